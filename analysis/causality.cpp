@@ -40,7 +40,7 @@ causality::causality(const trace::recording& of) : run_(&of), slot_(actors_max) 
   std::ranges::sort(acting_);
 }
 
-/// Events come by time of begin. A range that begins with what it lies in may come before that.
+/// Events come by begin. A range may come before the activity that it lies in if both begin at the same time.
 void causality::add_activity(const trace::event& one) {
   std::uint32_t& slot = slot_[one.actor];
   if (slot == 0) {
@@ -99,7 +99,7 @@ const trace::event* causality::sent_in(const trace::event& message) const {
   const std::uint16_t sender = trace::sender_of(message.id);
   const trace::event* because = handled(trigger(message));
   if (because != nullptr && because->actor != sender) because = nullptr;
-  // A cause may be remembered for what an actor sends later, in a turn of its own.
+  // An actor may send it later, in a turn of its own.
   if (because != nullptr && holds(*because, message.sent)) return because;
   const trace::event* current = activity_at(sender, message.sent);
   return current != nullptr && holds(*current, message.sent) ? current : because;

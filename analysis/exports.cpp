@@ -34,7 +34,7 @@ std::string what_of(const trace::recording& run, const trace::event& one) {
                      one.step);
 }
 
-/// Of a dropped message its type; why it was dropped is another column.
+/// As type_of, but the message's type for a drop: the reason has a column of its own.
 std::string column_type_of(const trace::recording& run, const trace::event& one) {
   return one.what == trace::kind::drop ? run.type_name(one.type) : type_of(run, one);
 }

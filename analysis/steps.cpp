@@ -43,7 +43,7 @@ step_windows common_steps(const trace::recording& run, trace::nanoseconds since)
     (one.what == trace::kind::step ? parts.trainers : parts.servers).insert(one.actor);
     parts.commits.push_back({one.actor, one.end});
   }
-  // A step whose gradients are accumulated, or left out, is one that no server applies.
+  // No server applies a step whose gradients are accumulated or skipped.
   const auto all_there = [&](const step_parts& parts) {
     return parts.trainers == trainers && (parts.servers.empty() || parts.servers == servers);
   };

@@ -14,7 +14,7 @@ namespace troupe::analysis {
 
 namespace {
 
-/// The last column: what led to it, or the figure that it is.
+/// The last column: its cause, or for some kinds its value.
 std::string because_of(const trace::recording& run, const trace::event& one) {
   if (one.what == trace::kind::metric) return fmt::format("{:.6g}", std::bit_cast<double>(one.raw));
   if (one.what == trace::kind::collective || one.what == trace::kind::collective_launch)
@@ -25,7 +25,7 @@ std::string because_of(const trace::recording& run, const trace::event& one) {
   return one.id == 0 ? "" : run.message_name(one.id);
 }
 
-/// How many messages lay in each actor's queue: those that had arrived, less those that had begun.
+/// The number of messages in each actor's queue: those that had arrived minus those that had begun.
 class queue_depths {
  public:
   explicit queue_depths(const trace::recording& run) {
