@@ -7,12 +7,15 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <queue>
 #include <set>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
 
-#include "analysis/by_number.hpp"
-#include "analysis/message_name.hpp"
+#include "analysis/lookup.hpp"
 #include "analysis/training_order.hpp"
 #include "base/units.hpp"
 
@@ -22,7 +25,7 @@ namespace {
 
 bool is_group(std::string_view name) { return name == "allreduce" || name.starts_with("allreduce "); }
 
-/// By what messages are paired. Numbers of names are the same for both recordings.
+/// Messages with equal keys are paired. Both recordings share the numbers of names.
 struct message_key {
   std::uint64_t step = 0;
   std::uint32_t receiver = 0;
@@ -40,56 +43,41 @@ struct keyed_message {
 
 /// One of the two recordings.
 struct side {
-  const trace::recording* run = nullptr;
-  const char* name = "";
-  std::set<std::string> actors;  ///< that have sent or handled something
+  const trace::recording& run;
+  const char* name;
+  std::set<std::string> actors;  ///< those on the board, and those that sent or handled a message
   std::vector<keyed_message> messages;
-  bool has_gaps = false;  ///< a message that it lacks may have been handled
-  bool ended = true;      ///< cleanly
+  bool has_gaps = false;  ///< a message may have been handled without a record
+  bool ended = false;     ///< cleanly
+
+  side(const trace::recording& of, const char* its_name) : run(of), name(its_name) {
+    ended = has_ended_cleanly(run);
+    for (const trace::process_info& process : run.processes)
+      has_gaps |= process.filtered || (process.overwritten > 0 && text_at(process.metadata, "mode") != "ring");
+    by_number<std::string> names([&](std::uint16_t actor) { return run.actor_name(actor); });
+    for (const trace::event& one : run.events | of_kind(trace::kind::handled)) {
+      actors.insert(names[one.actor]);
+      actors.insert(names[trace::sender_of(one.id)]);
+    }
+    for (const trace::actor_state& actor : run.actors) actors.insert(actor.name);
+  }
 };
 
-std::string mode_of(const trace::process_info& process) {
-  const auto* mode = process.metadata.if_contains("mode");
-  return mode != nullptr && mode->is_string() ? std::string(mode->as_string()) : "";
-}
-
-side look_at(const trace::recording& run, const char* name) {
-  side made;
-  made.run = &run;
-  made.name = name;
-  for (const trace::process_info& process : run.processes) {
-    made.has_gaps |= process.filtered || (process.overwritten > 0 && mode_of(process) != "ring");
-    made.ended &= process.end == trace::ending::clean;
-  }
-  by_number<std::string> names([&](std::uint16_t actor) { return run.actor_name(actor); });
-  for (const trace::event& one : run.events) {
-    if (one.what != trace::kind::handled) continue;
-    made.actors.insert(names[one.actor]);
-    made.actors.insert(names[trace::sender_of(one.id)]);
-  }
-  for (const trace::actor_state& actor : run.actors) made.actors.insert(actor.name);
-  return made;
-}
-
-/// The first step of which a ring has everything: a trainer's messages of a step are sent after an earlier step, by the
-/// lookahead, began. 0: nothing has been overwritten; nothing: no such step.
+/// The first step whose messages are all in the ring: a trainer sends them no earlier than the step that is `lookahead`
+/// steps before began. 0: nothing has been overwritten; nullopt: no such step.
 std::optional<std::uint64_t> first_whole_step(const side& of) {
-  if (of.has_gaps) return 0;
-  const trace::recording& run = *of.run;
-  const trace::nanoseconds since = run.complete_from();
-  if (since == std::numeric_limits<trace::nanoseconds>::min()) return 0;
+  const trace::nanoseconds since = of.run.complete_from();
+  if (of.has_gaps || since == std::numeric_limits<trace::nanoseconds>::min()) return 0;
   std::map<std::uint16_t, std::uint64_t> begun;  // by trainer, the first step that began since
-  for (const trace::event& one : run.events)
-    if (one.what == trace::kind::step && one.begin >= since) begun.try_emplace(one.actor, one.step);
+  for (const trace::event& one : of.run.events | of_kind(trace::kind::step))
+    if (one.begin >= since) begun.try_emplace(one.actor, one.step);
   if (begun.empty()) return {};
-  std::uint64_t last = 0;
-  for (const auto& [trainer, step] : begun) last = std::max(last, step);
-  return last + 1 + training_order(run).lookahead();
+  return std::ranges::max(begun | std::views::values) + 1 + training_order(of.run).lookahead();
 }
 
 class aligner {
  public:
-  aligner(const trace::recording& a, const trace::recording& b) : a_(look_at(a, "A")), b_(look_at(b, "B")) {}
+  aligner(const trace::recording& a, const trace::recording& b) : a_(a, "A"), b_(b, "B") {}
 
   alignment take() {
     find_actors();
@@ -111,13 +99,14 @@ class aligner {
     const auto groups_a = groups(a_), groups_b = groups(b_);
     joins_groups_ = !groups_a.empty() && !groups_b.empty() && groups_a != groups_b;
     if (joins_groups_)
-      made_.notes.push_back(fmt::format(
-          "A has {} and B has {}: they count as one actor, and what its parts tell each other is not compared",
-          fmt::join(groups_a, ", "), fmt::join(groups_b, ", ")));
+      add_line(made_.notes,
+               "A has {} and B has {}: they count as one actor, and what its parts tell each other is not compared",
+               fmt::join(groups_a, ", "), fmt::join(groups_b, ", "));
     const auto in_one_process = [](const std::set<std::string>& of) { return of.contains("allreduce"); };
     made_.other_forms = joins_groups_ && in_one_process(groups_a) != in_one_process(groups_b);
     if (made_.other_forms)
-      made_.notes.push_back(
+      add_line(
+          made_.notes,
           "one ran in one process and the other in several, so lookups, rows and gradients have other forms: what they "
           "hold is not compared");
     std::ranges::set_intersection(a_.actors, b_.actors, std::inserter(common_, common_.end()));
@@ -126,28 +115,28 @@ class aligner {
       for (const std::string& name : one->actors)
         if (!common_.contains(name) && !(joins_groups_ && is_group(name))) alone.push_back(name);
       if (!alone.empty())
-        made_.notes.push_back(
-            fmt::format("only {} has {}: messages of these are not compared", one->name, fmt::join(alone, ", ")));
+        add_line(made_.notes, "only {} has {}: messages of these are not compared", one->name, fmt::join(alone, ", "));
     }
     for (const side* one : {&a_, &b_})
       if (one->has_gaps)
-        made_.notes.push_back(
-            fmt::format("{} does not hold all messages (it was filtered, or the recorder could not keep up): what it "
-                        "lacks does not "
-                        "count as a difference",
-                        one->name));
+        add_line(
+            made_.notes,
+            "{} does not hold all messages (it was filtered, or the recorder could not keep up): what it lacks does "
+            "not "
+            "count as a difference",
+            one->name);
   }
 
   bool find_steps() {
     for (const side* one : {&a_, &b_}) {
       const auto first = first_whole_step(*one);
       if (!first) {
-        made_.notes.push_back(fmt::format("the ring of {} holds no whole step: nothing is compared", one->name));
+        add_line(made_.notes, "the ring of {} holds no whole step: nothing is compared", one->name);
         return false;
       }
       if (*first > 0)
-        made_.notes.push_back(
-            fmt::format("the beginning of {} has been overwritten: steps from {} on are compared", one->name, *first));
+        add_line(made_.notes, "the beginning of {} has been overwritten: steps from {} on are compared", one->name,
+                 *first);
       first_step_ = std::max(first_step_, *first);
     }
     return true;
@@ -178,13 +167,12 @@ class aligner {
   }
 
   void collect(side& to) {
-    by_number<type_info> types([&](std::uint16_t type) { return about(to.run->type_name(type)); });
+    by_number<type_info> types([&](std::uint16_t type) { return about(to.run.type_name(type)); });
     by_number<std::optional<std::uint32_t>> actors(
-        [&](std::uint16_t actor) { return actor_number(to.run->actor_name(actor)); });
-    for (const trace::event& one : to.run->events) {
-      if (one.what != trace::kind::handled || one.step < first_step_) continue;
+        [&](std::uint16_t actor) { return actor_number(to.run.actor_name(actor)); });
+    for (const trace::event& one : to.run.events | of_kind(trace::kind::handled)) {
+      if (one.step < first_step_ || !types[one.type].counts) continue;
       const type_info& type = types[one.type];
-      if (!type.counts) continue;
       const auto receiver = actors[one.actor], sender = actors[trace::sender_of(one.id)];
       if (!receiver || !sender) continue;
       const std::uint32_t bucket = type.has_bucket ? one.aux : 0U;
@@ -204,14 +192,14 @@ class aligner {
     }
   }
 
-  /// What only one has, where that is no difference.
+  /// Removes the messages that only one recording has where that does not count as a difference.
   void leave_out() {
     const bool both_broke_off = !a_.ended && !b_.ended;
-    // The last message that both have, as the one that is asked about numbers it.
+    // By receiver and sender: the last message that both have, as A and as B numbers it.
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<std::uint64_t, std::uint64_t>> last;
     for (std::size_t i = 0; both_broke_off && i < keys_.size(); ++i) {
       const auto [a, b] = made_.pairs[i];
-      if (a == nullptr || b == nullptr) continue;
+      if (!made_.pairs[i].is_whole()) continue;
       auto& [last_a, last_b] = last[{keys_[i].receiver, keys_[i].sender}];
       last_a = std::max(last_a, a->id);
       last_b = std::max(last_b, b->id);
@@ -219,12 +207,10 @@ class aligner {
     std::array<std::uint64_t, 2> beyond{};
     std::vector<message_pair> kept;
     for (std::size_t i = 0; i < keys_.size(); ++i) {
-      const auto [a, b] = made_.pairs[i];
-      if (a == nullptr || b == nullptr) {
+      if (const auto [a, b] = made_.pairs[i]; !made_.pairs[i].is_whole()) {
         if ((a == nullptr ? a_ : b_).has_gaps) continue;
         const auto [last_a, last_b] = last[{keys_[i].receiver, keys_[i].sender}];
-        const bool is_beyond = both_broke_off && (a != nullptr ? a->id > last_a : b->id > last_b);
-        if (is_beyond) {
+        if (both_broke_off && (a != nullptr ? a->id > last_a : b->id > last_b)) {
           ++beyond[a != nullptr ? 0 : 1];
           continue;
         }
@@ -234,12 +220,10 @@ class aligner {
     made_.pairs = std::move(kept);
     for (const std::size_t i : {0U, 1U})
       if (beyond[i] > 0)
-        made_.notes.push_back(
-            fmt::format("neither run ended cleanly: {} messages of {} after the end of {} are not compared",
-                        count_text(beyond[i]), i == 0 ? "A" : "B", i == 0 ? "B" : "A"));
+        add_line(made_.notes, "neither run ended cleanly: {} messages of {} after the end of {} are not compared",
+                 count_text(beyond[i]), i == 0 ? "A" : "B", i == 0 ? "B" : "A");
     if (a_.ended != b_.ended)
-      made_.notes.push_back(
-          fmt::format("{} did not end cleanly: it may lack messages for that reason", a_.ended ? "B" : "A"));
+      add_line(made_.notes, "{} did not end cleanly: it may lack messages for that reason", a_.ended ? "B" : "A");
   }
 
   side a_;
@@ -252,8 +236,106 @@ class aligner {
   alignment made_;
 };
 
+/// A moment as a number: 2 * pair for the sending, 2 * pair + 1 for the handling.
+using node = std::uint32_t;
+constexpr node sent_node(std::size_t pair) { return static_cast<node>(2 * pair); }
+constexpr node handled_node(std::size_t pair) { return static_cast<node>(2 * pair + 1); }
+
+class sorter {
+ public:
+  sorter(const causality& a, const causality& b, std::span<const message_pair> pairs) : pairs_(pairs) {
+    for (std::size_t i = 0; i < pairs.size(); ++i) edges_.emplace_back(sent_node(i), handled_node(i));
+    add_edges(a, &message_pair::a);
+    add_edges(b, &message_pair::b);
+  }
+
+  std::vector<message_moment> take() {
+    rank_nodes();
+    const std::size_t nodes = ranks_.size();
+    std::ranges::sort(edges_);
+    std::vector<std::uint32_t> before(nodes);  // how many predecessors are not in the order yet
+    std::vector<std::size_t> first(nodes + 1);
+    for (const auto& [from, to] : edges_) {
+      ++before[to];
+      ++first[from + 1];
+    }
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
+    for (node i = 0; i < nodes; ++i)
+      if (before[i] == 0) ready.push(ranks_[i]);
+    std::vector<message_moment> order;
+    std::vector<bool> done(nodes);
+    const auto add = [&](node i) {
+      done[i] = true;
+      order.push_back({i / 2, i % 2 == 1});
+    };
+    while (!ready.empty()) {
+      const node i = by_rank_[ready.top()];
+      ready.pop();
+      add(i);
+      for (std::size_t e = first[i]; e < first[i + 1]; ++e)
+        if (--before[edges_[e].second] == 0) ready.push(ranks_[edges_[e].second]);
+    }
+    // What is left is on a cycle, as only damaged recordings have.
+    for (const node i : by_rank_)
+      if (!done[i]) add(i);
+    return order;
+  }
+
+ private:
+  using recorded_in = const trace::event* message_pair::*;
+
+  /// Of A the edges between all of its messages, of B those to messages that only B has.
+  void add_edges(const causality& of, recorded_in in) {
+    std::vector<std::uint32_t> there;
+    std::unordered_map<std::uint64_t, std::uint32_t> by_id;
+    for (std::uint32_t i = 0; i < pairs_.size(); ++i) {
+      if (pairs_[i].*in == nullptr) continue;
+      there.push_back(i);
+      by_id.emplace((pairs_[i].*in)->id, i);
+    }
+    const auto counts = [&](std::uint32_t pair) { return in == &message_pair::a || pairs_[pair].a == nullptr; };
+    for (const std::uint32_t i : there) {
+      if (!counts(i)) continue;
+      const std::uint32_t* trigger = find_in(by_id, of.trigger(*(pairs_[i].*in)));
+      if (trigger != nullptr && *trigger != i) edges_.emplace_back(handled_node(*trigger), sent_node(i));
+    }
+    const auto chain = [&](auto key, auto actor, auto to_node) {
+      std::ranges::sort(there, {}, [&](std::uint32_t i) { return key(*(pairs_[i].*in)); });
+      for (std::size_t i = 1; i < there.size(); ++i)
+        if (actor(*(pairs_[there[i - 1]].*in)) == actor(*(pairs_[there[i]].*in)) && counts(there[i]))
+          edges_.emplace_back(to_node(there[i - 1]), to_node(there[i]));
+    };
+    chain([](const trace::event& one) { return one.id; },
+          [](const trace::event& one) { return trace::sender_of(one.id); }, sent_node);
+    // The recording has the events of an actor in the order in which they happened.
+    chain([](const trace::event& one) { return std::pair(one.actor, &one); },
+          [](const trace::event& one) { return one.actor; }, handled_node);
+  }
+
+  void rank_nodes() {
+    by_rank_.resize(2 * pairs_.size());
+    std::iota(by_rank_.begin(), by_rank_.end(), node{0});
+    std::ranges::sort(by_rank_, {}, [&](node i) {
+      const trace::event& one = pairs_[i / 2].any();
+      return std::tuple(one.step, i % 2, one.id, i);
+    });
+    ranks_.resize(by_rank_.size());
+    for (std::uint32_t rank = 0; rank < by_rank_.size(); ++rank) ranks_[by_rank_[rank]] = rank;
+  }
+
+  std::span<const message_pair> pairs_;
+  std::vector<std::pair<node, node>> edges_;
+  std::vector<node> by_rank_;
+  std::vector<std::uint32_t> ranks_;
+};
+
 }  // namespace
 
 alignment align(const trace::recording& a, const trace::recording& b) { return aligner(a, b).take(); }
+
+std::vector<message_moment> causal_order(const causality& a, const causality& b, std::span<const message_pair> pairs) {
+  return sorter(a, b, pairs).take();
+}
 
 }  // namespace troupe::analysis

@@ -1,29 +1,32 @@
-// Which message of one recording is which of another.
+// Pairs the messages of two recordings, and puts the pairs into causal order.
 
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "analysis/trace.hpp"
+#include "analysis/causality.hpp"
 
 namespace troupe::analysis {
 
-/// A handled message as two recordings have it; one of them may not.
+/// A handled message in two recordings, or in only one of them.
 struct message_pair {
   const trace::event* a = nullptr;
   const trace::event* b = nullptr;
 
-  /// What either says of it.
+  bool is_whole() const { return a != nullptr && b != nullptr; }
+  /// A's record of it, or else B's.
   const trace::event& any() const { return a != nullptr ? *a : *b; }
 };
 
 struct alignment {
   std::vector<message_pair> pairs;
-  /// One ran in one process, the other in several, between which `lookup`, `rows` and `gradient` hold each row once:
-  /// they are there, but not alike.
+  /// One run was in one process, the other in several. Between processes `lookup`, `rows` and `gradient` hold each row
+  /// once, so their contents are not comparable.
   bool other_forms = false;
-  std::vector<std::string> notes;  ///< what is not compared, and why: for the user
+  std::vector<std::string> notes;  ///< what is not compared and why, for the user
 };
 
 /// Pairs handled messages by receiver, sender (both by name), type, step (and bucket), and their number among these in
@@ -38,5 +41,19 @@ struct alignment {
 /// - if neither run ended cleanly, what comes after the end of one of them;
 /// - messages that only one has, if the other's recorder was told to filter, or could not keep up.
 alignment align(const trace::recording& a, const trace::recording& b);
+
+/// The sending of a message, which fixes its contents, or its handling, which fixes its position in the receiver's
+/// order.
+struct message_moment {
+  std::uint32_t pair = 0;
+  bool handled = false;
+};
+
+/// All moments of the pairs in an order in which each cause comes before its effects (Kahn's topological sort). By A's
+/// records, a message is sent after the messages that its sender sent before, and after its trigger
+/// (causality::trigger) was handled; it is handled after it was sent, and after the messages that its receiver handled
+/// before. A message that only B has comes after its predecessors in B. Otherwise the lower step comes first, then the
+/// lower sender; clocks do not count. Requires: `a` and `b` index the pairs' recordings.
+std::vector<message_moment> causal_order(const causality& a, const causality& b, std::span<const message_pair> pairs);
 
 }  // namespace troupe::analysis

@@ -10,9 +10,11 @@
 #include <set>
 #include <unordered_map>
 
-#include "analysis/message_name.hpp"
-#include "analysis/number_at.hpp"
+#include "analysis/contents.hpp"
+#include "analysis/lookup.hpp"
 #include "analysis/table.hpp"
+#include "analysis/training_order.hpp"
+#include "base/result.hpp"
 #include "base/units.hpp"
 #include "protocol/content_reader.hpp"
 
@@ -20,18 +22,16 @@ namespace troupe::analysis {
 
 namespace {
 
-/// Calls `look` with each handled message of this type of which the bytes were recorded, in order, and with its
-/// content.
+/// Calls `look` with each handled message of this type whose bytes were recorded, in order, and with its content.
 template <class Message, class F>
 void each_held(const trace::recording& run, F&& look) {
   const auto type = type_number<Message>(run);
   std::unordered_map<std::uint64_t, const trace::content*> contents;
   for (const trace::content& one : run.contents)
     if (!one.fields.empty()) contents.emplace(one.id, &one);
-  for (const trace::event& one : run.events) {
-    if (one.what != trace::kind::handled || one.type != type) continue;
-    if (const auto held = contents.find(one.id); held != contents.end()) look(one, *held->second);
-  }
+  for (const trace::event& one : run.events | of_kind(trace::kind::handled))
+    if (one.type == type)
+      if (const auto* held = find_in(contents, one.id)) look(one, **held);
 }
 
 std::uint64_t number_in(std::string_view text) {
@@ -40,7 +40,7 @@ std::uint64_t number_in(std::string_view text) {
   return value;
 }
 
-/// Nothing: it is no table, or what is recorded of it is damaged.
+/// Nullopt: the module is not a table, or its record is damaged.
 std::optional<table_shard> shard_of(const trace::content& held) {
   msg::instantiate made;
   if (!protocol::read_content_into(held, made) || made.spec.type != "EmbeddingBag" || made.shards == 0) return {};
@@ -57,16 +57,16 @@ std::optional<table_shard> shard_of(const trace::content& held) {
 }
 
 /// A module of a server.
-struct module_place {
+struct module_location {
   std::uint16_t server = 0;
   std::uint64_t number = 0;
   table_shard shard;
 };
 
-/// A server numbers its modules from 1, in the order in which it was told to make them.
-std::vector<module_place> find_modules(const trace::recording& run) {
+/// Servers number their modules from 1, in the order of the `instantiate` messages.
+std::vector<module_location> find_modules(const trace::recording& run) {
   std::map<std::uint16_t, std::uint64_t> made;
-  std::vector<module_place> all;
+  std::vector<module_location> all;
   each_held<msg::instantiate>(run, [&](const trace::event& message, const trace::content& held) {
     if (message.has(flag::refused)) return;
     const std::uint64_t number = ++made[message.actor];
@@ -75,15 +75,15 @@ std::vector<module_place> find_modules(const trace::recording& run) {
   return all;
 }
 
-result<module_place> find_module(const trace::recording& run, std::uint64_t table, std::uint64_t row) {
-  const std::vector<module_place> all = find_modules(run);
+result<module_location> find_module(const trace::recording& run, std::uint64_t table, std::uint64_t row) {
+  const std::vector<module_location> all = find_modules(run);
   if (all.empty())
     return bad_input(
         "the recording does not hold what servers were sent: record the run with --trace payload --trace-payload "
         "'server *'");
   std::set<std::uint64_t> tables;
-  const module_place* any = nullptr;
-  for (const module_place& one : all) {
+  const module_location* any = nullptr;
+  for (const module_location& one : all) {
     tables.insert(one.shard.table);
     if (one.shard.table != table) continue;
     if (one.shard.has(row)) return one;
@@ -108,7 +108,7 @@ row_gradient weigh(const trace::event& message, std::uint32_t rank, const summed
   return made;
 }
 
-/// Whether its parts fit each other and a table of that width.
+/// Whether the shapes of its parts agree with each other and with a table of `dim` columns.
 bool is_whole(const msg::bag_gradient& one, std::uint64_t dim) {
   const std::size_t count = one.indices.as<std::int64_t>().size();
   const std::size_t bags = one.offsets.as<std::int64_t>().size();
@@ -132,7 +132,7 @@ std::optional<summed_row> gradient_of_row(const msg::bag_gradient& one, const ta
   std::size_t bag = 0;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     while (bag + 1 < offsets.size() && begin_of(bag + 1) <= i) ++bag;
-    if (indices[i] != of.place(row)) continue;
+    if (indices[i] != of.index_of(row)) continue;
     ++made.occurrences;
     made.sum.resize(of.dim);  // the gradient has at least one row of `dim` numbers
     double factor = weights.empty() ? 1 : weights[i];
@@ -149,10 +149,7 @@ std::optional<summed_row> gradient_of_row(const msg::bag_gradient& one, const ta
 
 result<blame_report> blame(const trace::recording& run, std::uint64_t table, std::uint64_t row) {
   TROUPE_TRY(module, find_module(run, table, row));
-  blame_report made;
-  made.table = table;
-  made.row = row;
-  made.server = module.server;
+  blame_report made{.table = table, .row = row, .server = module.server, .touches = {}, .notes = {}};
   std::uint64_t damaged = 0;
   each_held<msg::gradient>(run, [&](const trace::event& message, const trace::content& held) {
     if (message.actor != module.server) return;
@@ -171,35 +168,26 @@ result<blame_report> blame(const trace::recording& run, std::uint64_t table, std
         made.touches.push_back(weigh(message, sent.rank, *found));
     }
   });
-  if (damaged > 0) made.notes.push_back(fmt::format("{} gradients are not recorded whole", count_text(damaged)));
-  std::uint64_t lost = 0, overwritten = 0;
-  for (const trace::process_info& process : run.processes) {
-    lost += process.contents_lost;
-    overwritten += process.overwritten;
-  }
-  if (lost > 0)
-    made.notes.push_back(fmt::format("contents of {} messages were lost while recording: gradients may be among them",
-                                     count_text(lost)));
-  if (overwritten > 0)
-    made.notes.push_back(
-        fmt::format("{} records were overwritten: gradients may be among them", count_text(overwritten)));
+  if (damaged > 0) add_line(made.notes, "{} gradients are not recorded whole", count_text(damaged));
+  if (const std::uint64_t lost = total(run, &trace::process_info::contents_lost); lost > 0)
+    add_line(made.notes, "contents of {} messages were lost while recording: gradients may be among them",
+             count_text(lost));
+  if (const std::uint64_t overwritten = total(run, &trace::process_info::overwritten); overwritten > 0)
+    add_line(made.notes, "{} records were overwritten: gradients may be among them", count_text(overwritten));
   return made;
 }
 
 std::string blame_text(const trace::recording& run, const blame_report& report, std::size_t limit) {
   const auto& all = report.touches;
-  std::string text = all.empty()
-                         ? fmt::format("no gradient touched row {} of table {}, of {} that {} was sent\n", report.row,
-                                       report.table, count_text(report.gradients), run.actor_name(report.server))
-                         : fmt::format("{} gradient{} touched row {} of table {}, of {} that {} was sent\n",
-                                       count_text(all.size()), all.size() == 1 ? "" : "s", report.row, report.table,
-                                       count_text(report.gradients), run.actor_name(report.server));
+  std::string text = fmt::format("{} gradient{} touched row {} of table {}, of {} that {} was sent\n",
+                                 all.empty() ? "no" : count_text(all.size()), all.size() <= 1 ? "" : "s", report.row,
+                                 report.table, count_text(report.gradients), run.actor_name(report.server));
   for (const std::string& note : report.notes) text += "note: " + note + "\n";
   if (all.empty()) return text;
   std::vector<const row_gradient*> shown;
   for (const row_gradient& one : all) shown.push_back(&one);
   if (shown.size() > limit) {
-    // NaN first: it is what is looked for.
+    // NaN first: users look for it.
     const auto weight = [](const row_gradient* one) { return std::isnan(one->norm) ? INFINITY : one->norm; };
     std::ranges::stable_sort(shown, std::greater(), weight);
     shown.resize(limit);
@@ -223,7 +211,7 @@ std::string blame_text(const trace::recording& run, const blame_report& report, 
 
 boost::json::object blame_json(const trace::recording& run, const blame_report& report) {
   boost::json::array touches;
-  // A number that is none is no JSON.
+  // JSON has no NaN and no infinities.
   const auto number = [](double x) { return std::isfinite(x) ? boost::json::value(x) : boost::json::value(nullptr); };
   for (const row_gradient& one : report.touches)
     touches.push_back({{"step", one.step},

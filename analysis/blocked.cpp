@@ -1,49 +1,44 @@
 #include "analysis/blocked.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <ctime>
 #include <map>
 #include <queue>
 #include <tuple>
 #include <utility>
 
-#include "analysis/deaths.hpp"
+#include "analysis/lookup.hpp"
 #include "base/units.hpp"
 
 namespace troupe::analysis {
 
 namespace {
 
-/// Where a chain of waits ends.
+/// The end of a chain of waits, and the actors whose chains lead to it.
 struct end_of_chain {
   blockage what = blockage::none;
   const wait_edge* last = nullptr;
   std::set<std::uint16_t> waiters;
 };
 
-/// 12:03:04.5, by the clock of Greenwich.
+/// As in `12:03:04.5 UTC`.
 std::string time_of_day(const trace::recording& run, trace::nanoseconds when) {
   constexpr std::int64_t ns_per_second = 1'000'000'000;
-  constexpr std::int64_t ns_per_tenth = ns_per_second / 10;
   const std::int64_t ns = run.realtime_begin_ns + when;
-  const std::time_t seconds = ns / ns_per_second;
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  return fmt::format("{:02}:{:02}:{:02}.{} UTC", parts.tm_hour, parts.tm_min, parts.tm_sec,
-                     ns % ns_per_second / ns_per_tenth);
+  return fmt::format("{:%T}.{} UTC", fmt::gmtime(ns / ns_per_second), ns % ns_per_second / (ns_per_second / 10));
 }
 
-class judge {
+class blockage_finder {
  public:
-  explicit judge(const trace::recording& run) : run_(run), now_(run.end()), index_(run), lost_(index_) {}
+  explicit blockage_finder(const trace::recording& run) : run_(run), now_(run.end()), index_(run), lost_(index_) {}
 
   blocked_report report() {
     deaths_ = find_deaths(run_);
     std::set<std::uint32_t> dead;
-    // What died later did so because of the first, and tells what it was waiting for.
+    // Later deaths follow from the first, and the waits of these actors help to explain it.
     if (!deaths_.empty() && !deaths_.front().actor) dead.insert(deaths_.front().process);
     made_.waits = find_waits(index_, lost_, dead);
     for (const wait_edge& one : made_.waits) from_[one.who].push_back(&one);
@@ -60,19 +55,11 @@ class judge {
     return !state->alive && run_.processes[state->process].end == trace::ending::none;
   }
 
-  /// Of a wait that leads no further; none: it leads to those that its `on` has.
-  blockage judge_end(const wait_edge& one) const {
-    switch (one.state) {
-      case wait_state::never_arrived:
-        return blockage::never_arrived;
-      case wait_state::out_of_credit:
-        return blockage::credits_exhausted;
-      case wait_state::incomplete:
-        if (!is_at_work(run_, one.on)) return blockage::incomplete;
-        break;
-      default:
-        break;
-    }
+  /// Why the chain of waits ends with `one`; none: it goes on with the waits of `one.on`.
+  blockage end_at(const wait_edge& one) const {
+    if (one.state == wait_state::never_arrived) return blockage::never_arrived;
+    if (one.state == wait_state::out_of_credit) return blockage::credits_exhausted;
+    if (one.state == wait_state::incomplete && !is_at_work(run_, one.on)) return blockage::incomplete;
     if (one.collective && one.collective->skipped) return blockage::ranks_missing;
     if (has_ended(one.on)) return blockage::dead;
     if (is_at_work(run_, one.on)) {
@@ -87,15 +74,15 @@ class judge {
 
   void follow(std::uint16_t from, std::uint16_t waiter, std::set<std::uint16_t>& seen) {
     if (!seen.insert(from).second || is_at_work(run_, from)) return;
-    const auto waits = from_.find(from);
-    if (waits == from_.end()) return;
-    for (const wait_edge* one : waits->second) {
-      const blockage end = judge_end(*one);
+    const auto* waits = find_in(from_, from);
+    if (waits == nullptr) return;
+    for (const wait_edge* one : *waits) {
+      const blockage end = end_at(*one);
       if (end == blockage::none) {
         if (one->state != wait_state::under_way) follow(one->on, waiter, seen);
         continue;
       }
-      // An actor's handler keeps all that wait for the actor; a missing message or rank is one thing each.
+      // All that wait for one actor count together; each missing message or rank counts by itself.
       const bool by_actor = end == blockage::handler_running || end == blockage::idle || end == blockage::dead;
       const auto same = std::ranges::find_if(ends_, [&](const end_of_chain& known) {
         return known.what == end && (by_actor ? known.last->on == one->on : known.last == one);
@@ -106,7 +93,7 @@ class judge {
     }
   }
 
-  /// Whether `one` can be part of a cycle: a handler that has not ended keeps its actor only if it asked in it.
+  /// Whether `one` can be part of a cycle: an actor whose handler still runs is blocked only if that handler waits.
   bool may_lock(const wait_edge& one) const {
     if (one.state == wait_state::in_hand) return is_asking(one.on);
     if (one.state != wait_state::unsent && one.state != wait_state::queued && one.state != wait_state::parked)
@@ -114,18 +101,18 @@ class judge {
     return !is_at_work(run_, one.who) || one.in_handler;
   }
   bool is_asking(std::uint16_t actor) const {
-    const auto waits = from_.find(actor);
-    return waits != from_.end() && std::ranges::any_of(waits->second, &wait_edge::in_handler);
+    const auto* waits = find_in(from_, actor);
+    return waits != nullptr && std::ranges::any_of(*waits, &wait_edge::in_handler);
   }
 
-  /// The shortest way of waits from `first` back to itself; empty: none.
+  /// The shortest cycle of waits from `first` back to itself; empty: none.
   std::vector<const wait_edge*> cycle_from(std::uint16_t first) const {
     std::map<std::uint16_t, const wait_edge*> came_by;
     std::queue<std::uint16_t> next({first});
     for (; !next.empty(); next.pop()) {
-      const auto waits = from_.find(next.front());
-      if (waits == from_.end()) continue;
-      for (const wait_edge* one : waits->second) {
+      const auto* waits = find_in(from_, next.front());
+      if (waits == nullptr) continue;
+      for (const wait_edge* one : *waits) {
         if (!may_lock(*one) || !came_by.emplace(one->on, one).second) continue;
         if (one->on != first) {
           next.push(one->on);
@@ -155,11 +142,9 @@ class judge {
       follow(actor, actor, seen);
     }
     const std::vector<const wait_edge*> cycle = find_cycle();
-    const auto worst = std::ranges::min_element(ends_, [](const end_of_chain& a, const end_of_chain& b) {
-      const auto rank = [](const end_of_chain& end) { return std::min(end.what, blockage::queued); };
-      const auto waiters = [](const end_of_chain& end) { return -static_cast<std::int64_t>(end.waiters.size()); };
-      return std::tuple(rank(a), order_of(a), waiters(a), a.last->since) <
-             std::tuple(rank(b), order_of(b), waiters(b), b.last->since);
+    const auto worst = std::ranges::min_element(ends_, {}, [](const end_of_chain& end) {
+      const auto waiters = static_cast<std::int64_t>(end.waiters.size());
+      return std::tuple(std::min(end.what, blockage::queued), order_of(end), -waiters, end.last->since);
     });
     if (!deaths_.empty())
       say_dead(deaths_.front());
@@ -174,8 +159,8 @@ class judge {
       say_nothing();
   }
 
-  /// Of collectives the first one is the reason for the others. Groups number theirs as the first share comes, so that
-  /// a rank which has left one out makes them differ: the step tells.
+  /// The first open collective is the reason for the others. The step counts first: groups number collectives as first
+  /// shares arrive, so the numbers differ between groups if a rank has left one out.
   static std::pair<std::uint64_t, std::uint64_t> order_of(const wait_edge& one) {
     return {one.collective->step, one.collective->sequence};
   }
@@ -184,12 +169,10 @@ class judge {
     return order_of(*end.last);
   }
 
-  /// Whom a process is there for.
+  /// The server, trainer or master of the process.
   std::optional<std::uint16_t> main_actor(std::uint32_t process) const {
     for (const trace::actor_state& actor : run_.actors)
-      if (actor.process == process &&
-          (actor.name.starts_with("server ") || actor.name.starts_with("trainer ") || actor.name == "master"))
-        return actor.actor;
+      if (actor.process == process && is_main_actor(actor)) return actor.actor;
     return std::nullopt;
   }
 
@@ -214,72 +197,64 @@ class judge {
       if (one->collective && !one->is_answer && (collective == nullptr || order_of(*one) < order_of(*collective)))
         collective = one;
     for (const wait_edge* one : cycle) made_.cycle.push_back(one->who);
-    if (collective != nullptr) {  // no trainer waits for another but in a collective that one has left out
+    if (collective != nullptr) {  // trainers wait for each other only in a collective that one of them has left out
       say({blockage::ranks_missing, collective, {}});
       return;
     }
     made_.what = blockage::cycle;
     std::vector<std::string> words;
     for (const wait_edge* one : cycle)
-      words.push_back(fmt::format("{} waits for {} ({})", run_.actor_name(one->who), run_.actor_name(one->on),
-                                  subject_of(run_, *one)));
+      add_line(words, "{} waits for {} ({})", run_.actor_name(one->who), run_.actor_name(one->on),
+               subject_of(run_, *one));
     made_.verdict = fmt::format("cycle of {}: {}", cycle.size(), fmt::join(words, ", "));
   }
 
   void say(const end_of_chain& end) {
-    const wait_edge& one = *end.last;
+    const bool is_of_message = end.what == blockage::never_arrived || end.what == blockage::credits_exhausted;
     made_.what = end.what;
-    made_.root = one.on;
+    made_.root = is_of_message ? end.last->sender : end.last->on;
+    made_.verdict = sentence(end);
+  }
+
+  std::string sentence(const end_of_chain& end) const {
+    const wait_edge& one = *end.last;
+    const std::string subject = subject_of(run_, one);
     const std::string on = run_.actor_name(one.on);
     switch (end.what) {
       case blockage::never_arrived:
-        made_.root = one.sender;
-        made_.verdict = fmt::format("{} ({}) was sent by {}{}, and never arrived at {}", name_or_some(one),
-                                    subject_of_message(one), run_.actor_name(one.sender),
-                                    one.sent ? fmt::format(" {} ago", time_text(now_ - *one.sent)) : "",
-                                    run_.actor_name(one.receiver));
-        if (is_silent_since(one)) made_.verdict += ", whose process has recorded nothing since then";
-        break;
+        return fmt::format("{} ({}) was sent by {}{}, and never arrived at {}{}", name_or_some(one),
+                           subject_of_message(one), run_.actor_name(one.sender),
+                           one.sent ? fmt::format(" {} ago", time_text(now_ - *one.sent)) : "",
+                           run_.actor_name(one.receiver),
+                           is_silent_since(one) ? ", whose process has recorded nothing since then" : "");
       case blockage::ranks_missing:
-        made_.verdict = fmt::format("communicator {}, {}: ranks {{{}}} missing while all processes live",
-                                    one.collective->communicator(), subject_of(run_, one),
-                                    fmt::join(one.collective->missing, ", "));
-        break;
+        return fmt::format("communicator {}, {}: ranks {{{}}} missing while all processes live",
+                           one.collective->communicator(), subject, fmt::join(one.collective->missing, ", "));
       case blockage::incomplete:
-        made_.verdict =
-            fmt::format("communicator {}, {}: launched by all, completed by none: network or device, not code",
-                        one.collective->communicator(), subject_of(run_, one));
-        break;
+        return fmt::format("communicator {}, {}: launched by all, completed by none: network or device, not code",
+                           one.collective->communicator(), subject);
       case blockage::credits_exhausted:
-        made_.root = one.sender;
-        made_.verdict =
-            fmt::format("credits exhausted: {} ({}) of {} waits for credit from the process of {}", name_or_some(one),
-                        subject_of_message(one), run_.actor_name(one.sender), run_.actor_name(one.receiver));
-        break;
+        return fmt::format("credits exhausted: {} ({}) of {} waits for credit from the process of {}",
+                           name_or_some(one), subject_of_message(one), run_.actor_name(one.sender),
+                           run_.actor_name(one.receiver));
       case blockage::queued:
-        made_.verdict = fmt::format("{} has arrived at {}, queued behind {} messages for {}", subject_of(run_, one), on,
-                                    one.behind, time_text(now_ - one.since));
-        break;
+        return fmt::format("{} has arrived at {}, queued behind {} messages for {}", subject, on, one.behind,
+                           time_text(now_ - one.since));
       case blockage::handler_running:
-        made_.verdict = fmt::format("{}: {}; {} waiting", on, work_of(one.on), actors(end.waiters.size()));
-        break;
+        return fmt::format("{}: {}; {} actor{} waiting", on, work_of(one.on), end.waiters.size(),
+                           end.waiters.size() == 1 ? "" : "s");
       case blockage::dead:
-        made_.verdict = fmt::format("{} has ended, and {} still waits for it: {}", on, run_.actor_name(one.who),
-                                    subject_of(run_, one));
-        break;
+        return fmt::format("{} has ended, and {} still waits for it: {}", on, run_.actor_name(one.who), subject);
       default:
-        made_.verdict = fmt::format("{} owes {} {}, waits for nobody and does nothing", on, run_.actor_name(one.who),
-                                    subject_of(run_, one));
+        return fmt::format("{} owes {} {}, waits for nobody and does nothing", on, run_.actor_name(one.who), subject);
     }
   }
 
-  /// Whether it may be the receiver's process that hangs, and not the message that is lost.
+  /// Whether the receiver's process may hang instead of the message being lost.
   bool is_silent_since(const wait_edge& one) const {
     const trace::actor_state* receiver = run_.find_actor(one.receiver);
     return one.sent && receiver != nullptr && run_.processes[receiver->process].last < *one.sent;
   }
-
-  static std::string actors(std::size_t count) { return count == 1 ? "1 actor" : fmt::format("{} actors", count); }
 
   std::string name_or_some(const wait_edge& one) const {
     return one.message == 0 ? "a message" : run_.message_name(one.message);
@@ -299,7 +274,7 @@ class judge {
   }
 
   void say_nothing() {
-    if (std::ranges::all_of(run_.processes, [](const auto& one) { return one.end == trace::ending::clean; })) {
+    if (has_ended_cleanly(run_)) {
       made_.verdict = "nothing is blocked: the run has ended as it should";
       return;
     }
@@ -316,27 +291,27 @@ class judge {
     std::set<std::string> later;
     for (const death& one : deaths_)
       if (one.process != deaths_.front().process) later.insert(name_of(run_, one));
-    if (!later.empty()) made_.details.push_back(fmt::format("ended later: {}", fmt::join(later, ", ")));
+    if (!later.empty()) add_line(made_.details, "ended later: {}", fmt::join(later, ", "));
     for (const trace::actor_state& actor : run_.actors)
       if (is_at_work(run_, actor.actor) && !has_ended(actor.actor))
-        made_.details.push_back(fmt::format("{}: {}", actor.name, work_of(actor.actor)));
-    std::set<std::uint16_t> told;
+        add_line(made_.details, "{}: {}", actor.name, work_of(actor.actor));
+    std::set<std::uint16_t> listed_ranks;
     for (const wait_edge& one : made_.waits)
-      if (one.collective && !one.is_answer && told.insert(one.on).second)
+      if (one.collective && !one.is_answer && listed_ranks.insert(one.on).second)
         if (const trace::actor_state* on = run_.find_actor(one.on))
-          made_.details.push_back(fmt::format("{} is at step {}{}", on->name, on->step,
-                                              one.collective->skipped ? "; a later collective has its share" : ""));
+          add_line(made_.details, "{} is at step {}{}", on->name, on->step,
+                   one.collective->skipped ? "; a later collective has its share" : "");
     constexpr std::size_t listed_max = 5;
     std::size_t listed = 0;
     for (const trace::event* one : lost_.never_arrived())
       if (listed++ < listed_max && now_ - one->begin > longest_transit_ns)
-        made_.details.push_back(fmt::format("sent, never arrived: {} ({}, step {}) for {}", run_.message_name(one->id),
-                                            run_.type_name(one->type), one->step, run_.actor_name(one->aux)));
+        add_line(made_.details, "sent, never arrived: {} ({}, step {}) for {}", run_.message_name(one->id),
+                 run_.type_name(one->type), one->step, run_.actor_name(one->aux));
     if (!lost_.complete_from())
       made_.details.emplace_back("a filter left records out: what they would tell counts as not having happened");
     else if (*lost_.complete_from() > 0)
-      made_.details.push_back(fmt::format("rings keep only the last records: all is there for the last {}",
-                                          time_text(now_ - *lost_.complete_from())));
+      add_line(made_.details, "rings keep only the last records: all is there for the last {}",
+               time_text(now_ - *lost_.complete_from()));
   }
 
   const trace::recording& run_;
@@ -351,7 +326,7 @@ class judge {
 
 }  // namespace
 
-blocked_report find_blocked(const trace::recording& run) { return judge(run).report(); }
+blocked_report find_blocked(const trace::recording& run) { return blockage_finder(run).report(); }
 
 trace::nanoseconds blocked_for(const trace::recording& run, const blocked_report& report) {
   if (report.what == blockage::handler_running && report.root && is_at_work(run, *report.root))

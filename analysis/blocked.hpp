@@ -1,4 +1,4 @@
-// Who waits on whom at the end of a recording, or now, and what keeps them all.
+// Whether a run is blocked at the end of a recording, or now: which actor waits for which, and what all wait for.
 
 #pragma once
 
@@ -13,39 +13,40 @@
 
 namespace troupe::analysis {
 
-/// Why a run does not go on, the most certain first.
+/// Why a run is blocked, the most certain reason first.
 enum class blockage : std::uint8_t {
-  none,               ///< nobody waits for long for what will not come
-  dead,               ///< a process or an actor has ended before its time
+  none,               ///< it is not, or there is no certain reason
+  dead,               ///< a process or an actor has ended early
   stopped,            ///< a process is stopped by a signal, or by a debugger
-  never_arrived,      ///< a message was sent and has not come
+  never_arrived,      ///< a message was sent and is lost
   ranks_missing,      ///< a rank has not launched a collective that the others have
   cycle,              ///< actors wait for each other
-  credits_exhausted,  ///< a message is held back until credit comes
+  credits_exhausted,  ///< a message is held back for lack of credit
   incomplete,         ///< launched by all ranks, completed by none
   queued,             ///< a message has arrived behind many others
-  handler_running,    ///< an actor is at work
-  idle,               ///< an actor owes something, waits for nobody and does nothing
+  handler_running,    ///< an actor is working
+  idle,               ///< an actor owes a message, waits for nobody and does nothing
 };
 std::string_view name_of(blockage what);
 
 struct blocked_report {
   blockage what = blockage::none;
-  std::string verdict;                ///< one line
-  std::optional<std::uint16_t> root;  ///< the actor that all comes down to, if it is one
+  std::string verdict;                ///< the reason in one line
+  std::optional<std::uint16_t> root;  ///< the actor at the root of all waits; nullopt: none
   std::vector<wait_edge> waits;
   std::vector<std::uint16_t> cycle;  ///< each waits for the next, the last for the first
   std::vector<std::string> details;
 };
 
-/// Follows each wait to who waits for nobody, or to a cycle, and judges by what most actors wait for. A message that is
-/// not there counts as lost when a later one of its sender has come, or after `longest_transit_ns` under way.
+/// Follows each wait to an actor that waits for nobody, or to a cycle, and takes the end to which most actors lead. A
+/// message counts as lost if a later one of its sender has arrived, or if it was sent more than `longest_transit_ns`
+/// ago.
 blocked_report find_blocked(const trace::recording& run);
 
-/// For how long what blocks has blocked: at any moment some actor is at work, and others wait for it.
+/// For how long the reason has lasted: some actor is always working while others wait for it.
 trace::nanoseconds blocked_for(const trace::recording& run, const blocked_report& report);
 
-/// The verdict, then a table of the waits, then details. Ends with a newline.
+/// The verdict, then a table of the waits, then details; ends with a newline.
 std::string to_text(const trace::recording& run, const blocked_report& report);
 
 /// Fields: verdict, class, root, waits [{who, on, for, state, type, message, step, since_ns, waiting_ns, ...}], cycle,

@@ -1,4 +1,4 @@
-// How the waits of a run are told.
+// The waits of a run as text and as JSON.
 
 #include <fmt/format.h>
 

@@ -21,41 +21,25 @@ bool lies_in(const trace::event& inner, const trace::event& outer) {
 
 causality::causality(const trace::recording& of) : run_(&of), slot_(actors_max) {
   for (const trace::event& one : of.events) {
-    switch (one.what) {
-      case trace::kind::handled:
-        handled_.emplace_back(one.id, &one);
-        add_activity(one);
-        break;
-      case trace::kind::range:
-      case trace::kind::timer:
-        add_activity(one);
-        break;
-      case trace::kind::sent:
-        sent_.emplace_back(one.id, &one);
-        break;
-      case trace::kind::arrived:
-        arrived_.emplace_back(one.id, &one);
-        break;
-      case trace::kind::released:
-        released_.emplace_back(one.id, &one);
-        break;
-      default:
-        break;
-    }
+    index* const by_id = one.what == trace::kind::handled    ? &handled_
+                         : one.what == trace::kind::sent     ? &sent_
+                         : one.what == trace::kind::arrived  ? &arrived_
+                         : one.what == trace::kind::released ? &released_
+                                                             : nullptr;
+    if (by_id != nullptr) by_id->emplace_back(one.id, &one);
+    if (by_id == &handled_ || one.what == trace::kind::range || one.what == trace::kind::timer) add_activity(one);
   }
   const auto order = [](index& by_id) { std::ranges::stable_sort(by_id, {}, &index::value_type::first); };
   for (index* by_id : {&handled_, &sent_, &arrived_, &released_}) order(*by_id);
-  for (const trace::event& one : of.events) {
-    if (one.what != trace::kind::handled) continue;
+  for (const trace::event& one : of.events | of_kind(trace::kind::handled))
     if (const std::uint64_t because = trigger(one)) effects_.emplace_back(because, &one);
-  }
   order(effects_);
   for (actor_events& all : by_actor_)
     std::ranges::sort(all.ranges, {}, [](const trace::event* range) { return std::pair(range->begin, -range->end); });
   std::ranges::sort(acting_);
 }
 
-/// Events come by time of begin. A range that begins with what it lies in may come before that.
+/// Events come by begin. A range may come before the activity that it lies in if both begin at the same time.
 void causality::add_activity(const trace::event& one) {
   std::uint32_t& slot = slot_[one.actor];
   if (slot == 0) {
@@ -114,7 +98,7 @@ const trace::event* causality::sent_in(const trace::event& message) const {
   const std::uint16_t sender = trace::sender_of(message.id);
   const trace::event* because = handled(trigger(message));
   if (because != nullptr && because->actor != sender) because = nullptr;
-  // A cause may be remembered for what an actor sends later, in a turn of its own.
+  // An actor may send it later, in a turn of its own.
   if (because != nullptr && holds(*because, message.sent)) return because;
   const trace::event* current = activity_at(sender, message.sent);
   return current != nullptr && holds(*current, message.sent) ? current : because;
@@ -126,7 +110,7 @@ const trace::event* causality::activity_at(std::uint16_t actor, trace::nanosecon
   return after == all.begin() ? nullptr : *std::prev(after);
 }
 
-std::size_t causality::place(const trace::event& activity) const {
+std::size_t causality::index_of(const trace::event& activity) const {
   const auto all = activities(activity.actor);
   auto at = std::ranges::lower_bound(all, activity.begin, {}, &trace::event::begin);
   while (at != all.end() && *at != &activity) ++at;
@@ -134,7 +118,7 @@ std::size_t causality::place(const trace::event& activity) const {
 }
 
 const trace::event* causality::before(const trace::event& activity) const {
-  const std::size_t at = place(activity);
+  const std::size_t at = index_of(activity);
   const auto all = activities(activity.actor);
   return at == 0 || at == all.size() ? nullptr : all[at - 1];
 }

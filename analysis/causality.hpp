@@ -1,5 +1,5 @@
-// What led to what in a recorded run: messages by id, what each actor did one after the other, and from which of these
-// activities each message came.
+// Causes and effects in a recorded run: messages by id, the activities of each actor in order, and the activity that
+// sent each message.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace troupe::analysis {
 
-/// An index over a recording, which must outlive it. Order comes from messages and from what each actor did, never from
-/// comparing clocks of different hosts. Immutable, so any thread may ask. Built in O(n log n).
+/// An index over a recording. Order follows from messages and from each actor's own records, never from comparing
+/// clocks of different hosts. Built in O(n log n). Requires: the recording outlives it. Thread: any, it is immutable.
 ///
 /// An *activity* of an actor is a message that it handled, or a turn of its own: a range of work or a timer outside of
 /// any handled message.
@@ -24,20 +24,20 @@ class causality {
 
   const trace::recording& run() const { return *run_; }
 
-  /// The record of the message having been handled, sent to or arrived from another process; null if there is none.
+  /// The record that the message was handled, sent to another process, or arrived from one; null if there is none.
   const trace::event* handled(std::uint64_t id) const { return find(handled_, id); }
   const trace::event* sent(std::uint64_t id) const { return find(sent_, id); }
   const trace::event* arrived(std::uint64_t id) const { return find(arrived_, id); }
 
-  /// What `actor` did, in its order.
+  /// The activities of `actor`, in order.
   std::span<const trace::event* const> activities(std::uint16_t actor) const;
-  /// The ranges of work within `activity`, by begin; an outer one before those in it.
+  /// The ranges of work within `activity`, by begin; an outer one before the inner ones.
   std::span<const trace::event* const> ranges_in(const trace::event& activity) const;
   /// Numbers of all actors that have activities, ascending.
   const std::vector<std::uint16_t>& actors() const { return acting_; }
 
-  /// The message because of which `message` (handled, sent or arrived) was sent: for an answer that had been parked,
-  /// the one that released it, else its cause. 0 if no message made its sender send it.
+  /// The message that made the sender send `message` (handled, sent or arrived): for a parked answer the message that
+  /// released it, otherwise its cause. 0 if there is none.
   std::uint64_t trigger(const trace::event& message) const;
   /// The messages that were sent because of `id` and have been handled, by begin.
   std::vector<const trace::event*> effects(std::uint64_t id) const;
@@ -46,10 +46,10 @@ class causality {
   const trace::event* sent_in(const trace::event& message) const;
   /// The last activity of `actor` that began at `when` or before; null if there is none.
   const trace::event* activity_at(std::uint16_t actor, trace::nanoseconds when) const;
-  /// What its actor did before `activity`; null if that is the first.
+  /// The previous activity of its actor; null if `activity` is the first.
   const trace::event* before(const trace::event& activity) const;
-  /// The place of `activity` among its actor's.
-  std::size_t place(const trace::event& activity) const;
+  /// The index of `activity` among its actor's activities.
+  std::size_t index_of(const trace::event& activity) const;
 
  private:
   using index = std::vector<std::pair<std::uint64_t, const trace::event*>>;
@@ -68,7 +68,7 @@ class causality {
   index arrived_;
   index released_;
   index effects_;                    ///< handled messages by trigger
-  std::vector<std::uint32_t> slot_;  ///< by actor: one more than its place in `by_actor_`
+  std::vector<std::uint32_t> slot_;  ///< by actor: its index in `by_actor_` plus one; 0: none
   std::vector<actor_events> by_actor_;
   std::vector<std::uint16_t> acting_;
 };

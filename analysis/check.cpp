@@ -7,8 +7,8 @@
 #include <set>
 
 #include "analysis/causality.hpp"
+#include "analysis/lookup.hpp"
 #include "analysis/lost_messages.hpp"
-#include "analysis/message_name.hpp"
 #include "analysis/training_order.hpp"
 
 namespace troupe::analysis {
@@ -18,10 +18,8 @@ namespace {
 class checker {
  public:
   explicit checker(const trace::recording& run) : run_(run), order_(run), index_(run), lost_(index_) {
-    for (const trace::process_info& one : run.processes) is_clean_ = is_clean_ && one.end == trace::ending::clean;
     for (const trace::event& one : run.events)
-      if (one.what == trace::kind::range && static_cast<trace::range_name>(one.type) == trace::range_name::apply)
-        applies_[one.actor].push_back(&one);
+      if (is_apply(one)) applies_[one.actor].push_back(&one);
   }
 
   check_report report() {
@@ -32,19 +30,15 @@ class checker {
   }
 
  private:
-  static void violate(invariant& of, std::string words) {
-    if (++of.violations <= violations_listed) of.first.push_back(std::move(words));
+  template <class... T>
+  static void violate(invariant& of, fmt::format_string<T...> form, T&&... values) {
+    if (++of.violations <= violations_listed) add_line(of.first, form, std::forward<T>(values)...);
   }
 
-  template <class F>
-  void each_handled(F&& look) const {
-    for (const trace::event& one : run_.events)
-      if (one.what == trace::kind::handled) look(one);
-  }
-
+  auto handled() const { return run_.events | of_kind(trace::kind::handled); }
   std::string name(std::uint16_t actor) const { return run_.actor_name(actor); }
   bool is_filtered() const { return !lost_.complete_from(); }
-  /// Nothing from then on is missing.
+  /// Whether no record is missing from `when` on.
   bool is_complete_from(trace::nanoseconds when) const {
     return lost_.complete_from() && when >= *lost_.complete_from();
   }
@@ -52,18 +46,18 @@ class checker {
   invariant sender_order() const {
     invariant made{"sender_order", "each receiver handles a sender's messages in the order of their numbers"};
     std::map<std::tuple<std::uint16_t, std::uint16_t, bool>, std::uint64_t> last;
-    each_handled([&](const trace::event& one) {
-      if (trace::sender_of(one.id) == trace::client_actor) return;  // one number for all of them
+    for (const trace::event& one : handled()) {
+      if (trace::sender_of(one.id) == trace::client_actor) continue;  // one number for all of them
       std::uint64_t& before = last[{one.actor, trace::sender_of(one.id), one.has(flag::answer)}];
       const std::uint64_t now = trace::sequence_of(one.id);
       if (before != 0) {
         ++made.cases;
         if (now <= before)
-          violate(made, fmt::format("{} handled {} ({}) {} #{}", name(one.actor), run_.message_name(one.id),
-                                    run_.type_name(one.type), now == before ? "twice, after" : "after", before));
+          violate(made, "{} handled {} ({}) {} #{}", name(one.actor), run_.message_name(one.id),
+                  run_.type_name(one.type), now == before ? "twice, after" : "after", before);
       }
       before = std::max(before, now);
-    });
+    }
     return made;
   }
 
@@ -71,21 +65,19 @@ class checker {
     invariant made{"gradient_once",
                    "a server handles one gradient of each trainer for each step, before it applies it"};
     std::map<std::pair<std::uint16_t, std::uint16_t>, std::map<std::uint64_t, std::vector<const trace::event*>>> all;
-    each_handled([&](const trace::event& one) {
+    for (const trace::event& one : handled())
       if (one.type == gradient_) all[{one.actor, trace::sender_of(one.id)}][one.step].push_back(&one);
-    });
     for (const auto& [who, steps] : all) {
       const auto& [server, trainer] = who;
       for (const auto& [step, some] : steps) {
         ++made.cases;
         if (some.size() > 1)
-          violate(made,
-                  fmt::format("{} handled {} gradients of {} for step {}: {} and {}", name(server), some.size(),
-                              name(trainer), step, run_.message_name(some[0]->id), run_.message_name(some[1]->id)));
+          violate(made, "{} handled {} gradients of {} for step {}: {} and {}", name(server), some.size(),
+                  name(trainer), step, run_.message_name(some[0]->id), run_.message_name(some[1]->id));
         const bool leaves_out = step != steps.begin()->first && !steps.contains(step - 1);
         if (leaves_out && is_complete_from(some[0]->begin))
-          violate(made, fmt::format("{} handled no gradient of {} for step {}, but one for step {}", name(server),
-                                    name(trainer), step - 1, step));
+          violate(made, "{} handled no gradient of {} for step {}, but one for step {}", name(server), name(trainer),
+                  step - 1, step);
       }
     }
     if (is_filtered()) made.note = "a filter left records out: not judged whether any is missing";
@@ -95,18 +87,16 @@ class checker {
         if (!is_complete_from(apply->begin) || !has_all_before(server, apply->step) || is_in_hand(*apply)) continue;
         for (const std::uint16_t trainer : order_.trainers()) {
           ++made.cases;
-          const auto& steps = all[{server, trainer}];
-          const auto gradient = steps.find(apply->step);
-          if (gradient == steps.end() || gradient->second.front()->begin > apply->end)
-            violate(made, fmt::format("{} applied step {} without the gradient of {}", name(server), apply->step,
-                                      name(trainer)));
+          const auto* gradients = find_in(all[{server, trainer}], apply->step);
+          if (gradients == nullptr || gradients->front()->begin > apply->end)
+            violate(made, "{} applied step {} without the gradient of {}", name(server), apply->step, name(trainer));
         }
       }
     return made;
   }
 
-  /// Whether all that led to `step` at `server` is on record: it applied a step well before, after which nothing is
-  /// missing.
+  /// Whether all messages that led to `step` at `server` are recorded: it applied a step well before, and from then on
+  /// no record is missing.
   bool has_all_before(std::uint16_t server, std::uint64_t step) const {
     if (lost_.complete_from() == trace::nanoseconds{0}) return true;
     constexpr std::uint64_t margin = 2;  // gradients of one step come while the one before is under way
@@ -115,7 +105,7 @@ class checker {
     });
   }
 
-  /// Whether the message in whose handling `apply` happened had not been done with, and so has no record yet.
+  /// Whether the message that `apply` belongs to was still being handled, and so has no record yet.
   bool is_in_hand(const trace::event& apply) const {
     const trace::actor_state* server = run_.find_actor(apply.actor);
     return server != nullptr && server->message_begin >= 0 && server->message_begin <= apply.begin;
@@ -133,9 +123,9 @@ class checker {
         const std::uint64_t now = order_.optimizer_step(apply->step);
         ++made.cases;
         if (!seen.insert(now).second)
-          violate(made, fmt::format("{} applied step {} twice", name(server), apply->step));
+          violate(made, "{} applied step {} twice", name(server), apply->step);
         else if (now != *seen.begin() && !seen.contains(now - 1) && is_complete_from(apply->begin))
-          violate(made, fmt::format("{} applied step {} without the one before it", name(server), apply->step));
+          violate(made, "{} applied step {} without the one before it", name(server), apply->step);
       }
     }
     return made;
@@ -147,29 +137,28 @@ class checker {
       made.note = "not judged: consistency async applies a step in parts";
       return made;
     }
-    std::map<std::uint16_t, std::map<std::uint64_t, trace::nanoseconds>>
-        done;  // by server: optimizer step, end of its apply
+    // By server and optimizer step: the end of its apply.
+    std::map<std::uint16_t, std::map<std::uint64_t, trace::nanoseconds>> done;
     for (const auto& [server, applied] : applies_)
       for (const trace::event* apply : applied) done[server].emplace(order_.optimizer_step(apply->step), apply->end);
-    each_handled([&](const trace::event& one) {
+    for (const trace::event& one : handled()) {
       const std::uint64_t before = order_.optimizer_step(one.step);
-      if (one.type != rows_ || before <= std::uint64_t{1} + one.aux) return;
+      if (one.type != rows_ || before <= std::uint64_t{1} + one.aux) continue;
       const std::uint64_t needed = before - 1 - one.aux;
       const std::uint16_t server = trace::sender_of(one.id);
-      const auto steps = done.find(server);
-      if (steps == done.end() || steps->second.begin()->first > needed) return;  // of before the recording
-      const auto apply = steps->second.find(needed);
-      if (apply == steps->second.end() && !is_complete_from(one.sent)) return;
+      const auto* steps = find_in(done, server);
+      if (steps == nullptr || steps->begin()->first > needed) continue;  // applied before the recording began
+      const trace::nanoseconds* applied = find_in(*steps, needed);
+      if (applied == nullptr && !is_complete_from(one.sent)) continue;
       ++made.cases;
       const trace::nanoseconds slack = run_.processes[one.process].clock_error;
-      if (apply == steps->second.end())
-        violate(made,
-                fmt::format("{} sent {} rows for step {}, which lack {} steps, and has not applied optimizer step {}",
-                            name(server), run_.message_name(one.id), one.step, one.aux, needed));
-      else if (one.sent + slack < apply->second)
-        violate(made, fmt::format("{} sent {} rows for step {} before it had applied optimizer step {}", name(server),
-                                  run_.message_name(one.id), one.step, needed));
-    });
+      if (applied == nullptr)
+        violate(made, "{} sent {} rows for step {}, which lack {} steps, and has not applied optimizer step {}",
+                name(server), run_.message_name(one.id), one.step, one.aux, needed);
+      else if (one.sent + slack < *applied)
+        violate(made, "{} sent {} rows for step {} before it had applied optimizer step {}", name(server),
+                run_.message_name(one.id), one.step, needed);
+    }
     return made;
   }
 
@@ -181,25 +170,23 @@ class checker {
       return made;
     }
     made.rule = fmt::format("rows lack at most {} optimizer steps", *allowed);
-    each_handled([&](const trace::event& one) {
-      if (one.type != rows_) return;
+    for (const trace::event& one : handled()) {
+      if (one.type != rows_) continue;
       ++made.cases;
       if (one.aux > *allowed)
-        violate(made, fmt::format("{} for {}, step {}, lack {} optimizer steps", run_.message_name(one.id),
-                                  name(one.actor), one.step, one.aux));
-    });
+        violate(made, "{} for {}, step {}, lack {} optimizer steps", run_.message_name(one.id), name(one.actor),
+                one.step, one.aux);
+    }
     return made;
   }
 
   invariant credit_not_negative() const {
     invariant made{"credit_not_negative", "no more credit comes back than was given"};
-    for (const trace::event& one : run_.events) {
-      if (one.what != trace::kind::credit && one.what != trace::kind::credit_wait) continue;
+    for (const trace::event& one : run_.events | of_kind(trace::kind::credit, trace::kind::credit_wait)) {
       ++made.cases;
       if (static_cast<std::int64_t>(one.raw) < 0)
-        violate(made,
-                fmt::format("node {}: {} bytes under way to node {} after {} bytes came back",
-                            run_.processes[one.process].node, static_cast<std::int64_t>(one.raw), one.aux, one.bytes));
+        violate(made, "node {}: {} bytes under way to node {} after {} bytes came back",
+                run_.processes[one.process].node, static_cast<std::int64_t>(one.raw), one.aux, one.bytes);
     }
     return made;
   }
@@ -211,13 +198,11 @@ class checker {
       return made;
     }
     std::set<std::uint64_t> answered;
-    each_handled([&](const trace::event& one) {
+    for (const trace::event& one : handled())
       if (one.has(flag::answer)) answered.insert(one.cause);
-    });
     std::set<std::uint16_t> types;  // of requests whose answers are recorded
-    each_handled([&](const trace::event& one) {
+    for (const trace::event& one : handled())
       if (one.has(flag::request) && answered.contains(one.id)) types.insert(one.type);
-    });
     for (const trace::event& one : run_.events) {
       const bool is_handled = one.what == trace::kind::handled;
       if (!one.has(flag::request) || !(is_handled || one.what == trace::kind::sent) || !is_complete_from(one.begin))
@@ -228,13 +213,13 @@ class checker {
       if ((is_handled && !is_open) || one.has(flag::refused) || answered.contains(one.id) ||
           lost_.answer_sent(one.id) != nullptr || is_left_open(one.id))
         continue;
-      violate(made, fmt::format("{} ({}, step {}) was {} by {} and never answered", run_.message_name(one.id),
-                                run_.type_name(one.type), one.step, is_handled ? "parked" : "sent", name(one.actor)));
+      violate(made, "{} ({}, step {}) was {} by {} and never answered", run_.message_name(one.id),
+              run_.type_name(one.type), one.step, is_handled ? "parked" : "sent", name(one.actor));
     }
     return made;
   }
 
-  /// Whether who asked ended while it still waited.
+  /// Whether the sender of the request ended while it still waited.
   bool is_left_open(std::uint64_t id) const {
     const trace::actor_state* asker = run_.find_actor(trace::sender_of(id));
     if (asker == nullptr) return true;
@@ -244,36 +229,28 @@ class checker {
 
   invariant begin_after_arrival() const {
     invariant made{"begin_after_arrival", "messages are sent, then arrive, then are begun, then ended"};
-    std::set<std::uint32_t> unaligned;
-    for (std::uint32_t i = 0; i < run_.processes.size(); ++i)
-      if (!run_.processes[i].clock_aligned) unaligned.insert(i);
-    each_handled([&](const trace::event& one) {
+    for (const trace::event& one : handled()) {
       const trace::actor_state* sender = run_.find_actor(trace::sender_of(one.id));
-      const std::uint32_t from = sender == nullptr ? one.process : sender->process;
-      const bool is_one_clock = run_.processes[from].boot == run_.processes[one.process].boot;
-      const trace::nanoseconds slack =
-          is_one_clock ? 0 : run_.processes[from].clock_error + run_.processes[one.process].clock_error;
+      const trace::process_info& to = run_.processes[one.process];
+      const trace::process_info& from = sender == nullptr ? to : run_.processes[sender->process];
+      const bool is_one_clock = from.boot == to.boot;
+      const trace::nanoseconds slack = is_one_clock ? 0 : from.clock_error + to.clock_error;
       ++made.cases;
-      const bool is_known = is_one_clock || (!unaligned.contains(from) && !unaligned.contains(one.process));
+      const bool is_known = is_one_clock || (from.clock_aligned && to.clock_aligned);
       if (one.begin < one.arrived || one.end < one.begin || (is_known && one.arrived + slack < one.sent))
-        violate(made, fmt::format("{} ({}): sent {}, arrived {}, begun {}, ended {} ns", run_.message_name(one.id),
-                                  run_.type_name(one.type), one.sent, one.arrived, one.begin, one.end));
-    });
-    if (!unaligned.empty()) made.note = "clocks of some hosts could not be aligned: not judged between them";
+        violate(made, "{} ({}): sent {}, arrived {}, begun {}, ended {} ns", run_.message_name(one.id),
+                run_.type_name(one.type), one.sent, one.arrived, one.begin, one.end);
+    }
+    if (!std::ranges::all_of(run_.processes, &trace::process_info::clock_aligned))
+      made.note = "clocks of some hosts could not be aligned: not judged between them";
     return made;
   }
 
   void add_notes() {
-    std::uint64_t overwritten = 0;
-    std::uint64_t dropped = 0;
-    for (const trace::process_info& one : run_.processes) {
-      overwritten += one.overwritten;
-      dropped += one.dropped;
-    }
-    if (overwritten > 0)
-      made_.notes.push_back(
-          fmt::format("about {} records are not there: what they would tell is not judged", overwritten));
-    if (dropped > 0) made_.notes.push_back(fmt::format("a filter left {} records out", dropped));
+    if (const std::uint64_t overwritten = total(run_, &trace::process_info::overwritten); overwritten > 0)
+      add_line(made_.notes, "about {} records are not there: what they would tell is not judged", overwritten);
+    if (const std::uint64_t dropped = total(run_, &trace::process_info::dropped); dropped > 0)
+      add_line(made_.notes, "a filter left {} records out", dropped);
     if (!is_clean_) made_.notes.emplace_back("not all processes ended cleanly: what was under way counts as such");
   }
 
@@ -281,7 +258,7 @@ class checker {
   const training_order order_;
   const causality index_;
   const lost_messages lost_;
-  bool is_clean_ = true;
+  const bool is_clean_ = has_ended_cleanly(run_);
   const std::optional<std::uint16_t> gradient_ = type_number<msg::gradient>(run_);
   const std::optional<std::uint16_t> rows_ = type_number<msg::rows>(run_);
   std::map<std::uint16_t, std::vector<const trace::event*>> applies_;  ///< by server

@@ -1,4 +1,4 @@
-// How the judgement of a run is told.
+// The checks of a run as text and as JSON.
 
 #include <fmt/format.h>
 
@@ -24,10 +24,8 @@ std::string to_text(const check_report& report) {
   std::size_t width = 0;
   for (const invariant& one : report.invariants) width = std::max(width, one.name.size());
   for (const invariant& one : report.invariants) {
-    const bool is_judged = one.cases > 0;
-    const char* verdict = one.violations > 0 ? "BROKEN" : is_judged ? "holds" : "-";
-    text +=
-        fmt::format("  {:<{}}  {:<6}  {:>11} cases  {}\n", one.name, width, verdict, count_text(one.cases), one.rule);
+    const char* state = one.violations > 0 ? "BROKEN" : one.cases > 0 ? "holds" : "-";
+    text += fmt::format("  {:<{}}  {:<6}  {:>11} cases  {}\n", one.name, width, state, count_text(one.cases), one.rule);
     for (const std::string& line : one.first) text += fmt::format("    {}\n", line);
     if (one.violations > one.first.size())
       text += fmt::format("    ... and {} more\n", count_text(one.violations - one.first.size()));

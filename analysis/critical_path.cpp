@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/percentile.hpp"
+#include "base/result.hpp"
 
 namespace troupe::analysis {
 

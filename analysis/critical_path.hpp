@@ -1,4 +1,4 @@
-// Why steps take as long as they do: the longest chain of work, wire and waiting from a step's begin to its commit.
+// The critical path of a step: the longest chain of work, transfers and waits from its begin to its commit.
 
 #pragma once
 
@@ -15,29 +15,29 @@
 
 namespace troupe::analysis {
 
-/// All stretches of a path that are spent on the same, summed up.
+/// The parts of a path that are spent on the same thing, summed up.
 struct contribution {
   stretch what;
   trace::nanoseconds time = 0;
-  trace::nanoseconds queued = 0;  ///< of it, while a message that the path needs lay in that actor's queue
+  trace::nanoseconds queued = 0;  ///< of `time`, while a message that the path needs was in that actor's queue
 };
 
-/// Why one step took as long as it did.
+/// The critical path of one step.
 struct step_path {
   step_window window;
   std::vector<path_segment> chain;  ///< from its begin to its commit, without gaps
-  std::vector<contribution> parts;  ///< the chain summed up, in its order
+  std::vector<contribution> parts;  ///< the chain summed up, in order of first appearance
 
   /// The one that takes longest; null if the chain is empty.
   const contribution* largest() const;
 };
 
-/// One step more closely.
+/// One step in detail.
 struct step_study {
   step_path path;
   std::map<std::uint16_t, step_graph::slack_of_actor> actors;
-  /// If what takes longest took half its time: the step's time then (at most: actors keep their order), and what would
-  /// take longest then.
+  /// The step if its largest contribution took half its time: its time (an upper bound, as actors keep their order),
+  /// and the largest contribution then.
   struct what_if {
     stretch what;
     trace::nanoseconds time = 0;
@@ -49,11 +49,11 @@ struct step_study {
 step_path find_critical_path(const causality& of, const step_window& window);
 step_study study_step(const causality& of, const step_window& window);
 
-/// All whole steps of a recording together.
+/// Statistics over all whole steps of a recording.
 struct path_statistics {
   struct part {
     stretch what;
-    trace::nanoseconds p50 = 0;  ///< over all steps; a step whose path lacks it counts as 0
+    trace::nanoseconds p50 = 0;  ///< over all steps; 0 for a step whose path lacks it
     trace::nanoseconds p95 = 0;
     trace::nanoseconds sum = 0;
     std::uint64_t steps = 0;    ///< on whose path it is
@@ -68,7 +68,7 @@ struct path_statistics {
 
 path_statistics gather(const std::vector<step_path>& paths);
 
-/// The answer to `critical-path`: the steps asked for, else the slowest and the statistics of all.
+/// The answer to `critical-path`: the steps asked for, or else the slowest one and statistics over all.
 struct path_report {
   bool common = true;  ///< see step_windows
   std::uint64_t incomplete = 0;
@@ -77,15 +77,15 @@ struct path_report {
   std::optional<path_statistics> statistics;  ///< of `paths`
 };
 
-/// Error: there is no such step, or none at all.
+/// Errors: no such step, no whole step at all.
 result<path_report> report_critical_path(const causality& of, std::optional<std::uint64_t> step);
 
 /// One line, as in `step 812: 41.7 ms = lookup wait 6.1 (server 1) + forward/backward 22.0 (trainer 0) + ...`.
 std::string path_line(const trace::recording& run, const step_path& path, bool common = true);
-/// For a terminal; at most `limit` rows of each list.
+/// Text for a terminal; at most `limit` rows of each list.
 std::string report_text(const trace::recording& run, const path_report& report, std::size_t limit);
 boost::json::object report_json(const trace::recording& run, const path_report& report);
-/// One step of it; `common`: see step_windows.
+/// One step of the report; `common`: see step_windows.
 boost::json::object study_json(const trace::recording& run, const step_study& study, bool common);
 boost::json::object statistics_json(const trace::recording& run, const path_statistics& all);
 

@@ -1,6 +1,7 @@
-// Critical paths for people and for programs.
+// Critical paths as text and as JSON.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <boost/json/array.hpp>
 
 #include <array>
@@ -13,7 +14,7 @@ namespace troupe::analysis {
 
 namespace {
 
-/// What takes less of a step is left out of its line.
+/// A part that takes less of a step is counted as other in its line.
 constexpr double least_share = 0.01;
 
 /// All times of a line have the unit of its first.
@@ -33,7 +34,7 @@ std::string contribution_text(const trace::recording& run, const contribution& p
   return text + ")";
 }
 
-/// Whose step it is, where each trainer has its own.
+/// The step, and its trainer if trainers do not commit together.
 std::string step_text(const trace::recording& run, const step_window& window, bool common) {
   return common ? fmt::format("step {}", window.step)
                 : fmt::format("step {} of {}", window.step, run.actor_name(window.commits.front().actor));
@@ -119,19 +120,17 @@ boost::json::object path_json(const trace::recording& run, const step_path& path
 std::string path_line(const trace::recording& run, const step_path& path, bool common) {
   const trace::nanoseconds whole = path.window.duration();
   const unit in(whole);
-  std::string text = fmt::format("{}: {} {} = ", step_text(run, path.window, common), in.text(whole), in.name);
   trace::nanoseconds rest = 0;
-  bool first = true;
+  std::vector<std::string> parts;
   for (const contribution& part : path.parts) {
-    if (static_cast<double>(part.time) < least_share * static_cast<double>(whole)) {
+    if (static_cast<double>(part.time) < least_share * static_cast<double>(whole))
       rest += part.time;
-      continue;
-    }
-    text += (first ? "" : " + ") + contribution_text(run, part, in);
-    first = false;
+    else
+      parts.push_back(contribution_text(run, part, in));
   }
-  if (rest > 0) text += fmt::format("{}{} other", first ? "" : " + ", in.text(rest));
-  return text;
+  if (rest > 0) parts.push_back(in.text(rest) + " other");
+  return fmt::format("{}: {} {} = {}", step_text(run, path.window, common), in.text(whole), in.name,
+                     fmt::join(parts, " + "));
 }
 
 boost::json::object study_json(const trace::recording& run, const step_study& study, bool common) {

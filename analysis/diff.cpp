@@ -8,12 +8,9 @@
 #include <map>
 #include <unordered_map>
 
-#include "analysis/by_number.hpp"
-#include "analysis/causal_order.hpp"
-#include "analysis/causality.hpp"
-#include "analysis/content_difference.hpp"
-#include "analysis/message_name.hpp"
-#include "analysis/percentile.hpp"
+#include "analysis/contents.hpp"
+#include "analysis/lookup.hpp"
+#include "analysis/steps.hpp"
 #include "analysis/training_order.hpp"
 #include "base/units.hpp"
 
@@ -33,19 +30,18 @@ std::string setting_text(const boost::json::value& value) {
   return value.is_string() ? std::string(value.get_string()) : boost::json::serialize(value);
 }
 
-/// What the first process that tells says of `key`; null: none does.
-const boost::json::object* told_of(const trace::recording& run, std::string_view key) {
+/// The object `key` in the metadata of the first process that has it; null: none has.
+const boost::json::object* metadata_of(const trace::recording& run, std::string_view key) {
   for (const trace::process_info& process : run.processes) {
-    const auto* told = process.metadata.if_contains(key);
-    if (told != nullptr && told->is_object()) return &told->get_object();
+    const auto* found = process.metadata.if_contains(key);
+    if (found != nullptr && found->is_object()) return &found->get_object();
   }
   return nullptr;
 }
 
-/// The first setting that differs, and how many do; empty: none, or one recording does not tell its job.
+/// The first setting that differs, and how many others do; empty: none, or a recording does not hold its job.
 std::string compare_jobs(const trace::recording& a, const trace::recording& b) {
-  const boost::json::object* in_a = told_of(a, "job");
-  const boost::json::object* in_b = told_of(b, "job");
+  const boost::json::object *in_a = metadata_of(a, "job"), *in_b = metadata_of(b, "job");
   if (in_a == nullptr || in_b == nullptr) return "";
   std::string words;
   std::size_t more = 0;
@@ -66,11 +62,11 @@ std::string compare_jobs(const trace::recording& a, const trace::recording& b) {
   return words;
 }
 
-/// What differs of the devices that the runs computed on; empty: nothing.
+/// How the devices that the runs computed on differ; empty: they do not.
 std::string compare_devices(const trace::recording& a, const trace::recording& b) {
   const auto text = [](const trace::recording& run) {
-    const boost::json::object* told = told_of(run, "devices");
-    return told == nullptr ? "the processor" : boost::json::serialize(*told);
+    const boost::json::object* devices = metadata_of(run, "devices");
+    return devices == nullptr ? "the processor" : boost::json::serialize(*devices);
   };
   if (text(a) == text(b)) return "";
   return fmt::format("the devices differ: {} in A and {} in B", text(a), text(b));
@@ -107,11 +103,11 @@ class comparison {
   void compare_messages() {
     for (std::uint32_t i = 0; i < pairs_.size(); ++i) {
       const auto [a, b] = pairs_[i];
-      if (a == nullptr || b == nullptr) {
+      if (!pairs_[i].is_whole()) {
         at_sending_.emplace(i, finding{a == nullptr ? difference::extra : difference::missing});
         continue;
       }
-      const auto [what, words] = compare_message(*a, *b);
+      const difference what = compare_message(*a, *b).first;
       if (what != difference::count) at_sending_.emplace(i, finding{what});
     }
   }
@@ -119,14 +115,13 @@ class comparison {
   std::pair<difference, std::string> compare_message(const trace::event& a, const trace::event& b) {
     const std::string& type = type_name(a);
     if (other_forms_ && is_any_of<msg::lookup, msg::rows, msg::gradient>(type)) return {difference::count, ""};
-    const auto in_a = contents_a_.find(a.id);
-    const auto in_b = contents_b_.find(b.id);
+    const auto *in_a = find_in(contents_a_, a.id), *in_b = find_in(contents_b_, b.id);
     std::string words;
     bool fields_differ = false;
-    if (in_a != contents_a_.end() && in_b != contents_b_.end()) {
-      words = compare_parts(*in_a->second, *in_b->second, "in A", "in B");
-      fields_differ = in_a->second->fields_digest != in_b->second->fields_digest &&
-                      traits_a_[a.type].diff == protocol::comparable::whole;
+    if (in_a != nullptr && in_b != nullptr) {
+      words = compare_parts(**in_a, **in_b, "in A", "in B");
+      fields_differ =
+          (*in_a)->fields_digest != (*in_b)->fields_digest && traits_a_[a.type].diff == protocol::comparable::whole;
     } else {
       ++without_contents_;
     }
@@ -134,12 +129,12 @@ class comparison {
       return {difference::size, fmt::format("it has {} bytes in A, {} in B{}{}", count_text(a.bytes),
                                             count_text(b.bytes), words.empty() ? "" : ": ", words)};
     if (words.empty() && fields_differ)
-      words = fmt::format("fields differ (digest {:016x} in A, {:016x} in B)", in_a->second->fields_digest,
-                          in_b->second->fields_digest);
+      words = fmt::format("fields differ (digest {:016x} in A, {:016x} in B)", (*in_a)->fields_digest,
+                          (*in_b)->fields_digest);
     return {words.empty() ? difference::count : difference::contents, std::move(words)};
   }
 
-  /// Messages of which A handled one first and B the other, where that counts.
+  /// Finds messages that A and B handled in different orders where the order counts.
   void find_reordered() {
     const auto staleness_a = training_order(a_).staleness(), staleness_b = training_order(b_).staleness();
     const bool servers_depend = staleness_a.value_or(1) > 0 || staleness_b.value_or(1) > 0;
@@ -147,8 +142,8 @@ class comparison {
     constexpr std::uint32_t any_sender = UINT32_MAX;
     std::map<std::uint16_t, bool> one_class;
     for (std::uint32_t i = 0; i < pairs_.size(); ++i) {
-      const auto [a, b] = pairs_[i];
-      if (a == nullptr || b == nullptr) continue;
+      if (!pairs_[i].is_whole()) continue;
+      const trace::event* a = pairs_[i].a;
       const auto [together, is_new] = one_class.try_emplace(a->actor);
       if (is_new)
         together->second = how_.any_order || (servers_depend && rank_in(a_.actor_name(a->actor), "server").has_value());
@@ -157,11 +152,11 @@ class comparison {
     for (auto& [where, all] : classes) find_reordered(all, where.second == any_sender && !how_.any_order);
   }
 
-  /// Among messages of which all must come in the same order; `reads_commute`: but for those that only read.
+  /// The same among messages whose order counts; `reads_commute`: except between those that only read.
   void find_reordered(std::vector<std::uint32_t>& all, bool reads_commute) {
     std::ranges::sort(all, {}, [&](std::uint32_t i) { return pairs_[i].a; });
-    const trace::event* first_write = nullptr;  // in B's order, of those that A handles later
-    const trace::event* first = nullptr;
+    const trace::event* first_write = nullptr;  // the first in B's order of the writes that A handles later
+    const trace::event* first = nullptr;        // and of all messages
     std::uint32_t write_pair = 0, pair = 0;
     for (auto i = all.rbegin(); i != all.rend(); ++i) {
       const trace::event* b = pairs_[*i].b;
@@ -178,17 +173,17 @@ class comparison {
     if (at_sending_.empty() && at_handling_.empty()) return;
     for (const message_moment& moment : causal_order(causality(a_), causality(b_), pairs_)) {
       const auto& where = moment.handled ? at_handling_ : at_sending_;
-      const auto found = where.find(moment.pair);
-      if (found == where.end()) {
+      const finding* found = find_in(where, moment.pair);
+      if (found == nullptr) {
         if (!moment.handled) ++made_.equal_before;
         continue;
       }
       const message_pair& message = pairs_[moment.pair];
-      made_.first = message_difference{found->second.what, message, {}, {}};
-      if (found->second.what == difference::order) {
-        made_.first->overtaken_by = pairs_[found->second.overtaken_by];
+      made_.first = message_difference{found->what, message, {}, {}};
+      if (found->what == difference::order) {
+        made_.first->overtaken_by = pairs_[found->overtaken_by];
         --made_.equal_before;  // it was sent before it was handled
-      } else if (message.a != nullptr && message.b != nullptr) {
+      } else if (message.is_whole()) {
         made_.first->detail = compare_message(*message.a, *message.b).second;
       }
       return;
@@ -199,12 +194,12 @@ class comparison {
     made_.with_contents = !a_.contents.empty() && !b_.contents.empty();
     const char* lacking = a_.contents.empty() ? (b_.contents.empty() ? "A and B" : "A") : "B";
     if (!made_.with_contents)
-      made_.notes.push_back(fmt::format(
+      add_line(
+          made_.notes,
           "contents were not recorded in {} (that takes --trace full): messages are compared by number, order and size",
-          lacking));
+          lacking);
     else if (without_contents_ > 0)
-      made_.notes.push_back(
-          fmt::format("of {} messages contents were not recorded, only sizes", count_text(without_contents_)));
+      add_line(made_.notes, "of {} messages contents were not recorded, only sizes", count_text(without_contents_));
   }
 
   void count_by_type() {
@@ -213,9 +208,9 @@ class comparison {
       type_differences& of = types[type_name(pairs_[i])];
       ++of.compared;
       for (const auto* where : {&at_sending_, &at_handling_}) {
-        const auto found = where->find(i);
-        if (found == where->end()) continue;
-        ++of.found[static_cast<std::size_t>(found->second.what)];
+        const finding* found = find_in(*where, i);
+        if (found == nullptr) continue;
+        ++of.found[static_cast<std::size_t>(found->what)];
         const std::uint64_t step = pairs_[i].any().step;
         of.first_step = std::min(of.first_step.value_or(step), step);
       }
@@ -231,7 +226,7 @@ class comparison {
   void compare_times(double percent) {
     std::map<std::pair<std::uint16_t, std::uint16_t>, std::vector<message_pair>> groups;
     for (const message_pair& one : pairs_)
-      if (one.a != nullptr && one.b != nullptr) groups[{one.a->actor, one.a->type}].push_back(one);
+      if (one.is_whole()) groups[{one.a->actor, one.a->type}].push_back(one);
     const auto worked = [](const trace::event* one) { return one->end - one->begin; };
     for (const auto& [where, all] : groups) {
       std::vector<trace::nanoseconds> in_a, in_b;

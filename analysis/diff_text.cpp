@@ -54,7 +54,7 @@ class renderer {
     return rows.rows() == 0 ? "" : "\ntime that messages took to handle\n" + rows.text(limit);
   }
 
-  /// As both number it, if they do so differently.
+  /// The message's name in A and in B, once if they are the same.
   std::string names(const message_pair& one) const {
     if (one.a == nullptr) return b_.message_name(one.b->id) + " in B";
     const std::string in_a = a_.message_name(one.a->id);
@@ -66,17 +66,11 @@ class renderer {
   const trace::recording& run_of(const message_pair& one) const { return one.a != nullptr ? a_ : b_; }
 
   std::string how(const message_difference& one) const {
-    switch (one.what) {
-      case difference::missing:
-        return "missing in B";
-      case difference::extra:
-        return "only in B";
-      case difference::order:
-        return fmt::format("A handled it before {} ({}), B after it", a_.type_name(one.overtaken_by.a->type),
-                           names(one.overtaken_by));
-      default:
-        return one.detail;
-    }
+    if (one.what == difference::missing) return "missing in B";
+    if (one.what == difference::extra) return "only in B";
+    if (one.what != difference::order) return one.detail;
+    return fmt::format("A handled it before {} ({}), B after it", a_.type_name(one.overtaken_by.a->type),
+                       names(one.overtaken_by));
   }
 
  private:
@@ -92,8 +86,7 @@ class renderer {
 };
 
 boost::json::value id_json(const trace::recording& run, const trace::event* message) {
-  if (message == nullptr) return nullptr;
-  return boost::json::value(run.message_name(message->id));
+  return message == nullptr ? boost::json::value() : boost::json::value(run.message_name(message->id));
 }
 
 }  // namespace
@@ -108,8 +101,7 @@ std::string diff_text(const trace::recording& a, const trace::recording& b, cons
 boost::json::object diff_json(const trace::recording& a, const trace::recording& b, const diff& what) {
   const renderer text(a, b, what);
   boost::json::object json = {
-      {"same", what.same()}, {"compared", what.compared}, {"with_contents", what.with_contents}};
-  json["first"] = nullptr;
+      {"same", what.same()}, {"compared", what.compared}, {"with_contents", what.with_contents}, {"first", nullptr}};
   if (what.first) {
     const message_pair& pair = what.first->message;
     const trace::event& message = pair.any();

@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "analysis/by_number.hpp"
 #include "analysis/causality.hpp"
-#include "analysis/event_json.hpp"
+#include "analysis/lookup.hpp"
+#include "analysis/trace.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "trace/names.hpp"
@@ -30,13 +30,11 @@ std::string one_word(const std::string& name) {
 std::string what_of(const trace::recording& run, const trace::event& one) {
   if (one.what == trace::kind::handled)
     return fmt::format("{} (step {}) from {}", run.type_name(one.type), one.step, run.message_name(one.id));
-  return fmt::format(
-      "{} (step {})",
-      one.what == trace::kind::timer ? "turn of its own" : trace::name_of(static_cast<trace::range_name>(one.type)),
-      one.step);
+  return fmt::format("{} (step {})", one.what == trace::kind::timer ? "turn of its own" : trace::name_of(range_of(one)),
+                     one.step);
 }
 
-/// Of a dropped message its type; why it was dropped is another column.
+/// As type_of, but the message's type for a drop: the reason has a column of its own.
 std::string column_type_of(const trace::recording& run, const trace::event& one) {
   return one.what == trace::kind::drop ? run.type_name(one.type) : type_of(run, one);
 }
@@ -90,7 +88,7 @@ std::uint64_t write_shiviz(const trace::recording& run, std::ostream& to) {
     const std::size_t actor = place.at(one->actor);
     if (one->what == trace::kind::handled)
       if (const trace::event* sending = index.sent_in(*one))
-        if (const auto known = number.find(sending); known != number.end()) advance(now[actor], written[known->second]);
+        if (const auto* known = find_in(number, sending)) advance(now[actor], written[*known]);
     ++now[actor][actor];
     number.emplace(one, static_cast<std::uint32_t>(written.size()));
     written.push_back(now[actor]);

@@ -13,7 +13,7 @@ namespace troupe::analysis {
 
 namespace {
 
-/// Lower case, a blank for each dash, none at the ends.
+/// `text` in lower case, with blanks for dashes, without blanks at the ends.
 std::string plain(std::string_view text) {
   std::string name;
   for (const char c : text) name += c == '-' ? ' ' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -27,11 +27,10 @@ std::string short_form(const std::string& name) {
   return name.substr(0, 1) + (blank == name.npos ? "" : name.substr(blank + 1));
 }
 
-/// Of each sender, the first and the last sequence number that there is.
+/// By sender: the first and the last recorded sequence number.
 std::map<std::uint16_t, std::pair<std::uint64_t, std::uint64_t>> senders(const trace::recording& run) {
   std::map<std::uint16_t, std::pair<std::uint64_t, std::uint64_t>> all;
-  for (const trace::event& one : run.events) {
-    if (one.what != trace::kind::handled && one.what != trace::kind::sent && one.what != trace::kind::arrived) continue;
+  for (const trace::event& one : run.events | std::views::filter(is_of_message)) {
     const std::uint64_t sequence = trace::sequence_of(one.id);
     auto& [first, last] = all.try_emplace(trace::sender_of(one.id), sequence, sequence).first->second;
     first = std::min(first, sequence);
@@ -46,7 +45,7 @@ std::string names_of(const trace::recording& run, const auto& senders) {
   return list.empty() ? "the recording holds no message" : "the recording holds messages of " + list;
 }
 
-/// Among those that have sent something and those on the board.
+/// Searches the senders and the actors on the board.
 std::optional<std::uint16_t> find_among(const trace::recording& run, const auto& senders, std::string_view text) {
   const std::string name = plain(text);
   std::optional<std::uint16_t> found;

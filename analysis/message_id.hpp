@@ -1,4 +1,4 @@
-// Messages and actors as users write them.
+// Reads messages and actors as users write them.
 
 #pragma once
 
@@ -12,16 +12,17 @@
 
 namespace troupe::analysis {
 
-/// The message that `text` names, if the recording has it as handled, sent or arrived: `trainer 0 #417` as it is shown,
-/// `trainer-0:417`, `t0:417`, `s1:33`, or the id as a number. Errors: not a name of a message, no such actor, no such
-/// message; they say what there is.
+/// The message that `text` names and that was recorded as handled, sent or arrived: `trainer 0 #417` as it is shown,
+/// `trainer-0:417`, `t0:417`, `s1:33`, or the id as a number. Errors: not the name of a message, no such actor, no such
+/// message; they say which exist.
 result<std::uint64_t> find_message(const causality& of, std::string_view text);
 
 /// A message's id in addresses and answers: sender, dot, sequence number, as in `3.417`. JSON's numbers hold 53 bits.
 std::string write_id(std::uint64_t id);
 std::optional<std::uint64_t> read_id(std::string_view text);
 
-/// The actor that `text` names: `trainer 0` as it is shown, `trainer-0`, `t0`. Errors: there is none; it says who is.
+/// The actor that `text` names: `trainer 0` as it is shown, `trainer-0`, `t0`. Errors: no such actor; it says which
+/// exist.
 result<std::uint16_t> find_actor(const trace::recording& run, std::string_view text);
 
 }  // namespace troupe::analysis

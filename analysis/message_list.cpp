@@ -6,10 +6,12 @@
 #include <array>
 #include <boost/json/array.hpp>
 #include <cctype>
+#include <type_traits>
 
-#include "analysis/by_number.hpp"
-#include "analysis/event_json.hpp"
+#include "analysis/contents.hpp"
+#include "analysis/lookup.hpp"
 #include "analysis/message_id.hpp"
+#include "analysis/why.hpp"
 #include "base/number.hpp"
 #include "trace/filter.hpp"
 #include "trace/names.hpp"
@@ -18,25 +20,17 @@ namespace troupe::analysis {
 
 namespace {
 
-template <class T>
-bool read_number(std::string_view text, T& number) {
-  const auto read = parse_number<T>(text);
-  number = read.value_or(number);
-  return read.has_value();
-}
-
 bool contains(std::string_view text, std::string_view part) {
   const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
   return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }
 
-/// The text that somebody looks for: part of a name, or a message as `3.417` or `trainer 1 #417` or `#417`.
+/// The text that is searched for: part of a name, or a message as `3.417` or `trainer 1 #417` or `#417`.
 struct wanted_text {
   explicit wanted_text(std::string_view of) : text(of), id(read_id(of)) {
     const auto mark = of.find('#');
-    std::uint64_t number = 0;
-    if (mark == std::string_view::npos || !read_number(of.substr(mark + 1), number)) return;
-    sequence = number;
+    if (mark != std::string_view::npos) sequence = parse_number<std::uint64_t>(of.substr(mark + 1));
+    if (!sequence) return;
     text = of.substr(0, mark);
     while (text.ends_with(' ')) text.pop_back();
   }
@@ -52,13 +46,12 @@ trace::kind kind_of(std::string_view name) {
 }
 
 /// Whether its id is a message's.
-bool has_message(trace::kind what) {
-  return what == trace::kind::handled || what == trace::kind::released || what == trace::kind::sent ||
-         what == trace::kind::arrived || what == trace::kind::drop || what == trace::kind::credit_wait ||
-         what == trace::kind::collective_launch;
+bool has_message(const trace::event& e) {
+  return is_of_message(e) || e.what == trace::kind::released || e.what == trace::kind::drop ||
+         e.what == trace::kind::credit_wait || e.what == trace::kind::collective_launch;
 }
 
-/// What is more comes first. Of records that are no messages there is only how long they took.
+/// The value that the order goes by, the largest first. A record that is not a message's has only its duration.
 std::int64_t rank(const trace::event& e, message_order by) {
   switch (by) {
     case message_order::slowest:
@@ -91,8 +84,7 @@ class matcher {
     if (e.begin > what_.until || e.step < what_.first_step || e.step > what_.last_step) return false;
     if (e.bytes < what_.bytes_least) return false;
     if (what_.latency_least > 0 && rank(e, message_order::slowest) < what_.latency_least) return false;
-    const bool has_sender = has_message(e.what);
-    const std::uint16_t sender = has_sender ? trace::sender_of(e.id) : e.actor;
+    const std::uint16_t sender = has_message(e) ? trace::sender_of(e.id) : e.actor;
     if (!what_.actor.empty() && !is_actor_[e.actor] && !is_actor_[sender]) return false;
     if (!what_.from.empty() && !is_from_[sender]) return false;
     if (!what_.to.empty() && !is_to_[e.actor]) return false;
@@ -114,7 +106,7 @@ class matcher {
   by_number<bool> is_actor_, is_from_, is_to_, is_type_, has_text_type_, has_text_actor_;
 };
 
-/// What a record is about, of those too that have no type.
+/// As type_of, but with a text for records without a type as well.
 std::string words_about(const trace::recording& in, const trace::event& e) {
   switch (e.what) {
     case trace::kind::collective:
@@ -134,19 +126,50 @@ std::string words_about(const trace::recording& in, const trace::event& e) {
   }
 }
 
+constexpr std::size_t shown_most = 100;
+
+/// The causes, nearest first, and at the end the first that is not recorded.
+boost::json::array causes_of(const trace::recording& run, const cause_chain& chain) {
+  boost::json::array causes;
+  for (std::size_t i = 1; i < std::min(chain.hops.size(), shown_most); ++i)
+    causes.push_back(row_of(run, *chain.hops[i].message));
+  if (chain.missing != 0 && chain.hops.size() < shown_most)
+    causes.push_back(boost::json::object{
+        {"id", write_id(chain.missing)}, {"message", run.message_name(chain.missing)}, {"kind", "not recorded"}});
+  return causes;
+}
+
+boost::json::array ranges_of(const causality& in, const trace::event& message) {
+  boost::json::array ranges;
+  for (const trace::event* range : in.ranges_in(message))
+    ranges.push_back(boost::json::object{
+        {"name", trace::name_of(range_of(*range))}, {"begin_ns", range->begin}, {"end_ns", range->end}});
+  return ranges;
+}
+
+boost::json::object content_json(const trace::content& what) {
+  boost::json::array parts;
+  for (const trace::content_part& part : what.parts) parts.push_back(peek(part));
+  return {{"fields_digest", fmt::format("{:016x}", what.fields_digest)},
+          {"fields_bytes", what.fields.size()},
+          {"parts", std::move(parts)}};
+}
+
 }  // namespace
 
 result<message_query> message_query::read(const std::map<std::string, std::string>& parameters) {
   message_query what;
   std::string problem;
   const auto text_of = [&](const char* name) {
-    const auto found = parameters.find(name);
-    return found == parameters.end() ? std::string() : found->second;
+    const std::string* found = find_in(parameters, name);
+    return found == nullptr ? std::string() : *found;
   };
   const auto number = [&](const char* name, auto& value) {
     const std::string given = text_of(name);
-    if (!given.empty() && !read_number(given, value))
-      problem = fmt::format("{} is '{}', which is no number", name, given);
+    if (given.empty()) return;
+    const auto read = parse_number<std::remove_reference_t<decltype(value)>>(given);
+    if (!read) problem = fmt::format("{} is '{}', which is no number", name, given);
+    value = read.value_or(value);
   };
   what.actor = text_of("actor");
   what.from = text_of("from");
@@ -177,7 +200,7 @@ result<message_query> message_query::read(const std::map<std::string, std::strin
 
 message_page find_messages(const trace::recording& in, const message_query& what) {
   matcher fits(in, what);
-  // Rank and place of each that matches: by time the rank is the place alone.
+  // Rank and index of each event that matches; by time all ranks are 0.
   using ranked = std::pair<std::int64_t, std::uint32_t>;
   std::vector<ranked> all;
   for (std::size_t i = 0; i < in.events.size(); ++i)
@@ -201,7 +224,7 @@ message_page find_messages(const trace::recording& in, const message_query& what
 boost::json::object row_of(const trace::recording& in, const trace::event& e) {
   boost::json::object row = event_json(in, e);
   if (const std::string words = words_about(in, e); !words.empty()) row["type"] = words;
-  if (has_message(e.what)) {
+  if (has_message(e)) {
     row["id"] = write_id(e.id);
     row["message"] = in.message_name(e.id);
     row["from"] = in.actor_name(trace::sender_of(e.id));
@@ -216,6 +239,34 @@ boost::json::object row_of(const trace::recording& in, const trace::event& e) {
     if (e.has(bit)) flags.emplace_back(name);
   row["flags"] = std::move(flags);
   return row;
+}
+
+boost::json::object message_json(const causality& in, std::uint64_t id) {
+  const trace::recording& run = in.run();
+  boost::json::object all{{"id", write_id(id)}, {"message", run.message_name(id)}};
+  if (const trace::event* sent = in.sent(id)) all["left_ns"] = sent->begin;
+  if (const trace::event* arrived = in.arrived(id)) all["came_ns"] = arrived->begin;
+  boost::json::array effects;
+  const std::vector<const trace::event*> led_to = in.effects(id);
+  for (std::size_t i = 0; i < std::min(led_to.size(), shown_most); ++i) effects.push_back(row_of(run, *led_to[i]));
+  all["effects"] = std::move(effects);
+  all["effects_count"] = led_to.size();
+  const auto held = std::ranges::find(run.contents, id, &trace::content::id);
+  if (held != run.contents.end()) all["content"] = content_json(*held);
+
+  const cause_chain chain = find_causes(in, id);
+  if (chain.hops.empty()) return all;
+  const trace::event& message = *chain.hops.front().message;
+  all["causes"] = causes_of(run, chain);
+  if (message.has(flag::answer)) {
+    boost::json::object request{{"id", write_id(message.cause)}, {"message", run.message_name(message.cause)}};
+    if (const trace::event* asked = in.handled(message.cause)) request["type"] = run.type_name(asked->type);
+    all["answers"] = std::move(request);
+  }
+  if (message.what != trace::kind::handled) return all;
+  all["handled"] = row_of(run, message);
+  all["ranges"] = ranges_of(in, message);
+  return all;
 }
 
 }  // namespace troupe::analysis

@@ -1,4 +1,4 @@
-// The messages of a recording, as a person looks for them: by actor, type, step, text, size and latency.
+// Search for messages of a recording by actor, type, step, text, size and latency; rows and details of them.
 
 #pragma once
 
@@ -7,7 +7,8 @@
 #include <map>
 #include <string>
 #include <vector>
-#include "analysis/trace.hpp"
+
+#include "analysis/causality.hpp"
 #include "base/result.hpp"
 
 namespace troupe::analysis {
@@ -25,24 +26,29 @@ struct message_query {
   std::uint64_t last_step = UINT64_MAX;
   std::uint64_t bytes_least = 0;
   trace::nanoseconds latency_least = 0;
-  trace::nanoseconds until = INT64_MAX;  ///< those that begin by then: holds still what a list shows of a live run
+  trace::nanoseconds until = INT64_MAX;  ///< the latest begin: keeps a list of a live run from growing
   message_order order = message_order::newest;
-  std::uint64_t cursor = 0;  ///< how many to skip
+  std::uint64_t cursor = 0;  ///< how many matches to skip
   std::uint64_t limit = 100;
 
-  /// Reads what an address has, as in docs/live-page.md. Errors: one line for the user.
+  /// Reads the parameters of an address, as in docs/live-page.md. Errors: one line for the user.
   static result<message_query> read(const std::map<std::string, std::string>& parameters);
 };
 
 struct message_page {
-  std::uint64_t total = 0;            ///< that match
-  std::vector<std::uint32_t> events;  ///< of recording::events, in order
+  std::uint64_t total = 0;            ///< number of matches
+  std::vector<std::uint32_t> events;  ///< indices in recording::events, in the query's order
 };
 
-/// Looks through all events once: some 10 ms for a million.
+/// Reads all events once: some 10 ms for a million.
 message_page find_messages(const trace::recording& in, const message_query& what);
 
-/// A row of the list.
+/// A row of the list: as event_json, with id, message and from where there is a message, and the flags of a handled
+/// one.
 boost::json::object row_of(const trace::recording& in, const trace::event& what);
+
+/// One message: `{id, message, handled: row, causes: [rows, nearest first], effects: [rows], ranges: [...], content:
+/// {...}}`; without `handled` if its handling is not recorded.
+boost::json::object message_json(const causality& in, std::uint64_t id);
 
 }  // namespace troupe::analysis

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <boost/json/array.hpp>
+#include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -16,7 +17,7 @@ namespace troupe::analysis {
 
 namespace {
 
-/// What an actor is: its name without its number, as in `trainer`.
+/// An actor's name without its number, as in `trainer`.
 std::string role_of(std::string_view name) {
   const auto space = name.rfind(' ');
   const bool numbered =
@@ -26,7 +27,7 @@ std::string role_of(std::string_view name) {
 
 trace::nanoseconds begin_of(const trace::recording& run) { return run.events.empty() ? 0 : run.events.front().begin; }
 
-/// The last value of each metric, and over the last seconds how much was done.
+/// The last value of each metric, and messages and bytes per second over the last seconds.
 boost::json::object figures_json(const trace::recording& of) {
   boost::json::object figures;
   for (const auto& [which, value] : last_figures(of)) {
@@ -49,23 +50,23 @@ boost::json::object figures_json(const trace::recording& of) {
   return figures;
 }
 
-/// Types of messages that occur, of the many that there may be.
-std::set<std::uint16_t> types_in(const trace::recording& of) {
+/// The types of messages that were handled, of all that the protocol has.
+boost::json::array types_json(const trace::recording& of) {
   std::vector<bool> occurs(std::size_t{1} << 16);
-  for (const trace::event& e : of.events)
-    if (e.what == trace::kind::handled) occurs[e.type] = true;
-  std::set<std::uint16_t> types;
+  for (const trace::event& e : of.events | of_kind(trace::kind::handled)) occurs[e.type] = true;
+  boost::json::array types;
   for (std::size_t type = 0; type < occurs.size(); ++type)
-    if (occurs[type]) types.insert(static_cast<std::uint16_t>(type));
+    if (occurs[type]) types.emplace_back(of.type_name(static_cast<std::uint16_t>(type)));
   return types;
 }
 
-std::string text_at(const boost::json::object& from, const char* key) {
-  const boost::json::value* found = from.if_contains(key);
-  return found != nullptr && found->is_string() ? std::string(found->get_string()) : "";
+boost::json::array names_json(const std::vector<trace::actor_state>& actors) {
+  boost::json::array names;
+  for (const trace::actor_state& one : actors) names.emplace_back(one.name);
+  return names;
 }
 
-/// What happens to an actor right now.
+/// What an actor is doing now.
 boost::json::object actor_json(const trace::recording& of, const trace::actor_state& state) {
   boost::json::object one{{"actor", state.name},  {"role", role_of(state.name)}, {"process", state.process},
                           {"alive", state.alive}, {"step", state.step},          {"handled", state.handled}};
@@ -88,36 +89,28 @@ boost::json::object actor_json(const trace::recording& of, const trace::actor_st
   return one;
 }
 
-/// Actors that are on no board, but in records: those of a log whose process ended.
+/// The actors on the board, and those that are only in records because their process has ended; by number.
 std::vector<trace::actor_state> all_actors(const trace::recording& of, const std::vector<edge_summary>& edges) {
   std::vector<trace::actor_state> all = of.actors;
   std::set<std::uint16_t> known;
   for (const trace::actor_state& one : all) known.insert(one.actor);
-  const auto add = [&](std::uint16_t actor) {
-    if (!known.insert(actor).second) return;
-    trace::actor_state& one = all.emplace_back();
-    one.actor = actor;
-    one.name = of.actor_name(actor);
-    one.message_begin = -1;
-    one.step_begin = -1;
-  };
-  for (const edge_summary& one : edges) {
-    add(one.sender);
-    add(one.receiver);
-  }
+  for (const edge_summary& edge : edges)
+    for (const std::uint16_t actor : {edge.sender, edge.receiver})
+      if (known.insert(actor).second)
+        all.push_back(
+            {.actor = actor, .name = of.actor_name(actor), .step_begin = -1, .message_begin = -1, .open = {}});
   std::ranges::sort(all, {}, &trace::actor_state::actor);
   return all;
 }
 
-/// The last word on each link's credit: bytes under way from a process to a node, and how often somebody had to wait.
+/// The credit of each link as last recorded: bytes under way from a process to a node, and how often a sender waited.
 boost::json::array credits_json(const trace::recording& of, trace::nanoseconds since) {
   struct link {
     std::uint64_t under_way = 0;
     std::uint64_t waits = 0;
   };
   std::map<std::pair<std::uint32_t, std::uint16_t>, link> links;
-  for (const trace::event& e : of.events) {
-    if (e.what != trace::kind::credit && e.what != trace::kind::credit_wait) continue;
+  for (const trace::event& e : of.events | of_kind(trace::kind::credit, trace::kind::credit_wait)) {
     link& one = links[{e.process, e.aux}];
     one.under_way = e.raw;
     if (e.what == trace::kind::credit_wait && e.begin >= since) ++one.waits;
@@ -133,12 +126,58 @@ boost::json::array credits_json(const trace::recording& of, trace::nanoseconds s
   return all;
 }
 
+bool is_bar(const trace::event& e) {
+  return (e.what == trace::kind::handled || e.what == trace::kind::range || e.what == trace::kind::checkpoint ||
+          e.what == trace::kind::collective) &&
+         e.end > e.begin;
+}
+
+boost::json::object bar_of(const trace::recording& of, const trace::event& e) {
+  const bool is_message = e.what == trace::kind::handled;
+  const bool is_range = e.what == trace::kind::range || e.what == trace::kind::checkpoint;
+  boost::json::object bar{{"kind", trace::name_of(e.what)}, {"begin_ns", e.begin}, {"end_ns", e.end}, {"step", e.step}};
+  if (is_message || (is_range && e.id != 0)) bar["id"] = write_id(e.id);
+  if (is_message) {
+    bar["name"] = of.type_name(e.type);
+    bar["from"] = of.actor_name(trace::sender_of(e.id));
+  } else {
+    bar["name"] = is_range ? trace::name_of(range_of(e)) : "collective";
+  }
+  return bar;
+}
+
+using point = std::pair<std::uint64_t, double>;
+using curve = std::vector<point>;
+
+/// Halves of pairs would hide a spike of one step: of each stretch its least and largest are kept, in order.
+curve thinned(const curve& all, std::size_t points_most) {
+  if (all.size() <= points_most) return all;
+  curve fewer;
+  const std::size_t stretches = std::max<std::size_t>(points_most / 2, 1);
+  for (std::size_t i = 0; i < stretches; ++i) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(all.size() * i / stretches);
+    const auto end = all.begin() + static_cast<std::ptrdiff_t>(all.size() * (i + 1) / stretches);
+    auto [least, most] =
+        std::minmax_element(begin, end, [](const point& a, const point& b) { return a.second < b.second; });
+    if (most < least) std::swap(least, most);
+    fewer.push_back(*least);
+    if (most != least) fewer.push_back(*most);
+  }
+  return fewer;
+}
+
+boost::json::object to_json(const std::string& name, const std::string& unit, const curve& all, std::size_t most) {
+  boost::json::array points;
+  for (const auto& [step, value] : thinned(all, most)) points.push_back(boost::json::array{step, value});
+  return {{"name", name}, {"unit", unit}, {"points", std::move(points)}};
+}
+
 }  // namespace
 
 std::map<trace::metric_name, double> last_figures(const trace::recording& run) {
   std::map<trace::metric_name, double> last;
-  for (const trace::event& e : run.events)
-    if (e.what == trace::kind::metric) last[static_cast<trace::metric_name>(e.type)] = std::bit_cast<double>(e.raw);
+  for (const trace::event& e : run.events | of_kind(trace::kind::metric))
+    last[static_cast<trace::metric_name>(e.type)] = std::bit_cast<double>(e.raw);
   return last;
 }
 
@@ -156,12 +195,8 @@ boost::json::object run_json(const trace::recording& of) {
     run["mode"] = text_at(of.processes.front().metadata, "mode");
     run["command"] = text_at(of.processes.front().metadata, "command");
   }
-  boost::json::array types;
-  for (const std::uint16_t type : types_in(of)) types.emplace_back(of.type_name(type));
-  run["types"] = std::move(types);
-  boost::json::array actors;
-  for (const trace::actor_state& one : of.actors) actors.emplace_back(one.name);
-  run["actors"] = std::move(actors);
+  run["types"] = types_json(of);
+  run["actors"] = names_json(of.actors);
   return run;
 }
 
@@ -203,8 +238,6 @@ boost::json::object topology_json(const trace::recording& of, trace::nanoseconds
 
 boost::json::object traffic_json(const trace::recording& of) {
   const std::vector<edge_summary> edges = summarize_edges(of);
-  boost::json::array actors;
-  for (const trace::actor_state& one : all_actors(of, edges)) actors.emplace_back(one.name);
   boost::json::array cells;
   for (const edge_summary& one : edges) {
     boost::json::object& cell = cells.emplace_back(edge_json(of, one)).as_object();
@@ -212,7 +245,71 @@ boost::json::object traffic_json(const trace::recording& of) {
     cell["latency_ns"] = one.latency;
     cell["longest_ns"] = one.longest;
   }
-  return {{"actors", std::move(actors)}, {"cells", std::move(cells)}};
+  return {{"actors", names_json(all_actors(of, edges))}, {"cells", std::move(cells)}};
+}
+
+boost::json::object steps_json(const trace::recording& of, const step_windows& all, std::size_t last) {
+  boost::json::array steps;
+  for (std::size_t i = all.whole.size() - std::min(all.whole.size(), last); i < all.whole.size(); ++i) {
+    const step_window& one = all.whole[i];
+    boost::json::object step{{"step", one.step}, {"begin_ns", one.begin}, {"time_ns", one.duration()}};
+    if (!all.common && !one.commits.empty()) step["trainer"] = of.actor_name(one.commits.back().actor);
+    steps.push_back(std::move(step));
+  }
+  boost::json::object summary{{"recorded", all.whole.size()}, {"common", all.common}, {"steps", std::move(steps)}};
+  if (all.whole.empty()) return summary;
+  summary["p50_ns"] = step_time(all, 50);
+  summary["p95_ns"] = step_time(all, 95);
+  const auto [first, newest] = std::ranges::minmax(all.whole, {}, &step_window::step);
+  summary["first_step"] = first.step;
+  summary["last_step"] = newest.step;
+  return summary;
+}
+
+boost::json::object waterfall_json(const trace::recording& of, const step_window& step, std::size_t bars_most) {
+  // What began long before and still went on is rare: looked for among the events of twice the step's length before.
+  const trace::nanoseconds early = step.begin - 2 * (step.duration());
+  std::vector<const trace::event*> bars;
+  for (auto e = std::ranges::lower_bound(of.events, early, {}, &trace::event::begin);
+       e != of.events.end() && e->begin < step.end; ++e)
+    if (is_bar(*e) && e->end > step.begin) bars.push_back(&*e);
+  const std::size_t left_out = bars.size() - std::min(bars.size(), bars_most);
+  if (left_out > 0) {
+    const auto longer = [](const trace::event* a, const trace::event* b) {
+      return a->end - a->begin > b->end - b->begin;
+    };
+    std::nth_element(bars.begin(), bars.begin() + static_cast<std::ptrdiff_t>(bars_most), bars.end(), longer);
+    bars.resize(bars_most);
+  }
+  std::ranges::sort(bars, {}, [](const trace::event* e) { return std::pair(e->begin, -e->end); });
+  std::map<std::uint16_t, boost::json::array> rows;
+  for (const trace::event* e : bars) rows[e->actor].push_back(bar_of(of, *e));
+  boost::json::array actors;
+  for (auto& [actor, row] : rows)
+    actors.push_back(boost::json::object{{"actor", of.actor_name(actor)}, {"bars", std::move(row)}});
+  return {{"step", step.step},
+          {"begin_ns", step.begin},
+          {"end_ns", step.end},
+          {"left_out", left_out},
+          {"actors", std::move(actors)}};
+}
+
+boost::json::array curves_of(const trace::recording& of, const step_windows& steps, std::size_t points_most) {
+  std::map<std::uint16_t, curve> metrics;
+  for (const trace::event& e : of.events | of_kind(trace::kind::metric))
+    if (const auto value = std::bit_cast<double>(e.raw); std::isfinite(value))
+      metrics[e.type].emplace_back(e.step, value);
+  boost::json::array all;
+  for (auto& [metric, points] : metrics) {
+    std::ranges::stable_sort(points, {}, &point::first);
+    const auto name = static_cast<trace::metric_name>(metric);
+    const char* unit = name == trace::metric_name::samples_per_s ? "/s" : "";
+    all.push_back(to_json(std::string(trace::name_of(name)), unit, points, points_most));
+  }
+  curve times;
+  for (const step_window& step : steps.whole) times.emplace_back(step.step, static_cast<double>(step.duration()) / 1e6);
+  if (!times.empty()) all.push_back(to_json("step time", "ms", times, points_most));
+  return all;
 }
 
 }  // namespace troupe::analysis

@@ -12,11 +12,19 @@ namespace {
 
 constexpr trace::nanoseconds never = std::numeric_limits<trace::nanoseconds>::max();
 
-stretch idle(std::uint16_t actor) { return {path_category::idle, actor, 0, 0, trace::range_name::none}; }
+stretch idle(std::uint16_t actor) { return {.what = path_category::idle, .actor = actor}; }
 
 stretch work_of(const trace::event& one) {
-  if (one.what != trace::kind::range) return {path_category::work, one.actor, 0, one.type, trace::range_name::none};
-  return {path_category::work, one.actor, 0, 0, static_cast<trace::range_name>(one.type)};
+  if (one.what != trace::kind::range) return {.what = path_category::work, .actor = one.actor, .type = one.type};
+  return {.what = path_category::work, .actor = one.actor, .range = range_of(one)};
+}
+
+stretch wait_of(std::uint16_t actor, std::uint16_t type) {
+  return {.what = path_category::wait, .actor = actor, .type = type};
+}
+
+trace::nanoseconds scaled_time(trace::nanoseconds time, bool scale, double factor) {
+  return scale ? static_cast<trace::nanoseconds>(std::llround(static_cast<double>(time) * factor)) : time;
 }
 
 }  // namespace
@@ -78,20 +86,18 @@ void step_graph::add_activities(std::uint16_t actor) {
   if (!part.activities.empty()) actors_.push_back(std::move(part));
 }
 
-/// An activity begins when its message is there and the one before has ended, and as much later as it did.
+/// An activity begins when its message has arrived and the activity before has ended, plus the recorded delay.
 void step_graph::add_order(actor_part& part) {
   node last = origin;
   for (activity& one : part.activities) {
     const trace::nanoseconds begin = moments_[one.begin].when;
     if (one.what->what == trace::kind::handled) {
       const trace::nanoseconds possible = std::max(clip(one.what->arrived), moments_[last].when);
-      const stretch wait{path_category::wait, part.actor, 0, one.what->type, trace::range_name::none};
       const trace::nanoseconds waited = std::max<trace::nanoseconds>(begin - possible, 0);
-      connect(last, one.begin, waited, wait, one.what->id);
+      connect(last, one.begin, waited, wait_of(part.actor, one.what->type), one.what->id);
       add_message(*one.what, one.begin, waited);
-    } else {  // a turn of its own, which it was ready for since the one before, if there is one
-      const stretch wait{path_category::wait, part.actor, 0, 0, trace::range_name::none};
-      connect(last, one.begin, of_.before(*one.what) != nullptr ? wait : idle(part.actor));
+    } else {  // work that no message requested: possible since the activity before, if there is one
+      connect(last, one.begin, of_.before(*one.what) != nullptr ? wait_of(part.actor, 0) : idle(part.actor));
     }
     last = one.end;
   }
@@ -99,18 +105,17 @@ void step_graph::add_order(actor_part& part) {
 
 void step_graph::add_message(const trace::event& message, node begin, trace::nanoseconds waited) {
   const std::uint16_t sender = trace::sender_of(message.id);
-  // A message cannot begin before it arrives, whatever clocks say.
+  // Clocks may say otherwise, but a message arrives before it is begun.
   const trace::nanoseconds came = std::min(clip(message.arrived), moments_[begin].when);
   const node sent = message.sent <= window_.begin ? origin : moment_of(sender, message.sent, of_.sent_in(message));
   const node arrival = add_moment(came);
   if (moments_[sent].when <= came) {
-    connect(sent, arrival, {path_category::wire, message.actor, sender, message.type, trace::range_name::none},
+    connect(sent, arrival, {.what = path_category::wire, .actor = message.actor, .peer = sender, .type = message.type},
             message.id);
   } else {
     connect(origin, arrival, idle(sender));
   }
-  connect(arrival, begin, waited, {path_category::wait, message.actor, 0, message.type, trace::range_name::none},
-          message.id);
+  connect(arrival, begin, waited, wait_of(message.actor, message.type), message.id);
   moments_[begin].begins = message.id;
   moments_[begin].arrival = arrival;
 }
@@ -119,9 +124,9 @@ step_graph::activity* step_graph::find(const trace::event* one) {
   if (one == nullptr) return nullptr;
   const auto part = std::ranges::lower_bound(actors_, one->actor, {}, &actor_part::actor);
   if (part == actors_.end() || part->actor != one->actor) return nullptr;
-  const std::size_t place = of_.place(*one);
-  const bool inside = place >= part->first && place - part->first < part->activities.size();
-  return inside ? &part->activities[place - part->first] : nullptr;
+  const std::size_t index = of_.index_of(*one);
+  const bool inside = index >= part->first && index - part->first < part->activities.size();
+  return inside ? &part->activities[index - part->first] : nullptr;
 }
 
 step_graph::node step_graph::moment_of(std::uint16_t actor, trace::nanoseconds when, const trace::event* at) {
@@ -159,8 +164,8 @@ void step_graph::add_work(activity& one) {
   }
 }
 
-/// Finds an order in which every moment comes after all that it depends on: depth first, from the end. Records that
-/// contradict each other could make a circle; it is cut.
+/// Finds an order in which every moment comes after all moments that it depends on: depth first, from the end. Cuts
+/// cycles, which contradictory records could form.
 void step_graph::sort() {
   std::ranges::stable_sort(edges_, {}, &edge::to);
   into_.assign(moments_.size() + 1, 0);
@@ -186,14 +191,6 @@ void step_graph::sort() {
     path.emplace_back(one.from, into_[one.from]);
   }
 }
-
-namespace {
-
-trace::nanoseconds scaled_time(trace::nanoseconds time, bool scale, double factor) {
-  return scale ? static_cast<trace::nanoseconds>(std::llround(static_cast<double>(time) * factor)) : time;
-}
-
-}  // namespace
 
 std::vector<trace::nanoseconds> step_graph::earliest(const std::optional<stretch>& scaled, double factor) const {
   std::vector<trace::nanoseconds> at(moments_.size(), 0);
@@ -221,16 +218,16 @@ std::vector<trace::nanoseconds> step_graph::latest(const std::vector<trace::nano
 std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>& scaled, double factor) const {
   const std::vector<trace::nanoseconds> at = earliest(scaled, factor);
   std::vector<path_segment> path;
-  // Messages that lay in the queue of the actor that the path is at, and since when.
+  // The messages in the queue of the actor that the path is at, with their arrivals.
   std::vector<std::pair<trace::nanoseconds, std::uint64_t>> queue;
   for (node here = end_; here != origin;) {
     const edge* binding = nullptr;
     for (std::uint32_t i = into_[here]; i < into_[here + 1]; ++i) {
       const edge& one = edges_[i];
-      // Of several the last: a message rather than what was done before.
+      // The last of several: a message rather than the activity before.
       if (at[one.from] + scaled_time(one.time, scaled == one.what, factor) == at[here]) binding = &one;
     }
-    if (binding == nullptr) break;  // never: `earliest` has it from one of them
+    if (binding == nullptr) break;  // never: the maximum in `earliest` is from one of them
     const moment& now = moments_[here];
     if (now.arrival != origin && binding->from == now.arrival) queue.clear();
     if (now.arrival != origin && binding->from != now.arrival) queue.emplace_back(at[now.arrival], now.begins);
@@ -270,7 +267,7 @@ std::map<std::uint16_t, step_graph::slack_of_actor> step_graph::slack() const {
     for (const activity& one : part.activities) {
       const trace::event* work = one.what;
       sum.working += time_of(*work);
-      for (const trace::event* range : of_.ranges_in(*one.what)) {  // a name, where one says what most of it was
+      for (const trace::event* range : of_.ranges_in(*one.what)) {  // the range that most of the activity was spent in
         const trace::nanoseconds least = work == one.what ? time_of(*work) / 2 : time_of(*work);
         if (time_of(*range) > least) work = range;
       }

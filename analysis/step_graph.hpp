@@ -1,7 +1,7 @@
-// What a step's end had to wait for, as a graph: its nodes are moments (an activity begins or ends, a message is sent
-// or arrives, a range of work begins or ends), its edges say how much later one comes than another at least. The
-// longest path to the end is the step's critical path. The method is that of critical paths in project planning (Kelley
-// and Walker, 1959), with program order and messages as the dependencies (Yang and Miller, 1988).
+// The dependencies of a step as a graph. A node is a moment: an activity or a range of work begins or ends, a message
+// is sent or arrives. An edge says how much later one moment comes than another at least. The longest path to the
+// step's end is its critical path, as in project planning (Kelley and Walker, 1959), with program order and messages as
+// dependencies (Yang and Miller, 1988).
 
 #pragma once
 
@@ -18,18 +18,18 @@
 namespace troupe::analysis {
 
 enum class path_category : std::uint8_t {
-  work,  ///< of the range that covers it, else of the message's type
-  wire,  ///< a message on its way from `peer`
-  wait,  ///< a message, or a turn of its own, was due and its actor had nothing else to do, but had not begun
-  idle,  ///< nothing recorded says what the actor was at
+  work,  ///< a range of work, or else the handling of a message
+  wire,  ///< a message under way from `peer`
+  wait,  ///< the actor was free and could have begun the message or its own work, but had not
+  idle,  ///< no record says what the actor did
 };
 
-/// What a stretch of a path is spent on.
+/// What the time of a part of a path is spent on.
 struct stretch {
   path_category what = path_category::idle;
   std::uint16_t actor = 0;
   std::uint16_t peer = 0;  ///< wire: the sender
-  std::uint16_t type = 0;  ///< of the message; 0 where `range` says what it is
+  std::uint16_t type = 0;  ///< of the message; 0 if `range` is set
   trace::range_name range = trace::range_name::none;
 
   auto operator<=>(const stretch&) const = default;
@@ -44,31 +44,30 @@ struct path_segment {
   stretch what;
   trace::nanoseconds begin = 0;
   trace::nanoseconds end = 0;
-  std::uint64_t id = 0;  ///< the message that is worked on or under way; 0: none
-  std::uint64_t queued =
-      0;  ///< the message that lay in the queue meanwhile, so that the path goes through here; 0: none
+  std::uint64_t id = 0;      ///< the message that is handled or under way; 0: none
+  std::uint64_t queued = 0;  ///< the message that waits in the queue meanwhile and that the path needs; 0: none
 
   trace::nanoseconds duration() const { return end - begin; }
 };
 
 class step_graph {
  public:
-  /// Of what happened in `window`.
+  /// The graph of the events in `window`. Requires: `of` outlives it.
   step_graph(const causality& of, const step_window& window);
 
-  /// The path from the window's begin to its end: segments without gaps, which add up to it.
+  /// The path from the window's begin to its end, in segments without gaps.
   std::vector<path_segment> critical_path() const { return longest_path({}, 1); }
 
-  /// The path as it would be if every stretch of `scaled` took `factor` of its time. Actors keep the order in which
-  /// they do things, so the true end might come earlier still, but not later.
+  /// The path if every part that is spent on `scaled` took `factor` of its time. The order of each actor's activities
+  /// stays as recorded, so its end is an upper bound.
   std::vector<path_segment> longest_path(const std::optional<stretch>& scaled, double factor) const;
 
-  /// What an actor did, and how much longer it could have taken without a later commit.
+  /// An actor's work, and how much longer it could have taken without a later commit.
   struct slack_of_actor {
     trace::nanoseconds working = 0;
     stretch longest;  ///< its longest work
     trace::nanoseconds longest_time = 0;
-    std::optional<trace::nanoseconds> slack;  ///< there; nullopt: nothing that the commit waits for came of it
+    std::optional<trace::nanoseconds> slack;  ///< of its longest work; nullopt: the commit does not depend on it
   };
   std::map<std::uint16_t, slack_of_actor> slack() const;
 
@@ -97,7 +96,7 @@ class step_graph {
   };
   struct actor_part {
     std::uint16_t actor = 0;
-    std::size_t first = 0;  ///< place of the first among the actor's
+    std::size_t first = 0;  ///< index of the first among all activities of the actor
     std::vector<activity> activities;
   };
 
@@ -113,7 +112,7 @@ class step_graph {
   void sort();
 
   activity* find(const trace::event* one);
-  /// The moment `when` in the life of `actor`: within `at`, or after it if that had ended.
+  /// The moment `when` of `actor`: within the activity `at`, or after it if it had ended.
   node moment_of(std::uint16_t actor, trace::nanoseconds when, const trace::event* at);
   stretch work_at(const trace::event& one, trace::nanoseconds when) const;
 
@@ -125,7 +124,7 @@ class step_graph {
   std::vector<moment> moments_;
   std::vector<edge> edges_;          ///< by `to`
   std::vector<std::uint32_t> into_;  ///< by moment: the first of its edges; one more at the end
-  std::vector<node> order_;          ///< the moments that the commit depends on, each after all that it depends on
+  std::vector<node> order_;          ///< the moments that the commit depends on, in topological order
   std::vector<actor_part> actors_;   ///< by number
   node end_ = origin;
 };

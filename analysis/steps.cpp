@@ -7,16 +7,11 @@
 #include <map>
 #include <set>
 
-#include "analysis/message_name.hpp"
-#include "analysis/percentile.hpp"
+#include "analysis/training_order.hpp"
 
 namespace troupe::analysis {
 
 namespace {
-
-bool is_apply(const trace::event& one) {
-  return one.what == trace::kind::range && one.type == static_cast<std::uint16_t>(trace::range_name::apply);
-}
 
 /// Whether all actors commit each step together.
 bool commits_together(const trace::recording& run) {
@@ -48,7 +43,7 @@ step_windows common_steps(const trace::recording& run, trace::nanoseconds since)
     (one.what == trace::kind::step ? parts.trainers : parts.servers).insert(one.actor);
     parts.commits.push_back({one.actor, one.end});
   }
-  // A step whose gradients are accumulated, or left out, is one that no server applies.
+  // No server applies a step whose gradients are accumulated or skipped.
   const auto all_there = [&](const step_parts& parts) {
     return parts.trainers == trainers && (parts.servers.empty() || parts.servers == servers);
   };
@@ -70,8 +65,7 @@ step_windows own_steps(const trace::recording& run, trace::nanoseconds since) {
   step_windows found;
   found.common = false;
   std::map<std::uint16_t, const trace::event*> last;
-  for (const trace::event& one : run.events) {
-    if (one.what != trace::kind::step) continue;
+  for (const trace::event& one : run.events | of_kind(trace::kind::step)) {
     const trace::event*& before = last[one.actor];
     const bool whole =
         before != nullptr && before->step + 1 == one.step && before->end >= since && before->end < one.end;

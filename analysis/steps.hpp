@@ -1,7 +1,8 @@
-// The steps of a recorded run, as stretches of time.
+// The steps of a recorded run, as windows of time.
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,7 +12,7 @@
 
 namespace troupe::analysis {
 
-/// From one commit to the next.
+/// The time from one commit to the next.
 struct step_window {
   struct commit {
     std::uint16_t actor = 0;
@@ -21,30 +22,43 @@ struct step_window {
   std::uint64_t step = 0;
   trace::nanoseconds begin = 0;
   trace::nanoseconds end = 0;
-  /// What the step consisted of: when each server had applied it and each trainer had done it. The last is its commit.
+  /// When each server had applied the step and each trainer had finished it. The last of these commits the step.
   std::vector<commit> commits;
 
   trace::nanoseconds duration() const { return end - begin; }
 };
 
 struct step_windows {
-  /// True: all actors commit a step together, which needs a synchronous run; a window is the time from the commit of
-  /// the step before to the step's own. False: trainers go on without each other, and a window is the time from a
-  /// trainer's last step's end to its step's end.
+  /// True: all actors commit each step together, as in a synchronous run; a window is the time from the commit of the
+  /// previous step to the step's own. False: trainers do not wait for each other; a window is the time between the ends
+  /// of two consecutive steps of one trainer.
   bool common = true;
   std::vector<step_window> whole;  ///< by end
-  /// Steps of which something is recorded, but not all from their beginning to their end.
+  /// The number of steps that are recorded only in part.
   std::uint64_t incomplete = 0;
 };
 
-/// Finds them by the records of trainers' steps and of servers' applies. A run counts as synchronous unless rows were
-/// served that lacked a step, or a server applied a step in parts.
+/// Finds the steps from the records of trainers' steps and servers' applies. A run counts as synchronous unless rows
+/// that lacked a step were served, or a server applied a step in parts.
 step_windows find_steps(const trace::recording& run);
 
-/// How long `percent` % of the whole steps take at most; 0 if there are none.
+/// The percentile of the times of all whole steps; 0 if there are none.
 trace::nanoseconds step_time(const step_windows& all, std::size_t percent);
 
-/// Whole windows of one step (one, or in runs without a common commit one a trainer); an error names those there are.
+/// The whole windows of a step: one, or without common commits one per trainer. Errors: no such step; it says which
+/// exist.
 result<std::vector<const step_window*>> find_step(const step_windows& all, std::uint64_t step);
+
+/// The percentile by nearest rank, as all analyses take it: the smallest value that at least `percent` % of all values
+/// do not exceed; 0 if there are none. Counts `zeros` zeros besides `values`, which are 0 or more. Reorders `values`.
+template <class T>
+T percentile(std::vector<T>& values, std::size_t percent, std::size_t zeros = 0) {
+  const std::size_t count = values.size() + zeros;
+  const std::size_t rank = (count * percent + 99) / 100;  // from 1
+  if (rank <= zeros) return T{};
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(rank - zeros - 1);
+  std::ranges::nth_element(values, at);
+  return *at;
+}
 
 }  // namespace troupe::analysis

@@ -12,56 +12,49 @@ namespace troupe::analysis {
 
 namespace {
 
-/// The first event that begins at `when` or later.
+/// The events that begin at `when` or later.
 auto begun_since(const trace::recording& run, trace::nanoseconds when) {
-  return std::ranges::lower_bound(run.events, when, {}, &trace::event::begin);
-}
-
-/// Whether a message that came to `receiver` at `when` or later would have left a record there.
-bool leaves_record(const trace::recording& run, const trace::actor_state& receiver, trace::nanoseconds when) {
-  const trace::process_info& process = run.processes[receiver.process];
-  return !process.filtered && when >= process.complete_from;
+  return std::ranges::subrange(std::ranges::lower_bound(run.events, when, {}, &trace::event::begin), run.events.end());
 }
 
 std::vector<lost_message> find_lost(const causality& of) {
   const trace::recording& run = of.run();
   std::set<std::uint64_t> dropped;
   std::vector<lost_message> lost;
-  for (const trace::event& one : run.events) {
-    if (one.what != trace::kind::drop) continue;
+  for (const trace::event& one : run.events | of_kind(trace::kind::drop)) {
     dropped.insert(one.id);
     lost.push_back({one.id, one.type, one.actor, one.begin,
                     std::string(trace::name_of(static_cast<trace::drop_reason>(one.aux)))});
   }
-  for (const trace::event& one : run.events) {
-    if (one.what != trace::kind::sent || of.handled(one.id) != nullptr || dropped.contains(one.id)) continue;
+  for (const trace::event& one : run.events | of_kind(trace::kind::sent)) {
+    if (of.handled(one.id) != nullptr || dropped.contains(one.id)) continue;
     const trace::actor_state* receiver = run.find_actor(one.aux);
-    if (receiver == nullptr || receiver->alive || !leaves_record(run, *receiver, one.begin)) continue;
+    if (receiver == nullptr || receiver->alive) continue;
+    const trace::process_info& process = run.processes[receiver->process];
+    if (process.filtered || one.begin < process.complete_from) continue;  // it may have been handled
     lost.push_back({one.id, one.type, one.aux, one.begin, receiver->name + " had ended"});
   }
   std::ranges::stable_sort(lost, {}, &lost_message::when);
   return lost;
 }
 
-/// What the board says is open, and what was parked and never released although whoever asked is unknown to the board.
-std::vector<unanswered_request> find_unanswered(const causality& of) {
-  const trace::recording& run = of.run();
-  std::vector<unanswered_request> open;
-  for (const trace::actor_state& actor : run.actors)
-    for (const trace::actor_state::request& one : actor.open)
-      open.push_back({one.id, one.type, one.peer, one.step, one.since});
+/// The requests that are open on the board, and those that were parked and never released and whose sender has no entry
+/// on the board.
+std::vector<trace::actor_state::request> find_unanswered(const trace::recording& run) {
+  std::vector<trace::actor_state::request> open;
+  for (const trace::actor_state& actor : run.actors) open.insert(open.end(), actor.open.begin(), actor.open.end());
   std::set<std::uint64_t> answered;
   for (const trace::event& one : run.events)
     if (one.has(flag::answer)) answered.insert(one.cause);
-  for (const trace::event& one : run.events) {
-    const bool parked = one.what == trace::kind::handled && one.has(flag::parked);
-    if (!parked || answered.contains(one.id) || run.find_actor(trace::sender_of(one.id)) != nullptr) continue;
-    // Nobody records that a client has its answer.
+  for (const trace::event& one : run.events | of_kind(trace::kind::handled)) {
+    if (!one.has(flag::parked) || answered.contains(one.id) || run.find_actor(trace::sender_of(one.id)) != nullptr)
+      continue;
+    // That a client has got its answer is not recorded.
     if (trace::sender_of(one.id) == trace::client_actor && run.processes[one.process].end == trace::ending::clean)
       continue;
     open.push_back({one.id, one.type, one.actor, one.step, one.sent});
   }
-  std::ranges::stable_sort(open, {}, &unanswered_request::since);
+  std::ranges::stable_sort(open, {}, &trace::actor_state::request::since);
   return open;
 }
 
@@ -70,48 +63,44 @@ std::vector<unanswered_request> find_unanswered(const causality& of) {
 std::vector<actor_summary> summarize_actors(const trace::recording& run, trace::nanoseconds since) {
   struct running {
     actor_summary sum;
-    trace::nanoseconds busy_until = std::numeric_limits<trace::nanoseconds>::min();
+    trace::nanoseconds busy_until = always;
   };
   std::map<std::uint16_t, running> all;
-  for (auto one = begun_since(run, since); one != run.events.end(); ++one) {
-    const bool is_handled = one->what == trace::kind::handled;
-    if (!is_handled && one->what != trace::kind::range && one->what != trace::kind::timer) continue;
-    auto& [sum, busy_until] = all[one->actor];
-    // A range may lie within a message's handling, or be work of its own.
-    sum.working += std::max<trace::nanoseconds>(one->end - std::max(one->begin, busy_until), 0);
-    busy_until = std::max(busy_until, one->end);
-    if (!is_handled) continue;
+  for (const trace::event& one :
+       begun_since(run, since) | of_kind(trace::kind::handled, trace::kind::range, trace::kind::timer)) {
+    auto& [sum, busy_until] = all[one.actor];
+    sum.actor = one.actor;
+    // A range may be part of a message's handling, or not.
+    sum.working += std::max<trace::nanoseconds>(one.end - std::max(one.begin, busy_until), 0);
+    busy_until = std::max(busy_until, one.end);
+    if (one.what != trace::kind::handled) continue;
     ++sum.handled;
-    sum.queued += one->begin - one->arrived;
-    const trace::nanoseconds worked = one->end - one->begin;
+    sum.queued += one.begin - one.arrived;
+    const trace::nanoseconds worked = one.end - one.begin;
     if (sum.longest != 0 && worked <= sum.longest_time) continue;
-    sum.longest = one->id;
+    sum.longest = one.id;
     sum.longest_time = worked;
   }
   std::vector<actor_summary> sorted;
-  for (auto& [actor, one] : all) {
-    one.sum.actor = actor;
-    sorted.push_back(one.sum);
-  }
+  for (const auto& [actor, one] : all) sorted.push_back(one.sum);
   return sorted;
 }
 
 std::vector<edge_summary> summarize_edges(const trace::recording& run, trace::nanoseconds since) {
   std::unordered_map<std::uint64_t, edge_summary> edges;
-  for (auto one = begun_since(run, since); one != run.events.end(); ++one) {
-    if (one->what != trace::kind::handled) continue;
-    const std::uint16_t sender = trace::sender_of(one->id);
-    edge_summary& edge = edges[std::uint64_t{sender} << 32 | std::uint64_t{one->actor} << 16 | one->type];
+  for (const trace::event& one : begun_since(run, since) | of_kind(trace::kind::handled)) {
+    const std::uint16_t sender = trace::sender_of(one.id);
+    edge_summary& edge = edges[std::uint64_t{sender} << 32 | std::uint64_t{one.actor} << 16 | one.type];
     edge.sender = sender;
-    edge.receiver = one->actor;
-    edge.type = one->type;
+    edge.receiver = one.actor;
+    edge.type = one.type;
     ++edge.messages;
-    edge.bytes += one->bytes;
-    edge.wire += std::max<trace::nanoseconds>(one->arrived - one->sent, 0);  // clocks may differ a little
-    edge.queued += one->begin - one->arrived;
-    edge.worked += one->end - one->begin;
-    edge.latency += one->end - one->sent;
-    edge.longest = std::max(edge.longest, one->end - one->sent);
+    edge.bytes += one.bytes;
+    edge.wire += std::max<trace::nanoseconds>(one.arrived - one.sent, 0);  // clocks may differ a little
+    edge.queued += one.begin - one.arrived;
+    edge.worked += one.end - one.begin;
+    edge.latency += one.end - one.sent;
+    edge.longest = std::max(edge.longest, one.end - one.sent);
   }
   std::vector<edge_summary> all;
   for (const auto& [_, edge] : edges) all.push_back(edge);
@@ -136,7 +125,7 @@ summary summarize(const causality& of) {
   all.edges = summarize_edges(run);
   all.steps = find_steps(run);
   all.lost = find_lost(of);
-  all.unanswered = find_unanswered(of);
+  all.unanswered = find_unanswered(run);
   return all;
 }
 

@@ -1,4 +1,4 @@
-// What a recording holds: who did how much, what went where, which steps were slow, and what got lost.
+// Sums over a recording: the work of each actor, the traffic on each edge, the slowest steps, lost messages.
 
 #pragma once
 
@@ -18,9 +18,9 @@ namespace troupe::analysis {
 struct actor_summary {
   std::uint16_t actor = 0;
   std::uint64_t handled = 0;
-  trace::nanoseconds working = 0;  ///< in messages and in turns of its own
-  trace::nanoseconds queued = 0;   ///< that its messages lay there, summed up
-  std::uint64_t longest = 0;       ///< the message that it worked on longest; 0: none
+  trace::nanoseconds working = 0;  ///< on messages and on work that no message requested
+  trace::nanoseconds queued = 0;   ///< sum of its messages' times in the queue
+  std::uint64_t longest = 0;       ///< the message that took longest to handle; 0: none
   trace::nanoseconds longest_time = 0;
 };
 
@@ -30,14 +30,14 @@ struct edge_summary {
   std::uint16_t type = 0;
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
-  trace::nanoseconds wire = 0;     ///< sent to arrived, summed up
-  trace::nanoseconds queued = 0;   ///< arrived to begun, summed up
-  trace::nanoseconds worked = 0;   ///< begun to ended, summed up
-  trace::nanoseconds latency = 0;  ///< sent to ended, summed up
-  trace::nanoseconds longest = 0;  ///< the longest of these
+  trace::nanoseconds wire = 0;     ///< sum of the times from sent to arrived
+  trace::nanoseconds queued = 0;   ///< sum from arrived to begun
+  trace::nanoseconds worked = 0;   ///< sum from begun to ended
+  trace::nanoseconds latency = 0;  ///< sum from sent to ended
+  trace::nanoseconds longest = 0;  ///< the longest latency
 };
 
-/// A message that came to nothing.
+/// A message that had no effect.
 struct lost_message {
   std::uint64_t id = 0;
   std::uint16_t type = 0;
@@ -46,37 +46,29 @@ struct lost_message {
   std::string why;
 };
 
-struct unanswered_request {
-  std::uint64_t id = 0;
-  std::uint16_t type = 0;
-  std::uint16_t peer = 0;
-  std::uint64_t step = 0;
-  trace::nanoseconds since = 0;  ///< when it was sent
-};
-
 struct summary {
-  trace::nanoseconds begin = 0;  ///< first and last moment recorded
+  trace::nanoseconds begin = 0;  ///< the first recorded moment; end: the last
   trace::nanoseconds end = 0;
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
   std::vector<actor_summary> actors;  ///< by number
   std::vector<edge_summary> edges;    ///< most bytes first
   step_windows steps;
-  std::vector<lost_message> lost;              ///< dropped, or sent to an actor that had ended; by time
-  std::vector<unanswered_request> unanswered;  ///< at the end; by time
+  std::vector<lost_message> lost;                       ///< dropped, or sent to an actor that had ended; by time
+  std::vector<trace::actor_state::request> unanswered;  ///< at the end; by time
 };
 
 summary summarize(const causality& of);
 
 constexpr trace::nanoseconds always = std::numeric_limits<trace::nanoseconds>::min();
 
-/// The sums alone, of what began at `since` or later: some 10 ms for a million events.
+/// Only these sums, of events that begin at `since` or later: some 10 ms for a million events.
 std::vector<actor_summary> summarize_actors(const trace::recording& run, trace::nanoseconds since = always);
 std::vector<edge_summary> summarize_edges(const trace::recording& run, trace::nanoseconds since = always);
 
-/// For a terminal, without the recording's warnings; at most `limit` rows of each list.
+/// Text for a terminal, without the recording's warnings; at most `limit` rows of each list.
 std::string summary_text(const causality& of, const summary& what, std::size_t limit);
-/// All of it, steps slowest first; times in ns.
+/// All fields, the slowest step first; times in ns.
 boost::json::object summary_json(const causality& of, const summary& what);
 boost::json::array processes_json(const trace::recording& run);
 boost::json::object edge_json(const trace::recording& run, const edge_summary& one);

@@ -1,4 +1,4 @@
-// A summary for people and for programs.
+// A summary as text and as JSON.
 
 #include <fmt/format.h>
 #include <boost/json/array.hpp>
@@ -14,7 +14,7 @@ namespace troupe::analysis {
 
 namespace {
 
-/// What was dropped need not have been a message of the run.
+/// A dropped message need not be of the run, and then has no id.
 std::string name_of(const trace::recording& run, std::uint64_t id) { return id == 0 ? "-" : run.message_name(id); }
 
 std::string how_it_ended(trace::ending end) {
@@ -28,7 +28,7 @@ std::vector<const step_window*> slowest_first(const step_windows& steps) {
   return all;
 }
 
-/// Who makes the step's end what it is.
+/// The actor that committed last.
 std::uint16_t last_of(const step_window& step) {
   return std::ranges::max_element(step.commits, {}, &step_window::commit::when)->actor;
 }
@@ -92,7 +92,7 @@ std::string trouble_text(const trace::recording& run, const summary& what, std::
   }
   if (!what.unanswered.empty()) {
     table rows({"request", "type", "of", "step", "since"}, "lllrr");
-    for (const unanswered_request& one : what.unanswered) {
+    for (const trace::actor_state::request& one : what.unanswered) {
       rows.add({run.message_name(one.id), run.type_name(one.type), run.actor_name(one.peer), std::to_string(one.step),
                 time_text(one.since)});
     }
@@ -174,7 +174,7 @@ boost::json::object summary_json(const causality& of, const summary& what) {
                     {"why", one.why}});
   }
   boost::json::array unanswered;
-  for (const unanswered_request& one : what.unanswered) {
+  for (const trace::actor_state::request& one : what.unanswered) {
     unanswered.push_back({{"message", run.message_name(one.id)},
                           {"type", run.type_name(one.type)},
                           {"to", run.actor_name(one.peer)},

@@ -1,4 +1,4 @@
-// Columns for a terminal.
+// Text in columns for a terminal.
 
 #pragma once
 
@@ -12,14 +12,14 @@ namespace troupe::analysis {
 
 class table {
  public:
-  /// Headings, and for each column whether it is aligned to the left ('l') or to the right ('r').
+  /// `alignment` has an 'l' (left) or 'r' (right) for each column.
   table(std::vector<std::string> headings, std::string_view alignment);
 
-  /// As many cells as there are headings.
+  /// Requires: as many cells as headings.
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   std::size_t rows() const { return rows_.size() - 1; }
 
-  /// All rows, each line indented by two blanks; at most `limit` of them, and then how many there are more.
+  /// The headings and up to `limit` rows, indented by two blanks, then a line with the number of rows left out, if any.
   std::string text(std::size_t limit = SIZE_MAX) const;
 
  private:

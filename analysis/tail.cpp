@@ -6,7 +6,7 @@
 #include <bit>
 #include <map>
 
-#include "analysis/event_json.hpp"
+#include "analysis/lookup.hpp"
 #include "base/units.hpp"
 #include "trace/names.hpp"
 
@@ -14,7 +14,7 @@ namespace troupe::analysis {
 
 namespace {
 
-/// The last column: what led to it, or the figure that it is.
+/// The last column: its cause, or for some kinds its value.
 std::string because_of(const trace::recording& run, const trace::event& one) {
   if (one.what == trace::kind::metric) return fmt::format("{:.6g}", std::bit_cast<double>(one.raw));
   if (one.what == trace::kind::collective || one.what == trace::kind::collective_launch)
@@ -25,12 +25,11 @@ std::string because_of(const trace::recording& run, const trace::event& one) {
   return one.id == 0 ? "" : run.message_name(one.id);
 }
 
-/// How many messages lay in each actor's queue: those that had arrived, less those that had begun.
+/// The number of messages in each actor's queue: those that had arrived minus those that had begun.
 class queue_depths {
  public:
   explicit queue_depths(const trace::recording& run) {
-    for (const trace::event& one : run.events) {
-      if (one.what != trace::kind::handled) continue;
+    for (const trace::event& one : run.events | of_kind(trace::kind::handled)) {
       queue& of = queues_[one.actor];
       of.arrived.push_back(one.arrived);
       of.begun.push_back(one.begin);
@@ -39,13 +38,12 @@ class queue_depths {
   }
 
   std::uint64_t at(std::uint16_t actor, trace::nanoseconds when) const {
-    const auto known = queues_.find(actor);
-    if (known == queues_.end()) return 0;
+    const queue* known = find_in(queues_, actor);
+    if (known == nullptr) return 0;
     const auto until = [when](const std::vector<trace::nanoseconds>& times) {
       return std::ranges::upper_bound(times, when) - times.begin();
     };
-    return static_cast<std::uint64_t>(
-        std::max<std::ptrdiff_t>(0, until(known->second.arrived) - until(known->second.begun)));
+    return static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(0, until(known->arrived) - until(known->begun)));
   }
 
  private:

@@ -1,4 +1,4 @@
-// Events as lines of fixed columns, for who watches a run.
+// Events as lines of fixed columns, for a user who watches a run.
 
 #pragma once
 
@@ -12,18 +12,18 @@
 
 namespace troupe::analysis {
 
-/// An event to be shown, and how many messages lay in its actor's queue when it began, as far as these are recorded.
+/// An event, and how many recorded messages were in its actor's queue when it began.
 struct tail_event {
   const trace::event* what = nullptr;
   std::uint64_t queue_depth = 0;
 };
 
-/// Events that pass the filter (but for its count): for each, its actor, its step, and its type, which for other kinds
-/// than messages is what `type` shows. By begin. The recording must outlive them.
+/// The events whose step, actor and type (type_of) pass the filter; its count is not applied. By begin. Requires: `run`
+/// outlives them.
 std::vector<tail_event> tail_events(const trace::recording& run, const trace::filter& wanted);
 
-/// The columns' names, without an end of line: time since the recording began, step, actor, kind, type, sender, bytes,
-/// time queued, time worked, messages in the queue, and the message because of which it was sent.
+/// The names of the columns, without a newline: time since the recording began, step, actor, kind, type, sender, bytes,
+/// time queued, time worked, messages in the queue, and the message that caused it.
 std::string tail_header();
 std::string tail_line(const trace::recording& run, const tail_event& one);
 boost::json::object tail_json(const trace::recording& run, const tail_event& one);

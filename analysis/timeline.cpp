@@ -1,7 +1,6 @@
-#include "analysis/timeline.hpp"
+#include "analysis/exports.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -13,10 +12,10 @@
 #include <optional>
 #include <unordered_map>
 
-#include "analysis/by_number.hpp"
 #include "analysis/causality.hpp"
-#include "analysis/message_name.hpp"
+#include "analysis/lookup.hpp"
 #include "analysis/trace_events.hpp"
+#include "analysis/training_order.hpp"
 #include "base/json_text.hpp"
 #include "base/units.hpp"
 #include "trace/names.hpp"
@@ -25,17 +24,20 @@ namespace troupe::analysis {
 
 namespace {
 
-struct stretch {
+struct interval {
   trace::nanoseconds begin = 0;
   trace::nanoseconds end = 0;
 };
+
+auto slices_of(const trace::recording& run) {
+  return run.events | of_kind(trace::kind::handled, trace::kind::range, trace::kind::timer, trace::kind::checkpoint);
+}
 
 class timeline {
  public:
   timeline(const trace::recording& run, std::ostream& to) : run_(run), index_(run), out_(to) {
     for (const trace::actor_state& actor : run.actors) process_of_.emplace(actor.actor, actor.process);
-    for (const trace::event& one : run.events)
-      if (is_slice(one)) process_of_.emplace(one.actor, one.process);
+    for (const trace::event& one : slices_of(run)) process_of_.emplace(one.actor, one.process);
   }
 
   timeline_counts write() {
@@ -49,20 +51,14 @@ class timeline {
   }
 
  private:
-  static bool is_slice(const trace::event& one) {
-    return one.what == trace::kind::handled || one.what == trace::kind::range || one.what == trace::kind::timer ||
-           one.what == trace::kind::checkpoint;
-  }
-
-  /// Numbers from 1: viewers take 0 for the machine's idle process.
+  /// Numbers start from 1: viewers take 0 for the machine's idle process.
   static track track_of(const trace::event& one) { return {one.process + 1, std::uint32_t{one.actor} + 1}; }
-  /// Links are nobody's: what happens to them is on a thread of its own.
+  /// Events of links belong to no actor and are shown on a thread of their own.
   static track links_of(const trace::event& one) { return {one.process + 1, std::uint32_t{UINT16_MAX} + 2}; }
 
   std::optional<track> track_of(std::uint16_t actor) const {
-    const auto known = process_of_.find(actor);
-    if (known == process_of_.end()) return {};
-    return track{known->second + 1, std::uint32_t{actor} + 1};
+    const std::uint32_t* process = find_in(process_of_, actor);
+    return process == nullptr ? std::nullopt : std::optional(track{*process + 1, std::uint32_t{actor} + 1});
   }
 
   std::string message_name(std::uint64_t id) {
@@ -75,9 +71,9 @@ class timeline {
     for (std::uint32_t i = 0; i < run_.processes.size(); ++i) {
       const trace::process_info& one = run_.processes[i];
       out_.process_name(i + 1, json_string(fmt::format("node {} ({}, pid {})", one.node, one.host, one.pid)), one.node);
-      const bool has_links = std::ranges::any_of(
-          run_.events, [i](const trace::event& event) { return event.process == i && is_of_link(event.what); });
-      if (has_links) out_.thread_name({i + 1, std::uint32_t{UINT16_MAX} + 2}, "\"links\"", UINT16_MAX + 2);
+      if (std::ranges::any_of(run_.events,
+                              [i](const trace::event& of) { return of.process == i && is_of_link(of.what); }))
+        out_.thread_name({i + 1, std::uint32_t{UINT16_MAX} + 2}, "\"links\"", UINT16_MAX + 2);
     }
     for (const auto& [actor, process] : std::map(process_of_.begin(), process_of_.end()))
       out_.thread_name({process + 1, std::uint32_t{actor} + 1}, names_[actor], actor);
@@ -87,13 +83,10 @@ class timeline {
 
   void write_slices() {
     std::map<track, std::vector<const trace::event*>> by_track;
-    for (const trace::event& one : run_.events)
-      if (is_slice(one)) by_track[track_of(one)].push_back(&one);
+    for (const trace::event& one : slices_of(run_)) by_track[track_of(one)].push_back(&one);
     for (auto& [where, all] : by_track) {
-      std::ranges::stable_sort(all, [](const trace::event* a, const trace::event* b) {
-        return std::pair(a->begin, -a->end) < std::pair(b->begin, -b->end);
-      });
-      std::vector<stretch>& outermost = outermost_[where];
+      std::ranges::stable_sort(all, {}, [](const trace::event* one) { return std::pair(one->begin, -one->end); });
+      std::vector<interval>& outermost = outermost_[where];
       std::vector<trace::nanoseconds> open;  // ends of the slices around
       for (const trace::event* one : all) {
         while (!open.empty() && open.back() <= one->begin) open.pop_back();
@@ -115,8 +108,7 @@ class timeline {
       out_.slice(where, types_[one.type], "message", one.begin, end, args_of(one));
       return;
     }
-    const std::string_view what =
-        one.what == trace::kind::timer ? "turn of its own" : trace::name_of(static_cast<trace::range_name>(one.type));
+    const std::string_view what = one.what == trace::kind::timer ? "turn of its own" : trace::name_of(range_of(one));
     out_.slice(where, fmt::format("\"{}\"", what), one.what == trace::kind::checkpoint ? "checkpoint" : "range",
                one.begin, end, fmt::format("\"step\":{}", one.step));
   }
@@ -129,24 +121,23 @@ class timeline {
 
   // -- flows ----------------------------------------------------------------------------
 
-  /// A slice's end belongs to the next one, unless the slice takes no time.
+  /// The last moment that viewers count to the slice: its end belongs to the next one, unless it takes no time.
   template <class T>
   static trace::nanoseconds last_moment(const T& slice) {
     return std::max(slice.begin, slice.end - 1);
   }
 
-  /// The moment closest to `when` that lies in one of the outermost slices of `where`, at most as late; nothing: none.
+  /// The latest moment up to `when` within an outermost slice of `where`; nullopt if there is none.
   std::optional<trace::nanoseconds> moment_in_slice(track where, trace::nanoseconds when) const {
-    const auto slices = outermost_.find(where);
-    if (slices == outermost_.end()) return {};
-    const auto after = std::ranges::upper_bound(slices->second, when, {}, &stretch::begin);
-    if (after == slices->second.begin()) return {};
+    const auto* slices = find_in(outermost_, where);
+    if (slices == nullptr) return {};
+    const auto after = std::ranges::upper_bound(*slices, when, {}, &interval::begin);
+    if (after == slices->begin()) return {};
     return std::min(when, last_moment(*std::prev(after)));
   }
 
   void write_flows() {
-    for (const trace::event& one : run_.events) {
-      if (one.what != trace::kind::handled) continue;
+    for (const trace::event& one : run_.events | of_kind(trace::kind::handled)) {
       const trace::event* sending = index_.sent_in(one);
       const auto from = track_of(trace::sender_of(one.id));
       std::optional<trace::nanoseconds> sent;
@@ -160,7 +151,7 @@ class timeline {
     }
   }
 
-  // -- whatever else ----------------------------------------------------------------------
+  // -- other events ----------------------------------------------------------------------
 
   static bool is_of_link(trace::kind what) {
     return what == trace::kind::link_up || what == trace::kind::link_down || what == trace::kind::credit_wait ||
@@ -168,48 +159,41 @@ class timeline {
   }
 
   void write_others() {
-    std::uint64_t number = 0;
     for (const trace::event& one : run_.events) {
-      switch (one.what) {
-        case trace::kind::step:
-          out_.async(track_of(one), fmt::format("\"step {}\"", one.step), "step", ++number, one.begin, one.end, "");
-          ++counts_.asyncs;
-          break;
-        case trace::kind::collective:
-          out_.async(track_of(one), fmt::format("\"collective {}\"", one.id), "collective", ++number,
-                     std::min(one.sent, one.begin), one.end,
-                     fmt::format("\"step\":{},\"bucket\":{},\"bytes\":{},\"all_launched_us\":{:.3f}", one.step, one.aux,
-                                 one.bytes, static_cast<double>(one.begin - one.sent) / 1e3));
-          ++counts_.asyncs;
-          break;
-        case trace::kind::spawn:
-          instant(one, "");
-          break;
-        case trace::kind::exit:
-          instant(one, fmt::format("\"error\":{}", one.aux));
-          break;
-        case trace::kind::drop:
-          instant(one, fmt::format("\"message\":{},\"type\":{},\"why\":\"{}\"", message_name(one.id), types_[one.type],
-                                   trace::name_of(static_cast<trace::drop_reason>(one.aux))));
-          break;
-        case trace::kind::link_up:
-        case trace::kind::link_down:
-          instant(one, fmt::format("\"node\":{}", one.aux));
-          break;
-        case trace::kind::credit_wait:
-          instant(one, fmt::format("\"node\":{},\"message\":{},\"bytes_under_way\":{}", one.aux, message_name(one.id),
-                                   one.raw));
-          break;
-        default:
-          break;
+      if (one.what == trace::kind::step) {
+        out_.async(track_of(one), fmt::format("\"step {}\"", one.step), "step", ++counts_.asyncs, one.begin, one.end,
+                   "");
+      } else if (one.what == trace::kind::collective) {
+        out_.async(track_of(one), fmt::format("\"collective {}\"", one.id), "collective", ++counts_.asyncs,
+                   std::min(one.sent, one.begin), one.end,
+                   fmt::format("\"step\":{},\"bucket\":{},\"bytes\":{},\"all_launched_us\":{:.3f}", one.step, one.aux,
+                               one.bytes, static_cast<double>(one.begin - one.sent) / 1e3));
+      } else if (const auto args = args_of_instant(one)) {
+        ++counts_.instants;
+        out_.instant(is_of_link(one.what) ? links_of(one) : track_of(one),
+                     fmt::format("\"{}\"", trace::name_of(one.what)), "event", one.begin, *args);
       }
     }
   }
 
-  void instant(const trace::event& one, const std::string& args) {
-    ++counts_.instants;
-    out_.instant(is_of_link(one.what) ? links_of(one) : track_of(one), fmt::format("\"{}\"", trace::name_of(one.what)),
-                 "event", one.begin, args);
+  /// Nothing: the event is not shown as an instant.
+  std::optional<std::string> args_of_instant(const trace::event& one) {
+    switch (one.what) {
+      case trace::kind::spawn:
+        return "";
+      case trace::kind::exit:
+        return fmt::format("\"error\":{}", one.aux);
+      case trace::kind::drop:
+        return fmt::format("\"message\":{},\"type\":{},\"why\":\"{}\"", message_name(one.id), types_[one.type],
+                           trace::name_of(static_cast<trace::drop_reason>(one.aux)));
+      case trace::kind::link_up:
+      case trace::kind::link_down:
+        return fmt::format("\"node\":{}", one.aux);
+      case trace::kind::credit_wait:
+        return fmt::format("\"node\":{},\"message\":{},\"bytes_under_way\":{}", one.aux, message_name(one.id), one.raw);
+      default:
+        return {};
+    }
   }
 
   // -- counters -----------------------------------------------------------------------------
@@ -231,9 +215,8 @@ class timeline {
     std::map<track, changes> queues;
     std::map<std::pair<std::uint32_t, std::uint32_t>, changes> in_flight;
     const auto fly = [&](const trace::event& one, std::uint32_t to, trace::nanoseconds when, std::int64_t sign) {
-      const auto from = process_of_.find(trace::sender_of(one.id));
-      if (from != process_of_.end() && from->second != to)
-        in_flight[{from->second, to}].emplace_back(when, sign * std::int64_t{one.bytes});
+      const std::uint32_t* from = find_in(process_of_, trace::sender_of(one.id));
+      if (from != nullptr && *from != to) in_flight[{*from, to}].emplace_back(when, sign * std::int64_t{one.bytes});
     };
     for (const trace::event& one : run_.events) {
       if (one.what == trace::kind::handled) {
@@ -246,8 +229,7 @@ class timeline {
         queues[track_of(one)].emplace_back(one.begin, 1);
       } else if (one.what == trace::kind::sent && index_.handled(one.id) == nullptr &&
                  index_.arrived(one.id) == nullptr) {
-        const auto to = process_of_.find(one.aux);
-        if (to != process_of_.end()) fly(one, to->second, one.begin, 1);
+        if (const std::uint32_t* to = find_in(process_of_, one.aux)) fly(one, *to, one.begin, 1);
       }
       write_figure(one);
     }
@@ -260,7 +242,7 @@ class timeline {
                     all);
   }
 
-  /// What is a figure in itself.
+  /// Values that a record holds: staleness and metrics.
   void write_figure(const trace::event& one) {
     if (one.what == trace::kind::handled && one.type == rows_) {
       out_.counter(one.process + 1, "\"staleness of " + names_[one.actor].substr(1), one.begin, "steps", one.aux);
@@ -268,7 +250,7 @@ class timeline {
     }
     if (one.what == trace::kind::metric) {
       const auto value = std::bit_cast<double>(one.raw);
-      if (!std::isfinite(value)) return;  // JSON has no word for it
+      if (!std::isfinite(value)) return;  // not a JSON number
       const std::string_view which = trace::name_of(static_cast<trace::metric_name>(one.type));
       out_.counter(one.process + 1, fmt::format("\"{}\"", which), one.begin, which, value);
       ++counts_.counters;
@@ -294,7 +276,7 @@ class timeline {
   std::unordered_map<std::uint16_t, std::uint32_t> process_of_;
   by_number<std::string> names_{[this](std::uint16_t actor) { return json_string(run_.actor_name(actor)); }};
   by_number<std::string> types_{[this](std::uint16_t type) { return json_string(run_.type_name(type)); }};
-  std::map<track, std::vector<stretch>> outermost_;  ///< slices that lie in no other, by begin
+  std::map<track, std::vector<interval>> outermost_;  ///< slices that are not nested in another, by begin
 };
 
 }  // namespace

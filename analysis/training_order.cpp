@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "analysis/lookup.hpp"
 #include "base/number.hpp"
 
 namespace troupe::analysis {
 
 namespace {
 
-/// A setting of the job: text, or a number.
+/// The text of a setting of the job; empty if it is not text.
 std::string_view text_of(const boost::json::value& value) {
   return value.is_string() ? std::string_view(value.get_string()) : std::string_view();
 }
@@ -31,7 +32,7 @@ training_order::training_order(const trace::recording& run) {
   for (const trace::actor_state& actor : run.actors)
     if (const auto rank = rank_in(actor.name, "trainer")) by_rank_[*rank] = actor.actor;
   for (const auto& [rank, actor] : by_rank_) trainers_.push_back(actor);
-  // A run in one process says what its job is, unless a test has made it up.
+  // Without the master's process the job is unknown, and so is the staleness.
   const bool is_master_there =
       std::ranges::any_of(run.processes, [](const trace::process_info& one) { return one.node == 0; });
   if (!is_master_there) staleness_.reset();
@@ -51,12 +52,12 @@ training_order::training_order(const trace::recording& run) {
 }
 
 std::optional<std::uint16_t> training_order::trainer(std::uint16_t rank) const {
-  const auto found = by_rank_.find(rank);
-  return found == by_rank_.end() ? std::nullopt : std::optional(found->second);
+  const std::uint16_t* found = find_in(by_rank_, rank);
+  return found == nullptr ? std::nullopt : std::optional(*found);
 }
 
 std::uint64_t training_order::lookahead() const {
-  constexpr std::uint64_t under_way_max = 8;  // as many lookups a trainer keeps under way at most
+  constexpr std::uint64_t under_way_max = 8;  // the most lookups that a trainer keeps under way
   return std::min(staleness_.value_or(under_way_max), under_way_max);
 }
 

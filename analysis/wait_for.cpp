@@ -4,8 +4,7 @@
 #include <array>
 #include <map>
 
-#include "analysis/message_name.hpp"
-#include "analysis/open_collectives.hpp"
+#include "analysis/lookup.hpp"
 #include "analysis/training_order.hpp"
 
 namespace troupe::analysis {
@@ -19,7 +18,7 @@ class wait_finder {
     for (const trace::event& one : run_.events) add(one);
   }
 
-  void ask(const trace::actor_state& who) {
+  void add_requests(const trace::actor_state& who) {
     for (const auto& request : who.open) {
       wait_edge next;
       next.who = next.sender = who.actor;
@@ -65,27 +64,25 @@ class wait_finder {
   }
 
   bool share_process(std::uint16_t a, std::uint16_t b) const {
-    const trace::actor_state* one = run_.find_actor(a);
-    const trace::actor_state* other = run_.find_actor(b);
+    const trace::actor_state *one = run_.find_actor(a), *other = run_.find_actor(b);
     return one != nullptr && other != nullptr && one->process == other->process;
   }
 
-  /// Of what `next` waits for, which was sent and has not come: lost, or not yet there. A link keeps the order of
-  /// one sender's messages, and so does a mailbox.
-  void judge_transit(wait_edge& next, trace::nanoseconds sent) const {
-    const auto newest = newest_.find({next.receiver, trace::sender_of(next.message)});
-    const bool is_overtaken =
-        next.message != 0 && newest != newest_.end() && newest->second > trace::sequence_of(next.message);
+  /// Decides whether the message of `next`, sent and not arrived, is lost or under way. Links and mailboxes keep the
+  /// order of one sender's messages.
+  void decide_transit(wait_edge& next, trace::nanoseconds sent) const {
+    const std::uint64_t* newest = find_in(newest_, {next.receiver, trace::sender_of(next.message)});
+    const bool is_overtaken = next.message != 0 && newest != nullptr && *newest > trace::sequence_of(next.message);
     next.state = is_overtaken || now_ - sent > longest_transit_ns ? wait_state::never_arrived : wait_state::under_way;
   }
 
+  /// How many messages are in the queue of `actor` that arrived before `when`.
   std::uint64_t in_front(std::uint16_t actor, trace::nanoseconds when) const {
-    const auto queue = queues_.find(actor);
     std::uint64_t count = 0;
-    if (queue != queues_.end())
+    if (const auto* queue = find_in(queues_, actor))
       count = static_cast<std::uint64_t>(
-          std::ranges::count_if(queue->second, [&](const trace::event* other) { return other->begin < when; }));
-    for (const trace::actor_state& other : run_.actors)  // within a process nothing is recorded on arrival
+          std::ranges::count_if(*queue, [&](const trace::event* other) { return other->begin < when; }));
+    for (const trace::actor_state& other : run_.actors)  // within a process arrivals are not recorded
       for (const auto& request : other.open)
         if (request.peer == actor && request.since < when && share_process(other.actor, actor) &&
             index_.handled(request.id) == nullptr && !is_in_hand(actor, request.id))
@@ -97,7 +94,7 @@ class wait_finder {
     return std::ranges::find(lost_.held_back(), id, &trace::event::id) != lost_.held_back().end();
   }
 
-  /// Of a request that its receiver has not handled yet.
+  /// For a request that its receiver has not handled yet.
   void before_handled(wait_edge& next) const {
     if (is_in_hand(next.on, next.message)) {
       next.state = wait_state::in_hand;
@@ -107,31 +104,25 @@ class wait_finder {
     } else if (is_held_back(next.message)) {
       next.state = wait_state::out_of_credit;
     } else if (const trace::event* sent = index_.sent(next.message)) {
-      judge_transit(next, sent->begin);
+      decide_transit(next, sent->begin);
       next.sent = sent->begin;
     } else if (const auto from = lost_.complete_from(); !share_process(next.who, next.on) &&
                                                         run_.find_actor(next.on) != nullptr && from &&
                                                         *from <= next.since) {
-      judge_transit(next, next.since);
+      decide_transit(next, next.since);
     } else {
       next.state = wait_state::queued;
       next.behind = in_front(next.on, next.since);
     }
   }
 
-  /// Of a request that has been handled, and whose answer has not.
+  /// For a request that has been handled, and whose answer has not.
   void after_handled(wait_edge& next, const trace::event& handled) {
     const trace::event* answer = lost_.answer_sent(next.message);
-    if (answer != nullptr || !handled.has(flag::parked)) {
-      wait_for_answer(next, handled, answer);
-      return;
-    }
+    if (answer != nullptr || !handled.has(flag::parked)) return wait_for_answer(next, handled, answer);
     next.state = wait_state::parked;
     const std::string type = run_.type_name(handled.type);
-    if (is_any_of<msg::reduce>(type)) {
-      wait_for_ranks(next);
-      return;
-    }
+    if (is_any_of<msg::reduce>(type)) return wait_for_ranks(next);
     found_.push_back(next);
     if (is_any_of<msg::lookup>(type))
       wait_for_gradients(handled, order_.needed(handled.step), order_.needed_strictly(handled.step));
@@ -141,7 +132,8 @@ class wait_finder {
       wait_for_all(handled);
   }
 
-  /// The answer has been given: it is on its way, or lost. `answer`: null if that within a process is not recorded.
+  /// For a request whose answer was sent and is under way or lost. `answer`: null if it is not recorded, as within a
+  /// process.
   void wait_for_answer(wait_edge& next, const trace::event& handled, const trace::event* answer) {
     std::swap(next.sender, next.receiver);
     next.sent = answer != nullptr ? answer->begin : handled.end;
@@ -157,12 +149,8 @@ class wait_finder {
   }
 
   void wait_for_ranks(wait_edge& next) {
-    const auto collective = collectives_.of(next.message);
-    if (!collective) {
-      found_.push_back(next);
-      return;
-    }
-    next.collective = *collective;
+    const auto collective = next.collective = collectives_.of(next.message);
+    if (!collective) return found_.push_back(next);
     if (collective->missing.empty()) {
       next.state = wait_state::incomplete;
       for (const trace::event* one : lost_.never_arrived())
@@ -176,7 +164,7 @@ class wait_finder {
       missing.message = 0;
       missing.state = wait_state::unsent;
       missing.on = missing.sender = order_.trainer(rank).value_or(next.on);
-      // In another process's group it may be there.
+      // The rank may have launched it in another process's group.
       if (const auto elsewhere = collectives_.launched_elsewhere(*collective, rank)) {
         missing.on = missing.sender = *elsewhere;
         for (const trace::event* one : lost_.never_arrived())
@@ -191,7 +179,7 @@ class wait_finder {
     next.sender = sent.actor;
     next.receiver = sent.aux;
     next.message = sent.id;
-    judge_transit(next, sent.begin);
+    decide_transit(next, sent.begin);
     next.type = sent.type;
     next.is_answer = false;
   }
@@ -199,8 +187,8 @@ class wait_finder {
   /// The server of the parked `query` waits for gradients up to step `last`; if it has those, up to `strictly`.
   void wait_for_gradients(const trace::event& query, std::uint64_t last, std::uint64_t strictly) {
     const auto have = [&](std::uint16_t trainer) {
-      const auto known = gradients_.find({query.actor, trainer});
-      return known == gradients_.end() ? 0 : known->second;
+      const std::uint64_t* known = find_in(gradients_, {query.actor, trainer});
+      return known == nullptr ? 0 : *known;
     };
     const auto lacks_any = [&](std::uint64_t step) {
       return std::ranges::any_of(order_.trainers(), [&](std::uint16_t trainer) { return have(trainer) < step; });
@@ -211,18 +199,17 @@ class wait_finder {
         wait_for_message(query, trainer, gradient_.value_or(0), have(trainer) == 0 ? step : have(trainer) + 1);
   }
 
-  /// Each trainer has to send what the parked `query` is.
+  /// Each trainer has to make the same request as the parked `query`.
   void wait_for_all(const trace::event& query) {
     std::set<std::uint16_t> have;
-    for (const trace::event& one : run_.events)
-      if (one.what == trace::kind::handled && one.actor == query.actor && one.type == query.type &&
-          one.step == query.step)
+    for (const trace::event& one : run_.events | of_kind(trace::kind::handled))
+      if (one.actor == query.actor && one.type == query.type && one.step == query.step)
         have.insert(trace::sender_of(one.id));
     for (const std::uint16_t trainer : order_.trainers())
       if (!have.contains(trainer)) wait_for_message(query, trainer, query.type, query.step);
   }
 
-  /// Whoever has parked `query` waits for that message of `trainer`.
+  /// The actor that parked `query` waits for that message of `trainer`.
   void wait_for_message(const trace::event& query, std::uint16_t trainer, std::uint16_t type, std::uint64_t step) {
     wait_edge next;
     next.who = next.receiver = query.actor;
@@ -231,10 +218,6 @@ class wait_finder {
     next.step = step;
     next.since = query.begin;
     locate(next);
-    add_once(next);
-  }
-
-  void add_once(const wait_edge& next) {
     const auto same = std::ranges::find_if(found_, [&](const wait_edge& other) {
       return !other.is_answer && other.who == next.who && other.on == next.on && other.type == next.type;
     });
@@ -244,11 +227,10 @@ class wait_finder {
       *same = next;
   }
 
-  /// Where the message is that `next.who` waits for, if it has been sent.
+  /// Finds out where the message is that `next.who` waits for, if it was sent.
   void locate(wait_edge& next) const {
-    const auto queue = queues_.find(next.who);
-    if (queue != queues_.end())
-      for (const trace::event* one : queue->second)
+    if (const auto* queue = find_in(queues_, next.who))
+      for (const trace::event* one : *queue)
         if (trace::sender_of(one->id) == next.on && one->type == next.type && one->step == next.step) {
           next.state = wait_state::queued;
           next.message = one->id;
@@ -268,19 +250,18 @@ class wait_finder {
       set_lost(next, *sent);
     else if (const auto number = lost_number(next)) {
       next.message = *number;
-      judge_transit(next, next.since);
+      decide_transit(next, next.since);
     }
   }
 
-  /// The number of a message that its sender must have sent, because it has gone beyond.
+  /// The id of a message that its sender must have sent, because it has gone on to later steps.
   std::optional<std::uint64_t> lost_number(const wait_edge& next) const {
-    if (next.type != gradient_ || is_at_work(run_, next.on) || !has_gone_beyond(next)) return {};
+    if (next.type != gradient_ || is_at_work(run_, next.on) || !is_further(next)) return {};
     std::uint64_t low = 0;
     std::uint64_t high = UINT64_MAX;
     std::uint64_t near = 0;  // one to another server
-    const auto numbers = gradient_numbers_.find(next.on);
-    if (numbers != gradient_numbers_.end())
-      for (const auto& [step, number] : numbers->second) {
+    if (const auto* numbers = find_in(gradient_numbers_, next.on))
+      for (const auto& [step, number] : *numbers) {
         if (step < next.step) low = std::max(low, number);
         if (step > next.step) high = std::min(high, number);
         if (step == next.step) near = number;
@@ -293,13 +274,13 @@ class wait_finder {
     return std::uint64_t{next.on} << 48 | number;
   }
 
-  bool has_gone_beyond(const wait_edge& next) const {
+  bool is_further(const wait_edge& next) const {
     const trace::actor_state* state = run_.find_actor(next.on);
     if (state == nullptr) return false;
     if (state->step > next.step) return true;
-    const auto numbers = gradient_numbers_.find(next.on);
-    if (numbers != gradient_numbers_.end() &&
-        std::ranges::any_of(numbers->second, [&](const auto& known) { return known.first >= next.step; }))
+    const auto* numbers = find_in(gradient_numbers_, next.on);
+    if (numbers != nullptr &&
+        std::ranges::any_of(*numbers, [&](const auto& known) { return known.first >= next.step; }))
       return true;
     return std::ranges::any_of(state->open, [&](const trace::actor_state::request& open) {
       const std::string type = run_.type_name(open.type);
@@ -316,9 +297,9 @@ class wait_finder {
   const std::optional<std::uint16_t> gradient_ = type_number<msg::gradient>(run_);
   const open_collectives collectives_;
   std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t> gradients_;  ///< (server, trainer): the last step
-  /// By trainer: step and sequence number of gradients that were handled.
+  /// By trainer: step and sequence number of each gradient that was handled.
   std::map<std::uint16_t, std::vector<std::pair<std::uint64_t, std::uint64_t>>> gradient_numbers_;
-  /// (receiver, sender): the highest number that has come, answers aside.
+  /// (receiver, sender): the highest sequence number that arrived, answers aside.
   std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t> newest_;
   std::map<std::uint16_t, std::vector<const trace::event*>> queues_;  ///< by actor: arrived and not begun
   std::vector<wait_edge> found_;
@@ -330,11 +311,6 @@ std::string_view name_of(wait_state what) {
   constexpr std::array<std::string_view, 8> names = {"unsent", "under way", "never arrived", "out of credit",
                                                      "queued", "in hand",   "parked",        "incomplete"};
   return names.at(static_cast<std::size_t>(what));
-}
-
-std::uint32_t open_collective::communicator() const {
-  constexpr std::uint16_t first_of_many = 0x8000;
-  return group >= first_of_many ? group - first_of_many : 0;
 }
 
 bool is_at_work(const trace::recording& run, std::uint16_t actor) {
@@ -349,7 +325,7 @@ std::vector<wait_edge> find_waits(const causality& index, const lost_messages& l
   for (const trace::actor_state& actor : run.actors) {
     if (dead.contains(actor.process) || run.processes[actor.process].end == trace::ending::clean) continue;
     if (!actor.alive && run.processes[actor.process].end == trace::ending::none) continue;
-    finder.ask(actor);
+    finder.add_requests(actor);
   }
   std::vector<wait_edge> found = finder.take();
   std::erase_if(found, [&](const wait_edge& one) {

@@ -1,4 +1,4 @@
-// Who waits for whom: the edges of the wait-for graph at the end of a recording.
+// The wait-for graph at the end of a recording: which actor waits for which.
 
 #pragma once
 
@@ -9,16 +9,15 @@
 
 #include "analysis/causality.hpp"
 #include "analysis/lost_messages.hpp"
-#include "analysis/trace.hpp"
 
 namespace troupe::analysis {
 
-/// How far what is waited for has come.
+/// The state of the message or collective that is waited for.
 enum class wait_state : std::uint8_t {
-  unsent,         ///< who is waited for has not sent it
+  unsent,         ///< not sent yet
   under_way,      ///< sent a moment ago
-  never_arrived,  ///< sent, but has not come
-  out_of_credit,  ///< held back until the receiver's process gives credit
+  never_arrived,  ///< sent, but lost
+  out_of_credit,  ///< held back until the receiver's process grants credit
   queued,         ///< arrived, not begun
   in_hand,        ///< being handled
   parked,         ///< handled; the answer comes later
@@ -26,46 +25,33 @@ enum class wait_state : std::uint8_t {
 };
 std::string_view name_of(wait_state what);
 
-/// An allreduce that has not been completed.
-struct open_collective {
-  std::uint16_t group = 0;  ///< whose
-  std::uint64_t sequence = 0;
-  std::uint64_t step = 0;
-  std::optional<std::uint16_t> bucket;  ///< nothing: not recorded
-  std::set<std::uint16_t> missing;      ///< ranks
-  bool skipped = false;                 ///< a missing rank has launched a later one
-
-  /// Groups count from 0, one a process.
-  std::uint32_t communicator() const;
-};
-
 /// `who` cannot go on until `on` acts.
 struct wait_edge {
   std::uint16_t who = 0;
   std::uint16_t on = 0;
   wait_state state = wait_state::unsent;
-  bool is_answer = false;  ///< `on` is to answer message `message`, of type `type`; else to send one of that type
+  bool is_answer = false;  ///< true: `on` has to answer `message`, of `type`; false: to send a message of `type`
   std::uint16_t type = 0;
-  std::uint64_t message = 0;  ///< what has not been answered, or has not come; 0: its number is not known
+  std::uint64_t message = 0;  ///< the unanswered request, or the missing message; 0: unknown
   std::uint64_t step = 0;
   trace::nanoseconds since = 0;
-  std::uint64_t behind = 0;                ///< queued: messages that came before
-  std::optional<trace::nanoseconds> sent;  ///< under way or never arrived: when, if recorded
-  std::uint16_t sender = 0;                ///< under way, never arrived, out of credit: of what
-  std::uint16_t receiver = 0;              ///< likewise
+  std::uint64_t behind = 0;                ///< queued: how many messages are before it in the queue
+  std::optional<trace::nanoseconds> sent;  ///< under way or never arrived: when it was sent, if recorded
+  std::uint16_t sender = 0;                ///< under way, never arrived, out of credit: the message's sender
+  std::uint16_t receiver = 0;              ///< likewise its receiver
   std::optional<open_collective> collective;
-  bool in_handler = false;  ///< asked by what `who` is still handling
+  bool in_handler = false;  ///< the message that `who` is still handling made the request
 };
 
-/// Whether `actor` was handling a message, or at work of its own, when the recording ended.
+/// Whether `actor` was handling a message or other work when the recording ended.
 bool is_at_work(const trace::recording& run, std::uint16_t actor);
 
-/// All waits that the boards and the records show, those of actors with the oldest first.
+/// All waits that boards and records show, the oldest first.
 ///
-/// An open request waits for its peer to handle it. Once it is parked the peer waits in turn: with a lookup, or a query
-/// for the state after a step, for the gradients of the steps before; with a reduce, for the ranks that have not
-/// launched the collective (then the asking trainer waits for those ranks); with what all trainers must ask together,
-/// for those who have not. Nothing is said of actors in `dead` processes, or that ended as they should.
+/// An open request waits for its peer to handle it. If the peer has parked it, the peer waits in turn: for a lookup, or
+/// a query of the state after a step, for the gradients of the steps before; for a request that all trainers have to
+/// make, for the trainers that have not made it. For a parked reduce, the requesting trainer waits for the ranks that
+/// have not launched the collective. Actors in `dead` processes, and those that ended cleanly, have no waits.
 std::vector<wait_edge> find_waits(const causality& index, const lost_messages& lost,
                                   const std::set<std::uint32_t>& dead);
 

@@ -4,6 +4,8 @@
 #include <map>
 #include <unordered_set>
 
+#include "analysis/lookup.hpp"
+
 namespace troupe::analysis {
 
 namespace {
@@ -24,46 +26,19 @@ hop hop_of(const causality& of, const trace::event& message) {
   return one;
 }
 
-}  // namespace
-
-cause_chain find_causes(const causality& of, std::uint64_t id) {
-  cause_chain chain;
-  std::unordered_set<std::uint64_t> seen;  // records that contradict each other could make a circle
-  std::uint64_t step = 0;
-  while (true) {
-    const trace::event* message = record_of(of, id);
-    if (message == nullptr || !seen.insert(id).second) {
-      chain.missing = id;
-      return chain;
-    }
-    chain.hops.push_back(hop_of(of, *message));
-    if (chain.hops.size() == 1) step = message->step;
-    if (message->step < step) {
-      chain.begins = cause_chain::start::step;
-      return chain;
-    }
-    id = of.trigger(*message);
-    if (id == 0) {
-      chain.begins = cause_chain::start::actor;
-      return chain;
-    }
-  }
-}
-
-namespace {
-
-/// How far the cone reaches, actor by actor: a cone holds all that an actor did between two places.
-class cone_search {
+/// Finds all activities that could have influenced a message: of each actor those between two indices.
+class influence_search {
  public:
-  cone_search(const causality& of, std::uint64_t step) : of_(of), step_(step) {}
+  influence_search(const causality& of, std::uint64_t step) : of_(of), step_(step) {}
 
+  /// Adds the actor's activities up to `activity`, and after `run` all that could have influenced them.
   void reach(const trace::event& activity) {
     bounds& actor = of_actor(activity.actor);
-    const std::size_t place = of_.place(activity);
-    if (place < actor.end) return;  // already in it, or of an earlier step
+    const std::size_t index = of_.index_of(activity);
+    if (index < actor.end) return;  // added already, or of an earlier step
     const std::size_t from = actor.end;
-    actor.end = place + 1;
-    for (std::size_t i = from; i <= place; ++i) todo_.push_back(of_.activities(activity.actor)[i]);
+    actor.end = index + 1;
+    for (std::size_t i = from; i <= index; ++i) todo_.push_back(of_.activities(activity.actor)[i]);
   }
 
   void run() {
@@ -72,24 +47,24 @@ class cone_search {
       todo_.pop_back();
       if (one->what != trace::kind::handled) continue;
       const trace::event* sender = of_.sent_in(*one);
-      // Where the sender's records do not tell in which activity it was sent: what it had done until then.
+      // If the records do not show in which activity it was sent: the sender's last one before.
       if (sender == nullptr) sender = of_.activity_at(trace::sender_of(one->id), one->sent);
       if (sender != nullptr && sender != one) reach(*sender);
     }
   }
 
   influence result(std::uint64_t id) const {
-    influence cone{id, step_, {}, 0};
-    for (const auto& [actor, places] : bounds_) {
-      influence::part part{actor, {}, places.begin == 0 && overwritten(actor)};
-      for (std::size_t i = places.end; i > places.begin; --i) {
+    influence found{id, step_, {}, 0};
+    for (const auto& [actor, range] : bounds_) {
+      influence::part part{actor, {}, range.begin == 0 && overwritten(actor)};
+      for (std::size_t i = range.end; i > range.begin; --i) {
         const trace::event* one = of_.activities(actor)[i - 1];
         if (one->what == trace::kind::handled && one->id != id) part.messages.push_back(one);
       }
-      cone.messages += part.messages.size();
-      if (!part.messages.empty()) cone.actors.push_back(std::move(part));
+      found.messages += part.messages.size();
+      if (!part.messages.empty()) found.actors.push_back(std::move(part));
     }
-    return cone;
+    return found;
   }
 
  private:
@@ -105,12 +80,10 @@ class cone_search {
   }
 
   bounds& of_actor(std::uint16_t actor) {
-    const auto known = bounds_.find(actor);
-    if (known != bounds_.end()) return known->second;
+    if (bounds* known = find_in(bounds_, actor)) return *known;
     const auto all = of_.activities(actor);
-    std::size_t first = 0;
-    if (step_ != 0)
-      while (first < all.size() && all[first]->step != step_) ++first;
+    const auto begin = step_ == 0 ? all.begin() : std::ranges::find(all, step_, &trace::event::step);
+    const auto first = static_cast<std::size_t>(begin - all.begin());
     return bounds_[actor] = {first, first};
   }
 
@@ -122,12 +95,32 @@ class cone_search {
 
 }  // namespace
 
+cause_chain find_causes(const causality& of, std::uint64_t id) {
+  cause_chain chain;
+  std::unordered_set<std::uint64_t> seen;  // contradictory records could form a cycle
+  do {
+    const trace::event* message = record_of(of, id);
+    if (message == nullptr || !seen.insert(id).second) {
+      chain.missing = id;
+      return chain;
+    }
+    chain.hops.push_back(hop_of(of, *message));
+    if (message->step < chain.hops.front().message->step) {
+      chain.begins = cause_chain::start::step;
+      return chain;
+    }
+    id = of.trigger(*message);
+  } while (id != 0);
+  chain.begins = cause_chain::start::actor;
+  return chain;
+}
+
 influence find_influence(const causality& of, std::uint64_t id) {
   const trace::event* message = record_of(of, id);
   if (message == nullptr) return {id, 0, {}, 0};
-  cone_search search(of, message->step);
+  influence_search search(of, message->step);
   const trace::event* last = message;
-  if (message->what != trace::kind::handled) {  // what its sender was at
+  if (message->what != trace::kind::handled) {  // begin with the activity that sent it
     last = of.handled(of.trigger(*message));
     const trace::event* sent = of.sent(id);
     if (last == nullptr && sent != nullptr) last = of.activity_at(trace::sender_of(id), sent->begin);

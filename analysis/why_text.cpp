@@ -1,4 +1,4 @@
-// Causes for people and for programs.
+// Causes as text and as JSON.
 
 #include <fmt/format.h>
 #include <boost/json/array.hpp>
@@ -14,7 +14,7 @@ namespace troupe::analysis {
 
 namespace {
 
-/// Who got it.
+/// The actor that the message was sent to.
 std::uint16_t receiver_of(const trace::event& message) {
   return message.what == trace::kind::sent ? message.aux : message.actor;
 }
@@ -99,12 +99,12 @@ boost::json::object causes_json(const causality& of, const cause_chain& chain) {
   return json;
 }
 
-std::string influence_text(const causality& of, const influence& cone, std::size_t limit) {
+std::string influence_text(const causality& of, const influence& what, std::size_t limit) {
   const trace::recording& run = of.run();
-  const std::string since = cone.step == 0 ? "as far as records go" : fmt::format("since step {} began", cone.step);
-  std::string text = fmt::format("{} messages of {} actors could have influenced {}, {}\n", count_text(cone.messages),
-                                 cone.actors.size(), run.message_name(cone.id), since);
-  for (const influence::part& part : cone.actors) {
+  const std::string since = what.step == 0 ? "as far as records go" : fmt::format("since step {} began", what.step);
+  std::string text = fmt::format("{} messages of {} actors could have influenced {}, {}\n", count_text(what.messages),
+                                 what.actors.size(), run.message_name(what.id), since);
+  for (const influence::part& part : what.actors) {
     text += fmt::format("\n{} handled {}{}\n", run.actor_name(part.actor), types_text(run, part),
                         part.reaches_back ? ", and perhaps some before its records begin" : "");
     table rows({"message", "type", "step", "at", "worked"}, "llrrr");
@@ -117,10 +117,10 @@ std::string influence_text(const causality& of, const influence& cone, std::size
   return text;
 }
 
-boost::json::object influence_json(const causality& of, const influence& cone, std::size_t limit) {
+boost::json::object influence_json(const causality& of, const influence& what, std::size_t limit) {
   const trace::recording& run = of.run();
   boost::json::array actors;
-  for (const influence::part& part : cone.actors) {
+  for (const influence::part& part : what.actors) {
     boost::json::array messages;
     for (const trace::event* one : part.messages) {
       if (messages.size() == limit) break;
@@ -135,7 +135,7 @@ boost::json::object influence_json(const causality& of, const influence& cone, s
                       {"reaches_back", part.reaches_back},
                       {"messages", messages}});
   }
-  return {{"message", run.message_name(cone.id)}, {"step", cone.step}, {"handled", cone.messages}, {"actors", actors}};
+  return {{"message", run.message_name(what.id)}, {"step", what.step}, {"handled", what.messages}, {"actors", actors}};
 }
 
 }  // namespace troupe::analysis

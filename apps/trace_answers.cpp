@@ -18,7 +18,6 @@
 #include "analysis/exports.hpp"
 #include "analysis/message_id.hpp"
 #include "analysis/summary.hpp"
-#include "analysis/timeline.hpp"
 #include "analysis/why.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"

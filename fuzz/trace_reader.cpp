@@ -17,7 +17,6 @@
 #include "analysis/diff.hpp"
 #include "analysis/exports.hpp"
 #include "analysis/summary.hpp"
-#include "analysis/timeline.hpp"
 #include "analysis/why.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"

@@ -10,14 +10,11 @@
 
 #include "analysis/blocked.hpp"
 #include "analysis/critical_path.hpp"
-#include "analysis/curves.hpp"
-#include "analysis/message_detail.hpp"
+#include "analysis/exports.hpp"
 #include "analysis/message_id.hpp"
 #include "analysis/message_list.hpp"
 #include "analysis/overview.hpp"
-#include "analysis/part.hpp"
-#include "analysis/timeline.hpp"
-#include "analysis/waterfall.hpp"
+#include "analysis/trace.hpp"
 #include "base/number.hpp"
 #include "page/web_files.hpp"
 

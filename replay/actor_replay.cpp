@@ -17,7 +17,7 @@
 #include "actors/parameter_server.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
-#include "analysis/content_difference.hpp"
+#include "analysis/contents.hpp"
 #include "protocol/content_reader.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/initialize_types.hpp"

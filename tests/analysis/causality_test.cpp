@@ -95,7 +95,7 @@ TEST(Causality, ListsWhatAnActorDidInOrder) {
   EXPECT_EQ(trainer[2]->id, one.rows2);
   EXPECT_EQ(index.before(*trainer[1]), trainer[0]);
   EXPECT_EQ(index.before(*trainer[0]), nullptr);
-  EXPECT_EQ(index.place(*trainer[2]), 2U);
+  EXPECT_EQ(index.index_of(*trainer[2]), 2U);
   EXPECT_EQ(index.activity_at(one.trainer, trace::us(31)), trainer[0]);
   EXPECT_EQ(index.activity_at(one.trainer, trace::us(9)), nullptr);
   EXPECT_EQ(index.actors(), (std::vector<std::uint16_t>{one.server, one.trainer}));

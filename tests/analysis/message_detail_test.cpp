@@ -1,4 +1,4 @@
-#include "analysis/message_detail.hpp"
+#include "analysis/message_list.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#include "analysis/contents.hpp"
 
 namespace troupe::analysis::message_detail_test {
 namespace {

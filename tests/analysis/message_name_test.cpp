@@ -1,4 +1,4 @@
-#include "analysis/message_name.hpp"
+#include "analysis/training_order.hpp"
 
 #include <gtest/gtest.h>
 

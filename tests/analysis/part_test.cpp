@@ -1,4 +1,4 @@
-#include "analysis/part.hpp"
+#include "analysis/trace.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "analysis/percentile.hpp"
+#include "analysis/steps.hpp"
 
 #include <gtest/gtest.h>
 

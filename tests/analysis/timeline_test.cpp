@@ -1,4 +1,4 @@
-#include "analysis/timeline.hpp"
+#include "analysis/exports.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What is to be known of actors or types, by their number, asked for again and again.
+// Values by key: the one that a map has, and those of actors or types, which are made once.
 
 #pragma once
 
@@ -11,13 +11,20 @@
 
 namespace troupe::analysis {
 
-/// Finds it once for each number. For one thread.
+/// The value that `map` has for `key`; null if there is none.
+template <class Map>
+auto* find_in(Map& map, const typename Map::key_type& key) {
+  const auto found = map.find(key);
+  return found == map.end() ? nullptr : &found->second;
+}
+
+/// The value for each number of an actor or type, made by `find` when it is first asked for. For one thread.
 template <class Value>
 class by_number {
  public:
   explicit by_number(std::function<Value(std::uint16_t)> find) : find_(std::move(find)) {}
 
-  /// Stays where it is.
+  /// The reference stays valid.
   const Value& operator[](std::uint16_t number) {
     if (number >= known_.size()) known_.resize(std::size_t{number} + 1);
     if (!known_[number]) known_[number] = find_(number);

@@ -1,8 +1,45 @@
-#include "analysis/event_json.hpp"
+#include "analysis/trace.hpp"
+
+#include <algorithm>
+#include <iterator>
 
 #include "trace/names.hpp"
 
 namespace troupe::analysis {
+
+namespace {
+
+trace::recording without_events(const trace::recording& of) {
+  trace::recording part;
+  part.run = of.run;
+  part.processes = of.processes;
+  part.actors = of.actors;
+  part.types = of.types;
+  part.realtime_begin_ns = of.realtime_begin_ns;
+  return part;
+}
+
+}  // namespace
+
+trace::recording part_of(const trace::recording& of, trace::nanoseconds begin, trace::nanoseconds end) {
+  trace::recording part = without_events(of);
+  const auto last = std::ranges::lower_bound(of.events, end, {}, &trace::event::begin);
+  std::copy_if(of.events.begin(), last, std::back_inserter(part.events),
+               [&](const trace::event& one) { return one.end >= begin; });
+  return part;
+}
+
+trace::recording newest_of(const trace::recording& of, std::size_t most) {
+  trace::recording part = without_events(of);
+  const std::size_t count = std::min(most, of.events.size());
+  part.events.assign(of.events.end() - static_cast<std::ptrdiff_t>(count), of.events.end());
+  return part;
+}
+
+std::string text_at(const boost::json::object& from, std::string_view key) {
+  const boost::json::value* found = from.if_contains(key);
+  return found != nullptr && found->is_string() ? std::string(found->get_string()) : "";
+}
 
 bool is_of_message(const trace::event& one) {
   return one.what == trace::kind::handled || one.what == trace::kind::sent || one.what == trace::kind::arrived;
@@ -18,7 +55,7 @@ std::string type_of(const trace::recording& run, const trace::event& one) {
       return std::string(trace::name_of(static_cast<trace::drop_reason>(one.aux)));
     case trace::kind::range:
     case trace::kind::checkpoint:
-      return std::string(trace::name_of(static_cast<trace::range_name>(one.type)));
+      return std::string(trace::name_of(range_of(one)));
     case trace::kind::metric:
       return std::string(trace::name_of(static_cast<trace::metric_name>(one.type)));
     default:
