@@ -105,10 +105,9 @@ class aligner {
     const auto in_one_process = [](const std::set<std::string>& of) { return of.contains("allreduce"); };
     made_.other_forms = joins_groups_ && in_one_process(groups_a) != in_one_process(groups_b);
     if (made_.other_forms)
-      add_line(
-          made_.notes,
-          "one ran in one process and the other in several, so lookups, rows and gradients have other forms: what they "
-          "hold is not compared");
+      add_line(made_.notes,
+               "one ran in one process and the other in several, so lookups, rows and gradients have other forms: what "
+               "they hold is not compared");
     std::ranges::set_intersection(a_.actors, b_.actors, std::inserter(common_, common_.end()));
     for (const side* one : {&a_, &b_}) {
       std::vector<std::string> alone;
@@ -119,12 +118,10 @@ class aligner {
     }
     for (const side* one : {&a_, &b_})
       if (one->has_gaps)
-        add_line(
-            made_.notes,
-            "{} does not hold all messages (it was filtered, or the recorder could not keep up): what it lacks does "
-            "not "
-            "count as a difference",
-            one->name);
+        add_line(made_.notes,
+                 "{} does not hold all messages (it was filtered, or the recorder could not keep up): what it lacks "
+                 "does not count as a difference",
+                 one->name);
   }
 
   bool find_steps() {

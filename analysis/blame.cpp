@@ -14,7 +14,6 @@
 #include "analysis/lookup.hpp"
 #include "analysis/table.hpp"
 #include "analysis/training_order.hpp"
-#include "base/result.hpp"
 #include "base/units.hpp"
 #include "protocol/content_reader.hpp"
 
@@ -90,12 +89,9 @@ result<module_location> find_module(const trace::recording& run, std::uint64_t t
     any = &one;
   }
   if (any == nullptr)
-    return bad_input(
-        fmt::format("there is no table {}: the run has tables {} to {}", table, *tables.begin(), *tables.rbegin()));
-  if (row >= any->shard.rows)
-    return bad_input(fmt::format("table {} has rows 0 to {}, not {}", table, any->shard.rows - 1, row));
-  return bad_input(
-      fmt::format("the recording does not hold what the server with row {} of table {} was sent", row, table));
+    return bad_input("there is no table {}: the run has tables {} to {}", table, *tables.begin(), *tables.rbegin());
+  if (row >= any->shard.rows) return bad_input("table {} has rows 0 to {}, not {}", table, any->shard.rows - 1, row);
+  return bad_input("the recording does not hold what the server with row {} of table {} was sent", row, table);
 }
 
 row_gradient weigh(const trace::event& message, std::uint32_t rank, const summed_row& row) {

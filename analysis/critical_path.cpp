@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/result.hpp"
-
 namespace troupe::analysis {
 
 namespace {

@@ -53,10 +53,9 @@ std::string chain_text(const trace::recording& run, const step_path& path, std::
 
 std::string actors_text(const trace::recording& run, const step_study& study, std::size_t limit) {
   table rows({"actor", "working", "longest", "", "could take longer by"}, "lrrlr");
-  for (const auto& [actor, one] : study.actors) {
+  for (const auto& [actor, one] : study.actors)
     rows.add({run.actor_name(actor), time_text(one.working), time_text(one.longest_time), what_text(run, one.longest),
               one.slack ? time_text(*one.slack) : "unbounded"});
-  }
   return "\nSlack: by how much longer each actor's longest work could take without moving the commit\n" +
          rows.text(limit);
 }
@@ -66,21 +65,19 @@ std::string what_if_text(const trace::recording& run, const step_study& study) {
   const auto& [what, time, largest] = *study.halved;
   std::string text = fmt::format("\nIf {} ({}) took half its time, the step would take {}", what_text(run, what),
                                  who_text(run, what), time_text(time));
-  if (largest) {
+  if (largest)
     text += fmt::format("; {} ({}) would {} the largest part, with {}", what_text(run, largest->what),
                         who_text(run, largest->what), largest->what == what ? "still be" : "become",
                         time_text(largest->time));
-  }
   return text + ".\n";
 }
 
 std::string statistics_text(const trace::recording& run, const path_report& report, std::size_t limit) {
   const path_statistics& all = *report.statistics;
   table rows({"what", "who", "p50", "p95", "share", "on the path in", "largest in"}, "llrrrrr");
-  for (const path_statistics::part& part : all.parts) {
+  for (const path_statistics::part& part : all.parts)
     rows.add({what_text(run, part.what), who_text(run, part.what), time_text(part.p50), time_text(part.p95),
               share_text(part.sum, all.sum), count_text(part.steps), count_text(part.largest)});
-  }
   return fmt::format(
              "\nAll {} whole steps: p50 {}, p95 {}{}\n", count_text(all.steps), time_text(all.p50), time_text(all.p95),
              report.incomplete == 0 ? "" : fmt::format(" ({} incomplete left out)", count_text(report.incomplete))) +
@@ -122,12 +119,11 @@ std::string path_line(const trace::recording& run, const step_path& path, bool c
   const unit in(whole);
   trace::nanoseconds rest = 0;
   std::vector<std::string> parts;
-  for (const contribution& part : path.parts) {
+  for (const contribution& part : path.parts)
     if (static_cast<double>(part.time) < least_share * static_cast<double>(whole))
       rest += part.time;
     else
       parts.push_back(contribution_text(run, part, in));
-  }
   if (rest > 0) parts.push_back(in.text(rest) + " other");
   return fmt::format("{}: {} {} = {}", step_text(run, path.window, common), in.text(whole), in.name,
                      fmt::join(parts, " + "));
@@ -146,13 +142,12 @@ boost::json::object study_json(const trace::recording& run, const step_study& st
   }
   json["chain"] = chain;
   boost::json::array actors;
-  for (const auto& [actor, one] : study.actors) {
+  for (const auto& [actor, one] : study.actors)
     actors.push_back({{"actor", run.actor_name(actor)},
                       {"working_ns", one.working},
                       {"longest", what_text(run, one.longest)},
                       {"longest_ns", one.longest_time},
                       {"slack_ns", one.slack ? boost::json::value(*one.slack) : boost::json::value()}});
-  }
   json["actors"] = actors;
   if (study.halved) {
     boost::json::object halved = {{"of", stretch_json(run, study.halved->what)}, {"time_ns", study.halved->time}};
@@ -180,10 +175,9 @@ std::string report_text(const trace::recording& run, const path_report& report, 
   std::string text;
   if (!report.common)
     text += "Trainers have no common commit in this run: a step is from the end of a trainer's last one to its own.\n";
-  for (const step_study& study : report.studies) {
+  for (const step_study& study : report.studies)
     text += path_line(run, study.path, report.common) + "\n" + what_if_text(run, study) +
             chain_text(run, study.path, limit) + actors_text(run, study, limit);
-  }
   return report.statistics ? text + statistics_text(run, report, limit) : text;
 }
 

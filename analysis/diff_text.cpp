@@ -46,11 +46,10 @@ class renderer {
 
   std::string times(std::size_t limit) const {
     table rows({"at", "type", "messages", "median in A", "in B", "change", "worst", "in A", "in B"}, "llrrrrlrr");
-    for (const time_difference& one : what_.times) {
+    for (const time_difference& one : what_.times)
       rows.add({a_.actor_name(one.receiver), a_.type_name(one.type), count_text(one.messages), time_text(one.median_a),
                 time_text(one.median_b), change(one), fmt::format("{}, step {}", names(one.worst), one.worst.a->step),
                 time_text(one.worst.a->end - one.worst.a->begin), time_text(one.worst.b->end - one.worst.b->begin)});
-    }
     return rows.rows() == 0 ? "" : "\ntime that messages took to handle\n" + rows.text(limit);
   }
 
@@ -120,7 +119,7 @@ boost::json::object diff_json(const trace::recording& a, const trace::recording&
   }
   json["types"] = std::move(types);
   boost::json::array times;
-  for (const time_difference& one : what.times) {
+  for (const time_difference& one : what.times)
     times.push_back({{"actor", a.actor_name(one.receiver)},
                      {"type", a.type_name(one.type)},
                      {"messages", one.messages},
@@ -130,7 +129,6 @@ boost::json::object diff_json(const trace::recording& a, const trace::recording&
                      {"worst_message_b", id_json(b, one.worst.b)},
                      {"worst_a_ns", one.worst.a->end - one.worst.a->begin},
                      {"worst_b_ns", one.worst.b->end - one.worst.b->begin}});
-  }
   json["times"] = std::move(times);
   json["notes"] = boost::json::array(what.notes.begin(), what.notes.end());
   return json;

@@ -53,13 +53,12 @@ bool is_dead(const trace::recording& run, std::uint32_t i) {
 
 lost_messages::lost_messages(const causality& index) : index_(index), complete_from_(find_complete_from(index.run())) {
   const trace::recording& run = index.run();
-  for (const trace::event& one : run.events | of_kind(trace::kind::credit_wait, trace::kind::credit)) {
+  for (const trace::event& one : run.events | of_kind(trace::kind::credit_wait, trace::kind::credit))
     if (one.what == trace::kind::credit)
       std::erase_if(held_back_,
                     [&](const trace::event* held) { return held->process == one.process && held->aux == one.aux; });
     else if (index.arrived(one.id) == nullptr && index.handled(one.id) == nullptr)
       held_back_.push_back(&one);
-  }
   for (const trace::event& one : run.events) {
     if (is_of_message(one)) account_for(one);
     if (one.what != trace::kind::sent) continue;

@@ -74,7 +74,7 @@ std::optional<std::uint64_t> read_id(std::string_view text) {
 result<std::uint16_t> find_actor(const trace::recording& run, std::string_view text) {
   const auto all = senders(run);
   if (const auto found = find_among(run, all, text)) return *found;
-  return bad_input(fmt::format("there is no actor '{}'; {}", text, names_of(run, all)));
+  return bad_input("there is no actor '{}'; {}", text, names_of(run, all));
 }
 
 result<std::uint64_t> find_message(const causality& of, std::string_view text) {
@@ -83,24 +83,20 @@ result<std::uint64_t> find_message(const causality& of, std::string_view text) {
   const auto there = [&](std::uint64_t id) -> result<std::uint64_t> {
     if (of.handled(id) != nullptr || of.sent(id) != nullptr || of.arrived(id) != nullptr) return id;
     const auto sender = all.find(trace::sender_of(id));
-    if (sender == all.end()) return bad_input(fmt::format("{}: {}", run.message_name(id), names_of(run, all)));
+    if (sender == all.end()) return bad_input("{}: {}", run.message_name(id), names_of(run, all));
     const auto& [first, last] = sender->second;
-    return bad_input(fmt::format("{}: of {} the recording holds messages between #{} and #{}, not this one",
-                                 run.message_name(id), run.actor_name(sender->first), first, last));
+    return bad_input("{}: of {} the recording holds messages between #{} and #{}, not this one", run.message_name(id),
+                     run.actor_name(sender->first), first, last);
   };
 
   if (const auto id = parse_number<std::uint64_t>(text)) return there(*id);
   const auto split = text.find_last_of("#:");
   const auto sequence = split == text.npos ? std::nullopt : parse_number<std::uint64_t>(text.substr(split + 1));
-  if (!sequence || *sequence > trace::record::max48) {
-    return bad_input(
-        fmt::format("'{}' names no message: write it as in 'trainer 0 #417', trainer-0:417 or t0:417", text));
-  }
+  if (!sequence || *sequence > trace::record::max48)
+    return bad_input("'{}' names no message: write it as in 'trainer 0 #417', trainer-0:417 or t0:417", text);
   const auto sender = find_among(run, all, text.substr(0, split));
-  if (!sender) {
-    return bad_input(
-        fmt::format("'{}': there is no actor '{}'; {}", text, plain(text.substr(0, split)), names_of(run, all)));
-  }
+  if (!sender)
+    return bad_input("'{}': there is no actor '{}'; {}", text, plain(text.substr(0, split)), names_of(run, all));
   return there(std::uint64_t{*sender} << 48 | *sequence);
 }
 

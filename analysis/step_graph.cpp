@@ -150,10 +150,9 @@ stretch step_graph::work_at(const trace::event& one, trace::nanoseconds when) co
 }
 
 void step_graph::add_work(activity& one) {
-  for (const trace::event* range : of_.ranges_in(*one.what)) {
+  for (const trace::event* range : of_.ranges_in(*one.what))
     for (const trace::nanoseconds border : {range->begin, range->end})
       if (border > moments_[one.begin].when && border < one.end_time) one.between.push_back(add_moment(border));
-  }
   std::ranges::sort(one.between, {}, [&](node at) { return std::pair(moments_[at].when, at); });
   one.between.push_back(one.end);
   const std::uint64_t id = one.what->what == trace::kind::handled ? one.what->id : 0;

@@ -1,8 +1,5 @@
 #include "analysis/steps.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <limits>
 #include <map>
 #include <set>
@@ -103,9 +100,8 @@ result<std::vector<const step_window*>> find_step(const step_windows& all, std::
     last = std::max(last, one.step);
   }
   if (!found.empty()) return found;
-  if (all.whole.empty()) return bad_input(fmt::format("step {}: the recording holds no whole step", step));
-  return bad_input(
-      fmt::format("step {}: the recording holds whole steps between {} and {}, not this one", step, first, last));
+  if (all.whole.empty()) return bad_input("step {}: the recording holds no whole step", step);
+  return bad_input("step {}: the recording holds whole steps between {} and {}, not this one", step, first, last);
 }
 
 }  // namespace troupe::analysis

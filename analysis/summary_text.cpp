@@ -70,10 +70,9 @@ std::string edges_text(const trace::recording& run, const summary& what, std::si
 
 std::string steps_text(const trace::recording& run, const summary& what, std::size_t limit) {
   table rows({"step", "time", "last", "began at"}, "rrlr");
-  for (const step_window* one : slowest_first(what.steps)) {
+  for (const step_window* one : slowest_first(what.steps))
     rows.add(
         {std::to_string(one->step), time_text(one->duration()), run.actor_name(last_of(*one)), time_text(one->begin)});
-  }
   const std::string kind_of_step = what.steps.common ? "commit to commit" : "each trainer's own: no common commit";
   return fmt::format("\nSlowest of {} whole steps ({}; {} incomplete)\n", count_text(what.steps.whole.size()),
                      kind_of_step, count_text(what.steps.incomplete)) +
@@ -84,18 +83,16 @@ std::string trouble_text(const trace::recording& run, const summary& what, std::
   std::string text;
   if (!what.lost.empty()) {
     table rows({"message", "type", "to", "at", "why"}, "lllrl");
-    for (const lost_message& one : what.lost) {
+    for (const lost_message& one : what.lost)
       rows.add(
           {name_of(run, one.id), run.type_name(one.type), run.actor_name(one.receiver), time_text(one.when), one.why});
-    }
     text += fmt::format("\n{} messages came to nothing\n", count_text(what.lost.size())) + rows.text(limit);
   }
   if (!what.unanswered.empty()) {
     table rows({"request", "type", "of", "step", "since"}, "lllrr");
-    for (const trace::actor_state::request& one : what.unanswered) {
+    for (const trace::actor_state::request& one : what.unanswered)
       rows.add({run.message_name(one.id), run.type_name(one.type), run.actor_name(one.peer), std::to_string(one.step),
                 time_text(one.since)});
-    }
     text += fmt::format("\n{} requests without an answer\n", count_text(what.unanswered.size())) + rows.text(limit);
   }
   return text;
@@ -114,7 +111,7 @@ std::string summary_text(const causality& of, const summary& what, std::size_t l
 
 boost::json::array processes_json(const trace::recording& run) {
   boost::json::array all;
-  for (const trace::process_info& one : run.processes) {
+  for (const trace::process_info& one : run.processes)
     all.push_back({{"host", one.host},
                    {"pid", one.pid},
                    {"node", one.node},
@@ -127,7 +124,6 @@ boost::json::array processes_json(const trace::recording& run) {
                    {"clock_aligned", one.clock_aligned},
                    {"clock_offset_ns", one.clock_offset},
                    {"clock_error_ns", one.clock_error}});
-  }
   return all;
 }
 
@@ -159,28 +155,25 @@ boost::json::object summary_json(const causality& of, const summary& what) {
   boost::json::array edges;
   for (const edge_summary& one : what.edges) edges.push_back(edge_json(run, one));
   boost::json::array steps;
-  for (const step_window* one : slowest_first(what.steps)) {
+  for (const step_window* one : slowest_first(what.steps))
     steps.push_back({{"step", one->step},
                      {"time_ns", one->duration()},
                      {"begin_ns", one->begin},
                      {"last", run.actor_name(last_of(*one))}});
-  }
   boost::json::array lost;
-  for (const lost_message& one : what.lost) {
+  for (const lost_message& one : what.lost)
     lost.push_back({{"message", name_of(run, one.id)},
                     {"type", run.type_name(one.type)},
                     {"to", run.actor_name(one.receiver)},
                     {"at_ns", one.when},
                     {"why", one.why}});
-  }
   boost::json::array unanswered;
-  for (const trace::actor_state::request& one : what.unanswered) {
+  for (const trace::actor_state::request& one : what.unanswered)
     unanswered.push_back({{"message", run.message_name(one.id)},
                           {"type", run.type_name(one.type)},
                           {"to", run.actor_name(one.peer)},
                           {"step", one.step},
                           {"since_ns", one.since}});
-  }
   return {{"run", std::to_string(run.run)},
           {"begin_ns", what.begin},
           {"end_ns", what.end},

@@ -19,10 +19,9 @@ std::string table::text(std::size_t limit) const {
   std::string text;
   for (std::size_t row = 0; row <= shown; ++row) {
     std::string line;
-    for (std::size_t i = 0; i < widths.size(); ++i) {
+    for (std::size_t i = 0; i < widths.size(); ++i)
       line += alignment_[i] == 'l' ? fmt::format("  {:<{}}", rows_[row][i], widths[i])
                                    : fmt::format("  {:>{}}", rows_[row][i], widths[i]);
-    }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   if (shown < rows()) text += fmt::format("  ... and {} more\n", count_text(rows() - shown));

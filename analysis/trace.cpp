@@ -1,6 +1,5 @@
 #include "analysis/trace.hpp"
 
-#include <algorithm>
 #include <iterator>
 
 #include "trace/names.hpp"

@@ -108,10 +108,9 @@ std::string influence_text(const causality& of, const influence& what, std::size
     text += fmt::format("\n{} handled {}{}\n", run.actor_name(part.actor), types_text(run, part),
                         part.reaches_back ? ", and perhaps some before its records begin" : "");
     table rows({"message", "type", "step", "at", "worked"}, "llrrr");
-    for (const trace::event* one : part.messages) {
+    for (const trace::event* one : part.messages)
       rows.add({run.message_name(one->id), run.type_name(one->type), std::to_string(one->step), time_text(one->begin),
                 time_text(one->end - one->begin)});
-    }
     text += rows.text(limit);
   }
   return text;

@@ -1,7 +1,5 @@
 // `troupe join`: joins a run as servers or trainers.
 
-#include <fmt/format.h>
-
 #include "apps/network_options.hpp"
 #include "apps/option_table.hpp"
 #include "apps/signals.hpp"

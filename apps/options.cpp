@@ -81,9 +81,7 @@ result<machine_options> read_machine_options(const std::function<std::optional<s
   actors::device_request wish;
   TROUPE_SET(wish.trainers, read_kind("device", text_of("device")));
   TROUPE_SET(wish.servers, read_kind("server-device", text_of("server-device")));
-  if (const auto text = text_of("devices")) {
-    TROUPE_SET(wish.numbers, read_numbers(*text));
-  }
+  if (const auto text = text_of("devices")) TROUPE_SET(wish.numbers, read_numbers(*text));
   if (const auto text = text_of("threads")) {
     const auto threads = parse_number<std::size_t>(*text);
     if (!threads || *threads == 0 || *threads > threads_max)

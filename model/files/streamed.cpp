@@ -166,9 +166,7 @@ std::optional<std::string> check_sizes(const job& job, const std::string& file, 
 result<std::unique_ptr<const streamed>> open_streamed(const job& job) {
   TROUPE_TRY(train, open_rows(job, path_of(job)));
   std::shared_ptr<const file_rows> test = job.test_fraction > 0 ? train : nullptr;
-  if (!job.test_file.empty()) {
-    TROUPE_SET(test, open_rows(job, job.test_file));
-  }
+  if (!job.test_file.empty()) TROUPE_SET(test, open_rows(job, job.test_file));
   if (auto wrong = check_memory(*train, test.get())) return bad_input(std::move(*wrong));
   const std::string name = train->file->name();
   try {
