@@ -24,10 +24,16 @@ struct codec {
 using setting_fault = std::optional<std::string>;
 using defaults = std::array<const char*, data_kinds>;
 
-constexpr defaults everywhere(const char* text) { return {text, text, text, text, text, text}; }
-constexpr defaults synthetic_only(const char* text) { return {nullptr, nullptr, text, nullptr, nullptr, nullptr}; }
-constexpr defaults files_only(const char* text) { return {nullptr, nullptr, nullptr, text, text, nullptr}; }
-constexpr defaults csv_only(const char* text) { return {nullptr, nullptr, nullptr, nullptr, text, nullptr}; }
+template <class... Text>
+constexpr defaults each(Text... texts) {
+  static_assert(sizeof...(texts) == data_kinds, "one for each data_kind, in its order");
+  return {texts...};
+}
+
+constexpr defaults everywhere(const char* text) { return each(text, text, text, text, text, text); }
+constexpr defaults synthetic_only(const char* text) { return each(nullptr, nullptr, text, nullptr, nullptr, nullptr); }
+constexpr defaults files_only(const char* text) { return each(nullptr, nullptr, nullptr, text, text, nullptr); }
+constexpr defaults csv_only(const char* text) { return each(nullptr, nullptr, nullptr, nullptr, text, nullptr); }
 
 // -- numbers ---------------------------------------------------------------------------------------------------------
 
@@ -279,23 +285,23 @@ std::vector<job_setting> run_and_data_settings() {
       line("servers", "Job", "N", "parameter servers; 0 only for a model without tables",
            everywhere("1"), whole(&job::servers, 0, actors_max)),
       line("epochs", "Job", "N", "passes over the training rows; a tutorial epoch is 10 steps, a synthetic one 100",
-           {"6", "100", "1", "1", "1", "1"}, whole(&job::epochs, 1, epochs_max)),
+           each("6", "100", "1", "1", "1", "1"), whole(&job::epochs, 1, epochs_max)),
       line("steps", "Job", "N", "total of global steps, instead of --epochs",
            everywhere(no_default), total_steps()),
       line("batch-size", "Job", "N", "samples per trainer and step",
-           {"128", nullptr, "256", "256", "256", nullptr}, whole(&job::batch_size, 1, 1'000'000)),
+           each("128", nullptr, "256", "256", "256", nullptr), whole(&job::batch_size, 1, 1'000'000)),
       line("seed", "Job", "N", "seed of weights, shuffling and synthetic data",
            everywhere("1"), whole(&job::seed, 0, std::numeric_limits<std::uint64_t>::max())),
       line("tables", "Tables", "N", "embedding tables",
            synthetic_only("1"), whole(&job::tables, 1, tables_max)),
       line("rows", "Tables", "N", "rows of each table",
-           {nullptr, nullptr, "100000", "100000", "100000", nullptr}, whole(&job::rows, 1, 1'000'000'000'000)),
+           each(nullptr, nullptr, "100000", "100000", "100000", nullptr), whole(&job::rows, 1, 1'000'000'000'000)),
       line("dim", "Tables", "N", "width of each table's rows",
-           {"8", nullptr, "16", "16", "16", nullptr}, whole(&job::dim, 1, dim_max)),
+           each("8", nullptr, "16", "16", "16", nullptr), whole(&job::dim, 1, dim_max)),
       line("bag", "Tables", "N", "indices per table and sample",
            synthetic_only("10"), whole(&job::bag, 1, 65536)),
       line("classes", "Tables", "N", "classes of the targets",
-           {nullptr, nullptr, "2", nullptr, "2", nullptr}, whole(&job::classes, 2, 65536)),
+           each(nullptr, nullptr, "2", nullptr, "2", nullptr), whole(&job::classes, 2, 65536)),
       line("id-skew", "Tables", "SKEW", "how often each row occurs: uniform, or zipf:S with exponent S",
            synthetic_only("uniform"), id_skew()),
       line("row-dtype", "Tables", "TYPE", "how the tables' rows are stored: f32, f16 or bf16; optimizer state is always f32",
@@ -323,30 +329,30 @@ std::vector<job_setting> training_settings() {
   // clang-format off
   return {
       line("hidden", "Model", "WIDTHS", "widths of the hidden layers, such as 64,32, or none",
-           {"64,32", "none", "64", "64,32", "64,32", "none"}, hidden_widths()),
+           each("64,32", "none", "64", "64,32", "64,32", "none"), hidden_widths()),
       line("interaction", "Model", "NAME", "how tables and dense features meet: cat (side by side), or dot (DLRM: pairwise dots)",
            everywhere("cat"), choice<interaction_kind>(&job::interaction, {{"cat", interaction_kind::cat},
                                                                            {"dot", interaction_kind::dot}})),
       line("bottom-hidden", "Model", "WIDTHS", "with dot: hidden widths of the bottom MLP, from the dense features to a row's width (64)",
            everywhere(no_default), bottom_widths()),
       line("loss", "Model", "NAME", "cross-entropy, bce-logits or mse",
-           {"bce-logits", "cross-entropy", "cross-entropy", "bce-logits", "bce-logits", "cross-entropy"},
+           each("bce-logits", "cross-entropy", "cross-entropy", "bce-logits", "bce-logits", "cross-entropy"),
            choice<loss_kind>(&job::loss, {{"cross-entropy", loss_kind::cross_entropy},
                                           {"bce-logits", loss_kind::bce_logits},
                                           {"mse", loss_kind::mse}})),
       line("dense-optimizer", "Optimizers", "SPEC", "NAME[:key=value,...] for the dense weights: sgd, adagrad or adam",
-           {"adam", "sgd", "sgd", "sgd", "sgd", "sgd"}, optimizer(&job::dense_optimizer, optimizer_use::dense)),
+           each("adam", "sgd", "sgd", "sgd", "sgd", "sgd"), optimizer(&job::dense_optimizer, optimizer_use::dense)),
       line("sparse-optimizer", "Optimizers", "SPEC", "the same for the tables: these, rowwise-adagrad, lazy-sgd or lazy-adam",
-           {"adagrad", "sgd", "sgd", "sgd", "sgd", "sgd"}, optimizer(&job::sparse_optimizer, optimizer_use::table)),
+           each("adagrad", "sgd", "sgd", "sgd", "sgd", "sgd"), optimizer(&job::sparse_optimizer, optimizer_use::table)),
       line("dense-lr", "Optimizers", "RATE", "learning rate of the dense weights",
-           {"0.002", "0.05", "0.05", "0.05", "0.05", "0.05"}, learning_rate(&job::dense_optimizer)),
+           each("0.002", "0.05", "0.05", "0.05", "0.05", "0.05"), learning_rate(&job::dense_optimizer)),
       line("sparse-lr", "Optimizers", "RATE", "learning rate of the tables",
            everywhere("0.05"), learning_rate(&job::sparse_optimizer)),
       line("lr-schedule", "Optimizers", "SCHEDULE",
            "how learning rates change: constant, warmup:STEPS, step:EVERY,GAMMA, cosine:STEPS, joined by +",
            everywhere("constant"), schedule()),
       line("sparse-reduce", "Working together", "HOW", "how the trainers' table gradients of a step combine: sum or mean",
-           {"mean", "sum", "mean", "mean", "mean", "mean"},
+           each("mean", "sum", "mean", "mean", "mean", "mean"),
            choice<sparse_reduction>(&job::sparse_reduce, {{"sum", sparse_reduction::sum},
                                                           {"mean", sparse_reduction::mean}})),
       line("consistency", "Working together", "MODE", "how old the rows of a lookup may be: sync, ssp:K (at most K steps), or async",

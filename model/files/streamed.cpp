@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/result.hpp"
 #include "model/datasets.hpp"
 #include "model/files/data_file.hpp"
@@ -139,10 +140,11 @@ std::string path_of(const job& job) { return job.data.substr(job.data.find(':') 
 
 result<std::shared_ptr<const file_rows>> open_rows(const job& job, const std::string& path) {
   TROUPE_TRY(file, open_data_file(path));
-  result<std::shared_ptr<const row_format>> format =
-      job.data.starts_with(csv_prefix) ? csv_format(job, file) : criteo_format(job);
-  if (!format) return tl::unexpected(std::move(format.error()));
-  TROUPE_TRY(rows, find_rows(std::move(file), std::move(*format), cut_for(job)));
+  const bool is_csv = job.data.starts_with(csv_prefix);
+  TROUPE_ASSERT(is_csv || job.data.starts_with(criteo_prefix));
+  std::shared_ptr<const row_format> format = criteo_format(job);
+  if (is_csv) TROUPE_SET(format, csv_format(job, file));
+  TROUPE_TRY(rows, find_rows(std::move(file), std::move(format), cut_for(job)));
   return std::make_shared<const file_rows>(std::move(rows));
 }
 
