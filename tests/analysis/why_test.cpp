@@ -84,9 +84,9 @@ TEST(Why, KnowsAMessageThatNeverArrived) {
   EXPECT_NE(causes_text(index, chain, 10).find("sent, never arrived by server 1"), std::string::npos);
   EXPECT_EQ(causes_json(index, chain).at("hops").as_array()[0].as_object().at("state").as_string(),
             "sent, never arrived");
-  const influence cone = find_influence(index, lost);
-  ASSERT_EQ(cone.actors.size(), 1U);
-  EXPECT_EQ(cone.actors[0].messages.front()->id, one.rows_of_1);
+  const influence influencing = find_influence(index, lost);
+  ASSERT_EQ(influencing.actors.size(), 1U);
+  EXPECT_EQ(influencing.actors[0].messages.front()->id, one.rows_of_1);
 }
 
 TEST(Why, EndsInACircle) {
@@ -98,8 +98,8 @@ TEST(Why, EndsInACircle) {
   EXPECT_EQ(find_causes(causality(run), first).hops.size(), 2U);
 }
 
-/// The cone by its definition: whatever leads to the message by steps of program order and of messages.
-std::set<std::uint64_t> cone_by_definition(const causality& index, std::uint64_t id) {
+/// The influence by its definition: all that leads to the message over edges of program order and of messages.
+std::set<std::uint64_t> influence_by_definition(const causality& index, std::uint64_t id) {
   std::set<std::uint64_t> found;
   std::set<const trace::event*> seen;
   std::vector<const trace::event*> todo = {index.handled(id)};
@@ -116,7 +116,7 @@ std::set<std::uint64_t> cone_by_definition(const causality& index, std::uint64_t
   return found;
 }
 
-TEST(Cone, HoldsAllThatCouldHaveInfluencedAMessage) {
+TEST(Influence, HoldsAllThatCouldHaveInfluencedAMessage) {
   synchronous_run one({trace::ms(8), trace::ms(8), trace::ms(8)});
   const auto ask = one.made.handled({.from = one.made.trainer(0),
                                      .to = one.made.server(1),
@@ -128,47 +128,47 @@ TEST(Cone, HoldsAllThatCouldHaveInfluencedAMessage) {
                                      .end = trace::ms(201)});
   const trace::recording& run = one.made.done();
   const causality index(run);
-  const influence cone = find_influence(index, ask);  // outside of steps: as far as records go
+  const influence influencing = find_influence(index, ask);  // outside of steps: as far as records go
   std::set<std::uint64_t> found;
-  for (const auto& part : cone.actors) {
+  for (const auto& part : influencing.actors) {
     for (const trace::event* message : part.messages) found.insert(message->id);
   }
-  EXPECT_EQ(found, cone_by_definition(index, ask));
-  EXPECT_EQ(cone.messages, found.size());
+  EXPECT_EQ(found, influence_by_definition(index, ask));
+  EXPECT_EQ(influencing.messages, found.size());
   EXPECT_GT(found.size(), 30U);
 }
 
-TEST(Cone, ReachesBackToEachActorsFirstMessageOfTheStep) {
+TEST(Influence, ReachesBackToEachActorsFirstMessageOfTheStep) {
   synchronous_run one({trace::ms(8), trace::ms(8), trace::ms(8)});
   const trace::recording& run = one.made.done();
   const causality index(run);
-  const influence cone = find_influence(index, one.rows_of_1);
-  EXPECT_EQ(cone.step, 3U);
+  const influence influencing = find_influence(index, one.rows_of_1);
+  EXPECT_EQ(influencing.step, 3U);
   // Server 1: both lookups, and the gradient between. Trainer 0: server 0's rows. Trainer 1 and server 0 sent what they
   // did before they had anything of step 3.
-  ASSERT_EQ(cone.actors.size(), 2U);
-  EXPECT_EQ(cone.actors[0].actor, one.made.server(1));
+  ASSERT_EQ(influencing.actors.size(), 2U);
+  EXPECT_EQ(influencing.actors[0].actor, one.made.server(1));
   std::vector<std::string> types;
-  for (const trace::event* message : cone.actors[0].messages) types.push_back(run.type_name(message->type));
+  for (const trace::event* message : influencing.actors[0].messages) types.push_back(run.type_name(message->type));
   EXPECT_EQ(types, (std::vector<std::string>{"lookup", "gradient", "lookup"}));
-  EXPECT_EQ(cone.actors[1].actor, one.made.trainer(0));
-  ASSERT_EQ(cone.actors[1].messages.size(), 1U);
-  EXPECT_EQ(trace::sender_of(cone.actors[1].messages[0]->id), one.made.server(0));
+  EXPECT_EQ(influencing.actors[1].actor, one.made.trainer(0));
+  ASSERT_EQ(influencing.actors[1].messages.size(), 1U);
+  EXPECT_EQ(trace::sender_of(influencing.actors[1].messages[0]->id), one.made.server(0));
 }
 
-TEST(Cone, IsShownWithinALimit) {
+TEST(Influence, IsShownWithinALimit) {
   synchronous_run one({trace::ms(8), trace::ms(8), trace::ms(8)});
   one.made.edit().processes[0].overwritten = 5;
   const trace::recording& run = one.made.done();
   const causality index(run);
-  const influence cone = find_influence(index, one.reduced_of_1);
-  const std::string text = influence_text(index, cone, 1);
+  const influence influencing = find_influence(index, one.reduced_of_1);
+  const std::string text = influence_text(index, influencing, 1);
   EXPECT_NE(text.find("could have influenced " + run.message_name(one.reduced_of_1) + ", since step 3 began"),
             text.npos)
       << text;
   EXPECT_NE(text.find("... and "), text.npos) << text;
-  const boost::json::object json = influence_json(index, cone, 1);
-  EXPECT_EQ(json.at("handled").to_number<std::uint64_t>(), cone.messages);
+  const boost::json::object json = influence_json(index, influencing, 1);
+  EXPECT_EQ(json.at("handled").to_number<std::uint64_t>(), influencing.messages);
   for (const auto& actor : json.at("actors").as_array())
     EXPECT_EQ(actor.as_object().at("messages").as_array().size(), 1U);
 }
