@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <caf/spawn_options.hpp>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -51,5 +52,12 @@ struct device_request {
 
 /// Looks at the machine without opening a device. Faults, of kind input: what is missing.
 result<compute_devices> choose_devices(const device_request& wish);
+
+/// Spawns on the worker threads; if `on_device`, on a thread of its own, which may block on a CUDA device. `spawner`:
+/// an actor system or one of its actors.
+template <class Spawner, class Actor, class... Args>
+auto spawn_computing(Spawner& spawner, bool on_device, Actor actor, Args... args) {
+  return on_device ? spawner.template spawn<caf::detached>(actor, args...) : spawner.spawn(actor, args...);
+}
 
 }  // namespace troupe::actors

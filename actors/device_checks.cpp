@@ -51,21 +51,20 @@ device_need need_of(const model::job& what, const model::data_spec& spec) {
 }
 
 /// Returns a fault if the device has less free memory than `need`. `advice`: what the user can try.
-std::optional<fault> compare(const kernels::device& where, const device_need& need, const std::string& advice) {
+result<void> compare(const kernels::device& where, const device_need& need, const std::string& advice) {
   const kernels::memory_use there = where.memory();
   const auto free = static_cast<double>(there.free);
-  if (need.all() <= free) return std::nullopt;
+  if (need.all() <= free) return {};
   const std::string tables =
       need.tables > 0 ? fmt::format("tables with their optimizer's state {:.1f} MiB, ", need.tables / mib) : "";
-  return fault{fault_kind::input,
-               fmt::format("CUDA device {}: {}dense weights {:.1f} MiB, batches and workspace {:.1f} MiB, together "
-                           "{:.1f} MiB, and {:.1f} of its {:.1f} MiB are free; use {}",
-                           where.number(), tables, need.weights / mib, need.batches() / mib, need.all() / mib,
-                           free / mib, static_cast<double>(there.total) / mib, advice)};
+  return bad_input(
+      "CUDA device {}: {}dense weights {:.1f} MiB, batches and workspace {:.1f} MiB, together {:.1f} MiB, and {:.1f} "
+      "of its {:.1f} MiB are free; use {}",
+      where.number(), tables, need.weights / mib, need.batches() / mib, need.all() / mib, free / mib,
+      static_cast<double>(there.total) / mib, advice);
 }
 
-std::optional<fault> check_device_memory(const model::job& what, const model::dataset& data,
-                                         const compute_devices& devices) {
+result<void> check_device_memory(const model::job& what, const model::dataset& data, const compute_devices& devices) {
   const device_need need = need_of(what, data.spec());
   for (std::size_t place = 0; place < devices.numbers.size(); ++place) {
     const auto ranks_here = [&](bool any, std::size_t ranks) {
@@ -78,32 +77,29 @@ std::optional<fault> check_device_memory(const model::job& what, const model::da
     const std::string advice =
         fmt::format("{}a smaller --batch-size, fewer --rows or --trainers, or more --devices{}",
                     there.tables > 0 ? "--server-device cpu, " : "", devices.trainers ? ", or --device cpu" : "");
-    if (auto full = compare(devices.at(place), there, advice)) return full;
+    if (auto fits = compare(devices.at(place), there, advice); !fits) return fits;
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
 
-std::optional<fault> check_devices(const model::job& what, const model::dataset& data, const compute_devices& devices) {
-  if (!devices.trainers && !devices.servers) return std::nullopt;
+result<void> check_devices(const model::job& what, const model::dataset& data, const compute_devices& devices) {
+  if (!devices.trainers && !devices.servers) return {};
   const std::size_t vectors = data.spec().tables.size() + (data.spec().dense_features > 0 ? 1 : 0);
   if (devices.trainers && what.interaction == model::interaction_kind::dot &&
       vectors > kernels::interaction_vectors_max)
-    return fault{
-        fault_kind::input,
-        fmt::format("--interaction dot: {} vectors, and CUDA devices take at most {}; use --device cpu, or cat",
-                    vectors, kernels::interaction_vectors_max)};
+    return bad_input("--interaction dot: {} vectors, and CUDA devices take at most {}; use --device cpu, or cat",
+                     vectors, kernels::interaction_vectors_max);
   try {
     return check_device_memory(what, data, devices);
   } catch (const kernels::device_error& refused) {
-    return fault{fault_kind::input, refused.what()};
+    return bad_input(refused.what());
   }
 }
 
-std::optional<fault> check_trainer_memory(const model::job& what, const model::data_spec& spec,
-                                          const kernels::device& where) {
-  if (where.is_host()) return std::nullopt;
+result<void> check_trainer_memory(const model::job& what, const model::data_spec& spec, const kernels::device& where) {
+  if (where.is_host()) return {};
   const device_need need = need_of(what, spec);
   return compare(where, {.weights = need.weights, .batch = need.batch},
                  "a smaller --batch-size, other --devices, or --device cpu");

@@ -2,8 +2,6 @@
 
 #pragma once
 
-#include <optional>
-
 #include "actors/compute_devices.hpp"
 #include "base/result.hpp"
 #include "model/data.hpp"
@@ -13,11 +11,10 @@ namespace troupe::actors {
 
 /// Opens the devices. Faults, of kind input: the backend cannot use one of them, the job has more vectors than their
 /// kernels take, or a device has less free memory than the job needs on it.
-std::optional<fault> check_devices(const model::job& what, const model::dataset& data, const compute_devices& devices);
+result<void> check_devices(const model::job& what, const model::dataset& data, const compute_devices& devices);
 
 /// Checks whether a trainer that is about to start fits into its device's free memory. Returns a fault, of kind input,
 /// with what it needs and what is free.
-std::optional<fault> check_trainer_memory(const model::job& what, const model::data_spec& spec,
-                                          const kernels::device& where);
+result<void> check_trainer_memory(const model::job& what, const model::data_spec& spec, const kernels::device& where);
 
 }  // namespace troupe::actors

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "actors/device_tensor.hpp"
-#include "kernels/backend.hpp"
 
 namespace troupe::actors {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "actors/compute_devices.hpp"
-#include "kernels/communicator.hpp"
+#include "kernels/backend.hpp"
 #include "kernels/device_array.hpp"
 #include "protocol/tensor.hpp"
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "kernels/device.hpp"
-#include "protocol/lookup_destination.hpp"
 #include "protocol/tensor.hpp"
 
 namespace troupe::actors {

@@ -2,8 +2,6 @@
 
 #pragma once
 
-#include <fmt/format.h>
-
 #include <exception>
 #include <functional>
 #include <new>
@@ -15,17 +13,12 @@
 namespace troupe::actors {
 
 using protocol::errc;
-
-/// Returns an error with a formatted line of context.
-template <class... Args>
-caf::error make_failure(errc code, fmt::format_string<Args...> text, Args&&... args) {
-  return protocol::make_failure(code, fmt::format(text, std::forward<Args>(args)...));
-}
+using protocol::make_failure;
 
 /// Returns an error that names actor, step and cause, for the line that ends a run.
 inline caf::error failure_of(const std::string& actor, std::uint64_t step, const caf::error& cause) {
   const errc code = cause.category() == caf::type_id_v<errc> ? static_cast<errc>(cause.code()) : errc::exception;
-  return make_failure(code, fmt::format("{}, step {}: {}", actor, step, protocol::describe(cause)));
+  return make_failure(code, "{}, step {}: {}", actor, step, protocol::describe(cause));
 }
 
 /// Makes `self` turn an exception in a handler into such an error, pass it to `tell`, and quit with it.

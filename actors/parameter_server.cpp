@@ -198,7 +198,7 @@ caf::result<msg::committed> parameter_server_state::handle(const msg::optimizer_
 }
 
 /// All of a trainer's gradients of an optimizer step have arrived.
-caf::error parameter_server_state::complete(const msg::header& head, std::uint32_t rank, verdict order) {
+caf::error parameter_server_state::complete(const msg::header& head, std::uint32_t rank, step_order order) {
   const std::uint64_t update = update_of(head.step);
   context& open = context_of(update);
   if (open.complete > 0 && !(open.order == order))
@@ -241,7 +241,7 @@ caf::error parameter_server_state::collect(std::span<const contribution> ranks, 
   return {};
 }
 
-caf::error parameter_server_state::apply(std::uint64_t update, verdict order) {
+caf::error parameter_server_state::apply(std::uint64_t update, step_order order) {
   if (!order.apply) return {};
   for (auto& [number, module] : modules_) module->apply(update, order.factor);
   caf::error fault;

@@ -71,10 +71,10 @@ class parameter_server_state {
   };
 
   /// What a trainer orders for the optimizer step that its messages complete.
-  struct verdict {
+  struct step_order {
     bool apply = true;
     float factor = 1;
-    bool operator==(const verdict&) const = default;
+    bool operator==(const step_order&) const = default;
   };
 
   /// The gradients of one optimizer step.
@@ -82,7 +82,7 @@ class parameter_server_state {
     std::vector<contribution> ranks;
     std::uint32_t complete = 0;
     std::uint64_t last_step = 0;
-    verdict order;
+    step_order order;
     std::vector<std::pair<msg::header, caf::typed_response_promise<msg::committed>>> waiting;
     std::vector<std::pair<msg::header, caf::typed_response_promise<msg::squared_norm>>> norm_waiting;
   };
@@ -116,13 +116,13 @@ class parameter_server_state {
   caf::expected<msg::rows> answer(const msg::lookup& wanted);
   caf::expected<msg::rows> pool(const msg::lookup& wanted);
   caf::error accept(const msg::gradient& grads);
-  caf::error complete(const msg::header& head, std::uint32_t rank, verdict order);
+  caf::error complete(const msg::header& head, std::uint32_t rank, step_order order);
   caf::error commit(std::uint64_t update);
   void deliver_committed(context& done);
   caf::error apply_rank(std::uint64_t update, std::uint32_t rank);
   static contributors contributors_to(std::span<const contribution> ranks);
   caf::error collect(std::span<const contribution> ranks, contributors from);
-  caf::error apply(std::uint64_t update, verdict order);
+  caf::error apply(std::uint64_t update, step_order order);
   caf::error answer_norms();
   void release_parked();
   template <class Answer, class Query, class Make>
@@ -130,7 +130,7 @@ class parameter_server_state {
   caf::error refusal(const caf::error& cause) const { return failure_of(name, step + 1, cause); }
   template <class... Args>
   caf::error refusal(errc code, fmt::format_string<Args...> text, Args&&... args) const {
-    return refusal(make_failure(code, text, std::forward<Args>(args)...));
+    return refusal(make_failure(code, fmt::format(text, std::forward<Args>(args)...)));
   }
   void tell_missing(std::uint64_t update, msg::actor_status& now) const;
   void tell_missing_async(msg::actor_status& now) const;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernels/rows.hpp"
+#include "kernels/embedding_bag.hpp"
 #include "protocol/tensor.hpp"
 
 namespace troupe::actors {

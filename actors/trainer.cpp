@@ -82,8 +82,8 @@ caf::error trainer_state::set_up(msg::train& order) {
   if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
     return make_failure(errc::bad_input,
                         "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
-  if (const auto full = check_trainer_memory(job_, data_->spec(), device))
-    return make_failure(errc::bad_input, "{}: {}", name, full->message);
+  if (const auto fits = check_trainer_memory(job_, data_->spec(), device); !fits)
+    return make_failure(errc::bad_input, "{}: {}", name, fits.error().message);
   network_ = std::make_unique<model::hybrid_model>(data_->spec(), job_);
   client_ = sparse_client(data_->spec(), std::move(order.tables),
                           {.wire = job_.wire_dtype,

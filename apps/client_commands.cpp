@@ -2,14 +2,149 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <vector>
+
 #include "apps/network_options.hpp"
-#include "apps/status_report.hpp"
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
 #include "cluster/client.hpp"
+#include "protocol/status.hpp"
 
 namespace troupe::apps {
 namespace {
+
+/// As in `trainer 0 waits for rows of step 812 from server 1`.
+std::string words(const msg::wait_status& wait) {
+  const std::string of = wait.step > 0 ? fmt::format(" of step {}", wait.step) : "";
+  const std::string from = wait.on.empty() ? "" : fmt::format(" from {}", wait.on);
+  const std::string who = wait.who.empty() ? "waiting" : wait.who + " waits";
+  return one_line(fmt::format("{} for {}{}{}", who, wait.what, of, from));
+}
+
+/// As in `lookups parked: 3`.
+std::string words(const msg::queue_status& queue) {
+  return one_line(fmt::format("{}: {}", queue.name, count_text(queue.messages)));
+}
+
+const msg::node_status* home_of(const msg::run_status& now, const std::string& actor) {
+  for (const msg::node_status& node : now.nodes)
+    for (const std::uint32_t rank : node.ranks)
+      if (actor == fmt::format("{} {}", node.trains ? "trainer" : "server", rank)) return &node;
+  return nullptr;
+}
+
+using table_row = std::array<std::string, 7>;
+
+/// Aligns columns to their widest text, with two spaces between them.
+std::string aligned(const std::vector<table_row>& rows) {
+  std::array<std::size_t, std::tuple_size_v<table_row>> widths{};
+  for (const table_row& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const table_row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string members_table(const msg::run_status& now) {
+  std::vector<table_row> rows = {{"member", "host", "pid", "name", "phase", "step", "queued"}};
+  for (const msg::actor_status& one : now.actors) {
+    const msg::node_status* home = home_of(now, one.name);
+    std::vector<std::string> queues;
+    for (const msg::queue_status& queue : one.queues) queues.push_back(words(queue));
+    rows.push_back({one_line(one.name), home ? one_line(home->host) : "-", home ? std::to_string(home->pid) : "-",
+                    home && !home->name.empty() ? one_line(home->name) : "-", one_line(one.phase), count_text(one.step),
+                    queues.empty() ? "-" : fmt::format("{}", fmt::join(queues, ", "))});
+  }
+  return rows.size() > 1 ? aligned(rows) : "";
+}
+
+std::string links_text(const msg::run_status& now) {
+  std::string text;
+  for (const msg::node_status& node : now.nodes)
+    for (const msg::queue_status& link : node.links)
+      text += one_line(fmt::format("{} {} to {}: {} bytes not sent, {} messages wait for credit",
+                                   node.trains ? "trainer" : "server", fmt::join(node.ranks, ", "), link.name,
+                                   count_text(link.bytes), count_text(link.messages))) +
+              "\n";
+  return text;
+}
+
+std::string waits_text(const msg::run_status& now) {
+  std::string text;
+  for (const msg::actor_status& one : now.actors)
+    if (one.phase == "computing" || one.phase == "gone") text += one_line(one.name + " is " + one.phase) + "\n";
+  for (const msg::wait_status& wait : now.waits) text += words(wait) + "\n";
+  return text;
+}
+
+template <class Things, class ToJson>
+std::string json_array(const Things& things, ToJson to_json) {
+  std::vector<std::string> all;
+  for (const auto& one : things) all.push_back(to_json(one));
+  return fmt::format("[{}]", fmt::join(all, ","));
+}
+
+std::string json(const msg::queue_status& queue) {
+  return fmt::format(R"({{"name":{},"messages":{},"bytes":{}}})", json_string(queue.name), queue.messages, queue.bytes);
+}
+
+std::string json(const msg::wait_status& wait) {
+  return fmt::format(R"({{"who":{},"what":{},"step":{},"on":{}}})", json_string(wait.who), json_string(wait.what),
+                     wait.step, json_string(wait.on));
+}
+
+std::string json(const msg::node_status& node) {
+  return fmt::format(R"({{"role":"{}","ranks":[{}],"host":{},"pid":{},"name":{},"links":{}}})",
+                     node.trains ? "trainer" : "server", fmt::join(node.ranks, ","), json_string(node.host), node.pid,
+                     json_string(node.name),
+                     json_array(node.links, [](const msg::queue_status& link) { return json(link); }));
+}
+
+std::string json(const msg::actor_status& one) {
+  return fmt::format(R"({{"name":{},"phase":{},"step":{},"queues":{}}})", json_string(one.name), json_string(one.phase),
+                     one.step, json_array(one.queues, [](const msg::queue_status& queue) { return json(queue); }));
+}
+
+/// Returns figures, a table of servers and trainers, and a line for each wait.
+std::string status_text(const msg::run_status& now) {
+  std::string text;
+  const auto line = [&](const char* name, const std::string& value) {
+    text += fmt::format("{:<15} {}\n", name, value);
+  };
+  line("phase", one_line(now.phase));
+  line("step", now.total_steps > 0 ? fmt::format("{} of {}", count_text(now.step), count_text(now.total_steps))
+                                   : count_text(now.step));
+  if (now.samples_per_s) line("samples/s", compact(*now.samples_per_s));
+  if (now.steps_per_s) line("steps/s", compact(*now.steps_per_s));
+  if (now.progress_age_s) line("as of", duration_text(*now.progress_age_s) + " ago");
+  if (!now.diagnosis.empty()) line("diagnosis", one_line(now.diagnosis));
+  for (const std::string& part : {members_table(now), links_text(now), waits_text(now)})
+    if (!part.empty()) text += fmt::format("\n{}", part);
+  return text;
+}
+
+/// Returns the same as an event (docs/run-many-hosts.md).
+std::string status_event(const msg::run_status& now) {
+  json_line line("status");
+  line.add("phase", now.phase).add("step", now.step).add("total_steps", now.total_steps);
+  line.add("samples_per_s", now.samples_per_s).add("steps_per_s", now.steps_per_s);
+  line.add("progress_age_s", now.progress_age_s);
+  line.add("servers", std::uint64_t{now.servers}).add("trainers", std::uint64_t{now.trainers});
+  line.add_json("nodes", json_array(now.nodes, [](const msg::node_status& node) { return json(node); }));
+  line.add_json("actors", json_array(now.actors, [](const msg::actor_status& one) { return json(one); }));
+  if (!now.diagnosis.empty()) line.add("diagnosis", one_line(now.diagnosis));
+  line.add_json("waits", json_array(now.waits, [](const msg::wait_status& wait) { return json(wait); }));
+  return line.take();
+}
 
 /// Makes a subcommand with HOST:PORT, --timeout, the network options and --json.
 subcommand add_client(CLI::App& program, const char* name, const char* meaning, const char* footer,

@@ -75,10 +75,9 @@ result<std::size_t> kept_bytes(std::string_view content, std::uint64_t kept_to) 
 
 /// Truncates the file to the kept lines and seeks to its end. Returns the header if the file lacks it.
 result<std::string> continue_file(const descriptor& file, std::uint64_t kept_to) {
-  const auto content = content_of(file);
-  if (!content) return content;
-  if (content->empty()) return std::string(header_line);
-  TROUPE_TRY(kept, kept_bytes(*content, kept_to));
+  TROUPE_TRY(content, content_of(file));
+  if (content.empty()) return std::string(header_line);
+  TROUPE_TRY(kept, kept_bytes(content, kept_to));
   const auto end = static_cast<off_t>(kept);
   if (::ftruncate(file.number(), end) != 0 || ::lseek(file.number(), end, SEEK_SET) != end)
     return bad_input(std::strerror(errno));

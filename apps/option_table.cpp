@@ -1,11 +1,18 @@
 #include "apps/option_table.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdlib>
 
+#include "apps/subcommand.hpp"
+#include "apps/text.hpp"
 #include "base/assert.hpp"
+#include "base/number.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -126,6 +133,89 @@ std::optional<std::string> option_text(const std::vector<model::setting>& given,
   if (info->place != file_or_environment) return std::nullopt;
   const char* variable = std::getenv(variable_of(name).c_str());
   return variable != nullptr && *variable != '\0' ? std::optional<std::string>(variable) : std::nullopt;
+}
+
+// -- options that are the same in every subcommand -------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t threads_max = 1024;
+
+/// Returns the columns for an option's meaning in the help.
+std::size_t help_columns() {
+  constexpr std::size_t name_columns = 30;
+  const std::size_t columns = std::clamp<std::size_t>(terminal_columns(STDOUT_FILENO, 100), 60, 120);
+  return columns - name_columns;
+}
+
+}  // namespace
+
+CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::string& value_name,
+                             const std::string& meaning, const std::string& group) {
+  CLI::Option* option = app.add_option(name == "output" ? "-o,--output" : "--" + name);
+  option->description(wrapped(meaning, help_columns()));
+  option->option_text(value_name);
+  option->group(group);
+  return option;
+}
+
+CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::string& meaning, const std::string& group) {
+  CLI::Option* option = app.add_flag("--" + name);
+  option->description(wrapped(meaning, help_columns()));
+  option->disable_flag_override();
+  option->group(group);
+  return option;
+}
+
+std::optional<std::string> given_text(const CLI::App& app, const std::string& name) {
+  const CLI::Option* option = app.get_option_no_throw("--" + name);
+  if (option == nullptr || option->count() == 0) return std::nullopt;
+  return option->results().front();
+}
+
+namespace {
+
+result<actors::device_request::kind> read_kind(const char* name, const std::optional<std::string>& text) {
+  if (!text || *text == "auto") return actors::device_request::kind::automatic;
+  if (*text == "cpu") return actors::device_request::kind::cpu;
+  if (*text == "cuda") return actors::device_request::kind::cuda;
+  return bad_input("--{} {}: must be auto, cpu or cuda", name, printable(*text));
+}
+
+/// Parses distinct numbers separated by commas.
+result<std::vector<int>> read_numbers(const std::string& text) {
+  constexpr int numbers_max = 1024;
+  std::vector<int> numbers;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto number = parse_number<int>(text.substr(begin, end - begin));
+    if (!number || *number < 0 || *number >= numbers_max)
+      return bad_input("--devices {}: must be numbers of devices with commas between them, as in 0,2", printable(text));
+    if (std::ranges::find(numbers, *number) != numbers.end())
+      return bad_input("--devices {}: has {} twice", printable(text), *number);
+    numbers.push_back(*number);
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+}  // namespace
+
+result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of) {
+  machine_options options;
+  actors::device_request wish;
+  TROUPE_SET(wish.trainers, read_kind("device", text_of("device")));
+  TROUPE_SET(wish.servers, read_kind("server-device", text_of("server-device")));
+  if (const auto text = text_of("devices")) TROUPE_SET(wish.numbers, read_numbers(*text));
+  if (const auto text = text_of("threads")) {
+    const auto threads = parse_number<std::size_t>(*text);
+    if (!threads || *threads == 0 || *threads > threads_max)
+      return bad_input("--threads {}: must be a whole number between 1 and {}", printable(*text), threads_max);
+    options.threads = *threads;
+  }
+  TROUPE_SET(options.devices, actors::choose_devices(wish));
+  return options;
 }
 
 }  // namespace troupe::apps

@@ -18,7 +18,7 @@ struct kind_of_question {
   const char* words;   ///< positional arguments
   std::size_t fewest;  ///< required arguments
   const char* help;
-  std::vector<std::string> options;  ///< besides --run and --json; of `options` below
+  std::vector<std::string> options;  ///< besides --run and --json; of `analysis_options` below
   result<int> (*answer)(const question&);
 };
 
@@ -28,82 +28,71 @@ struct option_of_analyses {
   const char* meaning;
 };
 
-const std::vector<option_of_analyses>& options() {
-  static const std::vector<option_of_analyses> all = {
-      {"port", "N", "serve: where the page listens (default: any port that is free)"},
-      {"listen", "HOST", "serve: the address it listens on (default: 127.0.0.1)"},
-      {"token-file", "FILE", "serve: what lets a browser in (default: the variable TROUPE_PAGE_TOKEN, else a new one)"},
-      {"token", "T", "serve: the same, where all users of this machine can read it"},
-      {"step", "K", "critical-path: of this step (default: of the slowest, and of all together)"},
-      {"limit", "N", "rows of each list that are shown (default: 20)"},
-      {"output", "FILE", "timeline: the file to write"},
-      {"shiviz", nullptr, "timeline: as a log for ShiViz"},
-      {"csv", nullptr, "timeline: as a table, a line for each event"},
-      {"order", nullptr, "diff: messages that an actor handled in another order count wherever they are"},
-      {"lines", "N", "tail: how many of what has been recorded before (default: 20)"},
-      {"filter", "ITEMS", "tail: only these: actor=PATTERN,type=PATTERN,steps=A-B; ends after count=N"},
-      {"no-follow", nullptr, "tail: do not wait for more"},
-      {"actor", "NAME", "replay: only this server, trainer or allreduce group, from what --trace payload has kept"},
-      {"debug", nullptr, "replay --actor: in gdb, which stops before each message"},
-      {"timing", "PERCENT", "diff: medians of times that differ by more count (default: none do)"},
-  };
-  return all;
-}
+const std::vector<option_of_analyses> analysis_options = {
+    {"port", "N", "serve: where the page listens (default: any port that is free)"},
+    {"listen", "HOST", "serve: the address it listens on (default: 127.0.0.1)"},
+    {"token-file", "FILE", "serve: what lets a browser in (default: the variable TROUPE_PAGE_TOKEN, else a new one)"},
+    {"token", "T", "serve: the same, where all users of this machine can read it"},
+    {"step", "K", "critical-path: of this step (default: of the slowest, and of all together)"},
+    {"limit", "N", "rows of each list that are shown (default: 20)"},
+    {"output", "FILE", "timeline: the file to write"},
+    {"shiviz", nullptr, "timeline: as a log for ShiViz"},
+    {"csv", nullptr, "timeline: as a table, a line for each event"},
+    {"order", nullptr, "diff: messages that an actor handled in another order count wherever they are"},
+    {"lines", "N", "tail: how many of what has been recorded before (default: 20)"},
+    {"filter", "ITEMS", "tail: only these: actor=PATTERN,type=PATTERN,steps=A-B; ends after count=N"},
+    {"no-follow", nullptr, "tail: do not wait for more"},
+    {"actor", "NAME", "replay: only this server, trainer or allreduce group, from what --trace payload has kept"},
+    {"debug", nullptr, "replay --actor: in gdb, which stops before each message"},
+    {"timing", "PERCENT", "diff: medians of times that differ by more count (default: none do)"},
+};
 
-const std::vector<kind_of_question>& analyses() {
-  static const std::vector<kind_of_question> all = {
-      {"serve",
-       "FILE|DIR...",
-       1,
-       "a page for a browser, of a run that is over or goes on",
-       {"port", "listen", "token-file", "token"},
-       serve},
-      {"summary",
-       "FILE|DIR...",
-       1,
-       "who did how much, what went where, what was slow and what got lost",
-       {"limit"},
-       summary},
-      {"critical-path", "FILE|DIR...", 1, "why steps take as long as they do", {"step", "limit"}, critical_path},
-      {"blocked", "FILE|DIR...", 1, "who waits on whom at the end, or now, and what keeps them", {}, blocked},
-      {"check", "FILE|DIR...", 1, "whether the run kept to what every run must keep to", {}, check},
-      {"timeline",
-       "FILE|DIR...",
-       1,
-       "the run for ui.perfetto.dev, ShiViz, or a spreadsheet",
-       {"output", "shiviz", "csv"},
-       timeline},
-      {"why", "ID FILE|DIR...", 2, "the causes of a message, back to where its step begins", {"limit"}, why},
-      {"cone", "ID FILE|DIR...", 2, "all that could have influenced a message", {"limit"}, cone},
-      {"diff", "A B", 2, "where two runs begin to differ", {"limit", "order", "timing"}, diff},
-      {"blame", "TABLE ROW FILE|DIR...", 3, "every gradient that touched a row of a table", {"limit"}, blame},
-      {"replay",
-       "FILE|DIR...",
-       1,
-       "the run once more, in its recorded order, message by message",
-       {"actor", "debug"},
-       replay},
-      {"tail", "FILE|DIR...", 1, "what happens, line by line, while it does", {"lines", "filter", "no-follow"}, tail},
-  };
-  return all;
-}
-
-std::vector<std::string> names_of_analyses() {
-  std::vector<std::string> names;
-  for (const kind_of_question& one : analyses()) names.push_back(one.name);
-  return names;
-}
+const std::vector<kind_of_question> analyses = {
+    {"serve",
+     "FILE|DIR...",
+     1,
+     "a page for a browser, of a run that is over or goes on",
+     {"port", "listen", "token-file", "token"},
+     serve_page},
+    {"summary",
+     "FILE|DIR...",
+     1,
+     "who did how much, what went where, what was slow and what got lost",
+     {"limit"},
+     summary},
+    {"critical-path", "FILE|DIR...", 1, "why steps take as long as they do", {"step", "limit"}, critical_path},
+    {"blocked", "FILE|DIR...", 1, "who waits on whom at the end, or now, and what keeps them", {}, blocked},
+    {"check", "FILE|DIR...", 1, "whether the run kept to what every run must keep to", {}, check},
+    {"timeline",
+     "FILE|DIR...",
+     1,
+     "the run for ui.perfetto.dev, ShiViz, or a spreadsheet",
+     {"output", "shiviz", "csv"},
+     timeline},
+    {"why", "ID FILE|DIR...", 2, "the causes of a message, back to where its step begins", {"limit"}, why},
+    {"cone", "ID FILE|DIR...", 2, "all that could have influenced a message", {"limit"}, cone},
+    {"diff", "A B", 2, "where two runs begin to differ", {"limit", "order", "timing"}, diff},
+    {"blame", "TABLE ROW FILE|DIR...", 3, "every gradient that touched a row of a table", {"limit"}, blame},
+    {"replay",
+     "FILE|DIR...",
+     1,
+     "the run once more, in its recorded order, message by message",
+     {"actor", "debug"},
+     replay},
+    {"tail", "FILE|DIR...", 1, "what happens, line by line, while it does", {"lines", "filter", "no-follow"}, tail},
+};
 
 result<int> trace_command(const CLI::App& app, const program_context& context) {
-  const std::vector<std::string> names = names_of_analyses();
+  std::vector<std::string> names;
+  for (const kind_of_question& one : analyses) names.push_back(one.name);
   const CLI::Option* name = app.get_option("ANALYSIS");
   if (name->count() == 0) return bad_input("troupe trace needs an analysis: {}", alternatives(names));
   const std::string& what = name->results().front();
-  const auto chosen = std::ranges::find(analyses(), what, &kind_of_question::name);
-  if (chosen == analyses().end())
+  const auto chosen = std::ranges::find(analyses, what, &kind_of_question::name);
+  if (chosen == analyses.end())
     return bad_input("troupe trace {}: must be {}; the nearest is {}", printable(what), alternatives(names),
                      nearest(what, names));
-  for (const option_of_analyses& option : options()) {
+  for (const option_of_analyses& option : analysis_options) {
     const bool takes = std::ranges::find(chosen->options, option.name) != chosen->options.end();
     if (!takes && app.count("--" + std::string(option.name)) > 0)
       return bad_input("--{} is of no use to troupe trace {}", option.name, what);
@@ -118,7 +107,7 @@ result<int> trace_command(const CLI::App& app, const program_context& context) {
 subcommand add_trace(CLI::App& program) {
   CLI::App* app = program.add_subcommand("trace", "ask a recorded run why it was slow, stuck, wrong or different");
   std::string help;
-  for (const kind_of_question& one : analyses())
+  for (const kind_of_question& one : analyses)
     help += fmt::format("{}{}: {}", help.empty() ? "" : "\n", one.name, one.help);
   app->add_option("ANALYSIS")->description(help);
   app->add_option("ARGUMENTS")
@@ -127,7 +116,7 @@ subcommand add_trace(CLI::App& program) {
       ->description(
           "FILE or DIR: what processes of the run have recorded, or folders of it\n"
           "ID: a message as in 'trainer 0 #417', trainer-0:417 or t0:417");
-  for (const option_of_analyses& option : options())
+  for (const option_of_analyses& option : analysis_options)
     if (option.value == nullptr)
       add_switch(*app, option.name, option.meaning, "Analysis");
     else

@@ -50,6 +50,6 @@ result<int> replay(const question& asked);
 
 /// Serves the live page of a recorded run, or of one under way, and prints its address, until SIGINT or SIGTERM. Faults
 /// of kind run: it cannot listen there.
-result<int> serve(const question& asked);
+result<int> serve_page(const question& asked);
 
 }  // namespace troupe::apps

@@ -11,12 +11,13 @@
 
 #include "actors/traced_system.hpp"
 #include "apps/option_table.hpp"
-#include "apps/page_token.hpp"
 #include "apps/text.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "cluster/trace_sources.hpp"
+#include "links/credentials.hpp"
+#include "page/access.hpp"
 #include "trace/names.hpp"
 #include "trace/run_folders.hpp"
 
@@ -198,6 +199,21 @@ void run_trace::finish(bool clean, console& out) {
   else if (keeps_all && is_wanted_)
     out.note(
         fmt::format("the trace is in {}: 'troupe trace summary {}' begins with it", folder.string(), words(folder)));
+}
+
+result<std::string> read_page_token(const std::optional<std::string>& file) {
+  constexpr const char* variable = "TROUPE_PAGE_TOKEN";
+  std::string token;
+  if (file) {
+    auto read = links::read_token(file);
+    if (!read) return bad_input(std::move(read.error().message));
+    token = std::move(*read);
+  } else if (const char* text = std::getenv(variable)) {
+    token = text;
+  }
+  if (token.empty() || page::is_token(token)) return token;
+  return bad_input("{}: a token of {} bytes; a page's has 8 to 128 letters, digits, '-' and '_'",
+                   file ? "token file " + *file : variable, token.size());
 }
 
 }  // namespace troupe::apps

@@ -3,9 +3,9 @@
 #include <chrono>
 #include <thread>
 
-#include "apps/page_token.hpp"
 #include "apps/signals.hpp"
 #include "apps/trace_answers.hpp"
+#include "apps/trace_options.hpp"
 #include "base/json_text.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
@@ -15,7 +15,7 @@
 
 namespace troupe::apps {
 
-result<int> serve(const question& asked) {
+result<int> serve_page(const question& asked) {
   TROUPE_TRY(run, read_number(asked, "run", 1));
   page::live_page::options how;
   how.from =

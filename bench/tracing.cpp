@@ -15,7 +15,7 @@
 
 #include "actors/actor_trace.hpp"
 #include "actors/traced_system.hpp"
-#include "protocol/initialize_types.hpp"
+#include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 
 namespace {

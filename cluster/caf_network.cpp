@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "protocol/errors.hpp"
-#include "protocol/initialize_types.hpp"
+#include "protocol/message_types.hpp"
 
 namespace troupe::cluster {
 

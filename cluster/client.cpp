@@ -65,10 +65,9 @@ template <class Answer, class Message>
 result<Answer> ask_master(const client_options& options) {
   const auto give_up = clock::now() + options.timeout;
   links::io_thread control;
-  auto link = connect_to_master(control.io(), options.master, options.network, options.timeout, "client",
-                                links::random_token(), nullptr);
-  if (!link) return tl::unexpected(link.error());
-  const auto tunnel = std::make_shared<control_tunnel>(control.io(), *link, client_message_bytes_max);
+  TROUPE_TRY(link, connect_to_master(control.io(), options.master, options.network, options.timeout, "client",
+                                     links::random_token(), nullptr));
+  const auto tunnel = std::make_shared<control_tunnel>(control.io(), link, client_message_bytes_max);
   auto outcome =
       ask_through<Answer>(*tunnel, options, give_up, Message{msg::header_source(0, actors::client_number).next(0, 0)});
   tunnel->close();

@@ -145,10 +145,9 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
 caf::error data_link::check_length(caf::type_id_t type, std::uint64_t step, const std::vector<msg::blob>& parts) const {
   const std::uint64_t bytes = bytes_of(parts);
   if (bytes <= how_.message_bytes_max) return {};
-  return protocol::make_failure(
-      protocol::errc::bad_input,
-      fmt::format("{} of step {} for {} has {} bytes, the limit is {}; try {}", protocol::message_name(type), step,
-                  how_.peer, bytes, how_.message_bytes_max, how_to_shorten(type)));
+  return protocol::make_failure(protocol::errc::bad_input, "{} of step {} for {} has {} bytes, the limit is {}; try {}",
+                                protocol::message_name(type), step, how_.peer, bytes, how_.message_bytes_max,
+                                how_to_shorten(type));
 }
 
 /// The receiver may hold back less than a portion forever.

@@ -16,7 +16,7 @@
 #include "cluster/thread_stacks.hpp"
 #include "cluster/trace_sources.hpp"
 #include "protocol/errors.hpp"
-#include "trace/machine.hpp"
+#include "trace/clock.hpp"
 #include "trace/trace_file.hpp"
 
 namespace troupe::cluster {

@@ -41,8 +41,8 @@ caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_
                 [found](caf::expected<caf::strong_actor_ptr> answer) { found->set_value(std::move(answer)); });
   tunnel.start([tell = std::move(on_lost)](const fault* why) { tell(why != nullptr ? why->message : "it has ended"); });
   if (outcome.wait_for(timeout) != std::future_status::ready)
-    return protocol::make_failure(protocol::errc::timeout, fmt::format("it lets nobody in within {} s",
-                                                                       static_cast<double>(timeout.count()) / 1000));
+    return protocol::make_failure(protocol::errc::timeout, "it lets nobody in within {} s",
+                                  static_cast<double>(timeout.count()) / 1000);
   auto answer = outcome.get();
   if (!answer) return answer.error();
   return caf::actor_cast<msg::master_actor>(*answer);

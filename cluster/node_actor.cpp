@@ -15,7 +15,6 @@
 #include "actors/trainer.hpp"
 #include "base/host.hpp"
 #include "cluster/diagnosis.hpp"
-#include "cluster/spawn.hpp"
 #include "model/checkpoint/names.hpp"
 #include "model/output_file.hpp"
 #include "protocol/errors.hpp"
@@ -86,11 +85,12 @@ void node_state::admitted_as(const msg::admitted& place) {
   const actors::compute_devices& devices = all_.options.devices;
   for (const std::uint32_t rank : place.ranks) {
     if (trains) {
-      const auto made = spawn_computing(*self_, devices.trainers, actors::trainer, place.run, rank, place.servers);
+      const auto made =
+          actors::spawn_computing(*self_, devices.trainers, actors::trainer, place.run, rank, place.servers);
       actors_.push_back(caf::actor_cast<caf::actor>(made));
       offer(msg::join_trainer{trace.next(0, msg::id_of(place.head)), made, rank});
     } else {
-      const auto made = spawn_computing(*self_, devices.servers, actors::parameter_server, place.run, rank);
+      const auto made = actors::spawn_computing(*self_, devices.servers, actors::parameter_server, place.run, rank);
       servers_.push_back(made);
       actors_.push_back(caf::actor_cast<caf::actor>(made));
       all_.data->actors().add(actors::server_number(rank), caf::actor_cast<caf::strong_actor_ptr>(made));
@@ -123,9 +123,9 @@ caf::error node_state::try_to_save(const std::string& folder) const {
   if (tried) return {};
   const auto me = std::ranges::find(peers_, place_.node, &msg::peer_node::node);
   return protocol::make_failure(protocol::errc::bad_input,
-                                fmt::format("{} cannot write where the run saves: {}; --save takes a folder that the "
-                                            "master and all hosts with servers share, under one path",
-                                            me == peers_.end() ? name : me->name, tried.error().message));
+                                "{} cannot write where the run saves: {}; --save takes a folder that the "
+                                "master and all hosts with servers share, under one path",
+                                me == peers_.end() ? name : me->name, tried.error().message);
 }
 
 caf::result<msg::connected> node_state::handle(const msg::connect_peers& order) {

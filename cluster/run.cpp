@@ -15,15 +15,16 @@
 #include "actors/device_checks.hpp"
 #include "actors/final_weights.hpp"
 #include "actors/master.hpp"
+#include "actors/parameter_server.hpp"
 #include "actors/traced_system.hpp"
+#include "actors/trainer.hpp"
 #include "cluster/caf_network.hpp"
 #include "cluster/diagnosis.hpp"
 #include "cluster/rendezvous.hpp"
-#include "cluster/spawn.hpp"
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/initialize_types.hpp"
+#include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::cluster {
@@ -74,12 +75,14 @@ struct run_members {
     msg::header_source headers(run_number, actors::client_number);
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
     for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
-      auto server = spawn_computing(system, options.devices.servers, actors::parameter_server, run_number, rank);
+      auto server =
+          actors::spawn_computing(system, options.devices.servers, actors::parameter_server, run_number, rank);
       everyone.push_back(caf::actor_cast<caf::actor>(server));
       caf::anon_send(boss, msg::join_server{headers.next(0, 0), server});
     }
     for (std::uint32_t rank = 0; rank < what.trainers; ++rank) {
-      auto one = spawn_computing(system, options.devices.trainers, actors::trainer, run_number, rank, what.servers);
+      auto one =
+          actors::spawn_computing(system, options.devices.trainers, actors::trainer, run_number, rank, what.servers);
       everyone.push_back(caf::actor_cast<caf::actor>(one));
       caf::anon_send(boss, msg::join_trainer{headers.next(0, 0), one});
     }
@@ -231,7 +234,7 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
   if (fits && all_here) fits = check_memory(what, **data, options.devices);
   if (!fits) return tl::unexpected(fits.error());
   if (!options.devices.elsewhere)
-    if (auto problem = actors::check_devices(what, **data, options.devices)) return tl::unexpected(*problem);
+    if (auto fit = actors::check_devices(what, **data, options.devices); !fit) return tl::unexpected(fit.error());
   if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
     return bad_input("--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (auto enough = check_threads(worker_threads(options)); !enough) return tl::unexpected(enough.error());

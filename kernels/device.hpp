@@ -22,7 +22,6 @@
 #include "kernels/embedding_bag.hpp"
 #include "kernels/interaction.hpp"
 #include "kernels/optimizer.hpp"
-#include "kernels/rows.hpp"
 
 namespace troupe::kernels {
 

@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/rows.hpp"
+#include "kernels/embedding_bag.hpp"
 
 namespace troupe::kernels {
 

@@ -1,6 +1,5 @@
 #include "links/tls_context.hpp"
 
-#include <fmt/format.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -24,8 +23,8 @@ namespace {
 
 using bio_ptr = std::unique_ptr<BIO, decltype(&BIO_free)>;
 
-fault wrong(const char* option, const std::string& path, const std::string& what) {
-  return {fault_kind::input, fmt::format("{} {}: {}", option, path, what)};
+tl::unexpected<fault> wrong(const char* option, const std::string& path, const std::string& what) {
+  return bad_input("{} {}: {}", option, path, what);
 }
 
 /// Returns OpenSSL's text about its last failure.
@@ -59,21 +58,20 @@ std::optional<std::string> unreadable(const std::string& path) {
   return std::nullopt;
 }
 
-std::optional<fault> load_certificate(SSL_CTX* tls, const std::string& path) {
+result<void> load_certificate(SSL_CTX* tls, const std::string& path) {
   constexpr const char* option = "--tls-cert";
   if (auto why = unreadable(path)) return wrong(option, path, *why);
   if (SSL_CTX_use_certificate_chain_file(tls, path.c_str()) != 1)
     return wrong(option, path, "holds no certificate in PEM format: " + last_words());
   if (auto why = out_of_time(SSL_CTX_get0_certificate(tls))) return wrong(option, path, *why);
-  return std::nullopt;
+  return {};
 }
 
-std::optional<fault> load_key(SSL_CTX* tls, const std::string& path, const std::string& certificate) {
+result<void> load_key(SSL_CTX* tls, const std::string& path, const std::string& certificate) {
   constexpr const char* option = "--tls-key";
   constexpr std::size_t key_bytes_max = 64 * 1024;
-  const auto text = read_private_file(option, path, key_bytes_max);
-  if (!text) return text.error();
-  const bio_ptr memory(BIO_new_mem_buf(text->data(), static_cast<int>(text->size())), BIO_free);
+  TROUPE_TRY(text, read_private_file(option, path, key_bytes_max));
+  const bio_ptr memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
   // Else OpenSSL would ask for a passphrase at the terminal.
   const auto no_passphrase = [](char*, int, int, void*) { return -1; };
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
@@ -85,10 +83,10 @@ std::optional<fault> load_key(SSL_CTX* tls, const std::string& path, const std::
     return wrong(option, path, "holds no private key in PEM format without a passphrase: " + last_words());
   if (differs || SSL_CTX_check_private_key(tls) != 1)
     return wrong(option, path, "is not the key of the certificate in " + certificate);
-  return std::nullopt;
+  return {};
 }
 
-std::optional<fault> load_authority(SSL_CTX* tls, const std::string& path) {
+result<void> load_authority(SSL_CTX* tls, const std::string& path) {
   constexpr const char* option = "--tls-ca";
   if (auto why = unreadable(path)) return wrong(option, path, *why);
   const bio_ptr file(BIO_new_file(path.c_str(), "r"), BIO_free);
@@ -105,7 +103,7 @@ std::optional<fault> load_authority(SSL_CTX* tls, const std::string& path) {
   if (problem) return wrong(option, path, *problem);
   if (SSL_CTX_load_verify_locations(tls, path.c_str(), nullptr) != 1)
     return wrong(option, path, "cannot be used: " + last_words());
-  return std::nullopt;
+  return {};
 }
 
 /// Common settings: TLS 1.3 only, no state that outlives a connection, and nothing that an unauthenticated peer can
@@ -126,7 +124,7 @@ std::shared_ptr<SSL_CTX> make_settings() {
   return made;
 }
 
-fault no_tls() { return {fault_kind::input, "TLS 1.3 cannot be used here: " + last_words()}; }
+tl::unexpected<fault> no_tls() { return bad_input("TLS 1.3 cannot be used here: {}", last_words()); }
 
 const tls_context& context_of(const SSL* ssl) {
   return *static_cast<const tls_context*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
@@ -192,7 +190,7 @@ result<tls_ptr> make_tls(const token_key& key) {
   // The key has this suite's hash; other suites would be refused later.
   if (!settings || SSL_CTX_set_ciphersuites(settings.get(), key_suite) != 1 ||
       SSL_CTX_set_session_id_context(settings.get(), key_name_bytes, static_cast<unsigned>(key_name.size())) != 1)
-    return tl::unexpected(no_tls());
+    return no_tls();
   SSL_CTX_set_psk_use_session_callback(settings.get(), offer_key);
   SSL_CTX_set_psk_find_session_callback(settings.get(), find_key);
   return finished(std::move(settings), false, key);
@@ -201,12 +199,12 @@ result<tls_ptr> make_tls(const token_key& key) {
 result<tls_ptr> make_tls(const tls_files& files) {
   ERR_clear_error();
   auto settings = make_settings();
-  if (!settings) return tl::unexpected(no_tls());
-  auto problem = load_certificate(settings.get(), files.certificate);
-  if (!problem) problem = load_key(settings.get(), files.key, files.certificate);
-  if (!problem) problem = load_authority(settings.get(), files.ca);
+  if (!settings) return no_tls();
+  auto loaded = load_certificate(settings.get(), files.certificate);
+  if (loaded) loaded = load_key(settings.get(), files.key, files.certificate);
+  if (loaded) loaded = load_authority(settings.get(), files.ca);
   ERR_clear_error();
-  if (problem) return tl::unexpected(std::move(*problem));
+  if (!loaded) return tl::unexpected(std::move(loaded.error()));
   return finished(std::move(settings), true, {});
 }
 

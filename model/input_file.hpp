@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,5 +61,8 @@ class input_file {
   int descriptor_ = -1;
   file_identity identity_;
 };
+
+/// Opens a file with rows. Faults: it is empty, or no regular file, which can be read several times.
+result<std::shared_ptr<const input_file>> open_data_file(const std::string& path);
 
 }  // namespace troupe::model

@@ -6,7 +6,6 @@
 
 #include "base/text.hpp"
 #include "model/job_table.hpp"
-#include "model/setting_spelling.hpp"
 
 namespace troupe::model {
 

@@ -195,9 +195,8 @@ or_mistake<boost::json::value> json_of(const std::string& name, const toml_value
   boost::json::array list;
   for (const toml_value& one : value.as_array()) {
     if (one.is_array()) return refuse();
-    auto element = json_of(name, one);
-    if (!element) return element;
-    list.push_back(std::move(*element));
+    TROUPE_TRY(element, json_of(name, one));
+    list.push_back(std::move(element));
   }
   return boost::json::value(std::move(list));
 }

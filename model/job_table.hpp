@@ -57,4 +57,12 @@ void complete_job(job& what, data_kind kind);
 /// Checks combinations of settings; returns the first problem as a message, null if there is none.
 std::optional<std::string> check_job(const job& what, data_kind kind);
 
+/// Returns the current spelling of a setting's text: f32 and f16 for the former fp32 and fp16; else the text itself.
+inline std::string current_spelling(const std::string& name, const std::string& text) {
+  const bool is_number_type = name == "row-dtype" || name == "wire-dtype" || name == "matmul-precision";
+  if (is_number_type && text == "fp32") return "f32";
+  if (is_number_type && text == "fp16") return "f16";
+  return text;
+}
+
 }  // namespace troupe::model

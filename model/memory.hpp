@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/rows.hpp"
+#include "kernels/embedding_bag.hpp"
 #include "model/optimizer.hpp"
 
 namespace troupe::model {

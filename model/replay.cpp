@@ -83,40 +83,28 @@ result<std::vector<std::uint64_t>> read_starts(const replay_file& from, const st
   return starts;
 }
 
-// Moves a result's value to `to`, or its fault to `wrong`, in a sequence of reads.
-template <class T>
-bool put(result<T> from, T& to, std::optional<fault>& wrong) {
-  if (from)
-    to = std::move(*from);
-  else
-    wrong = std::move(from.error());
-  return from.has_value();
-}
-
-std::optional<fault> read_rank(const replay_file& from, std::uint32_t rank, rank_data& to) {
+result<void> read_rank(const replay_file& from, std::uint32_t rank, rank_data& to) {
   const auto& config = from.config;
   const std::string prefix = fmt::format("trainer.{}.", rank);
-  std::optional<fault> wrong;
-  if (!put(read_starts(from, prefix + "bags"), to.bag_starts, wrong)) return wrong;
+  TROUPE_SET(to.bag_starts, read_starts(from, prefix + "bags"));
   const std::uint64_t samples = to.bag_starts.back();
   for (std::size_t t = 0; t < config.tables.size(); ++t) {
     const std::string table_prefix = fmt::format("{}table.{}.", prefix, t);
     rank_table& table = to.tables.emplace_back();
-    if (!put(read_starts(from, table_prefix + "index_count"), table.index_starts, wrong)) return wrong;
+    TROUPE_SET(table.index_starts, read_starts(from, table_prefix + "index_count"));
     const std::uint64_t indices = table.index_starts.back();
-    if (!put(from.integers(table_prefix + "indices", indices), table.indices, wrong)) return wrong;
-    if (!put(from.integers(table_prefix + "offsets", samples), table.offsets, wrong)) return wrong;
+    TROUPE_SET(table.indices, from.integers(table_prefix + "indices", indices));
+    TROUPE_SET(table.offsets, from.integers(table_prefix + "offsets", samples));
     if (!config.tables[t].weighted) continue;
-    if (!put(from.reals<float>(table_prefix + "weights", indices), table.weights, wrong)) return wrong;
+    TROUPE_SET(table.weights, from.reals<float>(table_prefix + "weights", indices));
   }
-  if (config.dense_features > 0 &&
-      !put(from.reals<float>(prefix + "dense", samples * config.dense_features), to.dense, wrong))
-    return wrong;
+  if (config.dense_features > 0)
+    TROUPE_SET(to.dense, from.reals<float>(prefix + "dense", samples * config.dense_features));
   if (config.loss == loss_kind::cross_entropy)
-    put(from.integers(prefix + "target", samples), to.classes, wrong);
+    TROUPE_SET(to.classes, from.integers(prefix + "target", samples));
   else
-    put(from.reals<float>(prefix + "target", samples * config.outputs), to.values, wrong);
-  return wrong;
+    TROUPE_SET(to.values, from.reals<float>(prefix + "target", samples * config.outputs));
+  return {};
 }
 
 result<replay_data> load_replay(const std::string& path) {
@@ -124,13 +112,10 @@ result<replay_data> load_replay(const std::string& path) {
   replay_data data;
   data.config = from.config;
   data.spec = {from.config.tables, from.config.dense_features, from.config.outputs};
-  std::optional<fault> wrong;
-  if (!put(from.tables<float>("init"), data.start.tables, wrong) ||
-      !put(from.dense<float>("init"), data.start.dense, wrong))
-    return tl::unexpected(std::move(*wrong));
+  TROUPE_SET(data.start.tables, from.tables<float>("init"));
+  TROUPE_SET(data.start.dense, from.dense<float>("init"));
   for (std::uint32_t rank = 0; rank < from.config.trainers; ++rank) {
-    wrong = read_rank(from, rank, data.ranks.emplace_back());
-    if (wrong) return tl::unexpected(std::move(*wrong));
+    if (auto read = read_rank(from, rank, data.ranks.emplace_back()); !read) return tl::unexpected(read.error());
     for (std::uint64_t step = 0; step < from.config.steps; ++step) {
       const auto bad = check_batch(data.spec, data.batch_of(step, rank));
       if (bad) return from.refuse(fmt::format("trainer {}, step {} (from 0): {}", rank, step, *bad));

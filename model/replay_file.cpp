@@ -1,11 +1,14 @@
 #include "model/replay_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <type_traits>
 
 #include "base/text.hpp"
+#include "model/datasets.hpp"
 #include "model/memory.hpp"
+#include "model/replay.hpp"
 
 namespace troupe::model {
 
@@ -61,10 +64,9 @@ template <class Real>
 result<std::vector<std::vector<Real>>> replay_file::tables(std::string_view prefix) const {
   std::vector<std::vector<Real>> all;
   for (const auto& table : config.tables) {
-    auto weights = shaped<Real>(fmt::format("{}.table.{}.weight", prefix, all.size()),
-                                {static_cast<std::uint64_t>(table.rows), table.dim});
-    if (!weights) return tl::unexpected(std::move(weights.error()));
-    all.push_back(std::move(*weights));
+    TROUPE_TRY(weights, shaped<Real>(fmt::format("{}.table.{}.weight", prefix, all.size()),
+                                     {static_cast<std::uint64_t>(table.rows), table.dim}));
+    all.push_back(std::move(weights));
   }
   return all;
 }
@@ -76,11 +78,10 @@ result<std::vector<Real>> replay_file::dense(std::string_view prefix) const {
   std::vector<Real> all;
   for (std::size_t layer = 0; layer <= config.hidden.size(); ++layer) {
     const std::uint64_t next = layer < config.hidden.size() ? config.hidden[layer] : config.outputs;
-    auto weight = shaped<Real>(fmt::format("{}.dense.{}.weight", prefix, layer), {next, width});
-    if (!weight) return weight;
+    TROUPE_TRY(weight, shaped<Real>(fmt::format("{}.dense.{}.weight", prefix, layer), {next, width}));
     auto bias = shaped<Real>(fmt::format("{}.dense.{}.bias", prefix, layer), {next});
     if (!bias) return bias;
-    std::ranges::copy(*weight, std::back_inserter(all));
+    std::ranges::copy(weight, std::back_inserter(all));
     std::ranges::copy(*bias, std::back_inserter(all));
     width = next;
   }
@@ -93,5 +94,43 @@ template result<std::vector<std::vector<float>>> replay_file::tables(std::string
 template result<std::vector<std::vector<double>>> replay_file::tables(std::string_view) const;
 template result<std::vector<float>> replay_file::dense(std::string_view) const;
 template result<std::vector<double>> replay_file::dense(std::string_view) const;
+
+namespace {
+
+// The settings that a reference run decides.
+constexpr std::array decided{"data",        "trainers",  "steps",           "hidden",
+                             "interaction", "loss",      "dense-optimizer", "sparse-optimizer",
+                             "dense-lr",    "sparse-lr", "sparse-reduce"};
+
+}  // namespace
+
+std::vector<setting> replay_settings(const std::string& path, const replay_config& config) {
+  job what;
+  what.data = fmt::format("{}{}", replay_prefix, path);
+  what.trainers = config.trainers;
+  what.steps = config.steps;
+  what.hidden = config.hidden;
+  what.loss = config.loss;
+  what.dense_optimizer = config.dense_optimizer;
+  what.sparse_optimizer = config.sparse_optimizer;
+  what.sparse_reduce = config.sparse_reduce;
+  auto settings = to_settings(what);
+  std::erase_if(settings, [](const setting& one) { return std::ranges::find(decided, one.first) == decided.end(); });
+  return settings;
+}
+
+result<reference_run> open_reference_run(const std::string& path) {
+  TROUPE_TRY(file, replay_file::open(path));
+  reference_run run;
+  run.settings = replay_settings(path, file.config);
+  TROUPE_SET(run.tables, file.tables<double>("final"));
+  TROUPE_SET(run.dense, file.dense<double>("final"));
+  for (std::uint32_t rank = 0; rank < file.config.trainers; ++rank) {
+    auto losses = file.reals<double>(fmt::format("trainer.{}.loss", rank), file.config.steps);
+    if (!losses) return tl::unexpected(std::move(losses.error()));
+    run.losses.push_back(std::move(*losses));
+  }
+  return run;
+}
 
 }  // namespace troupe::model

@@ -1,4 +1,4 @@
-// Reads a reference run's tensors, for replay.cpp and reference_run.cpp.
+// Reads a reference run's tensors, and its settings and results.
 
 #pragma once
 

@@ -2,10 +2,13 @@
 
 #pragma once
 
+#include <fmt/format.h>
+
 #include <caf/error.hpp>
 #include <caf/is_error_code_enum.hpp>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "protocol/type_ids.hpp"
 
@@ -35,8 +38,13 @@ bool inspect(Inspector& f, errc& x) {
   return caf::default_enum_inspect(f, x);
 }
 
-/// An error with one line of context.
+/// Returns an error with one line of context: a text, or a format and its arguments.
 caf::error make_failure(errc code, std::string context);
+
+template <class First, class... Rest>
+caf::error make_failure(errc code, fmt::format_string<First, Rest...> text, First&& first, Rest&&... rest) {
+  return make_failure(code, fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
+}
 
 /// The context line of an error made by `make_failure`; for other errors, CAF's own text.
 std::string describe(const caf::error& error);

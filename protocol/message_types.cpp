@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <caf/init_global_meta_objects.hpp>
 
 namespace troupe::protocol {
 
@@ -37,6 +38,15 @@ const message_traits& traits_by_name(std::string_view name) {
 std::string_view message_name(caf::type_id_t number) {
   const message_type* const type = find(number);
   return type != nullptr ? type->name : "";
+}
+
+void initialize_types() {
+  static const bool done = [] {
+    caf::core::init_global_meta_objects();
+    caf::init_global_meta_objects<caf::id_block::troupe>();
+    return true;
+  }();
+  static_cast<void>(done);
 }
 
 }  // namespace troupe::protocol

@@ -55,4 +55,8 @@ const message_traits& traits_by_name(std::string_view name);
 /// The name of a message type; empty if there is no such type.
 std::string_view message_name(caf::type_id_t number);
 
+/// Registers Troupe's messages with CAF. Call it before creating an actor system; further calls do nothing. Thread:
+/// any.
+void initialize_types();
+
 }  // namespace troupe::protocol

@@ -12,7 +12,6 @@
 #include "protocol/blob.hpp"
 #include "protocol/describe.hpp"
 #include "protocol/header.hpp"
-#include "protocol/lookup_destination.hpp"
 #include "protocol/tensor.hpp"
 #include "protocol/type_ids.hpp"
 

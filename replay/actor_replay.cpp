@@ -20,7 +20,6 @@
 #include "analysis/contents.hpp"
 #include "protocol/content_reader.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/initialize_types.hpp"
 #include "protocol/message_content.hpp"
 #include "protocol/message_types.hpp"
 #include "replay/replay_order.hpp"

@@ -1,11 +1,15 @@
 #include "trace/clock.hpp"
 
+#include "base/host.hpp"
+
 #include <chrono>
 #include <ctime>
 #include <limits>
 #include <thread>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <fmt/format.h>
+#include <unistd.h>
 #endif
 
 namespace troupe::trace {
@@ -119,5 +123,14 @@ void set_clock_fault(const clock_fault& wanted) {
   fault_begin = true_sample();
   detail::is_faulty = true;
 }
+
+std::string this_boot() {
+  std::string id = boot_id();
+  // A clock with an injected fault is shared with no other process.
+  if (detail::is_faulty) id += fmt::format("-{}", ::getpid());
+  return id;
+}
+
+bool is_there(std::string_view boot, std::uint32_t pid) { return boot == this_boot() && troupe::is_alive(pid); }
 
 }  // namespace troupe::trace

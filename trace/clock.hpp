@@ -6,6 +6,8 @@
 #include <cstdint>
 #if defined(__x86_64__)
 #include <x86intrin.h>
+#include <string>
+#include <string_view>
 #endif
 
 namespace troupe::trace {
@@ -54,5 +56,11 @@ double ticks_per_second();
 
 /// For tests only. Requires: no tick has been read yet.
 void set_clock_fault(const clock_fault& fault);
+
+/// An id of this boot of this machine, different from all others: the processes of one boot share one clock.
+std::string this_boot();
+
+/// Whether process `pid` of that boot exists. False if it is not the current boot of this machine.
+bool is_there(std::string_view boot, std::uint32_t pid);
 
 }  // namespace troupe::trace

@@ -11,7 +11,7 @@
 
 #include "base/host.hpp"
 #include "base/private_folder.hpp"
-#include "trace/machine.hpp"
+#include "trace/clock.hpp"
 #include "trace/names.hpp"
 
 namespace troupe::trace {
@@ -44,9 +44,8 @@ result<std::unique_ptr<recorder>> recorder::start(options how) {
   for (int i = 2;
        std::filesystem::exists(file) || std::filesystem::exists(how.folder / (file.stem().string() + ".log")); ++i)
     file = how.folder / fmt::format("{}.{}.ring", name, i);
-  auto opened = ring::create({.file = file, .bytes = how.ring_bytes});
-  if (!opened) return tl::unexpected(std::move(opened.error()));
-  made->ring_ = std::move(*opened);
+  TROUPE_TRY(opened, ring::create({.file = file, .bytes = how.ring_bytes}));
+  made->ring_ = std::move(opened);
   made->metadata_ = first_metadata(how);
   made->metadata_["ring_chunks"] = made->ring_->chunks();
   made->ring_->set_metadata(boost::json::serialize(made->metadata_));

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "trace/machine.hpp"
+#include "trace/clock.hpp"
 
 namespace troupe::trace {
 

@@ -19,8 +19,8 @@
 
 #include "base/host.hpp"
 #include "base/private_folder.hpp"
+#include "trace/clock.hpp"
 #include "trace/file_format.hpp"
-#include "trace/machine.hpp"
 #include "trace/trace_file.hpp"
 
 namespace troupe::trace {

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "trace/machine.hpp"
+#include "trace/clock.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe::trace {

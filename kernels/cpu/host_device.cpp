@@ -8,7 +8,6 @@
 #include <new>
 
 #include "kernels/cpu/cpu_stream.hpp"
-#include "kernels/cpu/host_memory.hpp"
 #include "kernels/cpu/host_table_gradient.hpp"
 
 namespace troupe::kernels {

@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "hwy/highway.h"
-#include "kernels/rows.hpp"
+#include "kernels/embedding_bag.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {

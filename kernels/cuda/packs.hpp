@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/launch.hpp"
-#include "kernels/rows.hpp"
+#include "kernels/embedding_bag.hpp"
 
 namespace troupe::kernels::cuda {
 

@@ -10,7 +10,7 @@
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "model/checkpoint/manifest.hpp"
-#include "model/setting_spelling.hpp"
+#include "model/job_table.hpp"
 
 namespace troupe::model {
 

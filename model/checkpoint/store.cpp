@@ -26,8 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fault refusal(const std::string& path, const std::string& why) {
-  return {fault_kind::input, fmt::format("{}: {}", printable_path(path), why)};
+tl::unexpected<fault> refuse(const std::string& path, const std::string& why) {
+  return bad_input("{}: {}", printable_path(path), why);
 }
 
 /// Makes a folder and its parents. Syncs each to the disk before it is used.
@@ -35,14 +35,14 @@ result<void> make_folders(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {
     if (S_ISDIR(status.st_mode)) return {};
-    return tl::unexpected<fault>(refusal(path, "is not a folder: checkpoints need one"));
+    return refuse(path, "is not a folder: checkpoints need one");
   }
   const fs::path above = path.has_parent_path() ? path.parent_path() : fs::path(".");
   if (errno == ENOENT && above != path) {
     if (auto done = make_folders(above); !done) return done;
   }
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
-    return tl::unexpected<fault>(refusal(path, fmt::format("making the folder: {}", std::strerror(errno))));
+    return refuse(path, fmt::format("making the folder: {}", std::strerror(errno)));
   return sync_folder(above);
 }
 
@@ -117,11 +117,9 @@ result<void> checkpoint_store::lock() {
     const bool is_foreign =
         ::lstat(name.c_str(), &there) == 0 && (S_ISLNK(there.st_mode) || there.st_uid != ::geteuid());
     if (is_foreign)
-      return tl::unexpected<fault>(refusal(
-          name,
-          "is a link or another user's: remove it if no run saves its checkpoints there, or name another folder"));
-    return tl::unexpected<fault>(
-        refusal(directory_, fmt::format("checkpoints cannot be written there: {}", std::strerror(error))));
+      return refuse(
+          name, "is a link or another user's: remove it if no run saves its checkpoints there, or name another folder");
+    return refuse(directory_, fmt::format("checkpoints cannot be written there: {}", std::strerror(error)));
   }
   (void)::fchmod(lock_, owner_only);  // for an existing file; fails for another user's
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) {
@@ -129,11 +127,10 @@ result<void> checkpoint_store::lock() {
     return {};
   }
   if (errno == EWOULDBLOCK)
-    return tl::unexpected<fault>(
-        refusal(directory_,
-                fmt::format("another run{} saves its checkpoints there now; wait for its end, or name another folder",
-                            read_owner(lock_))));
-  return tl::unexpected<fault>(refusal(path(checkpoint_lock_name), std::strerror(errno)));
+    return refuse(directory_,
+                  fmt::format("another run{} saves its checkpoints there now; wait for its end, or name another folder",
+                              read_owner(lock_)));
+  return refuse(path(checkpoint_lock_name), std::strerror(errno));
 }
 
 result<void> checkpoint_store::check_vacant(const resume_point* resumed) {
@@ -142,18 +139,18 @@ result<void> checkpoint_store::check_vacant(const resume_point* resumed) {
   const bool here = resumed != nullptr && fs::equivalent(resumed->what.directory, directory_, ignored);
   if (!here) {
     if (steps.empty()) return {};
-    return tl::unexpected<fault>(refusal(
+    return refuse(
         directory_,
         fmt::format(
             "holds checkpoints of a run already (newest step {}): go on with it by --resume {}, or name another folder",
-            steps.front(), printable_path(directory_))));
+            steps.front(), printable_path(directory_)));
   }
   torn_.insert(resumed->torn.begin(), resumed->torn.end());
   const auto newest = std::ranges::find_if(steps, [this](std::uint64_t step) { return !torn_.contains(step); });
   if (newest != steps.end() && *newest == resumed->what.manifest.step) return {};
-  return tl::unexpected<fault>(refusal(
-      directory_, fmt::format("another run has saved there since the checkpoint of step {} was read; start again",
-                              resumed->what.manifest.step)));
+  return refuse(directory_,
+                fmt::format("another run has saved there since the checkpoint of step {} was read; start again",
+                            resumed->what.manifest.step));
 }
 
 // -- saving -------------------------------------------------------------------
@@ -198,15 +195,15 @@ result<void> checkpoint_store::commit(checkpoint_manifest manifest) {
 }
 
 result<void> checkpoint_store::write_manifest(const checkpoint_manifest& manifest) {
-  const auto refuse = [&](const std::string& why) {
+  const auto fail = [&](const std::string& why) {
     return run_fault("checkpoint step {} in {}: {}", manifest.step, printable_path(directory_), why);
   };
-  if (begun_.empty() || step_ != manifest.step) return refuse("was not begun");
+  if (begun_.empty() || step_ != manifest.step) return fail("was not begun");
   const std::string text = to_text(manifest);
   // Commits only what can be read back.
-  if (const auto parsed = parse_manifest(text); !parsed) return refuse("its manifest: " + parsed.error().message);
+  if (const auto parsed = parse_manifest(text); !parsed) return fail("its manifest: " + parsed.error().message);
   const auto damage = find_damage({directory_, manifest}, inspection_depth::headers);
-  if (!damage.faults.empty()) return refuse(damage.faults.front());
+  if (!damage.faults.empty()) return fail(damage.faults.front());
   if (auto done = sync_folder(path(begun_)); !done) return done;
 
   const std::string uncommitted = path(uncommitted_manifest_name(manifest.step));

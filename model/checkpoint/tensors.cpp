@@ -123,9 +123,8 @@ result<void> read_table(const checkpoint& saved, std::size_t table, std::string_
     const std::uint64_t rows = rows_on(whole.rows, from);
     if (!common.any || common.first >= rows) continue;
     TROUPE_TRY(file, safetensors_file::open(saved.path_of(table_file_name(table, from.index, from.count))));
-    const auto entry = matching(file, {found->name, found->type, {rows, found->columns}});
-    if (!entry) return tl::unexpected(entry.error());
-    if (auto done = copy_rows({file, **entry, rows, row_bytes, from, shard}, common, out); !done) return done;
+    TROUPE_TRY(entry, matching(file, {found->name, found->type, {rows, found->columns}}));
+    if (auto done = copy_rows({file, *entry, rows, row_bytes, from, shard}, common, out); !done) return done;
   }
   return {};
 }

@@ -11,8 +11,8 @@
 #include "base/text.hpp"
 #include "model/datasets.hpp"
 #include "model/files/category_hash.hpp"
-#include "model/files/fields.hpp"
-#include "model/files/row_format.hpp"
+#include "model/files/line_reader.hpp"
+#include "model/files/rows.hpp"
 
 namespace troupe::model {
 

@@ -16,7 +16,7 @@
 #include "model/files/csv_columns.hpp"
 #include "model/files/csv_fields.hpp"
 #include "model/files/line_reader.hpp"
-#include "model/files/row_format.hpp"
+#include "model/files/rows.hpp"
 
 namespace troupe::model {
 

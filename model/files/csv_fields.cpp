@@ -1,6 +1,6 @@
 #include "model/files/csv_fields.hpp"
 
-#include "model/files/fields.hpp"
+#include "model/files/line_reader.hpp"
 
 namespace troupe::model {
 

@@ -8,7 +8,7 @@
 
 #include "model/files/byte_source.hpp"
 #include "model/files/line_reader.hpp"
-#include "model/files/row_format.hpp"
+#include "model/files/rows.hpp"
 
 namespace troupe::model {
 

@@ -1,7 +1,6 @@
 #include "model/files/line_reader.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/result.hpp"

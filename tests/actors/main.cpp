@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "protocol/initialize_types.hpp"
+#include "protocol/message_types.hpp"
 
 int main(int argc, char** argv) {
   troupe::protocol::initialize_types();

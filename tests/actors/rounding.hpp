@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/rows.hpp"
+#include "kernels/embedding_bag.hpp"
 
 namespace troupe::actors {
 

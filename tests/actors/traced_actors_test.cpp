@@ -11,7 +11,7 @@
 #include "actors/traced_system.hpp"
 #include "analysis/blocked.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/initialize_types.hpp"
+#include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/recording.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cluster/run.hpp"
-#include "kernels/rows.hpp"
+#include "kernels/embedding_bag.hpp"
 #include "model/job.hpp"
 #include "tests/model/temporary_file.hpp"
 

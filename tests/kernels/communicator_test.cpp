@@ -1,7 +1,5 @@
 // Allreduce between the devices of one process and of several, and with a missing rank.
 
-#include "kernels/communicator.hpp"
-
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "kernels/cpu/host_memory.hpp"
+#include "kernels/cpu/cpu_stream.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,6 @@
 // Rows stored in 16 bits: the value of each bit pattern, rounding to nearest even, and kernels on 16 bits against the
 // same kernels on float32.
 
-#include "kernels/rows.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/rows.hpp"
+#include "kernels/embedding_bag.hpp"
 #include "tests/kernels/stream_support.hpp"
 
 namespace troupe::kernels::test::stream_embedding_bag_test {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-#include "kernels/rows.hpp"
+#include "kernels/embedding_bag.hpp"
 #include "tests/kernels/optimizer_support.hpp"
 #include "tests/kernels/row_gradients.hpp"
 #include "tests/kernels/stream_support.hpp"

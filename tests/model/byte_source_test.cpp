@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "model/files/data_file.hpp"
+#include "model/input_file.hpp"
 #include "model/random.hpp"
 #include "tests/model/data_file.hpp"
 

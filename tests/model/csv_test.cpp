@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "model/files/category_hash.hpp"
-#include "model/files/data_file.hpp"
 #include "model/files/file_rows.hpp"
+#include "model/input_file.hpp"
 #include "tests/model/data_file.hpp"
 
 namespace troupe::model::csv_test {

@@ -1,4 +1,4 @@
-#include "model/files/fields.hpp"
+#include "model/files/line_reader.hpp"
 
 #include <gtest/gtest.h>
 

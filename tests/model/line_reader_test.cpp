@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/files/data_file.hpp"
+#include "model/input_file.hpp"
 #include "model/random.hpp"
 #include "tests/model/data_file.hpp"
 

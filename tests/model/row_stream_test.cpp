@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "model/files/data_file.hpp"
+#include "model/input_file.hpp"
 #include "model/random.hpp"
 #include "tests/model/data_file.hpp"
 

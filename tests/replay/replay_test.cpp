@@ -4,7 +4,7 @@
 
 #include "actors/actor_name.hpp"
 #include "cluster/caf_network.hpp"
-#include "protocol/initialize_types.hpp"
+#include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 #include "replay/replay_order.hpp"
 

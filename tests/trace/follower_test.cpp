@@ -10,7 +10,7 @@
 #include <csignal>
 
 #include "temporary_folder.hpp"
-#include "trace/machine.hpp"
+#include "trace/clock.hpp"
 #include "trace/ring.hpp"
 
 namespace troupe::trace::follower_test {

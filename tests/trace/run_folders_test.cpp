@@ -16,7 +16,7 @@
 
 #include "base/host.hpp"
 #include "tests/trace/temporary_folder.hpp"
-#include "trace/machine.hpp"
+#include "trace/clock.hpp"
 #include "trace/recorder.hpp"
 
 namespace troupe::trace::run_folders_test {
