@@ -72,7 +72,8 @@ std::optional<std::uint64_t> first_whole_step(const side& of) {
   for (const trace::event& one : of.run.events | of_kind(trace::kind::step))
     if (one.begin >= since) begun.try_emplace(one.actor, one.step);
   if (begun.empty()) return {};
-  return std::ranges::max(begun | std::views::values) + 1 + training_order(of.run).lookahead();
+  const auto newest = std::ranges::max_element(begun, {}, [](const auto& one) { return one.second; });
+  return newest->second + 1 + training_order(of.run).lookahead();
 }
 
 class aligner {

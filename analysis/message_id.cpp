@@ -30,7 +30,7 @@ std::string short_form(const std::string& name) {
 /// By sender: the first and the last recorded sequence number.
 std::map<std::uint16_t, std::pair<std::uint64_t, std::uint64_t>> senders(const trace::recording& run) {
   std::map<std::uint16_t, std::pair<std::uint64_t, std::uint64_t>> all;
-  for (const trace::event& one : run.events | std::views::filter(is_of_message)) {
+  for (const trace::event& one : run.events | boost::adaptors::filtered(is_of_message)) {
     const std::uint64_t sequence = trace::sequence_of(one.id);
     auto& [first, last] = all.try_emplace(trace::sender_of(one.id), sequence, sequence).first->second;
     first = std::min(first, sequence);

@@ -14,7 +14,8 @@ namespace {
 
 /// The events that begin at `when` or later.
 auto begun_since(const trace::recording& run, trace::nanoseconds when) {
-  return std::ranges::subrange(std::ranges::lower_bound(run.events, when, {}, &trace::event::begin), run.events.end());
+  return boost::make_iterator_range(std::ranges::lower_bound(run.events, when, {}, &trace::event::begin),
+                                    run.events.end());
 }
 
 std::vector<lost_message> find_lost(const causality& of) {

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <boost/json/object.hpp>
+#include <boost/range/adaptor/filtered.hpp>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,9 +22,10 @@ namespace troupe::analysis {
 
 using namespace trace;
 
-/// The view of the events of these kinds, as in `run.events | of_kind(trace::kind::sent)`.
+/// The view of the events of these kinds, as in `run.events | of_kind(trace::kind::sent)`. Of Boost, because clang 14,
+/// which builds the fuzz targets, cannot read libstdc++'s views.
 auto of_kind(std::same_as<trace::kind> auto... kinds) {
-  return std::views::filter([=](const trace::event& one) { return ((one.what == kinds) || ...); });
+  return boost::adaptors::filtered([=](const trace::event& one) { return ((one.what == kinds) || ...); });
 }
 
 /// The events that overlap the time from `begin` to `end`, and all else of the recording but the contents.
