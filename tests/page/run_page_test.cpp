@@ -49,8 +49,9 @@ TEST_F(RunPage, HasItsOwnFilesAndNoOthers) {
   EXPECT_EQ(page_->answer(*read_target("/page.js")).content_type, "text/javascript; charset=utf-8");
   EXPECT_EQ(page_->answer(*read_target("/theme.css")).content_type, "text/css; charset=utf-8");
   for (const char* elsewhere : {"/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..\\page.js", "//page.js",
-                                "/web/page.js", "/page.js/", "/api", "/api/", "/api/../page.js", "", "*"})
+                                "/web/page.js", "/page.js/", "/api", "/api/", "/api/../page.js"})
     get(elsewhere, 404);
+  for (const char* no_target : {"", "*"}) EXPECT_FALSE(read_target(no_target)) << no_target;
 }
 
 TEST_F(RunPage, TellsOfTheRun) {
