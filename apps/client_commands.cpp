@@ -11,7 +11,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "cluster/client.hpp"
+#include "nodes/client.hpp"
 #include "protocol/status.hpp"
 
 namespace troupe::apps {
@@ -158,10 +158,10 @@ subcommand add_client(CLI::App& program, const char* name, const char* meaning, 
   return {app, "HOST:PORT is all it takes", run};
 }
 
-result<cluster::client_options> read_client_options(const CLI::App& app, console& out) {
+result<nodes::client_options> read_client_options(const CLI::App& app, console& out) {
   const CLI::Option* master = app.get_option("HOST:PORT");
   if (master->count() == 0) return bad_input("HOST:PORT is missing: where the master listens");
-  cluster::client_options options;
+  nodes::client_options options;
   TROUPE_SET(options.master, read_endpoint("HOST:PORT", master->results().front()));
   TROUPE_SET(options.network, read_network_options(app, out));
   // The master waits a second for its members' status.
@@ -171,14 +171,14 @@ result<cluster::client_options> read_client_options(const CLI::App& app, console
 
 result<int> show_status(const CLI::App& app, const program_context& context) {
   TROUPE_TRY(options, read_client_options(app, context.out));
-  TROUPE_TRY(now, cluster::ask_status(options));
+  TROUPE_TRY(now, nodes::ask_status(options));
   context.out.result(context.out.json() ? status_event(now) : status_text(now));
   return exit_done;
 }
 
 result<int> stop_run(const CLI::App& app, const program_context& context) {
   TROUPE_TRY(options, read_client_options(app, context.out));
-  if (auto taken = cluster::ask_stop(options); !taken) return tl::unexpected<fault>(taken.error());
+  if (auto taken = nodes::ask_stop(options); !taken) return tl::unexpected<fault>(taken.error());
   const std::string master = links::to_string(options.master);
   context.out.result(context.out.json() ? json_line("stop").add("master", master).take()
                                         : fmt::format("master {}: the run ends after the step under way\n", master));

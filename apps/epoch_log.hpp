@@ -10,7 +10,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/result.hpp"
-#include "cluster/run.hpp"
+#include "nodes/run.hpp"
 
 namespace troupe::apps {
 

@@ -8,7 +8,7 @@
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
-#include "cluster/node.hpp"
+#include "nodes/node.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -26,7 +26,7 @@ result<std::optional<links::endpoint>> read_advertise(const CLI::App& app) {
 }
 
 /// Reads what this process offers to the master.
-result<void> read_offer(const CLI::App& app, cluster::node_options& options) {
+result<void> read_offer(const CLI::App& app, nodes::node_options& options) {
   const auto role = given_text(app, "as");
   if (role != "server" && role != "trainer")
     return bad_input("--as {}: must be server or trainer", printable(role.value_or("")));
@@ -44,11 +44,11 @@ result<void> read_offer(const CLI::App& app, cluster::node_options& options) {
   return {};
 }
 
-result<cluster::node_options> read_options(const CLI::App& app, const machine_options& machine,
-                                           const program_context& context) {
+result<nodes::node_options> read_options(const CLI::App& app, const machine_options& machine,
+                                         const program_context& context) {
   const CLI::Option* master = app.get_option("HOST:PORT");
   if (master->count() == 0) return bad_input("HOST:PORT is missing: where the master listens");
-  cluster::node_options options;
+  nodes::node_options options;
   TROUPE_SET(options.master, read_endpoint("HOST:PORT", master->results().front()));
   if (auto read = read_offer(app, options); !read) return tl::unexpected(std::move(read.error()));
   TROUPE_SET(options.advertise, read_advertise(app));
@@ -70,7 +70,7 @@ result<int> join(const CLI::App& app, const program_context& context) {
   options.recorder = traced.recorder();
   options.watch.step_timeout = mine.traced.step_timeout;
   options.watch.wanted = diagnosis_wanted;
-  const auto done = cluster::run_node(options, &stop_on_signals());
+  const auto done = nodes::run_node(options, &stop_on_signals());
   traced.finish(done.has_value() || done.error().kind == fault_kind::input, context.out);
   if (!done) return tl::unexpected<fault>(done.error());
   return exit_done;

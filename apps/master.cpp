@@ -27,7 +27,7 @@ result<int> lead(const CLI::App& app, const program_context& context) {
   if (!given) return bad_input("--listen HOST:PORT is missing: where servers and trainers find the master");
   TROUPE_TRY(where, read_endpoint("--listen", *given));
   TROUPE_TRY(network, read_network_options(app, context.out));
-  cluster::gather_options gather;
+  nodes::gather_options gather;
   gather.listen = where;
   gather.network = std::move(network);
   gather.resume = resume_advice(order, fmt::format("troupe master --listen {}", links::to_string(where)));

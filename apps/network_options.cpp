@@ -48,21 +48,21 @@ result<void> check_combination(const CLI::App& app, bool insecure) {
 }
 
 /// Stores the token; warns if it is weak.
-void take_token(cluster::network_options& options, std::string token, console& out) {
+void take_token(nodes::network_options& options, std::string token, console& out) {
   if (const auto weak = links::weakness_of(token)) out.tell("warning: " + *weak);
   options.mine.token = std::move(token);
 }
 
 }  // namespace
 
-result<void> read_timeouts(const CLI::App& app, cluster::network_options& options) {
+result<void> read_timeouts(const CLI::App& app, nodes::network_options& options) {
   constexpr double day = 86'400;
   TROUPE_SET(options.dead_after, read_seconds(app, "dead-after", options.dead_after, 0.5, day));
   TROUPE_SET(options.request_timeout, read_seconds(app, "request-timeout", options.request_timeout, 0.5, day));
   return {};
 }
 
-result<void> read_own_token(const CLI::App& app, cluster::network_options& options, console& out) {
+result<void> read_own_token(const CLI::App& app, nodes::network_options& options, console& out) {
   const auto file = given_text(app, "token-file");
   const char* variable = std::getenv("TROUPE_TOKEN");
   if (!file && (variable == nullptr || *variable == '\0')) return {};
@@ -107,8 +107,8 @@ result<links::endpoint> read_endpoint(const std::string& what, const std::string
   return bad_input("{} {}: must be HOST:PORT, as in 10.0.0.1:7000", what, printable(text));
 }
 
-result<cluster::network_options> read_network_options(const CLI::App& app, console& out) {
-  cluster::network_options options;
+result<nodes::network_options> read_network_options(const CLI::App& app, console& out) {
+  nodes::network_options options;
   auto token = links::read_token(given_text(app, "token-file"));
   if (!token) return bad_input(std::move(token.error().message));
   take_token(options, std::move(*token), out);

@@ -5,15 +5,15 @@
 #include <string>
 
 #include "apps/subcommand.hpp"
-#include "cluster/run.hpp"
+#include "nodes/run.hpp"
 
 namespace troupe::apps {
 
 /// Reads --dead-after and --request-timeout.
-result<void> read_timeouts(const CLI::App& app, cluster::network_options& options);
+result<void> read_timeouts(const CLI::App& app, nodes::network_options& options);
 
 /// Reads --token-file, or the variable TROUPE_TOKEN; leaves the token unchanged without either. Warns of a weak token.
-result<void> read_own_token(const CLI::App& app, cluster::network_options& options, console& out);
+result<void> read_own_token(const CLI::App& app, nodes::network_options& options, console& out);
 
 /// Adds all network sets except `process_tls`; `certificate_name` only for a process that `connects` to the master.
 void add_network_options(CLI::App& app, bool connects);
@@ -23,7 +23,7 @@ std::string given_network_options(const CLI::App& app);
 
 /// Reads the network options. Links have TLS by certificates, else by the token, and none with --insecure. Warns of a
 /// weak token.
-result<cluster::network_options> read_network_options(const CLI::App& app, console& out);
+result<nodes::network_options> read_network_options(const CLI::App& app, console& out);
 
 /// Reads a duration in seconds, perhaps with a fraction, between `least` and `most` seconds.
 result<std::chrono::milliseconds> read_seconds(const CLI::App& app, const std::string& name,

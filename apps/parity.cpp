@@ -12,9 +12,9 @@
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
 #include "base/result.hpp"
-#include "cluster/run.hpp"
 #include "model/job.hpp"
 #include "model/replay.hpp"
+#include "nodes/run.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -99,7 +99,7 @@ result<worst_error> compare_weights(const model::initial_weights& ours, const mo
 result<comparison> replay_run(const model::reference_run& reference, const model::job& what,
                               const machine_options& machine, bool processes) {
   loss_table losses;
-  cluster::run_options options;
+  nodes::run_options options;
   options.threads = machine.threads;
   options.devices = machine.devices;
   options.return_weights = true;
@@ -111,7 +111,7 @@ result<comparison> replay_run(const model::reference_run& reference, const model
     if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
     options.gather = std::move(*gather);
   }
-  auto run = cluster::run_job(what, options, &stop_on_signals());
+  auto run = nodes::run_job(what, options, &stop_on_signals());
   children.finish(seen_off_after);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
   if (run->stopped || !run->weights) return run_fault("the run was stopped before there was anything to compare");

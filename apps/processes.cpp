@@ -49,9 +49,8 @@ std::optional<Number> number_in(const char* variable) {
 
 role_processes::~role_processes() { finish(std::chrono::milliseconds(0)); }
 
-void role_processes::start(const model::job& what, const links::endpoint& where,
-                           const cluster::network_options& network, const machine_options& machine,
-                           const std::vector<std::string>& more_variables) {
+void role_processes::start(const model::job& what, const links::endpoint& where, const nodes::network_options& network,
+                           const machine_options& machine, const std::vector<std::string>& more_variables) {
   std::vector<std::string> variables = {
       fmt::format("{}={}", master_variable, links::to_string(where)),
       fmt::format("{}={}", token_variable, network.mine.token),
@@ -146,9 +145,9 @@ result<void> give_to_processes(machine_options& machine, const model::job& what,
   return {};
 }
 
-result<cluster::gather_options> gather_children(role_processes& children, const model::job& what,
-                                                children_options options) {
-  cluster::gather_options gather;
+result<nodes::gather_options> gather_children(role_processes& children, const model::job& what,
+                                              children_options options) {
+  nodes::gather_options gather;
   gather.listen = {"127.0.0.1", 0};
   gather.on_this_machine = true;
   gather.network = std::move(options.network);
@@ -163,7 +162,7 @@ result<cluster::gather_options> gather_children(role_processes& children, const 
     mine.plain_too = !options.tls;
   }
   gather.resume = std::move(options.resume);
-  cluster::network_options network = gather.network;
+  nodes::network_options network = gather.network;
   if (!options.tls) network.mine.tls = nullptr;
   gather.on_listening = [&children, &what, network, machine = std::move(options.machine),
                          variables = std::move(options.variables)](const links::endpoint& where) {

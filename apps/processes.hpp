@@ -10,7 +10,7 @@
 
 #include "apps/subcommand.hpp"
 #include "base/child_process.hpp"
-#include "cluster/run.hpp"
+#include "nodes/run.hpp"
 
 namespace troupe::apps {
 
@@ -30,7 +30,7 @@ class role_processes {
 
   /// Starts servers and trainers, which join the master at `where`. Role and rank are on the command line of each; the
   /// rest, with `variables`, is in its environment. If the system cannot start them, `missing` returns the reason.
-  void start(const model::job& what, const links::endpoint& where, const cluster::network_options& network,
+  void start(const model::job& what, const links::endpoint& where, const nodes::network_options& network,
              const machine_options& machine, const std::vector<std::string>& variables);
 
   /// Returns why a process is missing, as in `server 0 (pid 17) ended with exit code 1`; null while all run.
@@ -66,7 +66,7 @@ result<void> give_to_processes(machine_options& machine, const model::job& what,
 /// Options of a run with --processes.
 struct children_options {
   /// With the user's token, or none: then the processes get a random one.
-  cluster::network_options network;
+  nodes::network_options network;
   /// Links have TLS by the token; else they are plain, and stay on this machine.
   bool tls = false;
   machine_options machine;
@@ -78,13 +78,13 @@ struct children_options {
 
 /// Returns the options of a run whose servers and trainers are `children`, which are started when the master listens.
 /// Requires: `children` and `what` outlive the run. Fault: TLS is not available.
-result<cluster::gather_options> gather_children(role_processes& children, const model::job& what,
-                                                children_options options);
+result<nodes::gather_options> gather_children(role_processes& children, const model::job& what,
+                                              children_options options);
 
 /// The order to a process that `role_processes` has started, from its environment.
 struct role_order {
   links::endpoint master;
-  cluster::network_options network;
+  nodes::network_options network;
   machine_options machine;
 };
 result<role_order> read_role_order();

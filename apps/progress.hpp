@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "cluster/run.hpp"
+#include "nodes/run.hpp"
 
 namespace troupe::apps {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/json_text.hpp"
-#include "cluster/run.hpp"
 #include "model/job.hpp"
+#include "nodes/run.hpp"
 
 namespace troupe::apps {
 

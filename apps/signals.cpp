@@ -11,7 +11,7 @@
 namespace troupe::apps {
 namespace {
 
-cluster::stop_request request;
+nodes::stop_request request;
 std::atomic<int> signals_seen = 0;
 std::atomic<bool> diagnosis_asked = false;
 std::atomic<bool> on_terminal = false;
@@ -39,7 +39,7 @@ void on_diagnosis_signal(int) { diagnosis_asked.store(true); }
 
 bool diagnosis_wanted() { return diagnosis_asked.exchange(false); }
 
-const cluster::stop_request& stop_on_signals() {
+const nodes::stop_request& stop_on_signals() {
   on_terminal.store(isatty(STDERR_FILENO) == 1);
   struct sigaction action = {};
   action.sa_handler = &on_signal;

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "cluster/run.hpp"
+#include "nodes/run.hpp"
 
 namespace troupe::apps {
 
@@ -13,7 +13,7 @@ namespace troupe::apps {
 ///
 /// It uses handlers instead of a waiting thread, because libraries start threads before main with these signals
 /// unblocked, and the system may deliver a signal to any of them.
-const cluster::stop_request& stop_on_signals();
+const nodes::stop_request& stop_on_signals();
 
 /// Returns whether SIGUSR1 has arrived since the last call. Thread: any.
 bool diagnosis_wanted();

@@ -22,8 +22,8 @@
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "cluster/trace_sources.hpp"
 #include "model/job.hpp"
+#include "nodes/trace_sources.hpp"
 
 namespace troupe::apps {
 
@@ -37,7 +37,7 @@ result<std::optional<std::uint64_t>> read_number(const question& asked, const st
 
 result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths) {
   TROUPE_TRY(run, read_number(asked, "run", 1));
-  auto read = trace::read_recording(cluster::trace_sources({paths.begin(), paths.end()}, run.value_or(0)));
+  auto read = trace::read_recording(nodes::trace_sources({paths.begin(), paths.end()}, run.value_or(0)));
   if (!read) return bad_input(one_line(read.error().message));
   for (const std::string& warning : read->warnings) asked.out.warning(one_line(warning));
   return std::move(*read);
@@ -82,8 +82,7 @@ std::optional<std::uint64_t> handled_meanwhile(const question& asked, const trac
   if (std::ranges::none_of(before.processes, is_alive)) return std::nullopt;
   constexpr std::chrono::milliseconds a_while{300};
   std::this_thread::sleep_for(a_while);
-  const auto after =
-      trace::read_recording(cluster::trace_sources({asked.words.begin(), asked.words.end()}, before.run));
+  const auto after = trace::read_recording(nodes::trace_sources({asked.words.begin(), asked.words.end()}, before.run));
   if (!after) return std::nullopt;  // it ended meanwhile
   const auto handled = [](const trace::recording& of) {
     std::uint64_t count = 0;

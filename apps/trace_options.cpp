@@ -15,8 +15,8 @@
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
-#include "cluster/trace_sources.hpp"
 #include "links/credentials.hpp"
+#include "nodes/trace_sources.hpp"
 #include "page/access.hpp"
 #include "trace/names.hpp"
 #include "trace/run_folders.hpp"
@@ -151,7 +151,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
   }
   made.recorder_ = std::move(*started);
   if (order.page) {
-    trace::sources from = cluster::trace_sources({order.how.folder}, 0, cluster::share_of_two_readings);
+    trace::sources from = nodes::trace_sources({order.how.folder}, 0, nodes::share_of_two_readings);
     from.newest = true;
     TROUPE_TRY(token, read_page_token(std::nullopt));
     auto shown = page::live_page::start(

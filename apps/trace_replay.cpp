@@ -18,7 +18,7 @@
 #include "apps/trace_answers.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "cluster/run.hpp"
+#include "nodes/run.hpp"
 #include "replay/actor_replay.hpp"
 #include "replay/replay.hpp"
 #include "replay/replay_order.hpp"
@@ -133,13 +133,13 @@ result<int> replay_run(const trace::recording& recorded, console& out) {
   auto devices = actors::choose_devices(order->devices);
   if (!devices)
     return bad_input("the run was on CUDA devices, whose bits come again only there: {}", devices.error().message);
-  cluster::run_options options;
+  nodes::run_options options;
   options.devices = std::move(*devices);
   options.replayed = &again;
-  const cluster::stop_request& stop = stop_on_signals();
+  const nodes::stop_request& stop = stop_on_signals();
   auto run = [&] {
     const stall_watch watch(again);
-    return cluster::run_job(order->what, options, &stop);
+    return nodes::run_job(order->what, options, &stop);
   }();
   // A replay that stops at the end of the recording ends the run with an error.
   const bool ended_here = !again.difference().empty() || (again.is_complete() && !order->is_whole);

@@ -9,7 +9,7 @@
 #include "base/json_text.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
-#include "cluster/trace_sources.hpp"
+#include "nodes/trace_sources.hpp"
 #include "page/access.hpp"
 #include "page/live_page.hpp"
 
@@ -19,7 +19,7 @@ result<int> serve_page(const question& asked) {
   TROUPE_TRY(run, read_number(asked, "run", 1));
   page::live_page::options how;
   how.from =
-      cluster::trace_sources({asked.words.begin(), asked.words.end()}, run.value_or(0), cluster::share_of_two_readings);
+      nodes::trace_sources({asked.words.begin(), asked.words.end()}, run.value_or(0), nodes::share_of_two_readings);
   how.host = given_text(asked.app, "listen").value_or("127.0.0.1");
   if (const auto text = given_text(asked.app, "port")) {
     const auto port = parse_number<std::uint16_t>(*text);
@@ -40,7 +40,7 @@ result<int> serve_page(const question& asked) {
   }
   // A wrong folder is an error here, instead of an empty page.
   if (const auto read = trace::read_recording(how.from); !read) return bad_input(one_line(read.error().message));
-  const cluster::stop_request& stop = stop_on_signals();
+  const nodes::stop_request& stop = stop_on_signals();
   const bool is_local = page::is_loopback(how.host);
   const auto served = page::live_page::start(std::move(how));
   if (!served) return run_fault(one_line(served.error().message));

@@ -14,7 +14,7 @@
 #include "apps/signals.hpp"
 #include "apps/trace_answers.hpp"
 #include "base/text.hpp"
-#include "cluster/trace_sources.hpp"
+#include "nodes/trace_sources.hpp"
 #include "trace/follower.hpp"
 
 namespace troupe::apps {
@@ -81,9 +81,9 @@ result<int> tail(const question& asked) {
     wanted = std::move(*parsed);
   }
   const bool follows = asked.app.count("--no-follow") == 0;
-  auto all = trace::follower::open(cluster::trace_sources({asked.words.begin(), asked.words.end()}, run.value_or(0)));
+  auto all = trace::follower::open(nodes::trace_sources({asked.words.begin(), asked.words.end()}, run.value_or(0)));
   if (!all) return bad_input(one_line(all.error().message));
-  const cluster::stop_request& stop = stop_on_signals();
+  const nodes::stop_request& stop = stop_on_signals();
   printer to(asked.out, wanted.count);
   std::uint64_t lost = 0;
   for (bool is_first = true;; is_first = false) {

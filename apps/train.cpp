@@ -21,8 +21,8 @@
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
-#include "cluster/node.hpp"
 #include "model/job.hpp"
+#include "nodes/node.hpp"
 
 namespace troupe::apps {
 
@@ -61,7 +61,7 @@ progress_display::style progress_style(const console& out) {
 /// Shows a run's progress, and stops the run if stdout is closed. Thread: any.
 class run_display {
  public:
-  run_display(console& out, const model::job& what, const cluster::stop_request& stop)
+  run_display(console& out, const model::job& what, const nodes::stop_request& stop)
       : out_(out), stop_(stop), progress_(progress_style(out), what.steps ? 0 : what.epochs) {}
 
   void step(const actors::run_progress& now) {
@@ -123,7 +123,7 @@ class run_display {
   }
 
   console& out_;
-  const cluster::stop_request& stop_;
+  const nodes::stop_request& stop_;
   progress_display progress_;
   epoch_history history_;
   std::mutex mutex_;
@@ -131,13 +131,13 @@ class run_display {
 };
 
 /// Runs the job and reports it. The exit code depends on whether all logs and checkpoints were written.
-result<int> run_order(const train_order& order, cluster::run_options options, const trace_order& tracing,
+result<int> run_order(const train_order& order, nodes::run_options options, const trace_order& tracing,
                       run_trace& traced, epoch_logs& logs, const program_context& context) {
   console& out = context.out;
   options.recorder = traced.recorder();
   options.watch.step_timeout = tracing.step_timeout;
   options.watch.wanted = diagnosis_wanted;
-  const cluster::stop_request& stop = stop_on_signals();
+  const nodes::stop_request& stop = stop_on_signals();
   run_display display(out, order.what, stop);
   bool all_saved = true;
   options.observer.on_checkpoint = [&](const actors::checkpoint_summary& now) {
@@ -174,7 +174,7 @@ result<int> run_order(const train_order& order, cluster::run_options options, co
   }
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
-  auto run = cluster::run_job(order.what, options, &stop);
+  auto run = nodes::run_job(order.what, options, &stop);
   for (const std::string& line : children.finish(run ? seen_off_after : let_go_after)) display.note(line);
   display.close();
   traced.finish(run.has_value() || run.error().kind == fault_kind::input, out);
@@ -222,16 +222,16 @@ std::optional<std::string> check_metrics_csv(const train_order& order) {
 }  // namespace
 
 /// Makes and changes files only after all checks that may refuse the run.
-result<int> run_train_order(const train_order& order, std::optional<cluster::gather_options> gather,
+result<int> run_train_order(const train_order& order, std::optional<nodes::gather_options> gather,
                             const program_context& context) {
-  cluster::run_options options;
+  nodes::run_options options;
   options.gather = std::move(gather);
   options.threads = order.machine.threads;
   options.devices = order.machine.devices;
   options.checkpoints.every = order.checkpoint_every;
   if (order.resume) options.checkpoints.from = std::make_shared<const model::checkpoint>(order.resume->what);
   stop_on_signals();  // before large files are read, which takes long
-  TROUPE_TRY(data, cluster::check_run(order.what, options));
+  TROUPE_TRY(data, nodes::check_run(order.what, options));
   if (auto wrong = check_metrics_csv(order)) return bad_input(std::move(*wrong));
   trace_order tracing = order.traced;
   TROUPE_TRY(traced, run_trace::start(tracing, context.out));
@@ -263,7 +263,7 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   const auto rank = parse_number<std::uint32_t>(given_text(app, "rank").value_or(""));
   if ((role != "server" && role != "trainer") || !rank) return bad_input("--role server|trainer takes --rank N");
   context.out.set_name(fmt::format("{} {}", role, *rank));
-  cluster::node_options options;
+  nodes::node_options options;
   options.master = order.master;
   options.network = order.network;
   options.threads = order.machine.threads;
@@ -276,7 +276,7 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   options.recorder = traced.recorder();
   options.watch.step_timeout = wanted.step_timeout;
   options.watch.wanted = diagnosis_wanted;
-  const auto done = cluster::run_node(options, &stop_on_signals());
+  const auto done = nodes::run_node(options, &stop_on_signals());
   traced.finish_quietly(done.has_value() || done.error().kind == fault_kind::input);  // the master's process prints
   if (!done) return tl::unexpected<fault>(done.error());
   return exit_done;

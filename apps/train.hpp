@@ -7,13 +7,13 @@
 
 #include "apps/subcommand.hpp"
 #include "apps/train_options.hpp"
-#include "cluster/run.hpp"
+#include "nodes/run.hpp"
 
 namespace troupe::apps {
 
 /// Runs the job and reports it. `gather`: its servers and trainers are other processes. The exit code tells whether all
 /// logs and checkpoints were written.
-result<int> run_train_order(const train_order& order, std::optional<cluster::gather_options> gather,
+result<int> run_train_order(const train_order& order, std::optional<nodes::gather_options> gather,
                             const program_context& context);
 
 /// Returns advice after a run that ended early; `command` is the command line of this one.

@@ -9,10 +9,10 @@
 
 #include "apps/subcommand.hpp"
 #include "apps/trace_options.hpp"
-#include "cluster/run.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "model/job.hpp"
 #include "model/job_file.hpp"
+#include "nodes/run.hpp"
 
 namespace troupe::apps {
 
@@ -22,7 +22,7 @@ struct train_order {
   /// One process for each role.
   bool processes = false;
   bool tls = false;  ///< with `processes`: links are encrypted
-  cluster::network_options network;
+  nodes::network_options network;
   /// The given network and device options, for the advice how to resume the run.
   std::string network_words;
   std::string device_words;

@@ -19,9 +19,9 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
-#include "cluster/caf_network.hpp"
-#include "cluster/data_plane.hpp"
 #include "kernels/device.hpp"
+#include "nodes/caf_network.hpp"
+#include "nodes/data_plane.hpp"
 #include "protocol/messages.hpp"
 
 #ifdef TROUPE_GLOO
@@ -60,7 +60,7 @@ struct config : caf::actor_system_config {
   config() {
     config_file_path.clear();
     set("caf.scheduler.max-threads", 2);
-    cluster::add_network(*this);
+    nodes::add_network(*this);
   }
 };
 
@@ -81,10 +81,10 @@ void reduce_again(caf::event_based_actor* self, msg::allreduce_actor group, std:
 }
 
 std::vector<double> measure_links(std::uint32_t rank, int to_other, int from_other) {
-  cluster::initialize_network_types();
+  nodes::initialize_network_types();
   config settings;
   caf::actor_system system(settings);
-  cluster::data_plane data(system, {.mine = {"a token for this measurement"}, .links = {}, .handshakes = {}});
+  nodes::data_plane data(system, {.mine = {"a token for this measurement"}, .links = {}, .handshakes = {}});
   const auto where = data.listen({"127.0.0.1", 0});
   std::array<std::uint16_t, 2> ports{};
   ports[rank] = where->port;

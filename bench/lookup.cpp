@@ -16,9 +16,9 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/parameter_server.hpp"
-#include "cluster/caf_network.hpp"
-#include "cluster/data_plane.hpp"
 #include "model/random.hpp"
+#include "nodes/caf_network.hpp"
+#include "nodes/data_plane.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
@@ -47,7 +47,7 @@ struct quiet_config : caf::actor_system_config {
   quiet_config() {
     config_file_path.clear();
     set("caf.scheduler.max-threads", 2);
-    cluster::add_network(*this);
+    nodes::add_network(*this);
   }
 };
 
@@ -180,7 +180,7 @@ double measure_tcp(int wire, const lookup_size& size) {
 }
 
 /// A link to the serving process.
-result<cluster::data_link_ptr> link_to_service(cluster::data_plane& data, const lookup_service& service) {
+result<nodes::data_link_ptr> link_to_service(nodes::data_plane& data, const lookup_service& service) {
   data.expect({bench_run, client_node, 0}, both(links::to_string(service.data)), {});
   std::promise<std::string> settled;
   data.connect([&settled](const std::string& problem) { settled.set_value(problem); });
@@ -195,10 +195,10 @@ result<void> serve_lookups(const links::credentials& mine, const std::vector<std
                            const std::function<void(const lookup_service&)>& on_ready,
                            const std::function<void()>& wait) {
   stay_on_core(1);
-  cluster::initialize_network_types();
+  nodes::initialize_network_types();
   quiet_config config;
   caf::actor_system system(config);
-  cluster::data_plane data(system, {.mine = mine, .links = {.dead_after = silence_max}, .handshakes = {}});
+  nodes::data_plane data(system, {.mine = mine, .links = {.dead_after = silence_max}, .handshakes = {}});
   const auto where = data.listen({"127.0.0.1", 0});
   if (!where) return run_fault(where.error().message);
   const auto server = system.spawn(actors::parameter_server, bench_run, 0U);
@@ -230,10 +230,10 @@ result<void> serve_lookups(const links::credentials& mine, const std::vector<std
 result<std::vector<lookup_figures>> measure_lookups(const links::credentials& mine, const lookup_service& service,
                                                     const std::vector<lookup_size>& sizes) {
   stay_on_core(0);
-  cluster::initialize_network_types();
+  nodes::initialize_network_types();
   quiet_config config;
   caf::actor_system system(config);
-  cluster::data_plane data(system, {.mine = mine, .links = {.dead_after = silence_max}, .handshakes = {}});
+  nodes::data_plane data(system, {.mine = mine, .links = {.dead_after = silence_max}, .handshakes = {}});
   auto link = link_to_service(data, service);
   if (!link) return tl::unexpected(link.error());
   const auto server = (*link)->proxy<msg::parameter_server_actor>(actors::server_number(0));

@@ -3,7 +3,7 @@
 //
 // An input is a sequence of frames (scripted_link.hpp).
 
-#include "cluster/data_link.hpp"
+#include "nodes/data_link.hpp"
 
 #include <optional>
 
@@ -38,10 +38,10 @@ class process {
  public:
   process()
       : wire_(std::make_shared<scripted_link>()),
-        directory_(std::make_shared<cluster::actor_directory>()),
-        carrier_(std::make_shared<cluster::data_link>(the_system(), wire_,
-                                                      std::make_shared<actors::inline_execution>(&the_system()),
-                                                      directory_, cluster::data_link::options{"peer"})) {
+        directory_(std::make_shared<nodes::actor_directory>()),
+        carrier_(std::make_shared<nodes::data_link>(the_system(), wire_,
+                                                    std::make_shared<actors::inline_execution>(&the_system()),
+                                                    directory_, nodes::data_link::options{"peer"})) {
     carrier_->start([](const std::string&) {});
     const auto server = actors_.spawn(actors::parameter_server, run_number, 0U);
     caf::anon_send(server, msg::instantiate{msg::header{run_number}, small_table()});
@@ -75,8 +75,8 @@ class process {
 
  private:
   std::shared_ptr<scripted_link> wire_;
-  std::shared_ptr<cluster::actor_directory> directory_;
-  cluster::data_link_ptr carrier_;
+  std::shared_ptr<nodes::actor_directory> directory_;
+  nodes::data_link_ptr carrier_;
   cast actors_;  // ended first
 };
 

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <array>
 
-#include "cluster/handshake_info.hpp"
 #include "links/frame.hpp"
 #include "links/handshake_role.hpp"
+#include "nodes/handshake_info.hpp"
 #include "tests/end_to_end/several.hpp"
 #include "tests/links/certificates.hpp"
 #include "tests/links/raw_socket.hpp"
@@ -255,7 +255,7 @@ TEST_F(Intruders, ThatNeverSpeakKeepNobodyElseOut) {
 
 /// Speaks as a node does until the handshake is over.
 result<links::hello> shake_hands(links::raw_socket& socket) {
-  const auto me = links::connector_role(run_token, cluster::handshake_info("node", "a-session-of-nobody"));
+  const auto me = links::connector_role(run_token, nodes::handshake_info("node", "a-session-of-nobody"));
   for (links::handshake_step step = me->begin({});;) {
     socket.say(step.send);
     if (step.outcome) return *step.outcome;

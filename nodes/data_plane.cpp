@@ -1,0 +1,223 @@
+#include "nodes/data_plane.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_future.hpp>
+#include <utility>
+
+#include "base/number.hpp"
+#include "links/shared_memory_link.hpp"
+#include "links/tls_context.hpp"
+
+namespace troupe::nodes {
+
+namespace {
+
+/// The messages of a step follow each other within this time; a longer computation gets the core.
+constexpr std::chrono::microseconds linger{30};
+
+/// Servers do not talk to each other.
+bool need_a_link(const msg::peer_node& a, const msg::peer_node& b) {
+  return a.node != b.node && (a.trains || b.trains);
+}
+
+/// Which side connects: trainers connect to servers, and the later of two trainers to the earlier.
+bool dials(const msg::peer_node& from, const msg::peer_node& to) {
+  return need_a_link(from, to) && from.trains && (!to.trains || from.node > to.node);
+}
+
+std::uint64_t number_in(const links::hello& items, std::string_view name) {
+  const auto text = links::find_item(items, name);
+  return (text ? parse_number<std::uint64_t>(*text) : std::nullopt).value_or(UINT64_MAX);
+}
+
+/// Removes `name: ` from the front, where the text has named it already.
+std::string without_name(const std::string& words, const std::string& name) {
+  return words.starts_with(name + ": ") ? words.substr(name.size() + 2) : words;
+}
+
+}  // namespace
+
+data_plane::data_plane(caf::actor_system& system, options how)
+    : system_(system),
+      how_(std::move(how)),
+      thread_(linger),
+      unit_(std::make_shared<actors::inline_execution>(&system)),
+      expiry_(thread_.io()) {}
+
+data_plane::~data_plane() {
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [node, one] : links_) one->close();
+  }
+  thread_.stop();
+  listener_.reset();
+  links_.clear();
+  actors_->clear();
+}
+
+result<links::endpoint> data_plane::listen(const links::endpoint& where) {
+  const auto open = [&]() -> result<links::endpoint> {
+    auto made = links::listener::open(
+        thread_.io(), where, how_.mine, how_.links, how_.handshakes,
+        {.on_hello = [this](const links::hello& theirs, const links::endpoint&,
+                            const std::string& certificate) { return judge(theirs, certificate); },
+         .on_link =
+             [this](links::link_ptr wire) {
+               const auto node = static_cast<std::uint32_t>(number_in(wire->peer(), "node"));
+               add(node, std::move(wire));
+             },
+         .on_rejected = [](const links::endpoint&, const fault&) {}});
+    if (!made) return tl::unexpected(made.error());
+    listener_ = std::move(*made);
+    expire_later();
+    return listener_->address();
+  };
+  return boost::asio::post(thread_.io(), boost::asio::use_future(open)).get();
+}
+
+const msg::peer_node* data_plane::find(std::uint32_t node) const {
+  const auto known = std::ranges::find(peers_, node, &msg::peer_node::node);
+  return known == peers_.end() ? nullptr : &*known;
+}
+
+links::hello data_plane::about_me() const {
+  return {{"purpose", "data"},
+          {"run", std::to_string(me_.run)},
+          {"node", std::to_string(me_.node)},
+          {"incarnation", std::to_string(me_.incarnation)}};
+}
+
+/// Accepts a peer by its hello if a link to it is needed.
+links::hello_reply data_plane::judge(const links::hello& theirs, const std::string& certificate) const {
+  if (links::find_item(theirs, "purpose") != "data") return bad_input("this port takes data links only");
+  if (number_in(theirs, "run") != me_.run)
+    return bad_input("a data link of run {}, this is run {}", number_in(theirs, "run"), me_.run);
+  const auto node = number_in(theirs, "node");
+  const msg::peer_node* peer = node > UINT32_MAX ? nullptr : find(static_cast<std::uint32_t>(node));
+  if (peer == nullptr) return bad_input("a data link of node {}, which is not in this run", node);
+  if (number_in(theirs, "incarnation") != peer->incarnation)
+    return bad_input("{} is in its incarnation {}; this is incarnation {}", peer->name, peer->incarnation,
+                     number_in(theirs, "incarnation"));
+  if (certificate != peer->certificate) return bad_input("{} had another certificate when it joined", peer->name);
+  if (!missing_.contains(peer->node)) return bad_input("{} has its data link, or needs none", peer->name);
+  return about_me();
+}
+
+void data_plane::expect(const identity& me, std::vector<msg::peer_node> peers,
+                        std::function<void(std::uint32_t, const std::string&)> on_lost) {
+  boost::asio::post(thread_.io(), boost::asio::use_future([&] {
+                      me_ = me;
+                      peers_ = std::move(peers);
+                      on_lost_ = std::move(on_lost);
+                      if (const msg::peer_node* mine = myself())
+                        for (const msg::peer_node& other : peers_)
+                          if (need_a_link(*mine, other)) missing_.insert(other.node);
+                    }))
+      .get();
+}
+
+void data_plane::connect(std::function<void(const std::string&)> done) {
+  boost::asio::post(thread_.io(), [this, done = std::move(done)]() mutable {
+    on_settled_ = std::move(done);
+    const auto give_up = std::chrono::steady_clock::now() + how_.links.dead_after;
+    if (const msg::peer_node* mine = myself())
+      for (const msg::peer_node& other : peers_)
+        if (dials(*mine, other)) dial(other.node, give_up);
+    settle_if_complete();
+  });
+}
+
+void data_plane::dial(std::uint32_t node, std::chrono::steady_clock::time_point give_up) {
+  const msg::peer_node* peer = find(node);
+  const auto where = links::parse_endpoint(peer->address);
+  if (!where) return settle(fmt::format("{} has no address for data links: {}", peer->name, peer->address));
+  links::credentials mine = how_.mine;
+  mine.peer_certificate = peer->certificate;
+  if (mine.tls && mine.tls->by_certificates && peer->certificate.empty())
+    return settle(fmt::format("{} has joined without a certificate", peer->name));
+  troupe::links::connect(
+      thread_.io(), *where, mine, about_me(), how_.links, how_.handshakes,
+      [this, node, give_up](result<links::link_ptr> made) { dialled(node, give_up, std::move(made)); });
+}
+
+void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_point give_up,
+                         result<links::link_ptr> made) {
+  const msg::peer_node* peer = find(node);
+  if (!made) {
+    if (made.error().kind == fault_kind::unreachable && std::chrono::steady_clock::now() < give_up) {
+      constexpr std::chrono::milliseconds pause{100};
+      auto timer = std::make_shared<boost::asio::steady_timer>(thread_.io(), pause);
+      timer->async_wait([this, timer, node, give_up](const boost::system::error_code& cancelled) {
+        if (!cancelled) dial(node, give_up);
+      });
+      return;
+    }
+    return settle(fmt::format(
+        "{} cannot be reached at {} by {}: {}; let it name an address that others reach by --advertise HOST",
+        peer->name, peer->address, myself()->name, without_name(made.error().message, peer->address)));
+  }
+  if (number_in((*made)->peer(), "node") != node) return settle(fmt::format("{} is somebody else", peer->name));
+  add(node, std::move(*made));
+}
+
+void data_plane::add(std::uint32_t node, links::link_ptr wire) {
+  const msg::peer_node* peer = find(node);
+  const bool same_host = wire->local_address().host == wire->remote_address().host;
+  wire = links::with_shared_memory(std::move(wire), how_.links, same_host);
+  auto made = std::make_shared<data_link>(system_, std::move(wire), unit_, actors_,
+                                          data_link::options{.peer = peer->name,
+                                                             .node = node,
+                                                             .request_timeout = how_.request_timeout,
+                                                             .message_bytes_max = how_.links.frame_bytes_max});
+  made->start([this, node](const std::string& why) {
+    if (on_settled_) return settle(fmt::format("{} is gone: {}", find(node)->name, why));
+    if (on_lost_) on_lost_(node, why);
+  });
+  {
+    const std::lock_guard lock(mutex_);
+    links_[node] = std::move(made);
+  }
+  missing_.erase(node);
+  settle_if_complete();
+}
+
+void data_plane::settle_if_complete() {
+  if (!missing_.empty()) return;
+  listener_.reset();  // no more links are needed
+  settle({});
+}
+
+void data_plane::settle(const std::string& problem) {
+  if (const auto tell = std::exchange(on_settled_, nullptr)) tell(problem);
+}
+
+data_link_ptr data_plane::link_to(std::uint32_t node) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = links_.find(node);
+  return known == links_.end() ? nullptr : known->second;
+}
+
+std::uint64_t data_plane::newest_step() const {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t newest = 0;
+  for (const auto& [node, one] : links_) newest = std::max(newest, one->newest_step());
+  return newest;
+}
+
+/// Expires requests now and again while the thread runs.
+void data_plane::expire_later() {
+  constexpr int looks_per_timeout = 20;
+  constexpr std::chrono::milliseconds longest{1000};
+  expiry_.expires_after(std::min<std::chrono::milliseconds>(longest, how_.request_timeout / looks_per_timeout));
+  expiry_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (cancelled) return;
+    for (const auto& [node, one] : links_) one->expire(std::chrono::steady_clock::now());
+    unit_->run();
+    expire_later();
+  });
+}
+
+}  // namespace troupe::nodes

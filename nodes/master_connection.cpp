@@ -1,0 +1,51 @@
+#include "nodes/master_connection.hpp"
+
+#include <fmt/format.h>
+
+#include <future>
+#include <utility>
+
+#include "links/connect.hpp"
+#include "nodes/caf_network.hpp"
+#include "nodes/handshake_info.hpp"
+#include "protocol/errors.hpp"
+
+namespace troupe::nodes {
+
+result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const links::endpoint& master,
+                                          const network_options& network, std::chrono::milliseconds time,
+                                          const std::string& purpose, const std::string& session,
+                                          const stop_request* stop_wish) {
+  const links::hello about_me = handshake_info(purpose, session);
+  const auto made = std::make_shared<std::promise<result<links::link_ptr>>>();
+  auto outcome = made->get_future();
+  links::connect(io, master, network.mine, about_me, control_tunnel::limits(network.dead_after), {.time = time},
+                 [made](result<links::link_ptr> link) { made->set_value(std::move(link)); });
+  constexpr std::chrono::milliseconds look_interval{50};
+  while (outcome.wait_for(look_interval) != std::future_status::ready)
+    if (stop_wish != nullptr && stop_wish->requested()) return nullptr;
+  auto link = outcome.get();
+  if (!link) return failure(link.error().kind, "master " + link.error().message);  // it begins with the address
+  if (auto differs = first_disagreement(about_me, (*link)->peer(), "the master")) return run_fault(std::move(*differs));
+  return link;
+}
+
+caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
+                                             std::chrono::milliseconds timeout,
+                                             std::function<void(const std::string&)> on_lost) {
+  const int socket = tunnel.open();
+  if (socket < 0) return protocol::make_failure(protocol::errc::exception, "the system has no sockets left");
+  auto found = std::make_shared<std::promise<caf::expected<caf::strong_actor_ptr>>>();
+  auto outcome = found->get_future();
+  ask_for_actor(system, connection_of(system, socket),
+                [found](caf::expected<caf::strong_actor_ptr> answer) { found->set_value(std::move(answer)); });
+  tunnel.start([tell = std::move(on_lost)](const fault* why) { tell(why != nullptr ? why->message : "it has ended"); });
+  if (outcome.wait_for(timeout) != std::future_status::ready)
+    return protocol::make_failure(protocol::errc::timeout, "it lets nobody in within {} s",
+                                  static_cast<double>(timeout.count()) / 1000);
+  auto answer = outcome.get();
+  if (!answer) return answer.error();
+  return caf::actor_cast<msg::master_actor>(*answer);
+}
+
+}  // namespace troupe::nodes

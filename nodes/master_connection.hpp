@@ -1,0 +1,72 @@
+// Connects a process to the master of a run: the control link, the master's actor, and notice when the connection ends.
+
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/expected.hpp>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "actors/inline_execution.hpp"
+#include "base/result.hpp"
+#include "links/link.hpp"
+#include "nodes/control_tunnel.hpp"
+#include "nodes/run.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe::nodes {
+
+/// Returns a control link to the master, which must be the same build. `time` limits connecting and the handshake;
+/// `purpose` and `session` as in `handshake_info`. Returns null if `stop_wish` (may be null) asks for a stop before.
+/// Requires: another thread runs `io`. Blocks. Faults name the master: it cannot be reached (`unreachable`: try again),
+/// refuses, or is another build.
+result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const links::endpoint& master,
+                                          const network_options& network, std::chrono::milliseconds time,
+                                          const std::string& purpose, const std::string& session,
+                                          const stop_request* stop_wish);
+
+/// Starts the tunnel and returns the master's actor at its other end. Calls `on_lost` on the tunnel's thread when the
+/// control link has ended.
+caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
+                                             std::chrono::milliseconds timeout,
+                                             std::function<void(const std::string& why)> on_lost);
+
+/// Tells a node's actor that the control connection has ended, even if it ended before the actor existed. Thread: any.
+class master_watch {
+ public:
+  void lost(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    why_ = why;
+    tell();
+  }
+
+  /// `call` runs as actor `node`.
+  void watcher(const caf::strong_actor_ptr& node, std::function<void(const std::string&)> call) {
+    const std::lock_guard lock(mutex_);
+    node_ = node;
+    call_ = std::move(call);
+    tell();
+  }
+
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    node_ = nullptr;
+    call_ = nullptr;
+  }
+
+ private:
+  void tell() {
+    if (node_ && why_) actors::run_in(node_, [call = call_, why = *why_] { call(why); });
+  }
+
+  std::mutex mutex_;
+  std::optional<std::string> why_;
+  caf::strong_actor_ptr node_;
+  std::function<void(const std::string&)> call_;
+};
+
+}  // namespace troupe::nodes

@@ -1,0 +1,121 @@
+#include "nodes/node.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <caf/all.hpp>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "actors/inline_execution.hpp"
+#include "actors/traced_system.hpp"
+#include "links/io_thread.hpp"
+#include "nodes/caf_network.hpp"
+#include "nodes/diagnosis.hpp"
+#include "nodes/master_connection.hpp"
+#include "nodes/node_actor.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe::nodes {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds look_interval{50};  // of polls for a wish to stop
+
+bool wants_stop(const stop_request* wish) { return wish != nullptr && wish->requested(); }
+
+/// Retries, because nodes may start before the master. Returns null if a stop was asked for before.
+result<links::link_ptr> wait_for_master(boost::asio::io_context& io, const node_options& options,
+                                        const std::string& session, const stop_request* stop_wish) {
+  const auto time = std::min(options.network.dead_after, std::max(options.join_timeout, look_interval));
+  const auto give_up = clock::now() + options.join_timeout;
+  std::chrono::milliseconds pause{50};
+  constexpr std::chrono::milliseconds longest_pause{1000};
+  for (bool told = false;; told = true) {
+    auto made = connect_to_master(io, options.master, options.network, time, "node", session, stop_wish);
+    if (made || made.error().kind != fault_kind::unreachable) return made;
+    if (wants_stop(stop_wish)) return nullptr;
+    if (clock::now() + pause > give_up)
+      return run_fault("{}; tried for {} s (--join-timeout)", made.error().message,
+                       static_cast<double>(options.join_timeout.count()) / 1000);
+    if (!told && options.on_note) options.on_note(fmt::format("{}; trying again", made.error().message));
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, longest_pause);
+  }
+}
+
+links::endpoint data_address(const node_options& options, const links::link_ptr& control) {
+  const std::string here = control->local_address().host;
+  if (!options.advertise) return {here, 0};
+  // Others resolve the advertised name, so listen on all addresses; but if it is a loopback name, stay on loopback.
+  const bool stays_here = links::is_loopback(here) && links::is_loopback(options.advertise->host);
+  const char* everywhere = here.find(':') == std::string::npos ? "0.0.0.0" : "::";
+  return {stays_here ? here : everywhere, options.advertise->port};
+}
+
+links::endpoint advertised(const node_options& options, const links::endpoint& listening) {
+  if (!options.advertise) return listening;
+  return {options.advertise->host, options.advertise->port != 0 ? options.advertise->port : listening.port};
+}
+
+/// Takes part in the run until it is over for this node.
+result<void> take_part(caf::actor_system& system, const node_options& options, const links::link_ptr& control,
+                       const std::shared_ptr<control_tunnel>& tunnel, const std::string& session,
+                       const stop_request* stop_wish) {
+  auto watch = std::make_shared<master_watch>();
+  constexpr std::chrono::seconds timeout{10};
+  auto master = find_master(system, *tunnel, timeout, [watch](const std::string& why) { watch->lost(why); });
+  if (!master) return run_fault("master {}: {}", links::to_string(options.master), protocol::describe(master.error()));
+
+  const network_options& network = options.network;
+  data_plane data(system, {.mine = network.mine,
+                           .links = {.dead_after = network.dead_after},
+                           .handshakes = {.time = network.dead_after},
+                           .request_timeout = network.request_timeout});
+  auto listening = data.listen(data_address(options, control));
+  if (!listening) return bad_input("data links: {}", listening.error().message);
+
+  auto promise = std::make_shared<std::promise<result<void>>>();
+  auto outcome = promise->get_future();
+  system.spawn(node, node_state::dependencies{*master, watch, &data, options, session, advertised(options, *listening),
+                                              [promise](result<void> how) { promise->set_value(std::move(how)); }});
+  bool passed_on = false;
+  watchdog steps(options.recorder, options.watch.step_timeout);
+  while (outcome.wait_for(look_interval) != std::future_status::ready) {
+    auto why = steps.look();
+    if (!why && options.watch.wanted && options.watch.wanted()) why = "a signal to a member asked for it";
+    if (why) caf::anon_send(*master, msg::trouble{{}, std::move(*why)});
+    if (passed_on || !wants_stop(stop_wish)) continue;
+    passed_on = true;
+    caf::anon_send(*master, msg::stop{});
+  }
+  return outcome.get();
+}
+
+}  // namespace
+
+result<void> run_node(const node_options& options, const stop_request* stop_wish) {
+  const std::string session = links::random_token();
+  links::io_thread control;
+  TROUPE_TRY(link, wait_for_master(control.io(), options, session, stop_wish));
+  if (link == nullptr) return {};
+
+  actors::traced_config config;
+  config.recorder = options.recorder;
+  config.devices = options.devices;
+  config.config_file_path.clear();  // else CAF reads a file of the current directory
+  config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
+  add_network(config);
+  caf::actor_system system(config);
+  const auto tunnel = std::make_shared<control_tunnel>(control.io(), link, member_message_bytes_max);
+  auto outcome = take_part(system, options, link, tunnel, session, stop_wish);
+  tunnel->close();
+  return outcome;
+}
+
+}  // namespace troupe::nodes

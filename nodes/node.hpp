@@ -1,0 +1,47 @@
+// A node: a process that joins a run with servers or trainers.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "links/endpoint.hpp"
+#include "model/job.hpp"
+#include "nodes/run.hpp"
+#include "trace/recorder.hpp"
+
+namespace troupe::nodes {
+
+struct node_options {
+  links::endpoint master;
+  network_options network;
+  bool trains = false;
+  /// Number of servers or trainers; rank of the first, null: any.
+  std::uint32_t count = 1;
+  std::optional<std::uint32_t> rank;
+  /// Must be unique: refused if another node has it.
+  std::string name;
+  /// Address for this node's data links; port 0: the one found. Null: the address from which the master was reached.
+  std::optional<links::endpoint> advertise;
+  /// The expected job: the run is refused if its job differs.
+  std::optional<std::vector<model::setting>> expected_job;
+  /// How long to try to reach the master.
+  std::chrono::milliseconds join_timeout{30'000};
+  std::size_t threads = 0;
+  actors::compute_devices devices;
+  /// Null: nothing is recorded. Requires: it outlives the run.
+  trace::recorder* recorder = nullptr;
+  watch_options watch;
+  /// Called on other threads, with a line for the log.
+  std::function<void(const std::string&)> on_note;
+};
+
+/// Joins the run and returns when it has ended. A wish to stop goes to the master and stops the whole run. Faults: why
+/// it could not join, or why the run failed.
+result<void> run_node(const node_options& options, const stop_request* stop_wish);
+
+}  // namespace troupe::nodes

@@ -1,0 +1,241 @@
+#include "nodes/node_actor.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/allreduce_group.hpp"
+#include "actors/failure.hpp"
+#include "actors/inline_execution.hpp"
+#include "actors/parameter_server.hpp"
+#include "actors/traced_system.hpp"
+#include "actors/trainer.hpp"
+#include "base/host.hpp"
+#include "model/checkpoint/names.hpp"
+#include "model/output_file.hpp"
+#include "nodes/diagnosis.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/message_types.hpp"
+
+namespace troupe::nodes {
+
+namespace {
+
+/// Returns the entry of `rank`; grows `by_rank` as needed.
+template <class T>
+T& entry_of(std::uint32_t rank, std::vector<T>& by_rank) {
+  if (by_rank.size() <= rank) by_rank.resize(std::size_t{rank} + 1);
+  return by_rank[rank];
+}
+
+}  // namespace
+
+void node_state::start(dependencies all) {
+  all_ = std::move(all);
+  all_.watch->watcher(caf::actor_cast<caf::strong_actor_ptr>(self_),
+                      [this](const std::string& why) { master_lost(why); });
+  const node_options& options = all_.options;
+  msg::join_node offer{.head = msg::header_source(0, actors::client_number).next(0, 0),
+                       .trains = options.trains,
+                       .count = options.count,
+                       .rank = options.rank.value_or(msg::any_rank),
+                       .name = options.name,
+                       .host = host_name(),
+                       .pid = static_cast<std::uint64_t>(::getpid()),
+                       .address = links::to_string(all_.data_address),
+                       .session = all_.session,
+                       .job = options.expected_job.value_or(std::vector<model::setting>()),
+                       .node = self_};
+  self_->request(all_.master, options.network.request_timeout, std::move(offer))
+      .then([this](const msg::admitted& place) { admitted_as(place); },
+            [this](const caf::error& error) {
+              const bool input = error == protocol::errc::bad_input;
+              end(tl::unexpected(fault{input ? fault_kind::input : fault_kind::run,
+                                       reason(error, protocol::message_name_v<msg::join_node>)}));
+            });
+}
+
+/// Returns in words why the master has not answered.
+std::string node_state::reason(const caf::error& error, std::string_view question) const {
+  if (!(error == caf::sec::request_timeout)) return protocol::describe(error);
+  return fmt::format("the master ({}) did not answer {} within {} s; --request-timeout allows more",
+                     links::to_string(all_.options.master), question,
+                     static_cast<double>(all_.options.network.request_timeout.count()) / 1000);
+}
+
+/// Offers one of this process's actors to the master.
+template <class Offer>
+void node_state::offer(Offer what) {
+  self_->request(all_.master, all_.options.network.request_timeout, std::move(what))
+      .then([](const msg::joined&) {},
+            [this](const caf::error& error) { end(run_fault(reason(error, protocol::message_name_v<Offer>))); });
+}
+
+/// Starts this process's servers or trainers and offers them to the master.
+void node_state::admitted_as(const msg::admitted& place) {
+  place_ = place;
+  trace.start(self_, self_->system(), place.run, actors::node_number(place.node), fmt::format("node {}", place.node),
+              place.incarnation);
+  if (auto* recorder = actors::recorder_of(self_->system()))
+    recorder->set_run(place.run, place.node, place.incarnation);
+  const bool trains = all_.options.trains;
+  const actors::compute_devices& devices = all_.options.devices;
+  for (const std::uint32_t rank : place.ranks) {
+    if (trains) {
+      const auto made =
+          actors::spawn_computing(*self_, devices.trainers, actors::trainer, place.run, rank, place.servers);
+      actors_.push_back(caf::actor_cast<caf::actor>(made));
+      offer(msg::join_trainer{trace.next(0, msg::id_of(place.head)), made, rank});
+    } else {
+      const auto made = actors::spawn_computing(*self_, devices.servers, actors::parameter_server, place.run, rank);
+      servers_.push_back(made);
+      actors_.push_back(caf::actor_cast<caf::actor>(made));
+      all_.data->actors().add(actors::server_number(rank), caf::actor_cast<caf::strong_actor_ptr>(made));
+      offer(msg::join_server{trace.next(0, msg::id_of(place.head)), made, rank});
+    }
+  }
+  const bool on_devices = trains ? devices.trainers : devices.servers;
+  if (all_.options.on_note)
+    all_.options.on_note(fmt::format("joined as {} {}{}; waiting for the others", trains ? "trainer" : "server",
+                                     fmt::join(place.ranks, ", "),
+                                     on_devices ? actors::places_of(devices, place.ranks) : ""));
+}
+
+caf::result<msg::committed> node_state::handle(const msg::expect_peers& order) {
+  peers_ = order.peers;
+  if (auto error = try_to_save(order.save_folder)) return error;
+  all_.data->expect(
+      {place_.run, place_.node, place_.incarnation}, order.peers,
+      [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)](std::uint32_t peer, const std::string& why) {
+        if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
+          actors::run_in(strong, [this, peer, why] { peer_lost(peer, why); });
+      });
+  return msg::committed{trace.next(0, msg::id_of(order.head))};
+}
+
+/// Tests now whether servers can write checkpoints: the first one may be hours away.
+caf::error node_state::try_to_save(const std::string& folder) const {
+  if (all_.options.trains || folder.empty() || place_.ranks.empty()) return {};
+  const auto tried = model::try_folder(folder, model::table_file_name(0, place_.ranks.front(), place_.servers));
+  if (tried) return {};
+  const auto me = std::ranges::find(peers_, place_.node, &msg::peer_node::node);
+  return protocol::make_failure(protocol::errc::bad_input,
+                                "{} cannot write where the run saves: {}; --save takes a folder that the "
+                                "master and all hosts with servers share, under one path",
+                                me == peers_.end() ? name : me->name, tried.error().message);
+}
+
+caf::result<msg::connected> node_state::handle(const msg::connect_peers& order) {
+  connected_ = self_->make_response_promise<msg::connected>();  // kept here: its copies are not thread-safe
+  all_.data->connect(
+      [this, me = caf::actor_cast<caf::strong_actor_ptr>(self_), head = order.head](const std::string& problem) {
+        actors::run_in(me, [this, head, problem] {
+          if (problem.empty())
+            connected_.deliver(links_to_peers(head));
+          else
+            connected_.deliver(protocol::make_failure(protocol::errc::peer_failed, problem));
+        });
+      });
+  return connected_;
+}
+
+/// Makes proxies for the servers, and the allreduce group, for this process's trainers.
+msg::connected node_state::links_to_peers(const msg::header& asked) {
+  msg::connected made{trace.next(0, msg::id_of(asked)), {}, {}};
+  if (!all_.options.trains) {
+    tell_servers_their_trainers();
+    return made;
+  }
+  actors::group_layout layout;
+  layout.timeout = all_.options.network.request_timeout;
+  for (const msg::peer_node& peer : peers_) {
+    const data_link_ptr wire = all_.data->link_to(peer.node);
+    for (const std::uint32_t rank : peer.ranks)
+      if (peer.trains)
+        entry_of(rank, layout.process_of_rank) = static_cast<std::uint32_t>(layout.groups.size());
+      else
+        entry_of(rank, made.servers) = wire->proxy<msg::parameter_server_actor>(actors::server_number(rank));
+    if (!peer.trains) continue;
+    const bool is_me = peer.node == place_.node;
+    if (is_me) layout.me = static_cast<std::uint32_t>(layout.groups.size());
+    layout.groups.push_back(is_me ? msg::allreduce_actor()
+                                  : wire->proxy<msg::allreduce_actor>(
+                                        actors::group_sender(static_cast<std::uint32_t>(layout.groups.size()))));
+    layout.senders.push_back(is_me ? caf::actor_addr() : wire->sender());
+  }
+  if (layout.groups.size() > 1) made.group_number = actors::group_sender(layout.me);
+  made.group = self_->spawn(actors::allreduce_group, place_.run, std::move(layout));
+  actors_.push_back(caf::actor_cast<caf::actor>(made.group));
+  all_.data->actors().add(made.group_number, caf::actor_cast<caf::strong_actor_ptr>(made.group));
+  return made;
+}
+
+/// Makes each server accept a trainer's messages only from the link to that trainer's process.
+void node_state::tell_servers_their_trainers() {
+  actors::trainer_origins origins{place_.servers, {}};
+  for (const msg::peer_node& peer : peers_) {
+    if (!peer.trains) continue;
+    for (const std::uint32_t rank : peer.ranks)
+      entry_of(rank, origins.of_rank) = all_.data->link_to(peer.node)->sender();
+  }
+  for (const msg::parameter_server_actor& one : servers_) actors::tell_origins(one, origins);
+}
+
+void node_state::peer_lost(std::uint32_t node, const std::string& why) {
+  if (!ended_) self_->send(all_.master, msg::link_lost{trace.next(step, 0), place_.node, node, why});
+}
+
+void node_state::master_lost(const std::string& why) {
+  if (ended_) return;
+  const std::uint64_t at_step = all_.data->newest_step();
+  const std::string when = at_step > 0 ? fmt::format(" in step {}", at_step) : "";
+  const std::string advice = place_.resume.empty() ? "" : "; " + place_.resume;
+  end(run_fault("the master ({}) is gone{}: {}{}", links::to_string(all_.options.master), when, why, advice));
+}
+
+void node_state::fail(const caf::error& error) { end(run_fault(protocol::describe(error))); }
+
+void node_state::handle(const msg::run_over& word) {
+  if (word.done) return end({});
+  end(run_fault(word.words));
+}
+
+void node_state::end(result<void> outcome) {
+  if (std::exchange(ended_, true)) return;
+  all_.watch->forget();
+  for (const caf::actor& one : actors_) self_->send_exit(one, caf::exit_reason::user_shutdown);
+  all_.on_end(std::move(outcome));
+  self_->quit();
+}
+
+caf::result<msg::actor_status> node_state::handle(const msg::actor_query& query) {
+  msg::actor_status now{trace.next(step, msg::id_of(query.head)), name, {}, all_.data->newest_step(), {}, {}};
+  for (const msg::peer_node& peer : peers_) {
+    const data_link_ptr wire = all_.data->link_to(peer.node);
+    if (!wire) continue;
+    const msg::queue_status queue{peer.name, wire->waiting_for_credit(), wire->queued_bytes(), 0};
+    if (queue.messages > 0 || queue.bytes > 0) now.queues.push_back(queue);
+  }
+  return now;
+}
+
+caf::result<msg::evidence> node_state::handle(const msg::evidence_query& query) {
+  auto found = evidence_of(actors::recorder_of(self_->system()), query.boot);
+  found.head = trace.next(step, msg::id_of(query.head));
+  return found;
+}
+
+msg::node_actor::behavior_type node(node_state::pointer self, node_state::dependencies all) {
+  self->state.start(std::move(all));
+  actors::fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
+  return {
+      actors::recorded<msg::expect_peers>(self),   actors::recorded<msg::connect_peers>(self),
+      actors::recorded<msg::run_over>(self),       actors::recorded<msg::actor_query>(self),
+      actors::recorded<msg::evidence_query>(self),
+  };
+}
+
+}  // namespace troupe::nodes

@@ -1,0 +1,196 @@
+#include "nodes/rendezvous.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_future.hpp>
+#include <caf/all.hpp>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "actors/master.hpp"
+#include "base/text.hpp"
+#include "links/connect.hpp"
+#include "links/io_thread.hpp"
+#include "nodes/caf_network.hpp"
+#include "nodes/control_tunnel.hpp"
+#include "nodes/handshake_info.hpp"
+#include "nodes/rejection_log.hpp"
+
+namespace troupe::nodes {
+
+namespace {
+
+/// Returns the session by which a connection introduced itself.
+std::string session_of(const links::hello& theirs) {
+  return std::string(links::find_item(theirs, "session").value_or(""));
+}
+
+/// The certificates of control connections, by session. Thread: any.
+class shown_certificates {
+ public:
+  void set(const std::string& session, const std::string& certificate) {
+    const std::lock_guard lock(mutex_);
+    all_[session] = certificate;
+  }
+
+  void forget(const std::string& session) {
+    const std::lock_guard lock(mutex_);
+    all_.erase(session);
+  }
+
+  std::string of(const std::string& session) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = all_.find(session);
+    return known == all_.end() ? std::string() : known->second;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> all_;
+};
+
+/// The control connections of a run, in the master's process.
+class control_plane {
+ public:
+  control_plane(caf::actor_system& system, msg::master_actor boss, const run_options& options,
+                std::shared_ptr<shown_certificates> certificates)
+      : system_(system),
+        boss_(std::move(boss)),
+        options_(options),
+        certificates_(std::move(certificates)),
+        summary_(thread_.io()) {}
+
+  ~control_plane() {
+    thread_.stop();
+    listener_.reset();
+    note(rejection_log_.summary());
+  }
+
+  control_plane(const control_plane&) = delete;
+  control_plane& operator=(const control_plane&) = delete;
+
+  result<links::endpoint> listen() {
+    const network_options& network = options_.gather->network;
+    const auto open = [&]() -> result<links::endpoint> {
+      auto made =
+          links::listener::open(thread_.io(), options_.gather->listen, network.mine,
+                                control_tunnel::limits(network.dead_after), {.time = network.dead_after},
+                                {.on_hello = [this](const links::hello& theirs, auto&&...) { return judge(theirs); },
+                                 .on_link = [this](links::link_ptr wire) { take(std::move(wire)); },
+                                 .on_rejected = [this](const links::endpoint&, const fault& why) { turn_away(why); }});
+      if (!made) return tl::unexpected(made.error());
+      listener_ = std::move(*made);
+      return listener_->address();
+    };
+    return boost::asio::post(thread_.io(), boost::asio::use_future(open)).get();
+  }
+
+  /// Waits a limited time until all nodes have left; then closes the other connections.
+  void see_off() {
+    std::unique_lock lock(mutex_);
+    constexpr std::chrono::milliseconds longest{2000};
+    changed_.wait_for(lock, std::min(longest, options_.gather->network.dead_after / 2),
+                      [this] { return tunnels_.empty(); });
+    for (const auto& [session, tunnel] : tunnels_) tunnel->close();
+    tunnels_.clear();
+  }
+
+ private:
+  links::hello_reply judge(const links::hello& theirs) {
+    const links::hello mine = handshake_info("master", "");
+    if (auto differs = first_disagreement(mine, theirs, "the other side")) return bad_input(std::move(*differs));
+    const std::lock_guard lock(mutex_);
+    if (tunnels_.contains(session_of(theirs)))
+      return bad_input("its session {} is that of another connection", printable(session_of(theirs)));
+    return mine;
+  }
+
+  /// Gives a connection to CAF and offers the master on it.
+  void take(links::link_ptr wire) {
+    const std::string session = session_of(wire->peer());
+    const bool is_client = links::find_item(wire->peer(), "purpose") == "client";
+    const std::string certificate = wire->peer_certificate();
+    const auto tunnel = std::make_shared<control_tunnel>(
+        thread_.io(), std::move(wire), is_client ? client_message_bytes_max : member_message_bytes_max);
+    {
+      const std::lock_guard lock(mutex_);
+      // Two peers of one session may both pass `judge` before either is here.
+      if (!tunnels_.try_emplace(session, tunnel).second) return tunnel->close();
+    }
+    certificates_->set(session, certificate);
+    const int socket = tunnel->open();
+    if (socket < 0) {
+      left(session, nullptr);
+      return tunnel->close();
+    }
+    offer_actor(system_, connection_of(system_, socket), caf::actor_cast<caf::strong_actor_ptr>(boss_),
+                system_.message_types<msg::master_actor>());
+    tunnel->start([this, session](const fault* why) { left(session, why); });
+  }
+
+  void left(const std::string& session, const fault* why) {
+    caf::anon_send(boss_, msg::node_lost{{}, session, why != nullptr ? why->message : std::string()});
+    certificates_->forget(session);
+    const std::lock_guard lock(mutex_);
+    tunnels_.erase(session);
+    changed_.notify_all();
+  }
+
+  void turn_away(const fault& why) {
+    const bool was_due = rejection_log_.due().has_value();
+    note(rejection_log_.add("somebody was not let in: " + why.message, rejection_log::clock::now()));
+    const auto due = rejection_log_.due();
+    if (!due || was_due) return;
+    summary_.expires_at(*due);
+    summary_.async_wait([this](const boost::system::error_code& cancelled) {
+      if (!cancelled) note(rejection_log_.summary());
+    });
+  }
+
+  void note(const std::optional<std::string>& line) const {
+    if (line && options_.observer.on_note) options_.observer.on_note(*line);
+  }
+
+  caf::actor_system& system_;
+  msg::master_actor boss_;
+  const run_options& options_;
+  const std::shared_ptr<shown_certificates> certificates_;
+  links::io_thread thread_;
+  std::unique_ptr<links::listener> listener_;
+
+  // Used on `thread_` only.
+  rejection_log rejection_log_;
+  boost::asio::steady_timer summary_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::shared_ptr<control_tunnel>> tunnels_;  // by session
+};
+
+}  // namespace
+
+result<actors::run_summary> run_with_nodes(
+    caf::actor_system& system, std::uint64_t run, const run_options& options,
+    const std::function<result<actors::run_summary>(const msg::master_actor&)>& run_by) {
+  const gather_options& gather = *options.gather;
+  const auto certificates = std::make_shared<shown_certificates>();
+  const msg::master_actor boss = system.spawn(
+      actors::master, run, options.observer, options.checkpoints,
+      actors::node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine,
+                         [certificates](const std::string& session) { return certificates->of(session); }});
+  control_plane control(system, boss, options, certificates);
+  auto where = control.listen();
+  if (!where) {
+    caf::anon_send_exit(boss, caf::exit_reason::user_shutdown);
+    return bad_input(where.error().message);
+  }
+  if (gather.on_listening) gather.on_listening(*where);
+  auto outcome = run_by(boss);
+  control.see_off();
+  caf::anon_send_exit(boss, caf::exit_reason::user_shutdown);
+  return outcome;
+}
+
+}  // namespace troupe::nodes

@@ -1,0 +1,280 @@
+#include "nodes/run.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <caf/all.hpp>
+#include <future>
+#include <limits>
+#include <random>
+#include <system_error>
+#include <thread>
+
+#include "actors/actor_name.hpp"
+#include "actors/device_checks.hpp"
+#include "actors/final_weights.hpp"
+#include "actors/master.hpp"
+#include "actors/parameter_server.hpp"
+#include "actors/traced_system.hpp"
+#include "actors/trainer.hpp"
+#include "model/hybrid.hpp"
+#include "model/memory.hpp"
+#include "nodes/caf_network.hpp"
+#include "nodes/diagnosis.hpp"
+#include "nodes/rendezvous.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/message_types.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe::nodes {
+
+namespace {
+
+/// Draws a number that identifies the run in messages and recordings.
+std::uint64_t draw_run_number() {
+  constexpr std::uint64_t last = (std::uint64_t{1} << 53) - 1;  // exact in a JSON number
+  std::random_device random;
+  return std::uniform_int_distribution<std::uint64_t>(1, last)(random);
+}
+
+fault to_fault(const caf::error& error) {
+  const bool input = error == protocol::errc::bad_input || error == protocol::errc::bad_index;
+  return {input ? fault_kind::input : fault_kind::run, protocol::describe(error)};
+}
+
+actors::run_summary to_summary(const msg::run_result& result, double seconds_before) {
+  actors::run_summary summary{.steps = result.steps,
+                              .samples = result.samples,
+                              .setup_seconds = seconds_before + result.setup_seconds,
+                              .seconds = result.seconds,
+                              .figures = {result.loss, result.auc, result.accuracy, result.log_loss, result.calibration,
+                                          result.test_loss, result.rmse},
+                              .weights_digest = result.weights_digest,
+                              .stopped = result.stopped,
+                              .skipped_steps = result.skipped_steps,
+                              .staleness_max = result.staleness_max,
+                              .staleness_mean = result.staleness_mean,
+                              .weights = std::nullopt};
+  if (result.dense.rows > 0) {
+    summary.weights.emplace();
+    const auto copy = [](const msg::tensor& from) {
+      const auto numbers = from.as<float>();
+      return std::vector<float>(numbers.begin(), numbers.end());
+    };
+    for (const msg::tensor& table : result.tables) summary.weights->tables.push_back(copy(table));
+    summary.weights->dense = copy(result.dense);
+  }
+  return summary;
+}
+
+/// The actors of a run in this process; the destructor ends them.
+struct run_members {
+  run_members(caf::actor_system& system, std::uint64_t run_number, const model::job& what, const run_options& options)
+      : boss(system.spawn(actors::master, run_number, options.observer, options.checkpoints, std::nullopt)) {
+    msg::header_source headers(run_number, actors::client_number);
+    everyone.push_back(caf::actor_cast<caf::actor>(boss));
+    for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
+      auto server =
+          actors::spawn_computing(system, options.devices.servers, actors::parameter_server, run_number, rank);
+      everyone.push_back(caf::actor_cast<caf::actor>(server));
+      caf::anon_send(boss, msg::join_server{headers.next(0, 0), server});
+    }
+    for (std::uint32_t rank = 0; rank < what.trainers; ++rank) {
+      auto one =
+          actors::spawn_computing(system, options.devices.trainers, actors::trainer, run_number, rank, what.servers);
+      everyone.push_back(caf::actor_cast<caf::actor>(one));
+      caf::anon_send(boss, msg::join_trainer{headers.next(0, 0), one});
+    }
+  }
+
+  ~run_members() {
+    for (const caf::actor& one : everyone) caf::anon_send_exit(one, caf::exit_reason::user_shutdown);
+  }
+
+  run_members(const run_members&) = delete;
+  run_members& operator=(const run_members&) = delete;
+
+  msg::master_actor boss;
+  std::vector<caf::actor> everyone;
+};
+
+/// Writes a diagnosis, if there is a recording, and reports it.
+void write_diagnosis(caf::actor_system& system, const msg::master_actor& boss, const run_options& options,
+                     const std::string& why) {
+  const auto tell = [&options](const std::string& line) {
+    if (options.watch.on_diagnosis) options.watch.on_diagnosis(line);
+  };
+  if (options.recorder == nullptr)
+    return tell(fmt::format("{}: no diagnosis, as nothing is recorded (--trace off)", why));
+  const auto made = diagnose(system, boss, *options.recorder, why);
+  tell(made ? fmt::format("{}: {}; see {}", why, made->verdict, (made->folder / "summary.txt").string())
+            : fmt::format("{}: no diagnosis: {}", why, made.error().message));
+}
+
+/// Has the master run `order` and returns the outcome; passes on a wish to stop.
+result<actors::run_summary> await(caf::actor_system& system, const msg::master_actor& boss, msg::run order,
+                                  double seconds_before, const stop_request* stop_wish, const run_options& options,
+                                  alert_slot& troubles) {
+  auto promise = std::make_shared<std::promise<result<actors::run_summary>>>();
+  auto outcome = promise->get_future();
+  system.spawn([boss, order = std::move(order), promise, seconds_before](caf::event_based_actor* self) {
+    self->request(boss, caf::infinite, order)
+        .then([=](const msg::run_result& result) { promise->set_value(to_summary(result, seconds_before)); },
+              [=](const caf::error& error) { promise->set_value(tl::unexpected(to_fault(error))); });
+  });
+  constexpr std::chrono::milliseconds interval{50};
+  bool passed_on = false;
+  watchdog steps(options.recorder, options.watch.step_timeout);
+  while (outcome.wait_for(interval) != std::future_status::ready) {
+    auto due = steps.look();
+    if (!due) due = troubles.take();
+    if (!due && options.watch.wanted && options.watch.wanted()) due = "a signal asked for it";
+    if (due) write_diagnosis(system, boss, options, *due);
+    // Until it is heard: a master that has not begun has no run to give up.
+    if (options.gather && options.gather->hopeless)
+      if (auto why = options.gather->hopeless()) caf::anon_send(boss, msg::give_up{{}, std::move(*why)});
+    if (passed_on || stop_wish == nullptr || !stop_wish->requested()) continue;
+    passed_on = true;
+    caf::anon_send(boss, msg::stop{});
+  }
+  return outcome.get();
+}
+
+/// Refuses a model that does not fit in memory, before anything is allocated.
+result<void> check_memory(const model::job& what, const model::dataset& data, const actors::compute_devices& devices) {
+  const auto add = [](std::uint64_t a, std::uint64_t b) {
+    return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
+  };
+  std::uint64_t tables = actors::weights_digest::bytes_max;
+  for (const model::table_spec& table : data.spec().tables)
+    if (!devices.servers)
+      tables = add(tables, model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
+  // Each trainer has weights, optimizer state and a gradient; the group has a sum.
+  const std::size_t weights = model::hybrid_model(data.spec(), what).parameter_count();
+  const auto buffers = static_cast<std::uint64_t>(2 + model::state_buffers(what.dense_optimizer));
+  const std::uint64_t dense =
+      devices.trainers ? 0 : model::bounded_product(weights, (what.trainers + 1) * buffers * sizeof(float));
+  const std::uint64_t available = model::available_memory();
+  if (tables > available)
+    return bad_input(model::memory_fault("--rows, --tables: the tables with their optimizer's state", tables));
+  if (add(tables, dense) > available)
+    return bad_input(model::memory_fault("--hidden, --trainers: the dense weights of all trainers", dense));
+  return {};
+}
+
+/// Refuses dense weights, for a checkpoint with the optimizer's state, that are too long for a message between
+/// processes.
+result<void> check_messages(const model::job& what, const model::dataset& data, bool saves) {
+  const int buffers = saves ? model::state_buffers(what.dense_optimizer) : 0;
+  const std::uint64_t bytes = model::bounded_product(model::hybrid_model(data.spec(), what).parameter_count(),
+                                                     static_cast<std::uint64_t>(1 + buffers) * sizeof(float));
+  if (bytes <= msg::blob::max_bytes) return {};
+  return bad_input(
+      "--hidden: the dense weights {}have {} bytes, between processes the limit is {}; use smaller or fewer layers, or "
+      "'troupe train' without --processes",
+      buffers > 0 ? "and their optimizer's state, which go into a checkpoint together, " : "", bytes,
+      msg::blob::max_bytes);
+}
+
+/// Writes the run's description into the recording.
+void describe_run(const run_options& options, std::uint64_t run_number, const model::job& what,
+                  const model::dataset& data) {
+  trace::recorder& recorder = *options.recorder;
+  recorder.set_run(run_number, 0, 0);
+  boost::json::object settings;
+  for (const auto& [name, text] : model::to_settings(what)) settings[name] = text;
+  recorder.describe("job", std::move(settings));
+  recorder.describe("data_digest", boost::json::string(data.digest()));
+  recorder.describe("remote", options.gather.has_value());
+  const auto& devices = options.devices;
+  recorder.describe(
+      "devices", boost::json::object{{"trainers", devices.trainers},
+                                     {"servers", devices.servers},
+                                     {"numbers", boost::json::array(devices.numbers.begin(), devices.numbers.end())}});
+  recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
+}
+
+std::size_t worker_threads(const run_options& options) {
+  return options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
+}
+
+/// Refuses more worker threads than the system lets the process start: the actor system would crash.
+result<void> check_threads(std::size_t threads) {
+  constexpr std::size_t further = 8;  // for the actor system's clock and the like
+  std::atomic<bool> go_on = false;
+  std::vector<std::thread> started;
+  bool all = true;
+  try {
+    while (started.size() < threads + further) started.emplace_back([&go_on] { go_on.wait(false); });
+  } catch (const std::system_error&) {
+    all = false;
+  }
+  const std::size_t count = started.size();
+  go_on = true;
+  go_on.notify_all();
+  for (std::thread& one : started) one.join();
+  if (all) return {};
+  return bad_input("--threads {}: the system lets this process start {} threads, {} are needed; use fewer --threads",
+                   threads, count, threads + further);
+}
+
+}  // namespace
+
+result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, const run_options& options) {
+  auto data = model::open_dataset(what);
+  if (!data) return data;
+  if (auto wrong = model::check_network(what, (*data)->spec())) return bad_input(std::move(*wrong));
+  if (const auto& from = options.checkpoints.from)
+    if (auto wrong = model::check_resumed(from->manifest, what, **data, actors::total_steps(what, **data)))
+      return bad_input(std::move(*wrong));
+  const bool all_here = !options.gather || options.gather->on_this_machine;
+  result<void> fits;
+  if (options.gather) fits = check_messages(what, **data, options.checkpoints.store != nullptr);
+  if (fits && all_here) fits = check_memory(what, **data, options.devices);
+  if (!fits) return tl::unexpected(fits.error());
+  if (!options.devices.elsewhere)
+    if (auto fit = actors::check_devices(what, **data, options.devices); !fit) return tl::unexpected(fit.error());
+  if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
+    return bad_input("--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
+  if (auto enough = check_threads(worker_threads(options)); !enough) return tl::unexpected(enough.error());
+  return data;
+}
+
+result<actors::run_summary> run_job(const model::job& what, const run_options& given_options,
+                                    const stop_request* stop_wish) {
+  const auto troubles = std::make_shared<alert_slot>();
+  run_options options = given_options;
+  options.observer.on_trouble = [troubles](const std::string& words) { troubles->put(words); };
+  using clock = std::chrono::steady_clock;
+  const auto begin = clock::now();
+  TROUPE_TRY(data, check_run(what, options));
+
+  options.gather ? initialize_network_types() : protocol::initialize_types();
+  actors::traced_config config;
+  config.recorder = options.recorder;
+  config.replayed = options.replayed;
+  config.devices = options.devices;
+  config.config_file_path.clear();  // else CAF reads a file of the current directory
+  config.set("caf.scheduler.max-threads", worker_threads(options));
+  if (options.gather) add_network(config);
+  caf::actor_system system(config);
+  const std::uint64_t run_number = draw_run_number();
+  if (options.recorder != nullptr) describe_run(options, run_number, what, *data);
+  const msg::run order{msg::header_source(run_number, actors::client_number).next(0, 0), model::to_settings(what),
+                       options.return_weights};
+  const auto run_by = [&](const msg::master_actor& boss) {
+    const std::chrono::duration<double> before = clock::now() - begin;
+    auto outcome = await(system, boss, order, before.count(), stop_wish, options, *troubles);
+    if (outcome && options.recorder != nullptr)
+      options.recorder->describe("result", boost::json::object{{"steps", outcome->steps},
+                                                               {"stopped", outcome->stopped},
+                                                               {"weights_digest", outcome->weights_digest}});
+    return outcome;
+  };
+  if (options.gather) return run_with_nodes(system, run_number, options, run_by);
+  const run_members actors(system, run_number, what, options);
+  return run_by(actors.boss);
+}
+
+}  // namespace troupe::nodes

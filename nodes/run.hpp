@@ -1,0 +1,96 @@
+// Runs a job in this process: spawns master, parameter servers, trainers and the allreduce group, watches them, and
+// returns when all have ended.
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actors/compute_devices.hpp"
+#include "actors/replay_gate.hpp"
+#include "actors/run_observer.hpp"
+#include "base/result.hpp"
+#include "links/credentials.hpp"
+#include "links/endpoint.hpp"
+#include "model/job.hpp"
+#include "trace/recorder.hpp"
+
+namespace troupe::nodes {
+
+/// Connections between the processes of a run, and their timeouts.
+struct network_options {
+  links::credentials mine;
+  /// A process that is silent for this long counts as dead.
+  std::chrono::milliseconds dead_after{5000};
+  /// Limit for the answer to one message.
+  std::chrono::milliseconds request_timeout{300'000};
+};
+
+/// Members of a run that join from other processes.
+struct gather_options {
+  /// Where the master listens; port 0: any free one.
+  links::endpoint listen;
+  network_options network;
+  /// All members share this machine's memory, and only processes started for a rank may join.
+  bool on_this_machine = false;
+  /// The command that resumes from the last checkpoint, in words; told when a process has died.
+  std::string resume;
+  /// Called with the address when members may join.
+  std::function<void(const links::endpoint&)> on_listening;
+  /// Polled until the run has begun: returns why missing members will not come, if that is known.
+  std::function<std::optional<std::string>()> hopeless;
+};
+
+/// When to write a diagnosis (nodes/diagnosis.hpp); needs a recording.
+struct watch_options {
+  /// Limit for a step; null: learned from earlier steps.
+  std::optional<std::chrono::milliseconds> step_timeout;
+  /// Returns whether a user has asked for one since the last call. May be null.
+  std::function<bool()> wanted;
+  /// Called on the thread that runs the job, with a line: a diagnosis was written, or could not be.
+  std::function<void(const std::string&)> on_diagnosis;
+};
+
+struct run_options {
+  /// Worker threads of the actor system; 0: one per core.
+  std::size_t threads = 0;
+  /// Return the final weights in the summary.
+  bool return_weights = false;
+  actors::run_checkpoints checkpoints;
+  actors::run_observer observer;
+  /// Devices of this process's actors.
+  actors::compute_devices devices;
+  /// Null: nothing is recorded. Requires: it outlives the run.
+  trace::recorder* recorder = nullptr;
+  watch_options watch;
+  /// The recorded run to compare with; null: none. Requires: it outlives the run, which is in this process only.
+  actors::replay_control* replayed = nullptr;
+  /// Null: all actors are in this process.
+  std::optional<gather_options> gather;
+};
+
+/// Lets another thread stop a run. Thread: any.
+class stop_request {
+ public:
+  /// Asks the run to end after the current step. May be called repeatedly.
+  void request() { requested_.store(true, std::memory_order_relaxed); }
+  bool requested() const { return requested_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> requested_{false};
+};
+
+/// Checks whether `what` can run with these options, before anything is made or written: data, network, memory,
+/// threads, the checkpoint to resume from. Returns the data set; while the caller holds it, `run_job` does not read it
+/// again. Faults: of kind input.
+result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, const run_options& options);
+
+/// Runs `what` to its end; blocks until all actors have ended. `stop_wish` may be null. Faults: those of `check_run`;
+/// kind input for unusable data; kind run for an actor that failed, with actor, step and cause.
+result<actors::run_summary> run_job(const model::job& what, const run_options& options, const stop_request* stop_wish);
+
+}  // namespace troupe::nodes

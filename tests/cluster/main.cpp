@@ -1,9 +1,0 @@
-#include <gtest/gtest.h>
-
-#include "cluster/caf_network.hpp"
-
-int main(int argc, char** argv) {
-  troupe::cluster::initialize_network_types();
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}
