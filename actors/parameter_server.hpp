@@ -60,6 +60,8 @@ class parameter_server_state {
   caf::result<msg::saved_module> handle(const msg::save_module& order);
   caf::result<msg::committed> handle(const msg::restore_module& order);
   caf::result<void> handle(const msg::release& order);
+  caf::result<msg::committed> handle(const msg::expect_trainers& order);
+  caf::result<void> handle(const msg::set_optimizer& order);
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
 
  private:
@@ -98,6 +100,8 @@ class parameter_server_state {
     std::function<void()> answer;
   };
 
+  caf::error expect(std::uint32_t trainers, std::uint32_t accumulate, std::uint32_t staleness,
+                    std::uint64_t steps_done);
   bool is_async() const { return staleness_ == model::any_staleness; }
   /// Returns the optimizer step of global step `at_step`, from 1.
   std::uint64_t update_of(std::uint64_t at_step) const { return (at_step - 1) / accumulate_ + 1; }

@@ -17,32 +17,58 @@ caf::expected<remote_module*> parameter_server_state::find(const msg::header& he
   return refusal(errc::unknown_module, "there is no module {} here", module);
 }
 
+/// Fixes whose gradients make up an optimizer step, once; all modules of a run agree on that.
+caf::error parameter_server_state::expect(std::uint32_t trainers, std::uint32_t accumulate, std::uint32_t staleness,
+                                          std::uint64_t steps_done) {
+  if (trainers == 0 || accumulate == 0)
+    return refusal(errc::bad_input, "a module for {} trainers and {} batches a step", trainers, accumulate);
+  const auto rules = std::tuple(trainers, accumulate, staleness);
+  const auto known = std::tuple(trainers_, accumulate_, staleness_);
+  if (rules == known) return {};
+  if (trainers_ != 0)
+    return refusal(errc::bad_input,
+                   "a module for {} trainers, {} batches a step, staleness {}; this run has {}, {} and {}", trainers,
+                   accumulate, staleness, trainers_, accumulate_, staleness_);
+  std::tie(trainers_, accumulate_, staleness_) = rules;
+  step = steps_done;
+  committed_ = (step + accumulate_ - 1) / accumulate_;
+  last_sequence_.resize(trainers_);
+  last_update_.assign(trainers_, committed_);
+  // A trainer can be ahead of the others by the staleness plus the current step, and its lookups by as much again. A
+  // trainer without a batch does not wait for rows, and can be ahead by one more.
+  contexts_.resize(is_async() ? 1 : 2 * (std::size_t{staleness_} + 1) + 1);
+  for (context& c : contexts_) c.ranks.resize(trainers_);
+  return {};
+}
+
+caf::result<msg::committed> parameter_server_state::handle(const msg::expect_trainers& order) {
+  if (auto error = check_run(order.head)) return error;
+  if (auto error = expect(order.trainers, order.accumulate, order.staleness, order.steps_done)) return error;
+  return msg::committed{trace.next(step, msg::id_of(order.head))};
+}
+
 caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& order) {
   if (auto error = check_run(order.head)) return error;
-  if (order.trainers == 0 || order.accumulate == 0)
-    return refusal(errc::bad_input, "a module for {} trainers and {} batches a step", order.trainers, order.accumulate);
-  const auto rules = std::tuple(order.trainers, order.accumulate, order.staleness);
-  const auto known = std::tuple(trainers_, accumulate_, staleness_);
-  if (trainers_ != 0 && rules != known)
-    return refusal(errc::bad_input,
-                   "a module for {} trainers, {} batches a step, staleness {}; this run has {}, {} and {}",
-                   order.trainers, order.accumulate, order.staleness, trainers_, accumulate_, staleness_);
+  const bool trainers_follow = order.trainers == 0 && trainers_ == 0;
+  if (!trainers_follow)
+    if (auto error = expect(order.trainers, order.accumulate, order.staleness, order.steps_done)) return error;
   auto made = make_remote_module(order, devices_of(self_->system()).of_server(rank_));
   if (!made) return refusal(made.error());
-  if (trainers_ == 0) {
-    std::tie(trainers_, accumulate_, staleness_) = rules;
-    step = order.steps_done;
-    committed_ = (step + accumulate_ - 1) / accumulate_;
-    last_sequence_.resize(trainers_);
-    last_update_.assign(trainers_, committed_);
-    // A trainer can be ahead of the others by the staleness plus the current step, and its lookups by as much again. A
-    // trainer without a batch does not wait for rows, and can be ahead by one more.
-    contexts_.resize(is_async() ? 1 : 2 * (std::size_t{staleness_} + 1) + 1);
-    for (context& c : contexts_) c.ranks.resize(trainers_);
-  }
   const std::uint64_t module = next_module_++;
   modules_.emplace(module, std::move(*made));
   return msg::module_ref{trace.next(step, msg::id_of(order.head)), self_, module, order.shard, order.shards, rank_};
+}
+
+/// Has no answer: an invalid one ends this server, and with it the run.
+caf::result<void> parameter_server_state::handle(const msg::set_optimizer& order) {
+  caf::error error = check_origin(order.head, "an optimizer");
+  if (!error) {
+    const auto module = find(order.head, order.module);
+    error = module ? (*module)->set_optimizer(order.optimizer, order.lr) : module.error();
+    if (error && module) error = refusal(error);
+  }
+  if (error) self_->quit(error);
+  return {};
 }
 
 /// Answers with what `make` returns for the module of `query`, once all gradients up to the query's step are applied.

@@ -21,6 +21,21 @@ class remote_embedding_bag final : public remote_module {
                        kernels::device& where, std::uint64_t lookups_max)
       : looked_up_(lookups_max), reduce_(reduce), table_(options, where) {}
 
+  caf::error set_optimizer(const std::string& optimizer, double lr) override {
+    auto parsed = model::parse_optimizer(optimizer, model::optimizer_use::table);
+    if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
+    parsed->lr = lr;
+    const model::optimizer_spec& now = table_.options().optimizer;
+    if (!is_chosen_)
+      table_.set_optimizer(*parsed);
+    else if (*parsed != now)
+      return make_failure(errc::bad_input,
+                          "table {}: the optimizer {} with lr {}, another trainer has chosen {} with lr {}",
+                          table_.options().table, optimizer, lr, model::to_string(now), now.lr);
+    is_chosen_ = true;
+    return {};
+  }
+
   caf::error expect(const msg::bag_lookup& wanted) override {
     if (is_on_host()) return {};
     if (auto error = check_lookup(wanted)) return error;
@@ -336,6 +351,7 @@ class remote_embedding_bag final : public remote_module {
   };
   bag_cache looked_up_;
   std::vector<upload> uploads_;
+  bool is_chosen_ = false;  ///< the optimizer, by `set_optimizer`
   model::sparse_reduction reduce_;
   float scale_ = 1;
   std::vector<model::embedding_bag::contribution> contributions_;

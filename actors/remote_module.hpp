@@ -29,6 +29,10 @@ class remote_module {
  public:
   virtual ~remote_module() = default;
 
+  /// Chooses the optimizer (as in `--sparse-optimizer`) and its learning rate, with the state that it begins with.
+  /// Returns an error if it is invalid, or not the one that was chosen before.
+  virtual caf::error set_optimizer(const std::string& optimizer, double lr) = 0;
+
   /// Prepares a lookup that is parked until its step. Returns an error if it is invalid.
   virtual caf::error expect(const msg::bag_lookup& wanted) = 0;
 

@@ -237,15 +237,14 @@ caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& i
 }
 
 std::vector<std::vector<msg::bag_gradient>> sparse_client::gradients(
-    const context& c, const kernels::mirrored_array<float>& grad_input,
-    const std::shared_ptr<const kernels::event>& written) const {
+    const context& c, const input_gradient& grad_input, const std::shared_ptr<const kernels::event>& written) const {
   const std::size_t stride = layout_.width;
   std::vector<std::vector<msg::bag_gradient>> result(servers());
   for (auto& grads : result) grads.reserve(tables_.size());
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const model::bags& b = c.samples->tables[t];
     const std::size_t dim = spec_.tables[t].dim;
-    const float* column = grad_input.host() + layout_.columns[t];
+    const float* column = grad_input.host + layout_.columns[t];
     const context::local& local = c.tables[t];
     if (!local.is_pooled_here) {
       const auto [at, i] = places_[t][0];
@@ -253,12 +252,9 @@ std::vector<std::vector<msg::bag_gradient>> sparse_client::gradients(
       msg::bag_gradient& given = result[at].emplace_back();
       given = {asked.module, asked.indices, asked.offsets, asked.weights, {}};
       if (local.is_on_device) {
-        given.grad = on_device({options_.where,
-                                c.samples->size,
-                                dim,
-                                {grad_input.data() + layout_.columns[t], stride},
-                                grad_input.owner()},
-                               written);
+        given.grad = on_device(
+            {options_.where, c.samples->size, dim, {grad_input.data + layout_.columns[t], stride}, grad_input.owner},
+            written);
         continue;
       }
       msg::tensor_buffer grad(c.samples->size, dim);

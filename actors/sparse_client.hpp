@@ -67,6 +67,18 @@ class network_input {
   std::size_t features_ = 0;
 };
 
+/// The gradient of a network's input [size, width]: in device memory, and where the host can read it.
+struct input_gradient {
+  explicit input_gradient(std::shared_ptr<std::byte> on_host)
+      : data(reinterpret_cast<float*>(on_host.get())), host(data), owner(std::move(on_host)) {}
+  input_gradient(const kernels::mirrored_array<float>& both)
+      : data(both.data()), host(both.host()), owner(both.owner()) {}
+
+  float* data;
+  const float* host;
+  std::shared_ptr<std::byte> owner;  ///< of `data`
+};
+
 /// Belongs to one thread.
 class sparse_client {
  public:
@@ -138,8 +150,7 @@ class sparse_client {
   /// Returns the gradients for each server from the input's gradient [size, width]. On a CUDA device that is valid
   /// after the event `written`, and is read until the last of the gradients is gone; a host copy, if needed, is read
   /// here.
-  std::vector<std::vector<msg::bag_gradient>> gradients(const context& c,
-                                                        const kernels::mirrored_array<float>& grad_input,
+  std::vector<std::vector<msg::bag_gradient>> gradients(const context& c, const input_gradient& grad_input,
                                                         const std::shared_ptr<const kernels::event>& written) const;
 
   /// Return an error if a number of the answers or of the servers' gradients is NaN or Inf in 16 bits. float32 is not

@@ -103,13 +103,15 @@ caf::error trainer_state::make_replica(const msg::trainer_position& from) {
                            double* to) { network_->loss(on, size, of_batch, outputs, to); };
   const std::size_t inputs = model::lookups_ahead(job_.staleness) + 2;
   replica_.emplace(*network_, loss, devices_of(self_->system()).of_trainer(rank_),
-                   dense_replica::options{.optimizer = job_.dense_optimizer,
-                                          .bucket_bytes = static_cast<std::size_t>(job_.bucket_mib * mib),
-                                          .watches = job_.nan == model::nan_policy::stop,
-                                          .grad_input_name = "the gradient of the tables' pooled rows",
-                                          .applies_whole = clips_or_skips(),
-                                          .passes_max = 16 * inputs,  // ragged batches have many sizes
-                                          .precision = job_.matmul_precision});
+                   dense_replica::options{
+                       .parameters = {.optimizer = job_.dense_optimizer,
+                                      .bucket_bytes = static_cast<std::size_t>(job_.bucket_mib * mib),
+                                      .watches = job_.nan == model::nan_policy::stop,
+                                      .applies_whole = clips_or_skips(),
+                                      .precision = job_.matmul_precision},
+                       .grad_input_name = "the gradient of the tables' pooled rows",
+                       .passes_max = 16 * inputs,  // ragged batches have many sizes
+                   });
   auto given = data_->start();
   const std::vector<float> weights = given ? std::move(given->dense) : network_->initial_parameters(job_.seed);
   if (weights.size() != network_->parameter_count())

@@ -13,6 +13,11 @@ embedding_bag::embedding_bag(const embedding_bag_options& options, kernels::devi
       gradient_(on_->make_table_gradient()) {
   weights_.resize(*on_, size() * kernels::size_of(options.dtype));
   initialize();
+  set_optimizer(options.optimizer);
+}
+
+void embedding_bag::set_optimizer(const optimizer_spec& chosen) {
+  options_.optimizer = chosen;
   const int buffers = state_buffers(options_.optimizer);
   const std::size_t state_size = static_cast<std::size_t>(rows_) * state_columns(options_.optimizer, dim());
   const auto fill = [&](kernels::device_array<float>& state, float value) {

@@ -42,6 +42,9 @@ class embedding_bag {
   /// Allocates the shard and fills it with N(0, 1), rounded to the stored type.
   explicit embedding_bag(const embedding_bag_options& options, kernels::device& where = kernels::host_device());
 
+  /// Goes on with another optimizer, and the state that it begins with. Requires: no step is under way.
+  void set_optimizer(const optimizer_spec& chosen);
+
   /// Returns the stream on which all work of the table is ordered.
   kernels::stream& stream() const { return *on_; }
 

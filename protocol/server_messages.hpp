@@ -26,7 +26,8 @@ using parameter_server_actor =
                      caf::result<parameter_list>(parameters), caf::result<module_state>(state_dict),
                      caf::result<committed>(load_state_dict), caf::result<tensor>(row_digests),
                      caf::result<saved_module>(save_module), caf::result<committed>(restore_module),
-                     caf::result<void>(release), caf::result<actor_status>(actor_query)>;
+                     caf::result<void>(release), caf::result<committed>(expect_trainers),
+                     caf::result<void>(set_optimizer), caf::result<actor_status>(actor_query)>;
 
 /// A module to create on a server: a registered type and its arguments.
 struct module_spec {
@@ -41,7 +42,7 @@ struct instantiate {
   module_spec spec;
   std::uint32_t shard = 0;
   std::uint32_t shards = 1;
-  /// The number of trainers whose gradients make up an optimizer step.
+  /// The number of trainers whose gradients make up an optimizer step; 0: not known yet, `expect_trainers` follows.
   std::uint32_t trainers = 1;
   /// The number of batches per trainer, i.e. of global steps, that make up an optimizer step.
   std::uint32_t accumulate = 1;
@@ -253,6 +254,29 @@ struct restore_module {
   static constexpr message_traits traits{.diff = comparable::parts};
 };
 BOOST_DESCRIBE_STRUCT(restore_module, (), (head, module, directory, step))
+
+/// The trainers whose gradients make up an optimizer step, where modules were made before that was known; see
+/// `instantiate`.
+struct expect_trainers {
+  header head;
+  std::uint32_t trainers = 1;
+  std::uint32_t accumulate = 1;
+  std::uint32_t staleness = 0;
+  std::uint64_t steps_done = 0;
+};
+BOOST_DESCRIBE_STRUCT(expect_trainers, (), (head, trainers, accumulate, staleness, steps_done))
+
+/// Chooses a module's optimizer: a setting as `--sparse-optimizer` takes it, and its learning rate. All trainers choose
+/// the same one, before their first gradient; the first choice sets the optimizer's state to its beginning.
+struct set_optimizer {
+  header head;
+  std::uint64_t module = 0;
+  std::string optimizer;
+  double lr = 0;
+
+  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true};
+};
+BOOST_DESCRIBE_STRUCT(set_optimizer, (), (head, module, optimizer, lr))
 
 /// Frees a module that is no longer needed.
 struct release {

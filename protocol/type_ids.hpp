@@ -71,7 +71,9 @@
   a_struct(collect_evidence) \
   a_struct(collected_evidence) \
   a_struct(verdict_found) \
-  a_struct(group_devices)
+  a_struct(group_devices) \
+  a_struct(expect_trainers) \
+  a_struct(set_optimizer)
 // clang-format on
 
 namespace troupe::protocol {

@@ -33,12 +33,14 @@ model::optimizer_spec adam() {
 
 /// Two towers of one dimension, y = w u v + c, with w = 2 and c = 1 to begin with; a bucket for each of them.
 struct small {
-  explicit small(dense_replica::options options = {.optimizer = sgd(0.5)})
-      : replica(net, squared_error, kernels::host_device(), with_small_buckets(options)) {
+  explicit small(const trained_parameters::options& options = {.optimizer = sgd(0.5)},
+                 const char* grad_input_name = "the gradient of the input")
+      : replica(net, squared_error, kernels::host_device(),
+                {.parameters = with_small_buckets(options), .grad_input_name = grad_input_name}) {
     replica.start(std::vector<float>{2, 1});
   }
 
-  static dense_replica::options with_small_buckets(dense_replica::options options) {
+  static trained_parameters::options with_small_buckets(trained_parameters::options options) {
     options.bucket_bytes = 1;
     return options;
   }
@@ -173,7 +175,7 @@ TEST(DenseReplica, ItGoesOnFromItsStateWithTheSameBits) {
 }
 
 TEST(DenseReplica, AGradientThatIsNotFiniteIsNamedWithItsStep) {
-  small s({.optimizer = sgd(1), .grad_input_name = "the gradient of the towers"});
+  small s({.optimizer = sgd(1)}, "the gradient of the towers");
   s.replica.open(1);
   s.pass({1e30F, 1e30F, 1, 1}, {0, 0}, 9);
   const auto found = s.replica.judge(9);

@@ -104,7 +104,7 @@ class trained {
   explicit trained(std::uint32_t shards) : tables_(towers_spec(), shards, sgd()) {
     for (auto& replica : replicas_) {
       replica.emplace(net_, squared_error, kernels::host_device(),
-                      dense_replica::options{.optimizer = sgd(), .bucket_bytes = 1});
+                      dense_replica::options{.parameters = {.optimizer = sgd(), .bucket_bytes = 1}});
       replica->start(net_.initial_parameters(1));
     }
   }

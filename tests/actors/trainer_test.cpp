@@ -109,6 +109,8 @@ class Trainer : public stage {
           [](msg::save_module&) { return msg::saved_module{}; },
           [](msg::restore_module&) { return msg::committed{}; },
           [](msg::release&) {},
+          [](msg::expect_trainers&) { return msg::committed{}; },
+          [](msg::set_optimizer&) {},
           [this](msg::actor_query&) { return pay(); }};
     });
   }

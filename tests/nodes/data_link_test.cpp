@@ -40,6 +40,8 @@ msg::parameter_server_actor::behavior_type server(msg::parameter_server_actor::p
           [](msg::save_module&) { return msg::saved_module{}; },
           [](msg::restore_module&) { return msg::committed{}; },
           [](msg::release&) {},
+          [](msg::expect_trainers&) { return msg::committed{}; },
+          [](msg::set_optimizer&) {},
           [](msg::actor_query&) { return msg::actor_status{}; }};
 }
 

@@ -1,0 +1,145 @@
+#include "actors/trained_parameters.hpp"
+
+#include <algorithm>
+
+#include "actors/device_tensor.hpp"
+#include "base/assert.hpp"
+
+namespace troupe::actors {
+
+trained_parameters::trained_parameters(const std::vector<model::parameter_range>& ranges, kernels::device& where,
+                                       const options& chosen)
+    : options_(chosen), copies_(where.make_stream()), compute_(where.make_stream(chosen.precision)) {
+  constexpr std::size_t first_bucket_bytes = std::size_t{1} << 20;  // small, so that the group starts early
+  buckets_.emplace(*compute_, model::plan_buckets(ranges, std::min(options_.bucket_bytes, first_bucket_bytes),
+                                                  options_.bucket_bytes));
+  watch_ = non_finite_watch(*compute_, 2 * (buckets_->size() + 1));  // searches of a step and the step before
+  norm_.resize(*compute_, 1);
+}
+
+// -- numbers ------------------------------------------------------------------
+
+void trained_parameters::start(std::span<const float> parameters, std::span<const float> kept) {
+  kernels::assign(*compute_, parameters, weights_);
+  if (!kept.empty()) kernels::assign(*compute_, kept, statistics_);
+  set_optimizer(options_.optimizer);
+}
+
+void trained_parameters::set_optimizer(const model::optimizer_spec& chosen) {
+  options_.optimizer = chosen;
+  const int buffers = model::state_buffers(options_.optimizer);
+  const auto fill = [&](kernels::device_array<float>& state, float value) {
+    state.resize(*compute_, weights_.size());
+    compute_->fill(weights_.size(), value, state.data());
+  };
+  if (buffers >= 1) fill(first_state_, model::initial_state(options_.optimizer));
+  if (buffers >= 2) fill(second_state_, 0.0F);
+}
+
+std::vector<kernels::device_array<float>*> trained_parameters::parts() {
+  std::vector<kernels::device_array<float>*> all = {&weights_};
+  for (auto* one : {&first_state_, &second_state_, &statistics_})
+    if (one->size() > 0) all.push_back(one);
+  return all;
+}
+
+std::vector<msg::tensor> trained_parameters::state() {
+  std::vector<msg::tensor> all;
+  for (const auto* numbers : parts()) all.push_back(copy_of(*numbers));
+  return all;
+}
+
+bool trained_parameters::restore(const std::vector<msg::tensor>& state) {
+  const auto to = parts();
+  if (state.size() != to.size()) return false;
+  for (std::size_t i = 0; i < to.size(); ++i)
+    if (state[i].as<float>().size() != to[i]->size()) return false;
+  for (std::size_t i = 0; i < to.size(); ++i) kernels::assign(*compute_, state[i].as<float>(), *to[i]);
+  return true;
+}
+
+msg::tensor trained_parameters::copy_of(const kernels::device_array<float>& numbers) {
+  synchronize();
+  std::vector<float> copy;
+  const auto here = kernels::on_host<float>(*compute_, numbers.data(), numbers.size(), copy);
+  if (copy.empty()) copy.assign(here.begin(), here.end());
+  return msg::tensor::own(numbers.size(), 1, std::move(copy));
+}
+
+// -- a step -------------------------------------------------------------------
+
+void trained_parameters::open(std::uint64_t update) {
+  constants_ = model::constants_at(options_.optimizer, update);
+  buckets_->open();
+}
+
+void trained_parameters::backward(std::uint64_t step, bool last,
+                                  const std::function<void(const gradient_at&, const finished&)>& pass,
+                                  const std::function<void(std::uint32_t)>& full) {
+  buckets_->begin_batch();
+  pass([this](model::parameter_range range) { return buckets_->gradient_at(range); },
+       [&](model::parameter_range range) {
+         const auto bucket = buckets_->finished(range, last);
+         if (!bucket) return;
+         if (options_.watches)
+           watch_.look(*compute_, step, buckets_->numbers(*bucket), buckets_->range(*bucket).count, "a dense gradient");
+         if (!is_on_host()) return buckets_->mark(*bucket);
+         watch_.fetch(*compute_);
+         full(*bucket);
+       });
+}
+
+void trained_parameters::take(std::uint32_t bucket, const msg::tensor& mean) {
+  buckets_->settle(bucket);
+  const model::parameter_range range = buckets_->range(bucket);
+  TROUPE_ASSERT(mean.type == msg::dtype::f32 && mean.rows == range.count && mean.consistent());
+  const float* grad = mean.as<float>().data();
+  if (const device_block* where = block_of(mean.bytes)) {
+    compute_->wait(where->written());
+    means_.push_back(mean.bytes);
+  }
+  if (!options_.applies_whole) return update(range, grad);
+  mean_.resize(*compute_, weights_.size());
+  compute_->copy(grad, mean_.data() + range.first, range.count * sizeof(float));
+}
+
+void trained_parameters::update(model::parameter_range range, const float* grad) {
+  const auto part = [&range](const kernels::device_array<float>& state) {
+    return state.size() == 0 ? nullptr : state.data() + range.first;
+  };
+  compute_->update_dense(constants_, range.count, part(weights_), {part(first_state_), part(second_state_)}, grad);
+}
+
+double trained_parameters::mean_squared_norm() {
+  compute_->squared_norm(mean_.size(), mean_.data(), norm_.data());
+  norm_.download(*compute_);
+  synchronize();
+  return *norm_.host();
+}
+
+void trained_parameters::apply(float factor) {
+  if (factor != 1) compute_->multiply(mean_.size(), factor, mean_.data());
+  update({0, weights_.size()}, mean_.data());
+}
+
+// -- other --------------------------------------------------------------------
+
+void trained_parameters::look_at_weights(std::uint64_t step) {
+  watch_.look(*compute_, step, weights_.data(), weights_.size(), "a dense weight");
+  synchronize();
+}
+
+void trained_parameters::synchronize() {
+  watch_.fetch(*compute_);
+  compute_->synchronize();
+  forget_means();
+}
+
+/// Requires: the host has waited for the device to use the means.
+void trained_parameters::forget_means() {
+  for (const msg::blob& mean : means_)
+    if (block_of(mean)->is_lost()) throw kernels::device_error("an allreduce on CUDA devices was given up");
+  means_.clear();
+}
+
+}  // namespace troupe::actors

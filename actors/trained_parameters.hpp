@@ -1,0 +1,147 @@
+// A network's parameters as several ranks train them together: the weights of one rank, the optimizer's state, and the
+// gradient in buckets. All ranks start with the same parameters, and every optimizer step applies the mean of their
+// gradients, which is summed elsewhere, bucket by bucket.
+//
+//   open                         an optimizer step begins
+//     backward                   a batch's gradient; buckets of the last batch become full on the way
+//   share  take                  a bucket is sent; its mean arrives, and is applied
+//   mean_squared_norm  apply     with `applies_whole`: means are kept until all have arrived and the caller knows a
+//   factor
+//
+// They are in the memory of a device; on a CUDA device there are two streams, one of which only copies to and from the
+// host. On the processor a call returns when all its work is done. A NaN that only the device sees there is reported
+// one step later (`judge`).
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "actors/gradient_buckets.hpp"
+#include "actors/non_finite_watch.hpp"
+#include "kernels/device_array.hpp"
+#include "model/optimizer.hpp"
+#include "protocol/tensor.hpp"
+
+namespace troupe::actors {
+
+/// Belongs to one thread. Functions throw `kernels::device_error` if the device fails.
+class trained_parameters {
+ public:
+  struct options {
+    model::optimizer_spec optimizer = {};
+    std::size_t bucket_bytes = std::size_t{25} << 20;
+    /// Whether gradients are searched for NaN and Inf.
+    bool watches = true;
+    bool applies_whole = false;
+    /// The precision that the factors of matrix products are rounded to.
+    kernels::matmul_precision precision = kernels::matmul_precision::f32;
+  };
+
+  /// `ranges`: of the layers, in the order of the flat buffer, without gaps.
+  trained_parameters(const std::vector<model::parameter_range>& ranges, kernels::device& where, const options& chosen);
+
+  kernels::stream& compute() const { return *compute_; }
+  kernels::stream& copies() const { return *copies_; }
+  bool is_on_host() const { return compute_->device().is_host(); }
+
+  // -- numbers -------------------------------------------------------------------------
+
+  std::size_t parameter_count() const { return weights_.size(); }
+  /// Starts from these parameters and the optimizer's initial state. `buffers`: what is kept with them, and not
+  /// trained.
+  void start(std::span<const float> parameters, std::span<const float> buffers);
+  /// Goes on with another optimizer, and the state that it begins with. Requires: `start` before.
+  void set_optimizer(const model::optimizer_spec& chosen);
+  /// On the device.
+  const float* weights_data() const { return weights_.data(); }
+  float* buffers_data() const { return statistics_.data(); }
+  /// Returns the parameters, the optimizer's buffers and the network's buffers, each as a column. Waits for the device.
+  std::vector<msg::tensor> state();
+  msg::tensor weights() { return copy_of(weights_); }
+  /// Resumes from a result of `state`. Returns false and changes nothing if it is of another network or optimizer.
+  bool restore(const std::vector<msg::tensor>& state);
+
+  // -- a step --------------------------------------------------------------------------
+
+  /// Begins optimizer step `update` (from 1).
+  void open(std::uint64_t update);
+
+  using gradient_at = std::function<float*(model::parameter_range)>;
+  using finished = std::function<void(model::parameter_range)>;
+  /// Adds a batch's gradient: `pass` writes that of each layer, from the end of the buffer, to where the first function
+  /// says, and calls the second once it is enqueued on the stream. `last`: this is the optimizer step's last batch. On
+  /// the processor `full(bucket)` is called as soon as the bucket may leave; on a device, all buckets may leave once
+  /// the host has waited for the stream.
+  void backward(std::uint64_t step, bool last, const std::function<void(const gradient_at&, const finished&)>& pass,
+                const std::function<void(std::uint32_t bucket)>& full);
+  /// Makes the gradient NaN, in place of the loss's gradient: see `gradient_buckets`.
+  void poison() { buckets_->poison(!is_on_host()); }
+
+  std::uint32_t buckets() const { return static_cast<std::uint32_t>(buckets_->size()); }
+  bool is_reducing(std::uint32_t bucket) const {
+    return buckets_->state_of(bucket) == gradient_buckets::state::reducing;
+  }
+  /// The number of batches summed in the optimizer step's gradient.
+  std::uint32_t batches() const { return buckets_->batches(); }
+  /// Returns this rank's share of a bucket. Requires: the bucket is full, or no pass will fill it.
+  msg::tensor share(std::uint32_t bucket) { return buckets_->share(bucket); }
+  /// Takes the mean of a bucket that was shared.
+  void take(std::uint32_t bucket, const msg::tensor& mean);
+  /// Settles a bucket that gets no mean.
+  void give_up(std::uint32_t bucket) { buckets_->settle(bucket); }
+
+  /// Returns the squared norm of all means. Waits for the device.
+  double mean_squared_norm();
+  /// Applies the means times `factor`.
+  void apply(float factor);
+
+  // -- other -----------------------------------------------------------------------------
+
+  /// Searches the parameters for NaN and Inf. Waits for the device.
+  void look_at_weights(std::uint64_t step);
+
+  /// Returns the first NaN or Inf known to the host in the steps up to `last_step`.
+  std::optional<non_finite_watch::finding> judge(std::uint64_t last_step) { return watch_.judge(last_step); }
+
+  /// Waits for the device. Throws if any mean that it was given is invalid.
+  void synchronize();
+
+ protected:
+  /// Drops the means that the device has used. Requires: the host has waited for that.
+  void forget_means();
+  non_finite_watch& watch() { return watch_; }
+  bool watches() const { return options_.watches; }
+
+ private:
+  void update(model::parameter_range range, const float* grad);
+  msg::tensor copy_of(const kernels::device_array<float>& numbers);
+  /// The arrays that make up the state, without the absent ones.
+  std::vector<kernels::device_array<float>*> parts();
+
+  options options_;
+
+  kernels::device_array<float> weights_;
+  kernels::device_array<float> statistics_;  ///< what is kept with them
+  kernels::device_array<float> first_state_;
+  kernels::device_array<float> second_state_;
+  kernels::device_array<float> mean_;  ///< the whole gradient, with `applies_whole`
+  std::vector<msg::blob> means_;       ///< means that the stream may still use, since the host last waited for it
+  kernels::update_constants constants_;
+  kernels::mirrored_array<double> norm_;
+
+  non_finite_watch watch_;
+  std::optional<gradient_buckets> buckets_;
+
+  // Declared last, so destroyed first, once their work is done. Where both use an array, either the host has waited for
+  // the first before it enqueues on the other, or the other waits.
+  std::unique_ptr<kernels::stream> copies_;  ///< to the device and back
+  std::unique_ptr<kernels::stream> compute_;
+};
+
+}  // namespace troupe::actors
