@@ -102,12 +102,14 @@ std::size_t columns(const std::string& line) {
 
 std::string place(const source& one, std::size_t line) { return one.path + ":" + std::to_string(line + 1); }
 
-/// What a file includes of the project, below the project's folder.
+/// What a file includes of the project, below the project's folder; users' programs include the library by
+/// <troupe/...>.
 std::vector<std::string> includes(const source& one) {
-  constexpr std::string_view begin = "#include \"";
+  static const std::regex of_project(R"(#include ("|<(?=troupe/))([^">]+)[">])");
   std::vector<std::string> all;
+  std::smatch match;
   for (const std::string& line : one.lines)
-    if (line.starts_with(begin)) all.push_back(line.substr(begin.size(), line.rfind('"') - begin.size()));
+    if (std::regex_match(line, match, of_project)) all.push_back(match[2]);
   return all;
 }
 

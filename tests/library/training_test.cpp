@@ -1,0 +1,308 @@
+// Trainer functions on servers and trainers of one process, against the program's own trainer and closed forms.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "model/job.hpp"
+#include "nodes/run.hpp"
+#include "tests/library/arguments.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::training_test {
+namespace {
+
+using test::arguments;
+
+constexpr int epochs = 5;
+
+task<> train_hybrid(trainer me, remote_module<nn::embedding_bag> embedding, optimizer_choice choice) {
+  auto model = me.data_parallel(nn::linear(16, 8));
+  distributed_optimizer optimizer(choice, embedding, model);
+  for (int epoch = 0; epoch < epochs; ++epoch)
+    for (const auto& [indices, offsets, target] : tutorial_batches(me.seed(), me.rank(), epoch)) {
+      auto context = me.new_context();
+      auto rows = co_await embedding.forward(context, indices, offsets);
+      auto loss = nn::cross_entropy(context, model(context, rows), target);
+      co_await context.backward(loss);
+      co_await optimizer.step(context);
+    }
+}
+
+constexpr nn::embedding_bag::options tutorial_table{
+    .num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum};
+
+std::string digest_of_program(const std::vector<model::setting>& settings) {
+  std::vector<model::setting> all = {{"data", "tutorial"}, {"epochs", std::to_string(epochs)}};
+  all.insert(all.end(), settings.begin(), settings.end());
+  const auto run = nodes::run_job(model::parse_job(all).value(), {}, nullptr);
+  return run.value().weights_digest;
+}
+
+std::string digest_of_library(arguments given, std::uint32_t trainers, const optimizer_choice& choice) {
+  cluster cluster(given.count(), given.values());
+  const auto embedding = cluster.server(0).make<nn::embedding_bag>(tutorial_table);
+  const run_summary run = cluster.run(trainers, train_hybrid, embedding, choice);
+  EXPECT_EQ(run.steps, 10U * epochs);
+  return run.weights_digest;
+}
+
+TEST(Training, HasTheProgramsBits) {
+  const std::string expected = digest_of_program({{"seed", "1"}});
+  EXPECT_EQ(digest_of_library({}, 2, sgd{.lr = 0.05}), expected);
+  EXPECT_EQ(digest_of_library({"--threads", "1"}, 2, sgd{.lr = 0.05}), expected);
+  EXPECT_EQ(digest_of_library({"--threads", "4", "--servers", "2"}, 2, sgd{.lr = 0.05}), expected);
+}
+
+TEST(Training, HasTheProgramsBitsWithOtherSeedsTrainersAndOptimizers) {
+  EXPECT_EQ(digest_of_library({"--seed", "7"}, 3, sgd{.lr = 0.05}),
+            digest_of_program({{"seed", "7"}, {"trainers", "3"}}));
+  EXPECT_EQ(
+      digest_of_library({}, 2, adam{.lr = 0.01}),
+      digest_of_program(
+          {{"dense-optimizer", "adam"}, {"sparse-optimizer", "adam"}, {"dense-lr", "0.01"}, {"sparse-lr", "0.01"}}));
+  EXPECT_EQ(digest_of_library({}, 2, sgd{.lr = 0.05, .momentum = 0.9}),
+            digest_of_program({{"dense-optimizer", "sgd:momentum=0.9"}, {"sparse-optimizer", "sgd:momentum=0.9"}}));
+}
+
+// -- a layer of one's own -------------------------------------------------------------
+
+/// y = w x, element by element. Writes its own bias nowhere: it has none.
+class scale final : public nn::module {
+ public:
+  explicit scale(std::size_t features) : features_(features) {}
+
+  std::string type() const override { return "scale"; }
+  std::vector<nn::parameter> parameters() const override { return {{"weight", {features_}}}; }
+  void initialize(std::uint64_t /*key*/, float* parameters, float* /*buffers*/) const override {
+    std::fill_n(parameters, features_, 1.0F);
+  }
+  troupe::shape output(const tensor& input) const override {
+    nn::check_features(*this, input, features_);
+    return input.shape();
+  }
+  void forward(const nn::pass& /*how*/, const nn::pass_numbers& numbers) const override {
+    const auto x = numbers.input.as<float>();
+    for (std::size_t i = 0; i < x.size(); ++i) numbers.output[i] = numbers.parameters[i % features_] * x[i];
+  }
+  void backward(const nn::pass& /*how*/, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
+                float* grad_parameters) const override {
+    const auto x = numbers.input.as<float>();
+    if (grad_input != nullptr)
+      for (std::size_t i = 0; i < x.size(); ++i) grad_input[i] = numbers.parameters[i % features_] * grad_output[i];
+    if (grad_parameters == nullptr) return;
+    std::fill_n(grad_parameters, features_, 0.0F);
+    for (std::size_t i = 0; i < x.size(); ++i) grad_parameters[i % features_] += x[i] * grad_output[i];
+  }
+
+ private:
+  std::size_t features_;
+};
+
+/// Two classes; rank r has one sample, with both features r + 1, of class r.
+struct by_hand {
+  std::vector<double> weights = {1, 1};
+
+  /// `passes`: how often the layer is applied. The gradient of softmax cross-entropy is p - [class].
+  void step(int passes, double lr) {
+    std::vector<double> gradient(2);
+    for (int rank = 0; rank < 2; ++rank) {
+      const double x = rank + 1;
+      std::vector<double> y(2);
+      for (int k = 0; k < 2; ++k) y[k] = std::pow(weights[k], passes) * x;
+      const double sum = std::exp(y[0]) + std::exp(y[1]);
+      for (int k = 0; k < 2; ++k) {
+        const double of_y = std::exp(y[k]) / sum - (k == rank ? 1 : 0);
+        gradient[k] += of_y * passes * std::pow(weights[k], passes - 1) * x / 2;
+      }
+    }
+    for (int k = 0; k < 2; ++k) weights[k] -= lr * gradient[k];
+  }
+};
+
+task<> train_scale(trainer me, int passes, std::vector<float>* weights) {
+  auto model = me.data_parallel(scale(2));
+  distributed_optimizer optimizer(sgd{.lr = 0.5}, model);
+  const std::vector<std::int64_t> target = {me.rank()};
+  for (int step = 0; step < 20; ++step) {
+    auto context = me.new_context();
+    const std::vector<float> features(2, static_cast<float>(me.rank() + 1));
+    tensor x = tensor::of<float>({1, 2}, features);
+    for (int pass = 0; pass < passes; ++pass) x = model(context, x);
+    co_await context.backward(nn::cross_entropy(context, x, target));
+    co_await optimizer.step(context);
+  }
+  if (me.rank() == 1) *weights = model.parameters();
+}
+
+TEST(Training, TakesALayerOfOnesOwn) {
+  for (const int passes : {1, 2, 3}) {
+    arguments given{};
+    cluster cluster(given.count(), given.values());
+    std::vector<float> weights;
+    cluster.run(2, train_scale, passes, &weights);
+    by_hand expected;
+    for (int step = 0; step < 20; ++step) expected.step(passes, 0.5);
+    ASSERT_EQ(weights.size(), 2U);
+    for (int k = 0; k < 2; ++k) EXPECT_NEAR(weights[k], expected.weights[k], 1e-5) << passes << " passes";
+  }
+}
+
+// -- uneven ends ----------------------------------------------------------------------
+
+task<> train_unevenly(trainer me, std::vector<float>* weights) {
+  auto model = me.data_parallel(scale(2));
+  distributed_optimizer optimizer(sgd{.lr = 0.5}, model);
+  const std::vector<std::int64_t> target = {0};
+  const std::vector<float> features = {1, 1};
+  for (int step = 0; step < 4; ++step) {
+    auto context = me.new_context();
+    if (me.rank() == 0 || step < 2)  // rank 1 has no data any more, and counts in no mean
+      co_await context.backward(
+          nn::cross_entropy(context, model(context, tensor::of<float>({1, 2}, features)), target));
+    co_await optimizer.step(context);
+  }
+  if (me.rank() == 1) *weights = model.parameters();
+}
+
+TEST(Training, CountsOnlyTrainersWithABatch) {
+  arguments given{};
+  cluster cluster(given.count(), given.values());
+  std::vector<float> weights;
+  cluster.run(2, train_unevenly, &weights);
+  // Both have the same sample, so the mean is that of one trainer, whoever has it.
+  std::vector<double> expected = {1, 1};
+  for (int step = 0; step < 4; ++step) {
+    const double p = std::exp(expected[0]) / (std::exp(expected[0]) + std::exp(expected[1]));
+    expected[0] -= 0.5 * (p - 1);
+    expected[1] -= 0.5 * (1 - p);
+  }
+  ASSERT_EQ(weights.size(), 2U);
+  for (int k = 0; k < 2; ++k) EXPECT_NEAR(weights[k], expected[k], 1e-5);
+}
+
+// -- errors ---------------------------------------------------------------------------
+
+/// What a run of `function` throws.
+template <class Function, class... More>
+std::string error_of(Function function, std::uint32_t trainers, More... more) {
+  arguments given{};
+  cluster cluster(given.count(), given.values());
+  const auto embedding = cluster.server(0).make<nn::embedding_bag>(tutorial_table);
+  try {
+    cluster.run(trainers, function, embedding, more...);
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+task<> throw_at(trainer me, remote_module<nn::embedding_bag>, int at) {
+  auto model = me.data_parallel(nn::linear(2, 2));
+  distributed_optimizer optimizer(sgd{}, model);
+  for (int step = 1; step <= 5; ++step) {
+    auto context = me.new_context();
+    if (me.rank() == 1 && step == at) throw std::runtime_error("the disk is full");
+    co_await optimizer.step(context);
+  }
+}
+
+TEST(TrainingErrors, HaveTheTextOfTheUsersExceptionWithTrainerAndStep) {
+  EXPECT_EQ(error_of(throw_at, 2, 3), "trainer 1, step 3: the disk is full");
+}
+
+task<> look_up(trainer me, remote_module<nn::embedding_bag> embedding, std::int64_t index) {
+  auto context = me.new_context();
+  const std::vector<std::int64_t> indices = {1, index};
+  const std::vector<std::int64_t> offsets = {0};
+  co_await embedding.forward(context, indices, offsets);
+}
+
+TEST(TrainingErrors, NameAnIndexOutOfRange) {
+  EXPECT_EQ(error_of(look_up, 1, 100),
+            "trainer 0, step 1: table 0: index 100 in sample 0: must be between 0 and 99, the table has 100 rows");
+}
+
+task<> mix_contexts(trainer me, remote_module<nn::embedding_bag> embedding) {
+  auto model = me.data_parallel(nn::linear(16, 8));
+  auto first = me.new_context();
+  auto second = me.new_context();
+  const std::vector<std::int64_t> ones = {1};
+  const std::vector<std::int64_t> offsets = {0};
+  const auto rows = co_await embedding.forward(first, ones, offsets);
+  model(second, rows);
+}
+
+TEST(TrainingErrors, NameATensorOfAnotherContext) {
+  const std::string text = error_of(mix_contexts, 1);
+  EXPECT_NE(text.find("a tensor [1, 16] that another context has computed"), std::string::npos) << text;
+}
+
+task<> disagree(trainer me, remote_module<nn::embedding_bag> embedding) {
+  distributed_optimizer optimizer(sgd{.lr = me.rank() == 0 ? 0.1 : 0.2}, embedding);
+  auto context = me.new_context();
+  co_await optimizer.step(context);
+  auto next = me.new_context();
+  const std::vector<std::int64_t> ones = {1};
+  const std::vector<std::int64_t> offsets = {0};
+  co_await embedding.forward(next, ones, offsets);
+}
+
+TEST(TrainingErrors, NameOptimizersThatDisagree) {
+  const std::string text = error_of(disagree, 2);
+  EXPECT_NE(text.find("server 0"), std::string::npos) << text;
+  EXPECT_NE(text.find("another trainer has chosen"), std::string::npos) << text;
+}
+
+task<> spoil(trainer me, remote_module<nn::embedding_bag>) {
+  auto model = me.data_parallel(nn::linear(2, 2));
+  auto context = me.new_context();
+  const std::vector<float> bad = {std::nanf(""), 1};
+  const std::vector<std::int64_t> target = {0};
+  co_await context.backward(nn::cross_entropy(context, model(context, tensor::of<float>({1, 2}, bad)), target));
+}
+
+TEST(TrainingErrors, NameALossThatIsNotANumber) {
+  EXPECT_EQ(error_of(spoil, 1), "trainer 0, step 1: the loss is NaN; try a smaller learning rate");
+}
+
+task<> fit_badly(trainer me, remote_module<nn::embedding_bag>) {
+  auto model = me.data_parallel(nn::linear(3, 2));
+  auto context = me.new_context();
+  const std::vector<float> two = {1, 1};
+  model(context, tensor::of<float>({1, 2}, two));
+  co_return;
+}
+
+TEST(TrainingErrors, NameShapesThatDoNotFit) {
+  EXPECT_EQ(error_of(fit_badly, 1),
+            "trainer 0, step 1: linear: takes [n, 3] of float32 with n at least 1, not [1, 2] of float32");
+}
+
+TEST(ClusterErrors, NameWrongServersAndArguments) {
+  arguments given{"--servers", "2"};
+  cluster cluster(given.count(), given.values());
+  try {
+    cluster.server(2);
+    FAIL() << "there is no server 2";
+  } catch (const error& e) {
+    EXPECT_STREQ(e.what(), "server 2: there are 2; begin the program with --servers 3");
+  }
+  EXPECT_THROW(cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 0, .embedding_dim = 4}), error);
+  arguments wrong{"--hidden", "8"};
+  EXPECT_THROW(troupe::cluster(wrong.count(), wrong.values()), error);
+}
+
+task<> do_nothing(trainer /*me*/) { co_return; }
+
+TEST(ClusterErrors, ARunComesOnce) {
+  arguments given{};
+  cluster cluster(given.count(), given.values());
+  EXPECT_EQ(cluster.run(2, do_nothing).steps, 0U);
+  EXPECT_THROW(cluster.run(2, do_nothing), error);
+}
+
+}  // namespace
+}  // namespace troupe::training_test

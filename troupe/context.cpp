@@ -1,0 +1,26 @@
+#include "troupe/context.hpp"
+
+#include <utility>
+
+#include "troupe/runtime/tape.hpp"
+
+namespace troupe {
+
+context::context(std::unique_ptr<runtime::tape> made) : tape_(std::move(made)) {}
+context::context(context&&) noexcept = default;
+context& context::operator=(context&&) noexcept = default;
+context::~context() = default;
+
+future<> context::backward(const tensor& loss) {
+  promise<> done;
+  auto coming = done.get_future();
+  try {
+    tape_->backward(loss);
+    done.set();
+  } catch (...) {
+    done.fail(std::current_exception());
+  }
+  return coming;
+}
+
+}  // namespace troupe

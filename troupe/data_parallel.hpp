@@ -1,0 +1,35 @@
+// A module that every trainer has a replica of. All replicas begin with the same parameters, and every optimizer step
+// applies the mean of the trainers' gradients, summed in the order of the ranks, so all keep the same bits. Gradients
+// leave in buckets while earlier layers are still computed.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "troupe/context.hpp"
+#include "troupe/tensor.hpp"
+#include "troupe/trained.hpp"
+
+namespace troupe {
+
+/// Belongs to the trainer that made it (`trainer::data_parallel`).
+class data_parallel {
+ public:
+  explicit data_parallel(std::shared_ptr<runtime::replica> of) : replica_(std::move(of)) {}
+
+  /// Applies the module to `input`. Throws `error` if the module cannot take it.
+  tensor operator()(context& in, const tensor& input) const;
+
+  /// Returns this trainer's parameters, flat, in the module's order.
+  std::vector<float> parameters() const;
+
+  runtime::trained trained() const { return replica_; }
+
+ private:
+  std::shared_ptr<runtime::replica> replica_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,29 @@
+// The exception that the library throws.
+
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace troupe {
+
+enum class error_kind : std::uint8_t {
+  input,     ///< an argument, a setting or a file is wrong
+  run,       ///< the run failed
+  deadline,  ///< an answer did not come in time
+  dropped,   ///< who should have answered has ended, or has dropped the promise
+};
+
+/// `what()` is one line: the thing, its value, the limit, and what to try.
+class error : public std::runtime_error {
+ public:
+  error(error_kind kind, const std::string& words) : std::runtime_error(words), kind_(kind) {}
+
+  error_kind kind() const { return kind_; }
+
+ private:
+  error_kind kind_;
+};
+
+}  // namespace troupe

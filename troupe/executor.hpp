@@ -1,0 +1,44 @@
+// Where tasks run: an executor resumes them, one at a time. A trainer is one, on the thread that its actor has at the
+// moment.
+
+#pragma once
+
+#include <memory>
+
+namespace troupe {
+
+/// Work for an executor.
+class runnable {
+ public:
+  virtual ~runnable() = default;
+  virtual void run() noexcept = 0;
+};
+
+class executor : public std::enable_shared_from_this<executor> {
+ public:
+  virtual ~executor() = default;
+
+  /// Has `what` run later, after what was posted before, never two at a time. Once the executor has ended, drops it.
+  /// Thread: any.
+  virtual void post(std::shared_ptr<runnable> what) = 0;
+
+  /// Returns the executor that the calling thread runs tasks of; null: none.
+  static executor* current() { return current_; }
+
+  /// The calling thread runs tasks of `which` during the lifetime of this object.
+  class scope {
+   public:
+    explicit scope(executor& which) : before_(current_) { current_ = &which; }
+    ~scope() { current_ = before_; }
+    scope(const scope&) = delete;
+    scope& operator=(const scope&) = delete;
+
+   private:
+    executor* before_;
+  };
+
+ private:
+  static inline thread_local executor* current_ = nullptr;
+};
+
+}  // namespace troupe

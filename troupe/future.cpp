@@ -1,0 +1,70 @@
+#include "troupe/future.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::detail {
+
+bool future_state::is_ready() const {
+  const std::lock_guard lock(mutex_);
+  return ready_;
+}
+
+bool future_state::suspend(std::coroutine_handle<> task, executor& on) {
+  const std::lock_guard lock(mutex_);
+  if (ready_) return false;
+  task_ = task;
+  on_ = on.weak_from_this();
+  return true;
+}
+
+void future_state::forget_task() {
+  const std::lock_guard lock(mutex_);
+  task_ = nullptr;
+}
+
+void future_state::call(std::function<void()> then) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ready_) {
+      then_ = std::move(then);
+      return;
+    }
+  }
+  then();
+}
+
+void future_state::wait(std::chrono::milliseconds deadline) {
+  std::condition_variable arrived;
+  std::unique_lock lock(mutex_);
+  if (ready_) return;
+  if (executor::current() != nullptr)
+    throw error(error_kind::input, "get() in a task would block the actor that runs it; co_await the future");
+  blocked_ = &arrived;
+  const bool in_time = arrived.wait_for(lock, deadline, [this] { return ready_; });
+  blocked_ = nullptr;
+  if (!in_time) throw error(error_kind::deadline, fmt::format("no answer within {} ms", deadline.count()));
+}
+
+void future_state::fail(std::exception_ptr why) {
+  finish([&] { failure_ = std::move(why); });
+}
+
+void future_state::finish(std::unique_lock<std::mutex> lock) {
+  ready_ = true;
+  if (blocked_ != nullptr) blocked_->notify_all();
+  const auto then = std::exchange(then_, nullptr);
+  const auto on = task_ ? on_.lock() : nullptr;
+  lock.unlock();
+  if (then) then();
+  if (on) on->post(shared_from_this());
+}
+
+/// The task's executor resumes it, unless it has been destroyed since.
+void future_state::run() noexcept {
+  std::unique_lock lock(mutex_);
+  const auto task = std::exchange(task_, nullptr);
+  lock.unlock();
+  if (task) task.resume();
+}
+
+}  // namespace troupe::detail

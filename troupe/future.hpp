@@ -1,0 +1,180 @@
+// The result of a remote call, which comes later. There is one future for each promise, and one way out of it:
+// `co_await` in a task, `get` on a thread of one's own, or `then`.
+//
+// A value is moved to who waits. A promise that is dropped without a value gives the error `dropped`. A future that is
+// dropped forgets the value; so does a task that is destroyed while it waits.
+
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <coroutine>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "troupe/error.hpp"
+#include "troupe/executor.hpp"
+
+namespace troupe {
+
+/// How long `get` waits unless told otherwise.
+inline constexpr std::chrono::milliseconds default_deadline{300'000};
+
+namespace detail {
+
+struct nothing {};
+template <class T>
+using value_of = std::conditional_t<std::is_void_v<T>, nothing, T>;
+
+/// What a promise and its future share, but for the value. Thread: any.
+class future_state : public runnable, public std::enable_shared_from_this<future_state> {
+ public:
+  /// Makes `task` go on, on its executor, when there is a value. Returns false if there is one already.
+  bool suspend(std::coroutine_handle<> task, executor& on);
+  /// The suspended task is being destroyed.
+  void forget_task();
+  /// Calls `then` when there is a value: on the promise's thread, or here at once.
+  void call(std::function<void()> then);
+  /// Blocks until there is a value. Throws if the deadline passes, or if the calling thread runs tasks.
+  void wait(std::chrono::milliseconds deadline);
+
+  void fail(std::exception_ptr why);
+  bool is_ready() const;
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+  void run() noexcept final;
+
+ protected:
+  /// Stores a result by `store`, and wakes who waits. Does nothing if there is a result already.
+  template <class F>
+  void finish(F&& store) {
+    std::unique_lock lock(mutex_);
+    if (ready_) return;
+    store();
+    finish(std::move(lock));
+  }
+
+ private:
+  void finish(std::unique_lock<std::mutex> lock);
+
+  mutable std::mutex mutex_;
+  bool ready_ = false;
+  std::exception_ptr failure_;
+  std::coroutine_handle<> task_;
+  std::weak_ptr<executor> on_;
+  std::function<void()> then_;
+  std::condition_variable* blocked_ = nullptr;
+};
+
+template <class T>
+class state_of final : public future_state {
+ public:
+  void set(value_of<T> value) {
+    finish([&] { value_.emplace(std::move(value)); });
+  }
+
+  T take() {
+    rethrow();
+    if constexpr (!std::is_void_v<T>) return std::move(*value_);
+  }
+
+ private:
+  std::optional<value_of<T>> value_;
+};
+
+}  // namespace detail
+
+template <class T = void>
+class [[nodiscard]] future {
+ public:
+  future() = default;
+  explicit future(std::shared_ptr<detail::state_of<T>> state) : state_(std::move(state)) {}
+  future(future&&) noexcept = default;
+  future& operator=(future&&) noexcept = default;
+
+  /// Returns whether it has a result that was not taken.
+  bool is_ready() const { return state_ && state_->is_ready(); }
+
+  /// Blocks until the result is here, and returns it or throws its error; throws the error `deadline` if it is late,
+  /// after which the future can be asked again. Not for threads that run tasks: those `co_await`.
+  T get(std::chrono::milliseconds deadline = default_deadline) {
+    state_->wait(deadline);
+    return std::exchange(state_, nullptr)->take();
+  }
+
+  /// Calls `use` with this future, ready, when the result is here: at once, or on the thread that brings it, which must
+  /// not be blocked.
+  template <class F>
+  void then(F use) && {
+    auto state = std::exchange(state_, nullptr);
+    auto* shared = state.get();
+    shared->call([state = std::move(state), use = std::move(use)]() mutable { use(future(std::move(state))); });
+  }
+
+  /// What waits in a task.
+  class awaiter {
+   public:
+    explicit awaiter(std::shared_ptr<detail::state_of<T>> state) : state_(std::move(state)) {}
+    awaiter(const awaiter&) = delete;
+    awaiter& operator=(const awaiter&) = delete;
+    ~awaiter() {
+      if (state_) state_->forget_task();
+    }
+
+    bool await_ready() const { return state_->is_ready(); }
+    bool await_suspend(std::coroutine_handle<> task) { return state_->suspend(task, *executor::current()); }
+    T await_resume() { return std::exchange(state_, nullptr)->take(); }
+
+   private:
+    std::shared_ptr<detail::state_of<T>> state_;
+  };
+
+  awaiter operator co_await() && { return awaiter(std::exchange(state_, nullptr)); }
+
+ private:
+  std::shared_ptr<detail::state_of<T>> state_;
+};
+
+template <class T = void>
+class promise {
+ public:
+  promise() : state_(std::make_shared<detail::state_of<T>>()) {}
+  promise(promise&&) noexcept = default;
+  promise& operator=(promise&& other) noexcept {
+    drop();
+    state_ = std::move(other.state_);
+    return *this;
+  }
+  ~promise() { drop(); }
+
+  /// Call once.
+  future<T> get_future() const { return future<T>(state_); }
+
+  /// Only the first result counts. Thread: any.
+  template <class... Value>
+  void set(Value&&... value) const {
+    state_->set(detail::value_of<T>(std::forward<Value>(value)...));
+  }
+  void fail(std::exception_ptr why) const { state_->fail(std::move(why)); }
+  template <class Error>
+  void fail(Error why) const {
+    fail(std::make_exception_ptr(std::move(why)));
+  }
+
+ private:
+  void drop() {
+    if (state_ && !state_->is_ready())
+      fail(error(error_kind::dropped, "there will be no answer: who owed it has ended"));
+  }
+
+  std::shared_ptr<detail::state_of<T>> state_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,52 @@
+#include "troupe/loss.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/device.hpp"
+#include "troupe/error.hpp"
+#include "troupe/runtime/tape.hpp"
+
+namespace troupe::nn {
+
+namespace {
+
+/// A loss knows its gradient from the beginning.
+class loss_node final : public runtime::node {
+ public:
+  loss_node(runtime::node* source, tensor grad_outputs) : source_(source), grad_outputs_(std::move(grad_outputs)) {}
+
+  void backward(runtime::tape& on) override {
+    if (source_ != nullptr) on.give(*source_, std::move(grad_outputs_));
+  }
+
+ private:
+  runtime::node* source_;
+  tensor grad_outputs_;
+};
+
+}  // namespace
+
+tensor cross_entropy(context& in, const tensor& outputs, std::span<const std::int64_t> classes) {
+  const shape& given = outputs.shape();
+  if (outputs.type() != dtype::f32 || given.dimensions() != 2 || given[0] != classes.size() || classes.empty())
+    throw error(error_kind::input,
+                fmt::format("cross_entropy: outputs {} of {} and {} classes; it takes [n, classes] of "
+                            "float32 and n classes",
+                            to_string(given), to_string(outputs.type()), classes.size()));
+  const auto wrong = std::ranges::find_if(
+      classes, [&](std::int64_t one) { return one < 0 || static_cast<std::size_t>(one) >= given[1]; });
+  if (wrong != classes.end())
+    throw error(error_kind::input, fmt::format("cross_entropy: class {} of sample {}: there are {} classes", *wrong,
+                                               wrong - classes.begin(), given[1]));
+  tensor grad(given);
+  tensor loss(shape(1), dtype::f64);
+  runtime::tape& tape = in.tape();
+  kernels::host_stream().softmax_cross_entropy(given[0], given[1], outputs.as<float>().data(), classes.data(),
+                                               grad.as<float>().data(), loss.as<double>().data());
+  return tape.add(std::move(loss), std::make_shared<loss_node>(tape.maker_of(outputs), std::move(grad)));
+}
+
+}  // namespace troupe::nn

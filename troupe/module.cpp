@@ -1,0 +1,30 @@
+#include "troupe/module.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "troupe/error.hpp"
+
+namespace troupe::nn {
+
+void module::initialize(std::uint64_t /*key*/, float* parameters_to, float* buffers_to) const {
+  std::fill_n(parameters_to, count_of(parameters()), 0.0F);
+  std::fill_n(buffers_to, count_of(buffers()), 0.0F);
+}
+
+std::size_t count_of(const std::vector<parameter>& tensors) {
+  std::size_t all = 0;
+  for (const parameter& one : tensors) all += one.shape.count();
+  return all;
+}
+
+void check_features(const module& of, const tensor& input, std::size_t features) {
+  const bool fits = input.type() == dtype::f32 && input.shape().dimensions() == 2 && input.shape()[1] == features &&
+                    input.count() > 0;
+  if (!fits)
+    throw error(error_kind::input, fmt::format("{}: takes [n, {}] of float32 with n at least 1, not {} of {}",
+                                               of.type(), features, to_string(input.shape()), to_string(input.type())));
+}
+
+}  // namespace troupe::nn

@@ -1,0 +1,85 @@
+// The interface of modules: layers, losses' heads, whole networks. A module is a pure function of its parameters and an
+// input, with its backward pass. It has shapes only; parameters, buffers, outputs and gradients belong to the caller.
+// So one object serves any number of contexts. Thread: any.
+//
+// To write a layer, derive from `module` and override `type`, `parameters`, `output`, `forward` and `backward`. A layer
+// without `backward` does not compile: its class stays abstract.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "troupe/tensor.hpp"
+
+namespace troupe::kernels {
+class stream;
+}
+
+namespace troupe::nn {
+
+/// A tensor of a module's flat buffer, with PyTorch's name for it: `weight`, `0.bias`.
+struct parameter {
+  std::string name;
+  troupe::shape shape = {};
+};
+
+/// The arguments of a pass besides tensors.
+struct pass {
+  /// What computes. Its memory is the host's unless the module runs on devices (`module::runs_on_devices`).
+  kernels::stream& on;
+  bool training = false;
+  /// The key of the module's random numbers, such as a hash of (seed, step, rank): the same key gives the same pass.
+  std::uint64_t key = 0;
+};
+
+/// The numbers of a pass.
+struct pass_numbers {
+  const float* parameters = nullptr;
+  float* buffers = nullptr;
+  const tensor& input;
+  float* output = nullptr;  ///< of the shape that `module::output` returns
+  float* saved = nullptr;   ///< as many as `module::saved` returns: what forward keeps for backward
+};
+
+class module {
+ public:
+  virtual ~module() = default;
+
+  /// Its name in errors, such as `linear`.
+  virtual std::string type() const = 0;
+
+  /// Returns the trained tensors, in the order of the flat buffer, without gaps.
+  virtual std::vector<parameter> parameters() const { return {}; }
+  /// Returns the tensors that are not trained but written by training passes, such as running means.
+  virtual std::vector<parameter> buffers() const { return {}; }
+  /// Fills in the initial parameters and buffers, which depend on the module and the key only. Default: zeros.
+  virtual void initialize(std::uint64_t key, float* parameters, float* buffers) const;
+
+  /// Returns the shape of the output. Throws `error` if the module cannot take such an input.
+  virtual troupe::shape output(const tensor& input) const = 0;
+  /// Returns how many numbers `forward` keeps for `backward`, besides input and output.
+  virtual std::size_t saved(const tensor& /*input*/) const { return 0; }
+
+  virtual void forward(const pass& how, const pass_numbers& numbers) const = 0;
+
+  /// Computes the gradients that are asked for from that of the output: of the input, of the parameters. A pointer that
+  /// is null is not asked for. Overwrites them. Called after `forward` with the same arguments, perhaps once for each.
+  virtual void backward(const pass& how, const pass_numbers& numbers, const float* grad_output, float* grad_input,
+                        float* grad_parameters) const = 0;
+
+  /// Whether it computes on a CUDA device, given a stream of one. A module that does not is refused there.
+  virtual bool runs_on_devices() const { return false; }
+  /// Whether passes depend on the key; then they are not captured as a graph.
+  virtual bool uses_key() const { return false; }
+};
+
+/// The number of floats in all tensors.
+std::size_t count_of(const std::vector<parameter>& tensors);
+
+/// Throws `error` unless `input` is a matrix [n, features] of float32; `of`: the module, for the error.
+void check_features(const module& of, const tensor& input, std::size_t features);
+
+}  // namespace troupe::nn

@@ -1,0 +1,70 @@
+// Optimizers of local and remote parameters alike, by PyTorch's definitions.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "troupe/context.hpp"
+#include "troupe/data_parallel.hpp"
+#include "troupe/future.hpp"
+#include "troupe/remote_module.hpp"
+
+namespace troupe {
+
+/// A choice of optimizer: a setting as `troupe train --dense-optimizer` takes it, and the learning rate.
+struct optimizer_choice {
+  std::string name;
+  double lr = 0;
+};
+
+struct sgd {
+  double lr = 0.01;
+  double momentum = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+
+  operator optimizer_choice() const;
+};
+
+struct adagrad {
+  double lr = 0.01;
+  double weight_decay = 0;
+  double initial_accumulator_value = 0;
+  double eps = 1e-10;
+
+  operator optimizer_choice() const;
+};
+
+struct adam {
+  double lr = 0.001;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+
+  operator optimizer_choice() const;
+};
+
+/// Takes steps with the gradients of a context: replicas with the mean over all trainers, remote modules on their
+/// servers. All trainers make the same optimizers, and take their steps in the same order. Throws `error` if the choice
+/// is invalid.
+class distributed_optimizer {
+ public:
+  template <class... Members>
+  explicit distributed_optimizer(const optimizer_choice& choice, const Members&... members)
+      : distributed_optimizer(choice, std::vector<runtime::trained>{members.trained()...}) {}
+
+  /// Takes a step. When it is done, this trainer's replicas have their new parameters; rows that are looked up from now
+  /// on have them too.
+  future<> step(context& with) const;
+
+ private:
+  distributed_optimizer(const optimizer_choice& choice, std::vector<runtime::trained> members);
+
+  std::vector<runtime::trained> members_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,16 @@
+// The library's exceptions, from errors of actors.
+
+#pragma once
+
+#include "protocol/errors.hpp"
+#include "troupe/error.hpp"
+
+namespace troupe::runtime {
+
+inline error to_error(const caf::error& why) {
+  using protocol::errc;
+  const bool input = why == errc::bad_input || why == errc::bad_index || why == errc::shape_mismatch;
+  return {input ? error_kind::input : error_kind::run, protocol::describe(why)};
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,49 @@
+// A table of rows on servers, as handles know it, and a lookup of it in a tape.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "actors/sparse_client.hpp"
+#include "troupe/future.hpp"
+#include "troupe/runtime/tape.hpp"
+
+namespace troupe::runtime {
+
+/// Does not change: shared by all trainers of a process.
+class remote_table {
+ public:
+  remote_table(const model::table_spec& spec, std::vector<msg::module_ref> shards);
+
+  const model::data_spec& spec() const { return spec_; }
+  const std::vector<msg::module_ref>& shards() const { return shards_; }
+  std::size_t dim() const { return spec_.tables.front().dim; }
+
+ private:
+  model::data_spec spec_;  ///< of one table
+  std::vector<msg::module_ref> shards_;
+};
+
+/// Bags looked up; their gradient goes to the servers with the optimizer's step.
+class lookup final : public node {
+ public:
+  lookup(std::shared_ptr<const remote_table> of, actors::sparse_client& client, actors::sparse_client::context asked)
+      : table_(std::move(of)), client_(client), asked_(std::move(asked)) {}
+
+  void backward(tape& /*on*/) override {}  // its gradient waits for the optimizer
+
+  const remote_table& table() const { return *table_; }
+  const actors::sparse_client& client() const { return client_; }
+  actors::sparse_client::context& asked() { return asked_; }
+  /// The gradients for each server of the client; empty without a gradient.
+  std::vector<std::vector<msg::bag_gradient>> gradients() const;
+
+ private:
+  std::shared_ptr<const remote_table> table_;
+  actors::sparse_client& client_;
+  actors::sparse_client::context asked_;
+};
+
+}  // namespace troupe::runtime

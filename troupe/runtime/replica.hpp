@@ -1,0 +1,46 @@
+// One trainer's replica of a user's module: its parameters as all trainers train them together, and its place in the
+// tapes of contexts.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/trained_parameters.hpp"
+#include "troupe/module.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/runtime/tape.hpp"
+
+namespace troupe::runtime {
+
+/// Belongs to a trainer.
+class replica {
+ public:
+  /// `number`: counts the trainer's replicas; with the seed it decides the initial parameters.
+  replica(std::shared_ptr<const nn::module> module, std::uint64_t seed, std::uint64_t number,
+          std::uint32_t first_bucket);
+
+  tensor apply(tape& on, const tensor& input);
+
+  /// Throws `error` if there is an optimizer already, or the choice is invalid.
+  void set_optimizer(const optimizer_choice& choice);
+
+  /// The gradient of the context's passes, as buckets; see `trained_parameters::backward`.
+  void backward(tape& of, std::uint64_t step, const std::function<void(std::uint32_t bucket)>& full);
+
+  actors::trained_parameters& numbers() { return numbers_; }
+  /// The number of its first bucket among those of the trainer.
+  std::uint32_t first_bucket() const { return first_bucket_; }
+
+ private:
+  friend class application;
+
+  std::shared_ptr<const nn::module> module_;
+  std::uint32_t first_bucket_;
+  bool has_optimizer_ = false;
+  actors::trained_parameters numbers_;
+};
+
+}  // namespace troupe::runtime

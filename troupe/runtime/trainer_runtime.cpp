@@ -1,0 +1,246 @@
+#include "troupe/runtime/trainer_runtime.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/actor_name.hpp"
+#include "actors/failure.hpp"
+#include "actors/inline_execution.hpp"
+#include "base/assert.hpp"
+#include "base/digest.hpp"
+#include "base/number.hpp"
+#include "troupe/error.hpp"
+#include "troupe/runtime/errors.hpp"
+
+namespace troupe::runtime {
+
+// -- the executor -------------------------------------------------------------------
+
+void actor_executor::post(std::shared_ptr<runnable> what) {
+  if (current() == this) return ready_.push_back(std::move(what));
+  if (const auto actor = caf::actor_cast<caf::strong_actor_ptr>(actor_))
+    actors::run_in(actor, [me = shared_from_this(), what = std::move(what)] {
+      static_cast<actor_executor&>(*me).enter([&] { what->run(); });
+    });
+}
+
+void actor_executor::drain() {
+  while (!ready_.empty()) {
+    const auto next = std::move(ready_.front());
+    ready_.pop_front();
+    next->run();
+  }
+}
+
+// -- the actor ----------------------------------------------------------------------
+
+void trainer_runtime::start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers, trainer_function function) {
+  name = fmt::format("trainer {}", rank);
+  rank_ = rank;
+  function_ = std::move(function);
+  executor_ = std::make_shared<actor_executor>(*this, caf::strong_actor_ptr(self_->ctrl()));
+  trace.start(self_, self_->system(), run, actors::trainer_number(rank, servers), name);
+}
+
+trainer_runtime& trainer_runtime::current() {
+  const auto* here = dynamic_cast<const actor_executor*>(executor::current());
+  if (here == nullptr) throw error(error_kind::input, "only a trainer function can do this: no trainer runs here");
+  return here->runtime();
+}
+
+caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
+  promise_ = self_->make_response_promise<msg::trained>();
+  trainers_ = order.trainers;
+  group_ = order.group;
+  group_number_ = order.group_number;
+  for (const auto& [setting, text] : order.job)
+    if (setting == "seed") seed_ = parse_number<std::uint64_t>(text).value_or(1);
+  executor_->enter([&] {
+    task_ = running_task(function_(trainer(*this)), [this](const std::exception_ptr& thrown) { ended(thrown); });
+  });
+  return promise_;
+}
+
+/// The trainer function has returned, or thrown.
+void trainer_runtime::ended(const std::exception_ptr& thrown) {
+  if (thrown) {
+    caf::error cause;
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const error& e) {
+      cause = actors::make_failure(e.kind() == error_kind::input ? actors::errc::bad_input : actors::errc::exception,
+                                   e.what());
+    } catch (const std::exception& e) {
+      cause = actors::make_failure(actors::errc::exception, e.what());
+    } catch (...) {
+      cause = actors::make_failure(actors::errc::exception, "an exception of unknown type");
+    }
+    return self_->quit(actors::failure_of(name, step, cause));
+  }
+  std::vector<float> all;
+  for (const auto& one : replicas_) {
+    const msg::tensor part = one->numbers().weights();
+    const auto numbers = part.as<float>();
+    all.insert(all.end(), numbers.begin(), numbers.end());
+  }
+  trace.rests();
+  msg::trained result{trace.next(steps_done_),
+                      steps_done_,
+                      stop_wanted_,
+                      {},
+                      digest_of(reinterpret_cast<const std::byte*>(all.data()), all.size() * sizeof(float))};
+  const std::uint64_t count = all.size();
+  if (rank_ == 0) result.dense = msg::tensor::own(count, 1, std::move(all));
+  promise_.deliver(std::move(result));
+}
+
+caf::result<msg::actor_status> trainer_runtime::handle(const msg::actor_query& query) {
+  return msg::actor_status{trace.next(step, msg::id_of(query.head)), name, "training", step, {}, {}};
+}
+
+// -- what the function uses -----------------------------------------------------------
+
+std::uint64_t trainer_runtime::begin_context() {
+  if (step == steps_done_) trace.step_begins(++step);
+  return ++contexts_;
+}
+
+std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn::module> module) {
+  std::uint32_t buckets = 0;
+  for (const auto& one : replicas_) buckets += one->numbers().buckets();
+  replicas_.push_back(std::make_shared<replica>(std::move(module), seed_, replicas_.size(), buckets));
+  return replicas_.back();
+}
+
+future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_table> table,
+                                        std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets) {
+  auto samples = std::make_shared<model::batch>();
+  samples->size = offsets.size();
+  samples->tables.push_back({{indices.begin(), indices.end()}, {offsets.begin(), offsets.end()}, {}});
+  if (offsets.empty()) throw error(error_kind::input, "a lookup of no bags: offsets is empty");
+  samples->classes.assign(offsets.size(), 0);
+  if (auto wrong = model::check_batch(table->spec(), *samples)) throw error(error_kind::input, *wrong);
+  auto [known, is_new] = clients_.try_emplace(table.get());
+  if (is_new) known->second = actors::sparse_client(table->spec(), {table->shards()}, {});
+  actors::sparse_client& client = known->second;
+  auto asked = std::make_shared<lookup>(table, client, client.prepare(1, samples));
+
+  auto answer = std::make_shared<promise<tensor>>();
+  auto coming = answer->get_future();
+  tensor unknown = on.add({}, asked);
+  actors::sparse_client::context& c = asked->asked();
+  for (std::size_t s = 0; s < client.servers(); ++s) {
+    if (c.lookups[s].empty()) continue;
+    const std::uint64_t at_step = server_steps_[client.rank(s)] + 1;
+    ask<msg::rows>(
+        client.server(s), actors::server_number(client.rank(s)), client.ask(c, s, trace.next(at_step), 0),
+        [this, asked, answer, unknown, s, dim = table->dim()](msg::rows& rows) {
+          actors::sparse_client::context& all = asked->asked();
+          actors::sparse_client::take(all, s, std::move(rows));
+          if (all.unanswered > 0) return;
+          kernels::stream& host = kernels::host_stream();
+          actors::network_input pooled;
+          pooled.resize(host, all.samples->size, dim);
+          if (const caf::error wrong = asked->client().pool(all, host, pooled)) return answer->fail(to_error(wrong));
+          answer->set(tape::with_numbers(unknown, {all.samples->size, dim}, pooled.owner()));
+        },
+        [answer](const caf::error& why) { answer->fail(to_error(why)); });
+  }
+  return coming;
+}
+
+void trainer_runtime::set_optimizer(const optimizer_choice& choice, const std::vector<trained>& members) {
+  for (const trained& one : members) {
+    if (const auto* local = std::get_if<std::shared_ptr<replica>>(&one)) {
+      (*local)->set_optimizer(choice);
+      continue;
+    }
+    for (const msg::module_ref& shard : std::get<std::shared_ptr<const remote_table>>(one)->shards())
+      self_->send(shard.server, msg::set_optimizer{trace.next(step), shard.module, choice.name, choice.lr});
+  }
+}
+
+/// Sends every server of remote members its gradients of the context, which order its optimizer step.
+void trainer_runtime::send_gradients(const tape& with, const std::vector<trained>& members) {
+  std::map<std::uint32_t, std::pair<msg::parameter_server_actor, msg::gradient>> messages;  // by server
+  for (const trained& one : members) {
+    const auto* table = std::get_if<std::shared_ptr<const remote_table>>(&one);
+    if (table == nullptr) continue;
+    for (const msg::module_ref& shard : (*table)->shards()) messages[shard.rank].first = shard.server;
+    for (const auto& made : with.nodes()) {
+      const auto* looked_up = dynamic_cast<const lookup*>(made.get());
+      if (looked_up == nullptr || &looked_up->table() != table->get()) continue;
+      auto gradients = looked_up->gradients();
+      for (std::size_t s = 0; s < gradients.size(); ++s) {
+        auto& tables = messages[looked_up->client().rank(s)].second.tables;
+        std::ranges::move(gradients[s], std::back_inserter(tables));
+      }
+    }
+  }
+  for (auto& [rank, message] : messages) {
+    msg::gradient& grads = message.second;
+    grads.head = trace.next(++server_steps_[rank]);
+    grads.rank = rank_;
+    grads.has_batch = !grads.tables.empty();
+    self_->send(message.first, std::move(grads));
+  }
+}
+
+future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& members) {
+  steps_done_ = step;
+  send_gradients(with, members);
+  promise<> done;
+  auto coming = done.get_future();
+  auto shared = std::make_shared<promise<>>(std::move(done));
+  auto missing = std::make_shared<int>(1);
+  for (const trained& one : members)
+    if (const auto* local = std::get_if<std::shared_ptr<replica>>(&one)) reduce(with, **local, shared, missing);
+  if (--*missing == 0) end_step(*shared);
+  return coming;
+}
+
+/// All means of the step are applied.
+void trainer_runtime::end_step(const promise<>& done) {
+  for (const auto& one : replicas_)
+    if (const auto found = one->numbers().judge(step)) return done.fail(error(error_kind::run, found->words()));
+  trace.step_ends(step + 1);
+  done.set();
+}
+
+/// Sends the replica's buckets to the group. When the mean of the last one has come, `done`.
+void trainer_runtime::reduce(tape& with, replica& one, const std::shared_ptr<promise<>>& done,
+                             const std::shared_ptr<int>& missing) {
+  actors::trained_parameters& numbers = one.numbers();
+  numbers.open(step);
+  const auto send = [&](std::uint32_t bucket) {
+    ++*missing;
+    msg::tensor share = numbers.share(bucket);
+    msg::reduce message{trace.next(step),  rank_,        one.first_bucket() + bucket,
+                        numbers.batches(), stop_wanted_, std::move(share)};
+    ask<msg::reduced>(
+        group_, group_number_, std::move(message),
+        [this, &numbers, bucket, done, missing](const msg::reduced& mean) {
+          numbers.take(bucket, mean.grad);
+          if (--*missing == 0) end_step(*done);
+        },
+        [done](const caf::error& why) { done->fail(to_error(why)); });
+  };
+  one.backward(with, step, send);
+  // Without a pass in this context, or of a module without parameters, the shares are zeros.
+  for (std::uint32_t bucket = 0; bucket < numbers.buckets(); ++bucket)
+    if (!numbers.is_reducing(bucket)) send(bucket);
+}
+
+msg::trainer_actor::behavior_type run_trainer(trainer_runtime::pointer self, std::uint64_t run, std::uint32_t rank,
+                                              std::uint32_t servers, trainer_function function) {
+  self->state.start(run, rank, servers, std::move(function));
+  actors::fail_on_exceptions(self);
+  return {
+      actors::recorded<msg::train>(self),
+      actors::recorded<msg::stop>(self),
+      actors::recorded<msg::actor_query>(self),
+  };
+}
+
+}  // namespace troupe::runtime

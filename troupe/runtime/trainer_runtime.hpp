@@ -1,0 +1,138 @@
+// The actor that runs a user's trainer function: it takes the place of the program's trainer in a run. The function is
+// a task, and the actor is its executor: while the task waits, the actor handles other messages.
+
+#pragma once
+
+#include <caf/all.hpp>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/actor_trace.hpp"
+#include "actors/sparse_client.hpp"
+#include "protocol/messages.hpp"
+#include "troupe/executor.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/runtime/remote_table.hpp"
+#include "troupe/runtime/replica.hpp"
+#include "troupe/task.hpp"
+#include "troupe/trainer.hpp"
+
+namespace troupe::runtime {
+
+using trainer_function = std::function<task<>(trainer)>;
+
+class trainer_runtime;
+
+/// The tasks of a trainer.
+class actor_executor final : public executor {
+ public:
+  actor_executor(trainer_runtime& of, const caf::strong_actor_ptr& actor)
+      : runtime_(of), actor_(caf::actor_cast<caf::weak_actor_ptr>(actor)) {}
+
+  trainer_runtime& runtime() const { return runtime_; }
+
+  void post(std::shared_ptr<runnable> what) override;
+
+  /// Runs `what` as part of the actor's current message, then all tasks that go on because of it.
+  template <class F>
+  void enter(F&& what) {
+    const scope here(*this);
+    what();
+    drain();
+  }
+
+ private:
+  void drain();
+
+  trainer_runtime& runtime_;  ///< gone if the actor is
+  caf::weak_actor_ptr actor_;
+  std::deque<std::shared_ptr<runnable>> ready_;  ///< posted from the actor's own thread
+};
+
+class trainer_runtime {
+ public:
+  using pointer = msg::trainer_actor::stateful_pointer<trainer_runtime>;
+
+  explicit trainer_runtime(pointer self) : self_(self) {}
+
+  /// For error lines: the actor's name, and the current step.
+  std::string name;
+  std::uint64_t step = 0;
+  actors::actor_trace trace;
+
+  void start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers, trainer_function function);
+  caf::result<msg::trained> handle(msg::train& order);
+  void handle(const msg::stop&) { stop_wanted_ = true; }
+  caf::result<msg::actor_status> handle(const msg::actor_query& query);
+
+  // -- for the objects that the function uses -------------------------------------------
+
+  std::uint32_t rank() const { return rank_; }
+  std::uint32_t trainers() const { return trainers_; }
+  std::uint64_t seed() const { return seed_; }
+  /// Counts this trainer's contexts.
+  std::uint64_t begin_context();
+
+  std::shared_ptr<replica> make_replica(std::shared_ptr<const nn::module> module);
+  future<tensor> look_up(tape& on, std::shared_ptr<const remote_table> table, std::span<const std::int64_t> indices,
+                         std::span<const std::int64_t> offsets);
+  void set_optimizer(const optimizer_choice& choice, const std::vector<trained>& members);
+  future<> take_step(tape& with, const std::vector<trained>& members);
+
+  /// The runtime whose task runs on the calling thread. Throws `error` if there is none.
+  static trainer_runtime& current();
+
+ private:
+  /// Sends a request to actor `number`, and calls `on_answer` or `on_error`.
+  template <class Answer, class Handle, class Message, class F, class E>
+  void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer, E on_error) {
+    const msg::message_id asked = msg::id_of(message.head);
+    trace.asks(message.head, caf::type_id_v<Message>, number);
+    self_->request(whom, caf::infinite, std::move(message))
+        .then(
+            [this, asked, on_answer = std::move(on_answer)](Answer& answer) {
+              trace.has_answer(asked);
+              const actors::actor_trace::handling scope(trace, answer, trace::flag::answer);
+              executor_->enter([&] { on_answer(answer); });
+            },
+            [this, on_error = std::move(on_error)](const caf::error& error) {
+              executor_->enter([&] { on_error(error); });
+            });
+  }
+
+  void ended(const std::exception_ptr& thrown);
+  void send_gradients(const tape& with, const std::vector<trained>& members);
+  void end_step(const promise<>& done);
+  void reduce(tape& with, replica& one, const std::shared_ptr<promise<>>& done, const std::shared_ptr<int>& missing);
+
+  pointer self_;
+  std::shared_ptr<actor_executor> executor_;
+  caf::typed_response_promise<msg::trained> promise_;
+  trainer_function function_;
+
+  std::uint32_t rank_ = 0;
+  std::uint32_t trainers_ = 1;
+  std::uint64_t seed_ = 1;
+  msg::allreduce_actor group_;
+  std::uint32_t group_number_ = 0;
+  bool stop_wanted_ = false;
+
+  std::uint64_t contexts_ = 0;
+  std::uint64_t steps_done_ = 0;
+  std::map<std::uint32_t, std::uint64_t> server_steps_;  ///< by server: the optimizer steps sent there
+  std::map<const remote_table*, actors::sparse_client> clients_;
+  std::vector<std::shared_ptr<replica>> replicas_;
+  running_task task_;  ///< destroyed first: it uses the others
+};
+
+/// The behavior of trainer `rank`, which runs `function`; spawn with this function.
+msg::trainer_actor::behavior_type run_trainer(trainer_runtime::pointer self, std::uint64_t run, std::uint32_t rank,
+                                              std::uint32_t servers, trainer_function function);
+
+}  // namespace troupe::runtime

@@ -1,0 +1,128 @@
+// Arrays of numbers with a type and a shape. Copies share their memory.
+
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+
+namespace troupe {
+
+namespace runtime {
+class tape;
+}
+
+enum class dtype : std::uint8_t { f32, f64, i64 };
+
+/// Bytes of one number.
+constexpr std::size_t size_of(dtype x) { return x == dtype::f32 ? 4 : 8; }
+
+template <class T>
+constexpr dtype dtype_of() {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int64_t>,
+                "tensors hold float, double or std::int64_t");
+  if constexpr (std::is_same_v<T, float>) return dtype::f32;
+  if constexpr (std::is_same_v<T, double>) return dtype::f64;
+  return dtype::i64;
+}
+
+/// As PyTorch writes it: `float32`.
+std::string to_string(dtype x);
+
+/// The lengths of a tensor's dimensions, the outermost first.
+class shape {
+ public:
+  static constexpr std::size_t dimensions_max = 6;
+
+  shape() = default;
+  /// At most `dimensions_max` lengths. No std::initializer_list: gcc 12 cannot compile one in a `co_await` expression.
+  template <std::convertible_to<std::size_t>... Lengths>
+  requires(sizeof...(Lengths) > 0 && sizeof...(Lengths) <= dimensions_max) shape(Lengths... lengths)
+      : lengths_{static_cast<std::size_t>(lengths)...}, dimensions_(static_cast<std::uint8_t>(sizeof...(Lengths))) {}
+
+  std::size_t dimensions() const { return dimensions_; }
+  std::size_t operator[](std::size_t i) const { return lengths_[i]; }
+  /// The number of elements.
+  std::size_t count() const {
+    std::size_t all = 1;
+    for (std::size_t i = 0; i < dimensions_; ++i) all *= lengths_[i];
+    return all;
+  }
+  /// The same with another last dimension.
+  shape with_last(std::size_t length) const {
+    shape other = *this;
+    other.lengths_[dimensions_ - 1] = length;
+    return other;
+  }
+
+  bool operator==(const shape& other) const {
+    return dimensions_ == other.dimensions_ &&
+           std::equal(lengths_.begin(), lengths_.begin() + dimensions_, other.lengths_.begin());
+  }
+
+ private:
+  std::array<std::size_t, dimensions_max> lengths_{};
+  std::uint8_t dimensions_ = 0;
+};
+
+/// `[32, 16]`.
+std::string to_string(const shape& x);
+
+/// In row-major order, in host memory. What a context has computed knows where it comes from, so that the context can
+/// go back through it (context.hpp).
+class tensor {
+ public:
+  tensor() = default;
+  /// Uninitialized.
+  explicit tensor(const shape& lengths, dtype type = dtype::f32);
+  /// Of numbers in memory that `owner` keeps.
+  tensor(const shape& lengths, dtype type, std::shared_ptr<std::byte> owner)
+      : shape_(lengths), type_(type), memory_(std::move(owner)) {}
+
+  /// Copies `numbers`. Throws `error` if there are not as many as the shape has.
+  template <class T>
+  static tensor of(const shape& lengths, std::span<const T> numbers) {
+    tensor made(lengths, dtype_of<T>());
+    made.check_count(numbers.size());
+    std::ranges::copy(numbers, made.as<T>().begin());
+    return made;
+  }
+
+  dtype type() const { return type_; }
+  const troupe::shape& shape() const { return shape_; }
+  std::size_t count() const { return memory_ ? shape_.count() : 0; }
+
+  /// The numbers. Throws `error` if they are of another type.
+  template <class T>
+  std::span<T> as() const {
+    check_type(dtype_of<std::remove_const_t<T>>());
+    return {reinterpret_cast<T*>(memory_.get()), count()};
+  }
+
+  /// The only number. Throws `error` if there are more.
+  double item() const;
+
+  /// What keeps the numbers alive.
+  const std::shared_ptr<std::byte>& owner() const { return memory_; }
+
+ private:
+  friend class runtime::tape;
+
+  void check_count(std::size_t given) const;
+  void check_type(dtype wanted) const;
+
+  troupe::shape shape_;
+  dtype type_ = dtype::f32;
+  std::shared_ptr<std::byte> memory_;
+  // The context that has computed it, and its place there; 0: none.
+  std::uint64_t context_ = 0;
+  std::uint32_t node_ = 0;
+};
+
+}  // namespace troupe

@@ -1,0 +1,25 @@
+#include "troupe/trainer.hpp"
+
+#include "troupe/runtime/trainer_runtime.hpp"
+
+namespace troupe {
+
+std::uint32_t trainer::rank() const { return runtime_->rank(); }
+std::uint32_t trainer::trainers() const { return runtime_->trainers(); }
+std::uint64_t trainer::seed() const { return runtime_->seed(); }
+
+context trainer::new_context() const { return context(std::make_unique<runtime::tape>(*runtime_)); }
+
+data_parallel trainer::make_replica(std::shared_ptr<const nn::module> module) const {
+  return troupe::data_parallel(runtime_->make_replica(std::move(module)));
+}
+
+tensor data_parallel::operator()(context& in, const tensor& input) const { return replica_->apply(in.tape(), input); }
+
+std::vector<float> data_parallel::parameters() const {
+  const msg::tensor now = replica_->numbers().weights();
+  const auto numbers = now.as<float>();
+  return {numbers.begin(), numbers.end()};
+}
+
+}  // namespace troupe
