@@ -201,6 +201,20 @@ TEST(Tidy, EveryHeaderIsIncludedByMoreThanItsOwnSource) {
   }
 }
 
+/// They are installed alone: what is behind them (troupe/runtime/, CAF, Boost) stays within the library.
+TEST(Tidy, TheLibrarysHeadersIncludeTheStandardLibraryAndEachOtherOnly) {
+  static const std::regex allowed(R"(#include (<[a-z_0-9]+>|"troupe/[a-z_]+\.hpp"))");
+  std::size_t headers = 0;
+  for (const source& one : sources()) {
+    if (one.room() != "troupe" || !one.is_header() || one.path.starts_with("troupe/runtime/")) continue;
+    ++headers;
+    for (std::size_t i = 0; i < one.lines.size(); ++i)
+      EXPECT_TRUE(!one.lines[i].starts_with("#include") || std::regex_match(one.lines[i], allowed))
+          << place(one, i) << ": " << one.lines[i];
+  }
+  EXPECT_GT(headers, 10U);
+}
+
 /// A program with two types of one name is none by the rules of C++, and neither compiler nor linker says so.
 TEST(Tidy, NoTwoTypesOfHeadersHaveOneName) {
   static const std::regex room(R"(namespace ([a-z_:]+) *\{.*)");
