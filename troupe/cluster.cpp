@@ -163,6 +163,7 @@ std::vector<msg::trained> cluster::parts::train(std::uint32_t trainers, const tr
       self->request(work->members[rank], caf::infinite, std::move(order))
           .then(
               [work, rank, address](msg::trained& result) {
+                for (const auto& other : work->members) runtime::tell_peer_ended(other, rank, result.steps);
                 work->results[rank] = std::move(result);
                 if (work->at_work.erase(address) > 0 && work->at_work.empty()) work->over.set_value();
               },

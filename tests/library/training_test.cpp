@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -211,6 +212,30 @@ task<> throw_at(trainer me, remote_module<nn::embedding_bag>, int at) {
 
 TEST(TrainingErrors, HaveTheTextOfTheUsersExceptionWithTrainerAndStep) {
   EXPECT_EQ(error_of(throw_at, 2, 3), "trainer 1, step 3: the disk is full");
+}
+
+task<> return_early(trainer me, remote_module<nn::embedding_bag> embedding, bool with_replica) {
+  std::optional<data_parallel> model;
+  std::optional<distributed_optimizer> optimizer;
+  if (with_replica)
+    optimizer.emplace(sgd{}, model.emplace(me.data_parallel(nn::linear(2, 2))), embedding);
+  else
+    optimizer.emplace(sgd{}, embedding);
+  const std::vector<std::int64_t> ones = {1};
+  const std::vector<std::int64_t> offsets = {0};
+  for (int step = 1; step <= (me.rank() == 0 ? 3 : 9); ++step) {
+    auto context = me.new_context();
+    co_await embedding.forward(context, ones, offsets);
+    co_await optimizer->step(context);
+  }
+}
+
+TEST(TrainingErrors, NameATrainerThatReturnsBeforeTheOthers) {
+  for (const bool with_replica : {true, false})
+    EXPECT_EQ(
+        error_of(return_early, 2, with_replica),
+        "trainer 1, step 4: trainer 0 has returned after step 3; all trainers take as many steps, and one without "
+        "data takes them with an empty context");
 }
 
 task<> look_up(trainer me, remote_module<nn::embedding_bag> embedding, std::int64_t index) {

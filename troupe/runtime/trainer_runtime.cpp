@@ -99,6 +99,31 @@ caf::result<msg::actor_status> trainer_runtime::handle(const msg::actor_query& q
   return msg::actor_status{trace.next(step, msg::id_of(query.head)), name, "training", step, {}, {}};
 }
 
+void trainer_runtime::peer_ended(std::uint32_t rank, std::uint64_t steps) {
+  ended_peers_[rank] = steps;
+  try {
+    check_peers();
+  } catch (const error& e) {
+    self_->quit(actors::failure_of(name, step, actors::make_failure(actors::errc::bad_input, e.what())));
+  }
+}
+
+/// Throws if another trainer has ended with fewer steps.
+void trainer_runtime::check_peers() const {
+  for (const auto& [rank, steps] : ended_peers_)
+    if (steps < steps_done_)
+      throw error(error_kind::input,
+                  fmt::format("trainer {} has returned after step {}; all trainers take as many steps, and one without "
+                              "data takes them with an empty context",
+                              rank, steps));
+}
+
+void tell_peer_ended(const msg::trainer_actor& whom, std::uint32_t rank, std::uint64_t steps) {
+  auto* const self = caf::actor_cast<trainer_runtime::pointer>(whom);
+  actors::run_in(caf::actor_cast<caf::strong_actor_ptr>(whom),
+                 [self, rank, steps] { self->state.peer_ended(rank, steps); });
+}
+
 // -- what the function uses -----------------------------------------------------------
 
 std::uint64_t trainer_runtime::begin_context() {
@@ -189,6 +214,7 @@ void trainer_runtime::send_gradients(const tape& with, const std::vector<trained
 
 future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& members) {
   steps_done_ = step;
+  check_peers();
   send_gradients(with, members);
   promise<> done;
   auto coming = done.get_future();

@@ -71,6 +71,10 @@ class trainer_runtime {
   void handle(const msg::stop&) { stop_wanted_ = true; }
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
 
+  /// Another trainer's function has returned after `steps` optimizer steps. If this trainer takes more, the run ends:
+  /// they would wait for each other for ever.
+  void peer_ended(std::uint32_t rank, std::uint64_t steps);
+
   // -- for the objects that the function uses -------------------------------------------
 
   std::uint32_t rank() const { return rank_; }
@@ -107,6 +111,7 @@ class trainer_runtime {
   }
 
   void ended(const std::exception_ptr& thrown);
+  void check_peers() const;
   void send_gradients(const tape& with, const std::vector<trained>& members);
   void end_step(const promise<>& done);
   void reduce(tape& with, replica& one, const std::shared_ptr<promise<>>& done, const std::shared_ptr<int>& missing);
@@ -123,6 +128,7 @@ class trainer_runtime {
   std::uint32_t group_number_ = 0;
   bool stop_wanted_ = false;
 
+  std::map<std::uint32_t, std::uint64_t> ended_peers_;  ///< by rank: their optimizer steps
   std::uint64_t contexts_ = 0;
   std::uint64_t steps_done_ = 0;
   std::map<std::uint32_t, std::uint64_t> server_steps_;  ///< by server: the optimizer steps sent there
@@ -130,6 +136,9 @@ class trainer_runtime {
   std::vector<std::shared_ptr<replica>> replicas_;
   running_task task_;  ///< destroyed first: it uses the others
 };
+
+/// Calls `trainer_runtime::peer_ended` for `whom`, unless it has ended. Thread: any.
+void tell_peer_ended(const msg::trainer_actor& whom, std::uint32_t rank, std::uint64_t steps);
 
 /// The behavior of trainer `rank`, which runs `function`; spawn with this function.
 msg::trainer_actor::behavior_type run_trainer(trainer_runtime::pointer self, std::uint64_t run, std::uint32_t rank,
