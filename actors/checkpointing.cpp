@@ -6,10 +6,8 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
-#include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
 #include "base/assert.hpp"
-#include "model/hybrid.hpp"
 
 namespace troupe::actors {
 
@@ -36,16 +34,16 @@ void checkpointing::start(const run_plan& plan, const table_shards& tables, cons
   tables_ = &tables;
   figures_ = &figures;
   report_ = report ? std::move(report) : [](const checkpoint_summary&) {};
-  waiting_.resize(plan.what.trainers);
+  waiting_.resize(plan.trainers);
 }
 
 void checkpointing::save_beginning() {
   const auto& [store, every, from] = plan_->checkpoints;
   if (!store || from) return;
   model::checkpoint_manifest nothing;
-  nothing.settings = model::to_settings(plan_->what);
-  nothing.data_digest = plan_->data->digest();
-  nothing.position.ranks.resize(plan_->what.trainers);
+  nothing.settings = plan_->settings;
+  nothing.data_digest = plan_->data_digest;
+  nothing.position.ranks.resize(plan_->trainers);
   auto begun = store->begin(0);
   auto done = begun ? store->commit(std::move(nothing)) : tl::unexpected(begun.error());
   if (!done) report_({0, 0, done.error()});
@@ -130,11 +128,10 @@ void checkpointing::written(result<model::saved_file> part) {
 }
 
 std::vector<model::tensor_view> checkpointing::dense_views() const {
-  const model::hybrid_model model(plan_->data->spec(), plan_->what);
   const std::vector<msg::tensor>& buffers = waiting_[0]->share.dense;
   std::vector<model::tensor_view> views;
   for (std::size_t buffer = 0; buffer < buffers.size(); ++buffer)
-    for (const model::named_parameter& one : model.parameters()) {
+    for (const model::named_parameter& one : plan_->dense) {
       const auto part = buffers[buffer].as<float>().subspan(one.first, one.count());
       views.push_back(
           {{dense_tensor_name(one.name, buffer), model::tensor_type::f32, {one.shape.begin(), one.shape.end()}},
@@ -146,8 +143,8 @@ std::vector<model::tensor_view> checkpointing::dense_views() const {
 model::checkpoint_manifest checkpointing::manifest() const {
   model::checkpoint_manifest made;
   made.step = step();
-  made.settings = model::to_settings(plan_->what);
-  made.data_digest = plan_->data->digest();
+  made.settings = plan_->settings;
+  made.data_digest = plan_->data_digest;
   model::run_position& position = made.position;
   const run_summary& before = figures_->so_far();
   position.samples = before.samples;
@@ -160,9 +157,8 @@ model::checkpoint_manifest checkpointing::manifest() const {
   if (before.samples > 0) position.last_epoch = before.figures;
   for (const model::tensor_view& view : dense_views()) made.dense.push_back(view.what);
   for (std::size_t t = 0; t < tables_->size(); ++t) {
-    const model::table_spec& spec = plan_->data->spec().tables[t];
-    made.tables.push_back({static_cast<std::uint64_t>(spec.rows), static_cast<std::uint32_t>((*tables_)[t].size()),
-                           embedding_bag_parts(plan_->what, spec)});
+    const planned_table& table = plan_->tables[t];
+    made.tables.push_back({table.rows, static_cast<std::uint32_t>((*tables_)[t].size()), table.parts});
   }
   made.files = files_;
   return made;

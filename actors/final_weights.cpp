@@ -90,15 +90,14 @@ caf::error final_weights::check() const {
 
 void final_weights::collect(const run_plan& plan, const table_shards& tables, std::function<void()> then) {
   TROUPE_ASSERT(plan_ == nullptr && requests_.none_open());
-  TROUPE_ASSERT(trained_.size() == plan.what.trainers);
+  TROUPE_ASSERT(trained_.size() == plan.trainers);
   plan_ = &plan;
   tables_ = &tables;
   then_ = std::move(then);
   std::vector<weights_digest::table> digested;
   shards_.resize(tables.size());
   for (std::size_t t = 0; t < tables.size(); ++t) {
-    digested.push_back(
-        {static_cast<std::uint64_t>(plan.data->spec().tables[t].rows), static_cast<std::uint32_t>(tables[t].size())});
+    digested.push_back({plan.tables[t].rows, static_cast<std::uint32_t>(tables[t].size())});
     shards_[t].resize(tables[t].size());
     if (!plan.return_weights) continue;
     for (std::size_t s = 0; s < tables[t].size(); ++s)
@@ -135,8 +134,8 @@ void final_weights::fill(msg::run_result& result) {
   result.weights_digest = digest_.text(trained_[0].dense_digest);
   if (!plan_->return_weights) return;
   for (std::size_t t = 0; t < tables_->size(); ++t) {
-    const model::table_spec& spec = plan_->data->spec().tables[t];
-    result.tables.push_back(merge_shards(shards_[t], static_cast<std::uint64_t>(spec.rows), spec.dim));
+    const planned_table& table = plan_->tables[t];
+    result.tables.push_back(merge_shards(shards_[t], table.rows, table.dim));
   }
   result.dense = trained_[0].dense;
 }

@@ -13,7 +13,8 @@
 namespace troupe::actors {
 
 void master_state::start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints,
-                         std::optional<node_rules> nodes) {
+                         std::optional<node_rules> nodes, planner plan) {
+  planner_ = std::move(plan);
   plan_.run = run;
   plan_.checkpoints = std::move(checkpoints);
   observer_ = std::move(observer);
@@ -60,7 +61,7 @@ caf::expected<msg::admitted> master_state::admit(const msg::join_node& offer) {
                        .node = made->node,
                        .incarnation = made->incarnation,
                        .ranks = std::move(made->ranks),
-                       .servers = plan_.what.servers,
+                       .servers = plan_.servers,
                        .resume = members_.rules()->resume};
 }
 
@@ -80,16 +81,19 @@ void master_state::handle(const msg::give_up& word) {
 caf::result<msg::run_result> master_state::handle(const msg::run& order) {
   if (phase_ != run_phase::unordered) return make_failure(errc::wrong_context, "a run is under way");
   promise_ = self_->make_response_promise<msg::run_result>();
-  auto plan = plan_run(plan_.run, order, plan_.checkpoints);
+  auto plan = planner_(order, plan_.checkpoints);
   if (plan && !members_.is_remote())
-    if (auto error = members_.check(plan->what, !plan->data->spec().tables.empty())) plan = std::move(error);
+    if (auto error = members_.check(plan->servers, plan->trainers)) plan = std::move(error);
   if (!plan) {
     promise_.deliver(plan.error());
     return promise_;
   }
+  plan->run = plan_.run;
+  plan->cause = msg::id_of(order.head);
+  plan->return_weights = order.return_weights;
   plan_ = std::move(*plan);
   step = plan_.steps_done;
-  members_.open(plan_.what);
+  members_.open(plan_.servers, plan_.trainers, plan_.settings);
   figures_.start(plan_);
   checkpoints_.start(plan_, tables_.tables(), figures_, observer_.on_checkpoint);
   enter(run_phase::gathering);
@@ -106,7 +110,7 @@ void master_state::begin_if_complete() {
   members_.close();
   checkpoints_.save_beginning();
   if (members_.is_remote()) return connect_nodes();
-  members_.set_group(self_->spawn(allreduce_group, plan_.run, group_layout::one_process(plan_.what.trainers)));
+  members_.set_group(self_->spawn(allreduce_group, plan_.run, group_layout::one_process(plan_.trainers)));
   self_->monitor(members_.group());
   make_tables();
 }
@@ -143,6 +147,7 @@ void master_state::start_training() {
   enter(run_phase::training);
   const std::chrono::duration<double> since_begin = run_figures::clock::now() - begin_;
   figures_.set_up_took(since_begin.count());
+  training_began_ = run_figures::clock::now();
   // A replay of a run of several processes does here what that run did between processes.
   const replay_control* again = replay_of(self_->system());
   const auto& rules = members_.rules();
@@ -151,23 +156,32 @@ void master_state::start_training() {
         members_.trainers()[rank],
         msg::train{.head = trace.next(0, plan_.cause),
                    .rank = rank,
-                   .trainers = plan_.what.trainers,
-                   .job = model::to_settings(plan_.what),
+                   .trainers = plan_.trainers,
+                   .job = plan_.settings,
                    .tables = members_.as_seen_by(rank, tables_.tables()),
                    .group = members_.group_of(rank),
                    .reports = self_,
                    .from = plan_.positions[rank],
                    .saves = plan_.checkpoints.store != nullptr,
                    .checkpoint_every = plan_.checkpoints.every,
-                   .data_digest = plan_.data->digest(),
+                   .data_digest = plan_.data_digest,
                    .remote = rules || (again != nullptr && again->is_remote()),
                    .request_timeout_ms = rules ? static_cast<std::uint64_t>(rules->request_timeout.count()) : 0,
                    .group_number = members_.group_number_of(rank)},
-        [this, rank](msg::trained& result) { weights_.add(rank, std::move(result)); }, [this] { training_done(); });
+        [this, rank](msg::trained& result) { trainer_done(rank, std::move(result)); }, [this] { training_done(); });
+}
+
+void master_state::trainer_done(std::uint32_t rank, msg::trained&& result) {
+  if (plan_.total_steps == 0)
+    for (const msg::trainer_actor& one : members_.trainers())
+      self_->send(one, msg::trainer_ended{trace.next(result.steps, plan_.cause), rank, result.steps});
+  weights_.add(rank, std::move(result));
 }
 
 void master_state::training_done() {
   enter(run_phase::collecting);
+  const std::chrono::duration<double> took = run_figures::clock::now() - training_began_;
+  if (plan_.total_steps == 0) figures_.training_took(took.count());
   if (auto error = weights_.check()) return fail(error);
   weights_.collect(plan_, tables_.tables(), [this] { deliver(); });
 }
@@ -258,8 +272,8 @@ caf::result<msg::committed> master_state::handle(msg::save_dense& share) {
 }
 
 msg::master_actor::behavior_type master(master_state::pointer self, std::uint64_t run_number, run_observer observer,
-                                        run_checkpoints checkpoints, std::optional<node_rules> nodes) {
-  self->state.start(run_number, std::move(observer), std::move(checkpoints), std::move(nodes));
+                                        run_checkpoints checkpoints, std::optional<node_rules> nodes, planner plan) {
+  self->state.start(run_number, std::move(observer), std::move(checkpoints), std::move(nodes), std::move(plan));
   // The failure is the answer to the requester of the run: no other actor monitors the master.
   fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {

@@ -40,7 +40,8 @@ class master_state {
   actor_trace trace;
 
   /// `nodes`: members are in other processes. Null: they are in this one, and all present when the run is requested.
-  void start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints, std::optional<node_rules> nodes);
+  void start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints, std::optional<node_rules> nodes,
+             planner plan);
 
   caf::result<msg::joined> handle(const msg::join_server& offer) { return join(offer, offer.server.address()); }
   caf::result<msg::joined> handle(const msg::join_trainer& offer) { return join(offer, offer.trainer.address()); }
@@ -78,6 +79,7 @@ class master_state {
   void connect_links();
   void make_tables();
   void start_training();
+  void trainer_done(std::uint32_t rank, msg::trained&& result);
   void training_done();
   void deliver();
   void end(msg::run_result&& result);
@@ -95,12 +97,14 @@ class master_state {
   pointer self_;
   run_observer observer_;
   run_phase phase_ = run_phase::unordered;
+  planner planner_;
   run_plan plan_;
   caf::typed_response_promise<msg::run_result> promise_;  ///< pending until the run is over
   bool stop_early_ = false;                               ///< a stop was requested before the run
   std::vector<std::pair<msg::join_node, caf::typed_response_promise<msg::admitted>>>
       early_;  ///< came before the run was requested
   run_figures::clock::time_point begin_;
+  run_figures::clock::time_point training_began_;
 
   membership members_;
   open_requests requests_{self_, trace, members_};
@@ -113,8 +117,9 @@ class master_state {
   std::string diagnosis_;
 };
 
-/// The behavior of the master of run `run`; `observer` is called on the actor's thread. Spawn with this function.
+/// The behavior of the master of run `run`; `plan` makes its plan when it is requested; `observer` is called on the
+/// actor's thread. Spawn with this function.
 msg::master_actor::behavior_type master(master_state::pointer self, std::uint64_t run, run_observer observer,
-                                        run_checkpoints checkpoints, std::optional<node_rules> nodes);
+                                        run_checkpoints checkpoints, std::optional<node_rules> nodes, planner plan);
 
 }  // namespace troupe::actors

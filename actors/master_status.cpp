@@ -133,8 +133,8 @@ void master_state::tell_status(status_round& round) {
   for (std::size_t i = 0; i < told.nodes.size(); ++i) told.nodes[i].links = std::move(round.links[i].queues);
   for (msg::actor_status& one : told.actors) {
     for (msg::queue_status& queue : one.queues)
-      if (queue.sender >= trainer_number(0, plan_.what.servers))
-        queue.name += fmt::format(" of trainer {}", queue.sender - trainer_number(0, plan_.what.servers));
+      if (queue.sender >= trainer_number(0, plan_.servers))
+        queue.name += fmt::format(" of trainer {}", queue.sender - trainer_number(0, plan_.servers));
     for (const msg::wait_status& wait : one.waits) {
       const auto causes = causes_of(wait, round);
       told.waits.insert(told.waits.end(), causes.begin(), causes.end());
@@ -170,8 +170,8 @@ std::vector<msg::wait_status> master_state::causes_of(const msg::wait_status& wa
 void master_state::add_own_waits(std::vector<msg::wait_status>& waits) const {
   if (phase_ == run_phase::gathering) {
     const auto missing = [](std::size_t wanted, std::size_t here) { return wanted - std::min(wanted, here); };
-    const std::size_t servers = missing(plan_.what.servers, present(members_.servers()));
-    const std::size_t trainers = missing(plan_.what.trainers, present(members_.trainers()));
+    const std::size_t servers = missing(plan_.servers, present(members_.servers()));
+    const std::size_t trainers = missing(plan_.trainers, present(members_.trainers()));
     std::string who = servers > 0 ? plural(servers, "server") : "";
     if (trainers > 0) who += (who.empty() ? "" : " and ") + plural(trainers, "trainer");
     waits.push_back({"", who + " to join", 0, ""});

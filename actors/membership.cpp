@@ -44,9 +44,11 @@ void membership::enter(state next) {
   state_ = next;
 }
 
-void membership::open(const model::job& what) {
+void membership::open(std::uint32_t servers, std::uint32_t trainers, msg::arguments settings) {
   enter(state::open);
-  job_ = what;
+  wanted_servers_ = servers;
+  wanted_trainers_ = trainers;
+  settings_ = std::move(settings);
 }
 
 // -- actors that join -----------------------------------------------------------
@@ -85,16 +87,13 @@ bool membership::complete() const {
   const auto all_of = [](const auto& members, std::size_t wanted) {
     return members.size() == wanted && std::ranges::none_of(members, [](const auto& one) { return one == nullptr; });
   };
-  return all_of(servers_, job_.servers) && all_of(trainers_, job_.trainers);
+  return all_of(servers_, wanted_servers_) && all_of(trainers_, wanted_trainers_);
 }
 
-caf::error membership::check(const model::job& what, bool has_tables) const {
-  if (servers_.size() != what.servers || trainers_.size() != what.trainers)
-    return make_failure(errc::bad_input, "{} servers and {} trainers have joined, the job asks for {} and {}",
-                        servers_.size(), trainers_.size(), what.servers, what.trainers);
-  if (servers_.empty() && has_tables)
-    return make_failure(errc::bad_input, "--servers 0: the model has tables, so it needs at least 1");
-  return {};
+caf::error membership::check(std::uint32_t servers, std::uint32_t trainers) const {
+  if (servers_.size() == servers && trainers_.size() == trainers) return {};
+  return make_failure(errc::bad_input, "{} servers and {} trainers have joined, the job asks for {} and {}",
+                      servers_.size(), trainers_.size(), servers, trainers);
 }
 
 // -- nodes that join ------------------------------------------------------------
@@ -136,19 +135,18 @@ caf::expected<std::vector<std::uint32_t>> membership::check_offer(const msg::joi
       std::ranges::find_if(nodes_, [&](const auto& one) { return one.second.user_name == offer.name; });
   if (!offer.name.empty() && same_name != nodes_.end())
     return refused(fmt::format("--name {}: is taken by {}; choose another", offer.name, same_name->second.what.name));
-  const auto mine = model::to_settings(job_);
   for (const auto& [key, value] : offer.job) {
-    const auto known = std::ranges::find(mine, key, &model::setting::first);
-    if (known != mine.end() && known->second == value) continue;
+    const auto known = std::ranges::find(settings_, key, &msg::arguments::value_type::first);
+    if (known != settings_.end() && known->second == value) continue;
     return refused(fmt::format("the job differs from the master's: --{} is {} there and {} at the master", key, value,
-                               known == mine.end() ? "not part of it" : known->second));
+                               known == settings_.end() ? "not part of it" : known->second));
   }
   return free_ranks(offer);
 }
 
 /// Returns the ranks from the requested one on, or the lowest free ranks.
 caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join_node& offer) const {
-  const std::uint32_t wanted = offer.trains ? job_.trainers : job_.servers;
+  const std::uint32_t wanted = offer.trains ? wanted_trainers_ : wanted_servers_;
   std::vector<std::uint32_t> ranks;
   std::uint32_t taken = 0;
   for (std::uint32_t rank = 0; rank < wanted; ++rank) {
@@ -173,10 +171,10 @@ caf::error membership::linked(std::uint32_t number, msg::connected links) {
   if (one.links.group) members_.push_back({one.links.group.address(), "allreduce of " + one.what.name});
   if (!one.what.trains) return {};
   const auto count = std::ranges::count_if(one.links.servers, [](const auto& server) { return server != nullptr; });
-  const bool has_all = one.links.servers.size() == job_.servers && count == job_.servers;
+  const bool has_all = one.links.servers.size() == wanted_servers_ && count == wanted_servers_;
   if (has_all && one.links.group) return {};
   return make_failure(errc::malformed, "{} tells of links to {} servers{}, the run has {}", one.what.name, count,
-                      one.links.group ? "" : " and of no group", job_.servers);
+                      one.links.group ? "" : " and of no group", wanted_servers_);
 }
 
 // -- members ----------------------------------------------------------------------
@@ -214,7 +212,7 @@ std::uint32_t membership::number_of(const caf::actor_addr& address) const {
   for (std::uint32_t rank = 0; rank < servers_.size(); ++rank)
     if (servers_[rank].address() == address) return server_number(rank);
   for (std::uint32_t rank = 0; rank < trainers_.size(); ++rank)
-    if (trainers_[rank].address() == address) return trainer_number(rank, job_.servers);
+    if (trainers_[rank].address() == address) return trainer_number(rank, wanted_servers_);
   for (const auto& [number, one] : nodes_)
     if (one.handle.address() == address) return node_number(number);
   return client_number;

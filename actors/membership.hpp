@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "model/job.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
@@ -71,8 +70,8 @@ class membership {
   /// `rules`: members come from other processes; null: they are in this one. `note` is called with one line for each
   /// member that joins or leaves; may be null.
   void start(std::optional<node_rules> rules, std::function<void(const std::string&)> note);
-  /// The run is known now.
-  void open(const model::job& what);
+  /// The run is known now: how many members it has, and the settings that members who join must agree with.
+  void open(std::uint32_t servers, std::uint32_t trainers, msg::arguments settings);
   /// The run begins.
   void close() { enter(state::closed); }
 
@@ -93,8 +92,8 @@ class membership {
 
   /// Returns whether every member that the run needs has joined.
   bool complete() const;
-  /// Returns why the members in this process cannot run this job.
-  caf::error check(const model::job& what, bool has_tables) const;
+  /// Returns an error unless so many members have joined.
+  caf::error check(std::uint32_t servers, std::uint32_t trainers) const;
 
   // -- members --------------------------------------------------------------------
 
@@ -146,7 +145,9 @@ class membership {
   state state_ = state::early;
   std::optional<node_rules> rules_;
   std::function<void(const std::string&)> note_;
-  model::job job_;
+  std::uint32_t wanted_servers_ = 0;
+  std::uint32_t wanted_trainers_ = 0;
+  msg::arguments settings_;
   std::vector<msg::parameter_server_actor> servers_;
   std::vector<msg::trainer_actor> trainers_;
   msg::allreduce_actor group_;

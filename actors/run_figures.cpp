@@ -80,11 +80,11 @@ void run_figures::start(const run_plan& plan) {
 
 run_progress run_figures::add(const msg::progress& report) {
   const std::uint64_t step = report.head.step;
-  const std::uint64_t steps_of_epoch = (step - 1) % plan_->data->steps_per_epoch() + 1;
-  last_progress_ = {static_cast<double>(report.samples) * plan_->what.trainers / report.seconds,
+  const std::uint64_t steps_of_epoch = plan_->steps_per_epoch > 0 ? (step - 1) % plan_->steps_per_epoch + 1 : step;
+  last_progress_ = {static_cast<double>(report.samples) * plan_->trainers / report.seconds,
                     static_cast<double>(steps_of_epoch) / report.seconds, clock::now()};
   const double seconds = so_far_.seconds + report.seconds;
-  const std::uint64_t left = plan_->total_steps - step;
+  const std::uint64_t left = std::max(plan_->total_steps, step) - step;
   return {.step = step,
           .total_steps = plan_->total_steps,
           .loss = report.loss_sum / static_cast<double>(report.loss_samples),
@@ -103,7 +103,7 @@ std::vector<epoch_summary> run_figures::add(msg::evaluation&& share) {
 }
 
 epoch_totals& run_figures::gathering(std::uint64_t epoch) {
-  return gathering_.try_emplace(epoch, plan_->what.trainers, plan_->what.loss).first->second;
+  return gathering_.try_emplace(epoch, plan_->trainers, plan_->loss).first->second;
 }
 
 /// Returns the complete epochs, in order, and removes them.

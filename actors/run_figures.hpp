@@ -56,6 +56,8 @@ class run_figures {
   /// A resumed run continues the checkpoint's counts. Requires: `plan` outlives this object.
   void start(const run_plan& plan);
   void set_up_took(double seconds) { so_far_.setup_seconds = seconds; }
+  /// Of a run without epochs, which else tell it.
+  void training_took(double seconds) { so_far_.seconds += seconds; }
 
   run_progress add(const msg::progress& report);
   /// Returns the epochs that this report completes. Throws std::out_of_range for a rank that does not exist.

@@ -3,21 +3,24 @@
 #include <span>
 #include <utility>
 
+#include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
 #include "actors/trainer.hpp"
 #include "model/hybrid.hpp"
+#include "model/placement.hpp"
 
 namespace troupe::actors {
 
 namespace {
 
 /// Reads the dense weights and the optimizer's buffers of a checkpoint, each flat.
-caf::expected<std::vector<msg::tensor>> restore_dense(const run_plan& plan) {
-  const model::hybrid_model model(plan.data->spec(), plan.what);
+caf::expected<std::vector<msg::tensor>> restore_dense(const run_plan& plan, int state_buffers) {
+  std::size_t all = 0;
+  for (const model::named_parameter& one : plan.dense) all += one.count();
   std::vector<msg::tensor> buffers;
-  for (int buffer = 0; buffer <= model::state_buffers(plan.what.dense_optimizer); ++buffer) {
-    std::vector<float> flat(model.parameter_count());
-    for (const model::named_parameter& one : model.parameters()) {
+  for (int buffer = 0; buffer <= state_buffers; ++buffer) {
+    std::vector<float> flat(all);
+    for (const model::named_parameter& one : plan.dense) {
       const std::span part(flat.data() + one.first, one.count());
       if (auto read =
               model::read_dense(*plan.checkpoints.from, dense_tensor_name(one.name, static_cast<std::size_t>(buffer)),
@@ -31,19 +34,18 @@ caf::expected<std::vector<msg::tensor>> restore_dense(const run_plan& plan) {
   return buffers;
 }
 
-caf::error restore_positions(run_plan& plan) {
-  plan.positions.assign(plan.what.trainers, {});
+caf::error restore_positions(run_plan& plan, const model::job& what, const model::dataset& data) {
   if (!plan.checkpoints.from) return {};
   const model::checkpoint_manifest& saved = plan.checkpoints.from->manifest;
   plan.steps_done = saved.step;
-  if (auto wrong = model::check_resumed(saved, plan.what, *plan.data, plan.total_steps))
+  if (auto wrong = model::check_resumed(saved, what, data, plan.total_steps))
     return make_failure(errc::bad_input, std::move(*wrong));
   if (plan.steps_done == 0) return {};
   const model::epoch_figures last = saved.position.last_epoch.value_or(model::epoch_figures{});
   const bool evaluated = last.auc || last.accuracy || last.log_loss || last.calibration || last.test_loss;
-  auto dense = restore_dense(plan);
+  auto dense = restore_dense(plan, model::state_buffers(what.dense_optimizer));
   if (!dense) return dense.error();
-  for (std::uint32_t rank = 0; rank < plan.what.trainers; ++rank) {
+  for (std::uint32_t rank = 0; rank < plan.trainers; ++rank) {
     const model::rank_position& mine = saved.position.ranks.at(rank);
     plan.positions[rank] = {.steps_done = plan.steps_done,
                             .samples = mine.samples,
@@ -61,19 +63,38 @@ std::string dense_tensor_name(const std::string& parameter, std::size_t buffer) 
   return buffer == 0 ? parameter : fmt::format("{}.state.{}", parameter, buffer - 1);
 }
 
-caf::expected<run_plan> plan_run(std::uint64_t run, const troupe::msg::run& order, const run_checkpoints& checkpoints) {
-  auto parsed = model::parse_job(order.job);
-  if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
-  auto opened = model::open_dataset(*parsed);
-  if (!opened) return make_failure(errc::bad_input, opened.error().message);
-  run_plan plan{.run = run,
-                .cause = msg::id_of(order.head),
-                .what = std::move(*parsed),
-                .data = std::move(*opened),
-                .return_weights = order.return_weights,
-                .checkpoints = checkpoints};
-  plan.total_steps = total_steps(plan.what, *plan.data);
-  if (auto error = restore_positions(plan)) return error;
+run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dataset>& data) {
+  run_plan plan{.servers = what.servers,
+                .trainers = what.trainers,
+                .settings = model::to_settings(what),
+                .data_digest = data->digest(),
+                .accumulate = what.accumulate,
+                .staleness = what.staleness,
+                .initial_weights = [data] { return data->start(); },
+                .dense = model::hybrid_model(data->spec(), what).parameters(),
+                .loss = what.loss,
+                .steps_per_epoch = data->steps_per_epoch(),
+                .total_steps = total_steps(what, *data),
+                .positions = std::vector<msg::trainer_position>(what.trainers)};
+  const auto& specs = data->spec().tables;
+  if (specs.empty()) return plan;
+  auto places = model::place_tables(specs, what.servers);
+  for (std::size_t t = 0; t < specs.size(); ++t)
+    plan.tables.push_back({embedding_bag_spec(what, specs[t], t), static_cast<std::uint64_t>(specs[t].rows),
+                           specs[t].dim, std::move(places[t]), embedding_bag_parts(what, specs[t])});
+  return plan;
+}
+
+caf::expected<run_plan> plan_job(const troupe::msg::run& order, const run_checkpoints& checkpoints) {
+  auto what = model::parse_job(order.job);
+  if (!what) return make_failure(errc::bad_input, what.error().message);
+  auto data = model::open_dataset(*what);
+  if (!data) return make_failure(errc::bad_input, data.error().message);
+  if (what->servers == 0 && !(*data)->spec().tables.empty())
+    return make_failure(errc::bad_input, "--servers 0: the model has tables, so it needs at least 1");
+  run_plan plan = parts_of(*what, *data);
+  plan.checkpoints = checkpoints;
+  if (auto error = restore_positions(plan, *what, **data)) return error;
   return plan;
 }
 

@@ -1,36 +1,70 @@
-// The plan of a run: its job, its data, and where it begins.
+// The plan of a run: its members, its tables, and where it begins.
 
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/run_observer.hpp"
+#include "model/checkpoint/manifest.hpp"
 #include "model/job.hpp"
+#include "model/parameters.hpp"
 #include "protocol/header.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
+/// A table that the servers make, shard by shard.
+struct planned_table {
+  msg::module_spec spec;
+  std::uint64_t rows = 0;
+  std::uint64_t dim = 0;
+  std::vector<std::uint32_t> servers = {};    ///< the rank of each shard's server
+  std::vector<model::table_part> parts = {};  ///< of each row in a checkpoint
+};
+
 struct run_plan {
   std::uint64_t run = 0;
   /// The message that requested the run.
   msg::message_id cause = 0;
-  model::job what;
-  std::shared_ptr<const model::dataset> data;
-  bool return_weights = false;
+  std::uint32_t servers = 0;
+  std::uint32_t trainers = 0;
+  /// What trainers are told, checkpoints keep, and members that join must agree with.
+  msg::arguments settings = {};
+  /// Of the rows of the data set; empty: none.
+  std::string data_digest = {};
+  std::vector<planned_table> tables = {};
+  /// Global steps in an optimizer step of the tables, and by how many optimizer steps lookups may run ahead.
+  std::uint32_t accumulate = 1;
+  std::uint32_t staleness = 0;
+  /// Returns the weights that the tables begin with, if they are given. May be null.
+  std::function<std::optional<model::initial_weights>()> initial_weights = {};
+  /// The tensors of the dense part.
+  std::vector<model::named_parameter> dense = {};
+  model::loss_kind loss = {};
+  /// 0: the run has no epochs, and its trainers decide when it ends.
+  std::uint64_t steps_per_epoch = 0;
   std::uint64_t total_steps = 0;
-  run_checkpoints checkpoints;
+  bool return_weights = false;
+  run_checkpoints checkpoints = {};
   /// Steps that the resumed run has done.
   std::uint64_t steps_done = 0;
   std::vector<msg::trainer_position> positions = {};  ///< by rank
 };
 
-/// Returns the plan of the run that `order` requests. Errors: the job or its data are invalid, or the run cannot resume
-/// from the checkpoint.
-caf::expected<run_plan> plan_run(std::uint64_t run, const troupe::msg::run& order, const run_checkpoints& checkpoints);
+/// Makes the plan of the run that an order requests. Errors: what is ordered is invalid.
+using planner =
+    std::function<caf::expected<run_plan>(const troupe::msg::run& order, const run_checkpoints& checkpoints)>;
+
+/// The planner of jobs. Errors: the job or its data are invalid, or the run cannot resume from the checkpoint.
+caf::expected<run_plan> plan_job(const troupe::msg::run& order, const run_checkpoints& checkpoints);
+
+/// Returns a plan of what a job on these data consists of.
+run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dataset>& data);
 
 /// Returns a checkpoint's name for the weights of `parameter` (buffer 0) or their optimizer buffer `buffer` - 1.
 std::string dense_tensor_name(const std::string& parameter, std::size_t buffer);

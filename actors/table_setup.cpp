@@ -5,9 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "actors/embedding_bag_arguments.hpp"
 #include "base/assert.hpp"
-#include "model/placement.hpp"
 
 namespace troupe::actors {
 
@@ -42,24 +40,23 @@ void table_setup::start(const run_plan& plan, const std::vector<msg::parameter_s
                         std::function<void()> then) {
   plan_ = &plan;
   then_ = std::move(then);
-  const auto& specs = plan.data->spec().tables;
-  tables_.resize(specs.size());
-  if (specs.empty()) return finish();
+  tables_.resize(plan.tables.size());
+  if (plan.tables.empty()) return finish();
   enter(state::making);
-  const auto places = model::place_tables(specs, plan.what.servers);
-  for (std::size_t t = 0; t < specs.size(); ++t) {
-    const auto shards = static_cast<std::uint32_t>(places[t].size());
+  for (std::size_t t = 0; t < plan.tables.size(); ++t) {
+    const planned_table& table = plan.tables[t];
+    const auto shards = static_cast<std::uint32_t>(table.servers.size());
     tables_[t].resize(shards);
     for (std::uint32_t s = 0; s < shards; ++s)
       requests_.ask<msg::module_ref>(
-          servers[places[t][s]],
+          servers[table.servers[s]],
           msg::instantiate{.head = trace_.next(0, plan.cause),
-                           .spec = embedding_bag_spec(plan.what, specs[t], t),
+                           .spec = table.spec,
                            .shard = s,
                            .shards = shards,
-                           .trainers = plan.what.trainers,
-                           .accumulate = plan.what.accumulate,
-                           .staleness = plan.what.staleness,
+                           .trainers = plan.trainers,
+                           .accumulate = plan.accumulate,
+                           .staleness = plan.staleness,
                            .steps_done = plan.steps_done},
           [this, t, s](msg::module_ref& made) { tables_[t][s] = std::move(made); }, [this] { fill(); });
   }
@@ -67,8 +64,8 @@ void table_setup::start(const run_plan& plan, const std::vector<msg::parameter_s
 
 void table_setup::fill() {
   if (plan_->steps_done > 0) return restore();
-  if (const auto given = plan_->data->start()) return load(*given);
-  finish();
+  const auto given = plan_->initial_weights ? plan_->initial_weights() : std::nullopt;
+  given ? load(*given) : finish();
 }
 
 void table_setup::restore() {
@@ -85,7 +82,7 @@ void table_setup::restore() {
 void table_setup::load(const model::initial_weights& given) {
   enter(state::filling);
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    const std::size_t dim = plan_->data->spec().tables[t].dim;
+    const std::size_t dim = plan_->tables[t].dim;
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       auto part = rows_of(s, tables_[t].size(), given.tables[t], dim);
       const std::uint64_t rows = part.size() / dim;

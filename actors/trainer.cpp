@@ -226,8 +226,14 @@ msg::trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint
   return {
       recorded<msg::train>(self),
       recorded<msg::stop>(self),
+      recorded<msg::trainer_ended>(self),
       recorded<msg::actor_query>(self),
   };
+}
+
+msg::trainer_actor program_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
+                                   std::uint32_t servers) {
+  return spawn_computing(system, devices_of(system).trainers, trainer, run, rank, servers);
 }
 
 }  // namespace troupe::actors

@@ -58,6 +58,7 @@ class trainer_state {
   void start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers);
   caf::result<msg::trained> handle(msg::train& order);
   void handle(const msg::stop&) { stop_wanted_ = true; }
+  void handle(const msg::trainer_ended&) {}  // all trainers of a job take as many steps
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
 
  private:
@@ -171,5 +172,9 @@ class trainer_state {
 /// The behavior of trainer `rank` in run `run` with `servers` parameter servers; spawn with this function.
 msg::trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,
                                           std::uint32_t servers);
+
+/// Spawns the program's trainer (a `trainer_maker`), on the devices that the system is set to.
+msg::trainer_actor program_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
+                                   std::uint32_t servers);
 
 }  // namespace troupe::actors

@@ -6,12 +6,12 @@
 #include <array>
 
 #include "apps/subcommand.hpp"
-#include "apps/text.hpp"
 #include "base/json_text.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "launch/text.hpp"
 #include "model/checkpoint/export.hpp"
 #include "model/checkpoint/resume.hpp"
 

@@ -6,11 +6,11 @@
 #include <array>
 #include <vector>
 
-#include "apps/network_options.hpp"
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "launch/network_options.hpp"
 #include "nodes/client.hpp"
 #include "protocol/status.hpp"
 

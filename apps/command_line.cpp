@@ -9,35 +9,13 @@
 
 #include "apps/subcommand.hpp"
 #include "base/text.hpp"
-#include "model/job.hpp"
+#include "launch/arguments.hpp"
 
 namespace troupe::apps {
 namespace {
 
 bool contains(const std::vector<std::string>& texts, std::string_view text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
-}
-
-bool is_option(std::string_view argument) { return argument.size() > 1 && argument.front() == '-'; }
-
-/// Returns "--name" of "--name=value".
-std::string option_name(const std::string& argument) { return argument.substr(0, argument.find('=')); }
-
-std::vector<std::string> option_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  return names;
-}
-
-/// Suggests an option of `app` for an unknown `name`: one that contains it ("--optimizer"), else the nearest spelling.
-std::string nearest_option(const std::string& name, const CLI::App& app) {
-  const std::vector<std::string> all = option_names(app);
-  const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
-  std::vector<std::string> longer;
-  for (const std::string& one : all)
-    if (bare.size() > 2 && one.find(bare) != one.npos) longer.push_back(one);
-  return nearest(name, longer.empty() ? all : longer);
 }
 
 fault refusal(std::string message) { return {fault_kind::input, std::move(message)}; }
@@ -73,39 +51,6 @@ fault unknown_to_program(const std::vector<subcommand>& all, const CLI::App& pro
                              nearest(argument, names)));
 }
 
-/// Finds options given twice or without a value. CLI11 would take the next option as the value.
-std::optional<fault> misused_option(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
-    const std::string name = option->get_name();
-    if (option->count() > 1 && option->get_expected_max() <= 1)
-      return refusal(fmt::format("{} is given {} times; once is enough", name, option->count()));
-    if (option->count() == 0 || option->get_expected_max() == 0) continue;
-    const std::string& value = option->results().front();
-    if (value.rfind("--", 0) == 0) return refusal(fmt::format("{} needs a value, but {} follows", name, value));
-  }
-  return std::nullopt;
-}
-
-/// Finds a value for a switch, as in `--json=yes`; or, where CLI11 failed, a missing value at the end.
-std::optional<fault> misplaced_value(const CLI::App& app, const std::vector<std::string>& arguments, bool gave_up) {
-  for (const std::string& argument : arguments) {
-    const std::string name = option_name(argument);
-    const CLI::Option* option = is_option(name) ? app.get_option_no_throw(name) : nullptr;
-    if (option == nullptr) continue;
-    const bool is_switch = option->get_expected_max() == 0;
-    if (is_switch && name != argument) return refusal(name + " takes no value");
-    if (gave_up && !is_switch && &argument == &arguments.back()) return refusal(name + " needs a value");
-  }
-  return std::nullopt;
-}
-
-/// Returns the first argument that `app` does not know.
-std::optional<std::string> first_extra(const CLI::App& app) {
-  for (const std::string& extra : app.remaining())
-    if (extra != "--") return extra;
-  return std::nullopt;
-}
-
 /// Returns what is wrong with `arguments` after CLI11 has parsed them. `failure`: CLI11's error, if any.
 std::optional<fault> find_fault(const CLI::App& program, const std::vector<subcommand>& all, const subcommand* chosen,
                                 const std::vector<std::string>& arguments, const CLI::ParseError* failure) {
@@ -121,20 +66,6 @@ std::optional<fault> find_fault(const CLI::App& program, const std::vector<subco
   if (failure != nullptr) return refusal(failure->what());
   if (chosen == nullptr) return refusal("a subcommand is missing: try 'troupe train', or 'troupe --help' for all");
   return std::nullopt;
-}
-
-/// Splits "--name=" into "--name" and an empty value: CLI11 would take the next argument as the value.
-std::vector<std::string> with_empty_values(const std::vector<std::string>& arguments) {
-  std::vector<std::string> out;
-  for (const std::string& argument : arguments) {
-    if (argument.size() > 3 && argument.rfind("--", 0) == 0 && argument.find('=') == argument.size() - 1) {
-      out.push_back(option_name(argument));
-      out.emplace_back();
-    } else {
-      out.push_back(argument);
-    }
-  }
-  return out;
 }
 
 /// Runs a subcommand. Expected errors are values; other exceptions are reported here.

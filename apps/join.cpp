@@ -1,13 +1,13 @@
 // `troupe join`: joins a run as servers or trainers.
 
-#include "apps/network_options.hpp"
-#include "apps/option_table.hpp"
-#include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
 #include "apps/train_options.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "launch/network_options.hpp"
+#include "launch/option_table.hpp"
+#include "launch/signals.hpp"
 #include "nodes/node.hpp"
 
 namespace troupe::apps {

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "apps/console.hpp"
 #include "apps/subcommand.hpp"
+#include "launch/console.hpp"
 
 int main(int argc, char** argv) {
   const auto started = std::chrono::steady_clock::now();

@@ -2,14 +2,14 @@
 
 #include <fmt/format.h>
 
-#include "apps/network_options.hpp"
-#include "apps/option_table.hpp"
-#include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
 #include "apps/train.hpp"
 #include "apps/train_options.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "launch/network_options.hpp"
+#include "launch/option_table.hpp"
+#include "launch/signals.hpp"
 
 namespace troupe::apps {
 namespace {

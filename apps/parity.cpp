@@ -6,15 +6,15 @@
 #include <cmath>
 #include <string_view>
 
-#include "apps/option_table.hpp"
-#include "apps/processes.hpp"
-#include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
 #include "base/result.hpp"
+#include "launch/option_table.hpp"
+#include "launch/processes.hpp"
+#include "launch/signals.hpp"
 #include "model/job.hpp"
 #include "model/replay.hpp"
-#include "nodes/run.hpp"
+#include "nodes/run_job.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -106,8 +106,11 @@ result<comparison> replay_run(const model::reference_run& reference, const model
   options.observer.on_epoch = [&](const actors::epoch_summary& epoch) { append_losses(losses, epoch.losses); };
   role_processes children;
   if (processes) {
-    auto gather =
-        gather_children(children, what, {.network = {}, .machine = machine, .variables = {}, .resume = "start anew"});
+    auto gather = gather_children(children, {.command = {"troupe", "train"},
+                                             .servers = what.servers,
+                                             .trainers = what.trainers,
+                                             .machine = machine,
+                                             .resume = "start anew"});
     if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
     options.gather = std::move(*gather);
   }
@@ -140,7 +143,7 @@ result<int> parity(const CLI::App& app, const program_context& context) {
   TROUPE_TRY(what, model::parse_job(settings));
 
   if (app.get_option("--processes")->count() > 0)
-    if (auto given = give_to_processes(*machine, what, context.out); !given)
+    if (auto given = give_to_processes(*machine, what.trainers, context.out); !given)
       return tl::unexpected(std::move(given.error()));
   if (const std::string on = actors::describe(machine->devices, what.trainers, what.servers); !on.empty())
     context.out.note(on);

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/console.hpp"
-#include "apps/text.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "launch/console.hpp"
+#include "launch/text.hpp"
 
 namespace troupe::apps {
 namespace {

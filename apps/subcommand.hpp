@@ -4,16 +4,16 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "actors/compute_devices.hpp"
-#include "apps/console.hpp"
 #include "base/result.hpp"
+#include "launch/console.hpp"
+#include "launch/option_table.hpp"
 
 namespace troupe::apps {
+
+using namespace launch;
 
 /// The program's state for a subcommand.
 struct program_context {
@@ -42,25 +42,6 @@ subcommand add_status(CLI::App& program);
 subcommand add_stop(CLI::App& program);
 subcommand add_checkpoint(CLI::App& program);
 subcommand add_trace(CLI::App& program);
-
-/// Adds an option with a text value. `name` has no dashes. `output` has the short name -o in every subcommand.
-CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::string& value_name,
-                             const std::string& meaning, const std::string& group);
-
-/// Adds an option without a value.
-CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::string& meaning, const std::string& group);
-
-/// Returns the given text of an option; null if the option does not exist or was not given.
-std::optional<std::string> given_text(const CLI::App& app, const std::string& name);
-
-/// Threads and devices of a process.
-struct machine_options {
-  std::size_t threads = 0;  ///< 0: as many as cores
-  actors::compute_devices devices;
-};
-
-/// Reads the options of the set `machine`, and finds the requested devices.
-result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of);
 
 /// Parses the command line, runs the subcommand and returns the program's exit code.
 int run_command_line(const std::vector<std::string>& arguments, std::chrono::steady_clock::time_point started);

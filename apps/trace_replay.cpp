@@ -14,11 +14,11 @@
 
 #include "analysis/message_id.hpp"
 #include "apps/report.hpp"
-#include "apps/signals.hpp"
 #include "apps/trace_answers.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "nodes/run.hpp"
+#include "launch/signals.hpp"
+#include "nodes/run_job.hpp"
 #include "replay/actor_replay.hpp"
 #include "replay/replay.hpp"
 #include "replay/replay_order.hpp"

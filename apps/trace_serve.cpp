@@ -3,12 +3,12 @@
 #include <chrono>
 #include <thread>
 
-#include "apps/signals.hpp"
 #include "apps/trace_answers.hpp"
-#include "apps/trace_options.hpp"
 #include "base/json_text.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
+#include "launch/signals.hpp"
+#include "launch/trace_options.hpp"
 #include "nodes/trace_sources.hpp"
 #include "page/access.hpp"
 #include "page/live_page.hpp"

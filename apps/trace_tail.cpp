@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "analysis/tail.hpp"
-#include "apps/signals.hpp"
 #include "apps/trace_answers.hpp"
 #include "base/text.hpp"
+#include "launch/signals.hpp"
 #include "nodes/trace_sources.hpp"
 #include "trace/follower.hpp"
 

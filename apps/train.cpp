@@ -9,20 +9,21 @@
 #include <vector>
 
 #include "apps/epoch_log.hpp"
-#include "apps/network_options.hpp"
-#include "apps/option_table.hpp"
-#include "apps/processes.hpp"
 #include "apps/progress.hpp"
 #include "apps/report.hpp"
-#include "apps/signals.hpp"
-#include "apps/text.hpp"
 #include "apps/train.hpp"
 #include "base/json_text.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "launch/network_options.hpp"
+#include "launch/option_table.hpp"
+#include "launch/processes.hpp"
+#include "launch/signals.hpp"
+#include "launch/text.hpp"
 #include "model/job.hpp"
 #include "nodes/node.hpp"
+#include "nodes/run_job.hpp"
 
 namespace troupe::apps {
 
@@ -157,12 +158,14 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
     display.note(on);
   role_processes children;
   if (order.processes) {
-    auto gather = gather_children(children, order.what,
-                                  {.network = order.network,
-                                   .tls = order.tls,
-                                   .machine = order.machine,
-                                   .variables = trace_variables(tracing, traced.recorder() != nullptr),
-                                   .resume = resume_advice(order, "troupe train --processes")});
+    auto gather = gather_children(children, {.command = {"troupe", "train"},
+                                             .servers = order.what.servers,
+                                             .trainers = order.what.trainers,
+                                             .network = order.network,
+                                             .tls = order.tls,
+                                             .machine = order.machine,
+                                             .variables = trace_variables(tracing, traced.recorder() != nullptr),
+                                             .resume = resume_advice(order, "troupe train --processes")});
     if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
     options.gather = std::move(*gather);
     // With a token other processes may ask for the status, and need the address.
@@ -250,7 +253,7 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
 namespace {
 
 /// Runs a process that --processes has started.
-result<int> play_role(const CLI::App& app, const program_context& context) {
+result<int> run_role(const CLI::App& app, const program_context& context) {
   // CLI11 gives hidden options, such as role and rank, no name.
   for (const CLI::Option* option : app.get_options())
     if (option->count() > 0 && !option->get_name().empty())
@@ -258,32 +261,14 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
           "{}: does not go with --role, which is for the processes that 'troupe train --processes' starts; use 'troupe "
           "join'",
           option->get_name());
-  TROUPE_TRY(order, read_role_order());
-  const std::string role = given_text(app, "role").value_or("");
-  const auto rank = parse_number<std::uint32_t>(given_text(app, "rank").value_or(""));
-  if ((role != "server" && role != "trainer") || !rank) return bad_input("--role server|trainer takes --rank N");
-  context.out.set_name(fmt::format("{} {}", role, *rank));
-  nodes::node_options options;
-  options.master = order.master;
-  options.network = order.network;
-  options.threads = order.machine.threads;
-  options.devices = order.machine.devices;
-  options.trains = role == "trainer";
-  options.rank = *rank;
-  options.join_timeout = order.network.dead_after / 2;  // the master listens already
-  TROUPE_TRY(wanted, read_trace_options(std::vector<model::setting>()));
-  TROUPE_TRY(traced, run_trace::start(wanted, context.out));
-  options.recorder = traced.recorder();
-  options.watch.step_timeout = wanted.step_timeout;
-  options.watch.wanted = diagnosis_wanted;
-  const auto done = nodes::run_node(options, &stop_on_signals());
-  traced.finish_quietly(done.has_value() || done.error().kind == fault_kind::input);  // the master's process prints
-  if (!done) return tl::unexpected<fault>(done.error());
+  auto done = play_role(given_text(app, "role").value_or(""), given_text(app, "rank").value_or(""),
+                        actors::program_trainer, context.out);
+  if (!done) return tl::unexpected<fault>(std::move(done.error()));
   return exit_done;
 }
 
 result<int> run_train(const CLI::App& app, const program_context& context) {
-  if (given_text(app, "role")) return play_role(app, context);
+  if (given_text(app, "role")) return run_role(app, context);
   if (const auto rank = given_text(app, "rank"))
     return bad_input("--rank {}: goes with --role only; the ranks of a run are its own business", printable(*rank));
   TROUPE_TRY(order, read_train_order(app));
@@ -294,7 +279,7 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
   order.tls = app.get_option("--tls")->count() > 0;
   if (order.tls && !order.processes) return bad_input("--tls: is for runs with --processes, which have links");
   auto ready = read_timeouts(app, order.network);
-  if (ready && order.processes) ready = give_to_processes(order.machine, order.what, context.out);
+  if (ready && order.processes) ready = give_to_processes(order.machine, order.what.trainers, context.out);
   if (ready && order.processes) ready = read_own_token(app, order.network, context.out);
   if (!ready) return tl::unexpected(std::move(ready.error()));
   auto code = run_train_order(order, std::nullopt, context);

@@ -6,11 +6,11 @@
 #include <string_view>
 #include <utility>
 
-#include "apps/network_options.hpp"
-#include "apps/option_table.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "launch/network_options.hpp"
+#include "launch/option_table.hpp"
 
 namespace troupe::apps {
 namespace {

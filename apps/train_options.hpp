@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "apps/subcommand.hpp"
-#include "apps/trace_options.hpp"
+#include "launch/machine_options.hpp"
+#include "launch/trace_options.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "model/job.hpp"
 #include "model/job_file.hpp"

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/trainer.hpp"
+#include "actors/trainer_maker.hpp"
 #include "links/endpoint.hpp"
 #include "model/job.hpp"
 #include "nodes/run.hpp"
@@ -33,6 +35,7 @@ struct node_options {
   std::chrono::milliseconds join_timeout{30'000};
   std::size_t threads = 0;
   actors::compute_devices devices;
+  actors::trainer_maker make_trainer = actors::program_trainer;
   /// Null: nothing is recorded. Requires: it outlives the run.
   trace::recorder* recorder = nullptr;
   watch_options watch;

@@ -12,7 +12,6 @@
 #include "actors/inline_execution.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/traced_system.hpp"
-#include "actors/trainer.hpp"
 #include "base/host.hpp"
 #include "model/checkpoint/names.hpp"
 #include "model/output_file.hpp"
@@ -85,8 +84,7 @@ void node_state::admitted_as(const msg::admitted& place) {
   const actors::compute_devices& devices = all_.options.devices;
   for (const std::uint32_t rank : place.ranks) {
     if (trains) {
-      const auto made =
-          actors::spawn_computing(*self_, devices.trainers, actors::trainer, place.run, rank, place.servers);
+      const auto made = all_.options.make_trainer(self_->system(), place.run, rank, place.servers);
       actors_.push_back(caf::actor_cast<caf::actor>(made));
       offer(msg::join_trainer{trace.next(0, msg::id_of(place.head)), made, rank});
     } else {

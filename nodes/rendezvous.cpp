@@ -172,14 +172,15 @@ class control_plane {
 }  // namespace
 
 result<actors::run_summary> run_with_nodes(
-    caf::actor_system& system, std::uint64_t run, const run_options& options,
+    caf::actor_system& system, std::uint64_t run, const actors::planner& plan, const run_options& options,
     const std::function<result<actors::run_summary>(const msg::master_actor&)>& run_by) {
   const gather_options& gather = *options.gather;
   const auto certificates = std::make_shared<shown_certificates>();
-  const msg::master_actor boss = system.spawn(
-      actors::master, run, options.observer, options.checkpoints,
-      actors::node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine,
-                         [certificates](const std::string& session) { return certificates->of(session); }});
+  const msg::master_actor boss =
+      system.spawn(actors::master, run, options.observer, options.checkpoints,
+                   actors::node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine,
+                                      [certificates](const std::string& session) { return certificates->of(session); }},
+                   plan);
   control_plane control(system, boss, options, certificates);
   auto where = control.listen();
   if (!where) {

@@ -6,20 +6,14 @@
 #include <boost/json/object.hpp>
 #include <caf/all.hpp>
 #include <future>
-#include <limits>
 #include <random>
 #include <system_error>
 #include <thread>
 
 #include "actors/actor_name.hpp"
-#include "actors/device_checks.hpp"
-#include "actors/final_weights.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/traced_system.hpp"
-#include "actors/trainer.hpp"
-#include "model/hybrid.hpp"
-#include "model/memory.hpp"
 #include "nodes/caf_network.hpp"
 #include "nodes/diagnosis.hpp"
 #include "nodes/rendezvous.hpp"
@@ -70,8 +64,8 @@ actors::run_summary to_summary(const msg::run_result& result, double seconds_bef
 
 /// The actors of a run in this process; the destructor ends them.
 struct run_members {
-  run_members(caf::actor_system& system, std::uint64_t run_number, const model::job& what, const run_options& options)
-      : boss(system.spawn(actors::master, run_number, options.observer, options.checkpoints, std::nullopt)) {
+  run_members(caf::actor_system& system, std::uint64_t run_number, const run_request& what, const run_options& options)
+      : boss(system.spawn(actors::master, run_number, options.observer, options.checkpoints, std::nullopt, what.plan)) {
     msg::header_source headers(run_number, actors::client_number);
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
     for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
@@ -81,8 +75,7 @@ struct run_members {
       caf::anon_send(boss, msg::join_server{headers.next(0, 0), server});
     }
     for (std::uint32_t rank = 0; rank < what.trainers; ++rank) {
-      auto one =
-          actors::spawn_computing(system, options.devices.trainers, actors::trainer, run_number, rank, what.servers);
+      auto one = what.make_trainer(system, run_number, rank, what.servers);
       everyone.push_back(caf::actor_cast<caf::actor>(one));
       caf::anon_send(boss, msg::join_trainer{headers.next(0, 0), one});
     }
@@ -141,51 +134,14 @@ result<actors::run_summary> await(caf::actor_system& system, const msg::master_a
   return outcome.get();
 }
 
-/// Refuses a model that does not fit in memory, before anything is allocated.
-result<void> check_memory(const model::job& what, const model::dataset& data, const actors::compute_devices& devices) {
-  const auto add = [](std::uint64_t a, std::uint64_t b) {
-    return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
-  };
-  std::uint64_t tables = actors::weights_digest::bytes_max;
-  for (const model::table_spec& table : data.spec().tables)
-    if (!devices.servers)
-      tables = add(tables, model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
-  // Each trainer has weights, optimizer state and a gradient; the group has a sum.
-  const std::size_t weights = model::hybrid_model(data.spec(), what).parameter_count();
-  const auto buffers = static_cast<std::uint64_t>(2 + model::state_buffers(what.dense_optimizer));
-  const std::uint64_t dense =
-      devices.trainers ? 0 : model::bounded_product(weights, (what.trainers + 1) * buffers * sizeof(float));
-  const std::uint64_t available = model::available_memory();
-  if (tables > available)
-    return bad_input(model::memory_fault("--rows, --tables: the tables with their optimizer's state", tables));
-  if (add(tables, dense) > available)
-    return bad_input(model::memory_fault("--hidden, --trainers: the dense weights of all trainers", dense));
-  return {};
-}
-
-/// Refuses dense weights, for a checkpoint with the optimizer's state, that are too long for a message between
-/// processes.
-result<void> check_messages(const model::job& what, const model::dataset& data, bool saves) {
-  const int buffers = saves ? model::state_buffers(what.dense_optimizer) : 0;
-  const std::uint64_t bytes = model::bounded_product(model::hybrid_model(data.spec(), what).parameter_count(),
-                                                     static_cast<std::uint64_t>(1 + buffers) * sizeof(float));
-  if (bytes <= msg::blob::max_bytes) return {};
-  return bad_input(
-      "--hidden: the dense weights {}have {} bytes, between processes the limit is {}; use smaller or fewer layers, or "
-      "'troupe train' without --processes",
-      buffers > 0 ? "and their optimizer's state, which go into a checkpoint together, " : "", bytes,
-      msg::blob::max_bytes);
-}
-
 /// Writes the run's description into the recording.
-void describe_run(const run_options& options, std::uint64_t run_number, const model::job& what,
-                  const model::dataset& data) {
+void describe_run(const run_options& options, std::uint64_t run_number, const run_request& what) {
   trace::recorder& recorder = *options.recorder;
   recorder.set_run(run_number, 0, 0);
   boost::json::object settings;
-  for (const auto& [name, text] : model::to_settings(what)) settings[name] = text;
+  for (const auto& [name, text] : what.settings) settings[name] = text;
   recorder.describe("job", std::move(settings));
-  recorder.describe("data_digest", boost::json::string(data.digest()));
+  recorder.describe("data_digest", boost::json::string(what.data_digest));
   recorder.describe("remote", options.gather.has_value());
   const auto& devices = options.devices;
   recorder.describe(
@@ -195,12 +151,12 @@ void describe_run(const run_options& options, std::uint64_t run_number, const mo
   recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
 }
 
-std::size_t worker_threads(const run_options& options) {
-  return options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
-}
+}  // namespace
 
-/// Refuses more worker threads than the system lets the process start: the actor system would crash.
-result<void> check_threads(std::size_t threads) {
+std::size_t worker_threads(std::size_t wanted) { return wanted > 0 ? wanted : std::thread::hardware_concurrency(); }
+
+result<void> check_threads(std::size_t wanted) {
+  const std::size_t threads = worker_threads(wanted);
   constexpr std::size_t further = 8;  // for the actor system's clock and the like
   std::atomic<bool> go_on = false;
   std::vector<std::thread> started;
@@ -219,36 +175,13 @@ result<void> check_threads(std::size_t threads) {
                    threads, count, threads + further);
 }
 
-}  // namespace
-
-result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, const run_options& options) {
-  auto data = model::open_dataset(what);
-  if (!data) return data;
-  if (auto wrong = model::check_network(what, (*data)->spec())) return bad_input(std::move(*wrong));
-  if (const auto& from = options.checkpoints.from)
-    if (auto wrong = model::check_resumed(from->manifest, what, **data, actors::total_steps(what, **data)))
-      return bad_input(std::move(*wrong));
-  const bool all_here = !options.gather || options.gather->on_this_machine;
-  result<void> fits;
-  if (options.gather) fits = check_messages(what, **data, options.checkpoints.store != nullptr);
-  if (fits && all_here) fits = check_memory(what, **data, options.devices);
-  if (!fits) return tl::unexpected(fits.error());
-  if (!options.devices.elsewhere)
-    if (auto fit = actors::check_devices(what, **data, options.devices); !fit) return tl::unexpected(fit.error());
-  if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
-    return bad_input("--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
-  if (auto enough = check_threads(worker_threads(options)); !enough) return tl::unexpected(enough.error());
-  return data;
-}
-
-result<actors::run_summary> run_job(const model::job& what, const run_options& given_options,
-                                    const stop_request* stop_wish) {
+result<actors::run_summary> run(const run_request& what, const run_options& given_options,
+                                const stop_request* stop_wish) {
   const auto troubles = std::make_shared<alert_slot>();
   run_options options = given_options;
   options.observer.on_trouble = [troubles](const std::string& words) { troubles->put(words); };
   using clock = std::chrono::steady_clock;
   const auto begin = clock::now();
-  TROUPE_TRY(data, check_run(what, options));
 
   options.gather ? initialize_network_types() : protocol::initialize_types();
   actors::traced_config config;
@@ -256,12 +189,12 @@ result<actors::run_summary> run_job(const model::job& what, const run_options& g
   config.replayed = options.replayed;
   config.devices = options.devices;
   config.config_file_path.clear();  // else CAF reads a file of the current directory
-  config.set("caf.scheduler.max-threads", worker_threads(options));
+  config.set("caf.scheduler.max-threads", worker_threads(options.threads));
   if (options.gather) add_network(config);
   caf::actor_system system(config);
   const std::uint64_t run_number = draw_run_number();
-  if (options.recorder != nullptr) describe_run(options, run_number, what, *data);
-  const msg::run order{msg::header_source(run_number, actors::client_number).next(0, 0), model::to_settings(what),
+  if (options.recorder != nullptr) describe_run(options, run_number, what);
+  const msg::run order{msg::header_source(run_number, actors::client_number).next(0, 0), what.settings,
                        options.return_weights};
   const auto run_by = [&](const msg::master_actor& boss) {
     const std::chrono::duration<double> before = clock::now() - begin;
@@ -272,7 +205,7 @@ result<actors::run_summary> run_job(const model::job& what, const run_options& g
                                                                {"weights_digest", outcome->weights_digest}});
     return outcome;
   };
-  if (options.gather) return run_with_nodes(system, run_number, options, run_by);
+  if (options.gather) return run_with_nodes(system, run_number, what.plan, options, run_by);
   const run_members actors(system, run_number, what, options);
   return run_by(actors.boss);
 }

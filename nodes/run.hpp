@@ -1,4 +1,4 @@
-// Runs a job in this process: spawns master, parameter servers, trainers and the allreduce group, watches them, and
+// A run led by this process: spawns master, parameter servers, trainers and the allreduce group, watches them, and
 // returns when all have ended.
 
 #pragma once
@@ -13,10 +13,12 @@
 #include "actors/compute_devices.hpp"
 #include "actors/replay_gate.hpp"
 #include "actors/run_observer.hpp"
+#include "actors/run_plan.hpp"
+#include "actors/trainer.hpp"
+#include "actors/trainer_maker.hpp"
 #include "base/result.hpp"
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
-#include "model/job.hpp"
 #include "trace/recorder.hpp"
 
 namespace troupe::nodes {
@@ -84,13 +86,22 @@ class stop_request {
   std::atomic<bool> requested_{false};
 };
 
-/// Checks whether `what` can run with these options, before anything is made or written: data, network, memory,
-/// threads, the checkpoint to resume from. Returns the data set; while the caller holds it, `run_job` does not read it
-/// again. Faults: of kind input.
-result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, const run_options& options);
+/// What runs, besides how.
+struct run_request {
+  std::uint32_t servers = 0;
+  std::uint32_t trainers = 0;
+  /// As recordings and messages tell them.
+  msg::arguments settings = {};
+  std::string data_digest = {};
+  actors::planner plan = actors::plan_job;
+  actors::trainer_maker make_trainer = actors::program_trainer;
+};
 
-/// Runs `what` to its end; blocks until all actors have ended. `stop_wish` may be null. Faults: those of `check_run`;
-/// kind input for unusable data; kind run for an actor that failed, with actor, step and cause.
-result<actors::run_summary> run_job(const model::job& what, const run_options& options, const stop_request* stop_wish);
+/// Refuses more worker threads (0: one per core) than the system lets the process start: the actor system would crash.
+result<void> check_threads(std::size_t wanted);
+
+/// Runs `what` to its end; blocks until all actors have ended. `stop_wish` may be null. Faults: kind input, of the
+/// plan; kind run for an actor that failed, with actor, step and cause.
+result<actors::run_summary> run(const run_request& what, const run_options& options, const stop_request* stop_wish);
 
 }  // namespace troupe::nodes

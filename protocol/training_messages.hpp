@@ -215,7 +215,18 @@ struct save_dense {
 };
 BOOST_DESCRIBE_STRUCT(save_dense, (), (head, rank, samples, loss_sum, seconds, skipped, dense))
 
-using trainer_actor =
-    caf::typed_actor<caf::result<trained>(train), caf::result<void>(stop), caf::result<actor_status>(actor_query)>;
+/// Another trainer's loop has ended after `steps` optimizer steps, in a run whose trainers decide when they end. A
+/// trainer that takes more steps would wait for ever.
+struct trainer_ended {
+  header head;
+  std::uint32_t rank = 0;
+  std::uint64_t steps = 0;
+
+  static constexpr message_traits traits{.diff = comparable::no};
+};
+BOOST_DESCRIBE_STRUCT(trainer_ended, (), (head, rank, steps))
+
+using trainer_actor = caf::typed_actor<caf::result<trained>(train), caf::result<void>(stop),
+                                       caf::result<void>(trainer_ended), caf::result<actor_status>(actor_query)>;
 
 }  // namespace troupe::msg

@@ -73,7 +73,8 @@
   a_struct(verdict_found) \
   a_struct(group_devices) \
   a_struct(expect_trainers) \
-  a_struct(set_optimizer)
+  a_struct(set_optimizer) \
+  a_struct(trainer_ended)
 // clang-format on
 
 namespace troupe::protocol {

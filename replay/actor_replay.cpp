@@ -157,6 +157,7 @@ class stage {
         {protocol::message_name_v<msg::actor_query>, &stage::ask<msg::actor_query, msg::actor_status>},
         {protocol::message_name_v<msg::train>, &stage::ask<msg::train, msg::trained>},
         {protocol::message_name_v<msg::stop>, &stage::ask<msg::stop, void>},
+        {protocol::message_name_v<msg::trainer_ended>, &stage::ask<msg::trainer_ended, void>},
         {protocol::message_name_v<msg::reduce>, &stage::ask<msg::reduce, msg::reduced>},
         {protocol::message_name_v<msg::rows>, &stage::answer<msg::rows>},
         {protocol::message_name_v<msg::squared_norm>, &stage::answer<msg::squared_norm>},

@@ -7,7 +7,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "troupe/option.hpp"
 #include "troupe/remote_module.hpp"
 #include "troupe/task.hpp"
 #include "troupe/trainer.hpp"
@@ -19,7 +21,7 @@ class cluster;
 /// One of a cluster's parameter servers.
 class server {
  public:
-  /// Makes a module there. Throws `error` if an option is invalid, or memory is short.
+  /// The run begins with such a module there.
   template <class Module>
   remote_module<Module> make(const typename Module::options& options) const {
     return make_module(options);
@@ -42,23 +44,31 @@ struct run_summary {
   double seconds = 0;
   /// A digest of all weights: of the rows of every table, and of trainer 0's replicas.
   std::string weights_digest;
+  /// The user ended it early.
+  bool stopped = false;
 };
 
-/// The servers begin with the cluster, and end with it.
+/// Where a program's run happens: in this process, in one process for each role (`--processes`), or on any number of
+/// hosts (`--listen` and `--join`); see `--help`. Every process runs the same main.
 class cluster {
  public:
-  /// Reads the program's arguments: `--servers N` (1), `--threads N` (0: one for each core), `--seed N` (1). Throws
-  /// `error` on others.
-  cluster(int argc, char** argv);
+  /// Reads the program's arguments, and sets the variables of its `own` options. Ends the program after --help. Throws
+  /// `error` on arguments that are wrong. From now on, an `error` that nobody catches ends the program with its line
+  /// and an exit code: 2 for wrong input, else 1.
+  cluster(int argc, char** argv, std::vector<option> own = {});
   cluster(const cluster&) = delete;
   cluster& operator=(const cluster&) = delete;
   ~cluster();
 
+  /// The seed of all random numbers (`--seed`).
+  std::uint64_t seed() const;
+
   /// Throws `error` if there is no such server.
   troupe::server server(std::uint32_t rank);
 
-  /// Runs `function(me, arguments...)` on each of `trainers` trainers, and returns when all have ended. Throws `error`
-  /// if one of them fails: with its text, trainer and step. Once.
+  /// Runs `function(me, arguments...)` on each of `trainers` trainers, and returns when all have ended. In processes
+  /// that are only members of the run it does not return: they end with it. Throws `error` if a trainer fails: with its
+  /// text, trainer and step. Once.
   template <class Function, class... Arguments>
   run_summary run(std::uint32_t trainers, Function function, Arguments... arguments) {
     return run_function(trainers, [=](trainer me) -> task<> { return function(me, arguments...); });

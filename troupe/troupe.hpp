@@ -11,6 +11,7 @@
 #include "troupe/loss.hpp"
 #include "troupe/module.hpp"
 #include "troupe/optimizer.hpp"
+#include "troupe/option.hpp"
 #include "troupe/remote_module.hpp"
 #include "troupe/task.hpp"
 #include "troupe/tensor.hpp"

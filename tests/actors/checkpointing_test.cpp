@@ -46,7 +46,8 @@ class Checkpointing : public master_parts_stage {
     share.seconds = 3 - rank;
     share.skipped = 2;
     if (rank == 0) {
-      std::vector<float> weights(model::hybrid_model(plan_.data->spec(), plan_.what).parameter_count());
+      std::vector<float> weights(
+          model::hybrid_model(data_->spec(), job_for(plan_.servers, plan_.trainers)).parameter_count());
       for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = 0.5F * static_cast<float>(i);
       const std::uint64_t count = weights.size();
       share.dense.push_back(msg::tensor::own(count, 1, std::move(weights)));
@@ -90,7 +91,7 @@ TEST_F(Checkpointing, ItIsOnDiskBeforeAnybodyGoesOn) {
   EXPECT_FALSE(saved.position.last_epoch) << "no epoch is over";
   ASSERT_EQ(saved.tables.size(), 2u);
   EXPECT_EQ(saved.tables[0].shards, 2u);
-  const auto given = plan_.data->start()->tables;
+  const auto given = data_->start()->tables;
   for (std::size_t t = 0; t < 2; ++t) {
     std::vector<float> rows(given[t].size());
     ASSERT_TRUE(model::read_table(found->what, t, "weight", {}, std::as_writable_bytes(std::span(rows))));

@@ -39,7 +39,7 @@ class FinalWeights : public master_parts_stage {
 
 TEST_F(FinalWeights, ThoseOfOneServerAreTheGivenOnes) {
   const msg::run_result whole = collect(1, 17);
-  const auto given = plan_.data->start()->tables;
+  const auto given = data_->start()->tables;
   ASSERT_EQ(whole.tables.size(), 2u);
   for (std::size_t t = 0; t < 2; ++t) {
     const auto found = whole.tables[t].as<float>();
@@ -48,7 +48,7 @@ TEST_F(FinalWeights, ThoseOfOneServerAreTheGivenOnes) {
   EXPECT_EQ(whole.dense.as<float>()[2], 3);
   weights_digest digest({{20, 1}, {4, 1}});
   while (const auto part = digest.next()) {
-    const auto& dim = plan_.data->spec().tables[part->table].dim;
+    const auto& dim = data_->spec().tables[part->table].dim;
     std::vector<std::uint64_t> rows;
     for (std::uint64_t row = part->first; row < part->first + part->rows; ++row)
       rows.push_back(digest_of(reinterpret_cast<const std::byte*>(given[part->table].data() + row * dim), dim * 4));
@@ -60,7 +60,7 @@ TEST_F(FinalWeights, ThoseOfOneServerAreTheGivenOnes) {
 TEST_F(FinalWeights, ThoseOfThreeServersAreTheSame) {
   const msg::run_result spread = collect(3, 17);
   ASSERT_EQ(parts_->tables.tables()[0].size(), 3u);
-  const auto given = plan_.data->start()->tables;
+  const auto given = data_->start()->tables;
   ASSERT_EQ(spread.tables.size(), 2u);
   for (std::size_t t = 0; t < 2; ++t) {
     const auto found = spread.tables[t].as<float>();

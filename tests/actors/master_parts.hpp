@@ -111,12 +111,11 @@ class master_parts_stage : public stage {
   /// A plan for these tables, with as many servers and trainers, and servers to carry it out.
   void plan(std::vector<model::table_spec> tables, std::uint32_t servers, std::uint32_t trainers,
             bool with_weights = true) {
-    plan_.what = job_for(servers, trainers);
-    plan_.data = std::make_shared<given_tables>(std::move(tables), with_weights);
+    data_ = std::make_shared<given_tables>(std::move(tables), with_weights);
+    plan_ = parts_of(job_for(servers, trainers), data_);
     plan_.total_steps = 8;
-    plan_.positions.resize(plan_.what.trainers);
     servers_.clear();
-    for (std::uint32_t rank = 0; rank < plan_.what.servers; ++rank)
+    for (std::uint32_t rank = 0; rank < plan_.servers; ++rank)
       servers_.push_back(spawn(parameter_server, std::uint64_t{1}, rank));
   }
 
@@ -143,6 +142,7 @@ class master_parts_stage : public stage {
     std::string type;
   };
 
+  std::shared_ptr<const model::dataset> data_;
   run_plan plan_;
   std::vector<msg::parameter_server_actor> servers_;
   std::vector<complaint> complaints_;

@@ -29,8 +29,9 @@ class Members : public stage {
   void lead(run_checkpoints checkpoints, bool own_members = false) {
     run_observer observer;
     observer.on_note = [this](const std::string& line) { notes_.push_back(line); };
-    master_ = spawn(master, std::uint64_t{1}, std::move(observer), std::move(checkpoints),
-                    std::optional<node_rules>(node_rules{std::chrono::seconds(60), "start anew", own_members}));
+    master_ =
+        spawn(master, std::uint64_t{1}, std::move(observer), std::move(checkpoints),
+              std::optional<node_rules>(node_rules{std::chrono::seconds(60), "start anew", own_members}), plan_job);
   }
 
   /// Asks for a run with one server and one trainer.

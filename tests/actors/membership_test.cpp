@@ -16,7 +16,7 @@ class Membership : public master_parts_stage {
   void gather() {
     all_.start(node_rules{std::chrono::seconds(2), "start anew", false, {}},
                [this](const std::string& line) { notes_.push_back(line); });
-    all_.open(job_for(1, 2));
+    all_.open(1, 2, model::to_settings(job_for(1, 2)));
   }
 
   /// What that offer has become.
@@ -65,13 +65,10 @@ TEST_F(Membership, MembersInThisProcessGetTheRanksInTheOrderOfTheirComing) {
   all_.start(std::nullopt, nullptr);
   EXPECT_EQ(*all_.join(msg::join_trainer{{}, trainers_[1]}, nullptr), 0u);
   EXPECT_EQ(*all_.join(msg::join_trainer{{}, trainers_[0]}, nullptr), 1u);
-  EXPECT_EQ(protocol::describe(all_.check(job_for(1, 2), true)),
-            "0 servers and 2 trainers have joined, the job asks for 1 and 2");
-  EXPECT_EQ(protocol::describe(all_.check(job_for(0, 2), true)),
-            "--servers 0: the model has tables, so it needs at least 1");
-  EXPECT_FALSE(all_.check(job_for(0, 2), false));
+  EXPECT_EQ(protocol::describe(all_.check(1, 2)), "0 servers and 2 trainers have joined, the job asks for 1 and 2");
+  EXPECT_FALSE(all_.check(0, 2));
   EXPECT_EQ(*all_.join(msg::join_server{{}, server_}, nullptr), 0u);
-  all_.open(job_for(1, 2));
+  all_.open(1, 2, model::to_settings(job_for(1, 2)));
   EXPECT_TRUE(all_.complete());
   all_.close();
   EXPECT_EQ(protocol::describe(all_.join(msg::join_server{{}, server_}, nullptr).error()),
@@ -197,8 +194,8 @@ TEST(MembershipState, ARunThatIsNotKnownCannotBeginAndOneBeginsOnce) {
   membership all;
   all.start(std::nullopt, nullptr);
   EXPECT_DEATH(all.close(), "assertion failed");
-  all.open({});
-  EXPECT_DEATH(all.open({}), "assertion failed");
+  all.open(0, 0, {});
+  EXPECT_DEATH(all.open(0, 0, {}), "assertion failed");
   all.close();
   EXPECT_DEATH(all.close(), "assertion failed");
 }

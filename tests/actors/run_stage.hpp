@@ -21,7 +21,8 @@ class run_stage : public stage {
              run_checkpoints checkpoints = {}) {
     auto parsed = model::parse_job(settings);
     ASSERT_TRUE(parsed) << parsed.error().message;
-    master_ = spawn(master, std::uint64_t{1}, std::move(observer), std::move(checkpoints), std::optional<node_rules>());
+    master_ = spawn(master, std::uint64_t{1}, std::move(observer), std::move(checkpoints), std::optional<node_rules>(),
+                    plan_job);
     servers_.clear();
     trainers_.clear();
     for (std::uint32_t rank = 0; rank < parsed->servers; ++rank) {

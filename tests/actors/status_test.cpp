@@ -156,7 +156,7 @@ TEST_F(Status, AnActorThatDoesNotAnswerIsComputing) {
     return spawn([real, &unanswered](msg::trainer_actor::pointer self) {
       return msg::trainer_actor::behavior_type{
           [self, real](msg::train& order) { return self->delegate(real, std::move(order)); },
-          [self, real](const msg::stop& order) { self->send(real, order); },
+          [self, real](const msg::stop& order) { self->send(real, order); }, [](const msg::trainer_ended&) {},
           [self, &unanswered](const msg::actor_query&) {
             return unanswered.emplace_back(self->make_response_promise<msg::actor_status>());
           }};
@@ -261,7 +261,7 @@ TEST_F(StatusOfServer, NamesWhoIsBehindWhereTrainersHaveNoStepInCommon) {
 class StatusOfGathering : public Status {
  protected:
   void wait_for_members() {
-    master_ = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{}, std::optional(node_rules{}));
+    master_ = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{}, std::optional(node_rules{}), plan_job);
     answer_ = ask<msg::run_result>(master_, troupe::msg::run{{}, tutorial("2", "1"), false});
     run();
   }
@@ -370,7 +370,7 @@ TEST_F(StatusOfGathering, TellsWhoseLinksAreMissing) {
 }
 
 TEST_F(StatusOfGathering, AWishToStopBeforeTheOrderIsKept) {
-  master_ = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{}, std::optional(node_rules{}));
+  master_ = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{}, std::optional(node_rules{}), plan_job);
   caf::anon_send(master_, msg::stop{});
   run();
   auto early = come(true, "early");

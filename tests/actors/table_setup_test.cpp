@@ -45,8 +45,8 @@ TEST_F(TableSetup, GivenWeightsAreSpreadRowByRow) {
   ASSERT_EQ(tables.size(), 3u);
   EXPECT_EQ(tables[0].size(), 3u);
   for (std::size_t t = 0; t < tables.size(); ++t) {
-    const model::table_spec& spec = plan_.data->spec().tables[t];
-    const auto given = plan_.data->start()->tables[t];
+    const model::table_spec& spec = data_->spec().tables[t];
+    const auto given = data_->start()->tables[t];
     std::vector<float> found(given.size());
     for (std::size_t s = 0; s < tables[t].size(); ++s) {
       EXPECT_EQ(tables[t][s].shard, s);
@@ -94,7 +94,6 @@ TEST_F(TableSetup, WeightsThatAServerCannotRestoreAreToldAndNothingFollows) {
 TEST(TableSetupState, TablesAreSetUpOnce) {
   master_parts parts(nullptr);
   run_plan plan;
-  plan.data = std::make_shared<given_tables>(std::vector<model::table_spec>{});
   parts.tables.start(plan, {}, [] {});
   EXPECT_DEATH(parts.tables.start(plan, {}, [] {}), "assertion failed: may_follow");
 }

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "actors/faults.hpp"
-#include "apps/console.hpp"
 #include "apps/subcommand.hpp"
+#include "launch/console.hpp"
 #include "protocol/message_types.hpp"
 #include "trace/clock.hpp"
 

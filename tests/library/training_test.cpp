@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/job.hpp"
-#include "nodes/run.hpp"
+#include "nodes/run_job.hpp"
 #include "tests/library/arguments.hpp"
 #include "troupe/troupe.hpp"
 

@@ -1,8 +1,8 @@
 // Whole runs under the deterministic scheduler: results do not depend on the order of messages, and every failure ends
 // the run with one line that names actor, step and cause.
 
-#include "nodes/run.hpp"
 #include "base/digest.hpp"
+#include "nodes/run_job.hpp"
 
 #include <stdexcept>
 
@@ -59,7 +59,8 @@ TEST_F(Runs, AllTrainersTellTheirWeightsDigestAndRank0TheWeights) {
                 });
             return promise;
           },
-          [](const msg::stop&) {}, [](const msg::actor_query&) { return msg::actor_status{}; }};
+          [](const msg::stop&) {}, [](const msg::trainer_ended&) {},
+          [](const msg::actor_query&) { return msg::actor_status{}; }};
     });
   };
   begin(tutorial("3", "1"));
@@ -206,7 +207,7 @@ TEST_F(Runs, TooFewMembersAreRefused) {
   auto settings = tutorial("3", "1");
   run();
   auto boss = spawn(actors::master, std::uint64_t{1}, actors::run_observer{}, actors::run_checkpoints{},
-                    std::optional<actors::node_rules>());
+                    std::optional<actors::node_rules>(), actors::plan_job);
   auto refused = ask<msg::run_result>(boss, troupe::msg::run{{}, settings, false});
   run();
   EXPECT_EQ(refused->error, protocol::errc::bad_input);

@@ -44,7 +44,8 @@ class TwoNodesMembers : public TwoNodes {
     master_ = here_.spawn(
         actors::master, std::uint64_t{7}, std::move(observer), actors::run_checkpoints{},
         std::optional<actors::node_rules>(actors::node_rules{
-            timeout, "start anew", false, [](const std::string& session) { return "certificate of " + session; }}));
+            timeout, "start anew", false, [](const std::string& session) { return "certificate of " + session; }}),
+        actors::plan_job);
     master_there_ = across(master_);
   }
 

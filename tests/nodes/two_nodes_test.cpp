@@ -299,7 +299,7 @@ class TwoNodesRun : public TwoNodes {
   /// process. Master and group are here.
   void begin(unsigned who_is_there) {
     const auto boss = here_.spawn(actors::master, std::uint64_t{1}, actors::run_observer{}, actors::run_checkpoints{},
-                                  std::optional<actors::node_rules>());
+                                  std::optional<actors::node_rules>(), actors::plan_job);
     ends_here_.clear();
     ends_there_.clear();
     const auto place = [&](unsigned bit, auto behavior, auto... args) {

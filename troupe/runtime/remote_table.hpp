@@ -12,18 +12,19 @@
 
 namespace troupe::runtime {
 
-/// Does not change: shared by all trainers of a process.
+/// Does not change: shared by all trainers of a process, each of which has its own references to the servers.
 class remote_table {
  public:
-  remote_table(const model::table_spec& spec, std::vector<msg::module_ref> shards);
+  /// `number`: its place among the tables of the run.
+  remote_table(const model::table_spec& spec, std::size_t number) : number_(number) { spec_.tables = {spec}; }
 
+  std::size_t number() const { return number_; }
   const model::data_spec& spec() const { return spec_; }
-  const std::vector<msg::module_ref>& shards() const { return shards_; }
   std::size_t dim() const { return spec_.tables.front().dim; }
 
  private:
+  std::size_t number_;
   model::data_spec spec_;  ///< of one table
-  std::vector<msg::module_ref> shards_;
 };
 
 /// Bags looked up; their gradient goes to the servers with the optimizer's step.

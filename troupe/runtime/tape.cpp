@@ -70,6 +70,7 @@ void tape::backward(const tensor& loss) {
   if (const double value = loss.item(); !std::isfinite(value))
     throw error(error_kind::run,
                 fmt::format("the loss is {}; try a smaller learning rate", std::isnan(value) ? "NaN" : "Inf"));
+  owner_.note_loss(loss.item());
   tensor one{shape(1)};
   one.as<float>()[0] = 1;
   give(*from, std::move(one));

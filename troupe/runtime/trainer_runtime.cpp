@@ -52,8 +52,13 @@ trainer_runtime& trainer_runtime::current() {
 caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
   promise_ = self_->make_response_promise<msg::trained>();
   trainers_ = order.trainers;
-  group_ = order.group;
-  group_number_ = order.group_number;
+  peers_ = {.tables = std::move(order.tables),
+            .group = order.group,
+            .group_number = order.group_number,
+            .reports = order.reports,
+            .remote = order.remote};
+  if (order.remote) peers_.timeout = std::chrono::milliseconds(order.request_timeout_ms);
+  begin_ = clock::now();
   for (const auto& [setting, text] : order.job)
     if (setting == "seed") seed_ = parse_number<std::uint64_t>(text).value_or(1);
   executor_->enter([&] {
@@ -64,20 +69,25 @@ caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
 
 /// The trainer function has returned, or thrown.
 void trainer_runtime::ended(const std::exception_ptr& thrown) {
-  if (thrown) {
-    caf::error cause;
-    try {
-      std::rethrow_exception(thrown);
-    } catch (const error& e) {
-      cause = actors::make_failure(e.kind() == error_kind::input ? actors::errc::bad_input : actors::errc::exception,
-                                   e.what());
-    } catch (const std::exception& e) {
-      cause = actors::make_failure(actors::errc::exception, e.what());
-    } catch (...) {
-      cause = actors::make_failure(actors::errc::exception, "an exception of unknown type");
-    }
-    return self_->quit(actors::failure_of(name, step, cause));
+  if (!thrown) return deliver();
+  caf::error cause;
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const run_stopped&) {
+    return deliver();
+  } catch (const error& e) {
+    cause = actors::make_failure(e.kind() == error_kind::input ? actors::errc::bad_input : actors::errc::exception,
+                                 e.what());
+  } catch (const std::exception& e) {
+    cause = actors::make_failure(actors::errc::exception, e.what());
+  } catch (...) {
+    cause = actors::make_failure(actors::errc::exception, "an exception of unknown type");
   }
+  self_->quit(actors::failure_of(name, step, cause));
+}
+
+/// Answers the order to train.
+void trainer_runtime::deliver() {
   std::vector<float> all;
   for (const auto& one : replicas_) {
     const msg::tensor part = one->numbers().weights();
@@ -87,7 +97,7 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
   trace.rests();
   msg::trained result{trace.next(steps_done_),
                       steps_done_,
-                      stop_wanted_,
+                      stops_now_,
                       {},
                       digest_of(reinterpret_cast<const std::byte*>(all.data()), all.size() * sizeof(float))};
   const std::uint64_t count = all.size();
@@ -99,8 +109,10 @@ caf::result<msg::actor_status> trainer_runtime::handle(const msg::actor_query& q
   return msg::actor_status{trace.next(step, msg::id_of(query.head)), name, "training", step, {}, {}};
 }
 
-void trainer_runtime::peer_ended(std::uint32_t rank, std::uint64_t steps) {
-  ended_peers_[rank] = steps;
+/// If this trainer takes more steps, the run ends: they would wait for each other for ever.
+void trainer_runtime::handle(const msg::trainer_ended& word) {
+  if (word.rank == rank_) return;
+  ended_peers_[word.rank] = word.steps;
   try {
     check_peers();
   } catch (const error& e) {
@@ -116,12 +128,6 @@ void trainer_runtime::check_peers() const {
                   fmt::format("trainer {} has returned after step {}; all trainers take as many steps, and one without "
                               "data takes them with an empty context",
                               rank, steps));
-}
-
-void tell_peer_ended(const msg::trainer_actor& whom, std::uint32_t rank, std::uint64_t steps) {
-  auto* const self = caf::actor_cast<trainer_runtime::pointer>(whom);
-  actors::run_in(caf::actor_cast<caf::strong_actor_ptr>(whom),
-                 [self, rank, steps] { self->state.peer_ended(rank, steps); });
 }
 
 // -- what the function uses -----------------------------------------------------------
@@ -147,7 +153,7 @@ future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_t
   samples->classes.assign(offsets.size(), 0);
   if (auto wrong = model::check_batch(table->spec(), *samples)) throw error(error_kind::input, *wrong);
   auto [known, is_new] = clients_.try_emplace(table.get());
-  if (is_new) known->second = actors::sparse_client(table->spec(), {table->shards()}, {});
+  if (is_new) known->second = actors::sparse_client(table->spec(), {shards_of(*table)}, {.remote = peers_.remote});
   actors::sparse_client& client = known->second;
   auto asked = std::make_shared<lookup>(table, client, client.prepare(1, samples));
 
@@ -181,7 +187,7 @@ void trainer_runtime::set_optimizer(const optimizer_choice& choice, const std::v
       (*local)->set_optimizer(choice);
       continue;
     }
-    for (const msg::module_ref& shard : std::get<std::shared_ptr<const remote_table>>(one)->shards())
+    for (const msg::module_ref& shard : shards_of(*std::get<std::shared_ptr<const remote_table>>(one)))
       self_->send(shard.server, msg::set_optimizer{trace.next(step), shard.module, choice.name, choice.lr});
   }
 }
@@ -192,7 +198,7 @@ void trainer_runtime::send_gradients(const tape& with, const std::vector<trained
   for (const trained& one : members) {
     const auto* table = std::get_if<std::shared_ptr<const remote_table>>(&one);
     if (table == nullptr) continue;
-    for (const msg::module_ref& shard : (*table)->shards()) messages[shard.rank].first = shard.server;
+    for (const msg::module_ref& shard : shards_of(**table)) messages[shard.rank].first = shard.server;
     for (const auto& made : with.nodes()) {
       const auto* looked_up = dynamic_cast<const lookup*>(made.get());
       if (looked_up == nullptr || &looked_up->table() != table->get()) continue;
@@ -231,7 +237,21 @@ void trainer_runtime::end_step(const promise<>& done) {
   for (const auto& one : replicas_)
     if (const auto found = one->numbers().judge(step)) return done.fail(error(error_kind::run, found->words()));
   trace.step_ends(step + 1);
+  if (rank_ == 0) report();
+  if (stops_now_) return done.fail(std::make_exception_ptr(run_stopped()));
   done.set();
+}
+
+/// Tells the master how far this trainer is, a few times a second.
+void trainer_runtime::report() {
+  constexpr std::chrono::milliseconds interval{200};
+  const auto now = clock::now();
+  if (now < last_report_ + interval) return;
+  last_report_ = now;
+  const std::chrono::duration<double> seconds = now - begin_;
+  self_->send(peers_.reports, msg::progress{trace.next(step), 0, seconds.count(), loss_sum_, losses_});
+  loss_sum_ = 0;
+  losses_ = 0;
 }
 
 /// Sends the replica's buckets to the group. When the mean of the last one has come, `done`.
@@ -245,9 +265,10 @@ void trainer_runtime::reduce(tape& with, replica& one, const std::shared_ptr<pro
     msg::reduce message{trace.next(step),  rank_,        one.first_bucket() + bucket,
                         numbers.batches(), stop_wanted_, std::move(share)};
     ask<msg::reduced>(
-        group_, group_number_, std::move(message),
+        peers_.group, peers_.group_number, std::move(message),
         [this, &numbers, bucket, done, missing](const msg::reduced& mean) {
           numbers.take(bucket, mean.grad);
+          stops_now_ = stops_now_ || mean.stop;
           if (--*missing == 0) end_step(*done);
         },
         [done](const caf::error& why) { done->fail(to_error(why)); });
@@ -265,6 +286,7 @@ msg::trainer_actor::behavior_type run_trainer(trainer_runtime::pointer self, std
   return {
       actors::recorded<msg::train>(self),
       actors::recorded<msg::stop>(self),
+      actors::recorded<msg::trainer_ended>(self),
       actors::recorded<msg::actor_query>(self),
   };
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <caf/all.hpp>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -55,8 +56,13 @@ class actor_executor final : public executor {
   std::deque<std::shared_ptr<runnable>> ready_;  ///< posted from the actor's own thread
 };
 
+/// Ends a trainer function after the step in which the run is to stop. No std::exception, so that it passes through
+/// handlers of those.
+struct run_stopped {};
+
 class trainer_runtime {
  public:
+  using clock = std::chrono::steady_clock;
   using pointer = msg::trainer_actor::stateful_pointer<trainer_runtime>;
 
   explicit trainer_runtime(pointer self) : self_(self) {}
@@ -71,9 +77,7 @@ class trainer_runtime {
   void handle(const msg::stop&) { stop_wanted_ = true; }
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
 
-  /// Another trainer's function has returned after `steps` optimizer steps. If this trainer takes more, the run ends:
-  /// they would wait for each other for ever.
-  void peer_ended(std::uint32_t rank, std::uint64_t steps);
+  void handle(const msg::trainer_ended& word);
 
   // -- for the objects that the function uses -------------------------------------------
 
@@ -87,6 +91,11 @@ class trainer_runtime {
   future<tensor> look_up(tape& on, std::shared_ptr<const remote_table> table, std::span<const std::int64_t> indices,
                          std::span<const std::int64_t> offsets);
   void set_optimizer(const optimizer_choice& choice, const std::vector<trained>& members);
+  /// For reports of progress.
+  void note_loss(double value) {
+    loss_sum_ += value;
+    ++losses_;
+  }
   future<> take_step(tape& with, const std::vector<trained>& members);
 
   /// The runtime whose task runs on the calling thread. Throws `error` if there is none.
@@ -98,7 +107,7 @@ class trainer_runtime {
   void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer, E on_error) {
     const msg::message_id asked = msg::id_of(message.head);
     trace.asks(message.head, caf::type_id_v<Message>, number);
-    self_->request(whom, caf::infinite, std::move(message))
+    self_->request(whom, peers_.timeout, std::move(message))
         .then(
             [this, asked, on_answer = std::move(on_answer)](Answer& answer) {
               trace.has_answer(asked);
@@ -110,7 +119,22 @@ class trainer_runtime {
             });
   }
 
+  /// The actors it talks to.
+  struct counterparts {
+    std::vector<std::vector<msg::module_ref>> tables;  ///< the shards of each table of the run
+    msg::allreduce_actor group;
+    std::uint32_t group_number = 0;
+    msg::report_actor reports;
+    bool remote = false;                    ///< they are in other processes
+    caf::timespan timeout = caf::infinite;  ///< of a request
+  };
+
   void ended(const std::exception_ptr& thrown);
+  void deliver();
+  const std::vector<msg::module_ref>& shards_of(const remote_table& table) const {
+    return peers_.tables[table.number()];
+  }
+  void report();
   void check_peers() const;
   void send_gradients(const tape& with, const std::vector<trained>& members);
   void end_step(const promise<>& done);
@@ -124,9 +148,13 @@ class trainer_runtime {
   std::uint32_t rank_ = 0;
   std::uint32_t trainers_ = 1;
   std::uint64_t seed_ = 1;
-  msg::allreduce_actor group_;
-  std::uint32_t group_number_ = 0;
+  counterparts peers_;
   bool stop_wanted_ = false;
+  bool stops_now_ = false;  ///< all trainers end after this step
+  clock::time_point begin_;
+  clock::time_point last_report_;
+  double loss_sum_ = 0;  ///< since the last report
+  std::uint64_t losses_ = 0;
 
   std::map<std::uint32_t, std::uint64_t> ended_peers_;  ///< by rank: their optimizer steps
   std::uint64_t contexts_ = 0;
@@ -136,9 +164,6 @@ class trainer_runtime {
   std::vector<std::shared_ptr<replica>> replicas_;
   running_task task_;  ///< destroyed first: it uses the others
 };
-
-/// Calls `trainer_runtime::peer_ended` for `whom`, unless it has ended. Thread: any.
-void tell_peer_ended(const msg::trainer_actor& whom, std::uint32_t rank, std::uint64_t steps);
 
 /// The behavior of trainer `rank`, which runs `function`; spawn with this function.
 msg::trainer_actor::behavior_type run_trainer(trainer_runtime::pointer self, std::uint64_t run, std::uint32_t rank,

@@ -1,4 +1,4 @@
-#include "apps/option_table.hpp"
+#include "launch/option_table.hpp"
 
 #include <unistd.h>
 
@@ -7,14 +7,11 @@
 #include <cctype>
 #include <cstdlib>
 
-#include "apps/subcommand.hpp"
-#include "apps/text.hpp"
 #include "base/assert.hpp"
-#include "base/number.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
+#include "launch/text.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 namespace {
 
 using enum option_place;
@@ -139,8 +136,6 @@ std::optional<std::string> option_text(const std::vector<model::setting>& given,
 
 namespace {
 
-constexpr std::size_t threads_max = 1024;
-
 /// Returns the columns for an option's meaning in the help.
 std::size_t help_columns() {
   constexpr std::size_t name_columns = 30;
@@ -173,49 +168,4 @@ std::optional<std::string> given_text(const CLI::App& app, const std::string& na
   return option->results().front();
 }
 
-namespace {
-
-result<actors::device_request::kind> read_kind(const char* name, const std::optional<std::string>& text) {
-  if (!text || *text == "auto") return actors::device_request::kind::automatic;
-  if (*text == "cpu") return actors::device_request::kind::cpu;
-  if (*text == "cuda") return actors::device_request::kind::cuda;
-  return bad_input("--{} {}: must be auto, cpu or cuda", name, printable(*text));
-}
-
-/// Parses distinct numbers separated by commas.
-result<std::vector<int>> read_numbers(const std::string& text) {
-  constexpr int numbers_max = 1024;
-  std::vector<int> numbers;
-  std::size_t begin = 0;
-  while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const auto number = parse_number<int>(text.substr(begin, end - begin));
-    if (!number || *number < 0 || *number >= numbers_max)
-      return bad_input("--devices {}: must be numbers of devices with commas between them, as in 0,2", printable(text));
-    if (std::ranges::find(numbers, *number) != numbers.end())
-      return bad_input("--devices {}: has {} twice", printable(text), *number);
-    numbers.push_back(*number);
-    begin = end + 1;
-  }
-  return numbers;
-}
-
-}  // namespace
-
-result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of) {
-  machine_options options;
-  actors::device_request wish;
-  TROUPE_SET(wish.trainers, read_kind("device", text_of("device")));
-  TROUPE_SET(wish.servers, read_kind("server-device", text_of("server-device")));
-  if (const auto text = text_of("devices")) TROUPE_SET(wish.numbers, read_numbers(*text));
-  if (const auto text = text_of("threads")) {
-    const auto threads = parse_number<std::size_t>(*text);
-    if (!threads || *threads == 0 || *threads > threads_max)
-      return bad_input("--threads {}: must be a whole number between 1 and {}", printable(*text), threads_max);
-    options.threads = *threads;
-  }
-  TROUPE_SET(options.devices, actors::choose_devices(wish));
-  return options;
-}
-
-}  // namespace troupe::apps
+}  // namespace troupe::launch

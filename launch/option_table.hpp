@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,10 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/subcommand.hpp"
 #include "model/job.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 
 /// Subcommands add options by sets.
 enum class option_set : std::uint8_t {
@@ -63,4 +63,16 @@ const std::vector<model::setting_info>& run_settings();
 /// Returns an option's text from `given` (of command line and job file), else from its variable, if it has one.
 std::optional<std::string> option_text(const std::vector<model::setting>& given, std::string_view name);
 
-}  // namespace troupe::apps
+// -- options that are no part of the table --------------------------------------------
+
+/// Adds an option with a text value. `name` has no dashes. `output` has the short name -o in every subcommand.
+CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::string& value_name,
+                             const std::string& meaning, const std::string& group);
+
+/// Adds an option without a value.
+CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::string& meaning, const std::string& group);
+
+/// Returns the given text of an option; null if the option does not exist or was not given.
+std::optional<std::string> given_text(const CLI::App& app, const std::string& name);
+
+}  // namespace troupe::launch

@@ -1,4 +1,4 @@
-#include "apps/trace_options.hpp"
+#include "launch/trace_options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,18 +10,18 @@
 #include <utility>
 
 #include "actors/traced_system.hpp"
-#include "apps/option_table.hpp"
-#include "apps/text.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "launch/option_table.hpp"
+#include "launch/text.hpp"
 #include "links/credentials.hpp"
 #include "nodes/trace_sources.hpp"
 #include "page/access.hpp"
 #include "trace/names.hpp"
 #include "trace/run_folders.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 
 namespace {
 
@@ -216,4 +216,4 @@ result<std::string> read_page_token(const std::optional<std::string>& file) {
                    file ? "token file " + *file : variable, token.size());
 }
 
-}  // namespace troupe::apps
+}  // namespace troupe::launch

@@ -2,12 +2,14 @@
 
 #pragma once
 
+#include <CLI/CLI.hpp>
+#include <chrono>
 #include <string>
 
-#include "apps/subcommand.hpp"
+#include "launch/console.hpp"
 #include "nodes/run.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 
 /// Reads --dead-after and --request-timeout.
 result<void> read_timeouts(const CLI::App& app, nodes::network_options& options);
@@ -32,4 +34,4 @@ result<std::chrono::milliseconds> read_seconds(const CLI::App& app, const std::s
 /// Parses `HOST:PORT` given for `what`.
 result<links::endpoint> read_endpoint(const std::string& what, const std::string& text);
 
-}  // namespace troupe::apps
+}  // namespace troupe::launch

@@ -1,4 +1,4 @@
-#include "apps/processes.hpp"
+#include "launch/processes.hpp"
 
 #include <fmt/format.h>
 
@@ -9,12 +9,14 @@
 #include <string_view>
 #include <thread>
 
-#include "apps/signals.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
+#include "launch/signals.hpp"
+#include "launch/trace_options.hpp"
 #include "links/tls_context.hpp"
+#include "nodes/node.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 
 namespace {
 
@@ -49,9 +51,11 @@ std::optional<Number> number_in(const char* variable) {
 
 role_processes::~role_processes() { finish(std::chrono::milliseconds(0)); }
 
-void role_processes::start(const model::job& what, const links::endpoint& where, const nodes::network_options& network,
-                           const machine_options& machine, const std::vector<std::string>& more_variables) {
-  std::vector<std::string> variables = {
+void role_processes::start(const children_options& chosen, const links::endpoint& where) {
+  const nodes::network_options& network = chosen.network;
+  const machine_options& machine = chosen.machine;
+  child_options options;
+  options.variables = {
       fmt::format("{}={}", master_variable, links::to_string(where)),
       fmt::format("{}={}", token_variable, network.mine.token),
       fmt::format("{}={}", tls_key_variable, network.mine.tls ? links::to_text(network.mine.tls->key) : ""),
@@ -62,18 +66,21 @@ void role_processes::start(const model::job& what, const links::endpoint& where,
       fmt::format("{}={}", server_device_variable, machine.devices.servers ? "cuda" : "cpu"),
       fmt::format("{}={}", devices_variable, fmt::join(machine.devices.numbers, ",")),
   };
-  variables.insert(variables.end(), more_variables.begin(), more_variables.end());
-  child_options options;
-  options.variables = std::move(variables);
+  options.variables.insert(options.variables.end(), chosen.variables.begin(), chosen.variables.end());
   options.own_group = true;  // only this process gets Ctrl-C; it stops the run
   bool all = true;
-  for (std::uint32_t rank = 0; rank < what.servers && all; ++rank) all = start_one("server", rank, options);
-  for (std::uint32_t rank = 0; rank < what.trainers && all; ++rank) all = start_one("trainer", rank, options);
+  for (std::uint32_t rank = 0; rank < chosen.servers && all; ++rank)
+    all = start_one(chosen.command, "server", rank, options);
+  for (std::uint32_t rank = 0; rank < chosen.trainers && all; ++rank)
+    all = start_one(chosen.command, "trainer", rank, options);
 }
 
-bool role_processes::start_one(const char* role, std::uint32_t rank, const child_options& options) {
-  auto child =
-      child_process::start(own_path(), {"troupe", "train", "--role", role, "--rank", std::to_string(rank)}, options);
+bool role_processes::start_one(std::vector<std::string> command, const char* role, std::uint32_t rank,
+                               const child_options& options) {
+  for (const std::string& word :
+       {std::string("--role"), std::string(role), std::string("--rank"), std::to_string(rank)})
+    command.push_back(word);
+  auto child = child_process::start(own_path(), command, options);
   if (!child) {
     not_started_ = fmt::format("--processes: {} {} could not be started: {}", role, rank, child.error().message);
     return false;
@@ -131,12 +138,12 @@ double role_processes::peak_rss_mib() const {
   return static_cast<double>(peak_rss_kib_) / kib_per_mib;
 }
 
-result<void> give_to_processes(machine_options& machine, const model::job& what, console& out) {
+result<void> give_to_processes(machine_options& machine, std::uint32_t trainers, console& out) {
   actors::compute_devices& devices = machine.devices;
   devices.elsewhere = true;
-  if (!devices.trainers || what.trainers <= devices.numbers.size()) return {};
+  if (!devices.trainers || trainers <= devices.numbers.size()) return {};
   const std::string why = fmt::format("{} trainers on {} CUDA device{}: two processes cannot add up on one device",
-                                      what.trainers, devices.numbers.size(), devices.numbers.size() == 1 ? "" : "s");
+                                      trainers, devices.numbers.size(), devices.numbers.size() == 1 ? "" : "s");
   if (!devices.by_default)
     return bad_input("--processes: {}; use --trainers {}, --device cpu, or leave out --processes", why,
                      devices.numbers.size());
@@ -145,12 +152,12 @@ result<void> give_to_processes(machine_options& machine, const model::job& what,
   return {};
 }
 
-result<nodes::gather_options> gather_children(role_processes& children, const model::job& what,
-                                              children_options options) {
+result<nodes::gather_options> gather_children(role_processes& children, children_options options) {
   nodes::gather_options gather;
   gather.listen = {"127.0.0.1", 0};
   gather.on_this_machine = true;
-  gather.network = std::move(options.network);
+  gather.network = options.network;
+  gather.resume = options.resume;
   links::credentials& mine = gather.network.mine;
   const bool is_random = mine.token.empty();
   if (is_random) mine.token = links::random_token();
@@ -161,16 +168,16 @@ result<nodes::gather_options> gather_children(role_processes& children, const mo
     mine.tls = std::move(*made);
     mine.plain_too = !options.tls;
   }
-  gather.resume = std::move(options.resume);
-  nodes::network_options network = gather.network;
-  if (!options.tls) network.mine.tls = nullptr;
-  gather.on_listening = [&children, &what, network, machine = std::move(options.machine),
-                         variables = std::move(options.variables)](const links::endpoint& where) {
-    children.start(what, where, network, machine, variables);
+  options.network = gather.network;
+  if (!options.tls) options.network.mine.tls = nullptr;
+  gather.on_listening = [&children, options = std::move(options)](const links::endpoint& where) {
+    children.start(options, where);
   };
   gather.hopeless = [&children] { return children.missing(); };
   return gather;
 }
+
+namespace {
 
 /// Credentials of a process that --processes has started: those of its parent, whose key is in its environment.
 result<links::credentials> read_role_credentials() {
@@ -187,15 +194,17 @@ result<links::credentials> read_role_credentials() {
   return mine;
 }
 
-result<role_order> read_role_order() {
+/// The order to a process that `role_processes` has started, from its environment.
+result<nodes::node_options> read_role_order() {
   const char* master = std::getenv(master_variable);
   const auto where = master == nullptr ? std::nullopt : links::parse_endpoint(master);
   const auto dead_after = number_in<std::uint32_t>(dead_after_variable);
   const auto request_timeout = number_in<std::uint32_t>(request_timeout_variable);
   auto mine = read_role_credentials();
   if (!where || !dead_after || !request_timeout || !mine)
-    return bad_input("--role is for the processes that 'troupe train --processes' starts; use 'troupe join'");
-  role_order order;
+    return bad_input(
+        "--role is for the processes that --processes starts; use 'troupe join', or --join of a program of your own");
+  nodes::node_options order;
   order.master = *where;
   order.network.mine = std::move(*mine);
   order.network.dead_after = std::chrono::milliseconds(*dead_after);
@@ -211,8 +220,31 @@ result<role_order> read_role_order() {
     return is_none ? std::nullopt : std::optional<std::string>(text);
   });
   if (!machine) return tl::unexpected<fault>(std::move(machine.error()));
-  order.machine = std::move(*machine);
+  order.threads = machine->threads;
+  order.devices = std::move(machine->devices);
   return order;
 }
 
-}  // namespace troupe::apps
+}  // namespace
+
+result<void> play_role(const std::string& role, const std::string& rank, actors::trainer_maker make_trainer,
+                       console& out) {
+  TROUPE_TRY(options, read_role_order());
+  const auto number = parse_number<std::uint32_t>(rank);
+  if ((role != "server" && role != "trainer") || !number) return bad_input("--role server|trainer takes --rank N");
+  out.set_name(fmt::format("{} {}", role, *number));
+  options.trains = role == "trainer";
+  options.rank = *number;
+  options.join_timeout = options.network.dead_after / 2;  // the master listens already
+  options.make_trainer = std::move(make_trainer);
+  TROUPE_TRY(wanted, read_trace_options(std::vector<model::setting>()));
+  TROUPE_TRY(traced, run_trace::start(wanted, out));
+  options.recorder = traced.recorder();
+  options.watch.step_timeout = wanted.step_timeout;
+  options.watch.wanted = diagnosis_wanted;
+  auto done = nodes::run_node(options, &stop_on_signals());
+  traced.finish_quietly(done.has_value() || done.error().kind == fault_kind::input);  // the master's process prints
+  return done;
+}
+
+}  // namespace troupe::launch

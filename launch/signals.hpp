@@ -6,7 +6,7 @@
 
 #include "nodes/run.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 
 /// Installs handlers: the first SIGINT or SIGTERM makes the returned request, the second ends the program with exit
 /// code 130. The request lives as long as the program.
@@ -26,4 +26,4 @@ void kill_when_interrupted(pid_t child);
 /// Call it after wait(2) for the child, since its pid may then be reused.
 void forget_child(pid_t child);
 
-}  // namespace troupe::apps
+}  // namespace troupe::launch

@@ -7,13 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/console.hpp"
-#include "apps/subcommand.hpp"
+#include "launch/console.hpp"
 #include "model/job.hpp"
 #include "page/live_page.hpp"
 #include "trace/recorder.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 
 struct trace_order {
   trace::recorder::options how;
@@ -70,4 +69,4 @@ class run_trace {
 /// users other than its owner may read. Faults, of kind input, do not contain the token.
 result<std::string> read_page_token(const std::optional<std::string>& file);
 
-}  // namespace troupe::apps
+}  // namespace troupe::launch

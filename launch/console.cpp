@@ -1,4 +1,4 @@
-#include "apps/console.hpp"
+#include "launch/console.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 namespace {
 
 /// Limit of how long lines are buffered while more arrive.
@@ -73,7 +73,8 @@ int console::finish(int code) {
   if (output_error_ == 0) return code;
   // A reader that closed the pipe did so for the user: no message.
   if (output_error_ != EPIPE)
-    log(fmt::format("troupe: error: the results could not be written to stdout: {}\n", std::strerror(output_error_)));
+    log(fmt::format("{}: error: the results could not be written to stdout: {}\n", name_,
+                    std::strerror(output_error_)));
   return code == exit_done ? exit_failed : code;
 }
 
@@ -87,4 +88,4 @@ void prepare_streams() {
   }
 }
 
-}  // namespace troupe::apps
+}  // namespace troupe::launch

@@ -5,10 +5,11 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 
 /// Exit codes of every subcommand.
 enum exit_code : int { exit_done = 0, exit_failed = 1, exit_wrong_input = 2, exit_interrupted = 130 };
@@ -19,14 +20,15 @@ enum exit_code : int { exit_done = 0, exit_failed = 1, exit_wrong_input = 2, exi
 /// (`| head`), `exit_code` reports it at the end.
 class console {
  public:
-  /// `json`: results are JSON lines. `quiet`: no progress and no notes.
-  console(bool json, bool quiet) : json_(json), quiet_(quiet) {}
+  /// `json`: results are JSON lines. `quiet`: no progress and no notes. `program`: its name in lines on stderr.
+  console(bool json, bool quiet, std::string program = "troupe")
+      : program_(std::move(program)), name_(program_), json_(json), quiet_(quiet) {}
   ~console() { flush(); }
   console(const console&) = delete;
   console& operator=(const console&) = delete;
 
   /// Sets the name in lines on stderr, as in `troupe trainer 1: error: ...`.
-  void set_name(const std::string& name) { name_ = "troupe " + name; }
+  void set_name(const std::string& name) { name_ = program_ + " " + name; }
   /// Writes a line about joining and leaving processes; not with `quiet`.
   void note(const std::string& line);
   /// Writes a line that `quiet` does not suppress.
@@ -61,7 +63,8 @@ class console {
   int finish(int code);
 
  private:
-  std::string name_ = "troupe";
+  std::string program_;
+  std::string name_;
   bool json_;
   bool quiet_;
   /// errno of the first failed write to stdout.
@@ -74,4 +77,4 @@ class console {
 /// so that writing to a closed pipe, or beyond the file size limit, is an error. Call it first in main.
 void prepare_streams();
 
-}  // namespace troupe::apps
+}  // namespace troupe::launch

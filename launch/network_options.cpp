@@ -1,4 +1,4 @@
-#include "apps/network_options.hpp"
+#include "launch/network_options.hpp"
 
 #include <fmt/format.h>
 
@@ -6,14 +6,14 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "apps/option_table.hpp"
-#include "apps/text.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "launch/option_table.hpp"
+#include "launch/text.hpp"
 #include "links/tls_context.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 
 namespace {
 
@@ -120,4 +120,4 @@ result<nodes::network_options> read_network_options(const CLI::App& app, console
   return options;
 }
 
-}  // namespace troupe::apps
+}  // namespace troupe::launch

@@ -1,4 +1,4 @@
-#include "apps/text.hpp"
+#include "launch/text.hpp"
 
 #include <sys/ioctl.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/text.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 
 std::string wrapped(std::string_view text, std::size_t width) {
   std::string out;
@@ -54,4 +54,4 @@ std::size_t terminal_columns(int descriptor, std::size_t otherwise) {
   return otherwise;
 }
 
-}  // namespace troupe::apps
+}  // namespace troupe::launch

@@ -8,16 +8,34 @@
 #include <string>
 #include <vector>
 
-#include "apps/subcommand.hpp"
 #include "base/child_process.hpp"
+#include "launch/console.hpp"
+#include "launch/machine_options.hpp"
 #include "nodes/run.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 
 /// The timeout of `finish` after a run that has ended, which the processes know.
 constexpr std::chrono::milliseconds seen_off_after{700};
 /// The timeout of `finish` after a failed run: some processes may never end by themselves.
 constexpr std::chrono::milliseconds let_go_after{200};
+
+/// Options of a run with --processes.
+struct children_options {
+  /// The command that each process begins with: the program's name, and its arguments before the role's.
+  std::vector<std::string> command;
+  std::uint32_t servers = 0;
+  std::uint32_t trainers = 0;
+  /// With the user's token, or none: then the processes get a random one.
+  nodes::network_options network = {};
+  /// Links have TLS by the token; else they are plain, and stay on this machine.
+  bool tls = false;
+  machine_options machine = {};
+  /// Additional environment variables of the processes.
+  std::vector<std::string> variables = {};
+  /// The command that resumes from the last checkpoint, in words.
+  std::string resume = {};
+};
 
 /// The processes of a run with --processes. Thread: one at a time.
 class role_processes {
@@ -29,9 +47,8 @@ class role_processes {
   role_processes& operator=(const role_processes&) = delete;
 
   /// Starts servers and trainers, which join the master at `where`. Role and rank are on the command line of each; the
-  /// rest, with `variables`, is in its environment. If the system cannot start them, `missing` returns the reason.
-  void start(const model::job& what, const links::endpoint& where, const nodes::network_options& network,
-             const machine_options& machine, const std::vector<std::string>& variables);
+  /// rest is in its environment. If the system cannot start them, `missing` returns the reason.
+  void start(const children_options& options, const links::endpoint& where);
 
   /// Returns why a process is missing, as in `server 0 (pid 17) ended with exit code 1`; null while all run.
   std::optional<std::string> missing();
@@ -50,7 +67,7 @@ class role_processes {
     child_process child;
   };
 
-  bool start_one(const char* role, std::uint32_t rank, const child_options& options);
+  bool start_one(std::vector<std::string> command, const char* role, std::uint32_t rank, const child_options& options);
   void poll(child_process& child);
   void note_end(const child_process& child);
 
@@ -61,32 +78,15 @@ class role_processes {
 
 /// Assigns the devices of `machine` to the processes of a run with --processes. Two processes cannot share a device: if
 /// there are too few, trainers use the processor and `out` says so, unless CUDA was requested: then it is a fault.
-result<void> give_to_processes(machine_options& machine, const model::job& what, console& out);
-
-/// Options of a run with --processes.
-struct children_options {
-  /// With the user's token, or none: then the processes get a random one.
-  nodes::network_options network;
-  /// Links have TLS by the token; else they are plain, and stay on this machine.
-  bool tls = false;
-  machine_options machine;
-  /// Additional environment variables of the processes.
-  std::vector<std::string> variables;
-  /// The command that resumes from the last checkpoint, in words.
-  std::string resume;
-};
+result<void> give_to_processes(machine_options& machine, std::uint32_t trainers, console& out);
 
 /// Returns the options of a run whose servers and trainers are `children`, which are started when the master listens.
-/// Requires: `children` and `what` outlive the run. Fault: TLS is not available.
-result<nodes::gather_options> gather_children(role_processes& children, const model::job& what,
-                                              children_options options);
+/// Requires: `children` outlives the run. Fault: TLS is not available.
+result<nodes::gather_options> gather_children(role_processes& children, children_options options);
 
-/// The order to a process that `role_processes` has started, from its environment.
-struct role_order {
-  links::endpoint master;
-  nodes::network_options network;
-  machine_options machine;
-};
-result<role_order> read_role_order();
+/// Takes part in a run as `role` with `rank`, in a process that `role_processes` has started. `make_trainer`: what is
+/// spawned for the role `trainer`.
+result<void> play_role(const std::string& role, const std::string& rank, actors::trainer_maker make_trainer,
+                       console& out);
 
-}  // namespace troupe::apps
+}  // namespace troupe::launch

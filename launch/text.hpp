@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace troupe::apps {
+namespace troupe::launch {
 
 /// Wraps `text` at spaces into lines of at most `width` characters; keeps line ends.
 std::string wrapped(std::string_view text, std::size_t width);
@@ -17,4 +17,4 @@ std::string shell_word(const std::string& text);
 /// Returns the columns of the terminal `descriptor`, else of the variable COLUMNS, else `otherwise`.
 std::size_t terminal_columns(int descriptor, std::size_t otherwise);
 
-}  // namespace troupe::apps
+}  // namespace troupe::launch

@@ -1,4 +1,4 @@
-#include "apps/signals.hpp"
+#include "launch/signals.hpp"
 
 #include <unistd.h>
 
@@ -6,9 +6,9 @@
 #include <atomic>
 #include <csignal>
 
-#include "apps/console.hpp"
+#include "launch/console.hpp"
 
-namespace troupe::apps {
+namespace troupe::launch {
 namespace {
 
 nodes::stop_request request;
@@ -75,4 +75,4 @@ void forget_child(pid_t child) {
   }
 }
 
-}  // namespace troupe::apps
+}  // namespace troupe::launch

@@ -1,0 +1,58 @@
+#include "launch/machine_options.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/number.hpp"
+#include "base/text.hpp"
+
+namespace troupe::launch {
+
+namespace {
+
+constexpr std::size_t threads_max = 1024;
+
+result<actors::device_request::kind> read_kind(const char* name, const std::optional<std::string>& text) {
+  if (!text || *text == "auto") return actors::device_request::kind::automatic;
+  if (*text == "cpu") return actors::device_request::kind::cpu;
+  if (*text == "cuda") return actors::device_request::kind::cuda;
+  return bad_input("--{} {}: must be auto, cpu or cuda", name, printable(*text));
+}
+
+/// Parses distinct numbers separated by commas.
+result<std::vector<int>> read_numbers(const std::string& text) {
+  constexpr int numbers_max = 1024;
+  std::vector<int> numbers;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto number = parse_number<int>(text.substr(begin, end - begin));
+    if (!number || *number < 0 || *number >= numbers_max)
+      return bad_input("--devices {}: must be numbers of devices with commas between them, as in 0,2", printable(text));
+    if (std::ranges::find(numbers, *number) != numbers.end())
+      return bad_input("--devices {}: has {} twice", printable(text), *number);
+    numbers.push_back(*number);
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+}  // namespace
+
+result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of) {
+  machine_options options;
+  actors::device_request wish;
+  TROUPE_SET(wish.trainers, read_kind("device", text_of("device")));
+  TROUPE_SET(wish.servers, read_kind("server-device", text_of("server-device")));
+  if (const auto text = text_of("devices")) TROUPE_SET(wish.numbers, read_numbers(*text));
+  if (const auto text = text_of("threads")) {
+    const auto threads = parse_number<std::size_t>(*text);
+    if (!threads || *threads == 0 || *threads > threads_max)
+      return bad_input("--threads {}: must be a whole number between 1 and {}", printable(*text), threads_max);
+    options.threads = *threads;
+  }
+  TROUPE_SET(options.devices, actors::choose_devices(wish));
+  return options;
+}
+
+}  // namespace troupe::launch

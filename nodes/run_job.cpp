@@ -1,0 +1,86 @@
+#include "nodes/run_job.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "actors/device_checks.hpp"
+#include "actors/final_weights.hpp"
+#include "actors/run_plan.hpp"
+#include "actors/trainer.hpp"
+#include "base/result.hpp"
+#include "model/hybrid.hpp"
+#include "model/memory.hpp"
+
+namespace troupe::nodes {
+
+namespace {
+
+/// Refuses a model that does not fit in memory, before anything is allocated.
+result<void> check_memory(const model::job& what, const model::dataset& data, const actors::compute_devices& devices) {
+  const auto add = [](std::uint64_t a, std::uint64_t b) {
+    return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
+  };
+  std::uint64_t tables = actors::weights_digest::bytes_max;
+  for (const model::table_spec& table : data.spec().tables)
+    if (!devices.servers)
+      tables = add(tables, model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
+  // Each trainer has weights, optimizer state and a gradient; the group has a sum.
+  const std::size_t weights = model::hybrid_model(data.spec(), what).parameter_count();
+  const auto buffers = static_cast<std::uint64_t>(2 + model::state_buffers(what.dense_optimizer));
+  const std::uint64_t dense =
+      devices.trainers ? 0 : model::bounded_product(weights, (what.trainers + 1) * buffers * sizeof(float));
+  const std::uint64_t available = model::available_memory();
+  if (tables > available)
+    return bad_input(model::memory_fault("--rows, --tables: the tables with their optimizer's state", tables));
+  if (add(tables, dense) > available)
+    return bad_input(model::memory_fault("--hidden, --trainers: the dense weights of all trainers", dense));
+  return {};
+}
+
+/// Refuses dense weights, for a checkpoint with the optimizer's state, that are too long for a message between
+/// processes.
+result<void> check_messages(const model::job& what, const model::dataset& data, bool saves) {
+  const int buffers = saves ? model::state_buffers(what.dense_optimizer) : 0;
+  const std::uint64_t bytes = model::bounded_product(model::hybrid_model(data.spec(), what).parameter_count(),
+                                                     static_cast<std::uint64_t>(1 + buffers) * sizeof(float));
+  if (bytes <= msg::blob::max_bytes) return {};
+  return bad_input(
+      "--hidden: the dense weights {}have {} bytes, between processes the limit is {}; use smaller or fewer layers, or "
+      "'troupe train' without --processes",
+      buffers > 0 ? "and their optimizer's state, which go into a checkpoint together, " : "", bytes,
+      msg::blob::max_bytes);
+}
+
+}  // namespace
+
+result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, const run_options& options) {
+  auto data = model::open_dataset(what);
+  if (!data) return data;
+  if (auto wrong = model::check_network(what, (*data)->spec())) return bad_input(std::move(*wrong));
+  if (const auto& from = options.checkpoints.from)
+    if (auto wrong = model::check_resumed(from->manifest, what, **data, actors::total_steps(what, **data)))
+      return bad_input(std::move(*wrong));
+  const bool all_here = !options.gather || options.gather->on_this_machine;
+  result<void> fits;
+  if (options.gather) fits = check_messages(what, **data, options.checkpoints.store != nullptr);
+  if (fits && all_here) fits = check_memory(what, **data, options.devices);
+  if (!fits) return tl::unexpected(fits.error());
+  if (!options.devices.elsewhere)
+    if (auto fit = actors::check_devices(what, **data, options.devices); !fit) return tl::unexpected(fit.error());
+  if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
+    return bad_input("--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
+  if (auto enough = check_threads(options.threads); !enough) return tl::unexpected(enough.error());
+  return data;
+}
+
+result<actors::run_summary> run_job(const model::job& what, const run_options& options, const stop_request* stop_wish) {
+  TROUPE_TRY(data, check_run(what, options));
+  const run_request request{.servers = what.servers,
+                            .trainers = what.trainers,
+                            .settings = model::to_settings(what),
+                            .data_digest = data->digest()};
+  return run(request, options, stop_wish);
+}
+
+}  // namespace troupe::nodes

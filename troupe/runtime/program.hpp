@@ -1,0 +1,77 @@
+// A user's program as its command line has it: what every cluster reads from its arguments.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launch/console.hpp"
+#include "launch/machine_options.hpp"
+#include "launch/trace_options.hpp"
+#include "model/job.hpp"
+#include "nodes/node.hpp"
+#include "nodes/run.hpp"
+#include "troupe/option.hpp"
+
+namespace troupe::runtime {
+
+/// The part that a process has in a run.
+enum class program_part : std::uint8_t {
+  leader,  ///< has the master; and all members, unless they are other processes
+  member,  ///< joins a master (--join)
+  child    ///< was started by a leader (--processes)
+};
+
+struct program_order {
+  std::string name;
+  program_part part = program_part::leader;
+  bool quiet = false;
+  std::uint32_t servers = 1;
+  std::uint64_t seed = 1;
+  /// The seed, and the program's own options: all processes of a run agree on them.
+  std::vector<model::setting> settings = {};
+  launch::machine_options machine = {};
+  launch::trace_order tracing = {};
+  nodes::network_options network = {};
+
+  // Of a leader.
+  bool processes = false;
+  bool tls = false;
+  std::optional<links::endpoint> listen = {};
+  /// The given network options, for advice.
+  std::string network_words = {};
+
+  // Of a member.
+  nodes::node_options offer = {};
+
+  // Of a child.
+  std::string role = {};
+  std::string rank = {};
+};
+
+/// The file's name, for lines on stderr.
+std::string program_name(int argc, char** argv);
+
+/// Reads a program's arguments, and sets the variables of its own options. Ends the program after --help. Throws
+/// `error`, of kind input.
+program_order read_program(int argc, char** argv, std::span<const option> own);
+
+/// What the run of a program is to be.
+struct program_run {
+  std::uint32_t trainers = 0;
+  actors::planner plan;
+  actors::trainer_maker make_trainer;
+  /// As all processes of the run agree on them.
+  std::vector<model::setting> settings;
+};
+
+/// Runs the program's part. Returns for a leader only: other processes end with the run. Throws `error` if it fails.
+actors::run_summary run_program(const program_order& order, const program_run& what);
+
+/// Has an uncaught `error` end the program with its line on stderr and an exit code: 2 for wrong input, else 1.
+void end_on_errors(const std::string& program);
+
+}  // namespace troupe::runtime
