@@ -13,6 +13,7 @@
 #include "troupe/optimizer.hpp"
 #include "troupe/option.hpp"
 #include "troupe/remote_module.hpp"
+#include "troupe/state.hpp"
 #include "troupe/task.hpp"
 #include "troupe/tensor.hpp"
 #include "troupe/trainer.hpp"
