@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
 #include "base/assert.hpp"
 
@@ -34,7 +35,9 @@ void checkpointing::start(const run_plan& plan, const table_shards& tables, cons
   tables_ = &tables;
   figures_ = &figures;
   report_ = report ? std::move(report) : [](const checkpoint_summary&) {};
+  shares_.resize(plan.trainers);
   waiting_.resize(plan.trainers);
+  ended_.resize(plan.trainers);
 }
 
 void checkpointing::save_beginning() {
@@ -73,9 +76,39 @@ caf::error checkpointing::add(msg::save_dense&& share, const caf::typed_response
   if (has(rank) || state_ == state::trying)
     return make_failure(errc::wrong_context, "rank {} wants a checkpoint while one is taken", rank);
   if (state_ == state::idle) enter(state::gathering);
-  waiting_[rank] = {std::move(share), go_on};
-  if (std::ranges::all_of(waiting_, [](const auto& one) { return one.has_value(); })) write();
+  shares_[rank] = std::move(share);
+  waiting_[rank] = go_on;
+  write_if_complete();
   return {};
+}
+
+void checkpointing::ended(std::uint32_t rank) {
+  if (rank >= ended_.size() || !plan_->checkpoints.store) return;
+  ended_[rank] = true;
+  if (state_ == state::gathering) write_if_complete();
+}
+
+void checkpointing::write_if_complete() {
+  for (std::size_t rank = 0; rank < waiting_.size(); ++rank)
+    if (!waiting_[rank] && !(ended_[rank] && shares_[rank])) return;
+  write();
+}
+
+std::uint64_t checkpointing::step() const {
+  std::uint64_t last = 0;
+  for (const auto& share : shares_)
+    if (share) last = std::max(last, share->head.step);
+  return last;
+}
+
+/// Returns the step up to which a shard's server has been sent gradients.
+std::uint64_t checkpointing::step_of(const msg::module_ref& shard) const {
+  std::uint64_t last = 0;
+  for (const auto& share : shares_) {
+    if (share->server_steps.empty()) return step();
+    if (shard.rank < share->server_steps.size()) last = std::max(last, share->server_steps[shard.rank]);
+  }
+  return last;
 }
 
 void checkpointing::write() {
@@ -86,21 +119,25 @@ void checkpointing::write() {
   auto folder = plan_->checkpoints.store->begin(step());
   if (!folder) return finish(folder.error());
   parts_missing_ = 1;  // the dense part
-  for (const auto& shards : *tables_)
-    for (const msg::module_ref& shard : shards) ask_for(shard, std::filesystem::absolute(*folder));
+  for (std::size_t t = 0; t < tables_->size(); ++t)
+    for (const msg::module_ref& shard : (*tables_)[t]) ask_for(t, shard, std::filesystem::absolute(*folder));
   const actor_trace::range working(trace_, trace::range_name::save, step());
   written(model::write_dense(*folder, dense_views()));
 }
 
 /// Asks a server to write a shard.
-void checkpointing::ask_for(const msg::module_ref& shard, const std::string& folder) {
+void checkpointing::ask_for(std::size_t table, const msg::module_ref& shard, const std::string& folder) {
   ++parts_missing_;
   const auto writing = unwritten_.insert(shard.rank);
   requests_.ask_aside<msg::saved_module>(
       shard.server, server_number(shard.rank),
-      msg::save_module{trace_.next(step(), plan_->cause), shard.module, folder},
-      [this, writing](msg::saved_module& file) {
+      msg::save_module{trace_.next(step_of(shard), plan_->cause), shard.module, folder},
+      [this, table, writing](msg::saved_module& file) {
         unwritten_.erase(writing);
+        auto& parts = parts_[table];
+        parts.clear();
+        for (const msg::parameter_info& one : file.parts)
+          parts.push_back({one.name, tensor_type_of(one.type), one.cols});
         written(model::saved_file{std::move(file.name), file.length, std::move(file.digest)});
       },
       [this, writing](const caf::error& error) {
@@ -128,14 +165,20 @@ void checkpointing::written(result<model::saved_file> part) {
 }
 
 std::vector<model::tensor_view> checkpointing::dense_views() const {
-  const std::vector<msg::tensor>& buffers = waiting_[0]->share.dense;
   std::vector<model::tensor_view> views;
-  for (std::size_t buffer = 0; buffer < buffers.size(); ++buffer)
-    for (const model::named_parameter& one : plan_->dense) {
-      const auto part = buffers[buffer].as<float>().subspan(one.first, one.count());
-      views.push_back(
-          {{dense_tensor_name(one.name, buffer), model::tensor_type::f32, {one.shape.begin(), one.shape.end()}},
-           std::as_bytes(part)});
+  for (const auto& share : shares_)
+    for (std::size_t i = 0; i < share->dense.size(); ++i) {
+      const msg::tensor& numbers = share->dense[i];
+      if (!share->names.empty()) {
+        const msg::named_shape& one = share->names[i];
+        views.push_back({{one.name, tensor_type_of(numbers.type), one.shape},
+                         std::span(numbers.bytes.data(), numbers.bytes.size())});
+        continue;
+      }
+      for (const model::named_parameter& one : plan_->dense)
+        views.push_back(
+            {{dense_tensor_name(one.name, i), model::tensor_type::f32, {one.shape.begin(), one.shape.end()}},
+             std::as_bytes(numbers.as<float>().subspan(one.first, one.count()))});
     }
   return views;
 }
@@ -149,16 +192,16 @@ model::checkpoint_manifest checkpointing::manifest() const {
   const run_summary& before = figures_->so_far();
   position.samples = before.samples;
   position.seconds = before.seconds;
-  position.skipped_steps = before.skipped_steps + waiting_[0]->share.skipped;
-  for (const auto& one : waiting_) {
-    position.ranks.push_back({one->share.loss_sum, one->share.samples});
-    position.epoch_seconds = std::max(position.epoch_seconds, one->share.seconds);
+  position.skipped_steps = before.skipped_steps + shares_[0]->skipped;
+  for (const auto& share : shares_) {
+    position.ranks.push_back({share->loss_sum, share->samples});
+    position.epoch_seconds = std::max(position.epoch_seconds, share->seconds);
   }
   if (before.samples > 0) position.last_epoch = before.figures;
   for (const model::tensor_view& view : dense_views()) made.dense.push_back(view.what);
   for (std::size_t t = 0; t < tables_->size(); ++t) {
     const planned_table& table = plan_->tables[t];
-    made.tables.push_back({table.rows, static_cast<std::uint32_t>((*tables_)[t].size()), table.parts});
+    made.tables.push_back({table.rows, static_cast<std::uint32_t>((*tables_)[t].size()), parts_.at(t)});
   }
   made.files = files_;
   return made;
@@ -170,9 +213,14 @@ void checkpointing::finish(std::optional<fault> problem) {
   if (problem) plan_->checkpoints.store->abandon();
   const std::chrono::duration<double> seconds = clock::now() - begin_;
   report_({at_step, seconds.count(), std::move(problem)});
-  auto all = std::exchange(waiting_, std::vector<std::optional<waiting_trainer>>(waiting_.size()));
+  const auto all =
+      std::exchange(waiting_, std::vector<std::optional<caf::typed_response_promise<msg::committed>>>(waiting_.size()));
+  std::vector<msg::message_id> asked;
+  for (const auto& share : shares_) asked.push_back(msg::id_of(share->head));
+  if (plan_->total_steps > 0) std::ranges::fill(shares_, std::nullopt);  // no trainer ends before the others
   enter(state::idle);
-  for (auto& one : all) one->go_on.deliver(msg::committed{trace_.next(at_step, msg::id_of(one->share.head))});
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (auto go_on = all[rank]) go_on->deliver(msg::committed{trace_.next(at_step, asked[rank])});
 }
 
 }  // namespace troupe::actors

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -54,27 +55,26 @@ class checkpointing {
   /// A trainer has paused; `go_on` is answered when it may continue. Returns an error if it must not pause, or not now.
   caf::error add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on);
 
+  /// A trainer has ended, after a checkpoint if the run saves any: later ones have its last share.
+  void ended(std::uint32_t rank);
+
   state now() const { return state_; }
   /// Returns whether that trainer has reached the step of the checkpoint under way.
-  bool has(std::uint32_t rank) const { return rank < waiting_.size() && waiting_[rank].has_value(); }
+  bool has(std::uint32_t rank) const { return rank < waiting_.size() && (waiting_[rank] || ended_[rank]); }
   /// Returns the ranks of the servers that still have a shard to write.
   std::set<std::uint32_t> servers() const { return {unwritten_.begin(), unwritten_.end()}; }
 
  private:
   using clock = std::chrono::steady_clock;
 
-  /// A paused trainer.
-  struct waiting_trainer {
-    msg::save_dense share;
-    caf::typed_response_promise<msg::committed> go_on;
-  };
-
   void enter(state next);
+  void write_if_complete();
   void write();
-  void ask_for(const msg::module_ref& shard, const std::string& folder);
+  void ask_for(std::size_t table, const msg::module_ref& shard, const std::string& folder);
   void written(result<model::saved_file> part);
   void finish(std::optional<fault> problem);
-  std::uint64_t step() const { return waiting_.front()->share.head.step; }
+  std::uint64_t step() const;
+  std::uint64_t step_of(const msg::module_ref& shard) const;
   std::vector<model::tensor_view> dense_views() const;
   model::checkpoint_manifest manifest() const;
 
@@ -86,10 +86,14 @@ class checkpointing {
   std::function<void(const checkpoint_summary&)> report_;
 
   state state_ = state::idle;
-  std::vector<std::optional<waiting_trainer>> waiting_;  // by rank
-  std::multiset<std::uint32_t> unwritten_;               ///< the server's rank for each shard
+  // By rank: what it saves, whom to tell to go on, and whether its training has ended.
+  std::vector<std::optional<msg::save_dense>> shares_;
+  std::vector<std::optional<caf::typed_response_promise<msg::committed>>> waiting_;
+  std::vector<bool> ended_;
+  std::multiset<std::uint32_t> unwritten_;  ///< the server's rank for each shard
   std::size_t parts_missing_ = 0;
   std::vector<model::saved_file> files_;
+  std::map<std::size_t, std::vector<model::table_part>> parts_;  ///< of each table, as its servers tell them
   std::optional<fault> problem_;
   clock::time_point begin_;
 };

@@ -97,16 +97,10 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
 }
 
 model::tensor_type tensor_type_of(msg::dtype type) {
-  if (type == msg::dtype::f16) return model::tensor_type::f16;
-  return type == msg::dtype::bf16 ? model::tensor_type::bf16 : model::tensor_type::f32;
-}
-
-std::vector<model::table_part> embedding_bag_parts(const model::job& job, const model::table_spec& spec) {
-  std::vector<model::table_part> parts = {{"weight", tensor_type_of(dtype_of(job.row_dtype)), spec.dim}};
-  for (int buffer = 0; buffer < model::state_buffers(job.sparse_optimizer); ++buffer)
-    parts.push_back({fmt::format("state.{}", buffer), model::tensor_type::f32,
-                     model::state_columns(job.sparse_optimizer, spec.dim)});
-  return parts;
+  using model::tensor_type;
+  constexpr tensor_type types[] = {tensor_type::f32, tensor_type::f64, tensor_type::i64,
+                                   tensor_type::u64, tensor_type::f16, tensor_type::bf16};
+  return types[static_cast<std::size_t>(type)];
 }
 
 msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table) {

@@ -26,7 +26,4 @@ msg::module_spec embedding_bag_spec(const model::job& job, const model::table_sp
 /// Returns a table's dtype as checkpoints name it.
 model::tensor_type tensor_type_of(msg::dtype type);
 
-/// Returns the parts of each row that a checkpoint holds: weights and optimizer state.
-std::vector<model::table_part> embedding_bag_parts(const model::job& job, const model::table_spec& spec);
-
 }  // namespace troupe::actors

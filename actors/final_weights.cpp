@@ -102,7 +102,7 @@ void final_weights::collect(const run_plan& plan, const table_shards& tables, st
     if (!plan.return_weights) continue;
     for (std::size_t s = 0; s < tables[t].size(); ++s)
       requests_.ask<msg::module_state>(
-          tables[t][s].server, msg::state_dict{trace_.next(step(), plan.cause), tables[t][s].module},
+          tables[t][s].server, msg::state_dict{trace_.next(step_of(tables[t][s]), plan.cause), tables[t][s].module},
           [this, t, s](msg::module_state& state) { shards_[t][s] = state.entries.at(0).second; }, then_);
   }
   digest_ = weights_digest(std::move(digested));
@@ -110,12 +110,23 @@ void final_weights::collect(const run_plan& plan, const table_shards& tables, st
   if (requests_.none_open()) then_();
 }
 
+/// Returns the step up to which a shard's server has been sent gradients.
+std::uint64_t final_weights::step_of(const msg::module_ref& shard) const {
+  std::uint64_t last = 0;
+  for (const msg::trained& one : trained_) {
+    if (one.server_steps.empty()) return step();
+    if (shard.rank < one.server_steps.size()) last = std::max(last, one.server_steps[shard.rank]);
+  }
+  return last;
+}
+
 /// Requests further row digests, up to the limit of `weights_digest`.
 void final_weights::ask_for_digests() {
   while (const auto next = digest_.next()) {
     const msg::module_ref& shard = (*tables_)[next->table][next->shard];
     requests_.ask<msg::tensor>(
-        shard.server, msg::row_digests{trace_.next(step(), plan_->cause), shard.module, next->first, next->rows},
+        shard.server,
+        msg::row_digests{trace_.next(step_of(shard), plan_->cause), shard.module, next->first, next->rows},
         [this, part = *next, rank = shard.rank](msg::tensor& digests) -> caf::error {
           if (!digest_.add(part, std::move(digests)))
             return make_failure(errc::shape_mismatch,

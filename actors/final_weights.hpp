@@ -100,6 +100,7 @@ class final_weights {
  private:
   void ask_for_digests();
   std::uint64_t step() const { return trained_.front().steps; }
+  std::uint64_t step_of(const msg::module_ref& shard) const;
 
   open_requests& requests_;
   actor_trace& trace_;

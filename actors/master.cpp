@@ -175,6 +175,7 @@ void master_state::trainer_done(std::uint32_t rank, msg::trained&& result) {
   if (plan_.total_steps == 0)
     for (const msg::trainer_actor& one : members_.trainers())
       self_->send(one, msg::trainer_ended{trace.next(result.steps, plan_.cause), rank, result.steps});
+  checkpoints_.ended(rank);
   weights_.add(rank, std::move(result));
 }
 

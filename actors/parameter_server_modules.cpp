@@ -119,7 +119,8 @@ caf::result<msg::saved_module> parameter_server_state::handle(const msg::save_mo
     const actor_trace::range working(trace, trace::range_name::save, step);
     auto saved = module.save(order.folder);
     if (!saved) return saved.error();
-    return msg::saved_module{trace.next(step, msg::id_of(order.head)), saved->name, saved->length, saved->digest};
+    const auto& [file, parts] = *saved;
+    return msg::saved_module{trace.next(step, msg::id_of(order.head)), file.name, file.length, file.digest, parts};
   });
 }
 

@@ -26,14 +26,13 @@ class remote_embedding_bag final : public remote_module {
     if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
     parsed->lr = lr;
     const model::optimizer_spec& now = table_.options().optimizer;
-    if (!is_chosen_)
-      table_.set_optimizer(*parsed);
-    else if (*parsed != now)
+    if (is_chosen_ && *parsed != now)
       return make_failure(errc::bad_input,
                           "table {}: the optimizer {} with lr {}, another trainer has chosen {} with lr {}",
                           table_.options().table, optimizer, lr, model::to_string(now), now.lr);
-    is_chosen_ = true;
-    return {};
+    if (std::exchange(is_chosen_, true)) return {};
+    table_.set_optimizer(*parsed);
+    return restored_ ? restore_state(optimizer) : caf::error();
   }
 
   caf::error expect(const msg::bag_lookup& wanted) override {
@@ -143,11 +142,14 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  caf::expected<model::saved_file> save(const std::string& folder) override {
+  caf::expected<saved> save(const std::string& folder) override {
+    std::vector<msg::parameter_info> infos;
     std::vector<model::tensor_view> parts;
     std::vector<std::byte> copy;
     for (const auto& [name, type, columns, bytes] : buffers()) {
-      parts.push_back({{name, tensor_type_of(type), {static_cast<std::uint64_t>(table_.rows()), columns}}, bytes});
+      const auto rows = static_cast<std::uint64_t>(table_.rows());
+      infos.push_back({name, type, rows, columns});
+      parts.push_back({{name, tensor_type_of(type), {rows, columns}}, bytes});
       if (is_on_host()) continue;
       parts.back().fetch = [&](std::span<const std::byte> some) {
         return kernels::on_host(table_.stream(), some.data(), some.size(), copy);
@@ -155,18 +157,12 @@ class remote_embedding_bag final : public remote_module {
     }
     auto file = model::write_table(folder, table_.options().table, shard(), parts);
     if (!file) return make_failure(errc::exception, file.error().message);
-    return std::move(*file);
+    return saved{std::move(*file), std::move(infos)};
   }
 
   caf::error restore(const model::checkpoint& from) override {
-    for (const buffer& own : buffers()) {
-      result<void> read;
-      overwrite(own.bytes, [&](std::span<std::byte> bytes) {
-        read = model::read_table(from, table_.options().table, own.name, shard(), bytes);
-      });
-      if (!read) return make_failure(errc::bad_input, read.error().message);
-    }
-    return {};
+    restored_ = from;
+    return restore_from(buffers());
   }
 
   caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override {
@@ -336,6 +332,29 @@ class remote_embedding_bag final : public remote_module {
     std::span<std::byte> bytes;
   };
 
+  caf::error restore_from(const std::vector<buffer>& parts) {
+    for (const buffer& own : parts) {
+      result<void> read;
+      overwrite(own.bytes, [&](std::span<std::byte> bytes) {
+        read = model::read_table(*restored_, table_.options().table, own.name, shard(), bytes);
+      });
+      if (!read) return make_failure(errc::bad_input, read.error().message);
+    }
+    return {};
+  }
+
+  /// Reads the state of an optimizer that was chosen after `restore`.
+  caf::error restore_state(const std::string& optimizer) {
+    const std::size_t table = table_.options().table;
+    std::vector<buffer> parts = buffers();
+    if (const auto& before = restored_->manifest.tables[table].parts; before.size() != parts.size())
+      return make_failure(errc::bad_input,
+                          "table {}: the optimizer {} has {} buffers of state, the checkpoint's run had one with {}",
+                          table, optimizer, parts.size() - 1, before.size() - 1);
+    parts.erase(parts.begin());
+    return restore_from(parts);
+  }
+
   std::vector<buffer> buffers() {
     std::vector<buffer> result = {{"weight", dtype_of(table_.options().dtype), table_.dim(), table_.weight_bytes()}};
     for (const auto& [numbers, columns] : table_.state())
@@ -351,7 +370,8 @@ class remote_embedding_bag final : public remote_module {
   };
   bag_cache looked_up_;
   std::vector<upload> uploads_;
-  bool is_chosen_ = false;  ///< the optimizer, by `set_optimizer`
+  bool is_chosen_ = false;                     ///< the optimizer, by `set_optimizer`
+  std::optional<model::checkpoint> restored_;  ///< where the weights come from
   model::sparse_reduction reduce_;
   float scale_ = 1;
   std::vector<model::embedding_bag::contribution> contributions_;

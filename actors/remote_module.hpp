@@ -64,10 +64,16 @@ class remote_module {
   virtual std::vector<std::pair<std::string, msg::tensor>> state_dict() = 0;
   virtual caf::error load_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) = 0;
 
+  /// What `save` has written: the file, and the tensors in it.
+  struct saved {
+    model::saved_file file;
+    std::vector<msg::parameter_info> parts;
+  };
   /// Writes weights and optimizer state to a new file in `folder`.
-  virtual caf::expected<model::saved_file> save(const std::string& folder) = 0;
+  virtual caf::expected<saved> save(const std::string& folder) = 0;
 
-  /// Reads weights and optimizer state from a checkpoint, whatever its number of shards.
+  /// Reads weights and optimizer state from a checkpoint, whatever its number of shards. If trainers choose the
+  /// optimizer later, `set_optimizer` reads its state.
   virtual caf::error restore(const model::checkpoint& from) = 0;
 
   /// Returns the digests [count, 1] of the bits of `count` local rows from row `first` on. Returns an error if the

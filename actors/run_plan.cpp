@@ -81,7 +81,7 @@ run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dat
   auto places = model::place_tables(specs, what.servers);
   for (std::size_t t = 0; t < specs.size(); ++t)
     plan.tables.push_back({embedding_bag_spec(what, specs[t], t), static_cast<std::uint64_t>(specs[t].rows),
-                           specs[t].dim, std::move(places[t]), embedding_bag_parts(what, specs[t])});
+                           specs[t].dim, std::move(places[t])});
   return plan;
 }
 

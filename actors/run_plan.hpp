@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "actors/run_observer.hpp"
-#include "model/checkpoint/manifest.hpp"
 #include "model/job.hpp"
 #include "model/parameters.hpp"
 #include "protocol/header.hpp"
@@ -23,8 +22,7 @@ struct planned_table {
   msg::module_spec spec;
   std::uint64_t rows = 0;
   std::uint64_t dim = 0;
-  std::vector<std::uint32_t> servers = {};    ///< the rank of each shard's server
-  std::vector<model::table_part> parts = {};  ///< of each row in a checkpoint
+  std::vector<std::uint32_t> servers = {};  ///< the rank of each shard's server
 };
 
 struct run_plan {
@@ -53,6 +51,8 @@ struct run_plan {
   run_checkpoints checkpoints = {};
   /// Steps that the resumed run has done.
   std::uint64_t steps_done = 0;
+  /// Of them, those with gradients for each server, by its rank; empty: all.
+  std::vector<std::uint64_t> server_steps = {};
   std::vector<msg::trainer_position> positions = {};  ///< by rank
 };
 

@@ -50,14 +50,15 @@ void table_setup::start(const run_plan& plan, const std::vector<msg::parameter_s
     for (std::uint32_t s = 0; s < shards; ++s)
       requests_.ask<msg::module_ref>(
           servers[table.servers[s]],
-          msg::instantiate{.head = trace_.next(0, plan.cause),
-                           .spec = table.spec,
-                           .shard = s,
-                           .shards = shards,
-                           .trainers = plan.trainers,
-                           .accumulate = plan.accumulate,
-                           .staleness = plan.staleness,
-                           .steps_done = plan.steps_done},
+          msg::instantiate{
+              .head = trace_.next(0, plan.cause),
+              .spec = table.spec,
+              .shard = s,
+              .shards = shards,
+              .trainers = plan.trainers,
+              .accumulate = plan.accumulate,
+              .staleness = plan.staleness,
+              .steps_done = plan.server_steps.empty() ? plan.steps_done : plan.server_steps[table.servers[s]]},
           [this, t, s](msg::module_ref& made) { tables_[t][s] = std::move(made); }, [this] { fill(); });
   }
 }

@@ -30,7 +30,7 @@ result<int> lead(const CLI::App& app, const program_context& context) {
   nodes::gather_options gather;
   gather.listen = where;
   gather.network = std::move(network);
-  gather.resume = resume_advice(order, fmt::format("troupe master --listen {}", links::to_string(where)));
+  gather.resume = resume_words(order, fmt::format("troupe master --listen {}", links::to_string(where)));
   gather.on_listening = [&](const links::endpoint& found) {
     context.out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::to_string(found),
                                  order.what.servers, order.what.servers == 1 ? "" : "s", order.what.trainers,

@@ -27,13 +27,8 @@
 
 namespace troupe::apps {
 
-std::string resume_advice(const train_order& order, const std::string& command) {
-  if (!order.save) return "nothing was saved (--save DIR), so start anew";
-  const std::string folder = shell_word(*order.save);
-  const std::string every =
-      order.checkpoint_every > 0 ? fmt::format(" --checkpoint-every {}", order.checkpoint_every) : "";
-  return fmt::format("go on from the last checkpoint: {}{}{} --resume {} --save {}{}", command, order.network_words,
-                     order.device_words, folder, folder, every);
+std::string resume_words(const train_order& order, const std::string& command) {
+  return resume_advice(order.checkpoints, command + order.network_words + order.device_words);
 }
 
 namespace {
@@ -165,7 +160,7 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
                                              .tls = order.tls,
                                              .machine = order.machine,
                                              .variables = trace_variables(tracing, traced.recorder() != nullptr),
-                                             .resume = resume_advice(order, "troupe train --processes")});
+                                             .resume = resume_words(order, "troupe train --processes")});
     if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
     options.gather = std::move(*gather);
     // With a token other processes may ask for the status, and need the address.
@@ -195,20 +190,6 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
   return all_written ? exit_done : exit_failed;
 }
 
-/// Opens the folder for checkpoints; null: none was requested.
-result<std::shared_ptr<model::checkpoint_store>> open_store(const train_order& order) {
-  if (!order.save) return nullptr;
-  auto store = model::checkpoint_store::open(*order.save, order.resume ? &*order.resume : nullptr);
-  if (!store) {
-    const std::string& why = store.error().message;  // usually begins with the folder's name
-    const bool names_it = why.starts_with(printable_path(*order.save) + ": ");
-    return tl::unexpected<fault>(
-        fault{store.error().kind,
-              names_it ? "--save " + why : fmt::format("--save {}: {}", printable_path(*order.save), why)});
-  }
-  return std::make_shared<model::checkpoint_store>(std::move(*store));
-}
-
 /// Refuses to overwrite the data files with metrics.
 std::optional<std::string> check_metrics_csv(const train_order& order) {
   if (!order.metrics_csv) return std::nullopt;
@@ -231,22 +212,22 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
   options.gather = std::move(gather);
   options.threads = order.machine.threads;
   options.devices = order.machine.devices;
-  options.checkpoints.every = order.checkpoint_every;
-  if (order.resume) options.checkpoints.from = std::make_shared<const model::checkpoint>(order.resume->what);
+  if (order.checkpoints.resume)
+    options.checkpoints.from = std::make_shared<const model::checkpoint>(order.checkpoints.resume->what);
   stop_on_signals();  // before large files are read, which takes long
   TROUPE_TRY(data, nodes::check_run(order.what, options));
   if (auto wrong = check_metrics_csv(order)) return bad_input(std::move(*wrong));
   trace_order tracing = order.traced;
   TROUPE_TRY(traced, run_trace::start(tracing, context.out));
-  TROUPE_SET(options.checkpoints.store, open_store(order));
+  TROUPE_SET(options.checkpoints, open_checkpoints(order.checkpoints));
   std::optional<std::uint64_t> kept_to;
-  if (order.resume) {
-    const std::uint64_t done = order.resume->what.manifest.step;
+  if (order.checkpoints.resume) {
+    const std::uint64_t done = order.checkpoints.resume->what.manifest.step;
     kept_to = done - done % data->steps_per_epoch();
   }
   TROUPE_TRY(logs, open_epoch_logs(order.metrics_csv, order.tensorboard, kept_to));
-  if (order.resume)
-    for (const std::string& line : order.resume->warnings) context.out.warning(line);
+  if (order.checkpoints.resume)
+    for (const std::string& line : order.checkpoints.resume->warnings) context.out.warning(line);
   return run_order(order, std::move(options), tracing, traced, logs, context);
 }
 

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "launch/network_options.hpp"
@@ -77,34 +76,14 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
   return all;
 }
 
-/// Reads the checkpoint options, and the checkpoint to resume from.
-result<void> fill_checkpoints(train_order& order) {
-  order.save = option_text(order.run_settings, "save");
-  if (const auto every = option_text(order.run_settings, "checkpoint-every")) {
-    constexpr std::uint64_t steps_max = 1'000'000'000'000;
-    const auto steps = parse_number<std::uint64_t>(*every);
-    if (!steps || *steps == 0 || *steps > steps_max)
-      return bad_input("--checkpoint-every {}: must be a whole number between 1 and {}", printable(*every), steps_max);
-    if (!order.save)
-      return bad_input("--checkpoint-every {}: needs --save DIR, the folder for the checkpoints", *steps);
-    order.checkpoint_every = *steps;
-  }
-  if (const auto folder = option_text(order.run_settings, "resume")) {
-    auto found = model::newest_whole_checkpoint(*folder);
-    if (!found) return bad_input("--resume {}: {}", printable(*folder), found.error().message);
-    order.resume = std::move(*found);
-  }
-  return {};
-}
-
 /// Reads the job. A resumed one must agree with the saved one, whose missing settings have their defaults: an older
 /// version may have saved it.
 result<void> fill_job(train_order& order, const std::vector<model::setting>& given) {
-  if (!order.resume) {
+  if (!order.checkpoints.resume) {
     TROUPE_SET(order.what, model::parse_job(given));
     return {};
   }
-  const std::vector<model::setting>& saved = order.resume->what.manifest.settings;
+  const std::vector<model::setting>& saved = order.checkpoints.resume->what.manifest.settings;
   TROUPE_TRY(settings, resumed_settings(saved, given));
   TROUPE_SET(order.what, model::parse_job(settings));
   TROUPE_TRY(saved_job, model::parse_job(saved));
@@ -115,7 +94,7 @@ result<void> fill_job(train_order& order, const std::vector<model::setting>& giv
 
 /// Fills in the order from file and command line.
 result<void> fill(train_order& order, const CLI::App& app, computing where) {
-  if (auto filled = fill_checkpoints(order); !filled) return filled;
+  TROUPE_SET(order.checkpoints, read_checkpoint_options(order.run_settings));
   if (auto filled = fill_job(order, given_settings(app, order.file, model::job_settings())); !filled) return filled;
   TROUPE_SET(order.machine, read_machine_options([&](const char* name) -> std::optional<std::string> {
                if (where == computing::here || std::string_view(name) == "threads")

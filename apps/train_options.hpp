@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "apps/subcommand.hpp"
+#include "launch/checkpoint_options.hpp"
 #include "launch/machine_options.hpp"
 #include "launch/trace_options.hpp"
-#include "model/checkpoint/resume.hpp"
 #include "model/job.hpp"
 #include "model/job_file.hpp"
 #include "nodes/run.hpp"
@@ -30,11 +30,7 @@ struct train_order {
   std::optional<std::string> metrics_csv;
   std::optional<std::string> tensorboard;
   trace_order traced;
-  /// Folder for checkpoints, and the steps between two of them (0: only at the end).
-  std::optional<std::string> save;
-  std::uint64_t checkpoint_every = 0;
-  /// The checkpoint to resume from.
-  std::optional<model::resume_point> resume;
+  checkpoint_order checkpoints;
 
   /// The job file without the settings that the command line overrides; for `located`.
   model::job_file file;

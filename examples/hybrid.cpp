@@ -9,8 +9,8 @@ using namespace troupe;
 task<> train(trainer me, remote_module<nn::embedding_bag> embedding) {
   auto model = me.data_parallel(nn::linear(16, 8));
   distributed_optimizer optimizer(sgd{.lr = 0.05}, embedding, model);
-  for (int epoch = 0; epoch < 100; ++epoch)
-    for (const auto& [indices, offsets, target] : tutorial_batches(me.seed(), me.rank(), epoch)) {
+  for (const auto epoch : me.steps(100))
+    for (const auto& [indices, offsets, target] : me.batches(tutorial_batches(me.seed(), me.rank(), epoch))) {
       auto context = me.new_context();
       auto rows = co_await embedding.forward(context, indices, offsets);
       auto loss = nn::cross_entropy(context, model(context, rows), target);

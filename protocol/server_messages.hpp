@@ -235,14 +235,15 @@ struct save_module {
 };
 BOOST_DESCRIBE_STRUCT(save_module, (), (head, module, folder))
 
-/// The file written by `save_module`.
+/// The file written by `save_module`, and the tensors in it.
 struct saved_module {
   header head;
   std::string name;
   std::uint64_t length = 0;
   std::string digest;
+  std::vector<parameter_info> parts = {};
 };
-BOOST_DESCRIBE_STRUCT(saved_module, (), (head, name, length, digest))
+BOOST_DESCRIBE_STRUCT(saved_module, (), (head, name, length, digest, parts))
 
 /// Loads a module's weights and optimizer state from the checkpoint after step `step` in `directory`.
 struct restore_module {

@@ -97,6 +97,13 @@ using allreduce_actor =
 using report_actor = caf::typed_actor<caf::result<void>(progress), caf::result<void>(epoch_report),
                                       caf::result<void>(evaluation), caf::result<committed>(save_dense)>;
 
+/// A tensor's name and shape, of which a `tensor` has rows and columns only.
+struct named_shape {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+};
+BOOST_DESCRIBE_STRUCT(named_shape, (), (name, shape))
+
 /// The position from which a trainer resumes.
 struct trainer_position {
   std::uint64_t steps_done = 0;
@@ -108,8 +115,10 @@ struct trainer_position {
   std::vector<tensor> dense;
   /// Whether the last finished epoch has been evaluated.
   bool evaluated = false;
+  /// Of `dense`, where the trainers decide what is saved; else empty.
+  std::vector<named_shape> names = {};
 };
-BOOST_DESCRIBE_STRUCT(trainer_position, (), (steps_done, samples, loss_sum, seconds, dense, evaluated))
+BOOST_DESCRIBE_STRUCT(trainer_position, (), (steps_done, samples, loss_sum, seconds, dense, evaluated, names))
 
 /// Runs a job's training loop as rank `rank` of `trainers`. Answered when the loop has ended.
 struct train {
@@ -145,8 +154,10 @@ struct trained {
   bool stopped = false;
   tensor dense = {};               ///< rank 0 only: the dense weights, per linear layer weight then bias
   std::uint64_t dense_digest = 0;  ///< of the dense weights' bits
+  /// The steps for which each server has had gradients, by its rank; empty: `steps` for all.
+  std::vector<std::uint64_t> server_steps = {};
 };
-BOOST_DESCRIBE_STRUCT(trained, (), (head, steps, stopped, dense, dense_digest))
+BOOST_DESCRIBE_STRUCT(trained, (), (head, steps, stopped, dense, dense_digest, server_steps))
 
 /// Progress of rank 0, sent a few times a second.
 struct progress {
@@ -208,12 +219,15 @@ struct save_dense {
   double loss_sum = 0;
   double seconds = 0;
   std::uint64_t skipped = 0;
-  /// Rank 0 only: the dense weights and the optimizer's buffers, flat.
+  /// Rank 0 only: the dense weights and the optimizer's buffers, flat. With `names`, any rank: tensors of these names.
   std::vector<tensor> dense = {};
+  std::vector<named_shape> names = {};
+  /// As in `trained`.
+  std::vector<std::uint64_t> server_steps = {};
 
   static constexpr message_traits traits{.diff = comparable::parts};
 };
-BOOST_DESCRIBE_STRUCT(save_dense, (), (head, rank, samples, loss_sum, seconds, skipped, dense))
+BOOST_DESCRIBE_STRUCT(save_dense, (), (head, rank, samples, loss_sum, seconds, skipped, dense, names, server_steps))
 
 /// Another trainer's loop has ended after `steps` optimizer steps, in a run whose trainers decide when they end. A
 /// trainer that takes more steps would wait for ever.

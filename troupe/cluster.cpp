@@ -7,25 +7,13 @@
 #include "actors/run_plan.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/program.hpp"
+#include "troupe/runtime/program_plan.hpp"
 #include "troupe/runtime/remote_table.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe {
 
 struct cluster::parts {
-  /// Makes the plan of the run, when the master asks for it.
-  actors::planner planner(std::uint32_t trainers, std::vector<model::setting> settings) const {
-    return [servers = order.servers, trainers, settings = std::move(settings), tables = tables](
-               const msg::run&, const actors::run_checkpoints& checkpoints) -> caf::expected<actors::run_plan> {
-      return actors::run_plan{.servers = servers,
-                              .trainers = trainers,
-                              .settings = settings,
-                              .tables = tables,
-                              .checkpoints = checkpoints,
-                              .positions = std::vector<msg::trainer_position>(trainers)};
-    };
-  }
-
   const runtime::program_order order;
   std::vector<actors::planned_table> tables = {};
   bool has_run = false;
@@ -81,7 +69,7 @@ run_summary cluster::run_function(std::uint32_t trainers, trainer_function funct
   settings.emplace_back("trainers", std::to_string(trainers));
   const auto run = runtime::run_program(
       all.order, {.trainers = trainers,
-                  .plan = all.planner(trainers, settings),
+                  .plan = runtime::plan_program(all.order.servers, trainers, settings, all.tables),
                   .make_trainer = [function = std::move(function)](caf::actor_system& system, std::uint64_t number,
                                                                    std::uint32_t rank,
                                                                    std::uint32_t servers) -> msg::trainer_actor {

@@ -11,6 +11,6 @@
 namespace troupe {
 
 /// Tensors with their names, in the order of the object's parameters; then its buffers.
-using state_dict = std::vector<std::pair<std::string, tensor>>;
+using named_tensors = std::vector<std::pair<std::string, tensor>>;
 
 }  // namespace troupe

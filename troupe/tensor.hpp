@@ -46,6 +46,14 @@ class shape {
   requires(sizeof...(Lengths) > 0 && sizeof...(Lengths) <= dimensions_max) shape(Lengths... lengths)
       : lengths_{static_cast<std::size_t>(lengths)...}, dimensions_(static_cast<std::uint8_t>(sizeof...(Lengths))) {}
 
+  /// Of a range of lengths, at most `dimensions_max`.
+  template <class Range>
+  static shape of(const Range& lengths) {
+    shape made;
+    for (const auto length : lengths) made.lengths_[made.dimensions_++] = static_cast<std::size_t>(length);
+    return made;
+  }
+
   std::size_t dimensions() const { return dimensions_; }
   std::size_t operator[](std::size_t i) const { return lengths_[i]; }
   /// The number of elements.

@@ -14,6 +14,11 @@ data_parallel trainer::make_replica(std::shared_ptr<const nn::module> module) co
   return troupe::data_parallel(runtime_->make_replica(std::move(module)));
 }
 
+void trainer::keep(const std::string& name, std::function<named_tensors()> state,
+                   const std::function<void(const named_tensors&)>& load) const {
+  runtime_->kept().keep(name, std::move(state), load);
+}
+
 tensor data_parallel::operator()(context& in, const tensor& input) const { return replica_->apply(in.tape(), input); }
 
 std::vector<float> data_parallel::parameters() const {

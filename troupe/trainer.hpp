@@ -4,12 +4,17 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <ranges>
+#include <string>
 #include <utility>
 
 #include "troupe/context.hpp"
 #include "troupe/data_parallel.hpp"
+#include "troupe/loop.hpp"
 #include "troupe/module.hpp"
+#include "troupe/state.hpp"
 
 namespace troupe {
 
@@ -30,6 +35,26 @@ class trainer {
 
   context new_context() const;
 
+  /// The numbers 0 to n - 1, for a loop. A resumed run enters loops of `steps` and `batches` where the saved one was,
+  /// behind the iteration whose optimizer step the checkpoint followed. A run that saves checkpoints takes its
+  /// optimizer steps in such loops, at most one in an iteration.
+  step_loop steps(std::uint64_t n) const { return {*runtime_, n}; }
+  /// The elements of a range, for a loop that is resumed as one of `steps` is.
+  template <std::ranges::input_range Range>
+  batch_loop<Range> batches(Range&& range) const {
+    return {*runtime_, std::forward<Range>(range)};
+  }
+
+  /// Has checkpoints hold what `object.state_dict()` returns, under `name`, for each trainer its own. In a resumed run,
+  /// `object.load_state_dict` is called with it at once. Requires: `object` outlives the trainer function's last step.
+  /// Throws `error` if the name is taken, or if the checkpoint has no such state.
+  template <class Object>
+  void keep_state(const std::string& name, Object& object) const {
+    keep(
+        name, [&object] { return object.state_dict(); },
+        [&object](const named_tensors& state) { object.load_state_dict(state); });
+  }
+
   /// Makes this trainer's replica of a module. All trainers make the same modules in the same order.
   template <std::derived_from<nn::module> Module>
   troupe::data_parallel data_parallel(Module module) const {
@@ -38,6 +63,8 @@ class trainer {
 
  private:
   troupe::data_parallel make_replica(std::shared_ptr<const nn::module> module) const;
+  void keep(const std::string& name, std::function<named_tensors()> state,
+            const std::function<void(const named_tensors&)>& load) const;
 
   runtime::trainer_runtime* runtime_;
 };

@@ -10,7 +10,8 @@ namespace troupe::test {
 
 class arguments {
  public:
-  arguments(std::initializer_list<std::string> given) : words_(given) {
+  arguments(std::initializer_list<std::string> given) : arguments(std::vector<std::string>(given)) {}
+  explicit arguments(std::vector<std::string> given) : words_(std::move(given)) {
     words_.insert(words_.begin(), "program");
     for (std::string& word : words_) pointers_.push_back(word.data());
     pointers_.push_back(nullptr);

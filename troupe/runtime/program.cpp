@@ -53,9 +53,9 @@ void add_program_options(CLI::App& app, std::span<const option> own) {
 void add_cluster_options(CLI::App& app) {
   launch::add_text_option(app, "servers", "N", "parameter servers (default: 1)", "Run");
   launch::add_text_option(app, "seed", "N", "the seed of all random numbers (default: 1)", "Run");
-  for (const option_set set :
-       {option_set::machine, option_set::processes, option_set::trace, option_set::token, option_set::certificates,
-        option_set::certificate_name, option_set::insecure, option_set::timeouts, option_set::process_tls})
+  for (const option_set set : {option_set::machine, option_set::processes, option_set::checkpoints, option_set::trace,
+                               option_set::token, option_set::certificates, option_set::certificate_name,
+                               option_set::insecure, option_set::timeouts, option_set::process_tls})
     launch::add_options(app, set);
   launch::add_text_option(app, "listen", "HOST:PORT", "lead a run whose members join from elsewhere", "Network");
   launch::add_text_option(app, "join", "HOST:PORT", "join the run that listens there", "Network");
@@ -148,7 +148,10 @@ result<void> check_part(const CLI::App& app, const program_order& order) {
   if (joins || order.listen)
     if (auto wrong = refuse({"processes"}, "is for a run on this machine alone"); !wrong) return wrong;
   if (joins)
-    if (auto wrong = refuse({"listen", "page"}, "is for the process that leads the run"); !wrong) return wrong;
+    if (auto wrong =
+            refuse({"listen", "page", "save", "checkpoint-every", "resume"}, "is for the process that leads the run");
+        !wrong)
+      return wrong;
   if (!joins)
     if (auto wrong = refuse({"as", "count", "join-timeout", "tls-name"}, "goes with --join HOST:PORT"); !wrong)
       return wrong;
@@ -211,6 +214,7 @@ result<void> fill(program_order& order, const CLI::App& app, std::span<const opt
                return launch::option_text(given, name);
              }));
   TROUPE_SET(order.tracing, launch::read_trace_options(given));
+  TROUPE_SET(order.checkpoints, launch::read_checkpoint_options(given));
   order.network_words = launch::given_network_options(app);
   if (order.listen || order.part == program_part::member) {
     TROUPE_SET(order.network, launch::read_network_options(app, out));
@@ -258,9 +262,15 @@ std::vector<std::string> command_of(const program_order& order) {
   return words;
 }
 
+/// Returns how to go on after a run that was lost.
+std::string resume_words(const program_order& order, const std::string& how) {
+  std::string command = order.name + " " + how + order.network_words;
+  for (const auto& [name, text] : order.settings) command += fmt::format(" --{}={}", name, launch::shell_word(text));
+  return launch::resume_advice(order.checkpoints, command);
+}
+
 void fill_gather(nodes::run_options& options, program_order& order, launch::role_processes& children,
                  const program_run& what, bool records, launch::console& out) {
-  const std::string resume = "nothing was saved (--save DIR), so start anew";
   if (order.processes) {
     auto gather = launch::gather_children(children, {.command = command_of(order),
                                                      .servers = order.servers,
@@ -269,14 +279,14 @@ void fill_gather(nodes::run_options& options, program_order& order, launch::role
                                                      .tls = order.tls,
                                                      .machine = order.machine,
                                                      .variables = launch::trace_variables(order.tracing, records),
-                                                     .resume = resume});
+                                                     .resume = resume_words(order, "--processes")});
     if (!gather) throw error(error_kind::run, gather.error().message);
     options.gather = std::move(*gather);
   } else if (order.listen) {
     options.gather.emplace();
     options.gather->listen = *order.listen;
     options.gather->network = order.network;
-    options.gather->resume = resume;
+    options.gather->resume = resume_words(order, "--listen " + links::to_string(*order.listen));
     options.gather->on_listening = [&](const links::endpoint& where) {
       out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::to_string(where), order.servers,
                            order.servers == 1 ? "" : "s", what.trainers, what.trainers == 1 ? "" : "s"));
@@ -296,6 +306,14 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   options.watch.on_diagnosis = [&out](const std::string& line) { out.tell(line); };
   options.watch.wanted = launch::diagnosis_wanted;
   options.watch.step_timeout = order.tracing.step_timeout;
+  options.observer.on_checkpoint = [&out](const actors::checkpoint_summary& now) {
+    if (now.problem)
+      out.error({fault_kind::run,
+                 fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
+  };
+  TROUPE_SET(options.checkpoints, launch::open_checkpoints(order.checkpoints));
+  if (order.checkpoints.resume)
+    for (const std::string& line : order.checkpoints.resume->warnings) out.warning(line);
   TROUPE_TRY(traced, launch::run_trace::start(order.tracing, out));
   options.recorder = traced.recorder();
   launch::role_processes children;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/checkpoint_options.hpp"
 #include "launch/console.hpp"
 #include "launch/machine_options.hpp"
 #include "launch/trace_options.hpp"
@@ -41,6 +42,7 @@ struct program_order {
   bool processes = false;
   bool tls = false;
   std::optional<links::endpoint> listen = {};
+  launch::checkpoint_order checkpoints = {};
   /// The given network options, for advice.
   std::string network_words = {};
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/assert.hpp"
 #include "model/random.hpp"
 #include "troupe/error.hpp"
 
@@ -48,15 +49,44 @@ class application final : public node {
 };
 
 replica::replica(std::shared_ptr<const nn::module> module, std::uint64_t seed, std::uint64_t number,
-                 std::uint32_t first_bucket)
+                 std::uint32_t first_bucket, const kept_state& from)
     : module_(std::move(module)),
+      name_(fmt::format("replica{}", number)),
+      from_(from),
       first_bucket_(first_bucket),
       numbers_({{0, nn::count_of(module_->parameters())}}, kernels::host_device(), {}) {
   std::vector<float> parameters(nn::count_of(module_->parameters()));
   std::vector<float> buffers(nn::count_of(module_->buffers()));
   module_->initialize(model::random_key(seed, model::random_stream::dense_weights, 0, number), parameters.data(),
                       buffers.data());
+  if (from_.is_resumed()) {
+    parameters = restored(module_->parameters(), "");
+    buffers = restored(module_->buffers(), "");
+  }
   numbers_.start(parameters, buffers);
+}
+
+/// Returns tensors of the checkpoint, flat.
+std::vector<float> replica::restored(const std::vector<nn::parameter>& tensors, const std::string& suffix) const {
+  std::vector<float> flat;
+  for (const nn::parameter& one : tensors) {
+    const auto part = from_.restored<float>(fmt::format("{}.{}{}", name_, one.name, suffix));
+    if (part.size() != one.shape.count())
+      throw error(error_kind::input, fmt::format("--resume: {} of {} has {} numbers, the checkpoint has {}", one.name,
+                                                 module_->type(), one.shape.count(), part.size()));
+    flat.insert(flat.end(), part.begin(), part.end());
+  }
+  return flat;
+}
+
+void replica::put(msg::save_dense& into) {
+  const std::vector<msg::tensor> state = numbers_.state();
+  const bool has_buffers = !module_->buffers().empty();
+  const std::size_t of_optimizer = state.size() - 1 - (has_buffers ? 1 : 0);
+  put_flat(into, name_, module_->parameters(), "", state.front());
+  for (std::size_t k = 0; k < of_optimizer; ++k)
+    put_flat(into, name_, module_->parameters(), fmt::format(".state.{}", k), state[k + 1]);
+  if (has_buffers) put_flat(into, name_, module_->buffers(), "", state.back());
 }
 
 tensor replica::apply(tape& on, const tensor& input) {
@@ -72,6 +102,17 @@ void replica::set_optimizer(const optimizer_choice& choice) {
   parsed->lr = choice.lr;
   numbers_.set_optimizer(*parsed);
   has_optimizer_ = true;
+  if (!from_.is_resumed()) return;
+  std::vector<msg::tensor> state;
+  const auto add = [&](std::vector<float> flat) {
+    const std::uint64_t count = flat.size();
+    state.push_back(msg::tensor::own(count, 1, std::move(flat)));
+  };
+  add(restored(module_->parameters(), ""));
+  for (int k = 0; k < model::state_buffers(*parsed); ++k)
+    add(restored(module_->parameters(), fmt::format(".state.{}", k)));
+  if (!module_->buffers().empty()) add(restored(module_->buffers(), ""));
+  TROUPE_ASSERT(numbers_.restore(state));
 }
 
 void replica::backward(tape& of, std::uint64_t step, const std::function<void(std::uint32_t)>& full) {

@@ -5,12 +5,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "actors/trained_parameters.hpp"
 #include "troupe/module.hpp"
 #include "troupe/optimizer.hpp"
+#include "troupe/runtime/kept_state.hpp"
 #include "troupe/runtime/tape.hpp"
 
 namespace troupe::runtime {
@@ -18,9 +19,10 @@ namespace troupe::runtime {
 /// Belongs to a trainer.
 class replica {
  public:
-  /// `number`: counts the trainer's replicas; with the seed it decides the initial parameters.
+  /// `number`: counts the trainer's replicas; with the seed it decides the initial parameters. A resumed run has those
+  /// of `from`, which outlives this.
   replica(std::shared_ptr<const nn::module> module, std::uint64_t seed, std::uint64_t number,
-          std::uint32_t first_bucket);
+          std::uint32_t first_bucket, const kept_state& from);
 
   tensor apply(tape& on, const tensor& input);
 
@@ -30,6 +32,9 @@ class replica {
   /// The gradient of the context's passes, as buckets; see `trained_parameters::backward`.
   void backward(tape& of, std::uint64_t step, const std::function<void(std::uint32_t bucket)>& full);
 
+  /// Adds parameters, the optimizer's state and buffers to a checkpoint.
+  void put(msg::save_dense& into);
+
   actors::trained_parameters& numbers() { return numbers_; }
   /// The number of its first bucket among those of the trainer.
   std::uint32_t first_bucket() const { return first_bucket_; }
@@ -37,7 +42,11 @@ class replica {
  private:
   friend class application;
 
+  std::vector<float> restored(const std::vector<nn::parameter>& tensors, const std::string& suffix) const;
+
   std::shared_ptr<const nn::module> module_;
+  std::string name_;  ///< in checkpoints
+  const kept_state& from_;
   std::uint32_t first_bucket_;
   bool has_optimizer_ = false;
   actors::trained_parameters numbers_;

@@ -58,10 +58,19 @@ caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
             .reports = order.reports,
             .remote = order.remote};
   if (order.remote) peers_.timeout = std::chrono::milliseconds(order.request_timeout_ms);
+  saves_ = order.saves;
+  checkpoint_every_ = order.checkpoint_every;
+  step = steps_done_ = saved_step_ = order.from.steps_done;
+  kept_.start(rank_, order.from);
   begin_ = clock::now();
   for (const auto& [setting, text] : order.job)
     if (setting == "seed") seed_ = parse_number<std::uint64_t>(text).value_or(1);
   executor_->enter([&] {
+    try {
+      resume();
+    } catch (const error&) {
+      return ended(std::current_exception());
+    }
     task_ = running_task(function_(trainer(*this)), [this](const std::exception_ptr& thrown) { ended(thrown); });
   });
   return promise_;
@@ -69,7 +78,7 @@ caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
 
 /// The trainer function has returned, or thrown.
 void trainer_runtime::ended(const std::exception_ptr& thrown) {
-  if (!thrown) return deliver();
+  if (!thrown) return finish();
   caf::error cause;
   try {
     std::rethrow_exception(thrown);
@@ -86,6 +95,12 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
   self_->quit(actors::failure_of(name, step, cause));
 }
 
+/// Takes the last checkpoint, and answers.
+void trainer_runtime::finish() {
+  if (!saves_ || saved_step_ == steps_done_) return deliver();
+  save([this] { deliver(); }, [this](const error& why) { ended(std::make_exception_ptr(why)); });
+}
+
 /// Answers the order to train.
 void trainer_runtime::deliver() {
   std::vector<float> all;
@@ -100,6 +115,7 @@ void trainer_runtime::deliver() {
                       stops_now_,
                       {},
                       digest_of(reinterpret_cast<const std::byte*>(all.data()), all.size() * sizeof(float))};
+  result.server_steps = server_steps();
   const std::uint64_t count = all.size();
   if (rank_ == 0) result.dense = msg::tensor::own(count, 1, std::move(all));
   promise_.deliver(std::move(result));
@@ -140,7 +156,7 @@ std::uint64_t trainer_runtime::begin_context() {
 std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn::module> module) {
   std::uint32_t buckets = 0;
   for (const auto& one : replicas_) buckets += one->numbers().buckets();
-  replicas_.push_back(std::make_shared<replica>(std::move(module), seed_, replicas_.size(), buckets));
+  replicas_.push_back(std::make_shared<replica>(std::move(module), seed_, replicas_.size(), buckets, kept_));
   return replicas_.back();
 }
 
@@ -219,6 +235,7 @@ void trainer_runtime::send_gradients(const tape& with, const std::vector<trained
 }
 
 future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& members) {
+  if (saves_) check_loops();
   steps_done_ = step;
   check_peers();
   send_gradients(with, members);
@@ -228,30 +245,22 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
   auto missing = std::make_shared<int>(1);
   for (const trained& one : members)
     if (const auto* local = std::get_if<std::shared_ptr<replica>>(&one)) reduce(with, **local, shared, missing);
-  if (--*missing == 0) end_step(*shared);
+  if (--*missing == 0) end_step(shared);
   return coming;
 }
 
 /// All means of the step are applied.
-void trainer_runtime::end_step(const promise<>& done) {
+void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
   for (const auto& one : replicas_)
-    if (const auto found = one->numbers().judge(step)) return done.fail(error(error_kind::run, found->words()));
+    if (const auto found = one->numbers().judge(step)) return done->fail(error(error_kind::run, found->words()));
   trace.step_ends(step + 1);
   if (rank_ == 0) report();
-  if (stops_now_) return done.fail(std::make_exception_ptr(run_stopped()));
-  done.set();
-}
-
-/// Tells the master how far this trainer is, a few times a second.
-void trainer_runtime::report() {
-  constexpr std::chrono::milliseconds interval{200};
-  const auto now = clock::now();
-  if (now < last_report_ + interval) return;
-  last_report_ = now;
-  const std::chrono::duration<double> seconds = now - begin_;
-  self_->send(peers_.reports, msg::progress{trace.next(step), 0, seconds.count(), loss_sum_, losses_});
-  loss_sum_ = 0;
-  losses_ = 0;
+  const auto go_on = [this, done] {
+    if (stops_now_) return done->fail(std::make_exception_ptr(run_stopped()));
+    done->set();
+  };
+  if (!saves_now()) return go_on();
+  save(go_on, [done](const error& why) { done->fail(why); });
 }
 
 /// Sends the replica's buckets to the group. When the mean of the last one has come, `done`.
@@ -269,7 +278,7 @@ void trainer_runtime::reduce(tape& with, replica& one, const std::shared_ptr<pro
         [this, &numbers, bucket, done, missing](const msg::reduced& mean) {
           numbers.take(bucket, mean.grad);
           stops_now_ = stops_now_ || mean.stop;
-          if (--*missing == 0) end_step(*done);
+          if (--*missing == 0) end_step(done);
         },
         [done](const caf::error& why) { done->fail(to_error(why)); });
   };

@@ -19,6 +19,8 @@
 #include "protocol/messages.hpp"
 #include "troupe/executor.hpp"
 #include "troupe/optimizer.hpp"
+#include "troupe/runtime/kept_state.hpp"
+#include "troupe/runtime/loop_places.hpp"
 #include "troupe/runtime/remote_table.hpp"
 #include "troupe/runtime/replica.hpp"
 #include "troupe/task.hpp"
@@ -87,6 +89,9 @@ class trainer_runtime {
   /// Counts this trainer's contexts.
   std::uint64_t begin_context();
 
+  loop_places& loops() { return loops_; }
+  kept_state& kept() { return kept_; }
+
   std::shared_ptr<replica> make_replica(std::shared_ptr<const nn::module> module);
   future<tensor> look_up(tape& on, std::shared_ptr<const remote_table> table, std::span<const std::int64_t> indices,
                          std::span<const std::int64_t> offsets);
@@ -137,7 +142,13 @@ class trainer_runtime {
   void report();
   void check_peers() const;
   void send_gradients(const tape& with, const std::vector<trained>& members);
-  void end_step(const promise<>& done);
+  void end_step(const std::shared_ptr<promise<>>& done);
+  bool saves_now() const;
+  void save(std::function<void()> then, std::function<void(const error&)> on_error);
+  void finish();
+  void resume();
+  void check_loops();
+  std::vector<std::uint64_t> server_steps() const;
   void reduce(tape& with, replica& one, const std::shared_ptr<promise<>>& done, const std::shared_ptr<int>& missing);
 
   pointer self_;
@@ -149,6 +160,12 @@ class trainer_runtime {
   std::uint32_t trainers_ = 1;
   std::uint64_t seed_ = 1;
   counterparts peers_;
+  /// Whether it saves checkpoints: at the end, and every so many steps (0: only at the end).
+  bool saves_ = false;
+  std::uint64_t checkpoint_every_ = 0;
+  std::uint64_t saved_step_ = 0;
+  kept_state kept_;
+  loop_places loops_;
   bool stop_wanted_ = false;
   bool stops_now_ = false;  ///< all trainers end after this step
   clock::time_point begin_;

@@ -1,0 +1,92 @@
+// Where loops of a resumed trainer function begin.
+
+#include "troupe/runtime/loop_places.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace troupe::loop_places_test {
+namespace {
+
+using runtime::loop_places;
+
+/// A loop of `n` iterations, from where it is to begin.
+template <class Body>
+void loop(loop_places& places, std::uint64_t n, Body body) {
+  for (std::uint64_t i = std::min(places.open(), n); i < n; ++i, places.advance()) body(i);
+  places.close();
+}
+
+struct interrupted {};
+
+/// Two loops of loops: ABC three times, with B in a loop of its own, then DD. Each letter is an optimizer step; after
+/// `steps` of them it ends, with its place in `place`.
+std::string letters(loop_places& places, int steps, std::vector<std::uint64_t>& place) {
+  std::string done;
+  const auto step = [&](char letter) {
+    done += letter;
+    place = places.place();
+    if (--steps == 0) throw interrupted();
+  };
+  try {
+    loop(places, 3, [&](std::uint64_t) {
+      loop(places, 1, [&](std::uint64_t) { step('A'); });
+      loop(places, 2, [&](std::uint64_t) { step('B'); });
+      loop(places, 0, [&](std::uint64_t) { step('x'); });
+      loop(places, 1, [&](std::uint64_t) { step('C'); });
+    });
+    loop(places, 2, [&](std::uint64_t) { step('D'); });
+    place = places.place();
+  } catch (const interrupted&) {
+  }
+  return done;
+}
+
+TEST(LoopPlaces, ARunThatIsResumedAnywhereDoesTheRest) {
+  const std::string whole = "ABBCABBCABBCDD";
+  for (int steps = 1; steps <= static_cast<int>(whole.size()); ++steps) {
+    loop_places first;
+    std::vector<std::uint64_t> place;
+    const std::string before = letters(first, steps, place);
+    EXPECT_EQ(before, whole.substr(0, steps));
+    loop_places second;
+    second.resume(place);
+    EXPECT_EQ(before + letters(second, 100, place), whole) << "after " << steps;
+  }
+}
+
+TEST(LoopPlaces, ARunThatWasResumedTwiceDoesTheRest) {
+  std::vector<std::uint64_t> place;
+  loop_places first, second, third;
+  std::string done = letters(first, 6, place);
+  second.resume(place);
+  done += letters(second, 5, place);
+  third.resume(place);
+  done += letters(third, 100, place);
+  EXPECT_EQ(done, "ABBCABBCABBCDD");
+}
+
+TEST(LoopPlaces, ARunThatHasEndedDoesNothing) {
+  loop_places first;
+  std::vector<std::uint64_t> place;
+  letters(first, 100, place);
+  loop_places again;
+  again.resume(place);
+  EXPECT_EQ(letters(again, 100, place), "");
+}
+
+TEST(LoopPlaces, AnIterationHasOneStep) {
+  loop_places places;
+  EXPECT_TRUE(places.none());
+  places.open();
+  EXPECT_FALSE(places.none());
+  EXPECT_TRUE(places.mark_step());
+  EXPECT_FALSE(places.mark_step());
+  places.advance();
+  EXPECT_TRUE(places.mark_step());
+}
+
+}  // namespace
+}  // namespace troupe::loop_places_test

@@ -1,0 +1,154 @@
+// Checkpoints of users' programs: a run that was broken off and resumed has the bits of the unbroken one.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/library/arguments.hpp"
+#include "tests/trace/temporary_folder.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::resume_test {
+namespace {
+
+using test::arguments;
+
+/// A metric of one's own: the sum of all losses.
+struct loss_sum {
+  double sum = 0;
+  named_tensors state_dict() const { return {{"sum", tensor::of(shape(1), std::span<const double>(&sum, 1))}}; }
+  void load_state_dict(const named_tensors& state) { sum = state.at(0).second.as<double>()[0]; }
+};
+
+struct outcome {
+  std::string digest;
+  std::vector<double> losses;  // by rank
+};
+
+/// Ends with an exception of rank 0 after `break_after` steps; 0: never.
+struct training {
+  int break_after = 0;
+  optimizer_choice choice = sgd{.lr = 0.05};
+  outcome* result = nullptr;
+};
+
+task<> train(trainer me, remote_module<nn::embedding_bag> embedding, training how) {
+  loss_sum sum;
+  me.keep_state("losses", sum);
+  auto model = me.data_parallel(nn::linear(16, 8));
+  distributed_optimizer optimizer(how.choice, embedding, model);
+  int steps = 0;
+  for (const auto epoch : me.steps(3))
+    for (const auto& [indices, offsets, target] : me.batches(tutorial_batches(me.seed(), me.rank(), epoch))) {
+      auto context = me.new_context();
+      auto rows = co_await embedding.forward(context, indices, offsets);
+      auto loss = nn::cross_entropy(context, model(context, rows), target);
+      sum.sum += loss.item();
+      co_await context.backward(loss);
+      co_await optimizer.step(context);
+      if (++steps == how.break_after && me.rank() == 0) throw std::runtime_error("the power has failed");
+    }
+  how.result->losses.at(me.rank()) = sum.sum;
+}
+
+constexpr nn::embedding_bag::options table{.num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum};
+
+outcome run(std::vector<std::string> words, training how) {
+  arguments given(std::move(words));
+  cluster cluster(given.count(), given.values());
+  const auto embedding = cluster.server(0).make<nn::embedding_bag>(table);
+  outcome result{"", std::vector<double>(2)};
+  how.result = &result;
+  result.digest = cluster.run(2, train, embedding, how).weights_digest;
+  return result;
+}
+
+class Resume : public testing::TestWithParam<optimizer_choice> {};
+
+TEST_P(Resume, HasTheBitsOfTheUnbrokenRun) {
+  const trace::temporary_folder folder;
+  const outcome unbroken = run({}, {.choice = GetParam()});
+  const std::vector<std::string> saving = {"--save", folder.path().string(), "--checkpoint-every", "4"};
+  EXPECT_THROW(run(saving, {.break_after = 15, .choice = GetParam()}), error);
+  std::vector<std::string> resuming = saving;
+  resuming.insert(resuming.end(), {"--resume", folder.path().string()});
+  EXPECT_THROW(run(resuming, {.break_after = 7, .choice = GetParam()}), error);
+  const outcome resumed = run(resuming, {.choice = GetParam()});
+  EXPECT_EQ(resumed.digest, unbroken.digest);
+  EXPECT_EQ(resumed.losses, unbroken.losses) << "state that the program keeps";
+  const outcome over = run({"--resume", folder.path().string()}, {.choice = GetParam()});
+  EXPECT_EQ(over.digest, unbroken.digest) << "nothing is left to do";
+  EXPECT_EQ(over.losses, unbroken.losses);
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, Resume,
+                         testing::Values(sgd{.lr = 0.05}, sgd{.lr = 0.05, .momentum = 0.9}, adagrad{.lr = 0.05},
+                                         adam{.lr = 0.01}),
+                         [](const auto& one) {
+                           const std::string& name = one.param.name;
+                           return name.substr(0, name.find(':')) + std::to_string(one.index);
+                         });
+
+std::string refusal(const std::vector<std::string>& words, const training& how) {
+  try {
+    run(words, how);
+  } catch (const error& e) {
+    EXPECT_EQ(e.kind(), error_kind::input);
+    return e.what();
+  }
+  return "";
+}
+
+TEST(ResumeErrors, NameWhatIsAnother) {
+  const trace::temporary_folder folder;
+  run({"--save", folder.path().string()}, {});
+  EXPECT_EQ(
+      refusal({"--resume", folder.path().string(), "--seed", "2"}, {}),
+      "--seed 2: the run of the checkpoint has --seed 1; go on with the same job, or start anew without --resume");
+  const std::string words = refusal({"--resume", folder.path().string()}, {.choice = adam{.lr = 0.05}});
+  EXPECT_EQ(words.substr(words.find(',')),  // behind the trainer: whichever is first
+            ", step 30: --resume: the checkpoint has no float32 replica0.weight.state.0: it is of another program");
+}
+
+task<> train_without_loop(trainer me, remote_module<nn::embedding_bag> embedding, int steps) {
+  auto model = me.data_parallel(nn::linear(16, 8));
+  distributed_optimizer optimizer(sgd{}, embedding, model);
+  const auto batches = tutorial_batches(me.seed(), me.rank(), 0);
+  if (steps > 0)
+    for ([[maybe_unused]] const auto once : me.steps(1))
+      for (int step = 0; step < steps; ++step) {
+        auto context = me.new_context();
+        auto rows = co_await embedding.forward(context, batches[0].indices, batches[0].offsets);
+        auto loss = nn::cross_entropy(context, model(context, rows), batches[0].target);
+        co_await context.backward(loss);
+        co_await optimizer.step(context);
+      }
+  auto context = me.new_context();
+  co_await optimizer.step(context);
+}
+
+std::string refused_loop(int steps, const std::string& folder) {
+  arguments given{"--save", folder};
+  cluster cluster(given.count(), given.values());
+  const auto embedding = cluster.server(0).make<nn::embedding_bag>(table);
+  try {
+    cluster.run(1, train_without_loop, embedding, steps);
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(ResumeErrors, NameAPlaceThatCannotBeFoundAgain) {
+  const trace::temporary_folder folder, another;
+  EXPECT_EQ(refused_loop(2, folder.path().string()),
+            "trainer 0, step 2: --save: a second optimizer step in one iteration of trainer::steps or "
+            "trainer::batches; take one in each iteration");
+  EXPECT_EQ(refused_loop(0, another.path().string()),
+            "trainer 0, step 1: --save: a checkpoint needs to know where the trainer function is; take the optimizer's "
+            "steps in a loop of trainer::steps or trainer::batches");
+}
+
+}  // namespace
+}  // namespace troupe::resume_test

@@ -1,0 +1,58 @@
+#include "troupe/runtime/loop_places.hpp"
+
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace troupe::runtime {
+
+/// Whether every open loop is in the iteration in which it was saved.
+bool loop_places::is_on_saved_way() const {
+  if (saved_.size() <= 2 * open_.size()) return false;
+  for (std::size_t depth = 0; depth < open_.size(); ++depth)
+    if (open_[depth].number != saved_[2 * depth] || open_[depth].done != saved_[2 * depth + 1]) return false;
+  return true;
+}
+
+std::uint64_t loop_places::open() {
+  std::uint64_t done = 0;
+  const std::size_t depth = open_.size();
+  if (is_on_saved_way()) {
+    const std::uint64_t number = saved_[2 * depth];
+    if (next_ < number)
+      done = done_all;
+    else if (next_ == number && 2 * depth + 1 < saved_.size())
+      done = saved_[2 * depth + 1];
+  }
+  open_.push_back({next_, done});
+  next_ = 0;
+  return done;
+}
+
+void loop_places::advance() {
+  TROUPE_ASSERT(!open_.empty());
+  ++open_.back().done;
+  open_.back().has_stepped = false;
+  next_ = 0;
+}
+
+void loop_places::close() {
+  TROUPE_ASSERT(!open_.empty());
+  next_ = open_.back().number + 1;
+  open_.pop_back();
+}
+
+bool loop_places::mark_step() { return open_.empty() || !std::exchange(open_.back().has_stepped, true); }
+
+std::vector<std::uint64_t> loop_places::place() const {
+  std::vector<std::uint64_t> all;
+  for (const level& one : open_) {
+    all.push_back(one.number);
+    all.push_back(one.done);
+  }
+  if (!open_.empty()) ++all.back();
+  all.push_back(open_.empty() ? next_ : 0);
+  return all;
+}
+
+}  // namespace troupe::runtime

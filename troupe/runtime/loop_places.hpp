@@ -1,0 +1,49 @@
+// Where the loops of a trainer function are, so that a resumed run can enter them there. Loops are told apart by their
+// depth and by how many loops of the same iteration came before at that depth.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// Belongs to a trainer.
+class loop_places {
+ public:
+  /// Loops begin where `place` returned this.
+  void resume(std::vector<std::uint64_t> saved) { saved_ = std::move(saved); }
+
+  /// A loop begins within the innermost open one. Returns the number of its iterations that the saved run has done;
+  /// `done_all`: all of them.
+  static constexpr std::uint64_t done_all = UINT64_MAX;
+  std::uint64_t open();
+  /// The innermost loop's iteration has ended.
+  void advance();
+  /// The innermost loop has ended.
+  void close();
+
+  /// Whether no loop has begun.
+  bool none() const { return open_.empty() && next_ == 0; }
+  /// Marks that the innermost loop's iteration has taken its optimizer step. Returns false if it had before.
+  bool mark_step();
+
+  /// The place behind the current iteration of the innermost loop: for each depth a loop's number and its iterations,
+  /// then the number of the next loop.
+  std::vector<std::uint64_t> place() const;
+
+ private:
+  struct level {
+    std::uint64_t number = 0;
+    std::uint64_t done = 0;  ///< iterations
+    bool has_stepped = false;
+  };
+
+  bool is_on_saved_way() const;
+
+  std::vector<level> open_;
+  std::uint64_t next_ = 0;  ///< the number of the next loop within the innermost one
+  std::vector<std::uint64_t> saved_;
+};
+
+}  // namespace troupe::runtime

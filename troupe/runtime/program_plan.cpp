@@ -1,0 +1,90 @@
+#include "troupe/runtime/program_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/failure.hpp"
+#include "model/checkpoint/resume.hpp"
+#include "model/checkpoint/tensors.hpp"
+
+namespace troupe::runtime {
+
+namespace {
+
+/// Returns a type of the library's tensors as messages name it; null: it is another one.
+std::optional<msg::dtype> dtype_of(model::tensor_type type) {
+  if (type == model::tensor_type::f32) return msg::dtype::f32;
+  if (type == model::tensor_type::f64) return msg::dtype::f64;
+  if (type == model::tensor_type::i64) return msg::dtype::i64;
+  return std::nullopt;
+}
+
+caf::expected<msg::tensor> read(const model::checkpoint& from, const model::tensor_declaration& what) {
+  const auto type = dtype_of(what.type);
+  if (!type) return actors::make_failure(actors::errc::bad_input, "--resume: {} is of a strange type", what.name);
+  std::uint64_t count = 1;
+  for (const std::uint64_t length : what.shape) count *= length;
+  std::vector<std::byte> bytes(count * size_of(*type));
+  if (auto done = model::read_dense(from, what.name, bytes); !done)
+    return actors::make_failure(actors::errc::bad_input, done.error().message);
+  return msg::tensor(*type, count, 1, msg::blob::own(std::move(bytes)));
+}
+
+/// Returns the rank to which a tensor of a checkpoint belongs, as in `rank1.loops`; null: to all.
+std::optional<std::uint32_t> owner_of(const std::string& name, std::uint32_t trainers) {
+  for (std::uint32_t rank = 0; rank < trainers; ++rank)
+    if (name.starts_with(fmt::format("rank{}.", rank))) return rank;
+  return std::nullopt;
+}
+
+caf::error resume(actors::run_plan& plan) {
+  const model::checkpoint& from = *plan.checkpoints.from;
+  const model::checkpoint_manifest& saved = from.manifest;
+  constexpr std::string_view free[] = {"servers"};
+  if (auto differs = model::first_difference(saved.settings, plan.settings, free))
+    return actors::make_failure(actors::errc::bad_input, std::move(*differs));
+  plan.steps_done = saved.step;
+  if (saved.step == 0) return {};
+  if (saved.tables.size() != plan.tables.size())
+    return actors::make_failure(actors::errc::bad_input, "--resume: the program has {} tables, the checkpoint {}",
+                                plan.tables.size(), saved.tables.size());
+  plan.server_steps.resize(plan.servers);
+  for (msg::trainer_position& one : plan.positions) one.steps_done = saved.step;
+  for (const model::tensor_declaration& what : saved.dense) {
+    auto numbers = read(from, what);
+    if (!numbers) return numbers.error();
+    const auto owner = owner_of(what.name, plan.trainers);
+    if (owner && what.name.ends_with(".server_steps"))
+      for (std::uint32_t server = 0; server < std::min<std::size_t>(plan.servers, numbers->rows); ++server)
+        plan.server_steps[server] =
+            std::max(plan.server_steps[server], static_cast<std::uint64_t>(numbers->as<std::int64_t>()[server]));
+    for (std::uint32_t rank = 0; rank < plan.trainers; ++rank) {
+      if (owner && *owner != rank) continue;
+      plan.positions[rank].names.push_back({what.name, what.shape});
+      plan.positions[rank].dense.push_back(*numbers);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+actors::planner plan_program(std::uint32_t servers, std::uint32_t trainers, std::vector<model::setting> settings,
+                             std::vector<actors::planned_table> tables) {
+  return [servers, trainers, settings = std::move(settings), tables = std::move(tables)](
+             const msg::run&, const actors::run_checkpoints& checkpoints) -> caf::expected<actors::run_plan> {
+    actors::run_plan plan{.servers = servers,
+                          .trainers = trainers,
+                          .settings = settings,
+                          .tables = tables,
+                          .checkpoints = checkpoints,
+                          .positions = std::vector<msg::trainer_position>(trainers)};
+    if (checkpoints.from)
+      if (auto wrong = resume(plan)) return wrong;
+    return plan;
+  };
+}
+
+}  // namespace troupe::runtime
