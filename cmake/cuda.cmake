@@ -169,7 +169,8 @@ troupe_cuda_module(troupe_cuda SOURCES ${troupe_cuda_sources} ${troupe_cuda_kern
                    LINK CUDA::cublasLt "${TROUPE_NCCL_LIBRARY}")
 cmake_path(GET TROUPE_NCCL_LIBRARY PARENT_PATH troupe_nccl_folder)
 # CMake leaves out the folders that nvcc links from by itself, but the dynamic loader does not know them.
-set_target_properties(troupe_cuda PROPERTIES BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR};${troupe_nccl_folder}")
+set_target_properties(troupe_cuda PROPERTIES BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR};${troupe_nccl_folder}"
+  INSTALL_RPATH "${CUDAToolkit_LIBRARY_DIR};${troupe_nccl_folder}")
 troupe_cuda_module(troupe_cuda_probe SOURCES "${PROJECT_SOURCE_DIR}/kernels/cuda/probe/devices.cu")
 
 # The target `troupe` brings the modules that the program can use: the probe says why there are no devices, and only with
@@ -180,10 +181,11 @@ if(EXISTS /proc/driver/nvidia/version OR EXISTS /dev/dxg)
 endif()
 cmake_language(DEFER DIRECTORY "${PROJECT_SOURCE_DIR}" CALL add_dependencies troupe ${troupe_cuda_used})
 
-set_property(SOURCE "${PROJECT_SOURCE_DIR}/kernels/devices.cpp" DIRECTORY "${PROJECT_SOURCE_DIR}/kernels"
-  APPEND PROPERTY COMPILE_DEFINITIONS TROUPE_CUDA_BUILT)
+set_property(SOURCE "${PROJECT_SOURCE_DIR}/kernels/cuda_modules.cpp" DIRECTORY "${PROJECT_SOURCE_DIR}/kernels"
+  APPEND PROPERTY COMPILE_DEFINITIONS
+  TROUPE_CUDA_VERSION="CUDA ${CMAKE_CUDA_COMPILER_VERSION}, NCCL ${troupe_nccl_version}")
 
-# Programs look for the modules in their own folder only: tests and benchmarks get links there.
+# Programs look for the modules in their own folder: tests and benchmarks get links there.
 function(troupe_link_cuda_modules folder)
   get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
   get_property(binaries DIRECTORY "${folder}" PROPERTY BINARY_DIR)

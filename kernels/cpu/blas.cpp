@@ -25,6 +25,7 @@ const char* kernels_for_this_processor() {
 struct library {
   decltype(&cblas_sgemm) sgemm = nullptr;
   decltype(&openblas_get_corename) corename = nullptr;
+  decltype(&openblas_get_config) config = nullptr;
   std::string error;
 
   library() {
@@ -36,8 +37,9 @@ struct library {
     if (handle != nullptr) {
       sgemm = reinterpret_cast<decltype(sgemm)>(dlsym(handle, "cblas_sgemm"));
       corename = reinterpret_cast<decltype(corename)>(dlsym(handle, "openblas_get_corename"));
+      config = reinterpret_cast<decltype(config)>(dlsym(handle, "openblas_get_config"));
     }
-    if (sgemm == nullptr || corename == nullptr) {
+    if (sgemm == nullptr || corename == nullptr || config == nullptr) {
       const char* words = dlerror();
       error = std::string("OpenBLAS could not be loaded: ") + (words != nullptr ? words : "unknown error");
     }
@@ -60,5 +62,7 @@ void blas_product(factor_form a_form, factor_form b_form, std::size_t m, std::si
 }
 
 const char* blas_kernels() { return openblas.error.empty() ? openblas.corename() : ""; }
+
+const char* blas_version() { return openblas.error.empty() ? openblas.config() : ""; }
 
 }  // namespace troupe::kernels

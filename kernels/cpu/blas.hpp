@@ -22,4 +22,8 @@ void blas_product(factor_form a_form, factor_form b_form, std::size_t m, std::si
 /// Returns OpenBLAS's name for the kernels that it uses; empty if it cannot be loaded.
 const char* blas_kernels();
 
+/// Returns OpenBLAS's version and how it was built, such as "OpenBLAS 0.3.21 DYNAMIC_ARCH"; empty if it cannot be
+/// loaded.
+const char* blas_version();
+
 }  // namespace troupe::kernels

@@ -1,6 +1,7 @@
 // Goal: `troupe devices` describes this machine, and its exit code tells whether a CUDA device is usable.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -33,6 +34,34 @@ TEST(Devices, AreReportedAsText) {
   EXPECT_EQ(result.out.rfind("cpu ", 0), 0u) << result.out;
   const bool is_usable = result.out.find("cuda    not usable: ") == std::string::npos;
   EXPECT_EQ(result.exit_code, is_usable ? 0 : 2) << result.out;
+}
+
+/// Returns why CUDA is not usable; empty if it is. `program`: another one than the build's.
+std::string reason_of(const std::string& program) {
+  launch how;
+  how.program = program;
+  return std::string(last_event(run({"devices", "--json"}, how), "devices").at("cuda").at("reason").as_string());
+}
+
+TEST(Devices, AreLookedForWithModulesThatAreInstalled) {
+  if (!last_event(run({"devices", "--json"}), "devices").at("cuda").at("built").as_bool())
+    GTEST_SKIP() << "skipped: built without the CUDA backend";
+  const model::checkpoint_folder prefix;
+  const std::string program = prefix.path() + "/bin/troupe";
+  const std::string modules = prefix.path() + "/" TROUPE_LIBRARY_FOLDER "/troupe";
+  std::filesystem::create_directories(prefix.path() + "/bin");
+  std::filesystem::copy_file(TROUPE_PROGRAM, program);
+  EXPECT_NE(reason_of(program).find(", and not installed in " + modules + ";"), std::string::npos)
+      << reason_of(program);
+
+  std::filesystem::create_directories(modules);
+  const std::string probe = "/libtroupe_cuda_probe.so";
+  std::filesystem::copy_file(std::filesystem::path(TROUPE_PROGRAM).parent_path().string() + probe, modules + probe);
+  EXPECT_EQ(reason_of(program), reason_of(TROUPE_PROGRAM));
+
+  if (getuid() != 0) return;  // cannot give files away
+  ASSERT_EQ(chown((modules + probe).c_str(), 65534, 65534), 0);
+  EXPECT_NE(reason_of(program).find("not installed in"), std::string::npos) << "a module of somebody else is used";
 }
 
 TEST(Devices, AreLookedForWithModulesNextToTheProgramAndNowhereElse) {
