@@ -87,7 +87,7 @@ int answer(console& out, const CLI::App& program, const CLI::Success& success) {
     // CLI11 separates groups by two blank lines.
     out.result(CLI::detail::find_and_replace(program.help(), "\n\n\n", "\n\n"));
   } else {
-    out.result(std::string(success.what()) + "\n");
+    out.result(out.json() ? version_event() : version_text());
   }
   return out.finish(exit_done);
 }
@@ -103,7 +103,8 @@ int run_command_line(const std::vector<std::string>& arguments, std::chrono::ste
   program.require_subcommand(0, 1);
   program.allow_extras();
   program.set_help_flag("-h,--help", "this help");
-  program.set_version_flag("--version", "troupe " TROUPE_VERSION, "the version");
+  program.set_version_flag(
+      "--version", [] { return version_text(); }, "the version, and those of the libraries");
   program.footer("'troupe train' trains on the Adult data set; 'troupe train --help' lists what else there is.");
 
   const std::vector<subcommand> all = {

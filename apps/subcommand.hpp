@@ -43,6 +43,11 @@ subcommand add_stop(CLI::App& program);
 subcommand add_checkpoint(CLI::App& program);
 subcommand add_trace(CLI::App& program);
 
+/// Returns the answer to --version: of the program, of the libraries in it, and of those that it has loaded.
+std::string version_text();
+/// The same as a JSON object on one line.
+std::string version_event();
+
 /// Parses the command line, runs the subcommand and returns the program's exit code.
 int run_command_line(const std::vector<std::string>& arguments, std::chrono::steady_clock::time_point started);
 

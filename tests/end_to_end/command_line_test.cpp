@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "base/text.hpp"
 #include "tests/end_to_end/program.hpp"
 
@@ -272,13 +274,33 @@ TEST(Help, HasAShortNameForEveryOutputOption) {
   EXPECT_GE(outputs, 2U) << "checkpoint export and trace timeline have one";
 }
 
-TEST(Version, IsOneLine) {
+TEST(Version, NamesTheLibrariesAsText) {
   const outcome result = run({"--version"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
   const auto lines = lines_of(result.out);
-  ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0].rfind("troupe ", 0), 0u);
+  ASSERT_GE(lines.size(), 3U);
+  EXPECT_EQ(lines[0], "troupe " TROUPE_VERSION);
+  for (const char* line : {"CAF         0.18.7", "Boost       1.", "OpenBLAS    0.", "fmt         ", "CUDA        "})
+    EXPECT_NE(result.out.find(std::string("\n") + line), std::string::npos) << line << "\n" << result.out;
+}
+
+TEST(Version, IsAnObjectAsJson) {
+  const outcome result = run({"--version", "--json"});
+  EXPECT_EQ(result.exit_code, 0);
+  const auto version = last_event(result, "version");
+  EXPECT_EQ(version.at("version").as_string(), TROUPE_VERSION);
+  const auto& libraries = version.at("libraries").as_object();
+  EXPECT_EQ(libraries.at("caf").as_string(), "0.18.7");
+  EXPECT_GE(libraries.size(), 10U);
+  for (const auto& [name, text] : libraries) {
+    const std::string known(text.as_string());
+    EXPECT_EQ(known.find_first_not_of("0123456789."), std::string::npos) << std::string(name) << ": " << known;
+  }
+  const bool built = last_event(run({"devices", "--json"}), "devices").at("cuda").at("built").as_bool();
+  if (!std::getenv("TROUPE_CUDA_MODULE")) {  // which stands for modules that are not built
+    EXPECT_EQ(version.at("cuda").at("built").as_bool(), built);
+  }
 }
 
 }  // namespace
