@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# example.sh PREFIX SOURCE FOLDER [FLAG...]: builds one example in an empty folder against what is installed in PREFIX, as
+# users do, and runs it. With a sanitizer's flags the example's own code is checked, coroutines among it; what the library
+# allocates is watched all the same.
+
+set -euo pipefail
+prefix=$1 source=$2 folder=$3 name=$(basename "$2" .cpp)
+shift 3
+
+rm -rf "${folder:?}/$name"
+mkdir -p "$folder/$name"
+cd "$folder/$name"
+cp "$source" .
+cat >CMakeLists.txt <<END
+cmake_minimum_required(VERSION 3.25)
+project($name CXX)
+find_package(troupe CONFIG REQUIRED)
+add_executable($name $name.cpp)
+target_link_libraries($name troupe::troupe)
+END
+cmake -B build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror $*"
+cmake --build build
+ldd "build/$name" | grep -F "$prefix/lib/libtroupe.so" >/dev/null || { echo "it has another libtroupe.so" && exit 1; }
+"build/$name"
