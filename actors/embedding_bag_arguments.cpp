@@ -9,6 +9,8 @@
 #include "actors/row_codec.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
+#include "kernels/device.hpp"
+#include "model/memory.hpp"
 
 namespace troupe::actors {
 
@@ -94,6 +96,22 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
   options.optimizer.lr = lr;
   options.optimizer.schedule = *schedule;
   return embedding_bag_arguments{options, reduce};
+}
+
+caf::error check_memory(const model::embedding_bag_options& options, const kernels::device& where) {
+  const auto needed = model::table_bytes(model::rows_of_shard(options.rows, options.shard, options.shards), options.dim,
+                                         options.dtype, options.optimizer);
+  if (where.is_host() && needed > model::available_memory())
+    return make_failure(errc::out_of_memory,
+                        model::memory_fault(fmt::format("table {} with its optimizer's state", options.table), needed));
+  const std::uint64_t free_there = where.is_host() ? needed : where.memory().free;
+  if (needed > free_there)
+    return make_failure(errc::out_of_memory,
+                        "table {} with its optimizer's state takes {:.0f} MiB, CUDA device {} has {:.0f} MiB free; use "
+                        "--server-device cpu, more --servers on more --devices, or fewer --rows",
+                        options.table, static_cast<double>(needed) / (1024 * 1024), where.number(),
+                        static_cast<double>(free_there) / (1024 * 1024));
+  return {};
 }
 
 model::tensor_type tensor_type_of(msg::dtype type) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/device.hpp"
 #include "model/checkpoint/manifest.hpp"
 #include "model/embedding_bag.hpp"
 #include "model/job.hpp"
@@ -20,10 +21,13 @@ struct embedding_bag_arguments {
 /// Reads a specification (see `make_remote_module`). The error names the invalid argument.
 caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate& order);
 
+/// Returns an error if the memory of `where` is too small for such a shard.
+caf::error check_memory(const model::embedding_bag_options& options, const kernels::device& where);
+
 /// Returns the specification of table number `table` of a job.
 msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table);
 
-/// Returns a table's dtype as checkpoints name it.
+/// Returns a dtype as checkpoints name it.
 model::tensor_type tensor_type_of(msg::dtype type);
 
 }  // namespace troupe::actors

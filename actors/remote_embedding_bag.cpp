@@ -9,7 +9,6 @@
 #include "base/digest.hpp"
 #include "kernels/device.hpp"
 #include "model/embedding_bag.hpp"
-#include "model/memory.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -386,18 +385,7 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const ms
   const auto read = read_embedding_bag(order);
   if (!read) return read.error();
   const auto& [options, reduce] = *read;
-  const auto needed = model::table_bytes(model::rows_of_shard(options.rows, options.shard, options.shards), options.dim,
-                                         options.dtype, options.optimizer);
-  if (where.is_host() && needed > model::available_memory())
-    return make_failure(errc::out_of_memory,
-                        model::memory_fault(fmt::format("table {} with its optimizer's state", options.table), needed));
-  const std::uint64_t free_there = where.is_host() ? needed : where.memory().free;
-  if (needed > free_there)
-    return make_failure(errc::out_of_memory,
-                        "table {} with its optimizer's state takes {:.0f} MiB, CUDA device {} has {:.0f} MiB free; use "
-                        "--server-device cpu, more --servers on more --devices, or fewer --rows",
-                        options.table, static_cast<double>(needed) / (1024 * 1024), where.number(),
-                        static_cast<double>(free_there) / (1024 * 1024));
+  if (auto wrong = check_memory(options, where)) return wrong;
   const std::uint64_t steps_ahead = model::lookups_ahead(order.staleness);
   return std::make_unique<remote_embedding_bag>(options, reduce, where,
                                                 std::uint64_t{order.trainers} * (order.accumulate + steps_ahead + 1));

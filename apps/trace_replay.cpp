@@ -4,23 +4,18 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <fstream>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 #include "analysis/message_id.hpp"
 #include "apps/report.hpp"
 #include "apps/trace_answers.hpp"
 #include "base/text.hpp"
-#include "base/units.hpp"
 #include "launch/signals.hpp"
 #include "nodes/run_job.hpp"
 #include "replay/actor_replay.hpp"
-#include "replay/replay.hpp"
+#include "replay/outcome.hpp"
 #include "replay/replay_order.hpp"
 
 /// A breakpoint for debuggers: the actor is about to handle message `id`, described by `words`.
@@ -31,51 +26,6 @@ extern "C" __attribute__((noinline, used)) void troupe_before_message(std::uint6
 namespace troupe::apps {
 
 namespace {
-
-/// While it exists, a replay that reaches no further message is stopped.
-class stall_watch {
- public:
-  explicit stall_watch(replay::replay& of)
-      : thread_([&of, this](const std::stop_token& over) {
-          constexpr std::chrono::seconds timeout{60};
-          auto last_handled = of.handled();
-          std::unique_lock lock(mutex_);
-          while (!wake_.wait_for(lock, over, timeout, [&over] { return over.stop_requested(); })) {
-            const auto handled = of.handled();
-            if (of.has_begun() && handled == last_handled && !of.is_complete()) of.give_up();
-            last_handled = handled;
-          }
-        }) {}
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::jthread thread_;
-};
-
-std::string messages(std::uint64_t count) {
-  return fmt::format("{} message{}", count_text(count), count == 1 ? "" : "s");
-}
-
-/// Returns the outcome as text.
-std::string words_of(const replay::replay& again, const replay::replay_order& order, const std::string& digest) {
-  if (const std::string difference = again.difference(); !difference.empty())
-    return fmt::format("{}\n{} before it came as recorded\n", difference, messages(again.handled()));
-  if (!again.is_complete())
-    return fmt::format("stopped after {} of {} that are recorded\n", messages(again.handled()),
-                       count_text(again.expected()));
-  std::string text = fmt::format("{} of training came as recorded{}\n", messages(again.handled()),
-                                 order.is_whole ? "" : ", and no more are");
-  if (again.compared() == 0)
-    text += "what they held was not recorded (that takes --trace full), so only their order is known to be the same\n";
-  else if (again.compared() < again.handled())
-    text += fmt::format("of {} it is not recorded what they held\n", messages(again.handled() - again.compared()));
-  if (order.is_whole && digest == order.weights_digest)
-    text += fmt::format("weights digest  {}, as recorded\n", digest);
-  else if (order.is_whole)
-    text += fmt::format("weights digest  {}, recorded is {}\n", digest, order.weights_digest);
-  return text;
-}
 
 /// Repeats `actor` alone on the calling thread.
 result<int> replay_one(const trace::recording& recorded, const std::string& actor, console& out) {
@@ -97,9 +47,9 @@ result<int> replay_one(const trace::recording& recorded, const std::string& acto
     std::string text;
     if (!done->difference.empty()) text += one_line(done->difference) + "\n";
     if (!done->end.empty()) text += fmt::format("it ended: {}\n", one_line(done->end));
-    text += fmt::format("{} handled {} of {}, and sent {}: {} could be compared{}\n", name, messages(done->handled),
-                        count_text(done->recorded), count_text(done->sent), count_text(done->compared),
-                        same ? " and hold what was recorded" : "");
+    text += fmt::format("{} handled {} of {}, and sent {}: {} could be compared{}\n", name,
+                        replay::messages(done->handled), count_text(done->recorded), count_text(done->sent),
+                        count_text(done->compared), same ? " and hold what was recorded" : "");
     out.result(text);
   }
   return same ? exit_done : exit_failed;
@@ -122,13 +72,18 @@ tl::unexpected<fault> start_debugger() {
 }
 
 /// Repeats the whole run.
-result<int> replay_run(const trace::recording& recorded, console& out) {
+result<int> replay_run(const trace::recording& recorded, const std::string& folder, console& out) {
   const auto order = replay::read_replay_order(recorded);
   if (!order) return bad_input(one_line(order.error().message));
-  TROUPE_TRY(data, model::open_dataset(order->what));
+  if (!order->program.empty())
+    return bad_input("the run was one of the program {}: repeat it by '{} --replay {}'", order->program, order->program,
+                     printable_path(folder));
+  const auto what = model::parse_job(order->settings);
+  if (!what) return bad_input("the recorded job: {}", what.error().message);
+  TROUPE_TRY(data, model::open_dataset(*what));
   if (!order->data_digest.empty() && data->digest() != order->data_digest)
     return bad_input("--data {}: the rows are not those of the recorded run: their digest is {} here and {} there",
-                     order->what.data, data->digest(), order->data_digest);
+                     what->data, data->digest(), order->data_digest);
   replay::replay again(*order, recorded);
   auto devices = actors::choose_devices(order->devices);
   if (!devices)
@@ -138,17 +93,16 @@ result<int> replay_run(const trace::recording& recorded, console& out) {
   options.replayed = &again;
   const nodes::stop_request& stop = stop_on_signals();
   auto run = [&] {
-    const stall_watch watch(again);
-    return nodes::run_job(order->what, options, &stop);
+    const replay::stall_watch watch(again);
+    return nodes::run_job(*what, options, &stop);
   }();
   // A replay that stops at the end of the recording ends the run with an error.
   const bool ended_here = !again.difference().empty() || (again.is_complete() && !order->is_whole);
   if (!run && !ended_here) return tl::unexpected<fault>(std::move(run.error()));
   const std::string digest = run ? run->weights_digest : "";
-  const bool same =
-      again.difference().empty() && again.is_complete() && (!order->is_whole || digest == order->weights_digest);
+  const bool same = replay::is_same(again, *order, digest);
   if (out.json()) {
-    json_line line = done_event({run ? std::move(*run) : actors::run_summary{}, 0, peak_rss_mib()}, order->what);
+    json_line line = done_event({run ? std::move(*run) : actors::run_summary{}, 0, peak_rss_mib()}, *what);
     line.add("same", same).add("messages", again.handled()).add("compared", again.compared());
     line.add("recorded", again.expected());
     order->is_whole ? line.add("recorded_digest", order->weights_digest) : line.add_json("recorded_digest", "null");
@@ -156,7 +110,7 @@ result<int> replay_run(const trace::recording& recorded, console& out) {
     difference.empty() ? line.add_json("difference", "null") : line.add("difference", one_line(difference));
     out.result(line.take());
   } else {
-    out.result(words_of(again, *order, digest));
+    out.result(replay::words_of(again, *order, digest));
   }
   return same ? exit_done : exit_failed;
 }
@@ -169,7 +123,7 @@ result<int> replay(const question& asked) {
   if (debug && !actor) return bad_input("--debug: goes with --actor, which is run alone then");
   TROUPE_TRY(run, read_recording(asked, asked.words));
   if (debug) return start_debugger();
-  return actor ? replay_one(run, *actor, asked.out) : replay_run(run, asked.out);
+  return actor ? replay_one(run, *actor, asked.out) : replay_run(run, asked.words.back(), asked.out);
 }
 
 }  // namespace troupe::apps

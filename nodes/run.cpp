@@ -140,6 +140,7 @@ void describe_run(const run_options& options, std::uint64_t run_number, const ru
   recorder.set_run(run_number, 0, 0);
   boost::json::object settings;
   for (const auto& [name, text] : what.settings) settings[name] = text;
+  if (!what.program.empty()) recorder.describe("program", boost::json::string(what.program));
   recorder.describe("job", std::move(settings));
   recorder.describe("data_digest", boost::json::string(what.data_digest));
   recorder.describe("remote", options.gather.has_value());

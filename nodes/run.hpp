@@ -90,6 +90,8 @@ class stop_request {
 struct run_request {
   std::uint32_t servers = 0;
   std::uint32_t trainers = 0;
+  /// The name of a program of its own; empty: it is `troupe`.
+  std::string program = {};
   /// As recordings and messages tell them.
   msg::arguments settings = {};
   std::string data_digest = {};

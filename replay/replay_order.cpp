@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "base/number.hpp"
 #include "base/text.hpp"
 #include "protocol/message_types.hpp"
 
@@ -64,15 +65,19 @@ std::optional<std::string> find_gap(const trace::recording& of) {
   return std::nullopt;
 }
 
-/// Returns the first server or trainer of the job that is not recorded.
-std::optional<std::string> find_missing(const trace::recording& of, const model::job& what) {
+/// Returns the first server or trainer of the run that is not recorded.
+std::optional<std::string> find_missing(const trace::recording& of, const replay_order& order) {
   const auto is_there = [&](const std::string& name) {
     return std::ranges::find(of.actors, name, &trace::actor_state::name) != of.actors.end();
   };
-  for (const auto& [role, count] : {std::pair("server", what.servers), std::pair("trainer", what.trainers)})
-    for (std::uint32_t rank = 0; rank < count; ++rank)
+  for (const std::string role : {"server", "trainer"}) {
+    const std::string* text = setting_of(order, role + "s");
+    const auto count = text == nullptr ? std::nullopt : parse_number<std::uint32_t>(*text);
+    if (!count) return fmt::format("the recorded settings do not say how many {}s there were", role);
+    for (std::uint32_t rank = 0; rank < *count; ++rank)
       if (const std::string name = fmt::format("{} {}", role, rank); !is_there(name))
         return fmt::format("what {} has recorded is not among the files: a replay needs all", name);
+  }
   return std::nullopt;
 }
 
@@ -92,6 +97,11 @@ actors::device_request devices_in(const trace::recording& of) {
   return wish;
 }
 
+const std::string* setting_of(const replay_order& of, std::string_view name) {
+  const auto found = std::ranges::find(of.settings, name, &model::setting::first);
+  return found == of.settings.end() ? nullptr : &found->second;
+}
+
 result<replay_order> read_replay_order(const trace::recording& from) {
   if (auto gap = find_gap(from)) return bad_input(std::move(*gap));
   const auto* job = metadata_of(from, "job").if_object();
@@ -100,13 +110,10 @@ result<replay_order> read_replay_order(const trace::recording& from) {
         "the recording does not say what job the run had: the file of the process that was started by 'troupe train' "
         "or 'troupe master' is missing");
   replay_order made;
-  std::vector<model::setting> settings;
   for (const auto& [name, value] : *job)
-    if (value.is_string()) settings.emplace_back(name, value.get_string());
-  auto parsed = model::parse_job(settings);
-  if (!parsed) return bad_input("the recorded job: {}", parsed.error().message);
-  made.what = std::move(*parsed);
-  if (auto missing = find_missing(from, made.what)) return bad_input(std::move(*missing));
+    if (value.is_string()) made.settings.emplace_back(name, value.get_string());
+  if (const auto* program = metadata_of(from, "program").if_string()) made.program = *program;
+  if (auto missing = find_missing(from, made)) return bad_input(std::move(*missing));
   if (const auto* digest = metadata_of(from, "data_digest").if_string()) made.data_digest = *digest;
   if (const auto& begin = metadata_of(from, "from_step"); !begin.is_null() && begin != 0)
     return bad_input("the run went on from the checkpoint of step {}: only runs from the beginning can be replayed",

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/compute_devices.hpp"
@@ -22,7 +23,9 @@ struct expected_message {
 };
 
 struct replay_order {
-  model::job what;
+  /// Of the run: a job's, or those of a program of its own.
+  std::vector<model::setting> settings;
+  std::string program;      ///< the program's name; empty: the run was a job of `troupe`
   std::string data_digest;  ///< of the data's rows; empty: not recorded
   /// Trainers and servers were in different processes, where tables travel in other formats.
   bool is_remote = false;
@@ -38,6 +41,9 @@ struct replay_order {
 
 /// Returns the devices of the recorded run; the processor where the recording says nothing.
 actors::device_request devices_in(const trace::recording& of);
+
+/// Returns the setting of that name; null: there is none.
+const std::string* setting_of(const replay_order& of, std::string_view name);
 
 /// Faults, a line for the user: the job or messages are not recorded, the run resumed from a checkpoint, or it ended
 /// before it trained.

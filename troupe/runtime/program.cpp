@@ -5,9 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <type_traits>
 #include <utility>
@@ -17,9 +15,8 @@
 #include "launch/arguments.hpp"
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
-#include "launch/processes.hpp"
-#include "launch/signals.hpp"
-#include "launch/text.hpp"
+#include "nodes/trace_sources.hpp"
+#include "trace/recording.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe::runtime {
@@ -63,6 +60,8 @@ void add_cluster_options(CLI::App& app) {
   launch::add_text_option(app, "count", "N", "with --join: how many of them (default: 1)", "Network");
   launch::add_text_option(app, "join-timeout", "SECONDS", "how long to try to reach the leader (default: 30)",
                           "Network");
+  launch::add_text_option(app, "replay", "DIR", "do the recorded run in this folder again, and compare every message",
+                          "Trace");
   launch::add_switch(app, "quiet", "no notes", "Output");
   for (const char* name : for_children) app.add_option(std::string("--") + name)->group("");
 }
@@ -104,9 +103,15 @@ result<void> parse(CLI::App& app, const std::string& program, int argc, char** a
   return {};
 }
 
+/// The text of an option as given; in a replay, as recorded.
+std::optional<std::string> text_of(const CLI::App& app, const recorded_run* replayed, const std::string& name) {
+  const std::string* recorded = replayed == nullptr ? nullptr : replay::setting_of(replayed->order, name);
+  return recorded == nullptr ? given_text(app, name) : *recorded;
+}
+
 template <class Number>
-result<Number> read_whole(const CLI::App& app, const char* name, Number otherwise, Number least, Number most) {
-  const auto text = given_text(app, name);
+result<Number> read_whole(const std::optional<std::string>& text, const char* name, Number otherwise, Number least,
+                          Number most) {
   if (!text) return otherwise;
   const auto number = parse_number<Number>(*text);
   if (!number || *number < least || *number > most)
@@ -115,13 +120,13 @@ result<Number> read_whole(const CLI::App& app, const char* name, Number otherwis
 }
 
 /// Sets a variable of the program; returns its value as text.
-result<std::string> set(const CLI::App& app, const option& one) {
-  const auto text = given_text(app, one.name());
+result<std::string> set(const CLI::App& app, const recorded_run* replayed, const option& one) {
+  const auto text = text_of(app, replayed, one.name());
   return std::visit(
       [&](auto* variable) -> result<std::string> {
         using value = std::remove_pointer_t<decltype(variable)>;
         if constexpr (std::is_same_v<value, bool>) {
-          *variable = *variable || app.get_option("--" + one.name())->count() > 0;
+          *variable = *variable || app.get_option("--" + one.name())->count() > 0 || text == "true";
         } else if constexpr (std::is_same_v<value, std::string>) {
           if (text) *variable = *text;
         } else if (text) {
@@ -178,17 +183,41 @@ result<void> read_offer(const CLI::App& app, const std::string& where, program_o
   if (role != "server" && role != "trainer")
     return bad_input("--as {}: must be server or trainer", printable(role.value_or("")));
   order.offer.trains = role == "trainer";
-  TROUPE_SET(order.offer.count, read_whole<std::uint32_t>(app, "count", 1, 1, count_max));
+  TROUPE_SET(order.offer.count, read_whole<std::uint32_t>(given_text(app, "count"), "count", 1, 1, count_max));
   TROUPE_SET(order.offer.join_timeout, launch::read_seconds(app, "join-timeout", order.offer.join_timeout, 0, 86'400));
   return {};
 }
 
+/// Reads the recording that is to be replayed.
+result<void> read_recorded(const CLI::App& app, const std::string& folder, program_order& order) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 0 && name != "--replay" && name != "--threads" && name != "--quiet")
+      return bad_input("{}: does not go with --replay, which does a recorded run again as it was", name);
+  }
+  auto read = trace::read_recording(nodes::trace_sources({folder}, 0));
+  if (!read) return bad_input("--replay {}: {}", printable_path(folder), one_line(read.error().message));
+  auto made = std::make_shared<recorded_run>();
+  made->recorded = std::move(*read);
+  auto replayed = replay::read_replay_order(made->recorded);
+  if (!replayed) return bad_input("--replay {}: {}", printable_path(folder), one_line(replayed.error().message));
+  made->order = std::move(*replayed);
+  if (made->order.program != order.name)
+    return bad_input("--replay {}: the run was one of {}, this is {}", printable_path(folder),
+                     made->order.program.empty() ? "'troupe train'" : made->order.program, order.name);
+  order.replayed = std::move(made);
+  return {};
+}
+
 result<void> fill(program_order& order, const CLI::App& app, std::span<const option> own, launch::console& out) {
-  TROUPE_SET(order.servers, read_whole<std::uint32_t>(app, "servers", 1, 1, servers_max));
-  TROUPE_SET(order.seed, read_whole<std::uint64_t>(app, "seed", 1, 0, UINT64_MAX));
+  if (const auto folder = given_text(app, "replay"))
+    if (auto read = read_recorded(app, *folder, order); !read) return read;
+  const recorded_run* replayed = order.replayed.get();
+  TROUPE_SET(order.servers, read_whole<std::uint32_t>(text_of(app, replayed, "servers"), "servers", 1, 1, servers_max));
+  TROUPE_SET(order.seed, read_whole<std::uint64_t>(text_of(app, replayed, "seed"), "seed", 1, 0, UINT64_MAX));
   order.settings = {{"seed", std::to_string(order.seed)}};
   for (const option& one : own) {
-    TROUPE_TRY(text, set(app, one));
+    TROUPE_TRY(text, set(app, replayed, one));
     order.settings.emplace_back(one.name(), std::move(text));
   }
   order.quiet = app.get_option("--quiet")->count() > 0;
@@ -245,147 +274,6 @@ program_order read_program(int argc, char** argv, std::span<const option> own) {
   if (read) read = fill(order, app, own, out);
   if (!read) throw error(error_kind::input, read.error().message);
   return order;
-}
-
-// -- running --------------------------------------------------------------------------
-
-namespace {
-
-/// A child's command line, before its role: what makes its main do as this one's.
-std::vector<std::string> command_of(const program_order& order) {
-  std::vector<std::string> words = {order.name, "--servers", std::to_string(order.servers)};
-  for (const auto& [name, text] : order.settings) {
-    if (text == "false") continue;
-    words.push_back("--" + name);
-    if (text != "true") words.back() += "=" + text;
-  }
-  return words;
-}
-
-/// Returns how to go on after a run that was lost.
-std::string resume_words(const program_order& order, const std::string& how) {
-  std::string command = order.name + " " + how + order.network_words;
-  for (const auto& [name, text] : order.settings) command += fmt::format(" --{}={}", name, launch::shell_word(text));
-  return launch::resume_advice(order.checkpoints, command);
-}
-
-void fill_gather(nodes::run_options& options, program_order& order, launch::role_processes& children,
-                 const program_run& what, bool records, launch::console& out) {
-  if (order.processes) {
-    auto gather = launch::gather_children(children, {.command = command_of(order),
-                                                     .servers = order.servers,
-                                                     .trainers = what.trainers,
-                                                     .network = order.network,
-                                                     .tls = order.tls,
-                                                     .machine = order.machine,
-                                                     .variables = launch::trace_variables(order.tracing, records),
-                                                     .resume = resume_words(order, "--processes")});
-    if (!gather) throw error(error_kind::run, gather.error().message);
-    options.gather = std::move(*gather);
-  } else if (order.listen) {
-    options.gather.emplace();
-    options.gather->listen = *order.listen;
-    options.gather->network = order.network;
-    options.gather->resume = resume_words(order, "--listen " + links::to_string(*order.listen));
-    options.gather->on_listening = [&](const links::endpoint& where) {
-      out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::to_string(where), order.servers,
-                           order.servers == 1 ? "" : "s", what.trainers, what.trainers == 1 ? "" : "s"));
-    };
-  }
-}
-
-result<actors::run_summary> lead(program_order order, const program_run& what, launch::console& out) {
-  if (auto enough = nodes::check_threads(order.machine.threads); !enough) return tl::unexpected(enough.error());
-  if (order.processes)
-    if (auto given = launch::give_to_processes(order.machine, what.trainers, out); !given)
-      return tl::unexpected(given.error());
-  nodes::run_options options;
-  options.threads = order.machine.threads;
-  options.devices = order.machine.devices;
-  options.observer.on_note = [&out](const std::string& line) { out.note(line); };
-  options.watch.on_diagnosis = [&out](const std::string& line) { out.tell(line); };
-  options.watch.wanted = launch::diagnosis_wanted;
-  options.watch.step_timeout = order.tracing.step_timeout;
-  options.observer.on_checkpoint = [&out](const actors::checkpoint_summary& now) {
-    if (now.problem)
-      out.error({fault_kind::run,
-                 fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
-  };
-  TROUPE_SET(options.checkpoints, launch::open_checkpoints(order.checkpoints));
-  if (order.checkpoints.resume)
-    for (const std::string& line : order.checkpoints.resume->warnings) out.warning(line);
-  TROUPE_TRY(traced, launch::run_trace::start(order.tracing, out));
-  options.recorder = traced.recorder();
-  launch::role_processes children;
-  fill_gather(options, order, children, what, traced.recorder() != nullptr, out);
-  auto run = nodes::run({.servers = order.servers,
-                         .trainers = what.trainers,
-                         .settings = what.settings,
-                         .plan = what.plan,
-                         .make_trainer = what.make_trainer},
-                        options, &launch::stop_on_signals());
-  for (const std::string& line : children.finish(run ? launch::seen_off_after : launch::let_go_after)) out.note(line);
-  traced.finish(run.has_value() || run.error().kind == fault_kind::input, out);
-  return run;
-}
-
-result<void> join(const program_order& order, const program_run& what, launch::console& out) {
-  nodes::node_options offer = order.offer;
-  offer.expected_job = what.settings;
-  offer.threads = order.machine.threads;
-  offer.devices = order.machine.devices;
-  offer.make_trainer = what.make_trainer;
-  offer.on_note = [&out](const std::string& line) { out.note(line); };
-  launch::trace_order tracing = order.tracing;
-  TROUPE_TRY(traced, launch::run_trace::start(tracing, out));
-  offer.recorder = traced.recorder();
-  offer.watch.step_timeout = tracing.step_timeout;
-  offer.watch.wanted = launch::diagnosis_wanted;
-  auto done = nodes::run_node(offer, &launch::stop_on_signals());
-  traced.finish(done.has_value() || done.error().kind == fault_kind::input, out);
-  return done;
-}
-
-}  // namespace
-
-actors::run_summary run_program(const program_order& order, const program_run& what) {
-  launch::console out(false, order.quiet, order.name);
-  if (order.part == program_part::leader) {
-    auto run = lead(order, what, out);
-    if (!run)
-      throw error(run.error().kind == fault_kind::input ? error_kind::input : error_kind::run, run.error().message);
-    return std::move(*run);
-  }
-  const auto done = order.part == program_part::child
-                        ? launch::play_role(order.role, order.rank, what.make_trainer, out)
-                        : join(order, what, out);
-  std::exit(out.finish(done ? launch::exit_done : out.error(done.error())));
-}
-
-namespace {
-
-std::string* ending_program = nullptr;
-std::terminate_handler handler_before = nullptr;
-
-[[noreturn]] void end_by_error() {
-  try {
-    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
-  } catch (const error& e) {
-    launch::console out(false, false, *ending_program);
-    std::fflush(stdout);
-    std::_Exit(out.error({e.kind() == error_kind::input ? fault_kind::input : fault_kind::run, e.what()}));
-  } catch (...) {
-  }
-  handler_before();
-  std::abort();
-}
-
-}  // namespace
-
-void end_on_errors(const std::string& program) {
-  static std::string name;
-  name = program;
-  if (std::exchange(ending_program, &name) == nullptr) handler_before = std::set_terminate(&end_by_error);
 }
 
 }  // namespace troupe::runtime

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,8 @@
 #include "model/job.hpp"
 #include "nodes/node.hpp"
 #include "nodes/run.hpp"
+#include "replay/replay_order.hpp"
+#include "trace/recording.hpp"
 #include "troupe/option.hpp"
 
 namespace troupe::runtime {
@@ -24,6 +27,12 @@ enum class program_part : std::uint8_t {
   leader,  ///< has the master; and all members, unless they are other processes
   member,  ///< joins a master (--join)
   child    ///< was started by a leader (--processes)
+};
+
+/// A recording, and what of it a replay holds the run to.
+struct recorded_run {
+  trace::recording recorded;
+  replay::replay_order order;
 };
 
 struct program_order {
@@ -37,6 +46,9 @@ struct program_order {
   launch::machine_options machine = {};
   launch::trace_order tracing = {};
   nodes::network_options network = {};
+
+  /// The recorded run that is to be done again; null: none.
+  std::shared_ptr<const recorded_run> replayed = {};
 
   // Of a leader.
   bool processes = false;

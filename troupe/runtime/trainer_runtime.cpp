@@ -57,7 +57,7 @@ caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
             .group_number = order.group_number,
             .reports = order.reports,
             .remote = order.remote};
-  if (order.remote) peers_.timeout = std::chrono::milliseconds(order.request_timeout_ms);
+  if (order.request_timeout_ms > 0) peers_.timeout = std::chrono::milliseconds(order.request_timeout_ms);
   saves_ = order.saves;
   checkpoint_every_ = order.checkpoint_every;
   step = steps_done_ = saved_step_ = order.from.steps_done;

@@ -1,0 +1,67 @@
+// A recorded run of a user's program, done again.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/library/arguments.hpp"
+#include "tests/trace/temporary_folder.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::library_replay_test {
+namespace {
+
+using test::arguments;
+
+task<> train(trainer me, remote_module<nn::embedding_bag> embedding, double lr) {
+  auto model = me.data_parallel(nn::linear(16, 8));
+  distributed_optimizer optimizer(sgd{.lr = lr}, embedding, model);
+  for (const auto& [indices, offsets, target] : tutorial_batches(me.seed(), me.rank(), 0)) {
+    auto context = me.new_context();
+    auto rows = co_await embedding.forward(context, indices, offsets);
+    auto loss = nn::cross_entropy(context, model(context, rows), target);
+    co_await context.backward(loss);
+    co_await optimizer.step(context);
+  }
+}
+
+struct outcome {
+  std::string digest;
+  double lr = 0;
+};
+
+/// The program has an option --lr; `factor` is what one who edits it has changed.
+outcome run(std::vector<std::string> words, double factor = 1) {
+  arguments given(std::move(words));
+  double lr = 0.05;
+  cluster cluster(given.count(), given.values(), {option("lr", lr, "the learning rate")});
+  const auto embedding =
+      cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum});
+  return {cluster.run(2, train, embedding, lr * factor).weights_digest, lr};
+}
+
+TEST(LibraryReplay, HasTheRecordedOptionsAndBits) {
+  const trace::temporary_folder folder;
+  const std::string there = folder.path().string();
+  const outcome recorded = run({"--trace", "full", "--trace-dir", there, "--lr", "0.5", "--seed", "3", "--quiet"});
+  EXPECT_EQ(recorded.lr, 0.5);
+  const outcome again = run({"--replay", there, "--quiet"});
+  EXPECT_EQ(again.digest, recorded.digest);
+  EXPECT_EQ(again.lr, 0.5);
+}
+
+TEST(LibraryReplay, NamesTheFirstDifference) {
+  const trace::temporary_folder folder;
+  const std::string there = folder.path().string();
+  run({"--trace", "full", "--trace-dir", there, "--quiet"});
+  try {
+    run({"--replay", there, "--quiet"}, 2);
+    FAIL() << "the learning rate is another";
+  } catch (const error& e) {
+    EXPECT_NE(std::string(e.what()).find("the replay is not the recorded run: step 2:"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace troupe::library_replay_test

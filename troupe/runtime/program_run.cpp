@@ -1,0 +1,188 @@
+// Runs a user's program: leads its run, or takes part in it.
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+#include "launch/processes.hpp"
+#include "launch/signals.hpp"
+#include "launch/text.hpp"
+#include "model/checkpoint/resume.hpp"
+#include "replay/outcome.hpp"
+#include "troupe/error.hpp"
+#include "troupe/runtime/program.hpp"
+
+namespace troupe::runtime {
+
+namespace {
+
+/// A child's command line, before its role: what makes its main do as this one's.
+std::vector<std::string> command_of(const program_order& order) {
+  std::vector<std::string> words = {order.name, "--servers", std::to_string(order.servers)};
+  for (const auto& [name, text] : order.settings) {
+    if (text == "false") continue;
+    words.push_back("--" + name);
+    if (text != "true") words.back() += "=" + text;
+  }
+  return words;
+}
+
+/// Returns how to go on after a run that was lost.
+std::string resume_words(const program_order& order, const std::string& how) {
+  std::string command = order.name + " " + how + order.network_words;
+  for (const auto& [name, text] : order.settings) command += fmt::format(" --{}={}", name, launch::shell_word(text));
+  return launch::resume_advice(order.checkpoints, command);
+}
+
+void fill_gather(nodes::run_options& options, program_order& order, launch::role_processes& children,
+                 const program_run& what, bool records, launch::console& out) {
+  if (order.processes) {
+    auto gather = launch::gather_children(children, {.command = command_of(order),
+                                                     .servers = order.servers,
+                                                     .trainers = what.trainers,
+                                                     .network = order.network,
+                                                     .tls = order.tls,
+                                                     .machine = order.machine,
+                                                     .variables = launch::trace_variables(order.tracing, records),
+                                                     .resume = resume_words(order, "--processes")});
+    if (!gather) throw error(error_kind::run, gather.error().message);
+    options.gather = std::move(*gather);
+  } else if (order.listen) {
+    options.gather.emplace();
+    options.gather->listen = *order.listen;
+    options.gather->network = order.network;
+    options.gather->resume = resume_words(order, "--listen " + links::to_string(*order.listen));
+    options.gather->on_listening = [&](const links::endpoint& where) {
+      out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::to_string(where), order.servers,
+                           order.servers == 1 ? "" : "s", what.trainers, what.trainers == 1 ? "" : "s"));
+    };
+  }
+}
+
+nodes::run_request request_of(const program_order& order, const program_run& what) {
+  return {.servers = order.servers,
+          .trainers = what.trainers,
+          .program = order.name,
+          .settings = what.settings,
+          .plan = what.plan,
+          .make_trainer = what.make_trainer};
+}
+
+result<actors::run_summary> lead(program_order order, const program_run& what, launch::console& out) {
+  if (auto enough = nodes::check_threads(order.machine.threads); !enough) return tl::unexpected(enough.error());
+  if (order.processes)
+    if (auto given = launch::give_to_processes(order.machine, what.trainers, out); !given)
+      return tl::unexpected(given.error());
+  nodes::run_options options;
+  options.threads = order.machine.threads;
+  options.devices = order.machine.devices;
+  options.observer.on_note = [&out](const std::string& line) { out.note(line); };
+  options.watch.on_diagnosis = [&out](const std::string& line) { out.tell(line); };
+  options.watch.wanted = launch::diagnosis_wanted;
+  options.watch.step_timeout = order.tracing.step_timeout;
+  options.observer.on_checkpoint = [&out](const actors::checkpoint_summary& now) {
+    if (now.problem)
+      out.error({fault_kind::run,
+                 fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
+  };
+  TROUPE_SET(options.checkpoints, launch::open_checkpoints(order.checkpoints));
+  if (order.checkpoints.resume)
+    for (const std::string& line : order.checkpoints.resume->warnings) out.warning(line);
+  TROUPE_TRY(traced, launch::run_trace::start(order.tracing, out));
+  options.recorder = traced.recorder();
+  launch::role_processes children;
+  fill_gather(options, order, children, what, traced.recorder() != nullptr, out);
+  auto run = nodes::run(request_of(order, what), options, &launch::stop_on_signals());
+  for (const std::string& line : children.finish(run ? launch::seen_off_after : launch::let_go_after)) out.note(line);
+  traced.finish(run.has_value() || run.error().kind == fault_kind::input, out);
+  return run;
+}
+
+/// Does a recorded run again.
+result<actors::run_summary> lead_again(const program_order& order, const program_run& what, launch::console& out) {
+  const recorded_run& before = *order.replayed;
+  const std::vector<model::setting>& recorded = before.order.settings;
+  if (auto differs = model::first_difference(recorded, what.settings, {})) return bad_input(std::move(*differs));
+  replay::replay again(before.order, before.recorded);
+  nodes::run_options options;
+  options.threads = order.machine.threads;
+  options.replayed = &again;
+  auto run = [&] {
+    const replay::stall_watch watch(again);
+    return nodes::run(request_of(order, what), options, &launch::stop_on_signals());
+  }();
+  // A replay that stops at the end of the recording ends the run with an error.
+  const bool ended_here = !again.difference().empty() || (again.is_complete() && !before.order.is_whole);
+  if (!run && !ended_here) return run;
+  const std::string digest = run ? run->weights_digest : "";
+  std::string words = replay::words_of(again, before.order, digest);
+  for (std::size_t at = 0; (at = words.find('\n', at)) != words.npos;)
+    words.replace(at, 1, at + 1 < words.size() ? "; " : "");
+  if (!replay::is_same(again, before.order, digest)) return run_fault("the replay is not the recorded run: {}", words);
+  out.note(words);
+  return run ? std::move(*run) : actors::run_summary{};
+}
+
+result<void> join(const program_order& order, const program_run& what, launch::console& out) {
+  nodes::node_options offer = order.offer;
+  offer.expected_job = what.settings;
+  offer.threads = order.machine.threads;
+  offer.devices = order.machine.devices;
+  offer.make_trainer = what.make_trainer;
+  offer.on_note = [&out](const std::string& line) { out.note(line); };
+  launch::trace_order tracing = order.tracing;
+  TROUPE_TRY(traced, launch::run_trace::start(tracing, out));
+  offer.recorder = traced.recorder();
+  offer.watch.step_timeout = tracing.step_timeout;
+  offer.watch.wanted = launch::diagnosis_wanted;
+  auto done = nodes::run_node(offer, &launch::stop_on_signals());
+  traced.finish(done.has_value() || done.error().kind == fault_kind::input, out);
+  return done;
+}
+
+}  // namespace
+
+actors::run_summary run_program(const program_order& order, const program_run& what) {
+  launch::console out(false, order.quiet, order.name);
+  if (order.part == program_part::leader) {
+    auto run = order.replayed ? lead_again(order, what, out) : lead(order, what, out);
+    if (!run)
+      throw error(run.error().kind == fault_kind::input ? error_kind::input : error_kind::run, run.error().message);
+    return std::move(*run);
+  }
+  const auto done = order.part == program_part::child
+                        ? launch::play_role(order.role, order.rank, what.make_trainer, out)
+                        : join(order, what, out);
+  std::exit(out.finish(done ? launch::exit_done : out.error(done.error())));
+}
+
+namespace {
+
+std::string* ending_program = nullptr;
+std::terminate_handler handler_before = nullptr;
+
+[[noreturn]] void end_by_error() {
+  try {
+    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const error& e) {
+    launch::console out(false, false, *ending_program);
+    std::fflush(stdout);
+    std::_Exit(out.error({e.kind() == error_kind::input ? fault_kind::input : fault_kind::run, e.what()}));
+  } catch (...) {
+  }
+  handler_before();
+  std::abort();
+}
+
+}  // namespace
+
+void end_on_errors(const std::string& program) {
+  static std::string name;
+  name = program;
+  if (std::exchange(ending_program, &name) == nullptr) handler_before = std::set_terminate(&end_by_error);
+}
+
+}  // namespace troupe::runtime
