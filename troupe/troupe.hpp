@@ -4,6 +4,7 @@
 
 #include "troupe/cluster.hpp"
 #include "troupe/context.hpp"
+#include "troupe/data.hpp"
 #include "troupe/data_parallel.hpp"
 #include "troupe/error.hpp"
 #include "troupe/future.hpp"
@@ -13,6 +14,7 @@
 #include "troupe/optimizer.hpp"
 #include "troupe/option.hpp"
 #include "troupe/remote_module.hpp"
+#include "troupe/sampler.hpp"
 #include "troupe/state.hpp"
 #include "troupe/task.hpp"
 #include "troupe/tensor.hpp"

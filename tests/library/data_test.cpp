@@ -1,0 +1,145 @@
+// Samplers and data sets for trainer functions, against the program's own batches.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/data.hpp"
+#include "model/job.hpp"
+#include "tests/library/arguments.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::data_test {
+namespace {
+
+using test::arguments;
+
+/// Runs `function` on so many trainers.
+template <class Function, class... Arguments>
+void run(std::uint32_t trainers, Function function, Arguments... given) {
+  arguments words{"--seed", "3"};
+  cluster cluster(words.count(), words.values());
+  cluster.run(trainers, function, given...);
+}
+
+using dealt = std::vector<std::vector<std::vector<std::int64_t>>>;  // rank, batch, rows
+
+task<> deal(trainer me, std::uint64_t rows, std::size_t batch, bool shuffle, std::uint64_t epoch, dealt* into) {
+  distributed_sampler::options chosen;
+  chosen.shuffle = shuffle;
+  distributed_sampler sampler(me, rows, batch, chosen);
+  for (const auto& one : me.batches(sampler.epoch(epoch))) into->at(me.rank()).push_back(one);
+  co_return;
+}
+
+dealt deal_out(std::uint32_t trainers, std::uint64_t rows, std::size_t batch, bool shuffle, std::uint64_t epoch = 0) {
+  dealt all(trainers);
+  run(trainers, deal, rows, batch, shuffle, epoch, &all);
+  return all;
+}
+
+TEST(DistributedSampler, DealsRowsInTheirOrderToAllRanksInTurn) {
+  const dealt expected = {{{0, 3}, {6, 9}}, {{1, 4}, {7}}, {{2, 5}, {8}}};
+  EXPECT_EQ(deal_out(3, 10, 2, false), expected);
+}
+
+TEST(DistributedSampler, GivesAllRanksAsManyBatchesOfWhichSomeAreEmpty) {
+  const dealt expected = {{{0}, {2}}, {{1}, {}}};
+  EXPECT_EQ(deal_out(2, 3, 1, false), expected);
+}
+
+TEST(DistributedSampler, ShufflesAllRowsAnewInEveryEpoch) {
+  std::vector<std::vector<std::int64_t>> orders;
+  for (const std::uint64_t epoch : {0, 1}) {
+    std::vector<std::int64_t> rows;
+    for (const auto& rank : deal_out(3, 100, 7, true, epoch))
+      for (const auto& batch : rank) rows.insert(rows.end(), batch.begin(), batch.end());
+    orders.push_back(rows);
+    std::ranges::sort(rows);
+    ASSERT_EQ(rows.size(), 100U);
+    for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], static_cast<std::int64_t>(i));
+  }
+  EXPECT_NE(orders[0], orders[1]);
+}
+
+TEST(DistributedSampler, RefusesNothingToDeal) {
+  EXPECT_THROW(deal_out(1, 0, 2, true), error);
+  EXPECT_THROW(deal_out(1, 2, 0, true), error);
+}
+
+struct seen {
+  std::vector<data_batch> batches = {};
+  std::vector<data_batch> tests = {};
+  std::size_t features = 0;
+  std::size_t tables = 0;
+  std::uint64_t test_rows = 0;
+};
+
+task<> read_adult(trainer me, std::vector<seen>* into) {
+  const data_set adult(me, {{"data", "adult"}, {"batch-size", "100"}});
+  seen& mine = into->at(me.rank());
+  for (data_batch one : me.batches(adult.epoch(1))) mine.batches.push_back(std::move(one));
+  mine.tests = adult.test_batches(1000);
+  mine.features = adult.dense_features();
+  mine.tables = adult.table_rows().size();
+  mine.test_rows = adult.test_rows();
+  co_return;
+}
+
+TEST(DataSet, HasTheProgramsBatches) {
+  std::vector<seen> all(2);
+  run(2, read_adult, &all);
+  const auto job = model::parse_job({{"data", "adult"}, {"batch-size", "100"}, {"seed", "3"}}).value();
+  const auto data = model::open_dataset(job).value();
+  std::size_t tests = 0;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    const seen& mine = all[rank];
+    EXPECT_EQ(mine.features, data->spec().dense_features);
+    EXPECT_EQ(mine.tables, data->spec().tables.size());
+    ASSERT_EQ(mine.batches.size(), data->steps_per_epoch());
+    for (std::size_t step = 0; step < mine.batches.size(); ++step) {
+      const model::batch expected = data->train_batch(data->steps_per_epoch() + step, rank).value();
+      const data_batch& found = mine.batches[step];
+      ASSERT_EQ(found.size, expected.size);
+      if (found.size == 0) continue;
+      EXPECT_TRUE(std::ranges::equal(found.dense.as<float>(), expected.dense));
+      EXPECT_TRUE(std::ranges::equal(found.values.as<float>(), expected.values));
+      ASSERT_EQ(found.tables.size(), expected.tables.size());
+      for (std::size_t t = 0; t < found.tables.size(); ++t) {
+        EXPECT_EQ(found.tables[t].indices, expected.tables[t].indices);
+        EXPECT_EQ(found.tables[t].offsets, expected.tables[t].offsets);
+      }
+    }
+    for (const data_batch& one : mine.tests) tests += one.size;
+  }
+  EXPECT_EQ(tests, data->test_rows());
+  EXPECT_EQ(all[0].test_rows, data->test_rows());
+}
+
+std::string refusal(const std::vector<std::pair<std::string, std::string>>& settings) {
+  try {
+    run(
+        1,
+        [](trainer me, std::vector<std::pair<std::string, std::string>> chosen) -> task<> {
+          const data_set data(me, chosen);
+          co_return;
+        },
+        settings);
+  } catch (const error& e) {
+    EXPECT_EQ(e.kind(), error_kind::input);
+    return e.what();
+  }
+  return "";
+}
+
+TEST(DataSet, NamesWhatIsWrong) {
+  EXPECT_NE(refusal({{"data", "nothing"}}).find("--data nothing"), std::string::npos);
+  EXPECT_NE(refusal({{"data", "criteo:/no/such/file"}}).find("/no/such/file"), std::string::npos);
+  EXPECT_NE(refusal({{"seed", "3"}}).find("seed is the run's"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troupe::data_test

@@ -1,0 +1,98 @@
+// The data sets that `troupe train` reads, for programs of one's own: Adult, synthetic rows, files of Criteo and CSV.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "troupe/tensor.hpp"
+#include "troupe/trainer.hpp"
+
+namespace troupe {
+
+namespace runtime {
+class open_data;
+}
+
+/// The bags of a table: bag b has the rows `indices[offsets[b]]` up to `indices[offsets[b + 1]]`.
+struct table_bags {
+  std::vector<std::int64_t> indices = {};
+  std::vector<std::int64_t> offsets = {};
+};
+
+/// A trainer's samples of a step.
+struct data_batch {
+  std::size_t size = 0;                    ///< samples; 0: this trainer has no more in this epoch
+  std::vector<table_bags> tables = {};     ///< for each table, `size` bags
+  tensor dense = {};                       ///< [size, dense features] of float32; empty without any
+  std::vector<std::int64_t> classes = {};  ///< [size], or empty: the targets are values
+  tensor values = {};                      ///< [size, outputs] of float32, or empty: the targets are classes
+};
+
+/// A data set, shared out over the trainers. A pure function of (seed, step, rank), so resuming needs no state. Copies
+/// share it.
+class data_set {
+ public:
+  /// `settings`: as `troupe train --help` has them, as in {{"data", "criteo:day_0.gz"}, {"rows", "1000000"},
+  /// {"batch-size", "512"}}. Seed and number of trainers are the run's. Throws `error` if a setting or a file is wrong.
+  data_set(trainer me, const std::vector<std::pair<std::string, std::string>>& settings);
+
+  /// The rows of each table.
+  std::vector<std::int64_t> table_rows() const;
+  std::size_t dense_features() const;
+  std::uint64_t steps_per_epoch() const;
+
+  /// Returns this trainer's batches of an epoch, as a range that reads them as it goes: see `trainer::batches`. A file
+  /// that cannot be read throws `error` there.
+  class epoch_range;
+  epoch_range epoch(std::uint64_t number) const;
+  data_batch batch(std::uint64_t epoch, std::uint64_t step) const;
+
+  /// The rows held out for tests, and this trainer's share of them in batches of at most `size`.
+  std::uint64_t test_rows() const;
+  std::vector<data_batch> test_batches(std::size_t size) const;
+
+ private:
+  std::shared_ptr<const runtime::open_data> data_;
+};
+
+class data_set::epoch_range {
+ public:
+  class iterator {
+   public:
+    using value_type = data_batch;
+    using difference_type = std::ptrdiff_t;
+
+    iterator() = default;
+    explicit iterator(const epoch_range& of) : range_(&of) {}
+    data_batch operator*() const { return range_->data_.batch(range_->epoch_, step_); }
+    iterator& operator++() {
+      ++step_;
+      return *this;
+    }
+    void operator++(int) { ++step_; }
+    bool operator==(std::default_sentinel_t) const { return step_ == range_->data_.steps_per_epoch(); }
+
+   private:
+    const epoch_range* range_ = nullptr;
+    std::uint64_t step_ = 0;
+  };
+
+  iterator begin() const { return iterator(*this); }
+  static std::default_sentinel_t end() { return {}; }
+
+ private:
+  friend class data_set;
+  epoch_range(data_set of, std::uint64_t epoch) : data_(std::move(of)), epoch_(epoch) {}
+
+  data_set data_;
+  std::uint64_t epoch_;
+};
+
+inline data_set::epoch_range data_set::epoch(std::uint64_t number) const { return {*this, number}; }
+
+}  // namespace troupe

@@ -1,0 +1,33 @@
+#include "troupe/sampler.hpp"
+
+#include <fmt/format.h>
+
+#include "model/sampler.hpp"
+#include "troupe/error.hpp"
+
+namespace troupe {
+
+distributed_sampler::distributed_sampler(trainer me, std::uint64_t rows, std::size_t batch_size, options chosen)
+    : rows_(rows),
+      batch_size_(batch_size),
+      options_(chosen),
+      seed_(me.seed()),
+      rank_(me.rank()),
+      trainers_(me.trainers()),
+      steps_(0) {
+  if (rows == 0 || batch_size == 0)
+    throw error(
+        error_kind::input,
+        fmt::format("distributed_sampler of {} rows in batches of {}: both must be at least 1", rows, batch_size));
+  steps_ = model::sharded_sampler(rows_, trainers_, batch_size_, seed_).steps_per_epoch();
+}
+
+std::vector<std::int64_t> distributed_sampler::rows(std::uint64_t epoch, std::uint64_t step) const {
+  const auto share = model::sharded_sampler(rows_, trainers_, batch_size_, seed_).of(epoch * steps_ + step, rank_);
+  std::vector<std::int64_t> all(share.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = static_cast<std::int64_t>(options_.shuffle ? share.row(i) : share.position(i));
+  return all;
+}
+
+}  // namespace troupe
