@@ -5,13 +5,42 @@
 #include <caf/actor_system.hpp>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
+/// The trainers of a run, as one of them sees the others.
+struct trainer_peers {
+  std::vector<msg::peer_actor> of_rank;  ///< null: itself
+  std::vector<caf::actor_addr> senders;  ///< who sends a trainer's messages, if it is in another process; else null
+};
+
+/// A new trainer, and what tells it its peers, before it is ordered to train; null: it talks to none of them.
+struct made_trainer {
+  made_trainer(msg::trainer_actor made, std::function<void(trainer_peers)> tell = {})
+      : actor(std::move(made)), tell_peers(std::move(tell)) {}
+
+  msg::trainer_actor actor;
+  std::function<void(trainer_peers)> tell_peers;
+};
+
+/// Tells each of these trainers of one process its peers. `all`: of every rank; null where `made` has the trainer.
+inline void introduce(const std::map<std::uint32_t, made_trainer>& made, trainer_peers all) {
+  for (const auto& [rank, one] : made) all.of_rank[rank] = caf::actor_cast<msg::peer_actor>(one.actor);
+  for (const auto& [rank, one] : made) {
+    if (!one.tell_peers) continue;
+    trainer_peers others = all;
+    others.of_rank[rank] = nullptr;
+    one.tell_peers(std::move(others));
+  }
+}
+
 /// Spawns trainer `rank` of run `run`, which has so many servers. Thread: any.
-using trainer_maker = std::function<msg::trainer_actor(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
-                                                       std::uint32_t servers)>;
+using trainer_maker = std::function<made_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
+                                                 std::uint32_t servers)>;
 
 }  // namespace troupe::actors

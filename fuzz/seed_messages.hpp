@@ -26,6 +26,7 @@ inline std::vector<std::pair<std::string, caf::message>> seed_messages() {
   const msg::blob weights = msg::blob::own(std::vector<float>{1, 0.5F, 2});
   const msg::tensor pooled = msg::tensor::own(2, 2, std::vector<float>{1, -1, 0.25F, 8});
   const msg::tensor of_rows = msg::tensor::own(3, 2, std::vector<float>(6, 1));
+  const msg::tensor column = msg::tensor::own(4, 1, std::vector<float>{1, -1, 0.25F, 8});
   return {{"lookup", caf::make_message(msg::lookup{head, {{1, indices, offsets, weights}}, 0, msg::dtype::f32})},
           {"lookup_of_rows",
            caf::make_message(msg::lookup{head, {{1, indices, {}, {}}, {1, {}, {}, {}}}, 1, msg::dtype::bf16})},
@@ -39,7 +40,13 @@ inline std::vector<std::pair<std::string, caf::message>> seed_messages() {
           {"committed", caf::make_message(msg::committed{head})},
           {"bucket_share", caf::make_message(msg::bucket_share{head, 1, 0, 1, false, 0, 6, of_rows})},
           {"bucket_share_of_zeros", caf::make_message(msg::bucket_share{head, 1, 0, 0, true, 0, 6, {}})},
-          {"bucket_sum", caf::make_message(msg::bucket_sum{head, 0, 0, of_rows})}};
+          {"bucket_sum", caf::make_message(msg::bucket_sum{head, 0, 0, of_rows})},
+          {"collective_share",
+           caf::make_message(msg::collective_share{head, 1, {0, 1}, 0, 1, "all_gather [4] of float32", {4}, column})},
+          {"barrier", caf::make_message(msg::collective_share{head, 1, {0, 1}, 1, 2, "barrier", {}, {}})},
+          {"collective_sum", caf::make_message(msg::collective_sum{head, 1, {0, 1}, 0, 1, column})},
+          {"peer_tensor", caf::make_message(msg::peer_tensor{head, 1, {0, 1}, 0, 3, {2, 2}, column})},
+          {"peer_ended", caf::make_message(msg::peer_ended{head, 1, 10, 1})}};
 }
 
 }  // namespace troupe::fuzz

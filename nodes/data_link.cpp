@@ -37,8 +37,14 @@ caf::error malformed(std::string words) { return protocol::make_failure(protocol
 
 /// Returns what to try if a message of that type is too long.
 const char* how_to_shorten(caf::type_id_t type) {
-  const bool is_dense = type == caf::type_id_v<msg::bucket_share> || type == caf::type_id_v<msg::bucket_sum>;
-  return is_dense ? "a smaller --hidden or --bucket-mib" : "a smaller --batch-size or --dim, or more --servers";
+  const auto is_any_of = [type]<class... T>(boost::mp11::mp_list<T...>) {
+    return ((type == caf::type_id_v<T>) || ...);
+  };
+  if (is_any_of(boost::mp11::mp_list<msg::bucket_share, msg::bucket_sum>()))
+    return "a smaller --hidden or --bucket-mib";
+  if (is_any_of(boost::mp11::mp_list<msg::collective_share, msg::collective_sum, msg::peer_tensor>()))
+    return "smaller tensors, one after another";
+  return "a smaller --batch-size or --dim, or more --servers";
 }
 
 }  // namespace

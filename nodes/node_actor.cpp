@@ -84,9 +84,13 @@ void node_state::admitted_as(const msg::admitted& place) {
   const actors::compute_devices& devices = all_.options.devices;
   for (const std::uint32_t rank : place.ranks) {
     if (trains) {
-      const auto made = all_.options.make_trainer(self_->system(), place.run, rank, place.servers);
-      actors_.push_back(caf::actor_cast<caf::actor>(made));
-      offer(msg::join_trainer{trace.next(0, msg::id_of(place.head)), made, rank});
+      auto made = all_.options.make_trainer(self_->system(), place.run, rank, place.servers);
+      actors_.push_back(caf::actor_cast<caf::actor>(made.actor));
+      if (made.tell_peers)
+        all_.data->actors().add(actors::trainer_number(rank, place.servers),
+                                caf::actor_cast<caf::strong_actor_ptr>(made.actor));
+      offer(msg::join_trainer{trace.next(0, msg::id_of(place.head)), made.actor, rank});
+      trainers_.emplace(rank, std::move(made));
     } else {
       const auto made = actors::spawn_computing(*self_, devices.servers, actors::parameter_server, place.run, rank);
       servers_.push_back(made);
@@ -164,11 +168,28 @@ msg::connected node_state::links_to_peers(const msg::header& asked) {
                                         actors::group_sender(static_cast<std::uint32_t>(layout.groups.size()))));
     layout.senders.push_back(is_me ? caf::actor_addr() : wire->sender());
   }
+  introduce_trainers();
   if (layout.groups.size() > 1) made.group_number = actors::group_sender(layout.me);
   made.group = self_->spawn(actors::allreduce_group, place_.run, std::move(layout));
   actors_.push_back(caf::actor_cast<caf::actor>(made.group));
   all_.data->actors().add(made.group_number, caf::actor_cast<caf::strong_actor_ptr>(made.group));
   return made;
+}
+
+/// Tells this process's trainers how to reach all others.
+void node_state::introduce_trainers() {
+  actors::trainer_peers all;
+  for (const msg::peer_node& peer : peers_) {
+    if (!peer.trains) continue;
+    const data_link_ptr wire = all_.data->link_to(peer.node);
+    const bool is_me = peer.node == place_.node;
+    for (const std::uint32_t rank : peer.ranks) {
+      entry_of(rank, all.of_rank) =
+          is_me ? msg::peer_actor() : wire->proxy<msg::peer_actor>(actors::trainer_number(rank, place_.servers));
+      entry_of(rank, all.senders) = is_me ? caf::actor_addr() : wire->sender();
+    }
+  }
+  actors::introduce(trainers_, std::move(all));
 }
 
 /// Makes each server accept a trainer's messages only from the link to that trainer's process.

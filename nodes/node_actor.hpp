@@ -4,11 +4,13 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/actor_trace.hpp"
+#include "actors/trainer_maker.hpp"
 #include "base/result.hpp"
 #include "nodes/data_plane.hpp"
 #include "nodes/master_connection.hpp"
@@ -56,6 +58,7 @@ class node_state {
   std::string reason(const caf::error& error, std::string_view question) const;
   void admitted_as(const msg::admitted& place);
   msg::connected links_to_peers(const msg::header& asked);
+  void introduce_trainers();
   void tell_servers_their_trainers();
   caf::error try_to_save(const std::string& folder) const;
   void master_lost(const std::string& why);
@@ -68,7 +71,8 @@ class node_state {
   std::vector<msg::peer_node> peers_;
   caf::typed_response_promise<msg::connected> connected_;
   std::vector<caf::actor> actors_;
-  std::vector<msg::parameter_server_actor> servers_;  // of actors_
+  std::vector<msg::parameter_server_actor> servers_;        // of actors_
+  std::map<std::uint32_t, actors::made_trainer> trainers_;  // of actors_, by rank
   bool ended_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <boost/json/object.hpp>
 #include <caf/all.hpp>
 #include <future>
+#include <map>
 #include <random>
 #include <system_error>
 #include <thread>
@@ -74,10 +75,14 @@ struct run_members {
       everyone.push_back(caf::actor_cast<caf::actor>(server));
       caf::anon_send(boss, msg::join_server{headers.next(0, 0), server});
     }
-    for (std::uint32_t rank = 0; rank < what.trainers; ++rank) {
-      auto one = what.make_trainer(system, run_number, rank, what.servers);
-      everyone.push_back(caf::actor_cast<caf::actor>(one));
-      caf::anon_send(boss, msg::join_trainer{headers.next(0, 0), one});
+    std::map<std::uint32_t, actors::made_trainer> trainers;
+    for (std::uint32_t rank = 0; rank < what.trainers; ++rank)
+      trainers.emplace(rank, what.make_trainer(system, run_number, rank, what.servers));
+    actors::introduce(trainers,
+                      {std::vector<msg::peer_actor>(what.trainers), std::vector<caf::actor_addr>(what.trainers)});
+    for (const auto& [rank, one] : trainers) {
+      everyone.push_back(caf::actor_cast<caf::actor>(one.actor));
+      caf::anon_send(boss, msg::join_trainer{headers.next(0, 0), one.actor});
     }
   }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/collective_messages.hpp"
 #include "protocol/describe.hpp"
 #include "protocol/header.hpp"
 #include "protocol/server_messages.hpp"

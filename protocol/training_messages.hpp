@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/collective_messages.hpp"
 #include "protocol/describe.hpp"
 #include "protocol/header.hpp"
 #include "protocol/server_messages.hpp"
@@ -242,5 +243,8 @@ BOOST_DESCRIBE_STRUCT(trainer_ended, (), (head, rank, steps))
 
 using trainer_actor = caf::typed_actor<caf::result<trained>(train), caf::result<void>(stop),
                                        caf::result<void>(trainer_ended), caf::result<actor_status>(actor_query)>;
+
+/// A trainer that runs a user's function: it also takes what its peers send.
+using library_trainer_actor = trainer_actor::extend_with<peer_actor>;
 
 }  // namespace troupe::msg

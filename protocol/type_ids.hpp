@@ -74,7 +74,11 @@
   a_struct(group_devices) \
   a_struct(expect_trainers) \
   a_struct(set_optimizer) \
-  a_struct(trainer_ended)
+  a_struct(trainer_ended) \
+  a_struct(collective_share) \
+  a_struct(collective_sum) \
+  a_struct(peer_tensor) \
+  a_struct(peer_ended)
 // clang-format on
 
 namespace troupe::protocol {
