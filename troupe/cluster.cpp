@@ -70,11 +70,11 @@ run_summary cluster::run_function(std::uint32_t trainers, trainer_function funct
   const auto run = runtime::run_program(
       all.order, {.trainers = trainers,
                   .plan = runtime::plan_program(all.order.servers, trainers, settings, all.tables),
-                  .make_trainer = [function = std::move(function)](caf::actor_system& system, std::uint64_t number,
-                                                                   std::uint32_t rank,
-                                                                   std::uint32_t servers) -> msg::trainer_actor {
-                    return system.spawn(runtime::run_trainer, number, rank, servers, function);
-                  },
+                  .make_trainer =
+                      [function = std::move(function)](caf::actor_system& system, std::uint64_t number,
+                                                       std::uint32_t rank, std::uint32_t servers) {
+                        return runtime::make_trainer(system, number, rank, servers, function);
+                      },
                   .settings = settings});
   return {.steps = run.steps, .seconds = run.seconds, .weights_digest = run.weights_digest, .stopped = run.stopped};
 }

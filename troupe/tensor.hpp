@@ -69,6 +69,13 @@ class shape {
     return other;
   }
 
+  /// The same with another first dimension.
+  shape with_first(std::size_t length) const {
+    shape other = *this;
+    other.lengths_[0] = length;
+    return other;
+  }
+
   bool operator==(const shape& other) const {
     return dimensions_ == other.dimensions_ &&
            std::equal(lengths_.begin(), lengths_.begin() + dimensions_, other.lengths_.begin());

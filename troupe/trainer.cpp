@@ -8,6 +8,8 @@ std::uint32_t trainer::rank() const { return runtime_->rank(); }
 std::uint32_t trainer::trainers() const { return runtime_->trainers(); }
 std::uint64_t trainer::seed() const { return runtime_->seed(); }
 
+group trainer::group() const { return {runtime_->communicator().all(), runtime_->deadline()}; }
+
 context trainer::new_context() const { return context(std::make_unique<runtime::tape>(*runtime_)); }
 
 data_parallel trainer::make_replica(std::shared_ptr<const nn::module> module) const {

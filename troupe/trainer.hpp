@@ -12,6 +12,7 @@
 
 #include "troupe/context.hpp"
 #include "troupe/data_parallel.hpp"
+#include "troupe/group.hpp"
 #include "troupe/loop.hpp"
 #include "troupe/module.hpp"
 #include "troupe/state.hpp"
@@ -32,6 +33,9 @@ class trainer {
   std::uint32_t trainers() const;
   /// The run's seed (`--seed`).
   std::uint64_t seed() const;
+
+  /// The group of all trainers.
+  troupe::group group() const;
 
   context new_context() const;
 

@@ -8,6 +8,7 @@
 #include "troupe/data_parallel.hpp"
 #include "troupe/error.hpp"
 #include "troupe/future.hpp"
+#include "troupe/group.hpp"
 #include "troupe/layers.hpp"
 #include "troupe/loss.hpp"
 #include "troupe/module.hpp"

@@ -78,10 +78,10 @@ caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
 
 /// The trainer function has returned, or thrown.
 void trainer_runtime::ended(const std::exception_ptr& thrown) {
-  if (!thrown) return finish();
   caf::error cause;
   try {
-    std::rethrow_exception(thrown);
+    if (thrown) std::rethrow_exception(thrown);
+    return communicator_.end(steps_done_, [this] { finish(); });
   } catch (const run_stopped&) {
     return deliver();
   } catch (const error& e) {
@@ -122,13 +122,23 @@ void trainer_runtime::deliver() {
 }
 
 caf::result<msg::actor_status> trainer_runtime::handle(const msg::actor_query& query) {
-  return msg::actor_status{trace.next(step, msg::id_of(query.head)), name, "training", step, {}, {}};
+  msg::actor_status now{trace.next(step, msg::id_of(query.head)), name, "training", step, {}, {}};
+  communicator_.tell_waits(name, now.waits);
+  return now;
 }
 
 /// If this trainer takes more steps, the run ends: they would wait for each other for ever.
 void trainer_runtime::handle(const msg::trainer_ended& word) {
-  if (word.rank == rank_) return;
-  ended_peers_[word.rank] = word.steps;
+  if (word.rank != rank_) note_end(word.rank, word.steps);
+}
+
+void trainer_runtime::handle(const msg::peer_ended& word) {
+  executor_->enter([&] { communicator_.take(word); });
+  note_end(word.rank, word.steps);
+}
+
+void trainer_runtime::note_end(std::uint32_t rank, std::uint64_t steps) {
+  ended_peers_[rank] = steps;
   try {
     check_peers();
   } catch (const error& e) {
@@ -288,8 +298,15 @@ void trainer_runtime::reduce(tape& with, replica& one, const std::shared_ptr<pro
     if (!numbers.is_reducing(bucket)) send(bucket);
 }
 
-msg::trainer_actor::behavior_type run_trainer(trainer_runtime::pointer self, std::uint64_t run, std::uint32_t rank,
-                                              std::uint32_t servers, trainer_function function) {
+std::chrono::milliseconds trainer_runtime::deadline() const {
+  return peers_.remote ? std::chrono::duration_cast<std::chrono::milliseconds>(peers_.timeout) : default_deadline;
+}
+
+namespace {
+
+msg::library_trainer_actor::behavior_type run_trainer(trainer_runtime::pointer self, std::uint64_t run,
+                                                      std::uint32_t rank, std::uint32_t servers,
+                                                      trainer_function function) {
   self->state.start(run, rank, servers, std::move(function));
   actors::fail_on_exceptions(self);
   return {
@@ -297,7 +314,24 @@ msg::trainer_actor::behavior_type run_trainer(trainer_runtime::pointer self, std
       actors::recorded<msg::stop>(self),
       actors::recorded<msg::trainer_ended>(self),
       actors::recorded<msg::actor_query>(self),
+      actors::recorded<msg::collective_share>(self),
+      actors::recorded<msg::collective_sum>(self),
+      actors::recorded<msg::peer_tensor>(self),
+      actors::recorded<msg::peer_ended>(self),
   };
+}
+
+}  // namespace
+
+actors::made_trainer make_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
+                                  std::uint32_t servers, trainer_function function) {
+  const auto made = system.spawn(run_trainer, run, rank, servers, std::move(function));
+  const auto whom = caf::actor_cast<caf::strong_actor_ptr>(made);
+  return {made, [whom, rank](actors::trainer_peers peers) {
+            auto* const self = caf::actor_cast<trainer_runtime::pointer>(whom);
+            actors::run_in(whom,
+                           [self, rank, peers = std::move(peers)] { self->state.communicator().meet(rank, peers); });
+          }};
 }
 
 }  // namespace troupe::runtime

@@ -16,9 +16,11 @@
 
 #include "actors/actor_trace.hpp"
 #include "actors/sparse_client.hpp"
+#include "actors/trainer_maker.hpp"
 #include "protocol/messages.hpp"
 #include "troupe/executor.hpp"
 #include "troupe/optimizer.hpp"
+#include "troupe/runtime/communicator.hpp"
 #include "troupe/runtime/kept_state.hpp"
 #include "troupe/runtime/loop_places.hpp"
 #include "troupe/runtime/remote_table.hpp"
@@ -65,7 +67,7 @@ struct run_stopped {};
 class trainer_runtime {
  public:
   using clock = std::chrono::steady_clock;
-  using pointer = msg::trainer_actor::stateful_pointer<trainer_runtime>;
+  using pointer = msg::library_trainer_actor::stateful_pointer<trainer_runtime>;
 
   explicit trainer_runtime(pointer self) : self_(self) {}
 
@@ -80,6 +82,18 @@ class trainer_runtime {
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
 
   void handle(const msg::trainer_ended& word);
+
+  /// From other trainers.
+  void handle(msg::collective_share& share) {
+    executor_->enter([&] { communicator_.take(share); });
+  }
+  void handle(const msg::collective_sum& sum) {
+    executor_->enter([&] { communicator_.take(sum); });
+  }
+  void handle(msg::peer_tensor& sent) {
+    executor_->enter([&] { communicator_.take(sent); });
+  }
+  void handle(const msg::peer_ended& word);
 
   // -- for the objects that the function uses -------------------------------------------
 
@@ -105,6 +119,10 @@ class trainer_runtime {
 
   /// The runtime whose task runs on the calling thread. Throws `error` if there is none.
   static trainer_runtime& current();
+
+  runtime::communicator& communicator() { return communicator_; }
+  /// Of a collective.
+  std::chrono::milliseconds deadline() const;
 
  private:
   /// Sends a request to actor `number`, and calls `on_answer` or `on_error`.
@@ -135,6 +153,7 @@ class trainer_runtime {
   };
 
   void ended(const std::exception_ptr& thrown);
+  void note_end(std::uint32_t rank, std::uint64_t steps);
   void deliver();
   const std::vector<msg::module_ref>& shards_of(const remote_table& table) const {
     return peers_.tables[table.number()];
@@ -179,11 +198,12 @@ class trainer_runtime {
   std::map<std::uint32_t, std::uint64_t> server_steps_;  ///< by server: the optimizer steps sent there
   std::map<const remote_table*, actors::sparse_client> clients_;
   std::vector<std::shared_ptr<replica>> replicas_;
+  runtime::communicator communicator_{self_, trace, step};
   running_task task_;  ///< destroyed first: it uses the others
 };
 
-/// The behavior of trainer `rank`, which runs `function`; spawn with this function.
-msg::trainer_actor::behavior_type run_trainer(trainer_runtime::pointer self, std::uint64_t run, std::uint32_t rank,
-                                              std::uint32_t servers, trainer_function function);
+/// Spawns trainer `rank` of run `run`, which runs `function`.
+actors::made_trainer make_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
+                                  std::uint32_t servers, trainer_function function);
 
 }  // namespace troupe::runtime

@@ -1,0 +1,247 @@
+// Errors of collectives: calls that differ, trainers that have gone, deadlines, wrong arguments.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/library/arguments.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::group_errors_test {
+namespace {
+
+using test::arguments;
+
+/// Runs `function` on so many trainers.
+template <class Function, class... More>
+void run(std::uint32_t trainers, Function function, More... more) {
+  arguments given{};
+  cluster cluster(given.count(), given.values());
+  cluster.run(trainers, function, more...);
+}
+
+/// What such a run throws.
+template <class Function, class... More>
+std::string error_of(std::uint32_t trainers, Function function, More... more) {
+  try {
+    run(trainers, function, more...);
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+enum class mistake { other_call, other_size, other_type, other_operation, other_root, other_order };
+
+/// Trainer 2 does as trainer 0 does. All have two collectives before.
+task<> disagree(trainer me, mistake what, std::vector<std::string>* seen) {
+  const group all = me.group();
+  co_await all.barrier();
+  const tensor mine(shape(4));
+  const tensor longer(shape(5));
+  const tensor doubles(shape(4), dtype::f64);
+  co_await all.all_reduce(mine);
+  const bool is_odd = me.rank() == 1;
+  try {
+    switch (what) {
+      case mistake::other_call:
+        if (is_odd)
+          co_await all.broadcast(mine, 0);
+        else
+          co_await all.all_reduce(mine);
+        break;
+      case mistake::other_size:
+        co_await all.all_reduce(is_odd ? longer : mine);
+        break;
+      case mistake::other_type:
+        co_await all.all_gather(is_odd ? doubles : mine);
+        break;
+      case mistake::other_operation:
+        co_await all.all_reduce(mine, is_odd ? reduce_op::max : reduce_op::mean);
+        break;
+      case mistake::other_root:
+        co_await all.broadcast(mine, is_odd ? 1 : 0);
+        break;
+      case mistake::other_order: {
+        auto first = all.all_reduce(is_odd ? longer : mine);
+        co_await all.all_reduce(is_odd ? mine : longer);
+        break;
+      }
+    }
+  } catch (const error& e) {
+    (*seen)[me.rank()] = e.what();
+  }
+  const std::vector<float> ones = {1};
+  const tensor one = tensor::of<float>(shape(1), ones);
+  const tensor sum = co_await all.all_reduce(one);
+  (*seen)[me.rank()] += sum.item() == 3 ? " | the next one is right" : " | the next one is wrong";
+}
+
+void expect_named(mistake what, const std::string& right, const std::string& wrong) {
+  std::vector<std::string> seen(3);
+  run(3, disagree, what, &seen);
+  const std::string end = "; all members of a group call the same, in the same order | the next one is right";
+  const std::string number = what == mistake::other_order ? "4th" : "3rd";
+  for (const std::uint32_t rank : {0U, 2U})
+    EXPECT_EQ(seen[rank], "trainer " + std::to_string(rank) + " calls " + right + " as its " + number +
+                              " collective, trainer 1 calls " + wrong + end);
+  // Either of the others may come first.
+  EXPECT_TRUE(seen[1].starts_with("trainer 1 calls " + wrong + " as its " + number + " collective, trainer "))
+      << seen[1];
+  EXPECT_TRUE(seen[1].ends_with(" calls " + right + end)) << seen[1];
+}
+
+TEST(GroupErrors, NameCallsThatDiffer) {
+  expect_named(mistake::other_call, "all_reduce sum [4] of float32", "broadcast from trainer 0");
+  expect_named(mistake::other_size, "all_reduce sum [4] of float32", "all_reduce sum [5] of float32");
+  expect_named(mistake::other_type, "all_gather [4] of float32", "all_gather [4] of float64");
+  expect_named(mistake::other_operation, "all_reduce mean [4] of float32", "all_reduce max [4] of float32");
+  expect_named(mistake::other_root, "broadcast from trainer 0", "broadcast from trainer 1");
+  expect_named(mistake::other_order, "all_reduce sum [5] of float32", "all_reduce sum [4] of float32");
+}
+
+task<> return_before(trainer me) {
+  co_await me.group().barrier();
+  if (me.rank() == 1) co_return;
+  co_await me.group().all_gather(tensor(shape(2)));
+}
+
+TEST(GroupErrors, NameATrainerThatHasReturned) {
+  EXPECT_EQ(
+      error_of(2, return_before),
+      "trainer 0, step 0: trainer 0 calls all_gather [2] of float32 as its 2nd collective, which trainer 1 has not "
+      "called: its function has returned");
+}
+
+task<> throw_before(trainer me) {
+  co_await me.group().barrier();
+  auto context = me.new_context();
+  if (me.rank() == 1) throw std::runtime_error("the disk is full");
+  co_await me.group().barrier();
+}
+
+TEST(GroupErrors, HaveTheTextOfWhoThrowsWhileOthersWait) {
+  EXPECT_EQ(error_of(3, throw_before), "trainer 1, step 1: the disk is full");
+}
+
+/// Trainer 1 waits for what nobody sends, and does not call.
+task<> stay_away(trainer me) {
+  if (me.rank() == 1) co_await me.group().recv(0);
+  const group hurried = me.group().with_deadline(std::chrono::milliseconds(50));
+  if (me.rank() == 2) co_await me.group().barrier();
+  co_await hurried.barrier();
+}
+
+TEST(GroupErrors, NameWhoHasNotCalledInTime) {
+  EXPECT_EQ(
+      error_of(3, stay_away),
+      "trainer 0, step 0: trainer 0 calls barrier as its 1st collective, which trainer 1 did not call within 0.05 s");
+}
+
+task<> wait_elsewhere(trainer me) {
+  const group all = me.group();
+  const group two = all.subgroup({0, 1});
+  if (me.rank() == 1) co_await two.barrier();
+  co_await all.with_deadline(std::chrono::milliseconds(50)).barrier();
+}
+
+TEST(GroupErrors, TellWhatTheMissingOneCallsElsewhere) {
+  const std::string text = error_of(2, wait_elsewhere);
+  const std::string whole =
+      "trainer 0, step 0: trainer 0 calls barrier as its 1st collective, which trainer 1 did not call within 0.05 s; "
+      "trainer 1 calls barrier as its 1st collective with trainers 0, 1";
+  EXPECT_EQ(text, whole);
+}
+
+task<> receive_too_much(trainer me) {
+  if (me.rank() == 0) co_await me.group().recv(1, 5);
+}
+
+task<> receive_late(trainer me) {
+  if (me.rank() == 0) co_await me.group().with_deadline(std::chrono::milliseconds(50)).recv(1, 5);
+  co_await me.group().barrier();
+}
+
+task<> receive_too_little(trainer me) {
+  if (me.rank() == 0) me.group().send(tensor(shape(4)), 1, 3);
+  co_await me.group().barrier();
+}
+
+/// The tensor comes when trainer 1 has returned, or before.
+task<> send_at_the_end(trainer me) {
+  if (me.rank() == 0) me.group().send(tensor(shape(4)), 1, 3);
+  co_return;
+}
+
+TEST(GroupErrors, NameWhatIsSentAndNotReceived) {
+  EXPECT_EQ(error_of(2, receive_too_much),
+            "trainer 0, step 0: trainer 0 waits for a tensor with tag 5 of trainer 1, whose function has returned");
+  EXPECT_EQ(
+      error_of(2, receive_late),
+      "trainer 0, step 0: trainer 0 waits for a tensor with tag 5 of trainer 1, which has sent none within 0.05 s");
+  EXPECT_EQ(error_of(2, receive_too_little),
+            "trainer 1, step 0: returned without having received [4] of float32 that trainer 0 has sent with tag 3");
+  for (int i = 0; i < 20; ++i) {
+    const std::string text = error_of(2, send_at_the_end);
+    EXPECT_TRUE(text.starts_with("trainer 0, step 0: ") || text.starts_with("trainer 1, step 0: ")) << text;
+    EXPECT_NE(text.find("trainer 0 has sent"), std::string::npos) << text;
+  }
+}
+
+enum class misuse { mean, no_tensor, root, parts, rows, partner, self, stranger, twice };
+
+task<> call_wrongly(trainer me, misuse what) {
+  const group all = me.group();
+  const tensor whole(shape(3), dtype::i64);
+  const std::vector<tensor> one = {whole};
+  switch (what) {
+    case misuse::mean:
+      co_await all.all_reduce(whole, reduce_op::mean);
+      break;
+    case misuse::no_tensor:
+      co_await all.all_reduce(tensor());
+      break;
+    case misuse::root:
+      co_await all.broadcast(whole, 2);
+      break;
+    case misuse::parts:
+      co_await all.scatter(one, 0);
+      break;
+    case misuse::rows:
+      co_await all.reduce_scatter(whole);
+      break;
+    case misuse::partner:
+      all.send(whole, 2);
+      break;
+    case misuse::self:
+      all.send(whole, 0);
+      break;
+    case misuse::stranger:
+      all.subgroup({1});
+      break;
+    case misuse::twice:
+      all.subgroup({0, 0});
+      break;
+  }
+}
+
+TEST(GroupErrors, NameArgumentsThatAreWrong) {
+  const auto text = [](misuse what) {
+    std::string whole = error_of(2, call_wrongly, what);
+    return whole.substr(std::min(whole.size(), whole.find(": ") + 2));
+  };
+  EXPECT_EQ(text(misuse::mean), "all_reduce mean [3] of int64: int64 has no mean; try the sum, or float64");
+  EXPECT_EQ(text(misuse::no_tensor), "all_reduce sum [] of float32: a tensor without numbers");
+  EXPECT_EQ(text(misuse::root), "broadcast: root 2, the group has ranks 0 to 1");
+  EXPECT_EQ(text(misuse::parts), "scatter from trainer 0: 1 tensors for 2 ranks");
+  EXPECT_EQ(text(misuse::rows),
+            "reduce_scatter sum [3] of int64: the first dimension must be a multiple of the 2 ranks");
+  EXPECT_EQ(text(misuse::partner), "send of [3] of int64: rank 2, the group has ranks 0 to 1");
+  EXPECT_EQ(text(misuse::twice), "subgroup({0, 0}): a rank twice");
+}
+
+}  // namespace
+}  // namespace troupe::group_errors_test

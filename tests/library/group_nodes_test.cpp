@@ -1,0 +1,213 @@
+// Trainers in two processes: collectives have the bits that they have in one, whatever order messages come in.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/library/arguments.hpp"
+#include "tests/nodes/two_nodes.hpp"
+#include "troupe/runtime/trainer_runtime.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::group_nodes_test {
+namespace {
+
+using bits = std::vector<std::vector<std::byte>>;  ///< by rank: all results
+
+tensor numbers_of(std::uint32_t rank, const shape& lengths, dtype type) {
+  tensor made(lengths, type);
+  for (std::size_t i = 0; i < made.count(); ++i) {
+    const double x = std::sin(static_cast<double>(i * 3 + rank)) * std::pow(10.0, (i + rank) % 7);
+    if (type == dtype::f32) made.as<float>()[i] = static_cast<float>(x);
+    if (type == dtype::f64) made.as<double>()[i] = x;
+    if (type == dtype::i64) made.as<std::int64_t>()[i] = static_cast<std::int64_t>(x);
+  }
+  return made;
+}
+
+void add(std::vector<std::byte>& to, const tensor& x) {
+  const std::byte* const first = x.owner().get();
+  to.insert(to.end(), first, first + x.count() * size_of(x.type()));
+}
+
+task<> do_all(trainer me, bits* results) {
+  std::vector<std::byte>& mine = (*results)[me.rank()];
+  const group all = me.group();
+  const group some = me.rank() == 1 ? all.subgroup({1}) : all.subgroup({2, 0});
+  for (const std::size_t rows : {0, 1, 7, 3'001})
+    for (const dtype type : {dtype::f32, dtype::f64, dtype::i64}) {
+      const tensor x = numbers_of(me.rank(), {rows * 3, 2}, type);
+      auto coming = some.all_reduce(x);
+      for (const reduce_op how : {reduce_op::sum, reduce_op::mean, reduce_op::min, reduce_op::max}) {
+        if (how == reduce_op::mean && type == dtype::i64) continue;
+        add(mine, co_await all.all_reduce(x, how));
+        add(mine, co_await all.reduce_scatter(x, how));
+      }
+      for (const tensor& one : co_await all.all_gather(x)) add(mine, one);
+      for (std::uint32_t root = 0; root < 3; ++root) {
+        for (const tensor& one : co_await all.gather(x, root)) add(mine, one);
+        add(mine, co_await all.broadcast(x, root));
+        const std::vector<tensor> parts = {x, numbers_of(9, {rows}, type), x};
+        add(mine, co_await all.scatter(parts, root));
+      }
+      all.send(x, (me.rank() + 1) % 3, 4);
+      add(mine, co_await all.recv((me.rank() + 2) % 3, 4));
+      add(mine, co_await std::move(coming));
+      co_await all.barrier();
+    }
+}
+
+bits in_one_process() {
+  bits results(3);
+  test::arguments given{};
+  cluster cluster(given.count(), given.values());
+  cluster.run(3, do_all, &results);
+  return results;
+}
+
+/// Before any actor system.
+struct network_types {
+  network_types() { nodes::initialize_network_types(); }
+};
+
+/// Trainers 0 and 1 here, 2 there; or, turned, 0 there, and 1 and 2 here.
+class GroupOnTwoNodes : network_types, public nodes::TwoNodes {
+ protected:
+  void start(const runtime::trainer_function& function, bool turned = false) {
+    std::vector<actors::made_trainer> made;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      const bool is_there = rank == (turned ? 0U : 2U);
+      made.push_back(runtime::make_trainer((is_there ? there_ : here_).system(), 1, rank, 1, function));
+      trainers_.push_back(made.back().actor);
+    }
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      actors::trainer_peers peers{std::vector<msg::peer_actor>(3), std::vector<caf::actor_addr>(3)};
+      for (std::uint32_t other = 0; other < 3; ++other) {
+        if (other == rank) continue;
+        const auto peer = caf::actor_cast<msg::peer_actor>(trainers_[other]);
+        peers.of_rank[other] = peer.node() == trainers_[rank].node() ? peer : across(peer);
+      }
+      made[rank].tell_peers(std::move(peers));
+    }
+    run();
+    msg::train order;
+    order.trainers = 3;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      actors::staged_system& where = trainers_[rank].node() == here_.system().node() ? here_ : there_;
+      ends_.push_back(where.watch(trainers_[rank]));
+      answers_.push_back(where.ask<msg::trained>(trainers_[rank], order));
+    }
+  }
+
+  ~GroupOnTwoNodes() override {
+    for (const auto& one : trainers_) caf::anon_send_exit(one, caf::exit_reason::kill);
+    run();
+  }
+
+  bool all_have_ended() const {
+    return std::ranges::all_of(answers_, [](const auto& one) { return one->value.has_value(); });
+  }
+
+  std::vector<msg::trainer_actor> trainers_;
+  std::vector<std::shared_ptr<actors::outcome<msg::trained>>> answers_;
+  std::vector<std::shared_ptr<std::optional<caf::error>>> ends_;
+};
+
+TEST_F(GroupOnTwoNodes, HasTheBitsOfOneProcess) {
+  const bits expected = in_one_process();
+  ASSERT_GT(expected[0].size(), 100'000U);
+  bits results(3);
+  start([&results](trainer me) { return do_all(me, &results); });
+  run();
+  EXPECT_TRUE(all_have_ended());
+  EXPECT_TRUE(results == expected);
+}
+
+TEST_F(GroupOnTwoNodes, HasTheBitsOfOneProcessInAnyOrderOfMessages) {
+  const bits expected = in_one_process();
+  bits results(3);
+  start([&results](trainer me) { return do_all(me, &results); }, true);
+  run_shuffled(7);
+  EXPECT_TRUE(all_have_ended());
+  EXPECT_TRUE(results == expected);
+}
+
+task<> differ(trainer me, std::vector<std::string>* seen) {
+  const tensor x(shape(me.rank() == 2 ? 3 : 4));
+  try {
+    co_await me.group().all_gather(x);
+  } catch (const error& e) {
+    (*seen)[me.rank()] = e.what();
+  }
+}
+
+TEST_F(GroupOnTwoNodes, NamesCallsThatDiffer) {
+  std::vector<std::string> seen(3);
+  start([&seen](trainer me) { return differ(me, &seen); });
+  run();
+  EXPECT_TRUE(all_have_ended());
+  for (const std::uint32_t rank : {0U, 1U})
+    EXPECT_EQ(seen[rank],
+              "trainer " + std::to_string(rank) +
+                  " calls all_gather [4] of float32 as its 1st collective, trainer 2 calls all_gather [3] of "
+                  "float32; all members of a group call the same, in the same order");
+  EXPECT_TRUE(seen[2].starts_with("trainer 2 calls all_gather [3] of float32 as its 1st collective, trainer "))
+      << seen[2];
+}
+
+task<> wait_long(trainer me) {
+  if (me.rank() == 2) co_await me.group().recv(0);
+  co_await me.group().barrier();
+}
+
+TEST_F(GroupOnTwoNodes, HasADeadline) {
+  start([](trainer me) { return wait_long(me); });
+  run();
+  here_.scheduler().advance_time(default_deadline - std::chrono::seconds(1));
+  run();
+  EXPECT_FALSE(ends_[0]->has_value());
+  here_.scheduler().advance_time(std::chrono::seconds(2));
+  run();
+  ASSERT_TRUE(ends_[0]->has_value());
+  EXPECT_EQ(
+      protocol::describe(**ends_[0]),
+      "trainer 0, step 0: trainer 0 calls barrier as its 1st collective, which trainer 2 did not call within 300 s");
+}
+
+/// Sends what no trainer sends.
+template <class Message>
+std::string end_by(actors::staged_system& where, const msg::trainer_actor& whom, Message message) {
+  const auto end = where.watch(whom);
+  caf::anon_send(caf::actor_cast<msg::peer_actor>(whom), std::move(message));
+  where.run();
+  return *end ? protocol::describe(**end) : "it goes on";
+}
+
+TEST_F(GroupOnTwoNodes, RefusesWhatNoTrainerSends) {
+  start([](trainer me) { return wait_long(me); });
+  run();
+  const msg::tensor some = msg::tensor::own(2, 1, std::vector<float>(2));
+  EXPECT_EQ(end_by(here_, trainers_[0], msg::collective_share{{1}, 0, {0, 1, 2}, 0, 1, "barrier", {}, {}}),
+            "trainer 0, step 0: a collective of trainer 0 from where that trainer is not");
+  EXPECT_EQ(end_by(here_, trainers_[1], msg::collective_share{{1}, 0, {0, 0, 1}, 4, 1, "barrier", {}, {}}),
+            "trainer 1, step 0: a collective of trainer 0 in a group that cannot be");
+  EXPECT_EQ(end_by(there_, trainers_[2], msg::peer_tensor{{1}, 0, {0, 1, 2}, 0, 0, {1ULL << 63, 2, 2}, some}),
+            "trainer 2, step 0: a tensor of trainer 0 that is none");
+}
+
+TEST_F(GroupOnTwoNodes, RefusesASumThatIsNotOwed) {
+  start([](trainer me) { return wait_long(me); });
+  run();
+  const msg::tensor some = msg::tensor::own(2, 1, std::vector<float>(2));
+  EXPECT_EQ(end_by(here_, trainers_[0], msg::collective_sum{{1}, 1, {0, 1, 2}, 0, 1, some}),
+            "trainer 0, step 0: a sum of trainer 1 that it does not owe");
+  EXPECT_EQ(end_by(here_, trainers_[1], msg::collective_sum{{1}, 7, {0, 1, 2}, 0, 1, some}),
+            "trainer 1, step 0: a collective of trainer 7 from where that trainer is not");
+}
+
+}  // namespace
+}  // namespace troupe::group_nodes_test

@@ -1,0 +1,229 @@
+#include "troupe/runtime/communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include "troupe/runtime/group_words.hpp"
+
+namespace troupe::runtime {
+
+namespace {
+
+/// Of one other trainer: calls and tensors that this one has not called for. Far more than any program has under way.
+constexpr std::uint64_t backlog_max = std::uint64_t{1} << 16;
+constexpr std::size_t groups_max = std::size_t{1} << 16;
+
+[[noreturn]] void refuse(const std::string& why) { throw std::runtime_error(why); }
+
+}  // namespace
+
+void communicator::meet(std::uint32_t rank, actors::trainer_peers peers) {
+  rank_ = rank;
+  peers_ = std::move(peers);
+  for (auto* counts : {&sent_, &received_, &backlog_}) counts->assign(peers_.of_rank.size(), 0);
+}
+
+// -- groups -----------------------------------------------------------------------------------
+
+std::shared_ptr<group_calls> communicator::find_or_make(group_name name) {
+  auto& known = groups_[name];
+  if (known) return known;
+  const auto me = std::ranges::find(name.members, rank_) - name.members.begin();
+  known = std::make_shared<group_calls>(group_calls{*this, std::move(name), static_cast<std::uint32_t>(me)});
+  return known;
+}
+
+std::shared_ptr<group_calls> communicator::all() {
+  if (peers_.of_rank.empty()) throw error(error_kind::input, "group: this trainer has no peers");
+  group_name name{std::vector<std::uint32_t>(peers_.of_rank.size()), 0};
+  std::iota(name.members.begin(), name.members.end(), 0U);
+  return find_or_make(std::move(name));
+}
+
+std::shared_ptr<group_calls> communicator::subgroup(const group_calls& parent,
+                                                    const std::vector<std::uint32_t>& ranks) {
+  const std::string list = fmt::format("subgroup({{{}}})", fmt::join(ranks, ", "));
+  const std::size_t size = parent.name.members.size();
+  group_name name;
+  for (const std::uint32_t rank : ranks) {
+    if (rank >= size) throw error(error_kind::input, fmt::format("{}: the group has ranks 0 to {}", list, size - 1));
+    name.members.push_back(parent.name.members[rank]);
+  }
+  if (std::set<std::uint32_t>(ranks.begin(), ranks.end()).size() < ranks.size())
+    throw error(error_kind::input, fmt::format("{}: a rank twice", list));
+  if (std::ranges::find(ranks, parent.me) == ranks.end())
+    throw error(error_kind::input,
+                fmt::format("{} called by rank {}, which is not in it; only members call it", list, parent.me));
+  name.instance = ++subgroups_[name.members];
+  return find_or_make(std::move(name));
+}
+
+std::pair<std::shared_ptr<group_calls>, std::uint32_t> communicator::place_of(std::uint32_t rank,
+                                                                              std::vector<std::uint32_t>& members,
+                                                                              std::uint32_t instance) {
+  check_sender(rank);
+  const auto at = std::ranges::find(members, rank);
+  const auto place = static_cast<std::uint32_t>(at - members.begin());
+  group_name name{std::move(members), instance};
+  const auto known = groups_.find(name);
+  if (known != groups_.end()) return {known->second, place};
+  const auto& all = name.members;
+  const bool is_one = place < all.size() && std::ranges::find(all, rank_) != all.end() &&
+                      std::ranges::all_of(all, [&](std::uint32_t one) { return one < peers_.of_rank.size(); }) &&
+                      std::set<std::uint32_t>(all.begin(), all.end()).size() == all.size() &&
+                      (instance != 0 || all.size() == peers_.of_rank.size());
+  if (!is_one || groups_.size() >= groups_max)
+    refuse(fmt::format("a collective of trainer {} in a group that cannot be", rank));
+  return {find_or_make(std::move(name)), place};
+}
+
+void communicator::check_sender(std::uint32_t rank) const {
+  const bool is_peer = rank < peers_.of_rank.size() && rank != rank_;
+  if (!is_peer || (!is_here(rank) && peers_.senders[rank] != self_->current_sender()))
+    refuse(fmt::format("a collective of trainer {} from where that trainer is not", rank));
+}
+
+void communicator::check_backlog(std::uint32_t rank) const {
+  if (backlog_[rank] > backlog_max)
+    throw error(error_kind::run,
+                fmt::format("trainer {} is more than {} collectives and tensors ahead of trainer {}; await them from "
+                            "time to time",
+                            rank, backlog_max, rank_));
+}
+
+// -- calling --------------------------------------------------------------------------------
+
+void communicator::check(const group_calls& in, const call_order& what) {
+  const std::string words = words_of(what, in);
+  const auto size = static_cast<std::uint32_t>(in.name.members.size());
+  if (has_root(what.kind) && what.root >= size)
+    throw error(error_kind::input,
+                fmt::format("{}: root {}, the group has ranks 0 to {}", name_of(what.kind), what.root, size - 1));
+  if (needs_input(what, in.me)) check_tensor(what.input, words);
+  if (what.kind == collective_kind::scatter && what.root == in.me) {
+    if (what.parts.size() != size)
+      throw error(error_kind::input, fmt::format("{}: {} tensors for {} ranks", words, what.parts.size(), size));
+    for (const tensor& one : what.parts) check_tensor(one, words);
+  }
+  const shape& lengths = what.input.shape();
+  if (what.kind == collective_kind::reduce_scatter && (lengths.dimensions() == 0 || lengths[0] % size != 0))
+    throw error(error_kind::input,
+                fmt::format("{}: the first dimension must be a multiple of the {} ranks", words, size));
+  if (what.how == reduce_op::mean && what.input.type() == dtype::i64)
+    throw error(error_kind::input, fmt::format("{}: int64 has no mean; try the sum, or float64", words));
+}
+
+communicator::calls_at communicator::open(group_calls& in, std::uint64_t number) {
+  return in.open
+      .try_emplace(number,
+                   group_calls::under_way{group_call(static_cast<std::uint32_t>(in.name.members.size()), in.me)})
+      .first;
+}
+
+void communicator::begin(group_calls& in, call_order what, decltype(group_calls::under_way::answer) answer,
+                         std::chrono::milliseconds deadline) {
+  const auto at = open(in, ++in.calls);
+  group_calls::under_way& one = at->second;
+  std::string words = words_of(what, in);
+  one.call.call(std::move(what), words);
+  one.answer = std::move(answer);
+  one.deadline = deadline;
+  one.due = self_->clock().now() + deadline;
+  for (std::uint32_t member = 0; member < in.name.members.size(); ++member) {
+    if (member == in.me) continue;
+    const std::uint32_t rank = in.name.members[member];
+    if (one.call.has_share(member)) --backlog_[rank];
+    given_numbers given = one.call.share_for(member, is_here(rank));
+    tell(rank, msg::collective_share{trace_.next(step_), rank_, in.name.members, in.name.instance, at->first, words,
+                                     std::move(given.lengths), std::move(given.numbers)});
+  }
+  const auto due = one.due;
+  advance(in, at);
+  if (in.open.contains(in.calls)) look_at(due);
+}
+
+/// Returns why a call cannot come to its end.
+std::optional<error> communicator::broken(const group_calls& in, const group_calls::under_way& one,
+                                          std::uint64_t number) const {
+  if (const auto other = one.call.disagreeing())
+    return error(error_kind::input,
+                 disagreement(in, number, one.call.words_of(in.me), *other, one.call.words_of(*other)));
+  for (std::uint32_t member = 0; member < in.name.members.size(); ++member)
+    if (!one.call.has_share(member) && ended_.contains(in.name.members[member]))
+      return error(error_kind::input,
+                   fmt::format("{}, which trainer {} has not called: its function has returned",
+                               call_words(in, number, one.call.words_of(in.me)), in.name.members[member]));
+  return {};
+}
+
+/// Does what is next for a call, after something has changed.
+void communicator::advance(group_calls& in, calls_at at) {
+  auto& [number, one] = *at;
+  if (one.call.now() == group_call::state::open) return;
+  if (const auto why = broken(in, one, number)) return fail(in, at, *why);
+  if (one.call.now() == group_call::state::called && one.call.has_all_shares()) {
+    if (!one.call.finish())
+      return fail(in, at,
+                  error(error_kind::run, fmt::format("{}: another trainer has given other numbers than such a "
+                                                     "call has",
+                                                     call_words(in, number, one.call.words_of(in.me)))));
+    if (const auto& sum = one.call.sum())
+      for (const std::uint32_t rank : in.name.members)
+        if (rank != rank_)
+          tell(rank, msg::collective_sum{trace_.next(step_), rank_, in.name.members, in.name.instance, number, *sum});
+  }
+  if (one.call.now() != group_call::state::over) return;
+  auto results = one.call.take_results();
+  auto answer = std::move(one.answer);
+  in.open.erase(at);
+  std::visit(
+      [&]<class Answer>(Answer& to) {
+        if constexpr (std::is_same_v<Answer, promise<>>)
+          to.set();
+        else if constexpr (std::is_same_v<Answer, promise<tensor>>)
+          to.set(std::move(results.front()));
+        else if constexpr (std::is_same_v<Answer, promise<std::vector<tensor>>>)
+          to.set(std::move(results));
+      },
+      answer);
+}
+
+void communicator::fail(group_calls& in, calls_at at, const error& why) {
+  auto answer = std::move(at->second.answer);
+  in.open.erase(at);
+  std::visit(
+      [&](auto& to) {
+        if constexpr (requires { to.fail(why); }) to.fail(why);
+      },
+      answer);
+}
+
+void communicator::take(msg::collective_share& share) {
+  const auto [in, member] = place_of(share.rank, share.members, share.instance);
+  if (share.number <= in->calls && !in->open.contains(share.number)) return;  // it has failed
+  const auto at = open(*in, share.number);
+  group_call& one = at->second.call;
+  if (one.has_share(member)) refuse(fmt::format("a collective of trainer {} twice", share.rank));
+  one.add_share(member, std::move(share.call), {std::move(share.lengths), std::move(share.numbers)});
+  if (one.now() == group_call::state::open) {
+    ++backlog_[share.rank];
+    check_backlog(share.rank);
+  }
+  advance(*in, at);
+}
+
+void communicator::take(const msg::collective_sum& sum) {
+  auto members = sum.members;
+  const auto [in, member] = place_of(sum.rank, members, sum.instance);
+  const auto at = in->open.find(sum.number);
+  if (at == in->open.end() && sum.number <= in->calls) return;  // it has failed
+  if (at == in->open.end() || !at->second.call.add_sum(member, sum.numbers))
+    refuse(fmt::format("a sum of trainer {} that it does not owe", sum.rank));
+  advance(*in, at);
+}
+
+}  // namespace troupe::runtime

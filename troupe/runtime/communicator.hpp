@@ -1,0 +1,159 @@
+// A trainer among the other trainers: its groups, the collectives that it calls in them, and what it sends and
+// receives. Trainers talk to each other directly, within a process and between them alike, so that what each sends and
+// sums is the same wherever they are.
+
+#pragma once
+
+#include <caf/all.hpp>
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "actors/actor_trace.hpp"
+#include "actors/trainer_maker.hpp"
+#include "protocol/messages.hpp"
+#include "troupe/future.hpp"
+#include "troupe/group.hpp"
+#include "troupe/runtime/group_call.hpp"
+
+namespace troupe::runtime {
+
+class communicator;
+
+struct group_name {
+  std::vector<std::uint32_t> members;  ///< ranks of trainers
+  std::uint32_t instance = 0;          ///< 0: the group of all trainers
+
+  auto operator<=>(const group_name&) const = default;
+};
+
+/// What a trainer and the others have called in one group.
+struct group_calls {
+  using time_point = caf::actor_clock::time_point;
+
+  struct under_way {
+    group_call call;
+    std::variant<std::monostate, promise<>, promise<tensor>, promise<std::vector<tensor>>> answer = {};
+    std::chrono::milliseconds deadline{0};
+    time_point due = {};
+  };
+  struct receiver {
+    promise<tensor> answer;
+    std::chrono::milliseconds deadline{0};
+    time_point due = {};
+  };
+  struct mailbox {
+    std::deque<tensor> arrived = {};
+    std::deque<receiver> receivers = {};
+  };
+  struct address {
+    std::uint32_t from = 0;  ///< rank in the group
+    std::uint32_t tag = 0;
+
+    auto operator<=>(const address&) const = default;
+  };
+
+  communicator& owner;
+  group_name name;
+  std::uint32_t me = 0;                          ///< rank in the group
+  std::uint64_t calls = 0;                       ///< of this trainer
+  std::map<std::uint64_t, under_way> open = {};  ///< by number
+  std::map<address, mailbox> mail = {};
+};
+
+/// Belongs to a trainer's actor. `take` throws if a message is none that a trainer sends.
+class communicator {
+ public:
+  communicator(caf::scheduled_actor* self, actors::actor_trace& trace, const std::uint64_t& step)
+      : self_(self), trace_(trace), step_(step) {}
+  communicator(const communicator&) = delete;
+  communicator& operator=(const communicator&) = delete;
+
+  /// Before everything else. `rank`: of this trainer.
+  void meet(std::uint32_t rank, actors::trainer_peers peers);
+
+  // -- for groups ---------------------------------------------------------------------
+
+  std::shared_ptr<group_calls> all();
+  std::shared_ptr<group_calls> subgroup(const group_calls& parent, const std::vector<std::uint32_t>& ranks);
+  /// Throws `error` if this trainer cannot call that.
+  template <class Result>
+  future<Result> call(group_calls& in, call_order what, std::chrono::milliseconds deadline) {
+    check(in, what);
+    promise<Result> answer;
+    auto coming = answer.get_future();
+    begin(in, std::move(what), std::move(answer), deadline);
+    return coming;
+  }
+  void send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag);
+  future<tensor> receive(group_calls& in, std::uint32_t from, std::uint32_t tag, std::chrono::milliseconds deadline);
+
+  // -- for the trainer ------------------------------------------------------------------
+
+  void take(msg::collective_share& share);
+  void take(const msg::collective_sum& sum);
+  void take(msg::peer_tensor& sent);
+  void take(const msg::peer_ended& word);
+
+  /// The trainer function has returned after so many optimizer steps. Calls `then` when all that this trainer has sent
+  /// is received. Throws `error` if it has not received all.
+  void end(std::uint64_t steps, std::function<void()> then);
+
+  /// For what it waits.
+  void tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const;
+
+ private:
+  using time_point = group_calls::time_point;
+  using calls_at = std::map<std::uint64_t, group_calls::under_way>::iterator;
+
+  static void check(const group_calls& in, const call_order& what);
+  void begin(group_calls& in, call_order what, decltype(group_calls::under_way::answer) answer,
+             std::chrono::milliseconds deadline);
+  calls_at open(group_calls& in, std::uint64_t number);
+  void advance(group_calls& in, calls_at at);
+  std::optional<error> broken(const group_calls& in, const group_calls::under_way& one, std::uint64_t number) const;
+  static void fail(group_calls& in, calls_at at, const error& why);
+
+  std::shared_ptr<group_calls> find_or_make(group_name name);
+  /// The group of a message and its sender's rank there.
+  std::pair<std::shared_ptr<group_calls>, std::uint32_t> place_of(std::uint32_t rank,
+                                                                  std::vector<std::uint32_t>& members,
+                                                                  std::uint32_t instance);
+  bool is_here(std::uint32_t rank) const { return !peers_.senders[rank]; }
+  void check_sender(std::uint32_t rank) const;
+  void check_backlog(std::uint32_t rank) const;
+  template <class Message>
+  void tell(std::uint32_t rank, Message message) {
+    caf::unsafe_send_as(self_, peers_.of_rank[rank], std::move(message));
+  }
+  void fail_waits_for(std::uint32_t rank);
+  void end_if_received();
+
+  void look_at(time_point due);
+  void look();
+
+  caf::scheduled_actor* self_;
+  actors::actor_trace& trace_;
+  const std::uint64_t& step_;
+  std::uint32_t rank_ = 0;
+  actors::trainer_peers peers_;
+  std::map<group_name, std::shared_ptr<group_calls>> groups_;
+  std::map<std::vector<std::uint32_t>, std::uint32_t> subgroups_;  ///< by members: how many this trainer has made
+  std::vector<std::uint64_t> sent_;                                ///< by rank: tensors
+  std::vector<std::uint64_t> received_;                            ///< likewise
+  std::vector<std::uint64_t> backlog_;              ///< by rank: what came and nobody here has called for
+  std::map<std::uint32_t, msg::peer_ended> ended_;  ///< by rank
+  std::function<void()> at_end_;
+  std::optional<time_point> looks_at_;
+};
+
+}  // namespace troupe::runtime

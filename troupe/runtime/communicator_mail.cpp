@@ -1,0 +1,168 @@
+// What a trainer sends to another one and receives; how its part ends; and deadlines.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "troupe/runtime/communicator.hpp"
+#include "troupe/runtime/group_words.hpp"
+
+namespace troupe::runtime {
+
+// -- from one to another ----------------------------------------------------------------------
+
+void communicator::send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag) {
+  const std::string words = fmt::format("send of {} of {}", to_string(x.shape()), to_string(x.type()));
+  check_partner(in, to, words);
+  check_tensor(x, words);
+  const std::uint32_t rank = in.name.members[to];
+  if (ended_.contains(rank))
+    throw error(error_kind::input,
+                fmt::format("{} with tag {} to trainer {}, whose function has returned", words, tag, rank));
+  ++sent_[rank];
+  given_numbers given = numbers_of(clone_of(x));
+  tell(rank, msg::peer_tensor{trace_.next(step_), rank_, in.name.members, in.name.instance, tag,
+                              std::move(given.lengths), std::move(given.numbers)});
+}
+
+future<tensor> communicator::receive(group_calls& in, std::uint32_t from, std::uint32_t tag,
+                                     std::chrono::milliseconds deadline) {
+  check_partner(in, from, "recv");
+  const std::uint32_t rank = in.name.members[from];
+  promise<tensor> answer;
+  auto coming = answer.get_future();
+  group_calls::mailbox& box = in.mail[{from, tag}];
+  if (!box.arrived.empty()) {
+    ++received_[rank];
+    --backlog_[rank];
+    answer.set(std::move(box.arrived.front()));
+    box.arrived.pop_front();
+  } else if (ended_.contains(rank)) {
+    answer.fail(never_comes(in, from, tag));
+  } else {
+    const auto due = self_->clock().now() + deadline;
+    box.receivers.push_back({std::move(answer), deadline, due});
+    look_at(due);
+  }
+  return coming;
+}
+
+void communicator::take(msg::peer_tensor& sent) {
+  const auto [in, member] = place_of(sent.rank, sent.members, sent.instance);
+  auto numbers = tensor_of({std::move(sent.lengths), std::move(sent.numbers)});
+  if (!numbers) refuse(fmt::format("a tensor of trainer {} that is none", sent.rank));
+  group_calls::mailbox& box = in->mail[{member, sent.tag}];
+  if (box.receivers.empty()) {
+    box.arrived.push_back(std::move(*numbers));
+    ++backlog_[sent.rank];
+    return check_backlog(sent.rank);
+  }
+  const auto answer = std::move(box.receivers.front().answer);
+  box.receivers.pop_front();
+  ++received_[sent.rank];
+  answer.set(std::move(*numbers));
+}
+
+// -- the end ------------------------------------------------------------------------------------
+
+void communicator::end(std::uint64_t steps, std::function<void()> then) {
+  for (const auto& [name, in] : groups_)
+    for (const auto& [at, box] : in->mail)
+      if (!box.arrived.empty())
+        throw error(error_kind::input,
+                    fmt::format("returned without having received {} of {} that trainer {} has sent with tag {}",
+                                to_string(box.arrived.front().shape()), to_string(box.arrived.front().type()),
+                                in->name.members[at.from], at.tag));
+  at_end_ = std::move(then);
+  for (std::uint32_t rank = 0; rank < peers_.of_rank.size(); ++rank)
+    if (rank != rank_) tell(rank, msg::peer_ended{trace_.next(step_), rank_, steps, received_[rank]});
+  end_if_received();
+}
+
+void communicator::end_if_received() {
+  if (!at_end_) return;
+  for (std::uint32_t rank = 0; rank < sent_.size(); ++rank)
+    if (sent_[rank] > 0 && !ended_.contains(rank)) return;
+  std::exchange(at_end_, nullptr)();
+}
+
+void communicator::take(const msg::peer_ended& word) {
+  check_sender(word.rank);
+  ended_[word.rank] = word;
+  if (word.received < sent_[word.rank])
+    throw error(
+        error_kind::input,
+        fmt::format("trainer {} has sent {} tensors to trainer {}, whose function has returned after it received "
+                    "{}",
+                    rank_, sent_[word.rank], word.rank, word.received));
+  fail_waits_for(word.rank);
+  end_if_received();
+}
+
+void communicator::fail_waits_for(std::uint32_t rank) {
+  for (const auto& [name, in] : groups_) {
+    for (auto at = in->open.begin(); at != in->open.end();) {
+      const auto one = at++;
+      advance(*in, one);
+    }
+    for (auto& [at, box] : in->mail)
+      if (in->name.members[at.from] == rank)
+        for (const auto& one : std::exchange(box.receivers, {})) one.answer.fail(never_comes(*in, at.from, at.tag));
+  }
+}
+
+// -- deadlines --------------------------------------------------------------------------------
+
+/// One timer for all calls: a timer for each would wake another thread every time.
+void communicator::look_at(time_point due) {
+  if (looks_at_ && *looks_at_ <= due) return;
+  looks_at_ = due;
+  self_->run_delayed(due - self_->clock().now(), [this] { look(); });
+}
+
+void communicator::look() {
+  const auto now = self_->clock().now();
+  if (!looks_at_ || now < *looks_at_) return;
+  looks_at_.reset();
+  std::optional<time_point> next;
+  const auto is_late = [&](time_point due) {
+    if (due > now) next = std::min(next.value_or(due), due);
+    return due <= now;
+  };
+  for (const auto& [name, in] : groups_) {
+    for (auto at = in->open.begin(); at != in->open.end();) {
+      const auto one = at++;
+      if (one->second.call.now() != group_call::state::open && is_late(one->second.due))
+        fail(*in, one, error(error_kind::deadline, lateness(*in, one->first, groups_)));
+    }
+    for (auto& [at, box] : in->mail)
+      while (!box.receivers.empty() && is_late(box.receivers.front().due)) {
+        const auto late = std::move(box.receivers.front());
+        box.receivers.pop_front();
+        late.answer.fail(error(
+            error_kind::deadline,
+            fmt::format("trainer {} waits for a tensor with tag {} of trainer {}, which has sent none "
+                        "within {} s",
+                        rank_, at.tag, in->name.members[at.from], static_cast<double>(late.deadline.count()) / 1000)));
+      }
+  }
+  if (next) look_at(*next);
+}
+
+void communicator::tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const {
+  for (const auto& [group, in] : groups_) {
+    for (const auto& [number, one] : in->open) {
+      if (one.call.now() == group_call::state::open) continue;
+      for (std::uint32_t member = 0; member < group.members.size(); ++member)
+        if (!one.call.has_share(member) || one.call.lacks_sum(member))
+          to.push_back({name, one.call.words_of(in->me), step_, fmt::format("trainer {}", group.members[member])});
+    }
+    for (const auto& [at, box] : in->mail)
+      if (!box.receivers.empty())
+        to.push_back(
+            {name, fmt::format("recv with tag {}", at.tag), step_, fmt::format("trainer {}", group.members[at.from])});
+  }
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,127 @@
+#include "troupe/runtime/group_words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace troupe::runtime {
+
+namespace {
+
+constexpr const char* reduce_names[] = {"sum", "mean", "min", "max"};
+
+std::string ordinal(std::uint64_t number) {
+  const bool is_teen = number / 10 % 10 == 1;
+  const std::uint64_t last = is_teen ? 0 : number % 10;
+  return fmt::format("{}{}", number, last == 1 ? "st" : last == 2 ? "nd" : last == 3 ? "rd" : "th");
+}
+
+/// Of a subgroup: whose collectives these are.
+std::string with_whom(const group_calls& in) {
+  if (in.name.instance == 0) return "";
+  return fmt::format(" with trainer{} {}", in.name.members.size() == 1 ? "" : "s", fmt::join(in.name.members, ", "));
+}
+
+std::string trainers(const std::vector<std::uint32_t>& ranks) {
+  return fmt::format("trainer{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+std::string tensor_words(const tensor& x) { return fmt::format("{} of {}", to_string(x.shape()), to_string(x.type())); }
+
+}  // namespace
+
+const char* name_of(collective_kind kind) {
+  constexpr const char* names[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
+                                   "gather",     "scatter",    "barrier"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+bool has_root(collective_kind kind) {
+  return kind == collective_kind::broadcast || kind == collective_kind::gather || kind == collective_kind::scatter;
+}
+
+bool needs_input(const call_order& what, std::uint32_t me) {
+  if (what.kind == collective_kind::broadcast) return what.root == me;
+  return what.kind != collective_kind::scatter && what.kind != collective_kind::barrier;
+}
+
+std::string words_of(const call_order& what, const group_calls& in) {
+  const char* const name = name_of(what.kind);
+  const auto root = [&] { return what.root < in.name.members.size() ? in.name.members[what.root] : what.root; };
+  switch (what.kind) {
+    case collective_kind::all_reduce:
+    case collective_kind::reduce_scatter:
+      return fmt::format("{} {} {}", name, reduce_names[static_cast<std::size_t>(what.how)], tensor_words(what.input));
+    case collective_kind::all_gather:
+      return fmt::format("{} {}", name, tensor_words(what.input));
+    case collective_kind::gather:
+      return fmt::format("{} {} to trainer {}", name, tensor_words(what.input), root());
+    case collective_kind::broadcast:
+    case collective_kind::scatter:
+      return fmt::format("{} from trainer {}", name, root());
+    case collective_kind::barrier:
+      break;
+  }
+  return name;
+}
+
+std::string call_words(const group_calls& in, std::uint64_t number, const std::string& words) {
+  return fmt::format("trainer {} calls {} as its {} collective{}", in.name.members[in.me], words, ordinal(number),
+                     with_whom(in));
+}
+
+std::string disagreement(const group_calls& in, std::uint64_t number, const std::string& mine, std::uint32_t other,
+                         const std::string& others) {
+  return fmt::format("{}, trainer {} calls {}; all members of a group call the same, in the same order",
+                     call_words(in, number, mine), in.name.members[other], others);
+}
+
+std::string lateness(const group_calls& in, std::uint64_t number,
+                     const std::map<group_name, std::shared_ptr<group_calls>>& all) {
+  const group_calls::under_way& one = in.open.at(number);
+  std::vector<std::uint32_t> missing;
+  std::vector<std::uint32_t> sums;
+  for (std::uint32_t member = 0; member < in.name.members.size(); ++member) {
+    if (!one.call.has_share(member)) missing.push_back(in.name.members[member]);
+    if (one.call.lacks_sum(member)) sums.push_back(in.name.members[member]);
+  }
+  std::string text =
+      fmt::format("{}, which {} {} within {} s", call_words(in, number, one.call.words_of(in.me)),
+                  trainers(missing.empty() ? sums : missing), missing.empty() ? "did not sum" : "did not call",
+                  static_cast<double>(one.deadline.count()) / 1000);
+  // What somebody who is missing has called elsewhere, where this trainer is waited for.
+  for (const auto& [name, other] : all)
+    for (const auto& [at, call] : other->open) {
+      if (call.call.now() != group_call::state::open) continue;
+      for (std::uint32_t member = 0; member < name.members.size(); ++member)
+        if (call.call.has_share(member) && member != other->me &&
+            std::ranges::find(missing, name.members[member]) != missing.end())
+          return fmt::format("{}; trainer {} calls {} as its {} collective{}", text, name.members[member],
+                             call.call.words_of(member), ordinal(at), with_whom(*other));
+    }
+  return text;
+}
+
+void check_tensor(const tensor& x, const std::string& words) {
+  constexpr std::uint64_t bytes_max = msg::blob::max_bytes - (std::uint64_t{1} << 20);  // of a message
+  if (x.owner() == nullptr) throw error(error_kind::input, fmt::format("{}: a tensor without numbers", words));
+  if (const std::size_t bytes = x.count() * size_of(x.type()); bytes > bytes_max)
+    throw error(error_kind::input,
+                fmt::format("{}: {} bytes, the limit is {}; give it in parts", words, bytes, bytes_max));
+}
+
+void check_partner(const group_calls& in, std::uint32_t partner, const std::string& words) {
+  const std::size_t size = in.name.members.size();
+  if (partner < size && partner != in.me) return;
+  throw error(error_kind::input,
+              partner == in.me ? fmt::format("{}: rank {} is this trainer itself", words, partner)
+                               : fmt::format("{}: rank {}, the group has ranks 0 to {}", words, partner, size - 1));
+}
+
+error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag) {
+  return {error_kind::input, fmt::format("trainer {} waits for a tensor with tag {} of trainer {}, whose function has "
+                                         "returned",
+                                         in.name.members[in.me], tag, in.name.members[from])};
+}
+
+}  // namespace troupe::runtime

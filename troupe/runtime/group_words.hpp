@@ -1,0 +1,38 @@
+// What people are told about collectives.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "troupe/error.hpp"
+#include "troupe/runtime/communicator.hpp"
+
+namespace troupe::runtime {
+
+const char* name_of(collective_kind kind);
+bool has_root(collective_kind kind);
+/// Whether the call needs the input of rank `me`.
+bool needs_input(const call_order& what, std::uint32_t me);
+
+/// What is called: the same for all members that call the same. `all_reduce sum [4] of float32`.
+std::string words_of(const call_order& what, const group_calls& in);
+
+/// This trainer's call: `trainer 0 calls WORDS as its 3rd collective`.
+std::string call_words(const group_calls& in, std::uint64_t number, const std::string& words);
+/// `other`: the rank in the group that has called something else.
+std::string disagreement(const group_calls& in, std::uint64_t number, const std::string& mine, std::uint32_t other,
+                         const std::string& others);
+/// Of a call that is late: what it lacks, and what those whom it waits for do instead, if that is known.
+std::string lateness(const group_calls& in, std::uint64_t number,
+                     const std::map<group_name, std::shared_ptr<group_calls>>& all);
+
+/// Throws `error` if `x` cannot be sent. `words`: for what it is.
+void check_tensor(const tensor& x, const std::string& words);
+/// Throws `error` if `partner` is no other rank of the group.
+void check_partner(const group_calls& in, std::uint32_t partner, const std::string& words);
+error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag);
+
+}  // namespace troupe::runtime
