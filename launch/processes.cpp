@@ -67,7 +67,8 @@ void role_processes::start(const children_options& chosen, const links::endpoint
       fmt::format("{}={}", devices_variable, fmt::join(machine.devices.numbers, ",")),
   };
   options.variables.insert(options.variables.end(), chosen.variables.begin(), chosen.variables.end());
-  options.own_group = true;  // only this process gets Ctrl-C; it stops the run
+  options.out = STDOUT_FILENO;  // what a user's trainer functions print
+  options.own_group = true;     // only this process gets Ctrl-C; it stops the run
   bool all = true;
   for (std::uint32_t rank = 0; rank < chosen.servers && all; ++rank)
     all = start_one(chosen.command, "server", rank, options);
