@@ -1,5 +1,6 @@
-// bench_allreduce: the allreduce of two processes on this machine, by data links and, where it is found, by Gloo:
-// both exchange slices, sum them in rank order and gather the sums, so that the bits are those of one process.
+// bench_allreduce: the allreduce of two processes on this machine over data links, by the groups that reduce buckets of
+// gradients and by the library's `all_reduce`, and, where it is found, by Gloo: all exchange slices, sum them in rank
+// order and gather the sums, so that the bits are those of one process.
 //
 // Prints a line for each size of bucket: medians in microseconds over many reductions, from the call to the result.
 
@@ -11,6 +12,7 @@
 #include <array>
 #include <caf/all.hpp>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -23,6 +25,8 @@
 #include "nodes/caf_network.hpp"
 #include "nodes/data_plane.hpp"
 #include "protocol/messages.hpp"
+#include "troupe/runtime/trainer_runtime.hpp"
+#include "troupe/troupe.hpp"
 
 #ifdef TROUPE_GLOO
 #include <gloo/allgather.h>
@@ -80,49 +84,114 @@ void reduce_again(caf::event_based_actor* self, msg::allreduce_actor group, std:
       });
 }
 
-std::vector<double> measure_links(std::uint32_t rank, int to_other, int from_other) {
-  nodes::initialize_network_types();
+/// This process and the other one, with a link between them.
+class two_processes {
+ public:
+  two_processes(std::uint32_t my_rank, int to_other, int from_other)
+      : rank(my_rank), to_other_(to_other), from_other_(from_other) {
+    const auto where = data.listen({"127.0.0.1", 0});
+    std::array<std::uint16_t, 2> ports{};
+    ports[rank] = where->port;
+    swap(ports[rank], ports[1 - rank]);
+    std::vector<msg::peer_node> peers;
+    for (std::uint32_t i = 0; i < 2; ++i)
+      peers.push_back({i, 0, fmt::format("process {}", i), true, {i}, fmt::format("127.0.0.1:{}", ports[i])});
+    data.expect({run_number, rank, 0}, peers, {});
+    meet();  // both expect each other before either connects
+    std::promise<void> connected;
+    data.connect([&connected](const std::string&) { connected.set_value(); });
+    connected.get_future().get();
+  }
+
+  /// Waits for the other process.
+  void meet() {
+    const char mine = 1;
+    char its = 0;
+    swap(mine, its);
+  }
+
+  nodes::data_link_ptr link() const { return data.link_to(1 - rank); }
+
+  const std::uint32_t rank;
   config settings;
-  caf::actor_system system(settings);
-  nodes::data_plane data(system, {.mine = {"a token for this measurement"}, .links = {}, .handshakes = {}});
-  const auto where = data.listen({"127.0.0.1", 0});
-  std::array<std::uint16_t, 2> ports{};
-  ports[rank] = where->port;
-  if (::write(to_other, &ports[rank], sizeof ports[0]) < 0 ||
-      ::read(from_other, &ports[1 - rank], sizeof ports[0]) <= 0)
-    return {};
-  std::vector<msg::peer_node> peers;
-  for (std::uint32_t i = 0; i < 2; ++i)
-    peers.push_back({i, 0, fmt::format("process {}", i), true, {i}, fmt::format("127.0.0.1:{}", ports[i])});
-  data.expect({run_number, rank, 0}, peers, {});
-  std::promise<void> connected;
-  char ready = 1;  // both expect each other before either connects
-  if (::write(to_other, &ready, 1) < 0 || ::read(from_other, &ready, 1) <= 0) return {};
-  data.connect([&connected](const std::string&) { connected.set_value(); });
-  connected.get_future().get();
+  caf::actor_system system{settings};
+  nodes::data_plane data{system, {.mine = {"a token for this measurement"}, .links = {}, .handshakes = {}}};
+
+ private:
+  template <class T>
+  void swap(const T& mine, T& its) {
+    if (::write(to_other_, &mine, sizeof mine) < 0 || ::read(from_other_, &its, sizeof its) <= 0) std::_Exit(1);
+  }
+
+  int to_other_;
+  int from_other_;
+};
+
+std::vector<double> measure_links(two_processes& both) {
   actors::group_layout layout;
   layout.process_of_rank = {0, 1};
-  layout.me = rank;
-  for (std::uint32_t i = 0; i < 2; ++i)
-    layout.groups.push_back(i == rank ? msg::allreduce_actor()
-                                      : data.link_to(i)->proxy<msg::allreduce_actor>(actors::group_number));
-  const auto group = system.spawn(actors::allreduce_group, run_number, layout);
-  data.actors().add(actors::group_number, caf::actor_cast<caf::strong_actor_ptr>(group));
-  if (::write(to_other, &ready, 1) < 0 || ::read(from_other, &ready, 1) <= 0) return {};
-
+  layout.me = both.rank;
+  layout.groups.resize(2);
+  layout.groups[1 - both.rank] = both.link()->proxy<msg::allreduce_actor>(actors::group_number);
+  const auto group = both.system.spawn(actors::allreduce_group, run_number, layout);
+  both.data.actors().add(actors::group_number, caf::actor_cast<caf::strong_actor_ptr>(group));
+  both.meet();
   std::vector<double> medians;
   std::uint64_t first_step = 1;
   for (const bucket_size size : sizes) {
     auto times = std::make_shared<std::vector<double>>();
     auto done = std::make_shared<std::promise<void>>();
     auto finished = done->get_future();
-    system.spawn([=](caf::event_based_actor* self) { reduce_again(self, group, rank, size, first_step, times, done); });
+    both.system.spawn([=, rank = both.rank](caf::event_based_actor* self) {
+      reduce_again(self, group, rank, size, first_step, times, done);
+    });
     finished.get();
     first_step += times->size();
     medians.push_back(median(*times));
   }
-  if (::write(to_other, &ready, 1) < 0 || ::read(from_other, &ready, 1) <= 0) return {};
+  both.meet();
   caf::anon_send_exit(group, caf::exit_reason::user_shutdown);
+  return medians;
+}
+
+// -- the library -----------------------------------------------------------------------
+
+task<> reduce_by_turns(trainer me, std::vector<double>* medians) {
+  const group all = me.group();
+  for (const bucket_size size : sizes) {
+    tensor grad(shape(size.count));
+    std::ranges::fill(grad.as<float>(), 0.5F);
+    std::vector<double> times;
+    for (std::size_t i = 0; i < size.repeats + repeats_before; ++i) {
+      const auto begin = clock::now();
+      const tensor mean = co_await all.all_reduce(grad, reduce_op::mean);
+      const std::chrono::duration<double, std::micro> took = clock::now() - begin;
+      times.push_back(took.count());
+    }
+    medians->push_back(median(times));
+  }
+}
+
+std::vector<double> measure_library(two_processes& both) {
+  const std::uint32_t rank = both.rank;
+  std::vector<double> medians;
+  const auto made = runtime::make_trainer(both.system, run_number, rank, 0,
+                                          [&medians](trainer me) { return reduce_by_turns(me, &medians); });
+  both.data.actors().add(actors::trainer_number(rank, 0), caf::actor_cast<caf::strong_actor_ptr>(made.actor));
+  actors::trainer_peers peers{std::vector<msg::peer_actor>(2), std::vector<caf::actor_addr>(2)};
+  peers.of_rank[1 - rank] = both.link()->proxy<msg::peer_actor>(actors::trainer_number(1 - rank, 0));
+  peers.senders[1 - rank] = both.link()->sender();
+  made.tell_peers(peers);
+  both.meet();
+  std::promise<void> done;
+  both.system.spawn([&](caf::event_based_actor* self) {
+    msg::train order;
+    order.trainers = 2;
+    self->request(made.actor, caf::infinite, std::move(order)).then([&](const msg::trained&) { done.set_value(); });
+  });
+  done.get_future().get();
+  both.meet();
+  caf::anon_send_exit(made.actor, caf::exit_reason::user_shutdown);
   return medians;
 }
 
@@ -178,15 +247,22 @@ int measure() {
   if (::mkdtemp(folder.data()) == nullptr) return 1;
   const pid_t child = ::fork();
   const std::uint32_t rank = child == 0 ? 1 : 0;
-  const auto links = measure_links(rank, pipes[rank][1], pipes[1 - rank][0]);
+  nodes::initialize_network_types();
+  std::vector<double> links;
+  std::vector<double> library;
+  {
+    two_processes both(rank, pipes[rank][1], pipes[1 - rank][0]);
+    links = measure_links(both);
+    library = measure_library(both);
+  }
   const auto gloo = measure_gloo(rank, folder);
   if (child == 0) ::_exit(0);
   ::waitpid(child, nullptr, 0);
   std::filesystem::remove_all(folder);
-  if (links.empty()) return 1;
-  fmt::print("   floats  data links us{}\n", gloo.empty() ? "" : "  Gloo us");
+  fmt::print("   floats  groups us  library us{}\n", gloo.empty() ? "" : "  Gloo us");
   for (std::size_t i = 0; i < sizes.size(); ++i)
-    fmt::print("{:>9} {:>14.1f}{}\n", sizes[i].count, links[i], gloo.empty() ? "" : fmt::format("{:>9.1f}", gloo[i]));
+    fmt::print("{:>9} {:>10.1f} {:>11.1f}{}\n", sizes[i].count, links[i], library[i],
+               gloo.empty() ? "" : fmt::format("{:>9.1f}", gloo[i]));
   return 0;
 }
 
