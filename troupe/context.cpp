@@ -11,11 +11,11 @@ context::context(context&&) noexcept = default;
 context& context::operator=(context&&) noexcept = default;
 context::~context() = default;
 
-future<> context::backward(const tensor& loss) {
+future<> context::backward(const tensor& loss, double scale) {
   promise<> done;
   auto coming = done.get_future();
   try {
-    tape_->backward(loss);
+    tape_->backward(loss, scale);
     done.set();
   } catch (...) {
     done.fail(std::current_exception());

@@ -15,7 +15,8 @@ namespace runtime {
 class tape;
 }
 
-/// Belongs to the task that made it (`trainer::new_context`).
+/// Belongs to the task that made it (`trainer::new_context`). A context of `trainer::evaluation_context` remembers
+/// nothing: there is no way back in it, and no step.
 class context {
  public:
   explicit context(std::unique_ptr<runtime::tape> made);
@@ -23,10 +24,13 @@ class context {
   context& operator=(context&&) noexcept;
   ~context();
 
-  /// Computes the gradients of `loss`, a single number of this context, as far as remote modules. The gradients of
-  /// parameters of this process follow in the optimizer's step, while the servers work. Fails if the loss is NaN or
-  /// Inf.
-  future<> backward(const tensor& loss);
+  /// Computes the gradients of `loss`, a single number of this context, times `scale`, as far as remote modules. The
+  /// gradients of parameters of this process follow in the optimizer's step, while the servers work, or when this
+  /// context computes more. Fails if the loss is NaN or Inf.
+  ///
+  /// Gradients of several losses add up, and are exchanged once, in the optimizer's step. What a loss was computed from
+  /// is freed: no other loss can go back through it, but through rows that were looked up.
+  future<> backward(const tensor& loss, double scale = 1);
 
   runtime::tape& tape() const { return *tape_; }
 

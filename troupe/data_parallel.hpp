@@ -15,6 +15,11 @@
 
 namespace troupe {
 
+struct data_parallel_options {
+  /// The size of a bucket, after the first one, which is smaller. Parts of a module are not cut.
+  double bucket_mib = 25;
+};
+
 /// Belongs to the trainer that made it (`trainer::data_parallel`).
 class data_parallel {
  public:

@@ -13,13 +13,16 @@ namespace troupe::nn {
 
 namespace {
 
-/// A loss knows its gradient from the beginning.
+/// A loss knows its gradient from the beginning; it comes back times that of the loss.
 class loss_node final : public runtime::node {
  public:
   loss_node(runtime::node* source, tensor grad_outputs) : source_(source), grad_outputs_(std::move(grad_outputs)) {}
 
   void backward(runtime::tape& on) override {
-    if (source_ != nullptr) on.give(*source_, std::move(grad_outputs_));
+    if (source_ == nullptr) return;
+    if (const float factor = grad.as<float>()[0]; factor != 1)
+      kernels::host_stream().multiply(grad_outputs_.count(), factor, grad_outputs_.as<float>().data());
+    on.give(*source_, std::move(grad_outputs_));
   }
 
  private:

@@ -13,6 +13,15 @@ void module::initialize(std::uint64_t /*key*/, float* parameters_to, float* buff
   std::fill_n(buffers_to, count_of(buffers()), 0.0F);
 }
 
+std::vector<stretch> module::stretches() const { return {{0, count_of(parameters())}}; }
+
+void module::backward_parameters(const pass& how, const pass_numbers& numbers, const float* grad_output,
+                                 gradient_places& to) const {
+  const stretch all{0, count_of(parameters())};
+  backward(how, numbers, grad_output, nullptr, to.at(all));
+  to.finished(all);
+}
+
 std::size_t count_of(const std::vector<parameter>& tensors) {
   std::size_t all = 0;
   for (const parameter& one : tensors) all += one.shape.count();

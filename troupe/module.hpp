@@ -33,6 +33,8 @@ struct pass {
   bool training = false;
   /// The key of the module's random numbers, such as a hash of (seed, step, rank): the same key gives the same pass.
   std::uint64_t key = 0;
+  /// A backward pass that follows another with the same arguments: what that has left in `saved` is still there.
+  bool goes_on = false;
 };
 
 /// The numbers of a pass.
@@ -42,6 +44,22 @@ struct pass_numbers {
   const tensor& input;
   float* output = nullptr;  ///< of the shape that `module::output` returns
   float* saved = nullptr;   ///< as many as `module::saved` returns: what forward keeps for backward
+};
+
+/// A part of a flat buffer of parameters.
+struct stretch {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+/// Takes the gradients of parameters, stretch by stretch.
+class gradient_places {
+ public:
+  virtual ~gradient_places() = default;
+  /// Returns where to write the gradient of a stretch.
+  virtual float* at(const stretch& which) = 0;
+  /// The gradient of the stretch is written.
+  virtual void finished(const stretch& which) = 0;
 };
 
 class module {
@@ -58,7 +76,8 @@ class module {
   /// Fills in the initial parameters and buffers, which depend on the module and the key only. Default: zeros.
   virtual void initialize(std::uint64_t key, float* parameters, float* buffers) const;
 
-  /// Returns the shape of the output. Throws `error` if the module cannot take such an input.
+  /// Returns the shape of the output. Throws `error` if the module cannot take such an input. Within other modules the
+  /// input has a type and a shape here, and no numbers yet; so it has for `saved`.
   virtual troupe::shape output(const tensor& input) const = 0;
   /// Returns how many numbers `forward` keeps for `backward`, besides input and output.
   virtual std::size_t saved(const tensor& /*input*/) const { return 0; }
@@ -66,9 +85,17 @@ class module {
   virtual void forward(const pass& how, const pass_numbers& numbers) const = 0;
 
   /// Computes the gradients that are asked for from that of the output: of the input, of the parameters. A pointer that
-  /// is null is not asked for. Overwrites them. Called after `forward` with the same arguments, perhaps once for each.
+  /// is null is not asked for. Overwrites them. Called after `forward` with the same arguments, once, or first for the
+  /// input and then for the parameters.
   virtual void backward(const pass& how, const pass_numbers& numbers, const float* grad_output, float* grad_input,
                         float* grad_parameters) const = 0;
+
+  /// For modules that are made of others: the gradients of their parts' parameters leave one by one, while those of
+  /// earlier parts are still computed. `stretches`: all parameters, in order, without gaps. `backward_parameters`
+  /// writes their gradients, from the last stretch to the first. Default: a single stretch, written by `backward`.
+  virtual std::vector<stretch> stretches() const;
+  virtual void backward_parameters(const pass& how, const pass_numbers& numbers, const float* grad_output,
+                                   gradient_places& to) const;
 
   /// Whether it computes on a CUDA device, given a stream of one. A module that does not is refused there.
   virtual bool runs_on_devices() const { return false; }

@@ -10,10 +10,12 @@ std::uint64_t trainer::seed() const { return runtime_->seed(); }
 
 group trainer::group() const { return {runtime_->communicator().all(), runtime_->deadline()}; }
 
-context trainer::new_context() const { return context(std::make_unique<runtime::tape>(*runtime_)); }
+context trainer::new_context() const { return context(std::make_unique<runtime::tape>(*runtime_, true)); }
+context trainer::evaluation_context() const { return context(std::make_unique<runtime::tape>(*runtime_, false)); }
 
-data_parallel trainer::make_replica(std::shared_ptr<const nn::module> module) const {
-  return troupe::data_parallel(runtime_->make_replica(std::move(module)));
+data_parallel trainer::make_replica(std::shared_ptr<const nn::module> module,
+                                    const data_parallel_options& options) const {
+  return troupe::data_parallel(runtime_->make_replica(std::move(module), options));
 }
 
 void trainer::keep(const std::string& name, std::function<named_tensors()> state,

@@ -38,6 +38,8 @@ class trainer {
   troupe::group group() const;
 
   context new_context() const;
+  /// A context for passes that do not train: modules are told so, and nothing is remembered.
+  context evaluation_context() const;
 
   /// The numbers 0 to n - 1, for a loop. A resumed run enters loops of `steps` and `batches` where the saved one was,
   /// behind the iteration whose optimizer step the checkpoint followed. A run that saves checkpoints takes its
@@ -61,12 +63,13 @@ class trainer {
 
   /// Makes this trainer's replica of a module. All trainers make the same modules in the same order.
   template <std::derived_from<nn::module> Module>
-  troupe::data_parallel data_parallel(Module module) const {
-    return make_replica(std::make_shared<const Module>(std::move(module)));
+  troupe::data_parallel data_parallel(Module module, const data_parallel_options& options = {}) const {
+    return make_replica(std::make_shared<const Module>(std::move(module)), options);
   }
 
  private:
-  troupe::data_parallel make_replica(std::shared_ptr<const nn::module> module) const;
+  troupe::data_parallel make_replica(std::shared_ptr<const nn::module> module,
+                                     const data_parallel_options& options) const;
   void keep(const std::string& name, std::function<named_tensors()> state,
             const std::function<void(const named_tensors&)>& load) const;
 

@@ -34,6 +34,7 @@ class lookup final : public node {
       : table_(std::move(of)), client_(client), asked_(std::move(asked)) {}
 
   void backward(tape& /*on*/) override {}  // its gradient waits for the optimizer
+  bool keeps_gradient() const override { return true; }
 
   const remote_table& table() const { return *table_; }
   const actors::sparse_client& client() const { return client_; }

@@ -2,19 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "actors/bucket_window.hpp"
 #include "base/assert.hpp"
 #include "model/random.hpp"
 #include "troupe/error.hpp"
+#include "troupe/runtime/gradient_writers.hpp"
 
 namespace troupe::runtime {
 
-/// A replica's module applied to an input.
+/// A replica's module applied to an input, in a context that trains.
 class application final : public node {
  public:
   application(replica& of, const tape& in, const tensor& input)
-      : replica_(of), source_(in.maker_of(input)), key_(in.key()), input_(input), output_(of.module_->output(input)) {
+      : replica_(of),
+        source_(in.maker_of(input)),
+        key_(in.next_key()),
+        input_(input),
+        output_(of.module_->output(input)) {
     saved_.resize(of.module_->saved(input));
     of.module_->forward(how(), numbers());
   }
@@ -29,32 +36,84 @@ class application final : public node {
     on.give(*source_, std::move(grad_input));
   }
 
-  void backward_parameters(float* grad_parameters) const {
-    replica_.module_->backward(how(), numbers(), grad.as<float>().data(), nullptr, grad_parameters);
+  void backward_parameters(nn::gradient_places& to) {
+    nn::pass next = how();
+    next.goes_on = source_ != nullptr;
+    checked_places checked(*replica_.module_, replica_.stretches_, to);
+    replica_.module_->backward_parameters(next, numbers(), grad.as<float>().data(), checked);
+    checked.check_end();
+    free();
+  }
+
+  void finish(tape& on) override {
+    if (replica_.numbers_.parameter_count() == 0) return free();
+    summed_gradient sum(on.finished_gradient(replica_), replica_.numbers_.parameter_count());
+    backward_parameters(sum);
   }
 
  private:
-  nn::pass how() const { return {replica_.numbers_.compute(), true, key_}; }
-  nn::pass_numbers numbers() const {
-    return {replica_.numbers_.weights_data(), replica_.numbers_.buffers_data(), input_, output_.as<float>().data(),
-            saved_.data()};
+  void free() {
+    input_ = {};
+    output_ = {};
+    grad = {};
+    saved_ = {};
   }
+  nn::pass how() const { return {.on = replica_.numbers_.compute(), .training = true, .key = key_}; }
+  nn::pass_numbers numbers() { return replica_.numbers_of(input_, output_, saved_); }
 
   replica& replica_;
   node* source_;  ///< what computed the input; null: nothing whose gradient is wanted
   std::uint64_t key_;
   tensor input_;
   tensor output_;
-  mutable std::vector<float> saved_;
+  std::vector<float> saved_;
 };
 
-replica::replica(std::shared_ptr<const nn::module> module, std::uint64_t seed, std::uint64_t number,
-                 std::uint32_t first_bucket, const kept_state& from)
+namespace {
+
+/// Returns a module's stretches for a plan of buckets. Throws `error` unless they are all of its parameters.
+std::vector<nn::stretch> stretches_of(const nn::module& of) {
+  std::vector<nn::stretch> all = of.stretches();
+  std::size_t count = 0;
+  for (const nn::stretch& one : all)
+    if (std::exchange(count, count + one.count) != one.first) count = SIZE_MAX;
+  if (const std::size_t parameters = nn::count_of(of.parameters()); count != parameters)
+    throw error(error_kind::input,
+                fmt::format("{}: its stretches are not its {} parameters in order", of.type(), parameters));
+  return all;
+}
+
+std::vector<model::parameter_range> ranges_of(const std::vector<nn::stretch>& stretches) {
+  std::vector<model::parameter_range> ranges;
+  for (const nn::stretch& one : stretches) ranges.push_back({one.first, one.count});
+  if (ranges.empty()) ranges.emplace_back();
+  return ranges;
+}
+
+actors::trained_parameters::options options_of(const data_parallel_options& chosen) {
+  constexpr double bucket_mib_max = 65536;
+  if (!(chosen.bucket_mib > 0 && chosen.bucket_mib <= bucket_mib_max))
+    throw error(error_kind::input, fmt::format("data_parallel: bucket_mib {}: must be above 0 and at most {}",
+                                               chosen.bucket_mib, bucket_mib_max));
+  return {.bucket_bytes = std::max<std::size_t>(static_cast<std::size_t>(chosen.bucket_mib * (1U << 20)), 1)};
+}
+
+}  // namespace
+
+replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
+                 std::uint64_t number, std::uint32_t first_bucket, const kept_state& from)
     : module_(std::move(module)),
+      stretches_(stretches_of(*module_)),
       name_(fmt::format("replica{}", number)),
       from_(from),
       first_bucket_(first_bucket),
-      numbers_({{0, nn::count_of(module_->parameters())}}, kernels::host_device(), {}) {
+      numbers_(ranges_of(stretches_), kernels::host_device(), options_of(options)) {
+  constexpr std::size_t buckets_max = actors::bucket_window<int>::buckets_max;
+  if (first_bucket + numbers_.buckets() > buckets_max)
+    throw error(error_kind::input,
+                fmt::format("{}: the trainer's modules have {} buckets or more, at most {} can be; use a larger "
+                            "bucket_mib than {}",
+                            module_->type(), first_bucket + numbers_.buckets(), buckets_max, options.bucket_mib));
   std::vector<float> parameters(nn::count_of(module_->parameters()));
   std::vector<float> buffers(nn::count_of(module_->buffers()));
   module_->initialize(model::random_key(seed, model::random_stream::dense_weights, 0, number), parameters.data(),
@@ -89,7 +148,19 @@ void replica::put(msg::save_dense& into) {
   if (has_buffers) put_flat(into, name_, module_->buffers(), "", state.back());
 }
 
+nn::pass_numbers replica::numbers_of(const tensor& input, const tensor& output, std::vector<float>& saved) {
+  return {numbers_.weights_data(), numbers_.buffers_data(), input, output.as<float>().data(), saved.data()};
+}
+
 tensor replica::apply(tape& on, const tensor& input) {
+  on.finish_passed();
+  if (!on.is_training()) {
+    on.maker_of(input);  // throws if it is of another context
+    tensor output(module_->output(input));
+    std::vector<float> saved(module_->saved(input));
+    module_->forward({.on = numbers_.compute()}, numbers_of(input, output, saved));
+    return on.add(std::move(output), nullptr);
+  }
   auto made = std::make_shared<application>(*this, on, input);
   tensor output = made->output();
   return on.add(std::move(output), std::move(made));
@@ -116,26 +187,29 @@ void replica::set_optimizer(const optimizer_choice& choice) {
 }
 
 void replica::backward(tape& of, std::uint64_t step, const std::function<void(std::uint32_t)>& full) {
-  std::vector<const application*> passes;
-  for (const auto& one : of.nodes())
-    if (const auto* mine = dynamic_cast<const application*>(one.get());
-        mine && &mine->of() == this && mine->grad.count())
-      passes.push_back(mine);
-  if (passes.empty()) return;
-  const model::parameter_range all{0, numbers_.parameter_count()};
+  if (!of.has_gone_back()) return;
+  // The last pass writes to the buckets, so that they leave while it goes on; the others are added up before.
+  application* last = nullptr;
+  for (node* one : of.passed())
+    if (auto* mine = dynamic_cast<application*>(one); mine && &mine->of() == this)
+      if (auto* before = std::exchange(last, mine)) before->finish(of);
+  std::vector<float>& sum = of.finished_gradient(*this);
+  if (!last) sum.resize(numbers_.parameter_count());
   numbers_.backward(
       step, true,
       [&](const actors::trained_parameters::gradient_at& at, const actors::trained_parameters::finished& finished) {
-        float* const grad = at(all);
-        passes.front()->backward_parameters(grad);
-        std::vector<float> more(passes.size() > 1 ? all.count : 0);
-        for (std::size_t i = 1; i < passes.size(); ++i) {
-          passes[i]->backward_parameters(more.data());
-          for (std::size_t k = 0; k < all.count; ++k) grad[k] += more[k];
+        bucket_gradient buckets(at, finished, sum);
+        if (last) return last->backward_parameters(buckets);
+        for (std::size_t i = stretches_.size(); i-- > 0;) {
+          std::fill_n(buckets.at(stretches_[i]), stretches_[i].count, 0.0F);
+          buckets.finished(stretches_[i]);
         }
-        finished(all);
       },
       full);
+  std::erase_if(of.passed(), [this](node* one) {
+    const auto* mine = dynamic_cast<application*>(one);
+    return mine && &mine->of() == this;
+  });
 }
 
 }  // namespace troupe::runtime

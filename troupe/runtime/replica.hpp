@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,16 +21,18 @@ namespace troupe::runtime {
 class replica {
  public:
   /// `number`: counts the trainer's replicas; with the seed it decides the initial parameters. A resumed run has those
-  /// of `from`, which outlives this.
-  replica(std::shared_ptr<const nn::module> module, std::uint64_t seed, std::uint64_t number,
-          std::uint32_t first_bucket, const kept_state& from);
+  /// of `from`, which outlives this. Throws `error` if an option, the module's stretches or the number of buckets are
+  /// wrong.
+  replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
+          std::uint64_t number, std::uint32_t first_bucket, const kept_state& from);
 
   tensor apply(tape& on, const tensor& input);
 
   /// Throws `error` if there is an optimizer already, or the choice is invalid.
   void set_optimizer(const optimizer_choice& choice);
 
-  /// The gradient of the context's passes, as buckets; see `trained_parameters::backward`.
+  /// The gradient of the context's passes, as buckets; see `trained_parameters::backward`. None if it was not gone back
+  /// in: then this trainer does not count in the mean.
   void backward(tape& of, std::uint64_t step, const std::function<void(std::uint32_t bucket)>& full);
 
   /// Adds parameters, the optimizer's state and buffers to a checkpoint.
@@ -43,8 +46,10 @@ class replica {
   friend class application;
 
   std::vector<float> restored(const std::vector<nn::parameter>& tensors, const std::string& suffix) const;
+  nn::pass_numbers numbers_of(const tensor& input, const tensor& output, std::vector<float>& saved);
 
   std::shared_ptr<const nn::module> module_;
+  std::vector<nn::stretch> stretches_;
   std::string name_;  ///< in checkpoints
   const kept_state& from_;
   std::uint32_t first_bucket_;

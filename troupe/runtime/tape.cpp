@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <utility>
@@ -22,13 +23,25 @@ std::uint64_t next_number() {
 
 }  // namespace
 
-tape::tape(trainer_runtime& of)
+tape::tape(trainer_runtime& of, bool training)
     : owner_(of),
       number_(next_number()),
-      key_(model::random_key(of.seed(), model::random_stream::network_passes, of.begin_context(), of.rank())) {}
+      training_(training),
+      key_(training ? model::random_key(of.seed(), model::random_stream::network_passes, of.begin_context(), of.rank())
+                    : 0) {}
+
+void tape::check_training(const char* what) const {
+  if (!training_)
+    throw error(error_kind::input, fmt::format("{} in an evaluation context, which remembers nothing; train in one of "
+                                               "new_context()",
+                                               what));
+}
+
+std::uint64_t tape::next_key() const { return model::random_bits(key_, nodes_.size()); }
 
 tensor tape::add(tensor output, std::shared_ptr<node> made) {
   output.context_ = number_;
+  if (!training_) return output;
   output.node_ = static_cast<std::uint32_t>(nodes_.size());
   nodes_.push_back(std::move(made));
   return output;
@@ -47,10 +60,15 @@ node* tape::maker_of(const tensor& x) const {
     throw error(error_kind::input, fmt::format("a tensor {} that another context has computed; within one batch, use "
                                                "one context",
                                                to_string(x.shape())));
-  return nodes_[x.node_].get();
+  return training_ ? nodes_[x.node_].get() : nullptr;
 }
 
 void tape::give(node& to, tensor grad) {
+  if (to.is_spent)
+    throw error(
+        error_kind::input,
+        "a second way back through what a context has computed; compute it again for the second loss, or go back "
+        "once from the sum of both (add)");
   if (to.grad.count() == 0) {
     to.grad = std::move(grad);
     return;
@@ -61,21 +79,35 @@ void tape::give(node& to, tensor grad) {
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
 }
 
-void tape::backward(const tensor& loss) {
+void tape::finish_passed() {
+  for (node* one : std::exchange(passed_, {})) one->finish(*this);
+}
+
+void tape::backward(const tensor& loss, double scale) {
+  check_training("backward");
   node* const from = maker_of(loss);
   if (from == nullptr || loss.count() != 1)
     throw error(error_kind::input,
                 fmt::format("backward from a tensor {} that {}; it goes from a loss, a single number of this context",
                             to_string(loss.shape()), from == nullptr ? "no context has computed" : "is no loss"));
-  if (const double value = loss.item(); !std::isfinite(value))
+  if (const double value = loss.item() * scale; !std::isfinite(value))
     throw error(error_kind::run,
                 fmt::format("the loss is {}; try a smaller learning rate", std::isnan(value) ? "NaN" : "Inf"));
+  finish_passed();
   owner_.note_loss(loss.item());
   tensor one{shape(1)};
-  one.as<float>()[0] = 1;
+  one.as<float>()[0] = static_cast<float>(scale);
   give(*from, std::move(one));
-  for (std::size_t i = loss.node_ + 1; i-- > 0;)
-    if (nodes_[i]->grad.count() > 0) nodes_[i]->backward(*this);
+  has_gone_back_ = true;
+  for (std::size_t i = loss.node_ + 1; i-- > 0;) {
+    node& next = *nodes_[i];
+    if (next.grad.count() == 0 || next.is_spent) continue;
+    next.backward(*this);
+    if (next.keeps_gradient()) continue;
+    next.is_spent = true;
+    passed_.push_back(&next);
+  }
+  std::ranges::reverse(passed_);
 }
 
 }  // namespace troupe::runtime

@@ -3,14 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "troupe/tensor.hpp"
 
 namespace troupe::runtime {
 
+class replica;
 class tape;
 class trainer_runtime;
 
@@ -22,18 +23,30 @@ class node {
   /// Passes its output's gradient on to what it was computed from (`tape::give`). Called once it is complete.
   virtual void backward(tape& on) = 0;
 
+  /// Computes what is still wanted of it, and frees its numbers. Called once, some time after `backward`.
+  virtual void finish(tape& /*on*/) {}
+
+  /// Whether its gradient stays until the optimizer's step: then it is not finished, and takes more of it until then.
+  virtual bool keeps_gradient() const { return false; }
+
   /// Of the output; empty until something has come.
   tensor grad;
+  /// The way back has passed it; it takes no more.
+  bool is_spent = false;
 };
 
 /// Belongs to a trainer.
 class tape {
  public:
-  explicit tape(trainer_runtime& of);
+  /// Without `training` it records nothing.
+  tape(trainer_runtime& of, bool training);
 
   trainer_runtime& owner() const { return owner_; }
-  /// The random numbers' key of passes in this context.
-  std::uint64_t key() const { return key_; }
+  bool is_training() const { return training_; }
+  /// Throws `error` unless it is training; `what`: what is not possible then.
+  void check_training(const char* what) const;
+  /// Returns a key for the random numbers of the next pass in this context.
+  std::uint64_t next_key() const;
 
   /// Returns `output` as what `made` has computed, or will have computed.
   tensor add(tensor output, std::shared_ptr<node> made);
@@ -41,22 +54,36 @@ class tape {
   /// Returns `x`, which `add` returned without numbers, with them.
   static tensor with_numbers(const tensor& x, const shape& lengths, std::shared_ptr<std::byte> numbers);
 
-  /// The node that computed `x`; null: `x` is no result of a context. Throws `error` if it is one of another context.
+  /// The node that computed `x`; null: `x` is no result of a context, or nothing is recorded. Throws `error` if it is
+  /// one of another context.
   node* maker_of(const tensor& x) const;
 
   /// Adds to the gradient of a node's output. The first one is taken as it is, and may be changed later.
   static void give(node& to, tensor grad);
 
   /// Goes back from `loss`, whose node was added last or before.
-  void backward(const tensor& loss);
+  void backward(const tensor& loss, double scale);
+  /// Whether it has been gone back from any loss.
+  bool has_gone_back() const { return has_gone_back_; }
+
+  /// Finishes what the last way back has passed; called before more is computed.
+  void finish_passed();
+  /// What the last way back has passed, and is not finished yet; in the order of the computations.
+  std::vector<node*>& passed() { return passed_; }
+  /// The sum of the gradients of finished passes of a replica; empty: none.
+  std::vector<float>& finished_gradient(const replica& of) { return finished_gradients_[&of]; }
 
   const std::vector<std::shared_ptr<node>>& nodes() const { return nodes_; }
 
  private:
   trainer_runtime& owner_;
   std::uint64_t number_;
+  bool training_;
   std::uint64_t key_;
+  bool has_gone_back_ = false;
   std::vector<std::shared_ptr<node>> nodes_;
+  std::vector<node*> passed_;
+  std::map<const replica*, std::vector<float>> finished_gradients_;
 };
 
 }  // namespace troupe::runtime

@@ -163,10 +163,11 @@ std::uint64_t trainer_runtime::begin_context() {
   return ++contexts_;
 }
 
-std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn::module> module) {
+std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn::module> module,
+                                                       const data_parallel_options& options) {
   std::uint32_t buckets = 0;
   for (const auto& one : replicas_) buckets += one->numbers().buckets();
-  replicas_.push_back(std::make_shared<replica>(std::move(module), seed_, replicas_.size(), buckets, kept_));
+  replicas_.push_back(std::make_shared<replica>(std::move(module), options, seed_, replicas_.size(), buckets, kept_));
   return replicas_.back();
 }
 
@@ -204,6 +205,7 @@ future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_t
         },
         [answer](const caf::error& why) { answer->fail(to_error(why)); });
   }
+  on.finish_passed();  // while the servers work
   return coming;
 }
 
@@ -239,12 +241,13 @@ void trainer_runtime::send_gradients(const tape& with, const std::vector<trained
     msg::gradient& grads = message.second;
     grads.head = trace.next(++server_steps_[rank]);
     grads.rank = rank_;
-    grads.has_batch = !grads.tables.empty();
+    grads.has_batch = with.has_gone_back();
     self_->send(message.first, std::move(grads));
   }
 }
 
 future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& members) {
+  with.check_training("an optimizer step");
   if (saves_) check_loops();
   steps_done_ = step;
   check_peers();

@@ -106,7 +106,7 @@ class trainer_runtime {
   loop_places& loops() { return loops_; }
   kept_state& kept() { return kept_; }
 
-  std::shared_ptr<replica> make_replica(std::shared_ptr<const nn::module> module);
+  std::shared_ptr<replica> make_replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options);
   future<tensor> look_up(tape& on, std::shared_ptr<const remote_table> table, std::span<const std::int64_t> indices,
                          std::span<const std::int64_t> offsets);
   void set_optimizer(const optimizer_choice& choice, const std::vector<trained>& members);
