@@ -18,6 +18,10 @@ class loss_node final : public runtime::node {
  public:
   loss_node(runtime::node* source, tensor grad_outputs) : source_(source), grad_outputs_(std::move(grad_outputs)) {}
 
+  void finish(runtime::tape& /*on*/) override {
+    grad = {};
+    grad_outputs_ = {};
+  }
   void backward(runtime::tape& on) override {
     if (source_ == nullptr) return;
     if (const float factor = grad.as<float>()[0]; factor != 1)
@@ -30,7 +34,46 @@ class loss_node final : public runtime::node {
   tensor grad_outputs_;
 };
 
+/// Throws unless a loss of these can be computed.
+void check_targets(const char* loss, const tensor& outputs, const tensor& targets) {
+  const bool fit = outputs.type() == dtype::f32 && targets.type() == dtype::f32 && outputs.shape() == targets.shape() &&
+                   outputs.count() > 0 && targets.count() > 0;
+  if (!fit)
+    throw error(
+        error_kind::input,
+        fmt::format("{}: outputs {} of {} and targets {} of {}; it takes two of one shape, of float32, at least "
+                    "1 number each",
+                    loss, to_string(outputs.shape()), to_string(outputs.type()), to_string(targets.shape()),
+                    to_string(targets.type())));
+}
+
+/// A loss whose kernel is (count, 1, outputs, targets, grad, loss).
+template <class Kernel>
+tensor loss_of(context& in, const tensor& outputs, const tensor& targets, Kernel kernel) {
+  tensor grad(outputs.shape());
+  tensor loss(shape(1), dtype::f64);
+  (kernels::host_stream().*kernel)(outputs.count(), 1, outputs.as<float>().data(), targets.as<float>().data(),
+                                   grad.as<float>().data(), loss.as<double>().data());
+  runtime::tape& tape = in.tape();
+  return tape.add(std::move(loss), std::make_shared<loss_node>(tape.maker_of(outputs), std::move(grad)));
+}
+
 }  // namespace
+
+tensor mse_loss(context& in, const tensor& outputs, const tensor& targets) {
+  check_targets("mse_loss", outputs, targets);
+  return loss_of(in, outputs, targets, &kernels::stream::mean_squared_error);
+}
+
+tensor bce_with_logits(context& in, const tensor& outputs, const tensor& targets) {
+  check_targets("bce_with_logits", outputs, targets);
+  const auto numbers = targets.as<float>();
+  const auto wrong = std::ranges::find_if(numbers, [](float one) { return !(one >= 0 && one <= 1); });
+  if (wrong != numbers.end())
+    throw error(error_kind::input, fmt::format("bce_with_logits: target {} is {}: must be between 0 and 1",
+                                               wrong - numbers.begin(), *wrong));
+  return loss_of(in, outputs, targets, &kernels::stream::bce_with_logits);
+}
 
 tensor cross_entropy(context& in, const tensor& outputs, std::span<const std::int64_t> classes) {
   const shape& given = outputs.shape();

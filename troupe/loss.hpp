@@ -14,4 +14,12 @@ namespace troupe::nn {
 /// or a class is out of range.
 tensor cross_entropy(context& in, const tensor& outputs, std::span<const std::int64_t> classes);
 
+/// The mean of (outputs - targets)^2. Both have one shape, of float32; gradients go to the outputs only. Throws `error`
+/// if shapes or types do not fit.
+tensor mse_loss(context& in, const tensor& outputs, const tensor& targets);
+
+/// The mean binary cross-entropy of sigmoid(outputs) against the targets, which are between 0 and 1. Otherwise as
+/// `mse_loss`.
+tensor bce_with_logits(context& in, const tensor& outputs, const tensor& targets);
+
 }  // namespace troupe::nn

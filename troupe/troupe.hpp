@@ -7,6 +7,7 @@
 #include "troupe/data.hpp"
 #include "troupe/data_parallel.hpp"
 #include "troupe/error.hpp"
+#include "troupe/functions.hpp"
 #include "troupe/future.hpp"
 #include "troupe/group.hpp"
 #include "troupe/layers.hpp"
