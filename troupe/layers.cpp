@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/device.hpp"
 #include "model/linear.hpp"
 #include "troupe/error.hpp"
 
@@ -33,6 +34,23 @@ void linear::backward(const pass& how, const pass_numbers& numbers, const float*
   if (grad_input != nullptr) layer.backward_input(how.on, batch, numbers.parameters, grad_output, grad_input);
   if (grad_parameters != nullptr)
     layer.backward_parameters(how.on, batch, numbers.input.as<float>().data(), grad_output, grad_parameters);
+}
+
+troupe::shape relu::output(const tensor& input) const {
+  if (input.type() != dtype::f32 || input.count() == 0)
+    throw error(error_kind::input, fmt::format("relu: takes float32, at least 1 number, not {} of {}",
+                                               to_string(input.shape()), to_string(input.type())));
+  return input.shape();
+}
+
+void relu::forward(const pass& /*how*/, const pass_numbers& numbers) const {
+  const auto x = numbers.input.as<float>();
+  for (std::size_t i = 0; i < x.size(); ++i) numbers.output[i] = x[i] < 0 ? 0 : x[i];
+}
+
+void relu::backward(const pass& how, const pass_numbers& numbers, const float* grad_output, float* grad_input,
+                    float* /*grad_parameters*/) const {
+  if (grad_input != nullptr) how.on.relu_backward(numbers.input.count(), numbers.output, grad_output, grad_input);
 }
 
 }  // namespace troupe::nn

@@ -31,6 +31,17 @@ class linear final : public module {
   std::size_t out_;
 };
 
+/// y = max(x, 0), of any shape; NaN stays NaN.
+class relu final : public module {
+ public:
+  std::string type() const override { return "relu"; }
+  /// Throws `error` unless it is float32.
+  troupe::shape output(const tensor& input) const override;
+  void forward(const pass& how, const pass_numbers& numbers) const override;
+  void backward(const pass& how, const pass_numbers& numbers, const float* grad_output, float* grad_input,
+                float* grad_parameters) const override;
+};
+
 /// How an embedding bag makes one row of several.
 enum class pooling : std::uint8_t { sum, mean, max };
 

@@ -2,7 +2,9 @@
 
 #pragma once
 
+#include "troupe/check_gradient.hpp"
 #include "troupe/cluster.hpp"
+#include "troupe/composition.hpp"
 #include "troupe/context.hpp"
 #include "troupe/data.hpp"
 #include "troupe/data_parallel.hpp"

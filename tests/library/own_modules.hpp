@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/random.hpp"
 #include "troupe/module.hpp"
 
 namespace troupe::test {
@@ -37,6 +38,60 @@ class scale : public nn::module {
     if (grad_parameters == nullptr) return;
     std::fill_n(grad_parameters, features_, 0.0F);
     for (std::size_t i = 0; i < x.size(); ++i) grad_parameters[i % features_] += x[i] * grad_output[i];
+  }
+
+ private:
+  std::size_t features_;
+};
+
+/// Sets half of the numbers to 0 and doubles the others, when training; which ones is a function of the key.
+class dropout : public nn::module {
+ public:
+  std::string type() const override { return "dropout"; }
+  troupe::shape output(const tensor& input) const override { return input.shape(); }
+  void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override {
+    const auto x = numbers.input.as<float>();
+    for (std::size_t i = 0; i < x.size(); ++i) numbers.output[i] = x[i] * factor(how, i);
+  }
+  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
+                float* /*grad_parameters*/) const override {
+    for (std::size_t i = 0; grad_input != nullptr && i < numbers.input.count(); ++i)
+      grad_input[i] = grad_output[i] * factor(how, i);
+  }
+  bool uses_key() const override { return true; }
+
+ private:
+  static float factor(const nn::pass& how, std::size_t i) {
+    if (!how.training) return 1;
+    return model::random_bits(how.key, i) % 2 == 0 ? 0.0F : 2.0F;
+  }
+};
+
+/// Takes away a running mean of each feature: mean = (mean + the batch's mean) / 2 when training.
+class running_mean : public nn::module {
+ public:
+  explicit running_mean(std::size_t features) : features_(features) {}
+
+  std::string type() const override { return "running_mean"; }
+  std::vector<nn::parameter> buffers() const override { return {{"mean", {features_}}}; }
+  troupe::shape output(const tensor& input) const override {
+    nn::check_features(*this, input, features_);
+    return input.shape();
+  }
+  void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override {
+    const auto x = numbers.input.as<float>();
+    for (std::size_t i = 0; i < x.size(); ++i) numbers.output[i] = x[i] - numbers.buffers[i % features_];
+    if (!how.training) return;
+    const auto rows = static_cast<float>(numbers.input.shape()[0]);
+    for (std::size_t k = 0; k < features_; ++k) {
+      float sum = 0;
+      for (std::size_t i = k; i < x.size(); i += features_) sum += x[i];
+      numbers.buffers[k] = (numbers.buffers[k] + sum / rows) / 2;
+    }
+  }
+  void backward(const nn::pass& /*how*/, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
+                float* /*grad_parameters*/) const override {
+    if (grad_input != nullptr) std::copy_n(grad_output, numbers.input.count(), grad_input);
   }
 
  private:

@@ -1,0 +1,199 @@
+// Modules made of modules: names, numbers, buckets, random numbers and buffers.
+
+#include "troupe/composition.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "model/random.hpp"
+#include "tests/library/arguments.hpp"
+#include "tests/library/own_modules.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::composition_test {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<nn::parameter>& tensors) {
+  std::vector<std::string> names;
+  for (const nn::parameter& one : tensors) names.push_back(one.name + " " + to_string(one.shape));
+  return names;
+}
+
+using names = std::vector<std::string>;
+
+TEST(Composition, NamesTensorsAsPyTorchDoes) {
+  const nn::sequential network(nn::linear(3, 4), nn::relu(),
+                               nn::residual(nn::sequential(test::running_mean(4), nn::linear(4, 4))), nn::linear(4, 2));
+  EXPECT_EQ(names_of(network.parameters()), (names{"0.weight [4, 3]", "0.bias [4]", "2.module.1.weight [4, 4]",
+                                                   "2.module.1.bias [4]", "3.weight [2, 4]", "3.bias [2]"}));
+  EXPECT_EQ(names_of(network.buffers()), names{"2.module.0.mean [4]"});
+}
+
+TEST(Composition, IsWhatItsPartsAre) {
+  EXPECT_TRUE(nn::sequential(nn::linear(2, 2), nn::linear(2, 2)).runs_on_devices());
+  EXPECT_FALSE(nn::sequential(nn::linear(2, 2), test::scale(2)).runs_on_devices());
+  EXPECT_FALSE(nn::sequential(nn::linear(2, 2)).uses_key());
+  EXPECT_TRUE(nn::residual(nn::sequential(nn::linear(2, 2), test::dropout())).uses_key());
+}
+
+TEST(Composition, TellsOfItsStretches) {
+  const nn::sequential network(nn::linear(3, 4), nn::relu(), nn::sequential(nn::linear(4, 4), nn::linear(4, 1)));
+  std::vector<std::size_t> firsts;
+  for (const nn::stretch& one : network.stretches()) firsts.push_back(one.first);
+  EXPECT_EQ(firsts, (std::vector<std::size_t>{0, 16, 36}));
+}
+
+/// The outputs of a module with its initial numbers.
+std::vector<float> outputs_of(const nn::module& of, const tensor& input, std::vector<float>& parameters) {
+  parameters.resize(count_of(of.parameters()));
+  of.initialize(3, parameters.data(), nullptr);
+  std::vector<float> outputs(of.output(input).count());
+  std::vector<float> saved(of.saved(input));
+  of.forward({.on = kernels::host_stream()}, {parameters.data(), nullptr, input, outputs.data(), saved.data()});
+  return outputs;
+}
+
+TEST(Composition, ComputesOneModuleAfterTheOther) {
+  const std::vector<float> numbers = {0.5F, -1, 2, 1, 0.25F, -0.5F};
+  const nn::sequential network(nn::linear(3, 4), nn::relu(), nn::residual(nn::linear(4, 4)));
+  std::vector<float> p;
+  const auto outputs = outputs_of(network, tensor::of<float>({2, 3}, numbers), p);
+  ASSERT_EQ(outputs.size(), 8U);
+  for (std::size_t row = 0; row < 2; ++row) {
+    std::vector<double> hidden(4);
+    for (std::size_t k = 0; k < 4; ++k) {
+      double sum = p[12 + k];
+      for (std::size_t j = 0; j < 3; ++j) sum += double{p[3 * k + j]} * double{numbers[3 * row + j]};
+      hidden[k] = std::max(sum, 0.0);
+    }
+    for (std::size_t k = 0; k < 4; ++k) {
+      double sum = hidden[k] + double{p[32 + k]};
+      for (std::size_t j = 0; j < 4; ++j) sum += double{p[16 + 4 * k + j]} * hidden[j];
+      EXPECT_NEAR(outputs[4 * row + k], sum, 1e-6);
+    }
+  }
+}
+
+TEST(Composition, GivesEqualPartsDifferentWeights) {
+  const nn::sequential network(nn::linear(2, 2), nn::linear(2, 2));
+  std::vector<float> p;
+  const std::vector<float> ones = {1, 1};
+  outputs_of(network, tensor::of<float>({1, 2}, ones), p);
+  EXPECT_NE(std::vector<float>(p.begin(), p.begin() + 6), std::vector<float>(p.begin() + 6, p.end()));
+}
+
+TEST(Relu, KeepsNaN) {
+  std::vector<float> none;
+  const std::vector<float> numbers = {-1, 2, std::nanf("")};
+  const auto outputs = outputs_of(nn::relu(), tensor::of<float>({3}, numbers), none);
+  EXPECT_EQ(outputs[0], 0);
+  EXPECT_EQ(outputs[1], 2);
+  EXPECT_TRUE(std::isnan(outputs[2]));
+}
+
+// -- buckets ------------------------------------------------------------------------------
+
+task<> train_network(trainer me, double bucket_mib) {
+  auto model = me.data_parallel(nn::sequential(nn::linear(3, 8), nn::relu(), nn::linear(8, 8), nn::linear(8, 2)),
+                                {.bucket_mib = bucket_mib});
+  distributed_optimizer optimizer(adam{.lr = 0.1}, model);
+  const std::vector<std::int64_t> classes = {me.rank()};
+  for (int step = 0; step < 10; ++step) {
+    auto context = me.new_context();
+    const std::vector<float> x = {1, static_cast<float>(me.rank()), static_cast<float>(step)};
+    co_await context.backward(nn::cross_entropy(context, model(context, tensor::of<float>({1, 3}, x)), classes));
+    co_await optimizer.step(context);
+  }
+}
+
+TEST(Buckets, OfAnySizeGiveTheSameBits) {
+  const auto digest = [](double bucket_mib) {
+    test::arguments given{};
+    cluster cluster(given.count(), given.values());
+    return cluster.run(2, train_network, bucket_mib).weights_digest;
+  };
+  EXPECT_EQ(digest(1e-6), digest(25));
+  EXPECT_THROW(digest(0), error);
+}
+
+// -- random numbers and buffers -------------------------------------------------------------
+
+/// Sums of outputs of dropout, which count the numbers that were kept, and what the weights' gradients say of that.
+struct kept_numbers {
+  std::vector<double> sums = {};
+  std::vector<float> weights = {};
+  double in_evaluation = 0;
+};
+
+task<> drop(trainer me, kept_numbers* result) {
+  auto model = me.data_parallel(nn::sequential(test::scale(64), test::dropout()));
+  distributed_optimizer optimizer(sgd{.lr = 1}, model);
+  tensor x({1, 64});
+  std::ranges::fill(x.as<float>(), 1.0F);
+  auto context = me.new_context();
+  for (int pass = 0; pass < 2; ++pass) {
+    const tensor all = sum(context, model(context, x));
+    result->sums.push_back(all.item());
+    co_await context.backward(all);
+  }
+  co_await optimizer.step(context);
+  result->weights = model.parameters();
+  auto evaluation = me.evaluation_context();
+  result->in_evaluation = sum(evaluation, model(evaluation, x)).item();
+}
+
+TEST(RandomNumbers, AreThoseOfForwardInBackwardAndNoneInEvaluation) {
+  kept_numbers result;
+  test::arguments given{};
+  cluster cluster(given.count(), given.values());
+  cluster.run(1, drop, &result);
+  ASSERT_EQ(result.sums.size(), 2U);
+  EXPECT_GT(result.sums[0], 0);
+  EXPECT_LT(result.sums[0], 128);
+  // A weight's gradient is 2 for each pass that kept its number.
+  double gradients = 0;
+  bool both_ways = false;
+  for (const float one : result.weights) {
+    gradients += 1 - static_cast<double>(one);
+    both_ways = both_ways || one == -1;  // kept by one pass, dropped by the other: they have different keys
+  }
+  EXPECT_EQ(gradients, result.sums[0] + result.sums[1]);
+  EXPECT_TRUE(both_ways);
+  double weights = 0;
+  for (const float one : result.weights) weights += static_cast<double>(one);
+  EXPECT_EQ(result.in_evaluation, weights);
+}
+
+task<> track(trainer me, std::vector<double>* means) {
+  auto model = me.data_parallel(nn::sequential(test::scale(1), test::running_mean(1)));
+  tensor x({2, 1});
+  x.as<float>()[0] = 1;
+  x.as<float>()[1] = 3;
+  const auto look = [&] {
+    auto evaluation = me.evaluation_context();
+    means->push_back(2 - mean(evaluation, model(evaluation, x)).item());
+  };
+  look();
+  for (int pass = 0; pass < 3; ++pass) {
+    auto context = me.new_context();
+    model(context, x);
+    look();
+  }
+  look();
+  co_return;
+}
+
+TEST(Buffers, AreWrittenInTrainingPassesOnly) {
+  std::vector<double> means;
+  test::arguments given{};
+  cluster cluster(given.count(), given.values());
+  cluster.run(1, track, &means);
+  EXPECT_EQ(means, (std::vector<double>{0, 1, 1.5, 1.75, 1.75}));
+}
+
+}  // namespace
+}  // namespace troupe::composition_test

@@ -1,0 +1,87 @@
+// Modules made of modules.
+
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "troupe/module.hpp"
+
+namespace troupe::nn {
+
+/// One module after the other. Their parameters are named as PyTorch names them, by the modules' numbers: `0.weight`,
+/// `2.bias`. The gradients of later modules leave while those of earlier ones are computed.
+class sequential final : public module {
+ public:
+  template <std::derived_from<module>... Modules>
+  explicit sequential(Modules... modules) {
+    (add(std::move(modules)), ...);
+  }
+
+  /// Appends a module.
+  template <std::derived_from<module> Module>
+  sequential& add(Module next) {
+    modules_.push_back(std::make_shared<const Module>(std::move(next)));
+    return *this;
+  }
+
+  std::string type() const override { return "sequential"; }
+  std::vector<parameter> parameters() const override;
+  std::vector<parameter> buffers() const override;
+  void initialize(std::uint64_t key, float* parameters, float* buffers) const override;
+  troupe::shape output(const tensor& input) const override;
+  std::size_t saved(const tensor& input) const override;
+  void forward(const pass& how, const pass_numbers& numbers) const override;
+  void backward(const pass& how, const pass_numbers& numbers, const float* grad_output, float* grad_input,
+                float* grad_parameters) const override;
+  std::vector<stretch> stretches() const override;
+  void backward_parameters(const pass& how, const pass_numbers& numbers, const float* grad_output,
+                           gradient_places& to) const override;
+  bool runs_on_devices() const override;
+  bool uses_key() const override;
+
+ private:
+  struct stage;
+
+  std::vector<stage> stages(const tensor& input) const;
+  std::vector<stage> stages(const pass_numbers& numbers) const;
+  void backward_inputs(const pass& how, const std::vector<stage>& all, const float* grad_output,
+                       float* grad_input) const;
+  void check_any() const;
+
+  std::vector<std::shared_ptr<const module>> modules_;
+};
+
+/// y = x + module(x). Parameters are named `module.weight` and so on.
+class residual final : public module {
+ public:
+  template <std::derived_from<module> Module>
+  explicit residual(Module of) : module_(std::make_shared<const Module>(std::move(of))) {}
+
+  std::string type() const override { return "residual"; }
+  std::vector<parameter> parameters() const override;
+  std::vector<parameter> buffers() const override;
+  void initialize(std::uint64_t key, float* parameters, float* buffers) const override {
+    module_->initialize(key, parameters, buffers);
+  }
+  troupe::shape output(const tensor& input) const override;
+  std::size_t saved(const tensor& input) const override;
+  void forward(const pass& how, const pass_numbers& numbers) const override;
+  void backward(const pass& how, const pass_numbers& numbers, const float* grad_output, float* grad_input,
+                float* grad_parameters) const override;
+  std::vector<stretch> stretches() const override { return module_->stretches(); }
+  void backward_parameters(const pass& how, const pass_numbers& numbers, const float* grad_output,
+                           gradient_places& to) const override;
+  bool runs_on_devices() const override { return module_->runs_on_devices(); }
+  bool uses_key() const override { return module_->uses_key(); }
+
+ private:
+  std::shared_ptr<const module> module_;
+};
+
+}  // namespace troupe::nn
