@@ -290,6 +290,18 @@ TEST(ClusterErrors, NameWrongServersAndArguments) {
   EXPECT_THROW(troupe::cluster(wrong.count(), wrong.values()), error);
 }
 
+TEST(ClusterErrors, RefuseToTrainOnCudaDevices) {
+  arguments given{"--device", "cuda"};
+  try {
+    const troupe::cluster cluster(given.count(), given.values());
+    FAIL() << "trainers would compute on the processor";
+  } catch (const error& e) {
+    EXPECT_STREQ(e.what(),
+                 "--device cuda: the modules of a program's trainers compute on the processor; --server-device cuda "
+                 "puts the servers' tables on CUDA devices");
+  }
+}
+
 task<> do_nothing(trainer /*me*/) { co_return; }
 
 TEST(ClusterErrors, ARunComesOnce) {

@@ -238,8 +238,13 @@ result<void> fill(program_order& order, const CLI::App& app, std::span<const opt
     if (const auto* added = app.get_option_no_throw("--" + one.name); added != nullptr && added->count() > 0)
       given.emplace_back(one.name,
                          one.name == "page" && added->results().front().empty() ? "0" : added->results().front());
+  if (launch::option_text(given, "device") == "cuda")
+    return bad_input(
+        "--device cuda: the modules of a program's trainers compute on the processor; --server-device "
+        "cuda puts the servers' tables on CUDA devices");
   TROUPE_SET(order.machine, launch::read_machine_options([&](const char* name) -> std::optional<std::string> {
-               if (order.listen && std::string_view(name) != "threads") return "cpu";
+               const std::string_view option = name;
+               if (option == "device" || (order.listen && option != "threads")) return "cpu";
                return launch::option_text(given, name);
              }));
   TROUPE_SET(order.tracing, launch::read_trace_options(given));
