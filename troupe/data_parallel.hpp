@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "troupe/context.hpp"
+#include "troupe/state.hpp"
 #include "troupe/tensor.hpp"
 #include "troupe/trained.hpp"
 
@@ -30,6 +31,13 @@ class data_parallel {
 
   /// Returns this trainer's parameters, flat, in the module's order.
   std::vector<float> parameters() const;
+
+  /// Returns copies of this trainer's parameters and buffers, by the names that PyTorch gives them.
+  named_tensors state_dict() const;
+  /// Takes parameters and buffers from `state`; the optimizer's own state stays. All trainers load the same. A resumed
+  /// run begins with what it has saved: there, this changes nothing before the first optimizer step. Throws an `error`
+  /// that names every tensor which is missing, is not the module's or has another shape; then nothing changes.
+  void load_state_dict(const named_tensors& state) const;
 
   runtime::trained trained() const { return replica_; }
 

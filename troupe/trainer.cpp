@@ -25,6 +25,9 @@ void trainer::keep(const std::string& name, std::function<named_tensors()> state
 
 tensor data_parallel::operator()(context& in, const tensor& input) const { return replica_->apply(in.tape(), input); }
 
+named_tensors data_parallel::state_dict() const { return replica_->state_dict(); }
+void data_parallel::load_state_dict(const named_tensors& state) const { replica_->load_state_dict(state); }
+
 std::vector<float> data_parallel::parameters() const {
   const msg::tensor now = replica_->numbers().weights();
   const auto numbers = now.as<float>();

@@ -18,6 +18,7 @@
 #include "troupe/optimizer.hpp"
 #include "troupe/option.hpp"
 #include "troupe/remote_module.hpp"
+#include "troupe/safetensors.hpp"
 #include "troupe/sampler.hpp"
 #include "troupe/state.hpp"
 #include "troupe/task.hpp"

@@ -10,6 +10,7 @@
 #include "model/random.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
+#include "troupe/runtime/module_state.hpp"
 
 namespace troupe::runtime {
 
@@ -152,6 +153,27 @@ nn::pass_numbers replica::numbers_of(const tensor& input, const tensor& output, 
   return {numbers_.weights_data(), numbers_.buffers_data(), input, output.as<float>().data(), saved.data()};
 }
 
+named_tensors replica::state_dict() {
+  const std::vector<msg::tensor> state = numbers_.state();
+  named_tensors all;
+  append_state(all, module_->parameters(), state.front().as<float>());
+  if (!module_->buffers().empty()) append_state(all, module_->buffers(), state.back().as<float>());
+  return all;
+}
+
+void replica::load_state_dict(const named_tensors& given) {
+  flat_state read = read_state(*module_, given);
+  if (from_.is_resumed() && !has_stepped_) return;
+  std::vector<msg::tensor> state = numbers_.state();
+  const auto put = [](msg::tensor& to, std::vector<float>& numbers) {
+    to = msg::tensor::own(numbers.size(), 1, std::move(numbers));
+  };
+  put(state.front(), read.parameters);
+  if (!module_->buffers().empty()) put(state.back(), read.buffers);
+  const bool fits = numbers_.restore(state);
+  TROUPE_ASSERT(fits);
+}
+
 tensor replica::apply(tape& on, const tensor& input) {
   on.finish_passed();
   if (!on.is_training()) {
@@ -187,6 +209,7 @@ void replica::set_optimizer(const optimizer_choice& choice) {
 }
 
 void replica::backward(tape& of, std::uint64_t step, const std::function<void(std::uint32_t)>& full) {
+  has_stepped_ = true;
   if (!of.has_gone_back()) return;
   // The last pass writes to the buckets, so that they leave while it goes on; the others are added up before.
   application* last = nullptr;

@@ -38,6 +38,10 @@ class replica {
   /// Adds parameters, the optimizer's state and buffers to a checkpoint.
   void put(msg::save_dense& into);
 
+  /// See `data_parallel`.
+  named_tensors state_dict();
+  void load_state_dict(const named_tensors& state);
+
   actors::trained_parameters& numbers() { return numbers_; }
   /// The number of its first bucket among those of the trainer.
   std::uint32_t first_bucket() const { return first_bucket_; }
@@ -54,6 +58,7 @@ class replica {
   const kept_state& from_;
   std::uint32_t first_bucket_;
   bool has_optimizer_ = false;
+  bool has_stepped_ = false;
   actors::trained_parameters numbers_;
 };
 

@@ -1,0 +1,19 @@
+// Tensors by name from and to safetensors files (https://github.com/huggingface/safetensors), which PyTorch reads and
+// writes as well.
+
+#pragma once
+
+#include <string>
+
+#include "troupe/state.hpp"
+
+namespace troupe {
+
+/// Reads all tensors of a file, in the order of their names. Throws `error` if the file is not valid, or has tensors of
+/// other types than float32, float64 and int64, or of more than `shape::dimensions_max` dimensions.
+named_tensors load_safetensors(const std::string& path);
+
+/// Writes a file, or overwrites it. Throws `error` if two tensors have one name, or the file cannot be written.
+void save_safetensors(const std::string& path, const named_tensors& tensors);
+
+}  // namespace troupe
