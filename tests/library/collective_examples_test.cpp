@@ -2,22 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <string>
+
+#include "tests/library/example_output.hpp"
 
 namespace troupe::collective_examples_test {
 namespace {
 
-/// What a program writes to its standard output; its exit code, if that is not 0.
-std::string output_of(const std::string& example, const std::string& options = "") {
-  const std::string command = std::string(TROUPE_EXAMPLES) + "/example_" + example + " --quiet " + options;
-  std::FILE* const from = ::popen(command.c_str(), "r");
-  if (from == nullptr) return "cannot be started";
-  std::string text;
-  for (int c = std::fgetc(from); c != EOF; c = std::fgetc(from)) text += static_cast<char>(c);
-  const int status = ::pclose(from);
-  return status == 0 ? text : text + "status " + std::to_string(status);
-}
+using test::output_of;
 
 const std::string each_once = R"(all_reduce sum           6 30
 all_reduce mean          2 10
