@@ -112,6 +112,13 @@ actor_trace::turn::~turn() {
   if (trace_.board_ != nullptr) trace_.board_->message_begin.store(0, relaxed);
 }
 
+std::uint16_t actor_trace::number_of(const std::string& name) {
+  if (recorder_ == nullptr) return 0;
+  auto& number = given_names_[name];
+  if (number == 0) number = recorder_->number_of(name);
+  return number;
+}
+
 void actor_trace::note_range(trace::range_name name, std::uint64_t step, std::uint64_t begin) {
   const bool is_of_checkpoint = name >= trace::range_name::save && name <= trace::range_name::commit;
   note(is_of_checkpoint ? trace::kind::checkpoint : trace::kind::range,

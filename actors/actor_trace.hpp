@@ -5,6 +5,7 @@
 
 #include <caf/all.hpp>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -115,6 +116,9 @@ class actor_trace {
     std::uint64_t begin_;
   };
 
+  /// Returns the number of a name that a program gives to its work, for `range` and `asks`. Cheap for a known name.
+  std::uint16_t number_of(const std::string& name);
+
   // -- trainers only ------------------------------------------------------------------
 
   /// The rows of a step have arrived. `step_ends`: the step is done and `next` is awaited; writes its record.
@@ -199,6 +203,7 @@ class actor_trace {
   std::uint64_t step_ = 0;
   std::uint64_t step_begin_ = 0;
   std::uint64_t latest_ = 0;  ///< 0: the actor is idle, or its work is not recorded
+  std::map<std::string, std::uint16_t> given_names_;
 };
 
 /// The result of a handler whose promise is fulfilled elsewhere.

@@ -30,7 +30,7 @@ std::string one_word(const std::string& name) {
 std::string what_of(const trace::recording& run, const trace::event& one) {
   if (one.what == trace::kind::handled)
     return fmt::format("{} (step {}) from {}", run.type_name(one.type), one.step, run.message_name(one.id));
-  return fmt::format("{} (step {})", one.what == trace::kind::timer ? "turn of its own" : trace::name_of(range_of(one)),
+  return fmt::format("{} (step {})", one.what == trace::kind::timer ? "turn of its own" : run.range_text(range_of(one)),
                      one.step);
 }
 

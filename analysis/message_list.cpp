@@ -139,11 +139,11 @@ boost::json::array causes_of(const trace::recording& run, const cause_chain& cha
   return causes;
 }
 
-boost::json::array ranges_of(const causality& in, const trace::event& message) {
+boost::json::array ranges_of(const trace::recording& run, const causality& in, const trace::event& message) {
   boost::json::array ranges;
   for (const trace::event* range : in.ranges_in(message))
     ranges.push_back(boost::json::object{
-        {"name", trace::name_of(range_of(*range))}, {"begin_ns", range->begin}, {"end_ns", range->end}});
+        {"name", run.range_text(range_of(*range))}, {"begin_ns", range->begin}, {"end_ns", range->end}});
   return ranges;
 }
 
@@ -265,7 +265,7 @@ boost::json::object message_json(const causality& in, std::uint64_t id) {
   }
   if (message.what != trace::kind::handled) return all;
   all["handled"] = row_of(run, message);
-  all["ranges"] = ranges_of(in, message);
+  all["ranges"] = ranges_of(run, in, message);
   return all;
 }
 

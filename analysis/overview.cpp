@@ -140,7 +140,7 @@ boost::json::object bar_of(const trace::recording& of, const trace::event& e) {
     bar["name"] = of.type_name(e.type);
     bar["from"] = of.actor_name(trace::sender_of(e.id));
   } else {
-    bar["name"] = is_range ? trace::name_of(range_of(e)) : "collective";
+    bar["name"] = is_range ? of.range_text(range_of(e)) : "collective";
   }
   return bar;
 }

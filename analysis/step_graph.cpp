@@ -4,8 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "trace/names.hpp"
-
 namespace troupe::analysis {
 
 namespace {
@@ -30,7 +28,7 @@ trace::nanoseconds scaled_time(trace::nanoseconds time, bool scale, double facto
 }  // namespace
 
 std::string what_text(const trace::recording& run, const stretch& what) {
-  if (what.range != trace::range_name::none) return std::string(trace::name_of(what.range));
+  if (what.range != trace::range_name::none) return run.range_text(what.range);
   if (what.what == path_category::idle) return "idle";
   const std::string type = what.type == 0 ? "own turn" : run.type_name(what.type);
   return what.what == path_category::wire ? type + " wire" : what.what == path_category::wait ? type + " wait" : type;

@@ -108,9 +108,9 @@ class timeline {
       out_.slice(where, types_[one.type], "message", one.begin, end, args_of(one));
       return;
     }
-    const std::string_view what = one.what == trace::kind::timer ? "turn of its own" : trace::name_of(range_of(one));
-    out_.slice(where, fmt::format("\"{}\"", what), one.what == trace::kind::checkpoint ? "checkpoint" : "range",
-               one.begin, end, fmt::format("\"step\":{}", one.step));
+    const std::string what = one.what == trace::kind::timer ? "turn of its own" : run_.range_text(range_of(one));
+    out_.slice(where, json_string(what), one.what == trace::kind::checkpoint ? "checkpoint" : "range", one.begin, end,
+               fmt::format("\"step\":{}", one.step));
   }
 
   std::string args_of(const trace::event& one) {

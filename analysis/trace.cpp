@@ -54,7 +54,7 @@ std::string type_of(const trace::recording& run, const trace::event& one) {
       return std::string(trace::name_of(static_cast<trace::drop_reason>(one.aux)));
     case trace::kind::range:
     case trace::kind::checkpoint:
-      return std::string(trace::name_of(range_of(one)));
+      return run.range_text(range_of(one));
     case trace::kind::metric:
       return std::string(trace::name_of(static_cast<trace::metric_name>(one.type)));
     default:

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/host.hpp"
+#include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "trace/clock_alignment.hpp"
@@ -208,6 +209,7 @@ class reader {
     to.filtered = from.dropped > 0 || (filtered != nullptr && *filtered == true);
     find_gaps(one, to, hosts_[place]);
     read_types(from.metadata);
+    read_names(from.metadata);
     for (const board_row& row : from.board) {
       to.dropped += row.dropped;
       add_actor(row, place);
@@ -242,6 +244,18 @@ class reader {
     to.alive = is_alive(from);
     to.stopped = to.alive.value_or(false) && is_stopped(from);
     if (to.alive.value_or(false)) to.last = time(host, from.seen.ticks != 0 ? from.seen.ticks : ticks_now());
+  }
+
+  void read_names(const boost::json::object& metadata) {
+    const auto* names = metadata.if_contains("names");
+    if (names == nullptr || !names->is_object()) return;
+    for (const auto& [number, name] : names->as_object()) {
+      const auto key = parse_number<std::uint16_t>(number);
+      if (!key || *key < given_names_begin || *key >= given_names_end || !name.is_string()) continue;
+      std::string text = harmless(name.as_string());
+      const auto [known, is_new] = made_.types.emplace(*key, text);
+      if (!is_new && known->second.find(text) == std::string::npos) known->second += " or " + text;
+    }
   }
 
   void read_types(const boost::json::object& metadata) {

@@ -51,6 +51,10 @@ enum class range_name : std::uint16_t {
   count
 };
 
+/// Numbers from here on, of ranges and of messages' types, are names that a program gives: `recorder::number_of`.
+constexpr std::uint16_t given_names_begin = 0x4000;
+constexpr std::uint16_t given_names_end = 0x8000;
+
 enum class metric_name : std::uint16_t {
   none = 0,
   loss,

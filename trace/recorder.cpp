@@ -9,8 +9,10 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/digest.hpp"
 #include "base/host.hpp"
 #include "base/private_folder.hpp"
+#include "base/text.hpp"
 #include "trace/clock.hpp"
 #include "trace/names.hpp"
 
@@ -86,6 +88,27 @@ void recorder::describe(std::string_view key, boost::json::value what) {
   const std::lock_guard lock(metadata_mutex_);
   metadata_[key] = std::move(what);
   ring_->set_metadata(boost::json::serialize(metadata_));
+}
+
+std::uint16_t recorder::number_of(std::string_view name) {
+  constexpr std::size_t names_max = 1000;
+  constexpr std::size_t bytes_max = 40;  // so that all fit into the metadata
+  const std::lock_guard lock(metadata_mutex_);
+  if (const auto known = given_names_.find(name); known != given_names_.end()) return known->second;
+  const std::string shown = given_names_.size() < names_max ? one_line(std::string(name.substr(0, bytes_max))) : "more";
+  std::uint64_t place = digest_of(reinterpret_cast<const std::byte*>(shown.data()), shown.size());
+  const auto number = [&] {
+    return static_cast<std::uint16_t>(given_names_begin + place % (given_names_end - given_names_begin));
+  };
+  auto entry = shown_names_.try_emplace(number(), shown);
+  for (; !entry.second && entry.first->second != shown; entry = shown_names_.try_emplace(number(), shown)) ++place;
+  if (given_names_.size() < names_max) given_names_.emplace(name, number());
+  if (!entry.second) return number();
+  boost::json::object names;
+  for (const auto& [key, text] : shown_names_) names[std::to_string(key)] = text;
+  metadata_["names"] = std::move(names);
+  ring_->set_metadata(boost::json::serialize(metadata_));
+  return number();
 }
 
 void recorder::finish(bool clean) {

@@ -6,6 +6,8 @@
 #include <boost/json/object.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -57,6 +59,9 @@ class recorder {
   void set_run(std::uint64_t run, std::uint32_t node, std::uint32_t incarnation);
   /// Adds to the metadata of the run for readers. Thread: any.
   void describe(std::string_view key, boost::json::value what);
+  /// Returns the number by which records tell a name that a program gives to its work: in all processes the same one,
+  /// if no other name has taken it. The first 1,000 have names of their own. Thread: any.
+  std::uint16_t number_of(std::string_view name);
   /// Ends the recording. If `clean`, mode `ring` keeps no file; otherwise the files stay, marked as failed. Requires:
   /// no thread records any more.
   void finish(bool clean);
@@ -108,6 +113,8 @@ class recorder {
   std::atomic<std::uint64_t> taken_ = 0;
   std::mutex metadata_mutex_;
   boost::json::object metadata_;
+  std::map<std::string, std::uint16_t, std::less<>> given_names_;
+  std::map<std::uint16_t, std::string> shown_names_;  ///< by number
   std::unique_ptr<ring> ring_;
   std::unique_ptr<log_writer> log_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "trace/clock.hpp"
+#include "trace/names.hpp"
 
 namespace troupe::trace {
 
@@ -23,6 +24,11 @@ nanoseconds recording::complete_from() const {
 std::string recording::type_name(std::uint16_t type) const {
   const auto known = types.find(type);
   return known == types.end() ? fmt::format("type {}", type) : known->second;
+}
+
+std::string recording::range_text(range_name what) const {
+  const auto number = static_cast<std::uint16_t>(what);
+  return number >= given_names_begin ? type_name(number) : std::string(name_of(what));
 }
 
 std::string recording::message_name(std::uint64_t id) const {

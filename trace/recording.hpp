@@ -115,6 +115,8 @@ struct recording {
 
   std::string actor_name(std::uint16_t actor) const;
   std::string type_name(std::uint16_t type) const;
+  /// The name of the work that a record of kind range or checkpoint tells of.
+  std::string range_text(range_name what) const;
   /// E.g. `trainer 1 #417`.
   std::string message_name(std::uint64_t id) const;
   /// The actor's board entry; null if there is none.
