@@ -1,5 +1,6 @@
 // A layer of one's own in a network: checked against differences of its forward pass, then trained.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <troupe/troupe.hpp>

@@ -5,13 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "actors/trained_parameters.hpp"
 #include "kernels/device.hpp"
 #include "model/random.hpp"
 #include "tests/library/arguments.hpp"
 #include "tests/library/own_modules.hpp"
+#include "troupe/runtime/gradient_writers.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::composition_test {
@@ -118,6 +122,49 @@ TEST(Buckets, OfAnySizeGiveTheSameBits) {
   };
   EXPECT_EQ(digest(1e-6), digest(25));
   EXPECT_THROW(digest(0), error);
+}
+
+using events = std::vector<std::string>;
+
+/// Says when its parameters' gradient is computed.
+class told_scale final : public test::scale {
+ public:
+  told_scale(std::string name, events& to) : scale(2), name_(std::move(name)), events_(&to) {}
+
+  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
+                float* grad_parameters) const override {
+    scale::backward(how, numbers, grad_output, grad_input, grad_parameters);
+    if (grad_parameters != nullptr) events_->push_back("gradient of " + name_);
+  }
+
+ private:
+  std::string name_;
+  events* events_;
+};
+
+TEST(Buckets, LeaveBeforeTheGradientsOfEarlierModulesAreComputed) {
+  events happened;
+  const nn::sequential network(told_scale("first", happened), nn::sequential(told_scale("second", happened)));
+  std::vector<model::parameter_range> ranges;
+  for (const nn::stretch& one : network.stretches()) ranges.push_back({one.first, one.count});
+  actors::trained_parameters numbers(ranges, kernels::host_device(), {.bucket_bytes = 1});
+  const std::vector<float> ones(4, 1);
+  numbers.start(ones, {});
+  numbers.open(1);
+  const tensor input = tensor::of<float>({1, 2}, std::span(ones).first(2));
+  std::vector<float> output(2);
+  std::vector<float> saved(network.saved(input));
+  const nn::pass how{.on = numbers.compute()};
+  const nn::pass_numbers all{numbers.weights_data(), nullptr, input, output.data(), saved.data()};
+  network.forward(how, all);
+  numbers.backward(
+      1, true,
+      [&](const auto& at, const auto& finished) {
+        runtime::bucket_gradient buckets(at, finished, {});
+        network.backward_parameters(how, all, ones.data(), buckets);
+      },
+      [&](std::uint32_t bucket) { happened.push_back("bucket " + std::to_string(bucket) + " leaves"); });
+  EXPECT_EQ(happened, (events{"gradient of second", "bucket 0 leaves", "gradient of first", "bucket 1 leaves"}));
 }
 
 // -- random numbers and buffers -------------------------------------------------------------
