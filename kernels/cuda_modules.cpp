@@ -91,7 +91,8 @@ bool has_cuda_modules() { return *built_with != '\0' || std::getenv(variable) !=
 module_symbol find_in_module(const char* file, const char* symbol) {
   module_symbol found;
   const std::filesystem::path path = find_module(file, found.error);
-  if (path.empty() && !found.error.empty()) return found;
+  found.is_missing = path.empty() && !found.error.empty();
+  if (found.is_missing) return found;
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   found.address = module != nullptr ? dlsym(module, symbol) : nullptr;
   if (found.address == nullptr)

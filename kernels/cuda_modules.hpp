@@ -16,6 +16,7 @@ bool has_cuda_modules();
 /// A function of a module; if null, `error` says why and what to try.
 struct module_symbol {
   void* address = nullptr;
+  bool is_missing = false;  ///< there is no such module
   std::string error;
 };
 

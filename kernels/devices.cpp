@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <thread>
 
 #include "kernels/backend.hpp"
@@ -15,6 +17,13 @@
 
 namespace troupe::kernels {
 namespace {
+
+/// Whether a driver of NVIDIA's is installed, of Linux itself or of Windows below it.
+bool has_driver() {
+  std::error_code ignored;
+  return std::filesystem::exists("/proc/driver/nvidia/version", ignored) ||
+         std::filesystem::exists("/dev/dxg", ignored);
+}
 
 /// Fills in the CUDA devices, or why there are none.
 void ask_cuda_probe(device_report& report) {
@@ -26,7 +35,8 @@ void ask_cuda_probe(device_report& report) {
   const module_symbol symbol = find_in_module(cuda::probe_file, cuda::find_devices_symbol);
   if (symbol.address == nullptr) {
     report.reason = symbol.error;
-    report.cuda_refused = true;
+    // Packages come without the modules: that is no fault where there is no device either.
+    report.cuda_refused = !symbol.is_missing || has_driver();
     return;
   }
   std::array<cuda::device_facts, 64> facts{};

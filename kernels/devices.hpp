@@ -23,7 +23,8 @@ inline constexpr int compute_major_min = 8;
 struct device_report {
   bool cuda_built = false;   ///< this build has the CUDA backend, or a test names a module
   bool cuda_usable = false;  ///< at least one device is new enough
-  /// Not usable because the driver, the device or the module's file is faulty or too old.
+  /// Not usable because the driver, the device or the module's file is faulty or too old, or because a module is
+  /// missing where there is a driver.
   bool cuda_refused = false;
   std::string reason;  ///< why CUDA is not usable; empty if it is
   std::vector<cuda_device> devices;
