@@ -53,6 +53,23 @@ fail_with_log() {
   fail "$@"
 }
 
+# install_tool PACKAGE: has APT install a program that a script needs.
+install_tool() {
+  local root_user=() command
+  ((EUID == 0)) || root_user=(sudo)
+  command=("${root_user[@]}" apt-get install -y --no-install-recommends --no-remove "$1")
+  say "installing $1"
+  quietly "${command[@]}" || { quietly "${root_user[@]}" apt-get update && quietly "${command[@]}"; } ||
+    fail_with_log "$1 is missing and cannot be installed"
+}
+
+# The addresses that this system has Debian's own archive at; not those of security updates or of third parties.
+debian_archives() {
+  # shellcheck disable=SC2016  # APT fills the fields in
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' \
+    'Component: main' 2>/dev/null | sort -u
+}
+
 # check_preset NAME: refuses what CMakePresets.json does not know. `fuzz` is for tools/fuzz.sh.
 check_preset() {
   case $1 in

@@ -20,7 +20,7 @@ find_formatter() {
 }
 
 main() {
-  local formatter=() sources how=(--dry-run -Werror) install root_user=()
+  local formatter=() sources how=(--dry-run -Werror)
   case ${1-} in
     '') ;;
     fix) how=(-i) ;;
@@ -28,11 +28,7 @@ main() {
   esac
   mapfile -t formatter < <(find_formatter)
   if ((${#formatter[@]} == 0)); then
-    say "installing clang-format-$version"
-    ((EUID == 0)) || root_user=(sudo)
-    install=("${root_user[@]}" apt-get install -y --no-install-recommends --no-remove "clang-format-$version")
-    quietly "${install[@]}" || { quietly "${root_user[@]}" apt-get update && quietly "${install[@]}"; } ||
-      fail_with_log "clang-format $version is missing and cannot be installed"
+    install_tool "clang-format-$version"
     formatter=("clang-format-$version")
   fi
   cd "$root"

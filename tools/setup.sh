@@ -137,13 +137,6 @@ check_caf_root() {
     fail "CAF_ROOT is '$CAF_ROOT', where no CAFConfig.cmake is; point it at the prefix of CAF $caf_version, or unset it"
 }
 
-# The addresses that this system has Debian's own archive at; not those of security updates or of third parties.
-debian_archives() {
-  # shellcheck disable=SC2016  # APT fills the fields in
-  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' \
-    'Component: main' 2>/dev/null | sort -u
-}
-
 # source_apt ARGUMENT...: APT with source list, package lists and caches of its own. What it gets is held against a
 # digest, so an archive that stands still at an old date does no harm.
 source_apt() {

@@ -14,6 +14,7 @@ class runnable {
   virtual void run() noexcept = 0;
 };
 
+/// Runs tasks one at a time.
 class executor : public std::enable_shared_from_this<executor> {
  public:
   virtual ~executor() = default;

@@ -91,6 +91,7 @@ class state_of final : public future_state {
 
 }  // namespace detail
 
+/// A result that comes later: of one promise, for one taker. Thread: one at a time.
 template <class T = void>
 class [[nodiscard]] future {
  public:
@@ -142,6 +143,7 @@ class [[nodiscard]] future {
   std::shared_ptr<detail::state_of<T>> state_;
 };
 
+/// Who owes a result; if it is dropped without one, its future has the error `dropped`. Thread: one at a time.
 template <class T = void>
 class promise {
  public:

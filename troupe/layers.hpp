@@ -50,6 +50,7 @@ enum class reduction : std::uint8_t { sum, mean };
 
 /// A table of rows, of which bags are looked up and pooled. It lives on a server: see `remote_module<embedding_bag>`.
 struct embedding_bag {
+  /// As the arguments of PyTorch's EmbeddingBag.
   struct options {
     std::int64_t num_embeddings = 0;
     std::size_t embedding_dim = 0;

@@ -62,6 +62,7 @@ class gradient_places {
   virtual void finished(const stretch& which) = 0;
 };
 
+/// What layers derive from. Thread: any, for all of it.
 class module {
  public:
   virtual ~module() = default;

@@ -20,6 +20,7 @@ struct optimizer_choice {
   double lr = 0;
 };
 
+/// Stochastic gradient descent, with momentum and weight decay as PyTorch has them.
 struct sgd {
   double lr = 0.01;
   double momentum = 0;
@@ -29,6 +30,7 @@ struct sgd {
   operator optimizer_choice() const;
 };
 
+/// Adagrad, with the constants of PyTorch.
 struct adagrad {
   double lr = 0.01;
   double weight_decay = 0;
@@ -38,6 +40,7 @@ struct adagrad {
   operator optimizer_choice() const;
 };
 
+/// Adam, with the constants of PyTorch.
 struct adam {
   double lr = 0.001;
   double beta1 = 0.9;

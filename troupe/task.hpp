@@ -81,6 +81,7 @@ class task_promise<void> final : public task_promise_base {
 
 }  // namespace detail
 
+/// A coroutine's handle. It runs when it is awaited, on the executor of who awaits it. Thread: that executor's.
 template <class T>
 class [[nodiscard]] task {
  public:
