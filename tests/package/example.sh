@@ -20,5 +20,6 @@ target_link_libraries($name troupe::troupe)
 END
 cmake -B build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror $*"
 cmake --build build
-ldd "build/$name" | grep -F "$prefix/lib/libtroupe.so" >/dev/null || { echo "it has another libtroupe.so" && exit 1; }
+library=$(ldd "build/$name" | sed -nE 's/.*libtroupe\.so\.[0-9]+ => ([^ ]+) .*/\1/p')
+[[ $library -ef $prefix/lib/libtroupe.so ]] || { echo "it runs with '$library', not the one in $prefix" && exit 1; }
 "build/$name"

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# tools/package_test.sh: makes the Debian packages, installs them in a bare Debian 12, and there trains, and builds and runs
+# every example from an empty folder, as users do. Needs root, for a root of its own; without, the packages are unpacked
+# into a prefix, and that is said. Takes some minutes, most of them for what Debian itself brings.
+
+# shellcheck source=tools/common.sh
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
+
+suite=bookworm
+
+# in_root COMMAND: runs it in the bare root, with what a system has besides files. Its mounts end with it.
+in_root() {
+  # shellcheck disable=SC2016  # the inner shell fills them in
+  unshare --mount --fork bash -c 'mount --make-rprivate / && mount -t proc proc "$0/proc" && mkdir -p "$0/dev/shm" &&
+    mount -t tmpfs tmpfs "$0/dev/shm" && mount -t tmpfs tmpfs "$0/tmp" &&
+    exec chroot "$0" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb DEBIAN_FRONTEND=noninteractive \
+      http_proxy="${http_proxy-}" https_proxy="${https_proxy-}" bash -ec "$1"' "$scratch/root" "$1"
+}
+
+# timed WHAT COMMAND...: says how long it took; shows its words and fails if it fails.
+timed() {
+  local what=$1 begin=${EPOCHREALTIME/./}
+  shift
+  quietly "$@" || fail_with_log "$what: failed (its words are above)"
+  say "$what: $(((${EPOCHREALTIME/./} - begin) / 1000)) ms"
+}
+
+can_make_root() { ((EUID == 0)) && unshare --mount true 2>/dev/null && [[ -n $(debian_archives) ]]; }
+
+# shellcheck disable=SC2016  # the shell in the root fills them in
+test_in_bare_root() {
+  local archive example
+  archive=$(debian_archives | head -n 1)
+  command -v debootstrap >/dev/null || install_tool debootstrap
+  timed "a bare Debian 12 from $archive" debootstrap --variant=minbase "$suite" "$scratch/root" "$archive"
+  mkdir "$scratch/root/packages" "$scratch/root/examples"
+  cp "$root"/build/packages/*.deb "$scratch/root/packages"
+  cp "$root"/examples/*.cpp "$root/tests/package/example.sh" "$scratch/root/examples"
+
+  timed "what Debian brings for it" in_root 'apt-get update
+    apt-get install -y --no-install-recommends $(dpkg-deb -f /packages/troupe_*.deb Depends | sed "s/([^)]*)//g; s/,//g")'
+  timed "apt-get install troupe" in_root 'apt-get install -y --no-install-recommends /packages/troupe_*.deb'
+  timed "troupe train" in_root 'troupe train --quiet; troupe train --processes --quiet; troupe --version --json'
+  timed "apt-get install libtroupe-dev" in_root \
+    'apt-get install -y --no-install-recommends /packages/libtroupe-dev_*.deb'
+  timed "a compiler" in_root 'apt-get install -y --no-install-recommends g++ cmake make'
+  for example in "$root"/examples/*.cpp; do
+    example=$(basename "$example" .cpp)
+    timed "the example $example" in_root "bash /examples/example.sh /usr /examples/$example.cpp /tmp/examples"
+  done
+  timed "apt-get purge" in_root 'apt-get purge -y libtroupe-dev troupe; [[ -z $(find /usr -name "*troupe*") ]]'
+}
+
+test_in_prefix() {
+  local package example prefix=$scratch/prefix/usr
+  for package in "$root"/build/packages/*.deb; do dpkg-deb -x "$package" "$scratch/prefix"; done
+  timed "troupe train" "$prefix/bin/troupe" train --quiet
+  for example in "$root"/examples/*.cpp; do
+    timed "the example $(basename "$example" .cpp)" bash "$root/tests/package/example.sh" "$prefix" "$example" \
+      "$scratch/examples"
+  done
+}
+
+main() {
+  "$root/tools/package.sh" >/dev/null
+  if can_make_root; then
+    test_in_bare_root
+    say "the packages install, train and build the examples in a bare Debian 12"
+  else
+    test_in_prefix
+    say "the packages, unpacked into a prefix, train and build the examples; that they install was not tried, which needs" \
+      "root, mounts of one's own and Debian's archive"
+  fi
+}
+
+main "$@"
