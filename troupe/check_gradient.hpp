@@ -10,6 +10,7 @@
 
 namespace troupe::nn {
 
+/// How a module is checked.
 struct gradient_check {
   /// Of initial parameters, of the pass's random numbers, and of the gradient that comes in.
   std::uint64_t key = 1;

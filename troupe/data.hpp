@@ -60,6 +60,7 @@ class data_set {
   std::shared_ptr<const runtime::open_data> data_;
 };
 
+/// The batches of an epoch, one after the other.
 class data_set::epoch_range {
  public:
   class iterator {

@@ -16,6 +16,7 @@
 
 namespace troupe {
 
+/// How a replica is reduced.
 struct data_parallel_options {
   /// The size of a bucket, after the first one, which is smaller. Parts of a module are not cut.
   double bucket_mib = 25;

@@ -16,6 +16,7 @@ namespace troupe {
 /// of them: these take their step without a batch. A pure function of (seed, epoch, rank), so resuming needs no state.
 class distributed_sampler {
  public:
+  /// How it deals.
   struct options {
     /// Otherwise rows come in their order.
     bool shuffle = true;
