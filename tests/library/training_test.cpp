@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -288,6 +289,13 @@ TEST(ClusterErrors, NameWrongServersAndArguments) {
   EXPECT_THROW(cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 0, .embedding_dim = 4}), error);
   arguments wrong{"--hidden", "8"};
   EXPECT_THROW(troupe::cluster(wrong.count(), wrong.values()), error);
+}
+
+TEST(Cluster, TakesAnAddressToListenAt) {
+  ::setenv("TROUPE_TOKEN", "a token of the test, 0123456789", 1);
+  arguments given{"--listen", "127.0.0.1:0", "--quiet"};
+  EXPECT_NO_THROW(troupe::cluster(given.count(), given.values()));
+  ::unsetenv("TROUPE_TOKEN");
 }
 
 TEST(ClusterErrors, RefuseToTrainOnCudaDevices) {

@@ -244,7 +244,7 @@ result<void> fill(program_order& order, const CLI::App& app, std::span<const opt
         "cuda puts the servers' tables on CUDA devices");
   TROUPE_SET(order.machine, launch::read_machine_options([&](const char* name) -> std::optional<std::string> {
                const std::string_view option = name;
-               if (option == "device" || (order.listen && option != "threads")) return "cpu";
+               if (option == "device" || (order.listen && option == "server-device")) return "cpu";
                return launch::option_text(given, name);
              }));
   TROUPE_SET(order.tracing, launch::read_trace_options(given));
