@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "troupe/runtime/tape.hpp"
@@ -25,9 +27,9 @@ adam::operator optimizer_choice() const {
   return {fmt::format("adam:beta1={},beta2={},eps={},weight_decay={}", beta1, beta2, eps, weight_decay), lr};
 }
 
-distributed_optimizer::distributed_optimizer(const optimizer_choice& choice, std::vector<runtime::trained> members)
-    : members_(std::move(members)) {
-  runtime::trainer_runtime::current().set_optimizer(choice, members_);
+void distributed_optimizer::add_members(const optimizer_choice& choice, std::vector<runtime::trained> members) {
+  runtime::trainer_runtime::current().set_optimizer(choice, members);
+  std::ranges::move(members, std::back_inserter(members_));
 }
 
 future<> distributed_optimizer::step(context& with) const {

@@ -57,15 +57,32 @@ struct adam {
 class distributed_optimizer {
  public:
   template <class... Members>
-  explicit distributed_optimizer(const optimizer_choice& choice, const Members&... members)
-      : distributed_optimizer(choice, std::vector<runtime::trained>{members.trained()...}) {}
+  explicit distributed_optimizer(const optimizer_choice& choice, const Members&... members) {
+    add(choice, members...);
+  }
+
+  /// Trains more members, by another choice; each is a replica, a remote module, or a range of them.
+  template <class... Members>
+  distributed_optimizer& add(const optimizer_choice& choice, const Members&... members) {
+    std::vector<runtime::trained> all;
+    (append(all, members), ...);
+    add_members(choice, std::move(all));
+    return *this;
+  }
 
   /// Takes a step. When it is done, this trainer's replicas have their new parameters; rows that are looked up from now
   /// on have them too.
   future<> step(context& with) const;
 
  private:
-  distributed_optimizer(const optimizer_choice& choice, std::vector<runtime::trained> members);
+  template <class Members>
+  static void append(std::vector<runtime::trained>& all, const Members& members) {
+    if constexpr (requires { members.trained(); })
+      all.push_back(members.trained());
+    else
+      for (const auto& one : members) append(all, one);
+  }
+  void add_members(const optimizer_choice& choice, std::vector<runtime::trained> members);
 
   std::vector<runtime::trained> members_;
 };

@@ -1,0 +1,81 @@
+// Programs that users write with the library, on three hosts: they have the weights that they have in one process.
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/child_process.hpp"
+#include "tests/hosts/host.hpp"
+#include "tests/trace/temporary_folder.hpp"
+
+namespace troupe::hosts::library_test {
+namespace {
+
+using words = std::vector<std::string>;
+
+/// A process of an example, on a host or here, which writes to a file.
+class example {
+ public:
+  example(const std::string& name, const words& options, const std::string& file, const host* on = nullptr)
+      : file_(file) {
+    std::optional<host::visit> there;
+    if (on != nullptr) there.emplace(*on);
+    words arguments = {name, "--quiet"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    child_options how;
+    how.out = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    how.variables = {"TROUPE_TOKEN=a token that one run's processes share"};
+    auto started = child_process::start(std::string(TROUPE_EXAMPLES) + "/example_" + name, arguments, how);
+    ::close(how.out);
+    if (started) child_ = std::make_unique<child_process>(std::move(*started));
+  }
+
+  /// Waits for its end, and returns what it has printed.
+  std::string finish() {
+    if (!child_) return "it did not start";
+    child_->wait();
+    EXPECT_EQ(child_->exit_code(), 0);
+    std::ifstream from(file_);
+    return {std::istreambuf_iterator<char>(from), std::istreambuf_iterator<char>()};
+  }
+
+ private:
+  std::string file_;
+  std::unique_ptr<child_process> child_;
+};
+
+class LibraryHostsTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(LibraryHostsTest, AProgramPrintsWhatItPrintsInOneProcess) {
+  if (!may_make_hosts()) GTEST_SKIP() << "skipped: needs CAP_NET_ADMIN";
+  const trace::temporary_folder folder;
+  const auto file = [&](int number) { return (folder.path() / std::to_string(number)).string(); };
+  const std::string expected = example(GetParam(), {}, file(0)).finish();
+  const three_hosts net;
+  const std::string where = std::string(three_hosts::a_address) + ":7000";
+  example leader(GetParam(), {"--listen", where}, file(1), &net.a);
+  example server(GetParam(), {"--join", where, "--as", "server"}, file(2), &net.b);
+  example first(GetParam(), {"--join", where, "--as", "trainer"}, file(3), &net.c);
+  example second(GetParam(), {"--join", where, "--as", "trainer"}, file(4), &net.a);
+  const std::string of_leader = leader.finish();
+  server.finish();
+  // What trainer 0 prints, whichever of the two it is, comes before what the leader prints.
+  const std::string all = first.finish() + second.finish() + of_leader;
+  if (std::string(GetParam()) == "hybrid")
+    EXPECT_EQ(all.substr(0, all.find(' ')), expected.substr(0, expected.find(' ')));  // then, how long it took
+  else
+    EXPECT_EQ(all, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Examples, LibraryHostsTest, testing::Values("hybrid", "data_parallel", "custom_layer"),
+                         [](const auto& one) { return std::string(one.param); });
+
+}  // namespace
+}  // namespace troupe::hosts::library_test

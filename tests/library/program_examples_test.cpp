@@ -1,0 +1,88 @@
+// The examples that are programs as a whole: the tutorial against the program's own run of it, also killed and resumed;
+// and a data set of one's own.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "base/child_process.hpp"
+#include "model/job.hpp"
+#include "nodes/run_job.hpp"
+#include "tests/library/example_output.hpp"
+#include "tests/trace/temporary_folder.hpp"
+
+namespace troupe::program_examples_test {
+namespace {
+
+namespace fs = std::filesystem;
+using test::output_of;
+
+std::string digest_of_tutorial(const std::string& seed) {
+  return nodes::run_job(model::parse_job({{"data", "tutorial"}, {"seed", seed}}).value(), {}, nullptr)
+      .value()
+      .weights_digest;
+}
+
+std::string digest_in(const std::string& output) { return output.substr(0, output.find(' ')); }
+
+TEST(ProgramExamples, HybridHasTheDigestOfTheProgram) {
+  const std::string expected = digest_of_tutorial("1");
+  EXPECT_EQ(digest_in(output_of("hybrid")), expected);
+  EXPECT_EQ(digest_in(output_of("hybrid", "--processes")), expected);
+  EXPECT_EQ(digest_in(output_of("hybrid", "--servers 2 --threads 1")), expected);
+  EXPECT_EQ(digest_in(output_of("hybrid", "--processes --seed 7")), digest_of_tutorial("7"));
+}
+
+/// The newest checkpoint's file in a folder; empty: there is none.
+std::string newest_in(const fs::path& folder) {
+  std::string newest;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none))
+    if (entry.path().extension() == ".json") newest = std::max(newest, entry.path().filename().string());
+  return newest;
+}
+
+/// Runs hybrid, which saves, and kills it as soon as there is a checkpoint later than those before. Returns whether it
+/// was killed before it ended by itself.
+bool run_and_kill(const fs::path& folder) {
+  const std::string before = newest_in(folder);
+  std::vector<std::string> words = {"example_hybrid",     "--quiet", "--trace", "off", "--save", folder.string(),
+                                    "--checkpoint-every", "10"};
+  if (!before.empty()) words.insert(words.end(), {"--resume", folder.string()});
+  auto child = child_process::start(std::string(TROUPE_EXAMPLES) + "/example_hybrid", words, {});
+  EXPECT_TRUE(child);
+  while (newest_in(folder) <= before && !child->has_ended()) {
+    child->poll();
+    std::this_thread::yield();
+  }
+  if (child->has_ended()) return false;
+  child->kill();
+  return true;
+}
+
+TEST(ProgramExamples, HybridKilledTenTimesHasTheDigestOfTheUnbrokenRun) {
+  const trace::temporary_folder folder;
+  const fs::path saved = folder.path() / "run";
+  int kills = 0;
+  while (kills < 10 && run_and_kill(saved)) ++kills;
+  EXPECT_GT(kills, 0);
+  EXPECT_EQ(digest_in(output_of("hybrid", "--resume " + saved.string())), digest_of_tutorial("1"));
+}
+
+TEST(ProgramExamples, OwnDataLearnsItsArms) {
+  const std::string output = output_of("own_data");
+  std::array<double, 2> right{};
+  ASSERT_EQ(std::sscanf(output.c_str(), "right: %lf before, %lf after", &right[0], &right[1]), 2) << output;
+  EXPECT_LT(right[0], 0.8);
+  EXPECT_GT(right[1], 0.95);
+  EXPECT_EQ(output_of("own_data", "--processes"), output);
+  EXPECT_EQ(output_of("own_data", "--threads 1"), output);
+}
+
+}  // namespace
+}  // namespace troupe::program_examples_test
