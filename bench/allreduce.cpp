@@ -2,7 +2,8 @@
 // gradients and by the library's `all_reduce`, and, where it is found, by Gloo: all exchange slices, sum them in rank
 // order and gather the sums, so that the bits are those of one process.
 //
-// Prints a line for each size of bucket: medians in microseconds over many reductions, from the call to the result.
+// Prints a line for each size of bucket: medians in microseconds over many reductions, from the call to the result, in
+// rounds by turns, so that a busy moment of the machine meets all alike.
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -42,17 +43,24 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t run_number = 1;
-constexpr std::uint64_t repeats_before = 20;
+constexpr std::size_t repeats_before = 20;
+constexpr int rounds = 5;
 
 struct bucket_size {
   std::size_t count;
-  std::size_t repeats;
+  std::size_t repeats;  ///< in a round
 };
 constexpr std::array<bucket_size, 6> sizes = {
-    {{136, 4000}, {4'096, 4000}, {16'384, 2000}, {65'536, 1000}, {262'144, 300}, {1'048'576, 100}}};
+    {{136, 1000}, {4'096, 1000}, {16'384, 500}, {65'536, 300}, {262'144, 100}, {1'048'576, 40}}};
+
+/// Microseconds of every reduction, by size.
+using durations = std::array<std::vector<double>, sizes.size()>;
+
+void add(std::vector<double>& to, const std::vector<double>& of_a_round) {
+  to.insert(to.end(), of_a_round.begin() + repeats_before, of_a_round.end());
+}
 
 double median(std::vector<double> values) {
-  values.erase(values.begin(), values.begin() + repeats_before);
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -127,7 +135,7 @@ class two_processes {
   int from_other_;
 };
 
-std::vector<double> measure_links(two_processes& both) {
+void measure_groups(two_processes& both, std::uint64_t first_step, durations& all) {
   actors::group_layout layout;
   layout.process_of_rank = {0, 1};
   layout.me = both.rank;
@@ -136,9 +144,8 @@ std::vector<double> measure_links(two_processes& both) {
   const auto group = both.system.spawn(actors::allreduce_group, run_number, layout);
   both.data.actors().add(actors::group_number, caf::actor_cast<caf::strong_actor_ptr>(group));
   both.meet();
-  std::vector<double> medians;
-  std::uint64_t first_step = 1;
-  for (const bucket_size size : sizes) {
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    const bucket_size size = sizes[k];
     auto times = std::make_shared<std::vector<double>>();
     auto done = std::make_shared<std::promise<void>>();
     auto finished = done->get_future();
@@ -147,18 +154,18 @@ std::vector<double> measure_links(two_processes& both) {
     });
     finished.get();
     first_step += times->size();
-    medians.push_back(median(*times));
+    add(all[k], *times);
   }
   both.meet();
   caf::anon_send_exit(group, caf::exit_reason::user_shutdown);
-  return medians;
 }
 
 // -- the library -----------------------------------------------------------------------
 
-task<> reduce_by_turns(trainer me, std::vector<double>* medians) {
+task<> reduce_many(trainer me, durations* all_times) {
   const group all = me.group();
-  for (const bucket_size size : sizes) {
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    const bucket_size size = sizes[k];
     tensor grad(shape(size.count));
     std::ranges::fill(grad.as<float>(), 0.5F);
     std::vector<double> times;
@@ -168,15 +175,14 @@ task<> reduce_by_turns(trainer me, std::vector<double>* medians) {
       const std::chrono::duration<double, std::micro> took = clock::now() - begin;
       times.push_back(took.count());
     }
-    medians->push_back(median(times));
+    add((*all_times)[k], times);
   }
 }
 
-std::vector<double> measure_library(two_processes& both) {
+void measure_library(two_processes& both, durations& all) {
   const std::uint32_t rank = both.rank;
-  std::vector<double> medians;
-  const auto made = runtime::make_trainer(both.system, run_number, rank, 0,
-                                          [&medians](trainer me) { return reduce_by_turns(me, &medians); });
+  const auto made =
+      runtime::make_trainer(both.system, run_number, rank, 0, [&all](trainer me) { return reduce_many(me, &all); });
   both.data.actors().add(actors::trainer_number(rank, 0), caf::actor_cast<caf::strong_actor_ptr>(made.actor));
   actors::trainer_peers peers{std::vector<msg::peer_actor>(2), std::vector<caf::actor_addr>(2)};
   peers.of_rank[1 - rank] = both.link()->proxy<msg::peer_actor>(actors::trainer_number(1 - rank, 0));
@@ -192,22 +198,22 @@ std::vector<double> measure_library(two_processes& both) {
   done.get_future().get();
   both.meet();
   caf::anon_send_exit(made.actor, caf::exit_reason::user_shutdown);
-  return medians;
 }
 
 // -- Gloo ----------------------------------------------------------------------------
 
 #ifdef TROUPE_GLOO
-std::vector<double> measure_gloo(std::uint32_t rank, const std::string& folder) {
+void measure_gloo(std::uint32_t rank, const std::string& folder, durations& all) {
+  std::filesystem::create_directories(folder);
   gloo::transport::tcp::attr address;
   address.iface = "lo";
   const auto device = gloo::transport::tcp::CreateDevice(address);
   gloo::rendezvous::FileStore store(folder);
   const auto context = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank), 2);
   context->connectFullMesh(store, const_cast<std::shared_ptr<gloo::transport::Device>&>(device));
-  std::vector<double> medians;
   std::uint32_t tag = 0;
-  for (const bucket_size size : sizes) {
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    const bucket_size size = sizes[k];
     std::vector<float> grad(size.count, 0.5F);
     std::vector<float> parts(size.count);
     std::vector<float> mean(size.count);
@@ -231,12 +237,11 @@ std::vector<double> measure_gloo(std::uint32_t rank, const std::string& folder) 
       const std::chrono::duration<double, std::micro> took = clock::now() - begin;
       times.push_back(took.count());
     }
-    medians.push_back(median(times));
+    add(all[k], times);
   }
-  return medians;
 }
 #else
-std::vector<double> measure_gloo(std::uint32_t, const std::string&) { return {}; }
+void measure_gloo(std::uint32_t, const std::string&, durations&) {}
 #endif
 
 int measure() {
@@ -248,21 +253,25 @@ int measure() {
   const pid_t child = ::fork();
   const std::uint32_t rank = child == 0 ? 1 : 0;
   nodes::initialize_network_types();
-  std::vector<double> links;
-  std::vector<double> library;
+  durations groups;
+  durations library;
+  durations gloo;
   {
     two_processes both(rank, pipes[rank][1], pipes[1 - rank][0]);
-    links = measure_links(both);
-    library = measure_library(both);
+    for (int round = 0; round < rounds; ++round) {
+      measure_groups(both, 1, groups);
+      measure_library(both, library);
+      measure_gloo(rank, fmt::format("{}/{}", folder, round), gloo);
+    }
   }
-  const auto gloo = measure_gloo(rank, folder);
   if (child == 0) ::_exit(0);
   ::waitpid(child, nullptr, 0);
   std::filesystem::remove_all(folder);
-  fmt::print("   floats  groups us  library us{}\n", gloo.empty() ? "" : "  Gloo us");
-  for (std::size_t i = 0; i < sizes.size(); ++i)
-    fmt::print("{:>9} {:>10.1f} {:>11.1f}{}\n", sizes[i].count, links[i], library[i],
-               gloo.empty() ? "" : fmt::format("{:>9.1f}", gloo[i]));
+  const bool has_gloo = !gloo[0].empty();
+  fmt::print("   floats  groups us  library us{}\n", has_gloo ? "  Gloo us" : "");
+  for (std::size_t k = 0; k < sizes.size(); ++k)
+    fmt::print("{:>9} {:>10.1f} {:>11.1f}{}\n", sizes[k].count, median(groups[k]), median(library[k]),
+               has_gloo ? fmt::format("{:>9.1f}", median(gloo[k])) : "");
   return 0;
 }
 

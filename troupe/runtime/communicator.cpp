@@ -97,8 +97,8 @@ void communicator::check_backlog(std::uint32_t rank) const {
 
 // -- calling --------------------------------------------------------------------------------
 
-void communicator::check(const group_calls& in, const call_order& what) {
-  const std::string words = words_of(what, in);
+std::string communicator::checked(const group_calls& in, const call_order& what) {
+  std::string words = words_of(what, in);
   const auto size = static_cast<std::uint32_t>(in.name.members.size());
   if (has_root(what.kind) && what.root >= size)
     throw error(error_kind::input,
@@ -115,6 +115,7 @@ void communicator::check(const group_calls& in, const call_order& what) {
                 fmt::format("{}: the first dimension must be a multiple of the {} ranks", words, size));
   if (what.how == reduce_op::mean && what.input.type() == dtype::i64)
     throw error(error_kind::input, fmt::format("{}: int64 has no mean; try the sum, or float64", words));
+  return words;
 }
 
 communicator::calls_at communicator::open(group_calls& in, std::uint64_t number) {
@@ -124,11 +125,10 @@ communicator::calls_at communicator::open(group_calls& in, std::uint64_t number)
       .first;
 }
 
-void communicator::begin(group_calls& in, call_order what, decltype(group_calls::under_way::answer) answer,
-                         std::chrono::milliseconds deadline) {
+void communicator::begin(group_calls& in, call_order what, std::string words,
+                         decltype(group_calls::under_way::answer) answer, std::chrono::milliseconds deadline) {
   const auto at = open(in, ++in.calls);
   group_calls::under_way& one = at->second;
-  std::string words = words_of(what, in);
   one.call.call(std::move(what), words);
   one.answer = std::move(answer);
   one.deadline = deadline;

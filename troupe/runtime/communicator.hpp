@@ -88,10 +88,10 @@ class communicator {
   /// Throws `error` if this trainer cannot call that.
   template <class Result>
   future<Result> call(group_calls& in, call_order what, std::chrono::milliseconds deadline) {
-    check(in, what);
+    std::string words = checked(in, what);
     promise<Result> answer;
     auto coming = answer.get_future();
-    begin(in, std::move(what), std::move(answer), deadline);
+    begin(in, std::move(what), std::move(words), std::move(answer), deadline);
     return coming;
   }
   void send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag);
@@ -115,8 +115,9 @@ class communicator {
   using time_point = group_calls::time_point;
   using calls_at = std::map<std::uint64_t, group_calls::under_way>::iterator;
 
-  static void check(const group_calls& in, const call_order& what);
-  void begin(group_calls& in, call_order what, decltype(group_calls::under_way::answer) answer,
+  /// Returns the call in words.
+  static std::string checked(const group_calls& in, const call_order& what);
+  void begin(group_calls& in, call_order what, std::string words, decltype(group_calls::under_way::answer) answer,
              std::chrono::milliseconds deadline);
   calls_at open(group_calls& in, std::uint64_t number);
   void advance(group_calls& in, calls_at at);
