@@ -20,6 +20,10 @@ namespace troupe {
 struct data_parallel_options {
   /// The size of a bucket, after the first one, which is smaller. Parts of a module are not cut.
   double bucket_mib = 25;
+  /// Optimizer steps apply the mean of all trainers' gradients. Without that, each trainer's steps apply its own
+  /// gradient: replicas begin with the same parameters and then differ, unless the trainer function makes them equal,
+  /// by collectives for example (group.hpp). The run's digest leaves them out, and checkpoints hold every trainer's.
+  bool synchronized = true;
 };
 
 /// Belongs to the trainer that made it (`trainer::data_parallel`).

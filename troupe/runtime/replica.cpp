@@ -102,10 +102,11 @@ actors::trained_parameters::options options_of(const data_parallel_options& chos
 }  // namespace
 
 replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
-                 std::uint64_t number, std::uint32_t first_bucket, const kept_state& from)
+                 std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank)
     : module_(std::move(module)),
       stretches_(stretches_of(*module_)),
-      name_(fmt::format("replica{}", number)),
+      is_synchronized_(options.synchronized),
+      name_(fmt::format("{}replica{}", is_synchronized_ ? "" : fmt::format("rank{}.", rank), number)),
       from_(from),
       first_bucket_(first_bucket),
       numbers_(ranges_of(stretches_), kernels::host_device(), options_of(options)) {
@@ -206,6 +207,16 @@ void replica::set_optimizer(const optimizer_choice& choice) {
     add(restored(module_->parameters(), fmt::format(".state.{}", k)));
   if (!module_->buffers().empty()) add(restored(module_->buffers(), ""));
   TROUPE_ASSERT(numbers_.restore(state));
+}
+
+void replica::take_own(std::uint32_t bucket) {
+  msg::tensor mean = numbers_.share(bucket);
+  if (const std::uint32_t batches = numbers_.batches(); batches > 1) {
+    std::vector<float> numbers(mean.as<float>().begin(), mean.as<float>().end());
+    for (float& one : numbers) one *= 1.0F / static_cast<float>(batches);
+    mean = msg::tensor::own(mean.rows, 1, std::move(numbers));
+  }
+  numbers_.take(bucket, mean);
 }
 
 void replica::backward(tape& of, std::uint64_t step, const std::function<void(std::uint32_t)>& full) {

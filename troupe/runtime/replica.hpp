@@ -21,10 +21,10 @@ namespace troupe::runtime {
 class replica {
  public:
   /// `number`: counts the trainer's replicas; with the seed it decides the initial parameters. A resumed run has those
-  /// of `from`, which outlives this. Throws `error` if an option, the module's stretches or the number of buckets are
-  /// wrong.
+  /// of `from`, which outlives this. `rank`: of the trainer. Throws `error` if an option, the module's stretches or the
+  /// number of buckets are wrong.
   replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
-          std::uint64_t number, std::uint32_t first_bucket, const kept_state& from);
+          std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank);
 
   tensor apply(tape& on, const tensor& input);
 
@@ -42,6 +42,10 @@ class replica {
   named_tensors state_dict();
   void load_state_dict(const named_tensors& state);
 
+  /// Of a replica that is not synchronized: applies the trainer's own gradient.
+  void take_own(std::uint32_t bucket);
+
+  bool is_synchronized() const { return is_synchronized_; }
   actors::trained_parameters& numbers() { return numbers_; }
   /// The number of its first bucket among those of the trainer.
   std::uint32_t first_bucket() const { return first_bucket_; }
@@ -54,6 +58,7 @@ class replica {
 
   std::shared_ptr<const nn::module> module_;
   std::vector<nn::stretch> stretches_;
+  bool is_synchronized_;
   std::string name_;  ///< in checkpoints
   const kept_state& from_;
   std::uint32_t first_bucket_;

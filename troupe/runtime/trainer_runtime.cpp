@@ -105,6 +105,7 @@ void trainer_runtime::finish() {
 void trainer_runtime::deliver() {
   std::vector<float> all;
   for (const auto& one : replicas_) {
+    if (!one->is_synchronized()) continue;  // other trainers have other numbers
     const msg::tensor part = one->numbers().weights();
     const auto numbers = part.as<float>();
     all.insert(all.end(), numbers.begin(), numbers.end());
@@ -167,7 +168,8 @@ std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn:
                                                        const data_parallel_options& options) {
   std::uint32_t buckets = 0;
   for (const auto& one : replicas_) buckets += one->numbers().buckets();
-  replicas_.push_back(std::make_shared<replica>(std::move(module), options, seed_, replicas_.size(), buckets, kept_));
+  replicas_.push_back(
+      std::make_shared<replica>(std::move(module), options, seed_, replicas_.size(), buckets, kept_, rank_));
   return replicas_.back();
 }
 
@@ -282,6 +284,7 @@ void trainer_runtime::reduce(tape& with, replica& one, const std::shared_ptr<pro
   actors::trained_parameters& numbers = one.numbers();
   numbers.open(step);
   const auto send = [&](std::uint32_t bucket) {
+    if (!one.is_synchronized()) return one.take_own(bucket);
     ++*missing;
     msg::tensor share = numbers.share(bucket);
     msg::reduce message{trace.next(step),  rank_,        one.first_bucket() + bucket,
@@ -295,7 +298,9 @@ void trainer_runtime::reduce(tape& with, replica& one, const std::shared_ptr<pro
         },
         [done](const caf::error& why) { done->fail(to_error(why)); });
   };
-  one.backward(with, step, send);
+  one.backward(with, step, [&](std::uint32_t bucket) {
+    if (one.is_synchronized()) send(bucket);  // else its parameters change when the pass is over
+  });
   // Without a pass in this context, or of a module without parameters, the shares are zeros.
   for (std::uint32_t bucket = 0; bucket < numbers.buckets(); ++bucket)
     if (!numbers.is_reducing(bucket)) send(bucket);

@@ -55,8 +55,8 @@ void trainer_runtime::save(std::function<void()> then, std::function<void(const 
   msg::save_dense share{.head = trace.next(step), .rank = rank_};
   share.server_steps = server_steps();
   try {
-    if (rank_ == 0)
-      for (const auto& one : replicas_) one->put(share);
+    for (const auto& one : replicas_)
+      if (rank_ == 0 || !one->is_synchronized()) one->put(share);
     kept_.put_own(share, {{"steps", {static_cast<std::int64_t>(steps_done_)}},
                           {"contexts", {static_cast<std::int64_t>(contexts_)}},
                           {"loops", as_signed(loops_.place())},
