@@ -29,6 +29,7 @@ class state_reader {
 
   std::vector<float> read(const std::vector<nn::parameter>& tensors) {
     std::vector<float> flat;
+    flat.reserve(nn::count_of(tensors));
     for (const nn::parameter& one : tensors) {
       const auto found = by_name_.find(one.name);
       if (found == by_name_.end()) {
