@@ -38,7 +38,8 @@ task<double> accuracy(trainer me, const data_parallel& model) {
   for (std::int64_t i = me.rank(); i < std::int64_t{spiral::test_rows}; i += me.trainers()) rows.push_back(3 * i);
   const auto [points, arms] = spiral::read(rows, 0.5);
   auto context = me.evaluation_context();
-  const auto scores = model(context, points).as<float>();
+  const tensor outputs = model(context, points);
+  const auto scores = outputs.as<float>();
   tensor right({1}, dtype::f64);
   right.as<double>()[0] = 0;
   for (std::size_t i = 0; i < arms.size(); ++i)

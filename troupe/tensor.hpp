@@ -113,9 +113,12 @@ class tensor {
   const troupe::shape& shape() const { return shape_; }
   std::size_t count() const { return memory_ ? shape_.count() : 0; }
 
-  /// The numbers. Throws `error` if they are of another type.
+  /// The numbers, as long as this tensor or a copy lives: not of one that goes at once. Throws `error` if they are of
+  /// another type.
   template <class T>
-  std::span<T> as() const {
+  std::span<T> as() const&& = delete;
+  template <class T>
+  std::span<T> as() const& {
     check_type(dtype_of<std::remove_const_t<T>>());
     return {reinterpret_cast<T*>(memory_.get()), count()};
   }
