@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <ranges>
 #include <string>
 #include <variant>
 #include <vector>
@@ -77,10 +78,13 @@ class distributed_optimizer {
  private:
   template <class Members>
   static void append(std::vector<runtime::trained>& all, const Members& members) {
-    if constexpr (requires { members.trained(); })
+    if constexpr (requires { members.trained(); }) {
       all.push_back(members.trained());
-    else
+    } else {
+      static_assert(std::ranges::range<Members>,
+                    "an optimizer trains replicas, modules of networks on servers, tables, and ranges of them");
       for (const auto& one : members) append(all, one);
+    }
   }
   void add_members(const optimizer_choice& choice, std::vector<runtime::trained> members);
 
