@@ -6,6 +6,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
 #include "actors/failure.hpp"
+#include "actors/inline_execution.hpp"
 #include "actors/replay_gate.hpp"
 #include "actors/traced_system.hpp"
 #include "base/assert.hpp"
@@ -122,8 +123,8 @@ void master_state::connect_nodes() {
   const std::string folder = checkpoints_.folder_to_try();
   for (const auto& [number, one] : members_.nodes())
     requests_.ask<msg::committed>(
-        one.handle, msg::expect_peers{trace.next(0, plan_.cause), peers, folder}, [](msg::committed&) {},
-        [this] { connect_links(); });
+        one.handle, msg::expect_peers{trace.next(0, plan_.cause), peers, folder, plan_.servers_talk},
+        [](msg::committed&) {}, [this] { connect_links(); });
 }
 
 void master_state::connect_links() {
@@ -148,6 +149,12 @@ void master_state::start_training() {
   const std::chrono::duration<double> since_begin = run_figures::clock::now() - begin_;
   figures_.set_up_took(since_begin.count());
   training_began_ = run_figures::clock::now();
+  if (plan_.companion)
+    plan_.companion->begin(self_->system(), plan_.run, members_.servers(), tables_.tables(),
+                           [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)](const caf::error& why) {
+                             if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
+                               run_in(strong, [this, why] { fail(why); });
+                           });
   // A replay of a run of several processes does here what that run did between processes.
   const replay_control* again = replay_of(self_->system());
   const auto& rules = members_.rules();
@@ -167,7 +174,8 @@ void master_state::start_training() {
                    .data_digest = plan_.data_digest,
                    .remote = rules || (again != nullptr && again->is_remote()),
                    .request_timeout_ms = rules ? static_cast<std::uint64_t>(rules->request_timeout.count()) : 0,
-                   .group_number = members_.group_number_of(rank)},
+                   .group_number = members_.group_number_of(rank),
+                   .servers = members_.servers_of(rank)},
         [this, rank](msg::trained& result) { trainer_done(rank, std::move(result)); }, [this] { training_done(); });
 }
 
@@ -179,7 +187,18 @@ void master_state::trainer_done(std::uint32_t rank, msg::trained&& result) {
   weights_.add(rank, std::move(result));
 }
 
+/// All trainers have ended; what runs beside them ends now.
 void master_state::training_done() {
+  if (!plan_.companion) return collect();
+  plan_.companion->end([this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)] {
+    if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
+      run_in(strong, [this] {
+        if (phase_ == run_phase::training) collect();
+      });
+  });
+}
+
+void master_state::collect() {
   enter(run_phase::collecting);
   const std::chrono::duration<double> took = run_figures::clock::now() - training_began_;
   if (plan_.total_steps == 0) figures_.training_took(took.count());
@@ -211,6 +230,7 @@ void master_state::fail(const caf::error& error) {
 /// Ends the members of this process; nodes end their own.
 void master_state::end_members(bool done, const std::string& words) {
   requests_.close();
+  if (plan_.companion) plan_.companion->stop();
   for (const auto& [number, one] : members_.nodes())
     self_->send(one.handle, msg::run_over{trace.next(step, plan_.cause), done, words});
   if (!members_.is_remote())

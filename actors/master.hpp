@@ -81,6 +81,7 @@ class master_state {
   void start_training();
   void trainer_done(std::uint32_t rank, msg::trained&& result);
   void training_done();
+  void collect();
   void deliver();
   void end(msg::run_result&& result);
   void end_members(bool done, const std::string& words);

@@ -198,6 +198,11 @@ table_shards membership::as_seen_by(std::uint32_t trainer, table_shards tables) 
   return tables;
 }
 
+std::vector<msg::parameter_server_actor> membership::servers_of(std::uint32_t trainer) const {
+  const node* home = node_of(true, trainer);
+  return home == nullptr ? servers_ : home->links.servers;
+}
+
 msg::allreduce_actor membership::group_of(std::uint32_t trainer) const {
   const node* home = node_of(true, trainer);
   return home == nullptr ? group_ : home->links.group;

@@ -56,9 +56,9 @@ std::uint64_t parameter_server_state::updates_of_all() const {
   return is_async() ? *std::ranges::min_element(last_update_) : committed_;
 }
 
-/// Returns how many optimizer steps before the lookup's the rows lack now.
-std::uint64_t parameter_server_state::missing(const msg::lookup& wanted) const {
-  const std::uint64_t before = update_of(wanted.head.step) - 1;
+/// Returns how many optimizer steps before the message's are not applied yet.
+std::uint64_t parameter_server_state::missing(const msg::header& head) const {
+  const std::uint64_t before = update_of(head.step) - 1;
   return before - std::min(before, updates_of_all());
 }
 
@@ -68,7 +68,7 @@ caf::result<msg::rows> parameter_server_state::handle(msg::lookup& wanted) {
   if (!row_dtype_of(wanted.type))
     return refusal(errc::bad_input, "a lookup of rows as {}: must be float32, float16 or bfloat16",
                    msg::name_of(wanted.type));
-  if (missing(wanted) > wanted.staleness) {
+  if (missing(wanted.head) > wanted.staleness) {
     for (const msg::bag_lookup& table : wanted.tables) {
       const auto module = find(wanted.head, table.module);
       if (!module) return module.error();
@@ -91,7 +91,7 @@ caf::expected<msg::rows> parameter_server_state::answer(const msg::lookup& wante
 caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted) {
   const actor_trace::range working(trace, trace::range_name::pool, wanted.head.step, trace.latest());
   msg::rows found;
-  found.missing = static_cast<std::uint32_t>(missing(wanted));
+  found.missing = static_cast<std::uint32_t>(missing(wanted.head));
   found.tables.reserve(wanted.tables.size());
   std::vector<remote_module::lookup_future> begun;
   begun.reserve(wanted.tables.size());
@@ -294,10 +294,11 @@ caf::error parameter_server_state::apply_rank(std::uint64_t update, std::uint32_
 void parameter_server_state::release_parked() {
   // No std::ranges::partition: clang 14, which builds the fuzz targets, cannot read libstdc++'s subrange.
   const auto ready_lookups = std::partition(parked_.begin(), parked_.end(), [this](const parked_lookup& p) {
-    return missing(p.wanted) > p.wanted.staleness;
+    return missing(p.wanted.head) > p.wanted.staleness;
   });
   for (auto p = ready_lookups; p != parked_.end(); ++p) p->promise.deliver(answer(p->wanted));
   parked_.erase(ready_lookups, parked_.end());
+  release_parked_calls();
 
   if (parked_queries_.empty()) return;
   const auto ready_queries =
@@ -323,7 +324,8 @@ msg::parameter_server_actor::behavior_type parameter_server(parameter_server_sta
       recorded<msg::gradient_norm>(self),   recorded<msg::optimizer_step>(self),  recorded<msg::parameters>(self),
       recorded<msg::state_dict>(self),      recorded<msg::load_state_dict>(self), recorded<msg::row_digests>(self),
       recorded<msg::save_module>(self),     recorded<msg::restore_module>(self),  recorded<msg::release>(self),
-      recorded<msg::expect_trainers>(self), recorded<msg::set_optimizer>(self),   recorded<msg::actor_query>(self),
+      recorded<msg::expect_trainers>(self), recorded<msg::set_optimizer>(self),   recorded<msg::call>(self),
+      recorded<msg::actor_query>(self),
   };
 }
 

@@ -47,6 +47,7 @@ class parameter_server_state {
 
   void start(std::uint64_t run, std::uint32_t rank);
   void trainers_come_from(trainer_origins origins) { origins_ = std::move(origins); }
+  void servers_are(std::vector<msg::parameter_server_actor> all) { servers_ = std::move(all); }
 
   caf::result<msg::module_ref> handle(msg::instantiate& order);
   caf::result<msg::rows> handle(msg::lookup& wanted);
@@ -62,6 +63,7 @@ class parameter_server_state {
   caf::result<void> handle(const msg::release& order);
   caf::result<msg::committed> handle(const msg::expect_trainers& order);
   caf::result<void> handle(const msg::set_optimizer& order);
+  caf::result<msg::returned> handle(msg::call& what);
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
 
  private:
@@ -94,6 +96,13 @@ class parameter_server_state {
     caf::typed_response_promise<msg::rows> promise;
   };
 
+  struct parked_call {
+    msg::call what;
+    caf::typed_response_promise<msg::returned> promise;
+  };
+
+  class host;
+
   /// A query for the state after optimizer step `updates`, which waits for that step.
   struct parked_query {
     std::uint64_t updates = 0;
@@ -107,7 +116,7 @@ class parameter_server_state {
   std::uint64_t update_of(std::uint64_t at_step) const { return (at_step - 1) / accumulate_ + 1; }
   context& context_of(std::uint64_t update) { return contexts_[update % contexts_.size()]; }
   std::uint64_t updates_of_all() const;
-  std::uint64_t missing(const msg::lookup& wanted) const;
+  std::uint64_t missing(const msg::header& head) const;
 
   caf::error check_run(const msg::header& head) const;
   caf::error check_context(const msg::header& head) const;
@@ -129,6 +138,11 @@ class parameter_server_state {
   caf::error apply(std::uint64_t update, step_order order);
   caf::error answer_norms();
   void release_parked();
+  void release_parked_calls();
+  module_host& as_host();
+  caf::expected<std::unique_ptr<remote_module>> make(const msg::instantiate& order);
+  remote_module* called_module(std::uint64_t module);
+  void dispatch(parked_call& one);
   template <class Answer, class Query, class Make>
   caf::result<Answer> after_step(const Query& query, Make make);
   caf::error refusal(const caf::error& cause) const { return failure_of(name, step + 1, cause); }
@@ -146,21 +160,27 @@ class parameter_server_state {
   std::uint32_t accumulate_ = 1;
   std::uint32_t staleness_ = 0;
   std::uint64_t next_module_ = 1;
-  std::map<std::uint64_t, std::unique_ptr<remote_module>> modules_;
-  std::uint64_t committed_ = 0;  // optimizer steps applied
-  bool collected_ = false;       // the modules hold the gradients of the next one
+  std::map<std::uint64_t, std::unique_ptr<remote_module>> modules_;  // 0: what the server offers itself
+  std::uint64_t committed_ = 0;                                      // optimizer steps applied
+  bool collected_ = false;                                           // the modules hold the gradients of the next one
   std::vector<context> contexts_{2};
   std::vector<std::uint64_t> last_update_;    // by rank, async: the last optimizer step applied
   std::vector<std::uint64_t> last_sequence_;  // by rank: of its last gradient, to ignore a repeated one
   std::vector<parked_lookup> parked_;
+  std::vector<parked_call> parked_calls_;
   std::vector<parked_query> parked_queries_;
   std::vector<const msg::bag_gradient*> ordered_;
   trainer_origins origins_;
+  std::vector<msg::parameter_server_actor> servers_;  // by rank
+  std::unique_ptr<module_host> host_;
 };
 
 /// Sets the senders that a server of this process accepts trainers' messages from. Before that it accepts any, as a run
 /// in one process needs. Thread: any.
 void tell_origins(const msg::parameter_server_actor& server, trainer_origins origins);
+
+/// Tells a server how it reaches the others, and itself. Thread: any.
+void tell_servers(const msg::parameter_server_actor& server, std::vector<msg::parameter_server_actor> all);
 
 /// The behavior of server `rank` in run `run`; spawn with this function.
 msg::parameter_server_actor::behavior_type parameter_server(parameter_server_state::pointer self, std::uint64_t run,

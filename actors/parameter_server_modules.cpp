@@ -52,7 +52,7 @@ caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& or
   const bool trainers_follow = order.trainers == 0 && trainers_ == 0;
   if (!trainers_follow)
     if (auto error = expect(order.trainers, order.accumulate, order.staleness, order.steps_done)) return error;
-  auto made = make_remote_module(order, devices_of(self_->system()).of_server(rank_));
+  auto made = make(order);
   if (!made) return refusal(made.error());
   const std::uint64_t module = next_module_++;
   modules_.emplace(module, std::move(*made));

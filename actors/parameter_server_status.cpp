@@ -30,6 +30,7 @@ void parameter_server_state::tell_missing(std::uint64_t update, msg::actor_statu
 void parameter_server_state::tell_missing_async(msg::actor_status& now) const {
   std::uint64_t needed = 0;
   for (const parked_lookup& one : parked_) needed = std::max(needed, update_of(one.wanted.head.step) - 1);
+  for (const parked_call& one : parked_calls_) needed = std::max(needed, update_of(one.what.head.step) - 1);
   for (const parked_query& one : parked_queries_) needed = std::max(needed, one.updates);
   for (std::uint32_t rank = 0; rank < last_update_.size(); ++rank)
     if (last_update_[rank] < needed)
@@ -47,12 +48,14 @@ caf::result<msg::actor_status> parameter_server_state::handle(const msg::actor_q
     const context& next = contexts_[(committed_ + 1) % contexts_.size()];
     const bool is_begun = std::ranges::any_of(
         next.ranks, [](const contribution& one) { return one.complete || one.wants_norm || !one.parts.empty(); });
-    if (is_begun || !parked_.empty() || !parked_queries_.empty()) tell_missing(committed_ + 1, now);
+    if (is_begun || !parked_.empty() || !parked_calls_.empty() || !parked_queries_.empty())
+      tell_missing(committed_ + 1, now);
   }
   if (!now.waits.empty()) now.phase = "waiting";
   std::map<std::uint32_t, std::uint64_t> parked;  // by sender
   for (const parked_lookup& one : parked_) ++parked[one.wanted.head.sender];
   for (const auto& [sender, count] : parked) now.queues.push_back({"lookups parked", count, 0, sender});
+  if (!parked_calls_.empty()) now.queues.push_back({"calls parked", parked_calls_.size(), 0, 0});
   if (!parked_queries_.empty()) now.queues.push_back({"questions parked", parked_queries_.size(), 0, 0});
   return now;
 }

@@ -7,16 +7,34 @@
 
 namespace troupe::actors {
 
-caf::expected<std::unique_ptr<remote_module>> make_remote_module(const msg::instantiate& order,
+namespace {
+
+std::map<std::string, module_maker>& module_types() {
+  static std::map<std::string, module_maker> all = {
+      {"EmbeddingBag", [](const msg::instantiate& order, module_host& /*host*/, kernels::device& where) {
+         return make_remote_embedding_bag(order, where);
+       }}};
+  return all;
+}
+
+}  // namespace
+
+void add_module_type(const std::string& name, module_maker make) { module_types()[name] = std::move(make); }
+
+caf::expected<std::unique_ptr<remote_module>> make_remote_module(const msg::instantiate& order, module_host& host,
                                                                  kernels::device& where) {
-  static const std::map<std::string, decltype(&make_remote_embedding_bag)> registry = {
-      {"EmbeddingBag", make_remote_embedding_bag}};
-  const auto type = registry.find(order.spec.type);
-  if (type != registry.end()) return type->second(order, where);
+  const auto& types = module_types();
+  const auto type = types.find(order.spec.type);
+  if (type != types.end()) return type->second(order, host, where);
   std::vector<std::string> names;
-  for (const auto& [name, make] : registry) names.push_back(name);
-  return make_failure(errc::unknown_module, "module type '{}' is not registered; the nearest is '{}'", order.spec.type,
-                      nearest(order.spec.type, names));
+  for (const auto& [name, make] : types)
+    if (!name.empty()) names.push_back("'" + name + "'");
+  return make_failure(errc::unknown_module, "module type '{}' is not registered; registered are {}", order.spec.type,
+                      fmt::join(names, ", "));
+}
+
+std::optional<call_result> remote_module::call(msg::call& what, const std::function<call_return()>& /*later*/) {
+  return make_failure(errc::bad_input, "this module has no method '{}'", what.method);
 }
 
 }  // namespace troupe::actors

@@ -2,9 +2,11 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,6 +23,44 @@ namespace troupe::actors {
 struct contributors {
   std::uint32_t trainers = 0;  ///< trainers that had a batch
   std::uint64_t batches = 0;   ///< batches of all of them
+};
+
+/// What a called method has returned, without a header; or its error.
+using call_result = caf::expected<msg::returned>;
+using call_return = std::function<void(call_result)>;
+
+class remote_module;
+
+/// The server that hosts a module, as the module sees it. Thread: the server's, but for `post`.
+class module_host {
+ public:
+  virtual ~module_host() = default;
+
+  virtual std::uint32_t rank() const = 0;
+  virtual std::uint64_t run() const = 0;
+  virtual caf::strong_actor_ptr actor() const = 0;
+  /// For error lines, such as `server 0`.
+  virtual const std::string& name() const = 0;
+
+  /// Makes a module of a registered type.
+  virtual caf::expected<std::unique_ptr<remote_module>> make(const msg::instantiate& order) = 0;
+  /// Hosts another module, and returns its number.
+  virtual std::uint64_t add(std::unique_ptr<remote_module> made) = 0;
+  /// Null: there is none.
+  virtual remote_module* find(std::uint64_t module) = 0;
+  /// Frees a module, after the current message.
+  virtual void remove(std::uint64_t module) = 0;
+  /// The gradients of so many trainers make up an optimizer step. Returns an error if another number was told before.
+  virtual caf::error expect_trainers(std::uint32_t trainers) = 0;
+
+  /// Has the server run `what` behind the messages that wait, not before `delay` has passed; never if it has ended.
+  /// Thread: any.
+  virtual void post(std::function<void()> what, std::chrono::microseconds delay) = 0;
+  /// Calls a method of a module of server `rank`: `then` is called once, unless this server ends before. The header is
+  /// filled in here.
+  virtual void call(std::uint32_t rank, msg::call what, call_return then) = 0;
+  /// The same, without an answer.
+  virtual void tell(std::uint32_t rank, msg::call what) = 0;
 };
 
 /// A module on a parameter server, or one shard of it. Belongs to that server. Errors have one line of context, without
@@ -76,16 +116,28 @@ class remote_module {
   /// optimizer later, `set_optimizer` reads its state.
   virtual caf::error restore(const model::checkpoint& from) = 0;
 
+  /// Calls a method. Returns its result; or nullopt, and gives it later to what `later` returns.
+  virtual std::optional<call_result> call(msg::call& what, const std::function<call_return()>& later);
+
   /// Returns the digests [count, 1] of the bits of `count` local rows from row `first` on. Returns an error if the
   /// shard lacks such rows, if they are more than `row_digests_max`, or if a weight is NaN or Inf.
   virtual caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const = 0;
 };
 
+/// Makes modules of a type. `where`: the device of the server's tables.
+using module_maker = std::function<caf::expected<std::unique_ptr<remote_module>>(
+    const msg::instantiate& order, module_host& host, kernels::device& where)>;
+
+/// Adds a type to those that servers of this process can make. The type of no name is made once on each server, and
+/// called as module 0. Thread: any; before the first server.
+void add_module_type(const std::string& name, module_maker make);
+
 /// Makes the module, or the shard of it, that `order` specifies, in the memory of `where`. Types: `EmbeddingBag` with
 /// the arguments num_embeddings, embedding_dim, mode (sum, mean, max), table, seed, optimizer (as in
 /// `--sparse-optimizer`), lr, reduce (sum, mean); they may have dtype (as in `--row-dtype`, f32) and lr_schedule (as in
 /// `--lr-schedule`, constant).
-caf::expected<std::unique_ptr<remote_module>> make_remote_module(const msg::instantiate& order, kernels::device& where);
+caf::expected<std::unique_ptr<remote_module>> make_remote_module(const msg::instantiate& order, module_host& host,
+                                                                 kernels::device& where);
 
 /// The same for the type `EmbeddingBag`.
 caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const msg::instantiate& order,

@@ -25,6 +25,21 @@ struct planned_table {
   std::vector<std::uint32_t> servers = {};  ///< the rank of each shard's server
 };
 
+/// What runs beside the trainers in the master's process. Thread: the master's.
+class run_companion {
+ public:
+  virtual ~run_companion() = default;
+  /// Training begins. `modules`: the shards of each table or module of the plan. `fail`, from any thread: ends the run.
+  virtual void begin(caf::actor_system& system, std::uint64_t run,
+                     const std::vector<msg::parameter_server_actor>& servers,
+                     const std::vector<std::vector<msg::module_ref>>& modules,
+                     std::function<void(const caf::error&)> fail) = 0;
+  /// All trainers have ended. The run goes on when `then` is called, from any thread.
+  virtual void end(std::function<void()> then) = 0;
+  /// The run is over, perhaps by an error.
+  virtual void stop() = 0;
+};
+
 struct run_plan {
   std::uint64_t run = 0;
   /// The message that requested the run.
@@ -41,6 +56,8 @@ struct run_plan {
   std::uint32_t staleness = 0;
   /// Returns the weights that the tables begin with, if they are given. May be null.
   std::function<std::optional<model::initial_weights>()> initial_weights = {};
+  /// Modules of one server may call those of another.
+  bool servers_talk = false;
   /// The tensors of the dense part.
   std::vector<model::named_parameter> dense = {};
   model::loss_kind loss = {};
@@ -49,6 +66,8 @@ struct run_plan {
   std::uint64_t total_steps = 0;
   bool return_weights = false;
   run_checkpoints checkpoints = {};
+  /// May be null.
+  std::shared_ptr<run_companion> companion = {};
   /// Steps that the resumed run has done.
   std::uint64_t steps_done = 0;
   /// Of them, those with gradients for each server, by its rank; empty: all.

@@ -84,6 +84,7 @@ class trained_parameters {
   void poison() { buckets_->poison(!is_on_host()); }
 
   std::uint32_t buckets() const { return static_cast<std::uint32_t>(buckets_->size()); }
+  model::parameter_range range(std::uint32_t bucket) const { return buckets_->range(bucket); }
   bool is_reducing(std::uint32_t bucket) const {
     return buckets_->state_of(bucket) == gradient_buckets::state::reducing;
   }

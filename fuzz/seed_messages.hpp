@@ -38,6 +38,8 @@ inline std::vector<std::pair<std::string, caf::message>> seed_messages() {
           {"squared_norm", caf::make_message(msg::squared_norm{head, indices})},
           {"optimizer_step", caf::make_message(msg::optimizer_step{head, 0, true, 0.5F})},
           {"committed", caf::make_message(msg::committed{head})},
+          {"call", caf::make_message(msg::call{head, 1, "push", "x", {of_rows}, true})},
+          {"returned", caf::make_message(msg::returned{head, "x", {of_rows}})},
           {"bucket_share", caf::make_message(msg::bucket_share{head, 1, 0, 1, false, 0, 6, of_rows})},
           {"bucket_share_of_zeros", caf::make_message(msg::bucket_share{head, 1, 0, 0, true, 0, 6, {}})},
           {"bucket_sum", caf::make_message(msg::bucket_sum{head, 0, 0, of_rows})},

@@ -18,14 +18,9 @@ namespace {
 /// The messages of a step follow each other within this time; a longer computation gets the core.
 constexpr std::chrono::microseconds linger{30};
 
-/// Servers do not talk to each other.
-bool need_a_link(const msg::peer_node& a, const msg::peer_node& b) {
-  return a.node != b.node && (a.trains || b.trains);
-}
-
-/// Which side connects: trainers connect to servers, and the later of two trainers to the earlier.
+/// Which side connects: trainers connect to servers, and of two of the same role the later to the earlier.
 bool dials(const msg::peer_node& from, const msg::peer_node& to) {
-  return need_a_link(from, to) && from.trains && (!to.trains || from.node > to.node);
+  return from.trains == to.trains ? from.node > to.node : from.trains;
 }
 
 std::uint64_t number_in(const links::hello& items, std::string_view name) {
@@ -78,6 +73,10 @@ result<links::endpoint> data_plane::listen(const links::endpoint& where) {
   return boost::asio::post(thread_.io(), boost::asio::use_future(open)).get();
 }
 
+bool data_plane::need_a_link(const msg::peer_node& a, const msg::peer_node& b) const {
+  return a.node != b.node && (a.trains || b.trains || me_.servers_talk);
+}
+
 const msg::peer_node* data_plane::find(std::uint32_t node) const {
   const auto known = std::ranges::find(peers_, node, &msg::peer_node::node);
   return known == peers_.end() ? nullptr : &*known;
@@ -125,7 +124,7 @@ void data_plane::connect(std::function<void(const std::string&)> done) {
     const auto give_up = std::chrono::steady_clock::now() + how_.links.dead_after;
     if (const msg::peer_node* mine = myself())
       for (const msg::peer_node& other : peers_)
-        if (dials(*mine, other)) dial(other.node, give_up);
+        if (need_a_link(*mine, other) && dials(*mine, other)) dial(other.node, give_up);
     settle_if_complete();
   });
 }

@@ -36,6 +36,8 @@ class data_plane {
     std::uint64_t run = 0;
     std::uint32_t node = 0;
     std::uint32_t incarnation = 0;
+    /// Servers have links to each other.
+    bool servers_talk = false;
   };
 
   data_plane(caf::actor_system& system, options how);
@@ -70,6 +72,7 @@ class data_plane {
   links::hello_reply judge(const links::hello& theirs, const std::string& certificate) const;
   links::hello about_me() const;
   const msg::peer_node* find(std::uint32_t node) const;
+  bool need_a_link(const msg::peer_node& a, const msg::peer_node& b) const;
   const msg::peer_node* myself() const { return find(me_.node); }
   void dial(std::uint32_t node, std::chrono::steady_clock::time_point give_up);
   void dialled(std::uint32_t node, std::chrono::steady_clock::time_point give_up, result<links::link_ptr> made);

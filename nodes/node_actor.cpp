@@ -110,7 +110,7 @@ caf::result<msg::committed> node_state::handle(const msg::expect_peers& order) {
   peers_ = order.peers;
   if (auto error = try_to_save(order.save_folder)) return error;
   all_.data->expect(
-      {place_.run, place_.node, place_.incarnation}, order.peers,
+      {place_.run, place_.node, place_.incarnation, order.servers_talk}, order.peers,
       [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)](std::uint32_t peer, const std::string& why) {
         if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
           actors::run_in(strong, [this, peer, why] { peer_lost(peer, why); });
@@ -148,7 +148,7 @@ caf::result<msg::connected> node_state::handle(const msg::connect_peers& order) 
 msg::connected node_state::links_to_peers(const msg::header& asked) {
   msg::connected made{trace.next(0, msg::id_of(asked)), {}, {}};
   if (!all_.options.trains) {
-    tell_servers_their_trainers();
+    tell_servers_their_peers();
     return made;
   }
   actors::group_layout layout;
@@ -192,15 +192,27 @@ void node_state::introduce_trainers() {
   actors::introduce(trainers_, std::move(all));
 }
 
-/// Makes each server accept a trainer's messages only from the link to that trainer's process.
-void node_state::tell_servers_their_trainers() {
+/// Makes each server accept a trainer's messages only from the link to that trainer's process, and tells it how it
+/// reaches the other servers.
+void node_state::tell_servers_their_peers() {
   actors::trainer_origins origins{place_.servers, {}};
+  std::vector<msg::parameter_server_actor> servers(place_.servers);
   for (const msg::peer_node& peer : peers_) {
-    if (!peer.trains) continue;
-    for (const std::uint32_t rank : peer.ranks)
-      entry_of(rank, origins.of_rank) = all_.data->link_to(peer.node)->sender();
+    const data_link_ptr wire = all_.data->link_to(peer.node);
+    for (std::size_t i = 0; i < peer.ranks.size(); ++i) {
+      const std::uint32_t rank = peer.ranks[i];
+      if (peer.trains)
+        entry_of(rank, origins.of_rank) = wire->sender();
+      else if (peer.node == place_.node)
+        servers.at(rank) = servers_[i];
+      else if (wire)
+        servers.at(rank) = wire->proxy<msg::parameter_server_actor>(actors::server_number(rank));
+    }
   }
-  for (const msg::parameter_server_actor& one : servers_) actors::tell_origins(one, origins);
+  for (const msg::parameter_server_actor& one : servers_) {
+    actors::tell_origins(one, origins);
+    actors::tell_servers(one, servers);
+  }
 }
 
 void node_state::peer_lost(std::uint32_t node, const std::string& why) {

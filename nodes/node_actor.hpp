@@ -59,7 +59,7 @@ class node_state {
   void admitted_as(const msg::admitted& place);
   msg::connected links_to_peers(const msg::header& asked);
   void introduce_trainers();
-  void tell_servers_their_trainers();
+  void tell_servers_their_peers();
   caf::error try_to_save(const std::string& folder) const;
   void master_lost(const std::string& why);
   void peer_lost(std::uint32_t node, const std::string& why);

@@ -68,13 +68,16 @@ struct run_members {
   run_members(caf::actor_system& system, std::uint64_t run_number, const run_request& what, const run_options& options)
       : boss(system.spawn(actors::master, run_number, options.observer, options.checkpoints, std::nullopt, what.plan)) {
     msg::header_source headers(run_number, actors::client_number);
+    std::vector<msg::parameter_server_actor> servers;
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
     for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
       auto server =
           actors::spawn_computing(system, options.devices.servers, actors::parameter_server, run_number, rank);
+      servers.push_back(server);
       everyone.push_back(caf::actor_cast<caf::actor>(server));
       caf::anon_send(boss, msg::join_server{headers.next(0, 0), server});
     }
+    for (const msg::parameter_server_actor& one : servers) actors::tell_servers(one, servers);
     std::map<std::uint32_t, actors::made_trainer> trainers;
     for (std::uint32_t rank = 0; rank < what.trainers; ++rank)
       trainers.emplace(rank, what.make_trainer(system, run_number, rank, what.servers));

@@ -118,11 +118,12 @@ BOOST_DESCRIBE_STRUCT(peer_node, (), (node, incarnation, name, trains, ranks, ad
 struct expect_peers {
   header head;
   std::vector<peer_node> peers;
-  std::string save_folder;  ///< the master's folder, for the servers to try; empty: nothing is saved
+  std::string save_folder;    ///< the master's folder, for the servers to try; empty: nothing is saved
+  bool servers_talk = false;  ///< servers need links to each other
 
   static constexpr message_traits traits{.diff = comparable::no};
 };
-BOOST_DESCRIBE_STRUCT(expect_peers, (), (head, peers, save_folder))
+BOOST_DESCRIBE_STRUCT(expect_peers, (), (head, peers, save_folder, servers_talk))
 
 /// Asks a node to connect its data links to those peers. Answered when all links are up.
 struct connect_peers {

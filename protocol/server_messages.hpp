@@ -20,14 +20,13 @@ namespace troupe::msg {
 /// Named text arguments, in the order given.
 using arguments = std::vector<std::pair<std::string, std::string>>;
 
-using parameter_server_actor =
-    caf::typed_actor<caf::result<module_ref>(instantiate), caf::result<rows>(lookup), caf::result<void>(gradient),
-                     caf::result<squared_norm>(gradient_norm), caf::result<committed>(optimizer_step),
-                     caf::result<parameter_list>(parameters), caf::result<module_state>(state_dict),
-                     caf::result<committed>(load_state_dict), caf::result<tensor>(row_digests),
-                     caf::result<saved_module>(save_module), caf::result<committed>(restore_module),
-                     caf::result<void>(release), caf::result<committed>(expect_trainers),
-                     caf::result<void>(set_optimizer), caf::result<actor_status>(actor_query)>;
+using parameter_server_actor = caf::typed_actor<
+    caf::result<module_ref>(instantiate), caf::result<rows>(lookup), caf::result<void>(gradient),
+    caf::result<squared_norm>(gradient_norm), caf::result<committed>(optimizer_step),
+    caf::result<parameter_list>(parameters), caf::result<module_state>(state_dict),
+    caf::result<committed>(load_state_dict), caf::result<tensor>(row_digests), caf::result<saved_module>(save_module),
+    caf::result<committed>(restore_module), caf::result<void>(release), caf::result<committed>(expect_trainers),
+    caf::result<void>(set_optimizer), caf::result<returned>(call), caf::result<actor_status>(actor_query)>;
 
 /// A module to create on a server: a registered type and its arguments.
 struct module_spec {
@@ -278,6 +277,31 @@ struct set_optimizer {
   static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true};
 };
 BOOST_DESCRIBE_STRUCT(set_optimizer, (), (head, module, optimizer, lr))
+
+/// Calls a method of a module. Answered when the method has returned.
+struct call {
+  header head;
+  std::uint64_t module = 0;  ///< 0: what the server offers itself, such as making modules
+  std::string method;
+  /// The arguments; tensors are flat columns, whose shapes are among the fields.
+  std::string fields;
+  std::vector<tensor> tensors = {};
+  /// Parked until all optimizer steps before head.step have been applied.
+  bool in_step = false;
+
+  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true};
+};
+BOOST_DESCRIBE_STRUCT(call, (), (head, module, method, fields, tensors, in_step))
+
+/// What a called method has returned, as `call` has its arguments.
+struct returned {
+  header head;
+  std::string fields;
+  std::vector<tensor> tensors = {};
+
+  static constexpr message_traits traits{.via = plane::data, .replayed = true};
+};
+BOOST_DESCRIBE_STRUCT(returned, (), (head, fields, tensors))
 
 /// Frees a module that is no longer needed.
 struct release {

@@ -142,12 +142,14 @@ struct train {
   std::uint64_t request_timeout_ms = 0;
   /// The group's actor number.
   std::uint32_t group_number = 1;
+  /// All servers, by rank.
+  std::vector<parameter_server_actor> servers;
 
   static constexpr message_traits traits{.diff = comparable::parts};
 };
 BOOST_DESCRIBE_STRUCT(train, (),
                       (head, rank, trainers, job, tables, group, reports, from, saves, checkpoint_every, data_digest,
-                       remote, request_timeout_ms, group_number))
+                       remote, request_timeout_ms, group_number, servers))
 
 struct trained {
   header head;

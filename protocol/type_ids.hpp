@@ -78,7 +78,9 @@
   a_struct(collective_share) \
   a_struct(collective_sum) \
   a_struct(peer_tensor) \
-  a_struct(peer_ended)
+  a_struct(peer_ended) \
+  a_struct(call) \
+  a_struct(returned)
 // clang-format on
 
 namespace troupe::protocol {

@@ -154,6 +154,7 @@ class stage {
         {protocol::message_name_v<msg::release>, &stage::ask<msg::release, void>},
         {protocol::message_name_v<msg::expect_trainers>, &stage::ask<msg::expect_trainers, msg::committed>},
         {protocol::message_name_v<msg::set_optimizer>, &stage::ask<msg::set_optimizer, void>},
+        {protocol::message_name_v<msg::call>, &stage::ask<msg::call, msg::returned>},
         {protocol::message_name_v<msg::actor_query>, &stage::ask<msg::actor_query, msg::actor_status>},
         {protocol::message_name_v<msg::train>, &stage::ask<msg::train, msg::trained>},
         {protocol::message_name_v<msg::stop>, &stage::ask<msg::stop, void>},
@@ -163,6 +164,7 @@ class stage {
         {protocol::message_name_v<msg::squared_norm>, &stage::answer<msg::squared_norm>},
         {protocol::message_name_v<msg::committed>, &stage::answer<msg::committed>},
         {protocol::message_name_v<msg::reduced>, &stage::answer<msg::reduced>},
+        {protocol::message_name_v<msg::returned>, &stage::answer<msg::returned>},
     };
     const std::string type = recorded_.type_name(input.type);
     if (type == protocol::message_name_v<msg::save_module>) return std::nullopt;  // it only writes files
@@ -233,6 +235,8 @@ class stage {
     for (auto& shards : order.tables)
       for (msg::module_ref& shard : shards)
         shard.server = caf::actor_cast<msg::parameter_server_actor>(stand_in(actors::server_number(shard.rank)));
+    for (std::uint32_t rank = 0; rank < count_of("server "); ++rank)
+      order.servers.push_back(caf::actor_cast<msg::parameter_server_actor>(stand_in(actors::server_number(rank))));
     order.group = caf::actor_cast<msg::allreduce_actor>(stand_in(order.group_number));
     order.reports = caf::actor_cast<msg::report_actor>(stand_in(actors::master_number));
   }
@@ -263,7 +267,7 @@ class stage {
               takes<msg::gradient_norm>(self, mine), takes<msg::optimizer_step>(self, mine),
               takes<msg::reduce>(self, mine),        takes<msg::progress>(self, mine),
               takes<msg::epoch_report>(self, mine),  takes<msg::evaluation>(self, mine),
-              takes<msg::save_dense>(self, mine)};
+              takes<msg::save_dense>(self, mine),    takes<msg::call>(self, mine)};
     });
     spawned_.push_back(one);
     return one;

@@ -50,6 +50,7 @@ struct slow_road {
         [self, server](const msg::release& m) { self->send(server, m); },
         [self, server](const msg::expect_trainers& m) { return self->delegate(server, m); },
         [self, server](const msg::set_optimizer& m) { self->send(server, m); },
+        [self, server](const msg::call& m) { return self->delegate(server, m); },
         [self, server](const msg::actor_query& m) { return self->delegate(server, m); },
     };
   }

@@ -111,6 +111,7 @@ class Trainer : public stage {
           [](msg::release&) {},
           [](msg::expect_trainers&) { return msg::committed{}; },
           [](msg::set_optimizer&) {},
+          [](msg::call&) { return msg::returned{}; },
           [this](msg::actor_query&) { return pay(); }};
     });
   }

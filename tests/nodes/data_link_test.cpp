@@ -42,6 +42,7 @@ msg::parameter_server_actor::behavior_type server(msg::parameter_server_actor::p
           [](msg::release&) {},
           [](msg::expect_trainers&) { return msg::committed{}; },
           [](msg::set_optimizer&) {},
+          [](msg::call&) { return msg::returned{}; },
           [](msg::actor_query&) { return msg::actor_status{}; }};
 }
 

@@ -1,0 +1,159 @@
+// The parameter server's calls: of its modules' methods, and those that its modules make themselves.
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/inline_execution.hpp"
+#include "actors/parameter_server.hpp"
+#include "actors/traced_system.hpp"
+
+namespace troupe::actors {
+
+/// The server, as its modules see it.
+class parameter_server_state::host final : public module_host {
+ public:
+  explicit host(parameter_server_state& of) : server_(of) {}
+
+  std::uint32_t rank() const override { return server_.rank_; }
+  std::uint64_t run() const override { return server_.run_; }
+  const std::string& name() const override { return server_.name; }
+  caf::strong_actor_ptr actor() const override { return caf::actor_cast<caf::strong_actor_ptr>(me_); }
+
+  std::uint64_t add(std::unique_ptr<remote_module> made) override {
+    const std::uint64_t module = server_.next_module_++;
+    server_.modules_.emplace(module, std::move(made));
+    return module;
+  }
+
+  remote_module* find(std::uint64_t module) override { return server_.called_module(module); }
+
+  void remove(std::uint64_t module) override {
+    post([this, module] { server_.modules_.erase(module); }, {});
+  }
+
+  caf::error expect_trainers(std::uint32_t trainers) override {
+    return server_.expect(trainers, server_.accumulate_, server_.staleness_, 0);
+  }
+
+  caf::expected<std::unique_ptr<remote_module>> make(const msg::instantiate& order) override {
+    return server_.make(order);
+  }
+
+  void post(std::function<void()> what, std::chrono::microseconds delay) override {
+    if (delay.count() > 0)
+      server_.self_->run_delayed(delay, std::move(what));
+    else if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me_))
+      run_in(strong, std::move(what), server_.self_->context());
+  }
+
+  void call(std::uint32_t rank, msg::call what, call_return then) override {
+    if (rank >= server_.servers_.size() || !server_.servers_[rank])
+      return then(make_failure(errc::bad_input, "there is no server {}; there are {}", rank, server_.servers_.size()));
+    what.head = server_.trace.next(server_.step);
+    const msg::message_id asked = msg::id_of(what.head);
+    server_.trace.asks(what.head, caf::type_id_v<msg::call>, server_number(rank));
+    server_.self_->request(server_.servers_[rank], caf::infinite, std::move(what))
+        .then(
+            [this, asked, then](msg::returned& answer) {
+              server_.trace.has_answer(asked);
+              const actor_trace::handling scope(server_.trace, answer, trace::flag::answer);
+              then(std::move(answer));
+            },
+            [this, asked, then](caf::error& error) {
+              server_.trace.has_answer(asked);
+              then(std::move(error));
+            });
+  }
+
+  void tell(std::uint32_t rank, msg::call what) override {
+    if (rank >= server_.servers_.size() || !server_.servers_[rank]) return;
+    what.head = server_.trace.next(server_.step);
+    caf::anon_send(server_.servers_[rank], std::move(what));
+  }
+
+ private:
+  parameter_server_state& server_;
+  caf::weak_actor_ptr me_ = caf::actor_cast<caf::weak_actor_ptr>(server_.self_);
+};
+
+module_host& parameter_server_state::as_host() {
+  if (!host_) host_ = std::make_unique<host>(*this);
+  return *host_;
+}
+
+caf::expected<std::unique_ptr<remote_module>> parameter_server_state::make(const msg::instantiate& order) {
+  return make_remote_module(order, as_host(), devices_of(self_->system()).of_server(rank_));
+}
+
+/// Returns the module to call; null: there is none. Module 0 is made when it is first called.
+remote_module* parameter_server_state::called_module(std::uint64_t module) {
+  if (const auto known = modules_.find(module); known != modules_.end()) return known->second.get();
+  if (module != 0) return nullptr;
+  auto made = make({});
+  return made ? modules_.emplace(0, std::move(*made)).first->second.get() : nullptr;
+}
+
+caf::result<msg::returned> parameter_server_state::handle(msg::call& what) {
+  if (auto error = check_run(what.head)) return error;
+  if (what.in_step) {
+    if (trainers_ == 0)
+      return refusal(errc::wrong_context, "a call of step {}, before any module is trained here", what.head.step);
+    if (auto error = check_origin(what.head, "a call in a step")) return error;
+    if (auto error = check_context(what.head)) return error;
+    if (missing(what.head) > staleness_) {
+      parked_calls_.push_back({std::move(what), self_->make_response_promise<msg::returned>()});
+      return parked_calls_.back().promise;
+    }
+  }
+  remote_module* const module = called_module(what.module);
+  if (module == nullptr)
+    return refusal(errc::unknown_module, "{}: there is no module {} here; it has been released", what.method,
+                   what.module);
+  const msg::header head = what.head;
+  std::optional<caf::typed_response_promise<msg::returned>> promise;
+  auto now = module->call(what, [&]() -> call_return {
+    promise = self_->make_response_promise<msg::returned>();
+    return [this, promise = *promise, head](call_result result) mutable {
+      if (result) result->head = trace.next(head.step, msg::id_of(head));
+      promise.deliver(std::move(result));
+    };
+  });
+  if (!now) return *promise;
+  if (*now) (*now)->head = trace.next(head.step, msg::id_of(head), trace.latest());
+  return std::move(*now);
+}
+
+/// Calls the method that a call was parked for.
+void parameter_server_state::dispatch(parked_call& one) {
+  remote_module* const module = called_module(one.what.module);
+  if (module == nullptr)
+    return one.promise.deliver(refusal(errc::unknown_module, "{}: there is no module {} here; it has been released",
+                                       one.what.method, one.what.module));
+  const msg::header head = one.what.head;
+  const call_return answer = [this, promise = one.promise, head](call_result result) mutable {
+    if (result) result->head = trace.next(head.step, msg::id_of(head));
+    promise.deliver(std::move(result));
+  };
+  if (auto now = module->call(one.what, [&] { return answer; })) answer(std::move(*now));
+}
+
+/// In the order in which they came.
+void parameter_server_state::release_parked_calls() {
+  if (parked_calls_.empty()) return;
+  std::vector<parked_call> ready;
+  std::erase_if(parked_calls_, [&](parked_call& one) {
+    if (missing(one.what.head) > staleness_) return false;
+    ready.push_back(std::move(one));
+    return true;
+  });
+  for (parked_call& one : ready) dispatch(one);
+}
+
+void tell_servers(const msg::parameter_server_actor& server, std::vector<msg::parameter_server_actor> all) {
+  auto* const self = caf::actor_cast<parameter_server_state::pointer>(server);
+  run_in(caf::actor_cast<caf::strong_actor_ptr>(server),
+         [self, all = std::move(all)] { self->state.servers_are(all); });
+}
+
+}  // namespace troupe::actors
