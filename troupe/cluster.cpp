@@ -5,17 +5,25 @@
 #include <utility>
 
 #include "actors/run_plan.hpp"
+#include "model/random.hpp"
 #include "troupe/error.hpp"
+#include "troupe/runtime/clients.hpp"
+#include "troupe/runtime/module_plans.hpp"
 #include "troupe/runtime/program.hpp"
 #include "troupe/runtime/program_plan.hpp"
-#include "troupe/runtime/remote_table.hpp"
+#include "troupe/runtime/reference.hpp"
+#include "troupe/runtime/registry.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe {
 
 struct cluster::parts {
+  /// Adds a module to the plan.
+  std::shared_ptr<const runtime::reference> add(std::uint32_t server, const runtime::module_plan& plan);
+
   const runtime::program_order order;
   std::vector<actors::planned_table> tables = {};
+  std::vector<runtime::client_function> clients = {};
   bool has_run = false;
 };
 
@@ -35,41 +43,42 @@ troupe::server cluster::server(std::uint32_t rank) {
   return {*this, rank};
 }
 
-remote_module<nn::embedding_bag> server::make_module(const nn::embedding_bag::options& options) const {
+std::shared_ptr<const runtime::reference> cluster::parts::add(std::uint32_t server, const runtime::module_plan& plan) {
+  if (has_run) throw error(error_kind::input, "make: the cluster's run is over, or has begun");
+  tables.push_back({.spec = plan.spec, .rows = plan.rows, .dim = plan.dim, .servers = {server}});
+  return runtime::reference::of_planned(plan.name, server, tables.size() - 1, plan.details);
+}
+
+std::shared_ptr<const runtime::reference> server::make_table(const nn::embedding_bag::options& options) const {
   auto& parts = *cluster_->parts_;
-  if (parts.has_run) throw error(error_kind::input, "make: the cluster's run is over, or has begun");
-  if (options.num_embeddings < 1 || options.embedding_dim < 1)
-    throw error(error_kind::input, fmt::format("embedding_bag: num_embeddings {} and embedding_dim {}; both must be at "
-                                               "least 1",
-                                               options.num_embeddings, options.embedding_dim));
-  constexpr const char* modes[] = {"sum", "mean", "max"};
-  const model::table_spec spec{options.num_embeddings, options.embedding_dim,
-                               static_cast<kernels::pooling>(options.mode), false};
-  parts.tables.push_back({.spec = {"EmbeddingBag",
-                                   {{"num_embeddings", std::to_string(options.num_embeddings)},
-                                    {"embedding_dim", std::to_string(options.embedding_dim)},
-                                    {"mode", modes[static_cast<std::size_t>(options.mode)]},
-                                    {"seed", std::to_string(parts.order.seed)},
-                                    {"table", std::to_string(parts.tables.size())},
-                                    {"optimizer", "sgd"},
-                                    {"lr", "0"},
-                                    {"reduce", options.reduce == nn::reduction::sum ? "sum" : "mean"}}},
-                          .rows = static_cast<std::uint64_t>(options.num_embeddings),
-                          .dim = options.embedding_dim,
-                          .servers = {rank_}});
-  return remote_module<nn::embedding_bag>(std::make_shared<const runtime::remote_table>(spec, parts.tables.size() - 1));
+  return parts.add(rank_, runtime::plan_table(options, parts.order.seed, parts.tables.size()));
+}
+
+std::shared_ptr<const runtime::reference> server::make_module(const std::string& type,
+                                                              const std::vector<arg>& named) const {
+  auto& parts = *cluster_->parts_;
+  const std::uint64_t place = parts.tables.size();
+  const std::uint64_t key = model::random_key(parts.order.seed, model::random_stream::dense_weights, 0, place);
+  return parts.add(rank_, runtime::plan_module(type, named, key, place));
+}
+
+void cluster::add_client(std::function<task<>(troupe::client)> function) {
+  if (parts_->has_run) throw error(error_kind::input, "client: the cluster's run is over, or has begun");
+  parts_->clients.push_back(std::move(function));
 }
 
 run_summary cluster::run_function(std::uint32_t trainers, trainer_function function) {
   auto& all = *parts_;
   if (trainers == 0) throw error(error_kind::input, "run(0, ...): at least 1 trainer is needed");
   if (std::exchange(all.has_run, true)) throw error(error_kind::input, "run: a cluster runs once");
+  runtime::register_modules();
   std::vector<model::setting> settings = all.order.settings;
   settings.emplace_back("servers", std::to_string(all.order.servers));
   settings.emplace_back("trainers", std::to_string(trainers));
   const auto run = runtime::run_program(
       all.order, {.trainers = trainers,
-                  .plan = runtime::plan_program(all.order.servers, trainers, settings, all.tables),
+                  .plan = runtime::plan_program(all.order.servers, trainers, settings, all.tables,
+                                                std::make_shared<runtime::clients>(std::move(all.clients))),
                   .make_trainer =
                       [function = std::move(function)](caf::actor_system& system, std::uint64_t number,
                                                        std::uint32_t rank, std::uint32_t servers) {

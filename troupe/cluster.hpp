@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "troupe/client.hpp"
 #include "troupe/option.hpp"
 #include "troupe/remote_module.hpp"
 #include "troupe/task.hpp"
@@ -21,17 +23,24 @@ class cluster;
 /// One of a cluster's parameter servers.
 class server {
  public:
-  /// The run begins with such a module there.
-  template <class Module>
-  remote_module<Module> make(const typename Module::options& options) const {
-    return make_module(options);
+  /// The run begins with such a table there.
+  template <std::same_as<nn::embedding_bag> Module>
+  remote_module<Module> make(const nn::embedding_bag::options& options) const {
+    return remote_module<Module>(make_table(options));
+  }
+  /// The run begins with such a module there, of a registered type: `make<counter>(arg("from", 3))`. Throws `error` as
+  /// its constructor does.
+  template <detail::can_be_remote Module, class... Arguments>
+  remote_module<Module> make(const Arguments&... named) const {
+    return remote_module<Module>(make_module(detail::type_name(typeid(Module)), {named...}));
   }
 
  private:
   friend class cluster;
   server(cluster& of, std::uint32_t rank) : cluster_(&of), rank_(rank) {}
 
-  remote_module<nn::embedding_bag> make_module(const nn::embedding_bag::options& options) const;
+  std::shared_ptr<const runtime::reference> make_table(const nn::embedding_bag::options& options) const;
+  std::shared_ptr<const runtime::reference> make_module(const std::string& type, const std::vector<arg>& named) const;
 
   cluster* cluster_;
   std::uint32_t rank_;
@@ -66,6 +75,13 @@ class cluster {
   /// Throws `error` if there is no such server.
   troupe::server server(std::uint32_t rank);
 
+  /// Runs `function(me, arguments...)` beside the trainers of the run that follows, in the process that leads it: to
+  /// ask servers while they train. Returns at once.
+  template <class Function, class... Arguments>
+  void client(Function function, Arguments... arguments) {
+    add_client([=](troupe::client me) -> task<> { return function(me, arguments...); });
+  }
+
   /// Runs `function(me, arguments...)` on each of `trainers` trainers, and returns when all have ended. In processes
   /// that are only members of the run it does not return: they end with it. Throws `error` if a trainer fails: with its
   /// text, trainer and step. Once.
@@ -77,6 +93,8 @@ class cluster {
  private:
   friend class troupe::server;
   using trainer_function = std::function<task<>(trainer)>;
+
+  void add_client(std::function<task<>(troupe::client)> function);
 
   run_summary run_function(std::uint32_t trainers, trainer_function function);
 

@@ -11,16 +11,6 @@ context::context(context&&) noexcept = default;
 context& context::operator=(context&&) noexcept = default;
 context::~context() = default;
 
-future<> context::backward(const tensor& loss, double scale) {
-  promise<> done;
-  auto coming = done.get_future();
-  try {
-    tape_->backward(loss, scale);
-    done.set();
-  } catch (...) {
-    done.fail(std::current_exception());
-  }
-  return coming;
-}
+future<> context::backward(const tensor& loss, double scale) { return tape_->backward(loss, scale); }
 
 }  // namespace troupe

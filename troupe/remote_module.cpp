@@ -1,12 +1,167 @@
 #include "troupe/remote_module.hpp"
 
+#include <fmt/format.h>
+
+#include "model/random.hpp"
+#include "troupe/error.hpp"
+#include "troupe/remote_server.hpp"
+#include "troupe/runtime/module_plans.hpp"
+#include "troupe/runtime/registry.hpp"
+#include "troupe/runtime/remote_pass.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe {
 
+namespace {
+
+using runtime::method_call;
+using runtime::on_result;
+
+/// A promise's end of a call that returns nothing.
+on_result to_nothing(const std::shared_ptr<promise<>>& answer) {
+  return [answer](detail::packed& /*result*/, const std::exception_ptr& thrown) {
+    if (thrown)
+      answer->fail(thrown);
+    else
+      answer->set();
+  };
+}
+
+template <class T>
+on_result to_value(const std::shared_ptr<promise<T>>& answer) {
+  return [answer](detail::packed& result, const std::exception_ptr& thrown) {
+    if (thrown) return answer->fail(thrown);
+    try {
+      detail::unpacker from(result);
+      answer->set(detail::unpack<T>(from));
+    } catch (...) {
+      answer->fail(std::current_exception());
+    }
+  };
+}
+
+/// A call of the server about a module; in a trainer that trains there, after its last optimizer step.
+method_call about(const std::shared_ptr<const runtime::reference>& whom, const char* method,
+                  std::chrono::milliseconds deadline) {
+  if (whom == nullptr) throw error(error_kind::input, fmt::format("{}: a handle of no module", method));
+  method_call order{.whom = whom, .method = method, .deadline = deadline, .of_server = true, .about_module = true};
+  if (auto* const here = runtime::actor_executor::here())
+    if (auto* const trainer = here->owner().trainer()) order.step = trainer->step_after_last(whom->server());
+  return order;
+}
+
+}  // namespace
+
+future<named_tensors> remote_handle::state_dict() const {
+  auto answer = std::make_shared<promise<named_tensors>>();
+  auto coming = answer->get_future();
+  runtime::call(about(reference_, "state_dict", deadline_), to_value(answer));
+  return coming;
+}
+
+future<> remote_handle::load_state_dict(const named_tensors& state) const {
+  auto order = about(reference_, "load_state_dict", deadline_);
+  detail::pack(order.arguments, state);
+  auto answer = std::make_shared<promise<>>();
+  auto coming = answer->get_future();
+  runtime::call(std::move(order), to_nothing(answer));
+  return coming;
+}
+
+future<> remote_handle::to(const std::string& device) const {
+  auto order = about(reference_, "to", deadline_);
+  detail::pack(order.arguments, device);
+  auto answer = std::make_shared<promise<>>();
+  auto coming = answer->get_future();
+  runtime::call(std::move(order), to_nothing(answer));
+  return coming;
+}
+
+void remote_handle::release() const {
+  if (reference_) reference_->release();
+}
+
+void remote_handle::call_by_name(const std::string& method, detail::packed arguments, on_result then) const {
+  runtime::call({.whom = reference_, .method = method, .arguments = std::move(arguments), .deadline = deadline_},
+                std::move(then));
+}
+
+void remote_handle::not_described() const {
+  throw error(error_kind::input, fmt::format("{}: a method that its describe does not add",
+                                             reference_ ? reference_->words() : "a handle of no module"));
+}
+
+// -- modules of networks --------------------------------------------------------------
+
+future<tensor> detail::forward_remote(context& in, const std::shared_ptr<const runtime::reference>& whom,
+                                      std::chrono::milliseconds deadline, const tensor& input) {
+  return runtime::remote_pass::begin(in.tape(), whom, deadline, input);
+}
+
+future<tensor> detail::infer_remote(const std::shared_ptr<const runtime::reference>& whom,
+                                    std::chrono::milliseconds deadline, const tensor& input) {
+  method_call order{.whom = whom, .method = "infer", .deadline = deadline};
+  detail::pack(order.arguments, input);
+  auto answer = std::make_shared<promise<tensor>>();
+  auto coming = answer->get_future();
+  runtime::call(std::move(order), to_value(answer));
+  return coming;
+}
+
+// -- tables ---------------------------------------------------------------------------
+
+remote_module<nn::embedding_bag>::remote_module(std::shared_ptr<const runtime::remote_table> of)
+    : remote_handle(of->reference()), table_(std::move(of)) {}
+
+remote_module<nn::embedding_bag>::remote_module(std::shared_ptr<const runtime::reference> of)
+    : remote_module(std::make_shared<const runtime::remote_table>(std::move(of))) {}
+
 future<tensor> remote_module<nn::embedding_bag>::forward(context& in, std::span<const std::int64_t> indices,
                                                          std::span<const std::int64_t> offsets) const {
+  if (!table_) throw error(error_kind::input, "forward: a handle of no module");
+  reference_->check_usable("forward");
   return in.tape().owner().look_up(in.tape(), table_, indices, offsets);
+}
+
+future<tensor> remote_module<nn::embedding_bag>::rows(std::span<const std::int64_t> indices,
+                                                      std::span<const std::int64_t> offsets) const {
+  auto order = about(reference_, "rows", deadline_);
+  order.step = 0;
+  detail::pack(order.arguments, tensor::of<std::int64_t>({indices.size()}, indices));
+  detail::pack(order.arguments, tensor::of<std::int64_t>({offsets.size()}, offsets));
+  auto answer = std::make_shared<promise<tensor>>();
+  auto coming = answer->get_future();
+  runtime::call(std::move(order), to_value(answer));
+  return coming;
+}
+
+// -- making ---------------------------------------------------------------------------
+
+void remote_server::make_module(const std::string& type, std::vector<arg> named,
+                                const nn::embedding_bag::options* table, made then) const {
+  auto* const here = runtime::actor_executor::here();
+  if (here == nullptr) throw error(error_kind::input, "make: only tasks make modules during a run");
+  runtime::caller& by = here->owner();
+  const auto* const trainer = by.trainer();
+  const std::uint64_t number = by.next_made();
+  const std::uint64_t seed = trainer != nullptr ? trainer->seed() : 1;
+  const std::uint64_t key =
+      model::random_key(seed, model::random_stream::dense_weights, 1 + std::uint64_t{by.number()}, number);
+  const auto plan = table != nullptr ? runtime::plan_table(*table, seed, key % 1'000'000'007)
+                                     : runtime::plan_module(type, named, key, 0);
+  const auto planned = std::make_shared<const runtime::reference>(plan.name, rank_, 0, nullptr, std::string());
+  method_call order{.whom = planned, .method = "make", .of_server = true};
+  detail::pack(order.arguments, plan.spec.type);
+  detail::pack(order.arguments, plan.is_trained && trainer != nullptr ? trainer->trainers() : std::uint32_t{0});
+  detail::pack(order.arguments, plan.spec.args);
+  runtime::call(std::move(order), [then = std::move(then), rank = rank_, plan, holder = by.executor()](
+                                      detail::packed& result, const std::exception_ptr& thrown) {
+    if (thrown) return then(nullptr, thrown);
+    detail::unpacker from(result);
+    then(std::make_shared<const runtime::reference>(plan.name, rank, detail::unpack<std::uint64_t>(from), holder,
+                                                    plan.details),
+         nullptr);
+  });
 }
 
 }  // namespace troupe

@@ -1,34 +1,157 @@
-// Modules on parameter servers. A handle can be copied, and passed to every trainer.
+// Modules on parameter servers: modules of networks, tables of rows, and objects of one's own (remote_object.hpp). A
+// handle can be copied, passed to every trainer, and passed in calls. A module that was made during the run is freed
+// when no handle of it is left; one that main has made lives as long as the run.
+//
+// Every call has a deadline: `handle.within(std::chrono::seconds(2)).call(...)`; its error names callee, method and
+// time.
 
 #pragma once
 
+#include <chrono>
+#include <concepts>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "troupe/context.hpp"
 #include "troupe/future.hpp"
 #include "troupe/layers.hpp"
+#include "troupe/packed.hpp"
+#include "troupe/remote_object.hpp"
+#include "troupe/state.hpp"
 #include "troupe/tensor.hpp"
 #include "troupe/trained.hpp"
 
 namespace troupe {
 
+/// What all handles can do. Throws `error` if the handle has been released.
+class remote_handle {
+ public:
+  /// Returns the module's tensors; in a trainer that trains it, as of its last optimizer step.
+  future<named_tensors> state_dict() const;
+  /// Replaces them. Fails if names or shapes are of another module.
+  future<> load_state_dict(const named_tensors& state) const;
+  /// Moves the module to another device of its server: `cpu`, `cuda:0`. Fails if it has no code for it.
+  future<> to(const std::string& device) const;
+
+  /// Gives the handle up, and all copies of it in this process: what is called by them is an error.
+  void release() const;
+
+  const std::shared_ptr<const runtime::reference>& reference() const { return reference_; }
+
+ protected:
+  remote_handle() = default;
+  explicit remote_handle(std::shared_ptr<const runtime::reference> of) : reference_(std::move(of)) {}
+
+  void call_by_name(const std::string& method, detail::packed arguments,
+                    std::function<void(detail::packed&, const std::exception_ptr&)> then) const;
+  [[noreturn]] void not_described() const;
+
+  std::shared_ptr<const runtime::reference> reference_;
+  std::chrono::milliseconds deadline_ = default_deadline;
+};
+
+/// A module of type `Module` on a server.
 template <class Module>
-class remote_module;
+class remote_module : public remote_handle {
+ public:
+  remote_module() = default;
+  explicit remote_module(std::shared_ptr<const runtime::reference> of) : remote_handle(std::move(of)) {}
+
+  /// The same handle, whose calls have that deadline.
+  remote_module within(std::chrono::milliseconds deadline) const {
+    remote_module copy = *this;
+    copy.deadline_ = deadline;
+    return copy;
+  }
+
+  /// Applies a module of a network to `input`, as of the trainers' last optimizer step; `in` can go back through it.
+  future<tensor> forward(context& in, const tensor& input) const requires std::derived_from<Module, nn::module>;
+  /// The same outside of any context, as of the newest optimizer step.
+  future<tensor> infer(const tensor& input) const requires std::derived_from<Module, nn::module>;
+  /// For optimizers.
+  runtime::trained trained() const requires std::derived_from<Module, nn::module> { return reference_; }
+
+  /// Calls a method that the type describes. Fails with what it throws.
+  template <class R, class... P, class... A>
+  requires(sizeof...(P) == sizeof...(A)) future<detail::unwrapped_t<R>> call(R (Module::*method)(P...),
+                                                                             A&&... arguments)
+  const { return call_method<R, P...>(detail::key_of(method), std::forward<A>(arguments)...); }
+  template <class R, class... P, class... A>
+  requires(sizeof...(P) == sizeof...(A)) future<detail::unwrapped_t<R>> call(R (Module::*method)(P...) const,
+                                                                             A&&... arguments)
+  const { return call_method<R, P...>(detail::key_of(method), std::forward<A>(arguments)...); }
+
+ private:
+  template <class R, class... P, class... A>
+  future<detail::unwrapped_t<R>> call_method(const detail::method_key& key, A&&... arguments) const {
+    using value = detail::unwrapped_t<R>;
+    const detail::method* const method = detail::methods_of<Module>().find(key);
+    if (method == nullptr) not_described();
+    detail::packed given;
+    (detail::pack<std::decay_t<P>>(given, std::forward<A>(arguments)), ...);
+    auto answer = std::make_shared<promise<value>>();
+    auto coming = answer->get_future();
+    call_by_name(method->name, std::move(given), [answer](detail::packed& result, const std::exception_ptr& thrown) {
+      if (thrown) return answer->fail(thrown);
+      try {
+        if constexpr (std::is_void_v<value>) {
+          answer->set();
+        } else {
+          detail::unpacker from(result);
+          answer->set(detail::unpack<value>(from));
+        }
+      } catch (...) {
+        answer->fail(std::current_exception());
+      }
+    });
+    return coming;
+  }
+};
+
+namespace detail {
+future<tensor> forward_remote(context& in, const std::shared_ptr<const runtime::reference>& whom,
+                              std::chrono::milliseconds deadline, const tensor& input);
+future<tensor> infer_remote(const std::shared_ptr<const runtime::reference>& whom, std::chrono::milliseconds deadline,
+                            const tensor& input);
+}  // namespace detail
+
+template <class Module>
+future<tensor> remote_module<Module>::forward(
+    context& in, const tensor& input) const requires std::derived_from<Module, nn::module> {
+  return detail::forward_remote(in, reference_, deadline_, input);
+}
+template <class Module>
+future<tensor> remote_module<Module>::infer(const tensor& input) const requires std::derived_from<Module, nn::module> {
+  return detail::infer_remote(reference_, deadline_, input);
+}
 
 /// A table of rows on a server.
 template <>
-class remote_module<nn::embedding_bag> {
+class remote_module<nn::embedding_bag> : public remote_handle {
  public:
-  explicit remote_module(std::shared_ptr<const runtime::remote_table> of) : table_(std::move(of)) {}
+  remote_module() = default;
+  explicit remote_module(std::shared_ptr<const runtime::remote_table> of);
+  explicit remote_module(std::shared_ptr<const runtime::reference> of);
+
+  remote_module within(std::chrono::milliseconds deadline) const {
+    remote_module copy = *this;
+    copy.deadline_ = deadline;
+    return copy;
+  }
 
   /// Looks up bags of rows, pooled: bag b has the rows `indices[offsets[b]]` up to `indices[offsets[b + 1]]`. The
   /// answer is [bags, embedding_dim], as of the trainers' last optimizer step. Fails with `error` on an index out of
   /// range.
   future<tensor> forward(context& in, std::span<const std::int64_t> indices,
                          std::span<const std::int64_t> offsets) const;
+
+  /// The same outside of any context, as of the newest optimizer step. Not for tables of mode max.
+  future<tensor> rows(std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets) const;
 
   runtime::trained trained() const { return table_; }
 

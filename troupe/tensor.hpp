@@ -55,6 +55,7 @@ class shape {
   }
 
   std::size_t dimensions() const { return dimensions_; }
+  void set(std::size_t dimension, std::size_t length) { lengths_[dimension] = length; }
   std::size_t operator[](std::size_t i) const { return lengths_[i]; }
   /// The number of elements.
   std::size_t count() const {

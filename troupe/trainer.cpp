@@ -6,6 +6,7 @@ namespace troupe {
 
 std::uint32_t trainer::rank() const { return runtime_->rank(); }
 std::uint32_t trainer::trainers() const { return runtime_->trainers(); }
+std::uint32_t trainer::servers() const { return static_cast<std::uint32_t>(runtime_->calls().servers().size()); }
 std::uint64_t trainer::seed() const { return runtime_->seed(); }
 
 group trainer::group() const { return {runtime_->communicator().all(), runtime_->deadline()}; }

@@ -15,6 +15,7 @@
 #include "troupe/group.hpp"
 #include "troupe/loop.hpp"
 #include "troupe/module.hpp"
+#include "troupe/remote_server.hpp"
 #include "troupe/state.hpp"
 
 namespace troupe {
@@ -31,6 +32,8 @@ class trainer {
   std::uint32_t rank() const;
   /// The number of trainers.
   std::uint32_t trainers() const;
+  /// The number of servers.
+  std::uint32_t servers() const;
   /// The run's seed (`--seed`).
   std::uint64_t seed() const;
 
@@ -60,6 +63,8 @@ class trainer {
         name, [&object] { return object.state_dict(); },
         [&object](const named_tensors& state) { object.load_state_dict(state); });
   }
+  /// To make modules there during the run.
+  remote_server server(std::uint32_t rank) const { return remote_server(rank); }
 
   /// Makes this trainer's replica of a module. All trainers make the same modules in the same order.
   template <std::derived_from<nn::module> Module>

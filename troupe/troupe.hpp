@@ -2,7 +2,9 @@
 
 #pragma once
 
+#include "troupe/arguments.hpp"
 #include "troupe/check_gradient.hpp"
+#include "troupe/client.hpp"
 #include "troupe/cluster.hpp"
 #include "troupe/composition.hpp"
 #include "troupe/context.hpp"
@@ -18,6 +20,8 @@
 #include "troupe/optimizer.hpp"
 #include "troupe/option.hpp"
 #include "troupe/remote_module.hpp"
+#include "troupe/remote_object.hpp"
+#include "troupe/remote_server.hpp"
 #include "troupe/safetensors.hpp"
 #include "troupe/sampler.hpp"
 #include "troupe/state.hpp"

@@ -10,7 +10,8 @@ namespace troupe::runtime {
 inline error to_error(const caf::error& why) {
   using protocol::errc;
   const bool input = why == errc::bad_input || why == errc::bad_index || why == errc::shape_mismatch;
-  return {input ? error_kind::input : error_kind::run, protocol::describe(why)};
+  const error_kind kind = input ? error_kind::input : why == errc::timeout ? error_kind::deadline : error_kind::run;
+  return {kind, protocol::describe(why)};
 }
 
 }  // namespace troupe::runtime

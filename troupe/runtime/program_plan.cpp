@@ -72,19 +72,23 @@ caf::error resume(actors::run_plan& plan) {
 }  // namespace
 
 actors::planner plan_program(std::uint32_t servers, std::uint32_t trainers, std::vector<model::setting> settings,
-                             std::vector<actors::planned_table> tables) {
-  return [servers, trainers, settings = std::move(settings), tables = std::move(tables)](
-             const msg::run&, const actors::run_checkpoints& checkpoints) -> caf::expected<actors::run_plan> {
-    actors::run_plan plan{.servers = servers,
-                          .trainers = trainers,
-                          .settings = settings,
-                          .tables = tables,
-                          .checkpoints = checkpoints,
-                          .positions = std::vector<msg::trainer_position>(trainers)};
-    if (checkpoints.from)
-      if (auto wrong = resume(plan)) return wrong;
-    return plan;
-  };
+                             std::vector<actors::planned_table> tables,
+                             std::shared_ptr<actors::run_companion> companion) {
+  return
+      [servers, trainers, settings = std::move(settings), tables = std::move(tables), companion = std::move(companion)](
+          const msg::run&, const actors::run_checkpoints& checkpoints) -> caf::expected<actors::run_plan> {
+        actors::run_plan plan{.servers = servers,
+                              .trainers = trainers,
+                              .settings = settings,
+                              .tables = tables,
+                              .servers_talk = true,
+                              .checkpoints = checkpoints,
+                              .companion = companion,
+                              .positions = std::vector<msg::trainer_position>(trainers)};
+        if (checkpoints.from)
+          if (auto wrong = resume(plan)) return wrong;
+        return plan;
+      };
 }
 
 }  // namespace troupe::runtime

@@ -1,6 +1,17 @@
 #include "troupe/runtime/remote_table.hpp"
 
+#include <utility>
+
+#include "troupe/error.hpp"
+#include "troupe/runtime/module_plans.hpp"
+
 namespace troupe::runtime {
+
+remote_table::remote_table(reference_ptr of) : reference_(std::move(of)) {
+  if (reference_ == nullptr) throw error(error_kind::input, "embedding_bag: a handle of no module");
+  const nn::embedding_bag::options options = table_of(reference_->details());
+  spec_.tables = {{options.num_embeddings, options.embedding_dim, static_cast<kernels::pooling>(options.mode), false}};
+}
 
 std::vector<std::vector<msg::bag_gradient>> lookup::gradients() const {
   if (grad.count() == 0) return {};

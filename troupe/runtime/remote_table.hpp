@@ -8,6 +8,7 @@
 
 #include "actors/sparse_client.hpp"
 #include "troupe/future.hpp"
+#include "troupe/runtime/reference.hpp"
 #include "troupe/runtime/tape.hpp"
 
 namespace troupe::runtime {
@@ -15,15 +16,15 @@ namespace troupe::runtime {
 /// Does not change: shared by all trainers of a process, each of which has its own references to the servers.
 class remote_table {
  public:
-  /// `number`: its place among the tables of the run.
-  remote_table(const model::table_spec& spec, std::size_t number) : number_(number) { spec_.tables = {spec}; }
+  /// Throws `error` if it refers to no table.
+  explicit remote_table(reference_ptr of);
 
-  std::size_t number() const { return number_; }
+  const reference_ptr& reference() const { return reference_; }
   const model::data_spec& spec() const { return spec_; }
   std::size_t dim() const { return spec_.tables.front().dim; }
 
  private:
-  std::size_t number_;
+  reference_ptr reference_;
   model::data_spec spec_;  ///< of one table
 };
 

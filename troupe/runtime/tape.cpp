@@ -83,7 +83,20 @@ void tape::finish_passed() {
   for (node* one : std::exchange(passed_, {})) one->finish(*this);
 }
 
-void tape::backward(const tensor& loss, double scale) {
+future<> tape::backward(const tensor& loss, double scale) {
+  promise<> done;
+  auto coming = done.get_future();
+  done_ = std::move(done);
+  try {
+    begin_backward(loss, scale);
+    go_on();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  return coming;
+}
+
+void tape::begin_backward(const tensor& loss, double scale) {
   check_training("backward");
   node* const from = maker_of(loss);
   if (from == nullptr || loss.count() != 1)
@@ -99,15 +112,22 @@ void tape::backward(const tensor& loss, double scale) {
   one.as<float>()[0] = static_cast<float>(scale);
   give(*from, std::move(one));
   has_gone_back_ = true;
-  for (std::size_t i = loss.node_ + 1; i-- > 0;) {
-    node& next = *nodes_[i];
+  next_ = loss.node_ + std::size_t{1};
+}
+
+void tape::go_on() {
+  while (next_ > 0) {
+    node& next = *nodes_[--next_];
     if (next.grad.count() == 0 || next.is_spent) continue;
     next.backward(*this);
-    if (next.keeps_gradient()) continue;
-    next.is_spent = true;
-    passed_.push_back(&next);
+    if (!next.keeps_gradient()) {
+      next.is_spent = true;
+      passed_.push_back(&next);
+    }
+    if (next.waits()) return;
   }
   std::ranges::reverse(passed_);
+  done_->set();
 }
 
 }  // namespace troupe::runtime

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "troupe/future.hpp"
 #include "troupe/tensor.hpp"
 
 namespace troupe::runtime {
@@ -28,6 +30,8 @@ class node {
 
   /// Whether its gradient stays until the optimizer's step: then it is not finished, and takes more of it until then.
   virtual bool keeps_gradient() const { return false; }
+  /// Whether what `backward` passes on comes later; then `tape::go_on` follows, or `tape::fail`.
+  virtual bool waits() const { return false; }
 
   /// Of the output; empty until something has come.
   tensor grad;
@@ -61,8 +65,11 @@ class tape {
   /// Adds to the gradient of a node's output. The first one is taken as it is, and may be changed later.
   static void give(node& to, tensor grad);
 
-  /// Goes back from `loss`, whose node was added last or before.
-  void backward(const tensor& loss, double scale);
+  /// Goes back from `loss`, whose node was added last or before. Fails with `error` if it is no loss, or not finite.
+  future<> backward(const tensor& loss, double scale);
+  /// What a node has waited for is here.
+  void go_on();
+  void fail(const std::exception_ptr& why) { done_->fail(why); }
   /// Whether it has been gone back from any loss.
   bool has_gone_back() const { return has_gone_back_; }
 
@@ -80,10 +87,14 @@ class tape {
   std::uint64_t number_;
   bool training_;
   std::uint64_t key_;
+  void begin_backward(const tensor& loss, double scale);
+
   bool has_gone_back_ = false;
   std::vector<std::shared_ptr<node>> nodes_;
   std::vector<node*> passed_;
   std::map<const replica*, std::vector<float>> finished_gradients_;
+  std::size_t next_ = 0;           ///< nodes before this one wait for their gradients
+  std::optional<promise<>> done_;  ///< of `backward`
 };
 
 }  // namespace troupe::runtime

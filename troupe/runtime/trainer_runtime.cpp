@@ -12,26 +12,9 @@
 #include "base/number.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/errors.hpp"
+#include "troupe/runtime/remote_pass.hpp"
 
 namespace troupe::runtime {
-
-// -- the executor -------------------------------------------------------------------
-
-void actor_executor::post(std::shared_ptr<runnable> what) {
-  if (current() == this) return ready_.push_back(std::move(what));
-  if (const auto actor = caf::actor_cast<caf::strong_actor_ptr>(actor_))
-    actors::run_in(actor, [me = shared_from_this(), what = std::move(what)] {
-      static_cast<actor_executor&>(*me).enter([&] { what->run(); });
-    });
-}
-
-void actor_executor::drain() {
-  while (!ready_.empty()) {
-    const auto next = std::move(ready_.front());
-    ready_.pop_front();
-    next->run();
-  }
-}
 
 // -- the actor ----------------------------------------------------------------------
 
@@ -39,19 +22,26 @@ void trainer_runtime::start(std::uint64_t run, std::uint32_t rank, std::uint32_t
   name = fmt::format("trainer {}", rank);
   rank_ = rank;
   function_ = std::move(function);
-  executor_ = std::make_shared<actor_executor>(*this, caf::strong_actor_ptr(self_->ctrl()));
-  trace.start(self_, self_->system(), run, actors::trainer_number(rank, servers), name);
+  executor_ = std::make_shared<actor_executor>(calls_, caf::strong_actor_ptr(self_->ctrl()));
+  const std::uint32_t number = actors::trainer_number(rank, servers);
+  calls_.start(self_, trace, number, executor_);
+  trace.start(self_, self_->system(), run, number, name);
 }
 
 trainer_runtime& trainer_runtime::current() {
-  const auto* here = dynamic_cast<const actor_executor*>(executor::current());
-  if (here == nullptr) throw error(error_kind::input, "only a trainer function can do this: no trainer runs here");
-  return here->runtime();
+  auto* const here = actor_executor::here();
+  auto* const trainer = here == nullptr ? nullptr : here->owner().trainer();
+  if (trainer == nullptr) throw error(error_kind::input, "only a trainer function can do this: no trainer runs here");
+  return *trainer;
 }
 
 caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
   promise_ = self_->make_response_promise<msg::trained>();
   trainers_ = order.trainers;
+  std::vector<std::uint64_t> planned;
+  for (const auto& shards : order.tables) planned.push_back(shards.empty() ? 0 : shards.front().module);
+  calls_.reaches(order.servers, planned);
+  outside_.start(self_->system(), order.head.run, calls_.number(), order.servers, planned);
   peers_ = {.tables = std::move(order.tables),
             .group = order.group,
             .group_number = order.group_number,
@@ -173,6 +163,15 @@ std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn:
   return replicas_.back();
 }
 
+std::vector<msg::module_ref> trainer_runtime::shards_of(const reference& module) const {
+  if (module.planned()) return peers_.tables.at(*module.planned());
+  msg::module_ref one;
+  one.server = calls_.servers().at(module.server());
+  one.module = module.module();
+  one.rank = module.server();
+  return {one};
+}
+
 future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_table> table,
                                         std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets) {
   auto samples = std::make_shared<model::batch>();
@@ -181,8 +180,9 @@ future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_t
   if (offsets.empty()) throw error(error_kind::input, "a lookup of no bags: offsets is empty");
   samples->classes.assign(offsets.size(), 0);
   if (auto wrong = model::check_batch(table->spec(), *samples)) throw error(error_kind::input, *wrong);
-  auto [known, is_new] = clients_.try_emplace(table.get());
-  if (is_new) known->second = actors::sparse_client(table->spec(), {shards_of(*table)}, {.remote = peers_.remote});
+  auto [known, is_new] = clients_.try_emplace(table);
+  if (is_new)
+    known->second = actors::sparse_client(table->spec(), {shards_of(*table->reference())}, {.remote = peers_.remote});
   actors::sparse_client& client = known->second;
   auto asked = std::make_shared<lookup>(table, client, client.prepare(1, samples));
 
@@ -211,13 +211,23 @@ future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_t
   return coming;
 }
 
+namespace {
+
+/// Of a member on servers.
+const reference& reference_of(const trained& one) {
+  if (const auto* table = std::get_if<std::shared_ptr<const remote_table>>(&one)) return *(*table)->reference();
+  return *std::get<reference_ptr>(one);
+}
+
+}  // namespace
+
 void trainer_runtime::set_optimizer(const optimizer_choice& choice, const std::vector<trained>& members) {
   for (const trained& one : members) {
     if (const auto* local = std::get_if<std::shared_ptr<replica>>(&one)) {
       (*local)->set_optimizer(choice);
       continue;
     }
-    for (const msg::module_ref& shard : shards_of(*std::get<std::shared_ptr<const remote_table>>(one)))
+    for (const msg::module_ref& shard : shards_of(reference_of(one)))
       self_->send(shard.server, msg::set_optimizer{trace.next(step), shard.module, choice.name, choice.lr});
   }
 }
@@ -227,8 +237,9 @@ void trainer_runtime::send_gradients(const tape& with, const std::vector<trained
   std::map<std::uint32_t, std::pair<msg::parameter_server_actor, msg::gradient>> messages;  // by server
   for (const trained& one : members) {
     const auto* table = std::get_if<std::shared_ptr<const remote_table>>(&one);
+    if (std::holds_alternative<std::shared_ptr<replica>>(one)) continue;
+    for (const msg::module_ref& shard : shards_of(reference_of(one))) messages[shard.rank].first = shard.server;
     if (table == nullptr) continue;
-    for (const msg::module_ref& shard : shards_of(**table)) messages[shard.rank].first = shard.server;
     for (const auto& made : with.nodes()) {
       const auto* looked_up = dynamic_cast<const lookup*>(made.get());
       if (looked_up == nullptr || &looked_up->table() != table->get()) continue;

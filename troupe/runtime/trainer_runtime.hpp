@@ -6,7 +6,6 @@
 #include <caf/all.hpp>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,11 +17,12 @@
 #include "actors/sparse_client.hpp"
 #include "actors/trainer_maker.hpp"
 #include "protocol/messages.hpp"
-#include "troupe/executor.hpp"
 #include "troupe/optimizer.hpp"
+#include "troupe/runtime/caller.hpp"
 #include "troupe/runtime/communicator.hpp"
 #include "troupe/runtime/kept_state.hpp"
 #include "troupe/runtime/loop_places.hpp"
+#include "troupe/runtime/outside_caller.hpp"
 #include "troupe/runtime/remote_table.hpp"
 #include "troupe/runtime/replica.hpp"
 #include "troupe/task.hpp"
@@ -34,30 +34,14 @@ using trainer_function = std::function<task<>(trainer)>;
 
 class trainer_runtime;
 
-/// The tasks of a trainer.
-class actor_executor final : public executor {
+/// The calls of a trainer's function.
+class trainer_caller final : public actor_caller<msg::library_trainer_actor::stateful_pointer<trainer_runtime>> {
  public:
-  actor_executor(trainer_runtime& of, const caf::strong_actor_ptr& actor)
-      : runtime_(of), actor_(caf::actor_cast<caf::weak_actor_ptr>(actor)) {}
-
-  trainer_runtime& runtime() const { return runtime_; }
-
-  void post(std::shared_ptr<runnable> what) override;
-
-  /// Runs `what` as part of the actor's current message, then all tasks that go on because of it.
-  template <class F>
-  void enter(F&& what) {
-    const scope here(*this);
-    what();
-    drain();
-  }
+  explicit trainer_caller(trainer_runtime& of) : trainer_(of) {}
+  trainer_runtime* trainer() override { return &trainer_; }
 
  private:
-  void drain();
-
-  trainer_runtime& runtime_;  ///< gone if the actor is
-  caf::weak_actor_ptr actor_;
-  std::deque<std::shared_ptr<runnable>> ready_;  ///< posted from the actor's own thread
+  trainer_runtime& trainer_;
 };
 
 /// Ends a trainer function after the step in which the run is to stop. No std::exception, so that it passes through
@@ -105,6 +89,12 @@ class trainer_runtime {
 
   loop_places& loops() { return loops_; }
   kept_state& kept() { return kept_; }
+  trainer_caller& calls() { return calls_; }
+  /// The next optimizer step of a server, as its messages name it; and the same, but 0 before the first.
+  std::uint64_t step_of_server(std::uint32_t server) { return server_steps_[server] + 1; }
+  std::uint64_t step_after_last(std::uint32_t server) {
+    return server_steps_[server] == 0 ? 0 : server_steps_[server] + 1;
+  }
 
   std::shared_ptr<replica> make_replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options);
   future<tensor> look_up(tape& on, std::shared_ptr<const remote_table> table, std::span<const std::int64_t> indices,
@@ -155,9 +145,7 @@ class trainer_runtime {
   void ended(const std::exception_ptr& thrown);
   void note_end(std::uint32_t rank, std::uint64_t steps);
   void deliver();
-  const std::vector<msg::module_ref>& shards_of(const remote_table& table) const {
-    return peers_.tables[table.number()];
-  }
+  std::vector<msg::module_ref> shards_of(const reference& module) const;
   void report();
   void check_peers() const;
   void send_gradients(const tape& with, const std::vector<trained>& members);
@@ -171,6 +159,8 @@ class trainer_runtime {
   void reduce(tape& with, replica& one, const std::shared_ptr<promise<>>& done, const std::shared_ptr<int>& missing);
 
   pointer self_;
+  trainer_caller calls_{*this};
+  outside_caller_handle outside_;
   std::shared_ptr<actor_executor> executor_;
   caf::typed_response_promise<msg::trained> promise_;
   trainer_function function_;
@@ -196,7 +186,7 @@ class trainer_runtime {
   std::uint64_t contexts_ = 0;
   std::uint64_t steps_done_ = 0;
   std::map<std::uint32_t, std::uint64_t> server_steps_;  ///< by server: the optimizer steps sent there
-  std::map<const remote_table*, actors::sparse_client> clients_;
+  std::map<std::shared_ptr<const remote_table>, actors::sparse_client> clients_;
   std::vector<std::shared_ptr<replica>> replicas_;
   runtime::communicator communicator_{self_, trace, step};
   running_task task_;  ///< destroyed first: it uses the others

@@ -1,0 +1,85 @@
+// Clients beside the trainers: they ask servers while training goes on, and end with it.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/library/arguments.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::client_test {
+namespace {
+
+using test::arguments;
+
+constexpr nn::embedding_bag::options table{.num_embeddings = 10, .embedding_dim = 2, .mode = nn::pooling::sum};
+const std::vector<std::int64_t> indices = {3, 1, 4};
+const std::vector<std::int64_t> offsets = {0, 2};
+
+/// Rows of bags {3, 1} and {4}, in a context and outside of it.
+task<> train(trainer me, remote_module<nn::embedding_bag> embedding, std::vector<float>* last) {
+  auto model = me.data_parallel(nn::linear(2, 2));
+  distributed_optimizer optimizer(sgd{.lr = 0.1}, embedding, model);
+  const std::vector<std::int64_t> classes = {0, 1};
+  for (int step = 0; step < 20; ++step) {
+    auto context = me.new_context();
+    auto rows = co_await embedding.forward(context, indices, offsets);
+    co_await context.backward(nn::cross_entropy(context, model(context, rows), classes));
+    co_await optimizer.step(context);
+  }
+  auto context = me.new_context();
+  const auto rows = co_await embedding.forward(context, indices, offsets);
+  last->assign(rows.as<float>().begin(), rows.as<float>().end());
+}
+
+task<> serve(client me, remote_module<nn::embedding_bag> embedding, std::vector<float>* last) {
+  for (bool is_last = false; !is_last;) {
+    is_last = me.run_is_over();
+    const tensor rows = co_await embedding.rows(indices, offsets);
+    EXPECT_EQ(rows.shape(), shape(2, 2));
+    last->assign(rows.as<float>().begin(), rows.as<float>().end());
+  }
+}
+
+TEST(Clients, LookRowsUpAsOfTheNewestStep) {
+  arguments given{};
+  cluster cluster(given.count(), given.values());
+  const auto embedding = cluster.server(0).make<nn::embedding_bag>(table);
+  std::vector<float> trained;
+  std::vector<float> served;
+  cluster.client(serve, embedding, &served);
+  cluster.client(serve, embedding, &served);
+  cluster.run(1, train, embedding, &trained);
+  EXPECT_EQ(trained.size(), 4U);
+  EXPECT_EQ(trained, served);
+}
+
+task<> fail(client, remote_module<nn::embedding_bag> embedding) {
+  const std::vector<std::int64_t> wrong = {10};
+  const std::vector<std::int64_t> one = {0};
+  co_await embedding.rows(wrong, one);
+}
+
+TEST(Clients, EndTheRunWithTheirError) {
+  arguments given{};
+  cluster cluster(given.count(), given.values());
+  const auto embedding = cluster.server(0).make<nn::embedding_bag>(table);
+  std::vector<float> trained;
+  cluster.client(fail, embedding);
+  try {
+    cluster.run(1, [](trainer me) -> task<> {
+      promise<> never;
+      co_await never.get_future();
+      (void)me;
+    });
+    FAIL();
+  } catch (const error& e) {
+    EXPECT_NE(std::string(e.what()).find("client 0: "), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("index 10"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace troupe::client_test

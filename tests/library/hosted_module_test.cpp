@@ -1,0 +1,204 @@
+// Modules of networks on servers: the bits of replicas, wherever they are; state; errors.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/library/arguments.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::hosted_module_test {
+namespace {
+
+using test::arguments;
+
+tensor batch_of(std::uint32_t rank, int step) {
+  std::vector<float> numbers(4 * 6);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<float>((i * 7 + rank * 3 + static_cast<std::size_t>(step)) % 11) / 8 - 0.6F;
+  return tensor::of<float>({4, 6}, numbers);
+}
+
+const std::vector<std::int64_t> classes = {0, 2, 1, 2};
+
+/// Two linear layers; `first` is any callable that applies the first.
+template <class Optimizer>
+task<> train_far(trainer me, remote_module<nn::linear> first, Optimizer choice, std::vector<float>* weights) {
+  auto last = me.data_parallel(nn::linear(5, 3));
+  distributed_optimizer optimizer(choice, first, last);
+  for (int step = 0; step < 10; ++step) {
+    auto context = me.new_context();
+    auto hidden = co_await first.forward(context, batch_of(me.rank(), step));
+    co_await context.backward(nn::cross_entropy(context, last(context, hidden), classes));
+    co_await optimizer.step(context);
+  }
+  if (me.rank() != 1) co_return;
+  const auto state = co_await first.state_dict();
+  for (const auto& [name, numbers] : state) {
+    const auto all = numbers.template as<float>();
+    weights->insert(weights->end(), all.begin(), all.end());
+  }
+  const auto more = last.parameters();
+  weights->insert(weights->end(), more.begin(), more.end());
+}
+
+TEST(HostedModules, TrainToTheSameBitsOnEveryServerAndNumberOfThreads) {
+  std::vector<std::vector<float>> results;
+  for (const std::uint32_t rank : {0U, 1U, 2U}) {
+    arguments given{"--servers", "3", "--threads", rank == 0 ? "1" : "4"};
+    cluster cluster(given.count(), given.values());
+    const auto first = cluster.server(rank).make<nn::linear>(arg("in_features", 6), arg("out_features", 5));
+    std::vector<float> weights;
+    const auto run = cluster.run(2, train_far<adam>, first, adam{.lr = 0.01}, &weights);
+    EXPECT_EQ(run.steps, 10U);
+    results.push_back(weights);
+  }
+  EXPECT_EQ(results[0].size(), 6U * 5 + 5 + 5 * 3 + 3);
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+/// One layer, so that the initial parameters of both are number 0's.
+task<> one_far(trainer me, remote_module<nn::linear> layer, std::vector<float>* weights) {
+  distributed_optimizer optimizer(sgd{.lr = 0.1, .momentum = 0.9}, layer);
+  for (int step = 0; step < 10; ++step) {
+    auto context = me.new_context();
+    auto out = co_await layer.forward(context, batch_of(me.rank(), step));
+    co_await context.backward(nn::cross_entropy(context, out, classes));
+    co_await optimizer.step(context);
+  }
+  if (me.rank() != 1) co_return;
+  const auto state = co_await layer.state_dict();
+  for (const auto& [name, numbers] : state) {
+    const auto all = numbers.as<float>();
+    weights->insert(weights->end(), all.begin(), all.end());
+  }
+}
+
+task<> one_near(trainer me, std::vector<float>* weights) {
+  auto layer = me.data_parallel(nn::linear(6, 3));
+  distributed_optimizer optimizer(sgd{.lr = 0.1, .momentum = 0.9}, layer);
+  for (int step = 0; step < 10; ++step) {
+    auto context = me.new_context();
+    co_await context.backward(nn::cross_entropy(context, layer(context, batch_of(me.rank(), step)), classes));
+    co_await optimizer.step(context);
+  }
+  if (me.rank() == 1) *weights = layer.parameters();
+}
+
+TEST(HostedModules, HaveTheBitsOfAReplica) {
+  std::vector<float> far;
+  {
+    arguments given{};
+    cluster cluster(given.count(), given.values());
+    cluster.run(3, one_far, cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3)), &far);
+  }
+  std::vector<float> near;
+  {
+    arguments given{};
+    cluster cluster(given.count(), given.values());
+    cluster.run(3, one_near, &near);
+  }
+  EXPECT_EQ(far, near);
+}
+
+// -- the input's gradient --------------------------------------------------------------
+
+/// A replica below a module on a server, one step of SGD with rate 1.
+task<> step_below(trainer me, remote_module<nn::linear> last, named_tensors* head, std::vector<float>* before,
+                  std::vector<float>* after, std::vector<float>* outputs) {
+  auto first = me.data_parallel(nn::linear(6, 5));
+  distributed_optimizer optimizer(sgd{.lr = 1}, first, last);
+  *head = co_await last.state_dict();
+  *before = first.parameters();
+  auto context = me.new_context();
+  const auto out = co_await last.forward(context, first(context, batch_of(0, 0)));
+  outputs->assign(out.as<float>().begin(), out.as<float>().end());
+  co_await context.backward(nn::cross_entropy(context, out, classes));
+  co_await optimizer.step(context);
+  *after = first.parameters();
+}
+
+TEST(HostedModules, GiveTheirInputsGradientBack) {
+  named_tensors head;
+  std::vector<float> before;
+  std::vector<float> after;
+  std::vector<float> out;
+  arguments given{};
+  cluster cluster(given.count(), given.values());
+  cluster.run(1, step_below, cluster.server(0).make<nn::linear>(arg("in_features", 5), arg("out_features", 3)), &head,
+              &before, &after, &out);
+  const auto x = batch_of(0, 0);
+  const auto weight = head.at(0).second.as<float>();  // [3, 5]
+  for (std::size_t o = 0; o < 5; ++o)
+    for (std::size_t i = 0; i < 6; ++i) {
+      double gradient = 0;
+      for (std::size_t n = 0; n < 4; ++n) {
+        double sum = 0;
+        for (std::size_t c = 0; c < 3; ++c) sum += std::exp(out[n * 3 + c]);
+        for (std::size_t c = 0; c < 3; ++c) {
+          const double p = std::exp(out[n * 3 + c]) / sum - (c == static_cast<std::size_t>(classes[n]) ? 1 : 0);
+          gradient += p / 4 * weight[c * 5 + o] * x.as<float>()[n * 6 + i];
+        }
+      }
+      EXPECT_NEAR(after[o * 6 + i], before[o * 6 + i] - gradient, 1e-5);
+    }
+}
+
+// -- state ----------------------------------------------------------------------------
+
+task<> move(trainer me, remote_module<nn::linear> layer) {
+  const auto state = co_await layer.state_dict();
+  EXPECT_EQ(state.at(0).first, "weight");
+  EXPECT_EQ(state.at(0).second.shape(), shape(3, 6));
+  auto other = co_await me.server(1).make<nn::linear>(arg("in_features", 6), arg("out_features", 3));
+  co_await other.load_state_dict(state);
+  const tensor x = batch_of(0, 0);
+  const tensor here = co_await layer.infer(x);
+  const tensor there = co_await other.infer(x);
+  EXPECT_TRUE(std::ranges::equal(here.as<float>(), there.as<float>()));
+  co_await other.to("cpu");
+  try {
+    co_await other.to("cuda:0");
+    ADD_FAILURE();
+  } catch (const error& e) {
+    EXPECT_NE(std::string(e.what()).find("linear"), std::string::npos) << e.what();
+  }
+  auto wide = co_await me.server(1).make<nn::linear>(arg("in_features", 7), arg("out_features", 3));
+  try {
+    co_await wide.load_state_dict(state);
+    ADD_FAILURE();
+  } catch (const error& e) {
+    EXPECT_STREQ(e.what(), "load_state_dict of linear: weight is [3, 6] of float32, expected [3, 7] of float32");
+  }
+  try {
+    co_await wide.infer(x);
+    ADD_FAILURE();
+  } catch (const error& e) {
+    EXPECT_STREQ(e.what(),
+                 "linear.infer on server 1: linear: takes [n, 7] of float32 with n at least 1, not [4, 6] of float32");
+  }
+}
+
+TEST(HostedModules, GiveAndTakeTheirState) {
+  arguments given{"--servers", "2"};
+  cluster cluster(given.count(), given.values());
+  cluster.run(1, move, cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3)));
+}
+
+TEST(HostedModules, NameArgumentsThatTheyDoNotTake) {
+  arguments given{};
+  cluster cluster(given.count(), given.values());
+  try {
+    cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3), arg("colour", "red"));
+    FAIL();
+  } catch (const error& e) {
+    EXPECT_STREQ(e.what(), "linear has no argument colour; it takes in_features, out_features");
+  }
+}
+
+}  // namespace
+}  // namespace troupe::hosted_module_test

@@ -1,0 +1,304 @@
+// Objects of a program's own on servers: calls, errors, handles in calls, batches, deadlines.
+
+#include "troupe/remote_object.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/library/arguments.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::remote_object_test {
+
+using test::arguments;
+
+/// Adds up. Knows another one, or itself.
+class counter final : public remote_object {
+ public:
+  explicit counter(const troupe::arguments& given)
+      : value_(given.get<std::int64_t>("from")), step_(given.get<std::int64_t>("step", 1)) {}
+
+  std::int64_t add(std::int64_t times) { return value_ += times * step_; }
+  std::int64_t value() const { return value_; }
+  void fail(const std::string& words) { throw std::runtime_error(words); }
+  std::vector<std::pair<std::string, double>> echo(bool flag, const std::vector<std::string>& names, double x) {
+    std::vector<std::pair<std::string, double>> all;
+    for (const std::string& one : names) all.emplace_back(one, flag ? x : -x);
+    return all;
+  }
+  tensor twice(const tensor& x) {
+    tensor y(x.shape());
+    for (std::size_t i = 0; i < x.count(); ++i) y.as<float>()[i] = 2 * x.as<float>()[i];
+    return y;
+  }
+  void keep(remote_module<counter> other) { other_ = std::move(other); }
+  remote_module<counter> kept() { return other_; }
+  void forget() { other_ = {}; }
+  task<std::int64_t> add_there(std::int64_t times) {
+    const std::int64_t sum = co_await other_.call(&counter::add, times);
+    co_return sum + 1000;
+  }
+  task<> wait_for_ever() {
+    promise<> never;
+    held_.push_back(std::move(never));
+    co_await held_.back().get_future();
+  }
+  void hidden() {}
+
+  named_tensors state_dict() const override {
+    const std::vector<std::int64_t> one = {value_};
+    return {{"value", tensor::of<std::int64_t>({1}, one)}};
+  }
+  void load_state_dict(const named_tensors& state) override {
+    if (state.size() != 1 || state[0].first != "value") throw error(error_kind::input, "counter: one value is wanted");
+    value_ = state[0].second.as<std::int64_t>()[0];
+  }
+
+  static void describe(methods<counter>& m) {
+    m.add("add", &counter::add);
+    m.add("value", &counter::value);
+    m.add("fail", &counter::fail);
+    m.add("echo", &counter::echo);
+    m.add("twice", &counter::twice);
+    m.add("keep", &counter::keep);
+    m.add("kept", &counter::kept);
+    m.add("forget", &counter::forget);
+    m.add("add_there", &counter::add_there);
+    m.add("wait_for_ever", &counter::wait_for_ever);
+  }
+
+ private:
+  std::int64_t value_;
+  std::int64_t step_;
+  remote_module<counter> other_;
+  std::vector<promise<>> held_;
+};
+const registered<counter> counters("counter");
+
+namespace {
+
+template <class Function, class... More>
+void run(Function function, std::uint32_t trainers, More... more) {
+  arguments given{"--servers", "2"};
+  cluster cluster(given.count(), given.values());
+  const auto one = cluster.server(0).make<counter>(arg("from", 10), arg("step", 2));
+  cluster.run(trainers, function, one, more...);
+}
+
+template <class Function>
+std::string error_of(Function function) {
+  try {
+    run(function, 1);
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+task<> call_all(trainer, remote_module<counter> one) {
+  EXPECT_EQ(co_await one.call(&counter::add, 3), 16);
+  EXPECT_EQ(co_await one.call(&counter::value), 16);
+  const std::vector<std::string> names = {"a", "long enough to be no short text"};
+  const auto echoed = co_await one.call(&counter::echo, true, names, 0.5);
+  const std::vector<std::pair<std::string, double>> expected = {{names[0], 0.5}, {names[1], 0.5}};
+  EXPECT_EQ(echoed, expected);
+  const std::vector<float> numbers = {1, 2, 3, 4, 5, 6};
+  const tensor y = co_await one.call(&counter::twice, tensor::of<float>({1, 2, 3}, numbers));
+  EXPECT_EQ(y.shape(), shape(1, 2, 3));
+  EXPECT_EQ(y.as<float>()[5], 12);
+}
+
+TEST(RemoteObjects, TakeCallsWithValuesAndTensors) { run(call_all, 1); }
+
+task<> hand_on(trainer me, remote_module<counter> one) {
+  auto other = co_await me.server(1).make<counter>(arg("from", 100));
+  co_await one.call(&counter::keep, other);
+  EXPECT_EQ(co_await one.call(&counter::add_there, 5), 1105);  // from server 0 to server 1
+  other.release();
+  EXPECT_EQ(co_await one.call(&counter::add_there, 5), 1110);  // server 0 holds it
+  auto back = co_await one.call(&counter::kept);
+  EXPECT_EQ(co_await back.call(&counter::value), 110);
+  co_await one.call(&counter::forget);
+  EXPECT_EQ(co_await back.call(&counter::value), 110);
+  co_await back.call(&counter::keep, back);  // itself: freed with the run
+}
+
+TEST(RemoteObjects, CallOthersByHandlesThatTheyGot) { run(hand_on, 1); }
+
+task<> free_it(trainer me, remote_module<counter> one) {
+  auto other = co_await me.server(1).make<counter>(arg("from", 100));
+  const auto copy = other;
+  co_await one.call(&counter::keep, other);
+  other.release();
+  try {
+    co_await copy.call(&counter::value);
+    ADD_FAILURE() << "it has been released";
+  } catch (const error& e) {
+    EXPECT_STREQ(e.what(), "counter.value on server 1: the handle has been released");
+  }
+  auto back = co_await one.call(&counter::kept);
+  co_await one.call(&counter::forget);
+  EXPECT_EQ(co_await back.call(&counter::value), 100);
+}
+
+TEST(RemoteObjects, LiveAsLongAsSomebodyRefersToThem) { run(free_it, 1); }
+
+task<> keep_state(trainer me, remote_module<counter> one) {
+  const auto state = co_await one.state_dict();
+  EXPECT_EQ(state.at(0).first, "value");
+  EXPECT_EQ(state.at(0).second.as<std::int64_t>()[0], 10);
+  auto other = co_await me.server(1).make<counter>(arg("from", 0));
+  co_await other.load_state_dict(state);
+  EXPECT_EQ(co_await other.call(&counter::value), 10);
+}
+
+TEST(RemoteObjects, GiveAndTakeTheirState) { run(keep_state, 1); }
+
+// -- errors ---------------------------------------------------------------------------
+
+task<> fail_there(trainer, remote_module<counter> one) { co_await one.call(&counter::fail, "the disk is full"); }
+
+TEST(RemoteObjectErrors, HaveTheTextOfTheUsersException) {
+  EXPECT_EQ(error_of(fail_there), "trainer 0, step 0: counter.fail on server 0: the disk is full");
+}
+
+task<> survive(trainer, remote_module<counter> one) {
+  for (int i = 0; i < 3; ++i) try {
+      co_await one.call(&counter::fail, "no");
+      ADD_FAILURE();
+    } catch (const error&) {
+    }
+  EXPECT_EQ(co_await one.call(&counter::value), 10);
+}
+
+TEST(RemoteObjectErrors, DoNotEndTheServer) { run(survive, 1); }
+
+task<> call_hidden(trainer, remote_module<counter> one) { co_await one.call(&counter::hidden); }
+
+TEST(RemoteObjectErrors, NameAMethodThatIsNotDescribed) {
+  EXPECT_EQ(error_of(call_hidden), "trainer 0, step 0: counter on server 0: a method that its describe does not add");
+}
+
+task<> make_badly(trainer me, remote_module<counter>) { co_await me.server(1).make<counter>(arg("frm", 1)); }
+task<> make_without(trainer me, remote_module<counter>) { co_await me.server(1).make<counter>(); }
+task<> make_of_text(trainer me, remote_module<counter>) { co_await me.server(1).make<counter>(arg("from", "x")); }
+task<> make_nowhere(trainer me, remote_module<counter>) { co_await me.server(7).make<counter>(arg("from", 1)); }
+task<> make_with_more(trainer me, remote_module<counter>) {
+  co_await me.server(1).make<counter>(arg("from", 1), arg("till", 2));
+}
+
+TEST(RemoteObjectErrors, NameWrongArguments) {
+  EXPECT_EQ(error_of(make_badly), "trainer 0, step 0: counter: the argument from is missing: an integer");
+  EXPECT_EQ(error_of(make_without), "trainer 0, step 0: counter: the argument from is missing: an integer");
+  EXPECT_EQ(error_of(make_of_text), "trainer 0, step 0: counter: the argument from is x (a text); it takes an integer");
+  EXPECT_EQ(error_of(make_with_more), "trainer 0, step 0: counter has no argument till; it takes from, step");
+  EXPECT_EQ(error_of(make_nowhere), "trainer 0, step 0: there is no server 7; there are 2");
+}
+
+}  // namespace
+
+class unknown final : public remote_object {
+ public:
+  static void describe(methods<unknown>&) {}
+};
+
+namespace {
+
+task<> make_unknown(trainer me, remote_module<counter>) { co_await me.server(1).make<unknown>(); }
+
+TEST(RemoteObjectErrors, NameATypeThatIsNotRegistered) {
+  EXPECT_NE(error_of(make_unknown).find("is not registered; declare a troupe::registered<...>"), std::string::npos);
+}
+
+task<> wait_shortly(trainer, remote_module<counter> one) {
+  co_await one.within(std::chrono::milliseconds(20)).call(&counter::wait_for_ever);
+}
+
+TEST(RemoteObjectErrors, NameCalleeMethodAndTimeOfADeadline) {
+  EXPECT_EQ(error_of(wait_shortly),
+            "trainer 0, step 0: counter.wait_for_ever on server 0 did not return within 0.02 s");
+}
+
+task<> drop(trainer, remote_module<counter> one) {
+  { auto forgotten = one.call(&counter::add, 1); }
+  {
+    const auto ask = [](remote_module<counter> whom) -> task<> { co_await whom.call(&counter::wait_for_ever); };
+    running_task dropped(ask(one), [](const std::exception_ptr&) { ADD_FAILURE() << "it was dropped"; });
+  }
+  EXPECT_EQ(co_await one.call(&counter::value), 12);
+}
+
+TEST(RemoteObjectErrors, DoNotComeToATaskThatWasDropped) { run(drop, 1); }
+
+// -- from a thread of one's own -------------------------------------------------------
+
+task<> call_from_outside(trainer, remote_module<counter> one) {
+  std::int64_t sum = 0;
+  promise<> done;
+  auto coming = done.get_future();
+  std::thread other([&] {
+    for (int i = 0; i < 5; ++i) sum = one.call(&counter::add, 1).get();
+    done.set();
+  });
+  co_await std::move(coming);
+  other.join();
+  EXPECT_EQ(sum, 20);
+}
+
+TEST(RemoteObjects, TakeCallsFromAThreadOfOnesOwn) { run(call_from_outside, 1); }
+
+// -- batches --------------------------------------------------------------------------
+
+}  // namespace
+
+/// Doubles rows, and counts its calls.
+class doubler final : public remote_object {
+ public:
+  explicit doubler(const troupe::arguments&) {}
+  tensor infer(const tensor& rows) {
+    ++calls_;
+    tensor y(rows.shape());
+    for (std::size_t i = 0; i < rows.count(); ++i) y.as<float>()[i] = 2 * rows.as<float>()[i];
+    return y;
+  }
+  std::int64_t calls() const { return calls_; }
+  static void describe(methods<doubler>& m) {
+    m.add_batched("infer", &doubler::infer, {.most = 4, .wait = std::chrono::seconds(100)});
+    m.add("calls", &doubler::calls);
+  }
+
+ private:
+  std::int64_t calls_ = 0;
+};
+const registered<doubler> doublers("doubler");
+
+namespace {
+
+task<> batch_up(trainer, remote_module<doubler> one) {
+  std::vector<future<tensor>> answers;
+  for (int i = 0; i < 12; ++i) {
+    const std::vector<float> row = {static_cast<float>(i), 1};
+    answers.push_back(one.call(&doubler::infer, tensor::of<float>({1, 2}, row)));
+  }
+  for (int i = 0; i < 12; ++i) {
+    const tensor y = co_await std::move(answers[i]);
+    EXPECT_EQ(y.shape(), shape(1, 2));
+    EXPECT_EQ(y.as<float>()[0], 2 * i);
+  }
+  EXPECT_EQ(co_await one.call(&doubler::calls), 3);
+}
+
+TEST(RemoteObjects, JoinBatchedCalls) {
+  arguments given{};
+  cluster cluster(given.count(), given.values());
+  cluster.run(1, batch_up, cluster.server(0).make<doubler>());
+}
+
+}  // namespace
+}  // namespace troupe::remote_object_test

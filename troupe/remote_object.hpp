@@ -1,0 +1,267 @@
+// Objects of one's own on servers, whose methods others call. Derive from `remote_object`, say which methods can be
+// called, and register the type by name:
+//
+//   class counter final : public remote_object {
+//    public:
+//     explicit counter(const arguments& of) : value_(of.get<std::int64_t>("from", 0)) {}
+//     std::int64_t add(std::int64_t more) { return value_ += more; }
+//     static void describe(methods<counter>& m) { m.add("add", &counter::add); }
+//    ...
+//   };
+//   const registered<counter> counters("counter");  // at namespace scope: every process of a run has it
+//
+// A server runs one method at a time. A method that waits is a task: others run meanwhile. Arguments and results:
+// packed.hpp. What a method throws comes back to its caller.
+
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <typeindex>
+#include <utility>
+#include <vector>
+
+#include "troupe/arguments.hpp"
+#include "troupe/module.hpp"
+#include "troupe/packed.hpp"
+#include "troupe/state.hpp"
+#include "troupe/task.hpp"
+
+namespace troupe {
+
+class remote_object {
+ public:
+  remote_object() = default;
+  remote_object(const remote_object&) = delete;
+  remote_object& operator=(const remote_object&) = delete;
+  virtual ~remote_object() = default;
+
+  /// What is saved of it. Default: nothing.
+  virtual named_tensors state_dict() const { return {}; }
+  /// Goes on from that. Throws `error` if it does not fit; so does the default, if there is anything.
+  virtual void load_state_dict(const named_tensors& state);
+};
+
+/// How calls are joined to one.
+struct batching {
+  /// Rows in all, at most; a call of more is alone.
+  std::size_t most = 64;
+  /// How long the first call waits for others. 0: only those are joined that wait for the server already.
+  std::chrono::microseconds wait{0};
+};
+
+namespace detail {
+
+/// Gives the result of a method that waits, or its exception. Call once, on the server's thread.
+using reply = std::function<void(packed, std::exception_ptr)>;
+
+/// What makes a call of a method wait for its result.
+class later {
+ public:
+  virtual ~later() = default;
+  /// Returns where to give the result.
+  virtual reply answer() = 0;
+  /// Runs a task of the object, which ends with the object at the latest.
+  virtual void run(task<> what) = 0;
+};
+
+/// A member function pointer's bytes, by which it is found.
+using method_key = std::array<std::byte, 2 * sizeof(void*)>;
+
+template <class Method>
+method_key key_of(Method method) {
+  static_assert(sizeof method <= sizeof(method_key));
+  method_key key = {};
+  std::memcpy(key.data(), &method, sizeof method);
+  return key;
+}
+
+struct method {
+  std::string name;
+  method_key key;
+  /// Returns the result; nullopt: it comes later. Null for a batched method.
+  std::function<std::optional<packed>(remote_object&, packed&, later&)> call = {};
+  /// Rows [n, ...] to rows [n, ...].
+  std::function<tensor(remote_object&, const tensor&)> call_batched = {};
+  batching how = {};
+};
+
+/// The methods of a type. Does not change.
+class method_table {
+ public:
+  void add(method one);
+  /// Null: there is none.
+  const method* find(const std::string& name) const;
+  const method* find(const method_key& key) const;
+  std::string names() const;
+
+ private:
+  std::vector<method> all_;
+};
+
+/// What a method is called with at the end: its value, or that of its task.
+template <class R>
+struct unwrapped {
+  using type = std::decay_t<R>;
+};
+template <class R>
+struct unwrapped<task<R>> {
+  using type = R;
+};
+template <class R>
+using unwrapped_t = typename unwrapped<R>::type;
+
+template <class R>
+constexpr bool is_task = false;
+template <class R>
+constexpr bool is_task<task<R>> = true;
+
+/// Runs a method that is a task. The arguments live in this frame.
+template <class T, class R, class Method, class... P>
+task<> run_method(T& object, Method method, std::tuple<P...> arguments, reply answer) {
+  packed result;
+  std::exception_ptr thrown;
+  try {
+    task<R> running = std::apply([&](auto&... each) { return (object.*method)(each...); }, arguments);
+    if constexpr (std::is_void_v<R>) {
+      co_await running;
+    } else {
+      auto value = co_await running;
+      pack<R>(result, std::move(value));
+    }
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  answer(std::move(result), thrown);
+}
+
+template <class T, class R, class... P, class Method>
+std::optional<packed> call_method(T& object, Method method, packed& given, later& answers) {
+  auto arguments = unpack_all<P...>(given);
+  if constexpr (is_task<R>) {
+    answers.run(run_method<T, unwrapped_t<R>>(object, method, std::move(arguments), answers.answer()));
+    return std::nullopt;
+  } else {
+    packed result;
+    const auto call = [&](auto&... each) -> R { return (object.*method)(std::forward<P>(each)...); };
+    if constexpr (std::is_void_v<R>)
+      std::apply(call, arguments);
+    else
+      pack<unwrapped_t<R>>(result, std::apply(call, arguments));
+    return result;
+  }
+}
+
+}  // namespace detail
+
+/// Says which methods of T can be called, by the names that errors and traces have of them.
+template <class T>
+class methods {
+ public:
+  explicit methods(detail::method_table& to) : to_(to) {}
+
+  template <class R, class... P>
+  void add(std::string name, R (T::*method)(P...)) {
+    put<R, P...>(std::move(name), method);
+  }
+  template <class R, class... P>
+  void add(std::string name, R (T::*method)(P...) const) {
+    put<R, P...>(std::move(name), method);
+  }
+
+  /// A method that takes rows [n, ...] and returns as many: calls that wait at the same time are joined to one with all
+  /// of their rows, in the order in which they came.
+  void add_batched(std::string name, tensor (T::*method)(const tensor&), const batching& how = {}) {
+    put_batched(std::move(name), method, how);
+  }
+  void add_batched(std::string name, tensor (T::*method)(const tensor&) const, const batching& how = {}) {
+    put_batched(std::move(name), method, how);
+  }
+
+ private:
+  template <class R, class... P, class Method>
+  void put(std::string name, Method method) {
+    to_.add({.name = std::move(name),
+             .key = detail::key_of(method),
+             .call = [method](remote_object& object, detail::packed& given, detail::later& answers) {
+               return detail::call_method<T, R, P...>(static_cast<T&>(object), method, given, answers);
+             }});
+  }
+  template <class Method>
+  void put_batched(std::string name, Method method, const batching& how) {
+    to_.add({.name = std::move(name),
+             .key = detail::key_of(method),
+             .call_batched = [method](remote_object& object,
+                                      const tensor& rows) { return (static_cast<T&>(object).*method)(rows); },
+             .how = how});
+  }
+
+  detail::method_table& to_;
+};
+
+namespace detail {
+
+template <class T>
+const method_table& methods_of() {
+  static const method_table table = [] {
+    method_table made;
+    methods<T> adds(made);
+    T::describe(adds);
+    return made;
+  }();
+  return table;
+}
+
+/// How modules of a type are made: one of the two.
+struct registered_type {
+  std::string name;
+  std::function<std::shared_ptr<const nn::module>(const arguments&)> make_module = {};
+  std::function<std::unique_ptr<remote_object>(const arguments&)> make_object = {};
+  const method_table& (*methods)() = nullptr;
+};
+
+/// Throws `error` if the name is taken by another type.
+void register_type(const std::type_index& of, registered_type what);
+
+/// Returns the name by which a type is registered. Throws `error` if it is not.
+const std::string& type_name(const std::type_index& of);
+
+template <class T>
+concept can_be_remote = std::derived_from<T, nn::module> || std::derived_from<T, remote_object>;
+
+}  // namespace detail
+
+/// Registers T, so that servers can make it. One object for each T, at namespace scope.
+template <detail::can_be_remote T>
+class registered {
+ public:
+  /// Made by T's constructor that takes `const arguments&`.
+  explicit registered(const std::string& name) requires std::constructible_from<T, const arguments&> {
+    add(name, [](const arguments& given) { return std::make_unique<T>(given); });
+  }
+  /// Made by `make`.
+  registered(const std::string& name, std::unique_ptr<T> (*make)(const arguments&)) { add(name, make); }
+
+ private:
+  template <class Make>
+  static void add(const std::string& name, Make make) {
+    detail::registered_type what{.name = name};
+    if constexpr (std::derived_from<T, nn::module>) {
+      what.make_module = make;
+    } else {
+      what.make_object = make;
+      what.methods = &detail::methods_of<T>;
+    }
+    detail::register_type(typeid(T), std::move(what));
+  }
+};
+
+}  // namespace troupe

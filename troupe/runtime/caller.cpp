@@ -1,0 +1,237 @@
+#include "troupe/runtime/caller.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "troupe/error.hpp"
+#include "troupe/runtime/errors.hpp"
+
+namespace troupe::runtime {
+
+// -- references -----------------------------------------------------------------------
+
+std::string reference::words(const std::string& method) const {
+  return fmt::format("{}{}{} on server {}", type_, method.empty() ? "" : ".", method, server_);
+}
+
+void reference::release() const {
+  if (is_released_.exchange(true) || !holder_) return;
+  const auto give_up = [server = server_, module = module_, calls = &holder_->owner()] {
+    calls->count(server, module, calls->number(), -1);
+  };
+  if (executor::current() == holder_.get())
+    give_up();
+  else
+    holder_->post_function(give_up);
+}
+
+void reference::check_usable(const std::string& method) const {
+  if (is_released_) throw error(error_kind::input, fmt::format("{}: the handle has been released", words(method)));
+}
+
+// -- messages -------------------------------------------------------------------------
+
+// After the fields come the handles, each with server, module, whether it is counted, and type; then their number.
+
+std::string caller::fields_for(const detail::packed& what, std::uint32_t receiver) {
+  detail::packed tail;
+  for (const reference_ptr& one : what.handles) {
+    one->check_usable("");
+    const std::uint64_t module = module_of(*one);
+    if (one->is_counted()) count(one->server(), module, receiver, 1);
+    detail::pack(tail, one->server());
+    detail::pack(tail, module);
+    detail::pack(tail, one->is_counted());
+    detail::pack(tail, one->type());
+    detail::pack(tail, one->details());
+  }
+  std::string fields = what.fields;
+  const auto tail_bytes = static_cast<std::uint32_t>(tail.fields.size());
+  const auto handles = static_cast<std::uint32_t>(what.handles.size());
+  if (handles > 0) fields += tail.fields;
+  fields.append(reinterpret_cast<const char*>(&tail_bytes), sizeof tail_bytes);
+  fields.append(reinterpret_cast<const char*>(&handles), sizeof handles);
+  return fields;
+}
+
+std::vector<msg::tensor> caller::flat(const std::vector<tensor>& tensors) {
+  constexpr msg::dtype types[] = {msg::dtype::f32, msg::dtype::f64, msg::dtype::i64};
+  std::vector<msg::tensor> all;
+  all.reserve(tensors.size());
+  for (const tensor& one : tensors)
+    all.emplace_back(types[static_cast<std::size_t>(one.type())], one.count(), 1,
+                     msg::blob(one.owner(), one.owner().get(), one.count() * size_of(one.type())));
+  return all;
+}
+
+detail::packed caller::unpack(std::string&& fields, const std::vector<msg::tensor>& tensors, bool from_elsewhere) {
+  const auto refuse = [] { throw error(error_kind::run, "a call that is malformed"); };
+  detail::packed made;
+  std::uint32_t ends[2] = {};  // bytes of the handles, and their number
+  if (fields.size() < sizeof ends) refuse();
+  std::memcpy(ends, fields.data() + fields.size() - sizeof ends, sizeof ends);
+  if (ends[0] > fields.size() - sizeof ends) refuse();
+  const std::size_t size = fields.size() - sizeof ends - ends[0];
+  if (ends[1] > 0) {
+    detail::packed tail{.fields = fields.substr(size, ends[0])};
+    detail::unpacker from(tail);
+    for (std::uint32_t i = 0; i < ends[1]; ++i) {
+      const auto server = detail::unpack<std::uint32_t>(from);
+      const auto module = detail::unpack<std::uint64_t>(from);
+      const auto counted = detail::unpack<bool>(from);
+      std::string type = from.text();
+      made.handles.push_back(std::make_shared<const reference>(std::move(type), server, module,
+                                                               counted ? executor_ : nullptr, from.text()));
+    }
+  }
+  fields.resize(size);
+  made.fields = std::move(fields);
+  for (const msg::tensor& one : tensors) {
+    const std::size_t which = one.type == msg::dtype::f32 ? 0 : one.type == msg::dtype::f64 ? 1 : 2;
+    if (which == 2 && one.type != msg::dtype::i64) refuse();
+    const msg::blob bytes = one.bytes.on_host();
+    const shape count(one.rows * one.cols);
+    if (from_elsewhere) {  // it lies in memory of the link
+      tensor copy(count, static_cast<dtype>(which));
+      std::copy_n(bytes.data(), bytes.size(), copy.owner().get());
+      made.tensors.push_back(std::move(copy));
+    } else {
+      auto* const numbers = const_cast<std::byte*>(bytes.data());
+      made.tensors.emplace_back(count, static_cast<dtype>(which),
+                                std::shared_ptr<std::byte>(std::const_pointer_cast<void>(bytes.owner()), numbers));
+    }
+  }
+  return made;
+}
+
+// -- calls ----------------------------------------------------------------------------
+
+void caller::call(method_call order, on_result then) {
+  const std::uint32_t server = order.whom->server();
+  msg::call message;
+  message.head.step = order.step;
+  message.in_step = order.step != 0;
+  message.module = order.of_server ? 0 : module_of(*order.whom);
+  message.method = order.method;
+  if (order.about_module) {
+    detail::packed number;
+    detail::pack(number, module_of(*order.whom));
+    order.arguments.fields.insert(0, number.fields);
+  }
+  put(std::move(order.arguments), actors::server_number(server), message);
+  const auto now = clock::now();
+  const std::uint64_t id = ++last_;
+  open_.emplace(id, open_call{now + order.deadline, order.deadline, std::move(order.whom), std::move(order.method),
+                              std::move(then)});
+  watch(now + order.deadline, now);
+  send(server, std::move(message),
+       [this, id](caf::expected<msg::returned> result) { answered(id, std::move(result)); });
+}
+
+void caller::answered(std::uint64_t id, caf::expected<msg::returned>&& result) {
+  const auto found = open_.find(id);
+  if (found == open_.end()) return;  // its deadline has passed
+  const open_call done = std::move(found->second);
+  open_.erase(found);
+  executor_->enter([&] {
+    detail::packed value;
+    std::exception_ptr thrown;
+    if (!result) {
+      const error why = to_error(result.error());
+      const bool is_gone = protocol::is_secondary(result.error());
+      thrown = std::make_exception_ptr(
+          is_gone ? error(error_kind::dropped, fmt::format("{}: the server has gone", done.whom->words(done.method)))
+                  : why);
+    } else {
+      try {
+        value = unpack(std::move(result->fields), result->tensors, result->head.arrived != 0);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+    }
+    done.then(value, thrown);
+  });
+}
+
+/// Wakes no later than `deadline`.
+void caller::watch(clock::time_point deadline, clock::time_point now) {
+  if (wakes_at_ && *wakes_at_ <= deadline) return;
+  wakes_at_ = deadline;
+  wake_after(std::chrono::ceil<std::chrono::milliseconds>(deadline - now));
+}
+
+void caller::expire() {
+  const auto now = clock::now();
+  if (wakes_at_ && *wakes_at_ > now) return;  // an earlier wish has come since, or this one was early
+  wakes_at_.reset();
+  std::vector<open_call> late;
+  std::optional<clock::time_point> next;
+  std::erase_if(open_, [&](auto& one) {
+    if (one.second.deadline > now) {
+      next = next ? std::min(*next, one.second.deadline) : one.second.deadline;
+      return false;
+    }
+    late.push_back(std::move(one.second));
+    return true;
+  });
+  if (next) watch(*next, now);
+  for (const open_call& one : late)
+    executor_->enter([&] {
+      detail::packed nothing;
+      one.then(nothing,
+               std::make_exception_ptr(
+                   error(error_kind::deadline, fmt::format("{} did not return within {} s", one.whom->words(one.method),
+                                                           one.allowed.count() / 1000.0))));
+    });
+}
+
+void caller::count(std::uint32_t server, std::uint64_t module, std::uint32_t holder, std::int32_t change) {
+  msg::call message;
+  message.method = "count";
+  detail::packed arguments;
+  detail::pack(arguments, module);
+  detail::pack(arguments, holder);
+  detail::pack(arguments, change);
+  put(std::move(arguments), actors::server_number(server), message);
+  send(server, std::move(message));
+}
+
+namespace {
+
+struct outside_calls {
+  std::mutex mutex;
+  std::shared_ptr<actor_executor> by;
+};
+
+outside_calls& all_outside_calls() {
+  static outside_calls all;
+  return all;
+}
+
+}  // namespace
+
+std::shared_ptr<actor_executor> outside() {
+  const std::lock_guard lock(all_outside_calls().mutex);
+  return all_outside_calls().by;
+}
+
+void set_outside(std::shared_ptr<actor_executor> calls) {
+  const std::lock_guard lock(all_outside_calls().mutex);
+  all_outside_calls().by = std::move(calls);
+}
+
+void call(method_call order, on_result then) {
+  if (order.whom == nullptr) throw error(error_kind::input, order.method + ": a handle of no module");
+  order.whom->check_usable(order.method);
+  if (auto* const here = actor_executor::here()) return here->owner().call(std::move(order), std::move(then));
+  const auto by = outside();
+  if (!by)
+    throw error(error_kind::input,
+                fmt::format("{}: no run is under way in this process", order.whom->words(order.method)));
+  auto* const calls = &by->owner();
+  by->post_function([calls, order = std::move(order), then = std::move(then)] { calls->call(order, then); });
+}
+
+}  // namespace troupe::runtime

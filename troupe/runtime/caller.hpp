@@ -1,0 +1,187 @@
+// The calls that an actor makes of modules on servers: it numbers them, gives each a deadline, and translates arguments
+// and results.
+
+#pragma once
+
+#include <caf/all.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "actors/actor_name.hpp"
+#include "actors/actor_trace.hpp"
+#include "actors/failure.hpp"
+#include "actors/remote_module.hpp"
+#include "protocol/messages.hpp"
+#include "troupe/future.hpp"
+#include "troupe/packed.hpp"
+#include "troupe/runtime/reference.hpp"
+
+namespace troupe::runtime {
+
+class trainer_runtime;
+
+/// A result, or why there is none.
+using on_result = std::function<void(detail::packed&, const std::exception_ptr&)>;
+
+/// A call of a method.
+struct method_call {
+  reference_ptr whom;
+  std::string method;
+  detail::packed arguments = {};
+  std::chrono::milliseconds deadline = default_deadline;
+  /// Of the optimizer step after which the method is called; 0: at once.
+  std::uint64_t step = 0;
+  /// The server itself is called: `make`, `state_dict`, and so on.
+  bool of_server = false;
+  /// The module's number is its first argument.
+  bool about_module = false;
+};
+
+/// Belongs to one actor, whose executor is entered wherever it calls back.
+class caller {
+ public:
+  virtual ~caller() = default;
+
+  /// `then` is called once, unless the actor ends before: with what was returned, or the error.
+  void call(method_call order, on_result then);
+
+  /// Has the server of `module` count a reference more or less for actor `holder`.
+  void count(std::uint32_t server, std::uint64_t module, std::uint32_t holder, std::int32_t change);
+
+  /// The number of a module at its server.
+  std::uint64_t module_of(const reference& which) const {
+    return which.planned() ? planned_module(*which.planned()) : which.module();
+  }
+
+  /// Takes what came in a message apart; the references in it are counted for this actor. Throws `error` if it is
+  /// malformed.
+  detail::packed unpack(std::string&& fields, const std::vector<msg::tensor>& tensors, bool from_elsewhere);
+  /// Puts arguments or a result for actor `receiver` into a message.
+  template <class Message>
+  void put(detail::packed&& what, std::uint32_t receiver, Message& into) {
+    into.fields = fields_for(what, receiver);
+    into.tensors = flat(what.tensors);
+  }
+
+  /// Counts what this actor makes and does at servers.
+  std::uint64_t next_made() { return ++made_; }
+
+  /// Tensors as columns, which share their numbers.
+  static std::vector<msg::tensor> flat(const std::vector<tensor>& tensors);
+
+  const std::shared_ptr<actor_executor>& executor() const { return executor_; }
+  virtual trainer_runtime* trainer() { return nullptr; }
+  virtual std::uint32_t number() const = 0;
+
+ protected:
+  using answer = std::function<void(caf::expected<msg::returned>)>;
+
+  void calls_from(std::shared_ptr<actor_executor> executor) { executor_ = std::move(executor); }
+
+  virtual void send(std::uint32_t server, msg::call what, answer then) = 0;
+  virtual void send(std::uint32_t server, msg::call what) = 0;
+  /// Calls `expire` after `delay`.
+  virtual void wake_after(std::chrono::milliseconds delay) = 0;
+  virtual std::uint64_t planned_module(std::size_t planned) const = 0;
+
+  /// Fails the calls whose deadline has passed.
+  void expire();
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  struct open_call {
+    clock::time_point deadline;
+    std::chrono::milliseconds allowed;
+    reference_ptr whom;
+    std::string method;
+    on_result then;
+  };
+
+  void answered(std::uint64_t id, caf::expected<msg::returned>&& result);
+  void watch(clock::time_point deadline, clock::time_point now);
+  std::string fields_for(const detail::packed& what, std::uint32_t receiver);
+
+  std::shared_ptr<actor_executor> executor_;
+  std::uint64_t last_ = 0;
+  std::uint64_t made_ = 0;
+  std::unordered_map<std::uint64_t, open_call> open_;
+  std::optional<clock::time_point> wakes_at_;
+};
+
+/// The caller of an actor of CAF.
+template <class Pointer>
+class actor_caller : public caller {
+ public:
+  /// `servers`, `tables`: as the actor addresses them.
+  void start(Pointer self, actors::actor_trace& trace, std::uint32_t number, std::shared_ptr<actor_executor> executor) {
+    self_ = self;
+    trace_ = &trace;
+    number_ = number;
+    calls_from(std::move(executor));
+  }
+  void reaches(std::vector<msg::parameter_server_actor> servers, std::vector<std::uint64_t> planned) {
+    servers_ = std::move(servers);
+    planned_ = std::move(planned);
+  }
+
+  std::uint32_t number() const override { return number_; }
+  const std::vector<msg::parameter_server_actor>& servers() const { return servers_; }
+
+ protected:
+  void send(std::uint32_t server, msg::call what, answer then) override {
+    if (server >= servers_.size() || !servers_[server])
+      return then(actors::make_failure(actors::errc::bad_input, "there is no server {}; there are {}", server,
+                                       servers_.size()));
+    what.head = trace_->next(what.head.step);
+    const msg::message_id asked = msg::id_of(what.head);
+    trace_->asks(what.head, caf::type_id_v<msg::call>, actors::server_number(server));
+    self_->request(servers_[server], caf::infinite, std::move(what))
+        .then(
+            [this, asked, then](msg::returned& result) {
+              trace_->has_answer(asked);
+              const actors::actor_trace::handling scope(*trace_, result, trace::flag::answer);
+              then(std::move(result));
+            },
+            [this, asked, then](caf::error& error) {
+              trace_->has_answer(asked);
+              then(std::move(error));
+            });
+  }
+  void send(std::uint32_t server, msg::call what) override {
+    if (server >= servers_.size() || !servers_[server]) return;
+    what.head = trace_->next(0);
+    caf::anon_send(servers_[server], std::move(what));
+  }
+  void wake_after(std::chrono::milliseconds delay) override {
+    self_->run_delayed(delay, [this] { expire(); });
+  }
+  std::uint64_t planned_module(std::size_t planned) const override {
+    return planned < planned_.size() ? planned_[planned] : 0;
+  }
+
+ private:
+  Pointer self_ = nullptr;
+  actors::actor_trace* trace_ = nullptr;
+  std::uint32_t number_ = 0;
+  std::vector<msg::parameter_server_actor> servers_;
+  std::vector<std::uint64_t> planned_;  ///< the number at its server of each planned module
+};
+
+/// Calls from a thread that runs no task of an actor go by this executor; null: there is no run in this process.
+/// Thread: any.
+std::shared_ptr<actor_executor> outside();
+void set_outside(std::shared_ptr<actor_executor> calls);
+
+/// Makes a call as the actor whose task runs on this thread, or from outside. Throws `error` if `whom` has been
+/// released, or there is no run.
+void call(method_call order, on_result then);
+
+}  // namespace troupe::runtime

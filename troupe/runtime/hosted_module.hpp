@@ -1,0 +1,75 @@
+// A module of a network on a server: its parameters, buffers and optimizer. Trainers' passes go forward and back here;
+// gradients of an optimizer step are applied once, when all trainers' are complete: their mean, summed in the order of
+// the ranks. So the bits are those of a replica, wherever the server is and whatever the order of the messages.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "actors/trained_parameters.hpp"
+#include "troupe/module.hpp"
+#include "troupe/runtime/server_desk.hpp"
+
+namespace troupe::runtime {
+
+/// Belongs to the server.
+class hosted_module final : public untrained_module, public module_with_state {
+ public:
+  hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, server_desk& desk);
+
+  std::optional<actors::call_result> call(msg::call& what, const std::function<actors::call_return()>& later) override;
+
+  caf::error set_optimizer(const std::string& optimizer, double lr) override;
+  caf::error collect(std::span<const msg::bag_gradient* const> grads, actors::contributors from) override;
+  model::exact_sum squared_norm() override;
+  void apply(std::uint64_t update, float factor) override;
+  caf::error finish() override;
+
+  std::vector<msg::parameter_info> parameters() const override;
+  caf::expected<saved> save(const std::string& folder) override;
+  caf::error restore(const model::checkpoint& from) override;
+  caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override;
+
+  named_tensors state_of() override;
+  void load(const named_tensors& state) override;
+  void move_to(const std::string& device) override;
+
+ private:
+  /// A trainer's pass, until its optimizer step.
+  struct pass {
+    std::uint64_t key = 0;
+    tensor input = {};
+    tensor output = {};
+    std::vector<float> saved = {};
+  };
+  using step_of = std::pair<std::uint64_t, std::uint32_t>;  ///< step and sender
+
+  nn::pass how_to(std::uint64_t key) const { return {.on = numbers_.compute(), .training = true, .key = key}; }
+  nn::pass_numbers numbers_of(const tensor& input, const tensor& output, std::vector<float>& kept);
+  tensor forward(const nn::pass& how, const tensor& input, std::vector<float>& kept);
+  void forward(const msg::call& what, detail::unpacker& from, detail::packed& result);
+  void backward(const msg::call& what, detail::unpacker& from, detail::packed& result);
+  bool is_trained() const { return optimizer_.has_value() && count_ > 0; }
+  std::vector<std::pair<std::string, msg::tensor>> stored();
+  caf::error restore_from(const model::checkpoint& from);
+
+  std::shared_ptr<const nn::module> module_;
+  hosting how_;
+  server_desk& desk_;
+  std::size_t count_;  ///< of parameters
+  actors::trained_parameters numbers_;
+  std::optional<model::optimizer_spec> optimizer_;
+  std::optional<model::checkpoint> restored_;  ///< where the numbers come from
+  std::map<step_of, std::map<std::uint64_t, pass>> passes_;
+  std::map<step_of, std::vector<float>> gradients_;
+  msg::tensor_buffer mean_;
+};
+
+}  // namespace troupe::runtime

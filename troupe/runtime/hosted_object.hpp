@@ -1,0 +1,71 @@
+// An object of a user's type on a server: its methods as calls, one at a time, and its batched ones joined.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "troupe/remote_object.hpp"
+#include "troupe/runtime/server_desk.hpp"
+
+namespace troupe::runtime {
+
+/// Belongs to the server.
+class hosted_object final : public untrained_module, public module_with_state {
+ public:
+  hosted_object(std::string type, std::unique_ptr<remote_object> object, const detail::method_table& methods,
+                const hosting& how, actors::module_host& host, server_desk& desk);
+
+  std::optional<actors::call_result> call(msg::call& what, const std::function<actors::call_return()>& later) override;
+
+  /// A digest of its state, so that runs can be compared.
+  caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override;
+
+  caf::expected<saved> save(const std::string& folder) override;
+  caf::error restore(const model::checkpoint& from) override;
+
+  named_tensors state_of() override { return object_->state_dict(); }
+  void load(const named_tensors& state) override { object_->load_state_dict(state); }
+  void move_to(const std::string& device) override;
+
+ private:
+  class open_answer;
+
+  struct waiting_call {
+    tensor rows;
+    detail::reply give;
+  };
+  /// Calls of a batched method that wait to be joined.
+  struct batch {
+    std::vector<waiting_call> calls;
+    std::size_t rows = 0;
+    std::uint64_t number = 0;  ///< of the batch among those of the method
+  };
+  struct running {
+    running_task task = {};
+    bool is_done = false;
+  };
+
+  std::string words(const std::string& method) const;
+  void join(const detail::method& what, detail::packed& given, detail::reply give);
+  void call_joined(const detail::method& what, batch& all);
+
+  std::string type_;
+  hosting how_;
+  std::uint32_t server_;
+  std::unique_ptr<remote_object> object_;
+  const detail::method_table& methods_;
+  actors::module_host& host_;
+  server_desk& desk_;
+  std::map<const detail::method*, batch> batches_;
+  std::shared_ptr<hosted_object*> me_;  ///< null once it has gone, for what is posted
+  std::list<running> tasks_;            ///< destroyed first: they use the object
+};
+
+}  // namespace troupe::runtime

@@ -1,0 +1,35 @@
+// What servers are told to make, from what programs ask for.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "protocol/messages.hpp"
+#include "troupe/arguments.hpp"
+#include "troupe/layers.hpp"
+
+namespace troupe::runtime {
+
+struct module_plan {
+  msg::module_spec spec;
+  std::string name;        ///< of the type, for people
+  std::string details;     ///< what handles have to know: of a table, its shape
+  bool is_trained = true;  ///< gradients of trainers make up its steps
+  std::uint64_t rows = 1;  ///< of a table
+  std::uint64_t dim = 1;
+};
+
+/// `table`: its place among those of the run, which decides its initial rows. Throws `error` if the options are
+/// invalid.
+module_plan plan_table(const nn::embedding_bag::options& options, std::uint64_t seed, std::uint64_t table);
+
+/// A module of a registered type; `key`: of its initial parameters, `place`: among the modules of the run. Throws
+/// `error` as its constructor does.
+module_plan plan_module(const std::string& type, const std::vector<arg>& named, std::uint64_t key, std::uint64_t place);
+
+/// The table of such details.
+nn::embedding_bag::options table_of(const std::string& details);
+
+}  // namespace troupe::runtime

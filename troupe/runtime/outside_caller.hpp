@@ -1,0 +1,29 @@
+// Calls from threads that run no task: an actor of their own makes them, so that they may wait while all others work.
+
+#pragma once
+
+#include <caf/all.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "protocol/messages.hpp"
+
+namespace troupe::runtime {
+
+/// Belongs to a trainer or client of the process, and ends the actor with it.
+class outside_caller_handle {
+ public:
+  outside_caller_handle() = default;
+  outside_caller_handle(const outside_caller_handle&) = delete;
+  outside_caller_handle& operator=(const outside_caller_handle&) = delete;
+  ~outside_caller_handle();
+
+  /// Starts the actor, unless the process has one for this run. `number`: of who starts it.
+  void start(caf::actor_system& system, std::uint64_t run, std::uint32_t number,
+             const std::vector<msg::parameter_server_actor>& servers, const std::vector<std::uint64_t>& planned);
+
+ private:
+  caf::actor actor_;
+};
+
+}  // namespace troupe::runtime

@@ -1,0 +1,71 @@
+// A reference to a module on a server, as handles share it. The server frees a module that nobody refers to any more:
+// it counts references by the actors that hold them.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "troupe/runtime/actor_executor.hpp"
+
+namespace troupe::runtime {
+
+/// Thread: any.
+class reference {
+ public:
+  /// Of a module that main has planned: its place among those of the run. It lives as long as the run.
+  /// `details`: what handles of the type have to know, such as a table's shape.
+  static std::shared_ptr<const reference> of_planned(std::string type, std::uint32_t server, std::size_t planned,
+                                                     std::string details) {
+    const auto made =
+        std::make_shared<reference>(std::move(type), server, std::uint64_t{0}, nullptr, std::move(details));
+    made->planned_ = planned;
+    return made;
+  }
+  /// `holder`: the actor for which it is counted; null: it is not counted.
+  reference(std::string type, std::uint32_t server, std::uint64_t module, std::shared_ptr<actor_executor> holder,
+            std::string details)
+      : type_(std::move(type)),
+        details_(std::move(details)),
+        server_(server),
+        module_(module),
+        holder_(std::move(holder)) {}
+  ~reference() { release(); }
+
+  reference(const reference&) = delete;
+  reference& operator=(const reference&) = delete;
+
+  const std::string& type() const { return type_; }
+  const std::string& details() const { return details_; }
+  std::uint32_t server() const { return server_; }
+  /// Nullopt: `module` counts.
+  std::optional<std::size_t> planned() const { return planned_; }
+  std::uint64_t module() const { return module_; }
+  bool is_counted() const { return holder_ != nullptr; }
+
+  /// For error lines: `counter on server 0`, or with a method `counter.add on server 0`.
+  std::string words(const std::string& method = {}) const;
+
+  /// Gives it up; a second time does nothing.
+  void release() const;
+  /// Throws `error` if it has been given up.
+  void check_usable(const std::string& method) const;
+
+ private:
+  std::string type_;
+  std::string details_;
+  std::uint32_t server_;
+  std::optional<std::size_t> planned_;
+  std::uint64_t module_ = 0;
+  std::shared_ptr<actor_executor> holder_;
+  mutable std::atomic<bool> is_released_ = false;
+};
+
+using reference_ptr = std::shared_ptr<const reference>;
+
+}  // namespace troupe::runtime

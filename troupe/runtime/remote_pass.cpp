@@ -1,0 +1,64 @@
+#include "troupe/runtime/remote_pass.hpp"
+
+#include <utility>
+
+#include "troupe/error.hpp"
+#include "troupe/runtime/trainer_runtime.hpp"
+
+namespace troupe::runtime {
+
+future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chrono::milliseconds deadline,
+                                  const tensor& input) {
+  if (whom == nullptr) throw error(error_kind::input, "forward: a handle of no module");
+  in.finish_passed();
+  caller& calls = in.owner().calls();
+  const auto made = std::make_shared<remote_pass>(
+      in, whom, in.maker_of(input), in.owner().step_of_server(whom->server()), calls.next_made(), deadline);
+  const tensor unknown = in.add({}, made);
+  method_call order{.whom = whom, .method = "forward", .deadline = deadline, .step = made->step_};
+  if (in.is_training()) {
+    detail::pack(order.arguments, made->number_);
+    detail::pack(order.arguments, in.next_key());
+  } else {
+    order.method = "infer";
+    order.step = in.owner().step_after_last(whom->server());
+  }
+  detail::pack(order.arguments, input);
+  auto answer = std::make_shared<promise<tensor>>();
+  auto coming = answer->get_future();
+  call(std::move(order), [answer, unknown](detail::packed& result, const std::exception_ptr& thrown) {
+    if (thrown) return answer->fail(thrown);
+    try {
+      detail::unpacker from(result);
+      const tensor output = from.next_tensor();
+      answer->set(tape::with_numbers(unknown, output.shape(), output.owner()));
+    } catch (...) {
+      answer->fail(std::current_exception());
+    }
+  });
+  return coming;
+}
+
+void remote_pass::backward(tape& /*on*/) {
+  method_call order{.whom = whom_, .method = "backward", .deadline = deadline_};
+  order.step = step_;
+  detail::pack(order.arguments, number_);
+  detail::pack(order.arguments, source_ != nullptr);
+  detail::pack(order.arguments, grad);
+  // If the context is dropped meanwhile, so is this node, and with it the answer.
+  call(std::move(order), [me = weak_from_this()](detail::packed& result, const std::exception_ptr& thrown) {
+    const auto here = me.lock();
+    if (!here) return;
+    tape& in = here->in_;
+    if (thrown) return in.fail(thrown);
+    try {
+      detail::unpacker from(result);
+      if (here->source_ != nullptr) tape::give(*here->source_, from.next_tensor());
+      in.go_on();
+    } catch (...) {
+      in.fail(std::current_exception());
+    }
+  });
+}
+
+}  // namespace troupe::runtime

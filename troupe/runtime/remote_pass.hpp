@@ -1,0 +1,40 @@
+// A pass through a module on a server, in a tape: the output's gradient goes there, and that of the input comes back.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "troupe/future.hpp"
+#include "troupe/runtime/caller.hpp"
+#include "troupe/runtime/tape.hpp"
+
+namespace troupe::runtime {
+
+class remote_pass final : public node, public std::enable_shared_from_this<remote_pass> {
+ public:
+  /// `step`: the optimizer step of its server, `number`: among the passes of this trainer.
+  remote_pass(tape& in, reference_ptr whom, node* source, std::uint64_t step, std::uint64_t number,
+              std::chrono::milliseconds deadline)
+      : in_(in), whom_(std::move(whom)), source_(source), step_(step), number_(number), deadline_(deadline) {}
+
+  /// Asks the server for the output.
+  static future<tensor> begin(tape& in, const reference_ptr& whom, std::chrono::milliseconds deadline,
+                              const tensor& input);
+
+  void backward(tape& on) override;
+  bool waits() const override { return true; }
+
+  const reference_ptr& whom() const { return whom_; }
+
+ private:
+  tape& in_;
+  reference_ptr whom_;
+  node* source_;  ///< what computed the input; null: nothing whose gradient is wanted
+  std::uint64_t step_;
+  std::uint64_t number_;
+  std::chrono::milliseconds deadline_;
+};
+
+}  // namespace troupe::runtime

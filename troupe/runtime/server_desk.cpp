@@ -1,0 +1,186 @@
+#include "troupe/runtime/server_desk.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/embedding_bag_arguments.hpp"
+#include "actors/failure.hpp"
+#include "model/checkpoint/tensors.hpp"
+#include "troupe/error.hpp"
+#include "troupe/module.hpp"
+#include "troupe/runtime/errors.hpp"
+#include "troupe/runtime/registry.hpp"
+
+namespace troupe::runtime {
+
+using actors::errc;
+using actors::make_failure;
+
+caf::error error_in(const std::string& what) {
+  try {
+    throw;
+  } catch (const error& e) {
+    return make_failure(e.kind() == error_kind::input ? errc::bad_input : errc::exception, "{}: {}", what, e.what());
+  } catch (const std::exception& e) {
+    return make_failure(errc::exception, "{}: {}", what, e.what());
+  } catch (...) {
+    return make_failure(errc::exception, "{}: an exception of unknown type", what);
+  }
+}
+
+// -- calls of its modules -------------------------------------------------------------
+
+server_caller::server_caller(actors::module_host& host) : host_(host) {
+  calls_from(std::make_shared<actor_executor>(*this, host.actor()));
+}
+
+void server_caller::send(std::uint32_t server, msg::call what, answer then) {
+  host_.call(server, std::move(what), std::move(then));
+}
+
+void server_caller::send(std::uint32_t server, msg::call what) { host_.tell(server, std::move(what)); }
+
+void server_caller::wake_after(std::chrono::milliseconds delay) {
+  host_.post([this] { expire(); }, delay);
+}
+
+/// A server gets references to planned modules in messages, with their numbers.
+std::uint64_t server_caller::planned_module(std::size_t planned) const {
+  throw error(error_kind::input, fmt::format("module {} of the plan is not known on {}", planned, host_.name()));
+}
+
+// -- states ---------------------------------------------------------------------------
+
+named_tensors to_state(const std::vector<std::pair<std::string, msg::tensor>>& entries) {
+  named_tensors state;
+  for (const auto& [name, numbers] : entries) {
+    if (numbers.type != msg::dtype::f32)
+      throw error(error_kind::input, fmt::format("state_dict: {} is {}; only float32 has a tensor here", name,
+                                                 msg::name_of(numbers.type)));
+    state.emplace_back(name, tensor::of<float>({numbers.rows, numbers.cols}, numbers.as<float>()));
+  }
+  return state;
+}
+
+std::vector<std::pair<std::string, msg::tensor>> from_state(const named_tensors& state) {
+  std::vector<std::pair<std::string, msg::tensor>> entries;
+  for (const auto& [name, numbers] : state) {
+    const auto all = numbers.as<float>();
+    const std::size_t rows = numbers.shape().dimensions() == 0 ? 1 : numbers.shape()[0];
+    entries.emplace_back(
+        name, msg::tensor::own(rows, rows == 0 ? 0 : all.size() / rows, std::vector<float>(all.begin(), all.end())));
+  }
+  return entries;
+}
+
+caf::expected<actors::remote_module::saved> save_parts(const std::string& folder, std::uint64_t place,
+                                                       const std::vector<std::pair<std::string, msg::tensor>>& parts) {
+  std::vector<model::tensor_view> views;
+  std::vector<msg::parameter_info> infos;
+  for (const auto& [name, numbers] : parts) {
+    views.push_back({{name, actors::tensor_type_of(numbers.type), {1, numbers.rows}},
+                     std::span(numbers.bytes.data(), numbers.bytes.size())});
+    infos.push_back({name, numbers.type, 1, numbers.rows});
+  }
+  auto file = model::write_table(folder, place, {}, views);
+  if (!file) return make_failure(errc::exception, file.error().message);
+  return actors::remote_module::saved{std::move(*file), std::move(infos)};
+}
+
+// -- the desk -------------------------------------------------------------------------
+
+actors::remote_module& server_desk::module(std::uint64_t number, const std::string& method) {
+  actors::remote_module* const found = number == 0 ? nullptr : host_.find(number);
+  if (found == nullptr)
+    throw error(error_kind::input,
+                fmt::format("{} on {}: there is no module {}; it has been released", method, host_.name(), number));
+  return *found;
+}
+
+std::optional<actors::call_result> server_desk::call(msg::call& what,
+                                                     const std::function<actors::call_return()>& /*later*/) {
+  msg::returned answer;
+  try {
+    calls_.executor()->enter([&] {
+      detail::packed given = calls_.unpack(std::move(what.fields), what.tensors, what.head.arrived != 0);
+      detail::packed result;
+      detail::unpacker from(given);
+      if (what.method == "make") {
+        make(from, what.head.sender, result);
+      } else if (what.method == "count") {
+        count(from);
+      } else {
+        actors::remote_module& one = module(detail::unpack<std::uint64_t>(from), what.method);
+        auto* const shaped = dynamic_cast<module_with_state*>(&one);
+        if (what.method == "state_dict") {
+          detail::pack(result, shaped != nullptr ? shaped->state_of() : to_state(one.state_dict()));
+        } else if (what.method == "load_state_dict") {
+          const auto state = detail::unpack<named_tensors>(from);
+          if (shaped != nullptr)
+            shaped->load(state);
+          else if (const auto wrong = one.load_state_dict(from_state(state)))
+            throw to_error(wrong);
+        } else if (what.method == "to" && shaped != nullptr) {
+          shaped->move_to(from.text());
+        } else if (what.method == "rows") {
+          const auto indices = from.next_tensor();
+          const auto offsets = from.next_tensor();
+          const auto bytes = [](const tensor& x) {
+            return msg::blob(x.owner(), x.owner().get(), x.count() * size_of(x.type()));
+          };
+          auto found = one.lookup({0, bytes(indices), bytes(offsets), {}}, kernels::row_dtype::f32);
+          if (!found) throw to_error(found.error());
+          const msg::tensor rows = (*found)();
+          detail::pack(result, tensor::of<float>({rows.rows, rows.cols}, rows.as<float>()));
+        } else {
+          throw error(error_kind::input,
+                      fmt::format("{} on {}: servers have no such method for it", what.method, host_.name()));
+        }
+      }
+      calls_.put(std::move(result), what.head.sender, answer);
+    });
+  } catch (const error& e) {
+    return make_failure(e.kind() == error_kind::input ? errc::bad_input : errc::exception, e.what());
+  } catch (const std::exception& e) {
+    return make_failure(errc::exception, e.what());
+  }
+  return answer;
+}
+
+void server_desk::make(detail::unpacker& from, std::uint32_t asker, detail::packed& result) {
+  msg::instantiate order;
+  order.spec.type = from.text();
+  order.trainers = detail::unpack<std::uint32_t>(from);
+  for (std::size_t left = from.length(); left > 0; --left) {
+    std::string name = from.text();
+    order.spec.args.emplace_back(std::move(name), from.text());
+  }
+  auto made = host_.make(order);
+  if (!made)
+    throw error(to_error(made.error()).kind(),
+                fmt::format("make on {}: {}", host_.name(), protocol::describe(made.error())));
+  if (order.trainers > 0)
+    if (const auto wrong = host_.expect_trainers(order.trainers)) throw to_error(wrong);
+  const std::uint64_t module = host_.add(std::move(*made));
+  holders_[module][asker] = 1;
+  detail::pack(result, module);
+}
+
+/// A reference more or less. One may be given up before the message comes that counts it, so the sums may be negative
+/// for a while.
+void server_desk::count(detail::unpacker& from) {
+  const auto module = detail::unpack<std::uint64_t>(from);
+  const auto holder = detail::unpack<std::uint32_t>(from);
+  const auto change = detail::unpack<std::int32_t>(from);
+  const auto known = holders_.find(module);
+  if (known == holders_.end()) return;
+  std::int64_t& sum = known->second[holder];
+  sum += change;
+  if (sum == 0) known->second.erase(holder);
+  if (!known->second.empty()) return;
+  holders_.erase(known);
+  host_.remove(module);
+}
+
+}  // namespace troupe::runtime

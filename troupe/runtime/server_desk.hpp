@@ -1,0 +1,88 @@
+// What a server offers itself, as its module 0: it makes modules and frees them, tells and takes their state, and lets
+// its modules call others.
+
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/remote_module.hpp"
+#include "troupe/runtime/caller.hpp"
+#include "troupe/runtime/untrained_module.hpp"
+#include "troupe/state.hpp"
+
+namespace troupe::runtime {
+
+/// The type of all modules that programs register, as servers know it; its first argument is their name.
+inline const std::string own_module_type = "Registered";
+
+/// What a module's own arguments do not say.
+struct hosting {
+  std::uint64_t table = 0;  ///< its place among the modules of the run's plan
+  std::uint64_t key = 0;    ///< of its initial parameters
+};
+
+/// A module that has state with shapes.
+class module_with_state {
+ public:
+  virtual ~module_with_state() = default;
+  virtual named_tensors state_of() = 0;
+  /// Throws `error` if it is another module's.
+  virtual void load(const named_tensors& state) = 0;
+  /// Moves it to another device. Throws `error` if it cannot be there.
+  virtual void move_to(const std::string& device) = 0;
+};
+
+/// The calls of a server's modules. Belongs to the server.
+class server_caller final : public caller {
+ public:
+  explicit server_caller(actors::module_host& host);
+
+  std::uint32_t number() const override { return actors::server_number(host_.rank()); }
+
+ private:
+  void send(std::uint32_t server, msg::call what, answer then) override;
+  void send(std::uint32_t server, msg::call what) override;
+  void wake_after(std::chrono::milliseconds delay) override;
+  std::uint64_t planned_module(std::size_t planned) const override;
+
+  actors::module_host& host_;
+};
+
+/// Belongs to the server.
+class server_desk final : public untrained_module {
+ public:
+  explicit server_desk(actors::module_host& host) : host_(host), calls_(host) {}
+
+  std::optional<actors::call_result> call(msg::call& what, const std::function<actors::call_return()>& later) override;
+
+  caller& calls() { return calls_; }
+
+ private:
+  void make(detail::unpacker& from, std::uint32_t asker, detail::packed& result);
+  void count(detail::unpacker& from);
+  actors::remote_module& module(std::uint64_t number, const std::string& method);
+
+  actors::module_host& host_;
+  server_caller calls_;
+  /// By module, for those that were made during the run: references by who holds them.
+  std::map<std::uint64_t, std::map<std::uint32_t, std::int64_t>> holders_;
+};
+
+/// Converts between states and matrices of any type of module.
+named_tensors to_state(const std::vector<std::pair<std::string, msg::tensor>>& entries);
+std::vector<std::pair<std::string, msg::tensor>> from_state(const named_tensors& state);
+
+/// Writes a module's numbers, each [count, 1], into a checkpoint's folder. `place`: among the modules of the run.
+caf::expected<actors::remote_module::saved> save_parts(const std::string& folder, std::uint64_t place,
+                                                       const std::vector<std::pair<std::string, msg::tensor>>& parts);
+
+/// The error of an exception that is being handled, of `what`: `counter.add on server 0`.
+caf::error error_in(const std::string& what);
+
+}  // namespace troupe::runtime
