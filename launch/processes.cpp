@@ -1,6 +1,7 @@
 #include "launch/processes.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>

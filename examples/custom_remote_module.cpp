@@ -1,0 +1,84 @@
+// A module of one's own on a server, which is no embedding: three trainers train one gate together, in front of a layer
+// that each has a replica of. Then its state is saved, loaded into another one on the last server, and that is used.
+
+#include <cmath>
+#include <cstdio>
+#include <troupe/troupe.hpp>
+
+using namespace troupe;
+
+/// y = x * sigmoid(w), element by element.
+class gate final : public nn::module {
+ public:
+  explicit gate(const arguments& given) : features_(given.get<std::size_t>("features")) {}
+
+  std::string type() const override { return "gate"; }
+  std::vector<nn::parameter> parameters() const override { return {{"weight", {features_}}}; }
+  troupe::shape output(const tensor& input) const override {
+    nn::check_features(*this, input, features_);
+    return input.shape();
+  }
+  void forward(const nn::pass& /*how*/, const nn::pass_numbers& numbers) const override {
+    const auto x = numbers.input.as<float>();
+    for (std::size_t i = 0; i < x.size(); ++i) numbers.output[i] = x[i] * open(numbers, i);
+  }
+  void backward(const nn::pass& /*how*/, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
+                float* grad_parameters) const override {
+    const auto x = numbers.input.as<float>();
+    if (grad_parameters != nullptr) std::fill_n(grad_parameters, features_, 0.0F);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const float s = open(numbers, i);
+      if (grad_input != nullptr) grad_input[i] = grad_output[i] * s;
+      if (grad_parameters != nullptr) grad_parameters[i % features_] += grad_output[i] * x[i] * s * (1 - s);
+    }
+  }
+
+ private:
+  float open(const nn::pass_numbers& numbers, std::size_t i) const {
+    return 1 / (1 + std::exp(-numbers.parameters[i % features_]));
+  }
+
+  std::size_t features_;
+};
+const registered<gate> gates("gate");
+
+/// Four samples: the class is whether the first feature is positive; the others are noise.
+tensor inputs(std::uint32_t rank, std::uint64_t step, std::vector<std::int64_t>& classes) {
+  std::vector<float> x(4 * 8);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i * 37 + step * 11 + rank * 5));
+  classes.clear();
+  for (std::size_t n = 0; n < 4; ++n) classes.push_back(x[n * 8] > 0 ? 1 : 0);
+  return tensor::of<float>({4, 8}, x);
+}
+
+task<> train(trainer me, remote_module<gate> first) {
+  auto last = me.data_parallel(nn::linear(8, 2));
+  distributed_optimizer optimizer(sgd{.lr = 0.5}, first, last);
+  std::vector<std::int64_t> classes;
+  for (const auto step : me.steps(200)) {
+    auto context = me.new_context();
+    auto hidden = co_await first.forward(context, inputs(me.rank(), step, classes));
+    auto loss = nn::cross_entropy(context, last(context, hidden), classes);
+    if (me.rank() == 0 && step % 50 == 0) std::printf("step %llu: loss %.4f\n", (unsigned long long)step, loss.item());
+    co_await context.backward(loss);
+    co_await optimizer.step(context);
+  }
+  if (me.rank() != 0) co_return;
+
+  const auto state = co_await first.state_dict();  // as of the last optimizer step
+  auto other = co_await me.server(me.servers() - 1).make<gate>(arg("features", 8));
+  co_await other.load_state_dict(state);
+  const tensor x = inputs(0, 1000, classes);
+  const tensor here = co_await first.infer(x);
+  const tensor there = co_await other.infer(x);
+  std::printf("moved: %s\n", std::ranges::equal(here.as<float>(), there.as<float>()) ? "the same outputs" : "differs");
+  std::printf("gate of the first feature %.3f, of the second %.3f\n", state[0].second.as<float>()[0],
+              state[0].second.as<float>()[1]);
+}
+
+int main(int argc, char** argv) {
+  cluster cluster(argc, argv);
+  auto first = cluster.server(0).make<gate>(arg("features", 8));
+  const auto run = cluster.run(3, train, first);
+  std::printf("%s after %llu steps\n", run.weights_digest.c_str(), (unsigned long long)run.steps);
+}
