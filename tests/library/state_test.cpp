@@ -54,7 +54,9 @@ task<> repeat(trainer me, const std::map<std::string, tensor>* run, double* wors
   auto model = me.data_parallel(nn::sequential(nn::linear(10, 10), nn::relu(), nn::linear(10, 5)));
   model.load_state_dict(state_of(*run, "init"));
   distributed_optimizer optimizer(sgd{.lr = 0.01, .momentum = 0.9}, model);
-  const auto mine = [&](const char* what) { return run->at("trainer." + std::to_string(me.rank()) + "." + what); };
+  const auto mine = [&](const char* what) -> const tensor& {
+    return run->at("trainer." + std::to_string(me.rank()) + "." + what);
+  };
   std::size_t first = 0;
   for (std::size_t step = 0; step < 100; ++step) {
     const auto samples = static_cast<std::size_t>(mine("bags").as<std::int64_t>()[step]);
