@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# documents.sh PREFIX DOCUMENT...: every piece of C++ in a document compiles against the installed headers. A section's
+# pieces (## and above) are in one namespace, so that they can use each other's names; a section's #include lines come first.
+
+set -euo pipefail
+include=$1/include
+shift
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+
+for document in "$@"; do
+  awk -v name="$(basename "$document")" '
+    /^##? / && !inside { if (open) print "}"; printf "namespace section_%d {\nusing namespace troupe;\n", ++open }
+    /^```cpp$/ { inside = 1; ++pieces; printf "#line %d \"%s\"\n", NR + 1, name; next }
+    /^```/ { inside = 0; next }
+    inside && !/^#include/ { sub(/^int main\(/, "void main_of_it("); print }
+    END { if (open) print "}"; if (pieces == 0) exit 1 }' "$document" >"$folder/pieces" ||
+    { echo "$document has no C++" && exit 1; }
+  {
+    printf '#include <%s>\n' algorithm chrono cmath cstdint cstdio functional memory span string thread vector \
+      troupe/troupe.hpp
+    cat "$folder/pieces"
+  } >"$folder/document.cpp"
+  "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -Wno-unused-variable -Wno-unused-but-set-variable -Wno-unused-parameter \
+    -fsyntax-only -I "$include" "$folder/document.cpp"
+done
