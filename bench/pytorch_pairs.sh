@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# bench/pytorch_pairs.sh [--rounds N] [--build FOLDER] [PAIR...]: the pairs of docs/from-pytorch.md, in one sitting: PyTorch's
+# scripts (bench/pytorch) and Troupe's programs (bench/pairs) in turn, in the order ABBA, so that both have the same share of
+# a machine's moods. Prints the medians in microseconds as rows of that page's table, and their ratio.
+#
+#   call forward hybrid ddp no_sync all_reduce:4096 all_reduce:1048576 all_reduce:67108864 sampler state
+#
+# PyTorch has a process for each trainer and for the server. Troupe runs so as well (--processes), and with all in one
+# process, which PyTorch cannot. A round is two runs of each; the default is 8 rounds. Exit code 2 if it cannot be
+# measured here.
+
+set -euo pipefail
+bench=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+readonly python=/usr/bin/python3
+readonly all=(call forward hybrid ddp no_sync all_reduce:4096 all_reduce:1048576 all_reduce:67108864 sampler state)
+
+fail() {
+  printf 'pytorch_pairs: error: %s\n' "$*" >&2
+  exit 2
+}
+
+rounds=8 build=$(dirname "$bench")/build/release pairs=()
+while (($# > 0)); do
+  case $1 in
+    --rounds)
+      [[ ${2-} =~ ^[1-9][0-9]{0,3}$ ]] || fail "--rounds '${2-}': must be a whole number of 1 or more"
+      rounds=$2 && shift 2
+      ;;
+    --build) build=$(readlink -f "${2-}") && shift 2 ;;
+    -h | --help) sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
+    -*) fail "unknown option $1; there are --rounds and --build" ;;
+    *)
+      [[ " ${all[*]} " == *" $1 "* ]] || fail "there is no pair '$1'; there are: ${all[*]}"
+      pairs+=("$1") && shift
+      ;;
+  esac
+done
+((${#pairs[@]} > 0)) || pairs=("${all[@]}")
+
+for name in remote training collectives data; do
+  [[ -x $build/bench/bench_pair_$name ]] || fail "there is no program $build/bench/bench_pair_$name: build it, or name" \
+    "the folder with --build"
+done
+"$python" -c 'import torch' 2>/dev/null ||
+  fail "PyTorch is missing: apt-get install --no-install-recommends python3-torch python3-numpy"
+
+# The pair `state` writes its files here: in memory, since Troupe waits for the disk and PyTorch does not.
+scratch=$(mktemp -d -p /dev/shm)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch"
+
+# run COMMAND...: prints its last line's last word; shows its words if it fails.
+run() {
+  "$@" >"$scratch/out" 2>"$scratch/err" || {
+    cat "$scratch/out" "$scratch/err" >&2
+    fail "this ended with an error: $*"
+  }
+  awk 'END { print $NF }' "$scratch/out"
+}
+
+torch_side() {
+  case $1 in
+    call | forward) run "$python" "$bench/pytorch/remote.py" "$1" ;;
+    ddp | no_sync) run "$python" "$bench/pytorch/training.py" "$1" ;;
+    all_reduce:*) run "$python" "$bench/pytorch/collectives.py" "${1#*:}" ;;
+    sampler | state) run "$python" "$bench/pytorch/data.py" "$1" ;;
+    hybrid)
+      run "$python" "$bench/torch_hybrid.py" --trainers 2 --steps 500 >/dev/null
+      "$python" -c 'import json, sys; print(1e6 / json.loads(sys.stdin.readlines()[-1])["steps_per_s"])' <"$scratch/out"
+      ;;
+  esac
+}
+
+# troupe_side PAIR [--processes]
+troupe_side() {
+  case $1 in
+    call | forward) run "$build/bench/bench_pair_remote" --quiet --what "$@" ;;
+    hybrid | ddp | no_sync) run "$build/bench/bench_pair_training" --quiet --what "$@" ;;
+    all_reduce:*) run "$build/bench/bench_pair_collectives" --quiet --bytes "${1#*:}" "${@:2}" ;;
+    sampler | state) run "$build/bench/bench_pair_data" --quiet --what "$@" ;;
+  esac
+}
+
+median() { sort -g "$1" | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'; }
+
+cpu=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)
+printf '%s\n' "$(date '+%Y-%m-%d %H:%M'), ${cpu:-unknown processor}, $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), \
+PyTorch $("$python" -c 'import torch; print(torch.__version__)'); $rounds rounds; medians in microseconds:" '' \
+  '| what | PyTorch | Troupe, in processes | ratio | Troupe, in one process | ratio |' '|---|---|---|---|---|---|'
+for pair in "${pairs[@]}"; do
+  rm -f times.*
+  for ((round = 0; round < rounds; ++round)); do
+    torch_side "$pair" >>times.torch
+    { troupe_side "$pair" --processes && troupe_side "$pair" --processes; } >>times.processes
+    torch_side "$pair" >>times.torch
+    { troupe_side "$pair" && troupe_side "$pair"; } >>times.process
+  done
+  a=$(median times.torch) b=$(median times.processes) c=$(median times.process)
+  awk -v pair="$pair" -v a="$a" -v b="$b" -v c="$c" \
+    'BEGIN { printf "| %s | %.1f | %.1f | %.1f | %.1f | %.1f |\n", pair, a, b, a / b, c, a / c }'
+done
