@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/device.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {
@@ -18,7 +19,14 @@ std::string to_string(const shape& x) {
 }
 
 tensor::tensor(const troupe::shape& lengths, dtype type) : shape_(lengths), type_(type) {
-  auto numbers = std::make_shared_for_overwrite<std::byte[]>(lengths.count() * size_of(type));
+  // The host's device gives large memory huge pages; small memory comes sooner from here.
+  constexpr std::size_t worth_huge_pages = std::size_t{4} << 20;
+  const std::size_t bytes = lengths.count() * size_of(type);
+  if (bytes >= worth_huge_pages) {
+    memory_ = kernels::host_device().allocate(bytes);
+    return;
+  }
+  auto numbers = std::make_shared_for_overwrite<std::byte[]>(bytes);
   std::byte* const first = numbers.get();
   memory_ = {std::move(numbers), first};
 }
