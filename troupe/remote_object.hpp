@@ -37,6 +37,7 @@
 
 namespace troupe {
 
+/// What objects on servers derive from.
 class remote_object {
  public:
   remote_object() = default;

@@ -16,6 +16,7 @@
 
 namespace troupe {
 
+/// A server during the run. Copies are the same one.
 class remote_server {
  public:
   explicit remote_server(std::uint32_t rank) : rank_(rank) {}
