@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # bench/pytorch_pairs.sh [--rounds N] [--build FOLDER] [PAIR...]: the pairs of docs/from-pytorch.md, in one sitting: PyTorch's
 # scripts (bench/pytorch) and Troupe's programs (bench/pairs) in turn, in the order ABBA, so that both have the same share of
-# a machine's moods. Prints the medians in microseconds as rows of that page's table, and their ratio.
+# a machine's moods. Prints medians over the rounds in microseconds, and of the ratios with their 95 % intervals.
 #
 #   call forward hybrid ddp no_sync all_reduce:4096 all_reduce:1048576 all_reduce:67108864 sampler state
 #
 # PyTorch has a process for each trainer and for the server. Troupe runs so as well (--processes), and with all in one
-# process, which PyTorch cannot. A round is two runs of each; the default is 8 rounds. Exit code 2 if it cannot be
-# measured here.
+# process, which PyTorch cannot. A round is two runs of each, of which the mean counts; 15 rounds (the default) of all pairs
+# take about an hour. Exit code 2 if it cannot be measured here.
 
 set -euo pipefail
 bench=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
@@ -19,7 +19,7 @@ fail() {
   exit 2
 }
 
-rounds=8 build=$(dirname "$bench")/build/release pairs=()
+rounds=15 build=$(dirname "$bench")/build/release pairs=()
 while (($# > 0)); do
   case $1 in
     --rounds)
@@ -81,7 +81,16 @@ troupe_side() {
   esac
 }
 
-median() { sort -g "$1" | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'; }
+# median_of FILE; ratios FILE: the median of the rounds' ratios to PyTorch's, and the 95 % interval of that median (of fewer
+# than 6 rounds: the least and the greatest).
+median_of() { sort -g "$1" | awk '{ v[NR] = $1 } END { printf "%.1f", (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'; }
+ratios() {
+  paste times.torch "$1" | awk '{ print $1 / $2 }' | sort -g | awk '{ v[NR] = $1 } END {
+    k = NR < 6 ? 1 : int((NR + 1) / 2 - 0.98 * sqrt(NR)); if (k < 1) k = 1
+    printf "%.1f (%.1f to %.1f)", (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2, v[k], v[NR + 1 - k] }'
+}
+
+mean() { awk -v a="$1" -v b="$2" 'BEGIN { print (a + b) / 2 }'; }
 
 cpu=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)
 printf '%s\n' "$(date '+%Y-%m-%d %H:%M'), ${cpu:-unknown processor}, $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), \
@@ -90,12 +99,16 @@ PyTorch $("$python" -c 'import torch; print(torch.__version__)'); $rounds rounds
 for pair in "${pairs[@]}"; do
   rm -f times.*
   for ((round = 0; round < rounds; ++round)); do
-    torch_side "$pair" >>times.torch
-    { troupe_side "$pair" --processes && troupe_side "$pair" --processes; } >>times.processes
-    torch_side "$pair" >>times.torch
-    { troupe_side "$pair" && troupe_side "$pair"; } >>times.process
+    torch=$(torch_side "$pair")
+    processes=$(troupe_side "$pair" --processes)
+    again=$(troupe_side "$pair" --processes)
+    mean "$processes" "$again" >>times.processes
+    again=$(torch_side "$pair")
+    mean "$torch" "$again" >>times.torch
+    process=$(troupe_side "$pair")
+    again=$(troupe_side "$pair")
+    mean "$process" "$again" >>times.process
   done
-  a=$(median times.torch) b=$(median times.processes) c=$(median times.process)
-  awk -v pair="$pair" -v a="$a" -v b="$b" -v c="$c" \
-    'BEGIN { printf "| %s | %.1f | %.1f | %.1f | %.1f | %.1f |\n", pair, a, b, a / b, c, a / c }'
+  printf '| %s | %s | %s | %s | %s | %s |\n' "$pair" "$(median_of times.torch)" "$(median_of times.processes)" \
+    "$(ratios times.processes)" "$(median_of times.process)" "$(ratios times.process)"
 done
