@@ -20,9 +20,13 @@ trained_parameters::trained_parameters(const std::vector<model::parameter_range>
 // -- numbers ------------------------------------------------------------------
 
 void trained_parameters::start(std::span<const float> parameters, std::span<const float> kept) {
+  replace(parameters, kept);
+  set_optimizer(options_.optimizer);
+}
+
+void trained_parameters::replace(std::span<const float> parameters, std::span<const float> kept) {
   kernels::assign(*compute_, parameters, weights_);
   if (!kept.empty()) kernels::assign(*compute_, kept, statistics_);
-  set_optimizer(options_.optimizer);
 }
 
 void trained_parameters::set_optimizer(const model::optimizer_spec& chosen) {

@@ -56,6 +56,8 @@ class trained_parameters {
   /// Starts from these parameters and the optimizer's initial state. `buffers`: what is kept with them, and not
   /// trained.
   void start(std::span<const float> parameters, std::span<const float> buffers);
+  /// Goes on from these; the optimizer's state stays. Requires: `start` before, with as many.
+  void replace(std::span<const float> parameters, std::span<const float> buffers);
   /// Goes on with another optimizer, and the state that it begins with. Requires: `start` before.
   void set_optimizer(const model::optimizer_spec& chosen);
   /// On the device.

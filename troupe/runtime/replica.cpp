@@ -154,25 +154,18 @@ nn::pass_numbers replica::numbers_of(const tensor& input, const tensor& output, 
   return {numbers_.weights_data(), numbers_.buffers_data(), input, output.as<float>().data(), saved.data()};
 }
 
-named_tensors replica::state_dict() {
-  const std::vector<msg::tensor> state = numbers_.state();
+named_tensors replica::state_dict() const {
   named_tensors all;
-  append_state(all, module_->parameters(), state.front().as<float>());
-  if (!module_->buffers().empty()) append_state(all, module_->buffers(), state.back().as<float>());
+  append_state(all, module_->parameters(), {numbers_.weights_data(), numbers_.parameter_count()});
+  const std::vector<nn::parameter> buffers = module_->buffers();
+  append_state(all, buffers, {numbers_.buffers_data(), nn::count_of(buffers)});
   return all;
 }
 
 void replica::load_state_dict(const named_tensors& given) {
-  flat_state read = read_state(*module_, given);
+  const flat_state read = read_state(*module_, given);
   if (from_.is_resumed() && !has_stepped_) return;
-  std::vector<msg::tensor> state = numbers_.state();
-  const auto put = [](msg::tensor& to, std::vector<float>& numbers) {
-    to = msg::tensor::own(numbers.size(), 1, std::move(numbers));
-  };
-  put(state.front(), read.parameters);
-  if (!module_->buffers().empty()) put(state.back(), read.buffers);
-  const bool fits = numbers_.restore(state);
-  TROUPE_ASSERT(fits);
+  numbers_.replace(read.parameters, read.buffers);
 }
 
 tensor replica::apply(tape& on, const tensor& input) {

@@ -39,7 +39,7 @@ class replica {
   void put(msg::save_dense& into);
 
   /// See `data_parallel`.
-  named_tensors state_dict();
+  named_tensors state_dict() const;
   void load_state_dict(const named_tensors& state);
 
   /// Of a replica that is not synchronized: applies the trainer's own gradient.
