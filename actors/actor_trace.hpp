@@ -118,6 +118,7 @@ class actor_trace {
 
   /// Returns the number of a name that a program gives to its work, for `range` and `asks`. Cheap for a known name.
   std::uint16_t number_of(const std::string& name);
+  trace::range_name given_range(const std::string& name) { return static_cast<trace::range_name>(number_of(name)); }
 
   // -- trainers only ------------------------------------------------------------------
 

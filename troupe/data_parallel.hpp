@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,7 @@
 
 namespace troupe {
 
-/// How a replica is reduced.
+/// How a replica is reduced, and called.
 struct data_parallel_options {
   /// The size of a bucket, after the first one, which is smaller. Parts of a module are not cut.
   double bucket_mib = 25;
@@ -24,6 +25,9 @@ struct data_parallel_options {
   /// gradient: replicas begin with the same parameters and then differ, unless the trainer function makes them equal,
   /// by collectives for example (group.hpp). The run's digest leaves them out, and checkpoints hold every trainer's.
   bool synchronized = true;
+  /// What traces call its passes, and checkpoints its tensors: letters, digits, '_' and '-'. Otherwise traces have the
+  /// module's type, and checkpoints its number.
+  std::string name = {};
 };
 
 /// Belongs to the trainer that made it (`trainer::data_parallel`).

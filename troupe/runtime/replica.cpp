@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "actors/bucket_window.hpp"
 #include "base/assert.hpp"
+#include "base/text.hpp"
 #include "model/random.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
 #include "troupe/runtime/module_state.hpp"
+#include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe::runtime {
 
@@ -99,6 +102,19 @@ actors::trained_parameters::options options_of(const data_parallel_options& chos
   return {.bucket_bytes = std::max<std::size_t>(static_cast<std::size_t>(chosen.bucket_mib * (1U << 20)), 1)};
 }
 
+/// Returns the name that a user gives to a replica. Throws `error` if it cannot be one.
+const std::string& checked(const std::string& name) {
+  const bool fits =
+      std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
+  const bool is_taken = name.starts_with("replica") || name.starts_with("rank");
+  if (!fits || is_taken)
+    throw error(error_kind::input,
+                fmt::format("data_parallel: the name '{}' {}", printable(name),
+                            is_taken ? "begins as the library's own names do: not with 'rank' or 'replica'"
+                                     : "has other characters than letters, digits, '_' and '-'"));
+  return name;
+}
+
 }  // namespace
 
 replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
@@ -106,7 +122,9 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
     : module_(std::move(module)),
       stretches_(stretches_of(*module_)),
       is_synchronized_(options.synchronized),
-      name_(fmt::format("{}replica{}", is_synchronized_ ? "" : fmt::format("rank{}.", rank), number)),
+      name_(fmt::format("{}{}", is_synchronized_ ? "" : fmt::format("rank{}.", rank),
+                        options.name.empty() ? fmt::format("replica{}", number) : checked(options.name))),
+      label_(options.name.empty() ? module_->type() : options.name),
       from_(from),
       first_bucket_(first_bucket),
       numbers_(ranges_of(stretches_), kernels::host_device(), options_of(options)) {
@@ -170,6 +188,8 @@ void replica::load_state_dict(const named_tensors& given) {
 
 tensor replica::apply(tape& on, const tensor& input) {
   on.finish_passed();
+  actors::actor_trace& trace = on.owner().trace;
+  const actors::actor_trace::range working(trace, trace.given_range(label_), on.owner().step, trace.latest());
   if (!on.is_training()) {
     on.maker_of(input);  // throws if it is of another context
     tensor output(module_->output(input));
@@ -215,6 +235,8 @@ void replica::take_own(std::uint32_t bucket) {
 void replica::backward(tape& of, std::uint64_t step, const std::function<void(std::uint32_t)>& full) {
   has_stepped_ = true;
   if (!of.has_gone_back()) return;
+  actors::actor_trace& trace = of.owner().trace;
+  const actors::actor_trace::range working(trace, trace::range_name::backward_parameters, step, trace.latest());
   // The last pass writes to the buckets, so that they leave while it goes on; the others are added up before.
   application* last = nullptr;
   for (node* one : of.passed())

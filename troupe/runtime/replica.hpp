@@ -59,7 +59,8 @@ class replica {
   std::shared_ptr<const nn::module> module_;
   std::vector<nn::stretch> stretches_;
   bool is_synchronized_;
-  std::string name_;  ///< in checkpoints
+  std::string name_;   ///< in checkpoints
+  std::string label_;  ///< in traces
   const kept_state& from_;
   std::uint32_t first_bucket_;
   bool has_optimizer_ = false;

@@ -73,8 +73,13 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
     if (thrown) std::rethrow_exception(thrown);
     return communicator_.end(steps_done_, [this] { finish(); });
   } catch (const run_stopped&) {
+    stops_now_ = true;
     return deliver();
   } catch (const error& e) {
+    if (stop_wanted_ && !ended_peers_.empty()) {  // it waited for one that has stopped
+      stops_now_ = true;
+      return deliver();
+    }
     cause = actors::make_failure(e.kind() == error_kind::input ? actors::errc::bad_input : actors::errc::exception,
                                  e.what());
   } catch (const std::exception& e) {
@@ -139,6 +144,7 @@ void trainer_runtime::note_end(std::uint32_t rank, std::uint64_t steps) {
 
 /// Throws if another trainer has ended with fewer steps.
 void trainer_runtime::check_peers() const {
+  if (!is_synchronous() || stop_wanted_) return;
   for (const auto& [rank, steps] : ended_peers_)
     if (steps < steps_done_)
       throw error(error_kind::input,
@@ -158,6 +164,9 @@ std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn:
                                                        const data_parallel_options& options) {
   std::uint32_t buckets = 0;
   for (const auto& one : replicas_) buckets += one->numbers().buckets();
+  if (!options.name.empty() && !replica_names_.insert(options.name).second)
+    throw error(error_kind::input,
+                fmt::format("data_parallel: the name '{}' is another replica's; choose another", options.name));
   replicas_.push_back(
       std::make_shared<replica>(std::move(module), options, seed_, replicas_.size(), buckets, kept_, rank_));
   return replicas_.back();
@@ -281,6 +290,7 @@ void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
     if (const auto found = one->numbers().judge(step)) return done->fail(error(error_kind::run, found->words()));
   trace.step_ends(step + 1);
   if (rank_ == 0) report();
+  stops_now_ = stops_now_ || (stop_wanted_ && !is_synchronous());
   const auto go_on = [this, done] {
     if (stops_now_) return done->fail(std::make_exception_ptr(run_stopped()));
     done->set();

@@ -3,12 +3,14 @@
 
 #pragma once
 
+#include <algorithm>
 #include <caf/all.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,6 +90,10 @@ class trainer_runtime {
   std::uint64_t begin_context();
 
   loop_places& loops() { return loops_; }
+  /// Ends the function if the run is to stop and no step of all trainers will say so. Between steps.
+  void look_for_stop() const {
+    if (stop_wanted_ && !saves_ && !is_synchronous()) throw run_stopped();
+  }
   kept_state& kept() { return kept_; }
   trainer_caller& calls() { return calls_; }
   /// The next optimizer step of a server, as its messages name it; and the same, but 0 before the first.
@@ -148,6 +154,11 @@ class trainer_runtime {
   std::vector<msg::module_ref> shards_of(const reference& module) const;
   void report();
   void check_peers() const;
+  /// Whether all trainers take their steps together.
+  bool is_synchronous() const {
+    return !server_steps_.empty() ||
+           std::ranges::any_of(replicas_, [](const auto& one) { return one->is_synchronized(); });
+  }
   void send_gradients(const tape& with, const std::vector<trained>& members);
   void end_step(const std::shared_ptr<promise<>>& done);
   bool saves_now() const;
@@ -188,6 +199,7 @@ class trainer_runtime {
   std::map<std::uint32_t, std::uint64_t> server_steps_;  ///< by server: the optimizer steps sent there
   std::map<std::shared_ptr<const remote_table>, actors::sparse_client> clients_;
   std::vector<std::shared_ptr<replica>> replicas_;
+  std::set<std::string> replica_names_;  ///< given by the user
   runtime::communicator communicator_{self_, trace, step};
   running_task task_;  ///< destroyed first: it uses the others
 };
