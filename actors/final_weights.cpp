@@ -88,6 +88,15 @@ caf::error final_weights::check() const {
   return {};
 }
 
+void final_weights::settle(const run_plan& plan, const table_shards& tables, const std::function<void()>& then) {
+  for (const auto& shards : tables)
+    for (const msg::module_ref& shard : shards)
+      requests_.ask<msg::tensor>(
+          shard.server, msg::row_digests{trace_.next(step_of(shard), plan.cause), shard.module, 0, 0},
+          [](msg::tensor& /*none*/) {}, then);
+  if (requests_.none_open()) then();
+}
+
 void final_weights::collect(const run_plan& plan, const table_shards& tables, std::function<void()> then) {
   TROUPE_ASSERT(plan_ == nullptr && requests_.none_open());
   TROUPE_ASSERT(trained_.size() == plan.trainers);

@@ -90,6 +90,8 @@ class final_weights {
   void add(std::uint32_t rank, msg::trained&& result);
   /// Returns an error that names the step unless all trainers finished with the same weights.
   caf::error check() const;
+  /// Calls `then` when the servers have applied all gradients that the trainers have sent.
+  void settle(const run_plan& plan, const table_shards& tables, const std::function<void()>& then);
   /// Requests digests and weights from the servers, and calls `then` when all have answered. Requires: arguments
   /// outlive this.
   void collect(const run_plan& plan, const table_shards& tables, std::function<void()> then);

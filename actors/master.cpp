@@ -175,6 +175,7 @@ void master_state::start_training() {
                    .remote = rules || (again != nullptr && again->is_remote()),
                    .request_timeout_ms = rules ? static_cast<std::uint64_t>(rules->request_timeout.count()) : 0,
                    .group_number = members_.group_number_of(rank),
+                   .names = plan_.names.empty() ? std::vector<msg::named_shape>() : plan_.names[rank],
                    .servers = members_.servers_of(rank)},
         [this, rank](msg::trained& result) { trainer_done(rank, std::move(result)); }, [this] { training_done(); });
 }
@@ -190,11 +191,13 @@ void master_state::trainer_done(std::uint32_t rank, msg::trained&& result) {
 /// All trainers have ended; what runs beside them ends now.
 void master_state::training_done() {
   if (!plan_.companion) return collect();
-  plan_.companion->end([this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)] {
-    if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
-      run_in(strong, [this] {
-        if (phase_ == run_phase::training) collect();
-      });
+  weights_.settle(plan_, tables_.tables(), [this] {  // so that it finds what training has left
+    plan_.companion->end([this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)] {
+      if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
+        run_in(strong, [this] {
+          if (phase_ == run_phase::training) collect();
+        });
+    });
   });
 }
 

@@ -198,9 +198,12 @@ table_shards membership::as_seen_by(std::uint32_t trainer, table_shards tables) 
   return tables;
 }
 
-std::vector<msg::parameter_server_actor> membership::servers_of(std::uint32_t trainer) const {
+std::vector<msg::server_place> membership::servers_of(std::uint32_t trainer) const {
   const node* home = node_of(true, trainer);
-  return home == nullptr ? servers_ : home->links.servers;
+  std::vector<msg::server_place> all;
+  for (const auto& server : home == nullptr ? servers_ : home->links.servers)
+    all.push_back({static_cast<std::uint32_t>(all.size()), server});
+  return all;
 }
 
 msg::allreduce_actor membership::group_of(std::uint32_t trainer) const {

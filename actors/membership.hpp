@@ -107,7 +107,7 @@ class membership {
   /// Returns the servers of these tables as a trainer addresses them: directly, or by their proxies in its process.
   table_shards as_seen_by(std::uint32_t trainer, table_shards tables) const;
   /// Returns all servers, likewise.
-  std::vector<msg::parameter_server_actor> servers_of(std::uint32_t trainer) const;
+  std::vector<msg::server_place> servers_of(std::uint32_t trainer) const;
   msg::allreduce_actor group_of(std::uint32_t trainer) const;
   std::uint32_t group_number_of(std::uint32_t trainer) const;
 

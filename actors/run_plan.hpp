@@ -73,6 +73,8 @@ struct run_plan {
   /// Of them, those with gradients for each server, by its rank; empty: all.
   std::vector<std::uint64_t> server_steps = {};
   std::vector<msg::trainer_position> positions = {};  ///< by rank
+  /// By rank: of the tensors in the position, where the trainers decide what is saved; else empty.
+  std::vector<std::vector<msg::named_shape>> names = {};
 };
 
 /// Makes the plan of the run that an order requests. Errors: what is ordered is invalid.

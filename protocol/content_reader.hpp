@@ -40,11 +40,23 @@ inline bool inspect(content_reader&, caf::strong_actor_ptr&) { return true; }
 /// Whether all bytes of the message were kept and match their digests.
 bool is_kept(const trace::content& one);
 
-/// Fills in `message` except its header and handles. Returns false if `from` does not fit that message type.
+enum class reading : std::uint8_t { on, over, failed };
+
+/// Fills in `message` except its header and handles. Returns false if `from` does not fit that message type; all of the
+/// fields that are new since it was recorded may be missing.
 template <class Message>
 bool read_content_into(const trace::content& from, Message& message) {
   content_reader reader(from);
-  return reader.apply(message) && reader.is_done();
+  return [&]<class... Field>(boost::mp11::mp_list<Field...>) {
+    std::size_t left = sizeof...(Field);
+    const auto read = [&](auto& field) {
+      const bool begins_new = left-- == traits_v<Message>.added;
+      return (begins_new && reader.is_done()) ? reading::over : reader.apply(field) ? reading::on : reading::failed;
+    };
+    reading now = reading::on;
+    ((now = now == reading::on ? read(message.*Field::pointer) : now), ...);
+    return now != reading::failed && reader.is_done();
+  }(fields_of<Message>());
 }
 
 }  // namespace troupe::protocol

@@ -49,6 +49,8 @@ struct message_traits {
   comparable diff = comparable::whole;
   /// There is one such message per bucket of a step. Set if the type has a field `bucket`.
   bool by_bucket = false;
+  /// How many of its last fields contents in older recordings lack: they have their default values then.
+  std::uint8_t added = 0;
 };
 
 template <class T>

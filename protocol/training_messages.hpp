@@ -98,13 +98,6 @@ using allreduce_actor =
 using report_actor = caf::typed_actor<caf::result<void>(progress), caf::result<void>(epoch_report),
                                       caf::result<void>(evaluation), caf::result<committed>(save_dense)>;
 
-/// A tensor's name and shape, of which a `tensor` has rows and columns only.
-struct named_shape {
-  std::string name;
-  std::vector<std::uint64_t> shape;
-};
-BOOST_DESCRIBE_STRUCT(named_shape, (), (name, shape))
-
 /// The position from which a trainer resumes.
 struct trainer_position {
   std::uint64_t steps_done = 0;
@@ -116,10 +109,22 @@ struct trainer_position {
   std::vector<tensor> dense;
   /// Whether the last finished epoch has been evaluated.
   bool evaluated = false;
-  /// Of `dense`, where the trainers decide what is saved; else empty.
-  std::vector<named_shape> names = {};
 };
-BOOST_DESCRIBE_STRUCT(trainer_position, (), (steps_done, samples, loss_sum, seconds, dense, evaluated, names))
+BOOST_DESCRIBE_STRUCT(trainer_position, (), (steps_done, samples, loss_sum, seconds, dense, evaluated))
+
+/// A tensor's name and shape, of which a `tensor` has rows and columns only.
+struct named_shape {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+};
+BOOST_DESCRIBE_STRUCT(named_shape, (), (name, shape))
+
+/// A server, and its rank.
+struct server_place {
+  std::uint32_t rank = 0;
+  parameter_server_actor server;
+};
+BOOST_DESCRIBE_STRUCT(server_place, (), (rank, server))
 
 /// Runs a job's training loop as rank `rank` of `trainers`. Answered when the loop has ended.
 struct train {
@@ -142,14 +147,16 @@ struct train {
   std::uint64_t request_timeout_ms = 0;
   /// The group's actor number.
   std::uint32_t group_number = 1;
+  /// Of the tensors in `from.dense`, where the trainers decide what is saved; else empty.
+  std::vector<named_shape> names = {};
   /// All servers, by rank.
-  std::vector<parameter_server_actor> servers;
+  std::vector<server_place> servers = {};
 
-  static constexpr message_traits traits{.diff = comparable::parts};
+  static constexpr message_traits traits{.diff = comparable::parts, .added = 2};
 };
 BOOST_DESCRIBE_STRUCT(train, (),
                       (head, rank, trainers, job, tables, group, reports, from, saves, checkpoint_every, data_digest,
-                       remote, request_timeout_ms, group_number, servers))
+                       remote, request_timeout_ms, group_number, names, servers))
 
 struct trained {
   header head;
@@ -159,6 +166,8 @@ struct trained {
   std::uint64_t dense_digest = 0;  ///< of the dense weights' bits
   /// The steps for which each server has had gradients, by its rank; empty: `steps` for all.
   std::vector<std::uint64_t> server_steps = {};
+
+  static constexpr message_traits traits{.added = 1};
 };
 BOOST_DESCRIBE_STRUCT(trained, (), (head, steps, stopped, dense, dense_digest, server_steps))
 

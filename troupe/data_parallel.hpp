@@ -26,8 +26,8 @@ struct data_parallel_options {
   /// by collectives for example (group.hpp). The run's digest leaves them out, and checkpoints hold every trainer's.
   bool synchronized = true;
   /// What traces call its passes, and checkpoints its tensors: letters, digits, '_' and '-'. Otherwise traces have the
-  /// module's type, and checkpoints its number.
-  std::string name = {};
+  /// module's type, and checkpoints its number. No std::string, which gcc 12 would destroy twice in some coroutines.
+  const char* name = "";
 };
 
 /// Belongs to the trainer that made it (`trainer::data_parallel`).

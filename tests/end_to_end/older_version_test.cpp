@@ -53,8 +53,12 @@ std::size_t made_again(const trace::recording& from) {
     Message message;
     EXPECT_TRUE(protocol::read_content_into(before, message));
     const trace::content after = protocol::content_of(message, true);
-    EXPECT_EQ(after.fields, before.fields);
-    EXPECT_EQ(after.fields_digest, before.fields_digest);
+    if constexpr (protocol::traits_v<Message>.added == 0) {
+      EXPECT_EQ(after.fields, before.fields);
+      EXPECT_EQ(after.fields_digest, before.fields_digest);
+    } else {  // behind them there is what the message has got since: empty lists
+      EXPECT_EQ(after.fields, before.fields + std::string(4 * protocol::traits_v<Message>.added, '\0'));
+    }
     EXPECT_EQ(after.parts.size(), before.parts.size());
     for (std::size_t i = 0; i < std::min(after.parts.size(), before.parts.size()); ++i) {
       EXPECT_EQ(after.parts[i].name, before.parts[i].name);

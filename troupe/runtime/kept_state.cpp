@@ -10,10 +10,10 @@
 
 namespace troupe::runtime {
 
-void kept_state::start(std::uint32_t rank, const msg::trainer_position& from) {
-  rank_ = rank;
-  for (std::size_t i = 0; i < from.names.size() && i < from.dense.size(); ++i)
-    restored_[from.names[i].name] = {from.names[i].shape, from.dense[i]};
+void kept_state::start(const msg::train& order) {
+  rank_ = order.rank;
+  for (std::size_t i = 0; i < order.names.size() && i < order.from.dense.size(); ++i)
+    restored_[order.names[i].name] = {order.names[i].shape, order.from.dense[i]};
 }
 
 std::string kept_state::own_name(const std::string& name) const { return fmt::format("rank{}.{}", rank_, name); }

@@ -17,8 +17,8 @@ namespace troupe::runtime {
 /// Belongs to a trainer.
 class kept_state {
  public:
-  /// Begins at `from`. `rank`: the trainer's.
-  void start(std::uint32_t rank, const msg::trainer_position& from);
+  /// Begins where the order says.
+  void start(const msg::train& order);
 
   /// Whether the run goes on from a checkpoint.
   bool is_resumed() const { return !restored_.empty(); }

@@ -51,6 +51,7 @@ caf::error resume(actors::run_plan& plan) {
     return actors::make_failure(actors::errc::bad_input, "--resume: the program has {} tables, the checkpoint {}",
                                 plan.tables.size(), saved.tables.size());
   plan.server_steps.resize(plan.servers);
+  plan.names.resize(plan.trainers);
   for (msg::trainer_position& one : plan.positions) one.steps_done = saved.step;
   for (const model::tensor_declaration& what : saved.dense) {
     auto numbers = read(from, what);
@@ -62,7 +63,7 @@ caf::error resume(actors::run_plan& plan) {
             std::max(plan.server_steps[server], static_cast<std::uint64_t>(numbers->as<std::int64_t>()[server]));
     for (std::uint32_t rank = 0; rank < plan.trainers; ++rank) {
       if (owner && *owner != rank) continue;
-      plan.positions[rank].names.push_back({what.name, what.shape});
+      plan.names[rank].push_back({what.name, what.shape});
       plan.positions[rank].dense.push_back(*numbers);
     }
   }

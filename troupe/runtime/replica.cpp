@@ -103,7 +103,7 @@ actors::trained_parameters::options options_of(const data_parallel_options& chos
 }
 
 /// Returns the name that a user gives to a replica. Throws `error` if it cannot be one.
-const std::string& checked(const std::string& name) {
+std::string checked(const std::string& name) {
   const bool fits =
       std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
   const bool is_taken = name.starts_with("replica") || name.starts_with("rank");
@@ -123,8 +123,8 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
       stretches_(stretches_of(*module_)),
       is_synchronized_(options.synchronized),
       name_(fmt::format("{}{}", is_synchronized_ ? "" : fmt::format("rank{}.", rank),
-                        options.name.empty() ? fmt::format("replica{}", number) : checked(options.name))),
-      label_(options.name.empty() ? module_->type() : options.name),
+                        *options.name == 0 ? fmt::format("replica{}", number) : checked(options.name))),
+      label_(*options.name == 0 ? module_->type() : options.name),
       from_(from),
       first_bucket_(first_bucket),
       numbers_(ranges_of(stretches_), kernels::host_device(), options_of(options)) {

@@ -40,8 +40,10 @@ caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
   trainers_ = order.trainers;
   std::vector<std::uint64_t> planned;
   for (const auto& shards : order.tables) planned.push_back(shards.empty() ? 0 : shards.front().module);
-  calls_.reaches(order.servers, planned);
-  outside_.start(self_->system(), order.head.run, calls_.number(), order.servers, planned);
+  std::vector<msg::parameter_server_actor> servers;
+  for (const msg::server_place& one : order.servers) servers.push_back(one.server);
+  calls_.reaches(servers, planned);
+  outside_.start(self_->system(), order.head.run, calls_.number(), servers, planned);
   peers_ = {.tables = std::move(order.tables),
             .group = order.group,
             .group_number = order.group_number,
@@ -51,7 +53,7 @@ caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
   saves_ = order.saves;
   checkpoint_every_ = order.checkpoint_every;
   step = steps_done_ = saved_step_ = order.from.steps_done;
-  kept_.start(rank_, order.from);
+  kept_.start(order);
   begin_ = clock::now();
   for (const auto& [setting, text] : order.job)
     if (setting == "seed") seed_ = parse_number<std::uint64_t>(text).value_or(1);
@@ -164,7 +166,7 @@ std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn:
                                                        const data_parallel_options& options) {
   std::uint32_t buckets = 0;
   for (const auto& one : replicas_) buckets += one->numbers().buckets();
-  if (!options.name.empty() && !replica_names_.insert(options.name).second)
+  if (*options.name != 0 && !replica_names_.insert(options.name).second)
     throw error(error_kind::input,
                 fmt::format("data_parallel: the name '{}' is another replica's; choose another", options.name));
   replicas_.push_back(
