@@ -7,6 +7,7 @@
 #include <caf/actor_control_block.hpp>
 #include <caf/execution_unit.hpp>
 #include <caf/message.hpp>
+#include <caf/message_id.hpp>
 #include <caf/resumable.hpp>
 #include <deque>
 #include <functional>
