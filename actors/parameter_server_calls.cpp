@@ -111,6 +111,7 @@ caf::result<msg::returned> parameter_server_state::handle(msg::call& what) {
     return refusal(errc::unknown_module, "{}: there is no module {} here; it has been released", what.method,
                    what.module);
   const msg::header head = what.head;
+  const actor_trace::range working(trace, trace.given_range(what.method), head.step, trace.latest());
   std::optional<caf::typed_response_promise<msg::returned>> promise;
   auto now = module->call(what, [&]() -> call_return {
     promise = self_->make_response_promise<msg::returned>();
@@ -131,6 +132,7 @@ void parameter_server_state::dispatch(parked_call& one) {
     return one.promise.deliver(refusal(errc::unknown_module, "{}: there is no module {} here; it has been released",
                                        one.what.method, one.what.module));
   const msg::header head = one.what.head;
+  const actor_trace::range working(trace, trace.given_range(one.what.method), head.step, trace.latest());
   const call_return answer = [this, promise = one.promise, head](call_result result) mutable {
     if (result) result->head = trace.next(head.step, msg::id_of(head));
     promise.deliver(std::move(result));

@@ -7,6 +7,7 @@
 
 #include "tests/library/arguments.hpp"
 #include "tests/trace/temporary_folder.hpp"
+#include "trace/recording.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::library_replay_test {
@@ -15,7 +16,7 @@ namespace {
 using test::arguments;
 
 task<> train(trainer me, remote_module<nn::embedding_bag> embedding, double lr) {
-  auto model = me.data_parallel(nn::linear(16, 8));
+  auto model = me.data_parallel(nn::linear(16, 8), {.name = "tower"});
   distributed_optimizer optimizer(sgd{.lr = lr}, embedding, model);
   for (const auto& [indices, offsets, target] : tutorial_batches(me.seed(), me.rank(), 0)) {
     auto context = me.new_context();
@@ -62,6 +63,36 @@ TEST(LibraryReplay, NamesTheFirstDifference) {
     EXPECT_NE(std::string(e.what()).find("the replay is not the recorded run: step 0: set_optimizer from trainer "),
               std::string::npos)
         << e.what();
+  }
+}
+
+TEST(LibraryTraces, HaveTheNamesThatTheProgramGives) {
+  const trace::temporary_folder folder;
+  run({"--trace", "full", "--trace-dir", folder.path().string(), "--quiet"});
+  trace::sources from;
+  from.paths = {folder.path()};
+  const auto recorded = trace::read_recording(from);
+  ASSERT_TRUE(recorded) << recorded.error().message;
+  int passes = 0;
+  for (const trace::event& one : recorded->events)
+    passes +=
+        one.what == trace::kind::range && recorded->range_text(static_cast<trace::range_name>(one.type)) == "tower";
+  EXPECT_EQ(passes, 2 * 10) << "a pass of each trainer in each step";
+}
+
+TEST(LibraryTraces, RefuseNamesThatCannotBeOnes) {
+  arguments given{"--quiet"};
+  cluster cluster(given.count(), given.values());
+  const auto twice = [](trainer me) -> task<> {
+    const auto first = me.data_parallel(nn::linear(2, 2), {.name = "tower"});
+    const auto second = me.data_parallel(nn::linear(2, 2), {.name = "tower"});
+    co_return;
+  };
+  try {
+    cluster.run(1, twice);
+    FAIL() << "two have one name";
+  } catch (const error& e) {
+    EXPECT_NE(std::string(e.what()).find("the name 'tower' is another replica's"), std::string::npos) << e.what();
   }
 }
 

@@ -90,6 +90,40 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, Resume,
                            return name.substr(0, name.find(':')) + std::to_string(one.index);
                          });
 
+/// A layer on a server, behind one on each trainer.
+task<> train_hosted(trainer me, remote_module<nn::linear> hosted, int break_after) {
+  auto model = me.data_parallel(nn::linear(4, 3), {.name = "first"});
+  distributed_optimizer optimizer(adam{.lr = 0.01}, hosted, model);
+  int steps = 0;
+  for (const auto step : me.steps(12)) {
+    tensor x({2, 4});
+    for (std::size_t i = 0; i < x.count(); ++i)
+      x.as<float>()[i] = static_cast<float>((step * 7 + i * 3 + me.rank()) % 11) / 11;
+    const std::vector<std::int64_t> classes = {static_cast<std::int64_t>(step % 2), 1};
+    auto context = me.new_context();
+    const tensor hidden = model(context, x);
+    const tensor outputs = co_await hosted.forward(context, hidden);
+    co_await context.backward(nn::cross_entropy(context, outputs, classes));
+    co_await optimizer.step(context);
+    if (++steps == break_after && me.rank() == 0) throw std::runtime_error("the power has failed");
+  }
+}
+
+std::string run_hosted(std::vector<std::string> words, int break_after = 0) {
+  arguments given(std::move(words));
+  cluster cluster(given.count(), given.values());
+  const auto hosted = cluster.server(0).make<nn::linear>(arg("in_features", 3), arg("out_features", 2));
+  return cluster.run(2, train_hosted, hosted, break_after).weights_digest;
+}
+
+TEST(ResumeHosted, AModuleOnAServerGoesOnWithItsOptimizer) {
+  const trace::temporary_folder folder;
+  const std::string there = folder.path().string();
+  const std::string unbroken = run_hosted({"--quiet"});
+  EXPECT_THROW(run_hosted({"--quiet", "--save", there, "--checkpoint-every", "3"}, 8), error);
+  EXPECT_EQ(run_hosted({"--quiet", "--resume", there}), unbroken);
+}
+
 std::string refusal(const std::vector<std::string>& words, const training& how) {
   try {
     run(words, how);

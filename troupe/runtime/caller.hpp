@@ -142,7 +142,8 @@ class actor_caller : public caller {
                                        servers_.size()));
     what.head = trace_->next(what.head.step);
     const msg::message_id asked = msg::id_of(what.head);
-    trace_->asks(what.head, caf::type_id_v<msg::call>, actors::server_number(server));
+    const std::uint16_t name = trace_->number_of(what.method);  // as the method is called: of more use than `call`
+    trace_->asks(what.head, name != 0 ? name : caf::type_id_v<msg::call>, actors::server_number(server));
     self_->request(servers_[server], caf::infinite, std::move(what))
         .then(
             [this, asked, then](msg::returned& result) {
