@@ -106,6 +106,7 @@ class [[nodiscard]] future {
   /// Blocks until the result is here, and returns it or throws its error; throws the error `deadline` if it is late,
   /// after which the future can be asked again. Not for threads that run tasks: those `co_await`.
   T get(std::chrono::milliseconds deadline = default_deadline) {
+    check();
     state_->wait(deadline);
     return std::exchange(state_, nullptr)->take();
   }
@@ -114,6 +115,7 @@ class [[nodiscard]] future {
   /// not be blocked.
   template <class F>
   void then(F use) && {
+    check();
     auto state = std::exchange(state_, nullptr);
     auto* shared = state.get();
     shared->call([state = std::move(state), use = std::move(use)]() mutable { use(future(std::move(state))); });
@@ -137,9 +139,17 @@ class [[nodiscard]] future {
     std::shared_ptr<detail::state_of<T>> state_;
   };
 
-  awaiter operator co_await() && { return awaiter(std::exchange(state_, nullptr)); }
+  awaiter operator co_await() && {
+    check();
+    return awaiter(std::exchange(state_, nullptr));
+  }
 
  private:
+  /// Throws if the result was taken, or never promised.
+  void check() const {
+    if (!state_) throw error(error_kind::input, "a future that has been taken already, or was never one; ask again");
+  }
+
   std::shared_ptr<detail::state_of<T>> state_;
 };
 

@@ -10,10 +10,11 @@
 
 namespace troupe {
 
-/// An option `--name`, which sets a variable. The variable's value before is the default. A bool is a switch.
+/// An option `--name`, which sets a variable. The variable's value before is the default. A bool is a switch;
+/// a std::uint64_t takes no negative number.
 class option {
  public:
-  using target = std::variant<std::int64_t*, double*, std::string*, bool*>;
+  using target = std::variant<std::int64_t*, std::uint64_t*, double*, std::string*, bool*>;
 
   /// `name`: lower-case letters, digits and dashes. Requires: `sets` outlives the cluster's constructor.
   template <class Value>

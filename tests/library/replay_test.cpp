@@ -52,6 +52,28 @@ TEST(LibraryReplay, HasTheRecordedOptionsAndBits) {
   EXPECT_EQ(again.lr, 0.5);
 }
 
+task<> train_and_sum(trainer me, remote_module<nn::embedding_bag> embedding) {
+  co_await train(me, embedding, 0.05);
+  tensor one(shape(1));
+  one.as<float>()[0] = 1;
+  const tensor sum = co_await me.group().all_reduce(one);
+  if (sum.item() != 2) throw std::runtime_error("it is no sum");
+}
+
+TEST(LibraryReplay, WithCollectivesHasTheRecordedBits) {
+  const trace::temporary_folder folder;
+  const std::string there = folder.path().string();
+  const auto again = [](std::vector<std::string> words) {
+    arguments given(std::move(words));
+    cluster cluster(given.count(), given.values());
+    const auto embedding = cluster.server(0).make<nn::embedding_bag>(
+        {.num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum});
+    return cluster.run(2, train_and_sum, embedding).weights_digest;
+  };
+  const std::string digest = again({"--trace", "full", "--trace-dir", there, "--quiet"});
+  EXPECT_EQ(again({"--replay", there, "--quiet"}), digest);
+}
+
 TEST(LibraryReplay, NamesTheFirstDifference) {
   const trace::temporary_folder folder;
   const std::string there = folder.path().string();

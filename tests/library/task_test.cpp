@@ -264,5 +264,15 @@ TEST(Futures, CountTheFirstResultOnly) {
   EXPECT_EQ(coming.get(), 1);
 }
 
+TEST(Futures, AreTakenOnce) {
+  promise<int> given;
+  auto once = given.get_future();
+  given.set(3);
+  EXPECT_EQ(once.get(), 3);
+  EXPECT_THROW(once.get(), error);
+  EXPECT_THROW(std::move(once).then([](future<int>) {}), error);
+  EXPECT_THROW(std::move(once).operator co_await(), error);
+}
+
 }  // namespace
 }  // namespace troupe::task_test

@@ -39,6 +39,8 @@ void add_program_options(CLI::App& app, std::span<const option> own) {
                               "Program");
     else if (const auto* const* whole = std::get_if<std::int64_t*>(&one.sets()))
       launch::add_text_option(app, one.name(), "N", fmt::format("{} (default: {})", one.meaning(), **whole), "Program");
+    else if (const auto* const* count = std::get_if<std::uint64_t*>(&one.sets()))
+      launch::add_text_option(app, one.name(), "N", fmt::format("{} (default: {})", one.meaning(), **count), "Program");
     else if (const auto* const* number = std::get_if<double*>(&one.sets()))
       launch::add_text_option(app, one.name(), "X", fmt::format("{} (default: {})", one.meaning(), **number),
                               "Program");
@@ -133,7 +135,9 @@ result<std::string> set(const CLI::App& app, const recorded_run* replayed, const
           const auto number = parse_number<value>(*text);
           if (!number)
             return bad_input("--{} {}: must be a {}", one.name(), printable(*text),
-                             std::is_same_v<value, double> ? "number" : "whole number");
+                             std::is_same_v<value, double>          ? "number"
+                             : std::is_same_v<value, std::uint64_t> ? "whole number of 0 or more"
+                                                                    : "whole number");
           *variable = *number;
         }
         return fmt::format("{}", *variable);

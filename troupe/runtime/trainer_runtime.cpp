@@ -272,6 +272,11 @@ void trainer_runtime::send_gradients(const tape& with, const std::vector<trained
 
 future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& members) {
   with.check_training("an optimizer step");
+  if (step == steps_done_)
+    throw error(
+        error_kind::input,
+        "a second optimizer step without a new context; make a context for each step, and have one optimizer with "
+        "all that is trained (distributed_optimizer::add)");
   if (saves_) check_loops();
   steps_done_ = step;
   check_peers();
@@ -330,7 +335,8 @@ void trainer_runtime::reduce(tape& with, replica& one, const std::shared_ptr<pro
 }
 
 std::chrono::milliseconds trainer_runtime::deadline() const {
-  return peers_.remote ? std::chrono::duration_cast<std::chrono::milliseconds>(peers_.timeout) : default_deadline;
+  if (peers_.timeout == caf::infinite) return default_deadline;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(peers_.timeout);
 }
 
 namespace {
