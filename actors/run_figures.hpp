@@ -56,7 +56,7 @@ class run_figures {
   /// A resumed run continues the checkpoint's counts. Requires: `plan` outlives this object.
   void start(const run_plan& plan);
   void set_up_took(double seconds) { so_far_.setup_seconds = seconds; }
-  /// Of a run without epochs, which else tell it.
+  /// Adds the seconds of training. For a run without epochs: else their reports have them.
   void training_took(double seconds) { so_far_.seconds += seconds; }
 
   run_progress add(const msg::progress& report);

@@ -48,7 +48,7 @@ struct run_plan {
   std::uint32_t trainers = 0;
   /// What trainers are told, checkpoints keep, and members that join must agree with.
   msg::arguments settings = {};
-  /// Of the rows of the data set; empty: none.
+  /// The digest of the rows of the data set; empty: there is none.
   std::string data_digest = {};
   std::vector<planned_table> tables = {};
   /// Global steps in an optimizer step of the tables, and by how many optimizer steps lookups may run ahead.
@@ -70,7 +70,7 @@ struct run_plan {
   std::shared_ptr<run_companion> companion = {};
   /// Steps that the resumed run has done.
   std::uint64_t steps_done = 0;
-  /// Of them, those with gradients for each server, by its rank; empty: all.
+  /// How many of these steps had gradients for each server, by its rank; empty: all of them.
   std::vector<std::uint64_t> server_steps = {};
   std::vector<msg::trainer_position> positions = {};  ///< by rank
   /// By rank: of the tensors in the position, where the trainers decide what is saved; else empty.

@@ -47,7 +47,7 @@ struct collective_sum {
 };
 BOOST_DESCRIBE_STRUCT(collective_sum, (), (head, rank, members, instance, number, numbers))
 
-/// A tensor for one other trainer, who asks for the next one with this tag.
+/// Brings a tensor to one other trainer, which receives those of a sender and a tag in the order of their sending.
 struct peer_tensor {
   header head;
   std::uint32_t rank = 0;

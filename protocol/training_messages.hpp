@@ -147,7 +147,7 @@ struct train {
   std::uint64_t request_timeout_ms = 0;
   /// The group's actor number.
   std::uint32_t group_number = 1;
-  /// Of the tensors in `from.dense`, where the trainers decide what is saved; else empty.
+  /// The names of the tensors in `from.dense`, if the trainers decide what is saved; else empty.
   std::vector<named_shape> names = {};
   /// All servers, by rank.
   std::vector<server_place> servers = {};

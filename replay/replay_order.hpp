@@ -23,7 +23,7 @@ struct expected_message {
 };
 
 struct replay_order {
-  /// Of the run: a job's, or those of a program of its own.
+  /// The settings of the job, or of the user's program that ran.
   std::vector<model::setting> settings;
   std::string program;      ///< the program's name; empty: the run was a job of `troupe`
   std::string data_digest;  ///< of the data's rows; empty: not recorded

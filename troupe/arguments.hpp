@@ -62,7 +62,7 @@ class arguments {
   const std::string& type() const { return type_; }
   const std::vector<arg>& all() const { return all_; }
 
-  /// Throws `error` if there are arguments that nobody has asked for.
+  /// Throws an `error` that names an argument which `get` has not read, if there is one.
   void check_all_known() const;
 
  private:

@@ -153,7 +153,8 @@ class [[nodiscard]] future {
   std::shared_ptr<detail::state_of<T>> state_;
 };
 
-/// Who owes a result; if it is dropped without one, its future has the error `dropped`. Thread: one at a time.
+/// Gives its future a result, or an error. Without either, its destructor gives the error `dropped`. Thread: one at a
+/// time.
 template <class T = void>
 class promise {
  public:

@@ -36,7 +36,7 @@ struct method_call {
   std::string method;
   detail::packed arguments = {};
   std::chrono::milliseconds deadline = default_deadline;
-  /// Of the optimizer step after which the method is called; 0: at once.
+  /// The server calls the method after this optimizer step; 0: at once.
   std::uint64_t step = 0;
   /// The server itself is called: `make`, `state_dict`, and so on.
   bool of_server = false;

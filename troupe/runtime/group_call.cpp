@@ -24,7 +24,7 @@ msg::tensor column_of(dtype type, const std::shared_ptr<std::byte>& owner, std::
   return {static_cast<msg::dtype>(type), count, 1, msg::blob(owner, owner.get() + first * one, count * one)};
 }
 
-/// Nobody but the receiver has this memory (`share_for`), or nobody writes it.
+/// Returns the memory of `bytes`. Requires: nobody else has it (`share_for`), or nobody writes it.
 std::shared_ptr<std::byte> memory_of(const msg::blob& bytes) {
   return {std::const_pointer_cast<void>(bytes.owner()), const_cast<std::byte*>(bytes.data())};
 }
@@ -81,7 +81,7 @@ bool group_call::goes_in_slices() const {
          order_.input.count() * size_of(order_.input.type()) * (members() - 1) > small_bytes;
 }
 
-/// Of the input: what `member` reduces. Slices of an all_reduce begin at cache lines.
+/// Returns the slice of the input that `member` reduces. Slices of an all_reduce begin at cache lines.
 group_call::slice group_call::slice_of(std::uint32_t member) const {
   const std::size_t count = order_.input.count();
   if (order_.kind == collective_kind::reduce_scatter) return {count / members() * member, count / members()};

@@ -16,7 +16,7 @@ std::string ordinal(std::uint64_t number) {
   return fmt::format("{}{}", number, last == 1 ? "st" : last == 2 ? "nd" : last == 3 ? "rd" : "th");
 }
 
-/// Of a subgroup: whose collectives these are.
+/// Returns which trainers the subgroup has; empty for the group of all trainers.
 std::string with_whom(const group_calls& in) {
   if (in.name.instance == 0) return "";
   return fmt::format(" with trainer{} {}", in.name.members.size() == 1 ? "" : "s", fmt::join(in.name.members, ", "));
@@ -89,7 +89,7 @@ std::string lateness(const group_calls& in, std::uint64_t number,
       fmt::format("{}, which {} {} within {} s", call_words(in, number, one.call.words_of(in.me)),
                   trainers(missing.empty() ? sums : missing), missing.empty() ? "did not sum" : "did not call",
                   static_cast<double>(one.deadline.count()) / 1000);
-  // What somebody who is missing has called elsewhere, where this trainer is waited for.
+  // A trainer that has not called this collective may wait for this one in another collective: say which.
   for (const auto& [name, other] : all)
     for (const auto& [at, call] : other->open) {
       if (call.call.now() != group_call::state::open) continue;

@@ -25,7 +25,7 @@ std::string call_words(const group_calls& in, std::uint64_t number, const std::s
 /// `other`: the rank in the group that has called something else.
 std::string disagreement(const group_calls& in, std::uint64_t number, const std::string& mine, std::uint32_t other,
                          const std::string& others);
-/// Of a call that is late: what it lacks, and what those whom it waits for do instead, if that is known.
+/// Returns which trainers have not made the late call, and what they have called instead, if this trainer knows.
 std::string lateness(const group_calls& in, std::uint64_t number,
                      const std::map<group_name, std::shared_ptr<group_calls>>& all);
 

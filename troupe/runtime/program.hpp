@@ -50,7 +50,7 @@ struct program_order {
   /// The recorded run that is to be done again; null: none.
   std::shared_ptr<const recorded_run> replayed = {};
 
-  // Of a leader.
+  // A leader has these.
   bool processes = false;
   bool tls = false;
   std::optional<links::endpoint> listen = {};
@@ -58,10 +58,10 @@ struct program_order {
   /// The given network options, for advice.
   std::string network_words = {};
 
-  // Of a member.
+  // A member has this.
   nodes::node_options offer = {};
 
-  // Of a child.
+  // A child has these.
   std::string role = {};
   std::string rank = {};
 };

@@ -18,8 +18,8 @@ namespace troupe::runtime {
 /// Thread: any.
 class reference {
  public:
-  /// Of a module that main has planned: its place among those of the run. It lives as long as the run.
-  /// `details`: what handles of the type have to know, such as a table's shape.
+  /// Refers to a module that main has planned; `planned`: its place among those of the run. It lives as long as the
+  /// run. `details`: what handles of the type have to know, such as a table's shape.
   static std::shared_ptr<const reference> of_planned(std::string type, std::uint32_t server, std::size_t planned,
                                                      std::string details) {
     const auto made =

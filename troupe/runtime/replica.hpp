@@ -42,7 +42,7 @@ class replica {
   named_tensors state_dict() const;
   void load_state_dict(const named_tensors& state);
 
-  /// Of a replica that is not synchronized: applies the trainer's own gradient.
+  /// Applies the trainer's own gradient. Requires: the replica is not synchronized.
   void take_own(std::uint32_t bucket);
 
   bool is_synchronized() const { return is_synchronized_; }

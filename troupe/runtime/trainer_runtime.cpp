@@ -224,7 +224,7 @@ future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_t
 
 namespace {
 
-/// Of a member on servers.
+/// Returns the reference to a member. Requires: it is on a server.
 const reference& reference_of(const trained& one) {
   if (const auto* table = std::get_if<std::shared_ptr<const remote_table>>(&one)) return *(*table)->reference();
   return *std::get<reference_ptr>(one);

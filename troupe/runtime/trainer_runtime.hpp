@@ -117,7 +117,7 @@ class trainer_runtime {
   static trainer_runtime& current();
 
   runtime::communicator& communicator() { return communicator_; }
-  /// Of a collective.
+  /// Returns how long a collective may take.
   std::chrono::milliseconds deadline() const;
 
  private:
