@@ -40,7 +40,7 @@ struct shared_memory_name {
 class shared_memory_writer {
  public:
   /// Makes memory for `bytes` of chunks in all; null if the system refuses.
-  static std::unique_ptr<shared_memory_writer> make(std::size_t bytes = std::size_t{64} << 20);
+  static std::unique_ptr<shared_memory_writer> make(std::size_t bytes);
   ~shared_memory_writer();
   shared_memory_writer(const shared_memory_writer&) = delete;
   shared_memory_writer& operator=(const shared_memory_writer&) = delete;

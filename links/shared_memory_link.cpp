@@ -50,8 +50,10 @@ std::vector<std::byte> announcement(std::uint8_t kind, const shared_chunk& chunk
 
 class shared_memory_link final : public link, public std::enable_shared_from_this<shared_memory_link> {
  public:
-  shared_memory_link(link_ptr below, const link_limits& limits, bool offers)
-      : below_(std::move(below)), limits_(limits), mine_(offers ? shared_memory_writer::make() : nullptr) {}
+  shared_memory_link(link_ptr below, const link_limits& limits, std::size_t offered_bytes)
+      : below_(std::move(below)),
+        limits_(limits),
+        mine_(offered_bytes > 0 ? shared_memory_writer::make(offered_bytes) : nullptr) {}
 
   void start(callbacks what) override {
     callbacks_ = std::move(what);
@@ -138,8 +140,8 @@ class shared_memory_link final : public link, public std::enable_shared_from_thi
 
 }  // namespace
 
-link_ptr with_shared_memory(link_ptr below, const link_limits& limits, bool offers) {
-  return std::make_shared<shared_memory_link>(std::move(below), limits, offers);
+link_ptr with_shared_memory(link_ptr below, const link_limits& limits, std::size_t offered_bytes) {
+  return std::make_shared<shared_memory_link>(std::move(below), limits, offered_bytes);
 }
 
 }  // namespace troupe::links

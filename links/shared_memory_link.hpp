@@ -19,8 +19,11 @@ namespace troupe::links {
 /// Smallest frame that goes through shared memory: for smaller ones a socket is as fast.
 constexpr std::size_t shared_frame_bytes_min = 8 * 1024;
 
-/// Requires: `below` is not started, and the other side does the same. `offers`: this side offers memory, since both
-/// seem to be on one host.
-link_ptr with_shared_memory(link_ptr below, const link_limits& limits, bool offers);
+/// Memory to offer: a tensor of 64 MiB that two trainers sum fits several times.
+constexpr std::size_t shared_memory_bytes = std::size_t{256} << 20;
+
+/// Requires: `below` is not started, and the other side does the same. `offered_bytes`: the memory that this side
+/// offers; 0: none, since the other one seems to be on another host.
+link_ptr with_shared_memory(link_ptr below, const link_limits& limits, std::size_t offered_bytes);
 
 }  // namespace troupe::links

@@ -165,7 +165,7 @@ void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_poi
 void data_plane::add(std::uint32_t node, links::link_ptr wire) {
   const msg::peer_node* peer = find(node);
   const bool same_host = wire->local_address().host == wire->remote_address().host;
-  wire = links::with_shared_memory(std::move(wire), how_.links, same_host);
+  wire = links::with_shared_memory(std::move(wire), how_.links, same_host ? links::shared_memory_bytes : 0);
   auto made = std::make_shared<data_link>(system_, std::move(wire), unit_, actors_,
                                           data_link::options{.peer = peer->name,
                                                              .node = node,

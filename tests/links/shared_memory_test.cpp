@@ -142,8 +142,8 @@ class SharedMemoryLink : public LinkStage {
     auto [one, other] = make_ends({good_token, nullptr});
     below = std::make_shared<counting_link>(one->wire);
     raw_there = other->wire;
-    here = std::make_unique<link_end>(with_shared_memory(below, limits, here_offers));
-    there = std::make_unique<link_end>(with_shared_memory(raw_there, limits, there_offers));
+    here = std::make_unique<link_end>(with_shared_memory(below, limits, here_offers ? 64 * mebi : 0));
+    there = std::make_unique<link_end>(with_shared_memory(raw_there, limits, there_offers ? 64 * mebi : 0));
   }
 
   /// Starts both, and waits until each offer has been taken: frames of before are echoed behind the answer to it.
