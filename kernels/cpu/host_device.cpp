@@ -3,9 +3,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <iterator>
+#include <mutex>
 #include <new>
+#include <utility>
 
 #include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/host_table_gradient.hpp"
@@ -22,6 +27,54 @@ class host_event final : public event {
  public:
   bool is_over() const override { return true; }
   void wait() const override {}
+};
+
+/// Freed large blocks, for later ones of the same size: the system clears every page of a new one, which takes longer
+/// than to fill it. Thread: any.
+class freed_blocks {
+ public:
+  static freed_blocks& all() {
+    static auto* const one = new freed_blocks;  // used until the process ends
+    return *one;
+  }
+
+  std::byte* take(std::size_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found =
+          std::find_if(kept_.rbegin(), kept_.rend(), [&](const auto& one) { return one.second == bytes; });
+      if (found != kept_.rend()) {
+        std::byte* const block = found->first;
+        kept_.erase(std::next(found).base());
+        kept_bytes_ -= bytes;
+        return block;
+      }
+    }
+    auto* const block = static_cast<std::byte*>(std::aligned_alloc(huge_page, bytes));
+    if (block == nullptr) throw std::bad_alloc();
+    // If this fails, the system has no huge pages: the memory is only slower.
+    madvise(block, bytes, MADV_HUGEPAGE);
+    return block;
+  }
+
+  void give(std::byte* block, std::size_t bytes) {
+    if (bytes > kept_bytes_max) return std::free(block);
+    const std::lock_guard lock(mutex_);
+    kept_.emplace_back(block, bytes);
+    kept_bytes_ += bytes;
+    while (kept_bytes_ > kept_bytes_max) {
+      kept_bytes_ -= kept_.front().second;
+      std::free(kept_.front().first);
+      kept_.pop_front();
+    }
+  }
+
+ private:
+  static constexpr std::size_t kept_bytes_max = std::size_t{256} << 20;
+
+  std::mutex mutex_;
+  std::deque<std::pair<std::byte*, std::size_t>> kept_;  ///< the last ones given at the end
+  std::size_t kept_bytes_ = 0;
 };
 
 class host_device_type final : public device {
@@ -49,11 +102,12 @@ std::shared_ptr<std::byte> allocate_on_host(std::size_t size) {
   const std::size_t alignment = size >= worth_huge_pages ? huge_page : cache_line;
   const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
   if (rounded < size) throw std::bad_alloc();
-  const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(std::aligned_alloc(alignment, rounded)), std::free);
-  if (memory == nullptr) throw std::bad_alloc();
-  // If this fails, the system has no huge pages: the memory is only slower.
-  if (alignment == huge_page) madvise(memory.get(), rounded, MADV_HUGEPAGE);
-  return memory;
+  if (alignment == cache_line) {
+    const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(std::aligned_alloc(alignment, rounded)), std::free);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+  }
+  return {freed_blocks::all().take(rounded), [rounded](std::byte* block) { freed_blocks::all().give(block, rounded); }};
 }
 
 std::unique_ptr<event> cpu_stream::record() { return std::make_unique<host_event>(); }
