@@ -320,11 +320,13 @@ msg::parameter_server_actor::behavior_type parameter_server(parameter_server_sta
   fail_on_exceptions(self);
   drop_unexpected(self);
   return {
-      recorded<msg::instantiate>(self),     recorded<msg::lookup>(self),          recorded<msg::gradient>(self),
-      recorded<msg::gradient_norm>(self),   recorded<msg::optimizer_step>(self),  recorded<msg::parameters>(self),
-      recorded<msg::state_dict>(self),      recorded<msg::load_state_dict>(self), recorded<msg::row_digests>(self),
-      recorded<msg::save_module>(self),     recorded<msg::restore_module>(self),  recorded<msg::release>(self),
-      recorded<msg::expect_trainers>(self), recorded<msg::set_optimizer>(self),   recorded<msg::call>(self),
+      recorded<msg::instantiate>(self),    recorded<msg::lookup>(self),
+      recorded<msg::gradient>(self),       recorded<msg::gradient_norm>(self),
+      recorded<msg::optimizer_step>(self), recorded<msg::parameters>(self),
+      recorded<msg::state_dict>(self),     recorded<msg::load_state_dict>(self),
+      recorded<msg::row_digests>(self),    recorded<msg::save_module>(self),
+      recorded<msg::restore_module>(self), recorded<msg::release>(self),
+      recorded<msg::set_optimizer>(self),  recorded<msg::call>(self),
       recorded<msg::actor_query>(self),
   };
 }

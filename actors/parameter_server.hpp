@@ -61,7 +61,6 @@ class parameter_server_state {
   caf::result<msg::saved_module> handle(const msg::save_module& order);
   caf::result<msg::committed> handle(const msg::restore_module& order);
   caf::result<void> handle(const msg::release& order);
-  caf::result<msg::committed> handle(const msg::expect_trainers& order);
   caf::result<void> handle(const msg::set_optimizer& order);
   caf::result<msg::returned> handle(msg::call& what);
   caf::result<msg::actor_status> handle(const msg::actor_query& query);

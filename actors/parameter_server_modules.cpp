@@ -41,17 +41,9 @@ caf::error parameter_server_state::expect(std::uint32_t trainers, std::uint32_t 
   return {};
 }
 
-caf::result<msg::committed> parameter_server_state::handle(const msg::expect_trainers& order) {
-  if (auto error = check_run(order.head)) return error;
-  if (auto error = expect(order.trainers, order.accumulate, order.staleness, order.steps_done)) return error;
-  return msg::committed{trace.next(step, msg::id_of(order.head))};
-}
-
 caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& order) {
   if (auto error = check_run(order.head)) return error;
-  const bool trainers_follow = order.trainers == 0 && trainers_ == 0;
-  if (!trainers_follow)
-    if (auto error = expect(order.trainers, order.accumulate, order.staleness, order.steps_done)) return error;
+  if (auto error = expect(order.trainers, order.accumulate, order.staleness, order.steps_done)) return error;
   auto made = make(order);
   if (!made) return refusal(made.error());
   const std::uint64_t module = next_module_++;

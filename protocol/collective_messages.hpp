@@ -30,7 +30,7 @@ struct collective_share {
   std::vector<std::uint64_t> lengths;  ///< of `numbers`, as a tensor of the user's
   tensor numbers;                      ///< a column; empty: nothing but the call
 
-  static constexpr message_traits traits{.via = plane::data};
+  static constexpr message_traits traits{.via = plane::data, .replayed = true};
 };
 BOOST_DESCRIBE_STRUCT(collective_share, (), (head, rank, members, instance, number, call, lengths, numbers))
 
@@ -57,7 +57,7 @@ struct peer_tensor {
   std::vector<std::uint64_t> lengths;
   tensor numbers;
 
-  static constexpr message_traits traits{.via = plane::data};
+  static constexpr message_traits traits{.via = plane::data, .replayed = true};
 };
 BOOST_DESCRIBE_STRUCT(peer_tensor, (), (head, rank, members, instance, tag, lengths, numbers))
 

@@ -20,13 +20,14 @@ namespace troupe::msg {
 /// Named text arguments, in the order given.
 using arguments = std::vector<std::pair<std::string, std::string>>;
 
-using parameter_server_actor = caf::typed_actor<
-    caf::result<module_ref>(instantiate), caf::result<rows>(lookup), caf::result<void>(gradient),
-    caf::result<squared_norm>(gradient_norm), caf::result<committed>(optimizer_step),
-    caf::result<parameter_list>(parameters), caf::result<module_state>(state_dict),
-    caf::result<committed>(load_state_dict), caf::result<tensor>(row_digests), caf::result<saved_module>(save_module),
-    caf::result<committed>(restore_module), caf::result<void>(release), caf::result<committed>(expect_trainers),
-    caf::result<void>(set_optimizer), caf::result<returned>(call), caf::result<actor_status>(actor_query)>;
+using parameter_server_actor =
+    caf::typed_actor<caf::result<module_ref>(instantiate), caf::result<rows>(lookup), caf::result<void>(gradient),
+                     caf::result<squared_norm>(gradient_norm), caf::result<committed>(optimizer_step),
+                     caf::result<parameter_list>(parameters), caf::result<module_state>(state_dict),
+                     caf::result<committed>(load_state_dict), caf::result<tensor>(row_digests),
+                     caf::result<saved_module>(save_module), caf::result<committed>(restore_module),
+                     caf::result<void>(release), caf::result<void>(set_optimizer), caf::result<returned>(call),
+                     caf::result<actor_status>(actor_query)>;
 
 /// A module to create on a server: a registered type and its arguments.
 struct module_spec {
@@ -41,7 +42,7 @@ struct instantiate {
   module_spec spec;
   std::uint32_t shard = 0;
   std::uint32_t shards = 1;
-  /// The number of trainers whose gradients make up an optimizer step; 0: not known yet, `expect_trainers` follows.
+  /// The number of trainers whose gradients make up an optimizer step.
   std::uint32_t trainers = 1;
   /// The number of batches per trainer, i.e. of global steps, that make up an optimizer step.
   std::uint32_t accumulate = 1;
@@ -254,17 +255,6 @@ struct restore_module {
   static constexpr message_traits traits{.diff = comparable::parts};
 };
 BOOST_DESCRIBE_STRUCT(restore_module, (), (head, module, directory, step))
-
-/// The trainers whose gradients make up an optimizer step, where modules were made before that was known; see
-/// `instantiate`.
-struct expect_trainers {
-  header head;
-  std::uint32_t trainers = 1;
-  std::uint32_t accumulate = 1;
-  std::uint32_t staleness = 0;
-  std::uint64_t steps_done = 0;
-};
-BOOST_DESCRIBE_STRUCT(expect_trainers, (), (head, trainers, accumulate, staleness, steps_done))
 
 /// Chooses a module's optimizer: a setting as `--sparse-optimizer` takes it, and its learning rate. All trainers choose
 /// the same one, before their first gradient; the first choice sets the optimizer's state to its beginning.

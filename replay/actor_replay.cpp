@@ -152,7 +152,6 @@ class stage {
         {protocol::message_name_v<msg::load_state_dict>, &stage::ask<msg::load_state_dict, msg::committed>},
         {protocol::message_name_v<msg::row_digests>, &stage::ask<msg::row_digests, msg::tensor>},
         {protocol::message_name_v<msg::release>, &stage::ask<msg::release, void>},
-        {protocol::message_name_v<msg::expect_trainers>, &stage::ask<msg::expect_trainers, msg::committed>},
         {protocol::message_name_v<msg::set_optimizer>, &stage::ask<msg::set_optimizer, void>},
         {protocol::message_name_v<msg::call>, &stage::ask<msg::call, msg::returned>},
         {protocol::message_name_v<msg::actor_query>, &stage::ask<msg::actor_query, msg::actor_status>},

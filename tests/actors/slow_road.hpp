@@ -48,7 +48,6 @@ struct slow_road {
         },
         [self, server](const msg::restore_module& m) { return self->delegate(server, m); },
         [self, server](const msg::release& m) { self->send(server, m); },
-        [self, server](const msg::expect_trainers& m) { return self->delegate(server, m); },
         [self, server](const msg::set_optimizer& m) { self->send(server, m); },
         [self, server](const msg::call& m) { return self->delegate(server, m); },
         [self, server](const msg::actor_query& m) { return self->delegate(server, m); },

@@ -109,7 +109,6 @@ class Trainer : public stage {
           [](msg::save_module&) { return msg::saved_module{}; },
           [](msg::restore_module&) { return msg::committed{}; },
           [](msg::release&) {},
-          [](msg::expect_trainers&) { return msg::committed{}; },
           [](msg::set_optimizer&) {},
           [](msg::call&) { return msg::returned{}; },
           [this](msg::actor_query&) { return pay(); }};

@@ -40,7 +40,6 @@ msg::parameter_server_actor::behavior_type server(msg::parameter_server_actor::p
           [](msg::save_module&) { return msg::saved_module{}; },
           [](msg::restore_module&) { return msg::committed{}; },
           [](msg::release&) {},
-          [](msg::expect_trainers&) { return msg::committed{}; },
           [](msg::set_optimizer&) {},
           [](msg::call&) { return msg::returned{}; },
           [](msg::actor_query&) { return msg::actor_status{}; }};
