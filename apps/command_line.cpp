@@ -81,6 +81,14 @@ result<int> run_subcommand(const subcommand& chosen, const program_context& cont
   return run_fault(std::move(message));
 }
 
+/// Returns the error for a subcommand that does not exist, though help or version is asked for beside it.
+std::optional<fault> unknown_subcommand(const std::vector<subcommand>& all, const CLI::App& program) {
+  const std::vector<std::string> extras = program.remaining();
+  const auto name = std::ranges::find_if_not(extras, [](const std::string& one) { return one.starts_with('-'); });
+  if (name == extras.end()) return std::nullopt;
+  return unknown_to_program(all, program, *name);
+}
+
 /// Prints help or version.
 int answer(console& out, const CLI::App& program, const CLI::Success& success) {
   if (dynamic_cast<const CLI::CallForHelp*>(&success) != nullptr) {
@@ -122,7 +130,8 @@ int run_command_line(const std::vector<std::string>& arguments, std::chrono::ste
     program.parse(std::move(reversed));
     wrong = find_fault(program, all, chosen(), arguments, nullptr);
   } catch (const CLI::Success& success) {
-    return answer(out, program, success);
+    wrong = chosen() == nullptr ? unknown_subcommand(all, program) : std::nullopt;
+    if (!wrong) return answer(out, program, success);
   } catch (const CLI::ParseError& failure) {
     wrong = find_fault(program, all, chosen(), arguments, &failure);
   }

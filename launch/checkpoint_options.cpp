@@ -26,7 +26,7 @@ result<checkpoint_order> read_checkpoint_options(const std::vector<model::settin
   }
   if (const auto folder = option_text(given, "resume")) {
     auto found = model::newest_whole_checkpoint(*folder);
-    if (!found) return bad_input("--resume {}: {}", printable(*folder), found.error().message);
+    if (!found) return bad_input("{}", about_folder("--resume", *folder, found.error().message));
     order.resume = std::move(*found);
   }
   return order;
@@ -38,13 +38,8 @@ result<actors::run_checkpoints> open_checkpoints(const checkpoint_order& order) 
   if (order.resume) made.from = std::make_shared<const model::checkpoint>(order.resume->what);
   if (!order.save) return made;
   auto store = model::checkpoint_store::open(*order.save, order.resume ? &*order.resume : nullptr);
-  if (!store) {
-    const std::string& why = store.error().message;  // usually begins with the folder's name
-    const bool names_it = why.starts_with(printable_path(*order.save) + ": ");
-    return tl::unexpected<fault>(
-        fault{store.error().kind,
-              names_it ? "--save " + why : fmt::format("--save {}: {}", printable_path(*order.save), why)});
-  }
+  if (!store)
+    return tl::unexpected<fault>(fault{store.error().kind, about_folder("--save", *order.save, store.error().message)});
   made.store = std::make_shared<model::checkpoint_store>(std::move(*store));
   return made;
 }

@@ -42,6 +42,7 @@ void console::flush() {
 
 int console::error(const fault& what) {
   const bool input = what.kind == fault_kind::input;
+  if (what.message.empty()) return input ? exit_wrong_input : exit_failed;
   log(fmt::format("{}: error: {}\n", name_, one_line(what.message)));
   if (json_) {
     json_line line("error");

@@ -47,7 +47,8 @@ class console {
   void event(std::string_view line);
   void flush();
 
-  /// Writes the fault as a line to stderr, and as an error event to stdout if results are JSON. Returns its exit code.
+  /// Writes the fault as a line to stderr, and as an error event to stdout if results are JSON; nothing if it has no
+  /// words, because another process tells them. Returns its exit code.
   int error(const fault& what);
 
   /// The same for an event of that name that does not end the program.

@@ -92,9 +92,15 @@ std::string with_default(std::string meaning, const std::string& default_text) {
 
 std::span<const option_info> option_table() { return all_options; }
 
-void add_options(CLI::App& app, option_set set, const std::optional<std::string>& default_text) {
-  for (const option_info& one : all_options) {
+void add_options(CLI::App& app, option_set set, const std::optional<std::string>& default_text,
+                 std::span<const option_words> instead) {
+  for (option_info one : all_options) {
     if (one.set != set) continue;
+    if (const auto other = std::ranges::find(instead, std::string_view(one.name), &option_words::name);
+        other != instead.end()) {
+      one.default_text = other->default_text;
+      one.meaning = other->meaning;
+    }
     if (one.value_name == nullptr) {
       add_switch(app, one.name, one.meaning, one.group);
       continue;

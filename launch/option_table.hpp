@@ -51,8 +51,17 @@ struct option_info {
 /// Returns the table, in the order of a printed job file.
 std::span<const option_info> option_table();
 
-/// Adds a set to a subcommand. `default_text` replaces the table's, for a subcommand with another default.
-void add_options(CLI::App& app, option_set set, const std::optional<std::string>& default_text = std::nullopt);
+/// An option's words in the help of a program that means another thing by it.
+struct option_words {
+  std::string_view name;
+  const char* default_text;  ///< null: none
+  const char* meaning;
+};
+
+/// Adds a set to a subcommand. `default_text` replaces the table's, for a subcommand with another default; `instead`,
+/// all words of the options that it names.
+void add_options(CLI::App& app, option_set set, const std::optional<std::string>& default_text = std::nullopt,
+                 std::span<const option_words> instead = {});
 
 /// Adds the settings of the job.
 void add_job_options(CLI::App& app);

@@ -237,6 +237,7 @@ result<void> play_role(const std::string& role, const std::string& rank, actors:
   out.set_name(fmt::format("{} {}", role, *number));
   options.trains = role == "trainer";
   options.rank = *number;
+  options.leader_tells = true;
   options.join_timeout = options.network.dead_after / 2;  // the master listens already
   options.make_trainer = std::move(make_trainer);
   TROUPE_TRY(wanted, read_trace_options(std::vector<model::setting>()));

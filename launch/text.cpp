@@ -1,5 +1,6 @@
 #include "launch/text.hpp"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>
@@ -41,6 +42,13 @@ std::string shell_word(const std::string& text) {
   std::string word = "'";
   for (const char c : printable_path(text)) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return word + "'";
+}
+
+std::string about_folder(const char* option, const std::string& folder, const std::string& why) {
+  const std::string name = printable_path(folder);
+  std::string_view rest = why;
+  if (rest.starts_with(name + ": ")) rest.remove_prefix(name.size() + 2);
+  return fmt::format("{} {}: {}", option, name, rest);
 }
 
 std::size_t terminal_columns(int descriptor, std::size_t otherwise) {

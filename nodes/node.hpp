@@ -33,6 +33,8 @@ struct node_options {
   std::optional<std::vector<model::setting>> expected_job;
   /// How long to try to reach the master.
   std::chrono::milliseconds join_timeout{30'000};
+  /// The process that leads the run tells the same user why it failed: a fault of the whole run has no words here.
+  bool leader_tells = false;
   std::size_t threads = 0;
   actors::compute_devices devices;
   actors::trainer_maker make_trainer = actors::program_trainer;

@@ -231,7 +231,7 @@ void node_state::fail(const caf::error& error) { end(run_fault(protocol::describ
 
 void node_state::handle(const msg::run_over& word) {
   if (word.done) return end({});
-  end(run_fault(word.words));
+  end(run_fault(all_.options.leader_tells ? std::string() : word.words));
 }
 
 void node_state::end(result<void> outcome) {

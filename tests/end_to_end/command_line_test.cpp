@@ -44,6 +44,8 @@ TEST_P(WrongCommandLine, IsAnEventToo) {
 std::vector<wrong_line> syntax() {
   return {
       {{"trian"}, {"trian", "train"}},
+      {{"trian", "--help"}, {"no subcommand 'trian'", "train"}},
+      {{"trian", "--version"}, {"no subcommand 'trian'", "train"}},
       {{"--quiet", "train"}, {"--quiet", "behind the subcommand"}},
       {{"train", "--epoch", "3"}, {"--epoch", "--epochs"}},
       {{"train", "--epoch=3"}, {"--epoch", "--epochs"}},

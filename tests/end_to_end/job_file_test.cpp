@@ -177,7 +177,7 @@ std::vector<wrong_file> wrong_files() {
   files.push_back({"devices = 'x'\n", ":1: devices = x: must be numbers of devices"});
   files.push_back({"checkpoint-every = 20\n", ":1: checkpoint-every = 20: needs --save DIR"});
   files.push_back({"save = 'x'\ncheckpoint-every = 0\n", ":2: checkpoint-every = 0: must be a whole number between 1"});
-  files.push_back({"resume = '/nowhere'\n", ":1: resume = /nowhere: /nowhere: No such file or directory"});
+  files.push_back({"resume = '/nowhere'\n", ":1: resume = /nowhere: No such file or directory"});
   return files;
 }
 

@@ -202,6 +202,15 @@ TEST(Processes, ShareNoMemoryWhereFilesMayNotBeThatLargeAndTrainAllTheSame) {
   EXPECT_EQ(digest_of(run(train_in_processes(job))), expected);
 }
 
+TEST(Processes, SayOnceWhyTheRunFailed) {
+  const outcome ended =
+      run(train_in_processes({"--data", "tutorial", "--dense-lr", "1e6", "--sparse-lr", "1e6", "--epochs", "50"}));
+  EXPECT_EQ(ended.exit_code, 1);
+  const std::string words = "try a smaller --dense-lr or --sparse-lr";
+  EXPECT_NE(line_with(ended.err, "troupe: error: ").find(words), std::string::npos) << ended.err;
+  EXPECT_EQ(ended.err.find(words), ended.err.rfind(words)) << ended.err;
+}
+
 TEST(Processes, SayWhichFileIsLargerThanFilesMayBe) {
   const model::checkpoint_folder folder;
   const file_size_limit small(100'000);

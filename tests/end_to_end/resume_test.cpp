@@ -189,7 +189,10 @@ TEST(Resume, RefusesWhatItCannotGoOnFrom) {
   EXPECT_NE(refusal({"--data", "tutorial"}).find("--data tutorial: the run of the checkpoint has --data adult"),
             std::string::npos);
   EXPECT_NE(refusal({"--steps", "39"}).find("of step 40, and the job ends after 39"), std::string::npos);
-  EXPECT_NE(expect_error(run({"train", "--resume", folder.path() + "/nowhere"}), 2).find("nowhere"), std::string::npos);
+  const std::string nowhere = folder.path() + "/nowhere";
+  const std::string missing = expect_error(run({"train", "--resume", nowhere}), 2);
+  EXPECT_NE(missing.find("--resume " + nowhere + ": "), std::string::npos) << missing;
+  EXPECT_EQ(missing.find("nowhere"), missing.rfind("nowhere")) << missing;
   const std::string again = expect_error(run({"train", "--save", folder.path()}), 2);
   EXPECT_NE(again.find("--save " + folder.path() + ": holds checkpoints of a run already"), std::string::npos) << again;
   std::filesystem::remove_all(folder.path());

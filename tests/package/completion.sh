@@ -32,4 +32,4 @@ offers "--output" trace --ou
 offers "job.toml" train --json jo
 offers "job.toml" train --save j
 offers "" train --seed j
-offers "--help --version" nothing --
+offers "" nothing --  # there is no such subcommand
