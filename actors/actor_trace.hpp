@@ -34,6 +34,8 @@ class actor_trace {
   /// The message being handled, or else the last one that was.
   msg::message_id cause() const { return cause_; }
   bool is_on() const { return recorder_ != nullptr; }
+  /// Whether another thread reads what messages hold, after their handlers.
+  bool keeps_contents() const { return keeps_contents_; }
   /// When the actor last read the clock for its current work, in ticks: close to now, and cheaper. It is no earlier
   /// than the start of the current message, or than the last record. 0: nothing is recorded.
   std::uint64_t latest() const { return latest_ != 0 ? latest_ : is_on() ? trace::ticks_now() : 0; }

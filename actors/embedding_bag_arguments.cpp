@@ -79,6 +79,7 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
   options.mode = read.choice<kernels::pooling>("mode", modes);
   options.seed = read.number<std::uint64_t>("seed");
   options.table = read.number<std::uint64_t>("table");
+  options.name = read.text("name", "");
   options.shard = order.shard;
   options.shards = order.shards;
   options.dtype = read.choice<kernels::row_dtype>("dtype", dtypes, "f32");
@@ -103,13 +104,13 @@ caf::error check_memory(const model::embedding_bag_options& options, const kerne
                                          options.dtype, options.optimizer);
   if (where.is_host() && needed > model::available_memory())
     return make_failure(errc::out_of_memory,
-                        model::memory_fault(fmt::format("table {} with its optimizer's state", options.table), needed));
+                        model::memory_fault(model::words_of(options) + " with its optimizer's state", needed));
   const std::uint64_t free_there = where.is_host() ? needed : where.memory().free;
   if (needed > free_there)
     return make_failure(errc::out_of_memory,
-                        "table {} with its optimizer's state takes {:.0f} MiB, CUDA device {} has {:.0f} MiB free; use "
+                        "{} with its optimizer's state takes {:.0f} MiB, CUDA device {} has {:.0f} MiB free; use "
                         "--server-device cpu, more --servers on more --devices, or fewer --rows",
-                        options.table, static_cast<double>(needed) / (1024 * 1024), where.number(),
+                        model::words_of(options), static_cast<double>(needed) / (1024 * 1024), where.number(),
                         static_cast<double>(free_there) / (1024 * 1024));
   return {};
 }

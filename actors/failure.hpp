@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <new>
@@ -19,6 +21,12 @@ using protocol::make_failure;
 inline caf::error failure_of(const std::string& actor, std::uint64_t step, const caf::error& cause) {
   const errc code = cause.category() == caf::type_id_v<errc> ? static_cast<errc>(cause.code()) : errc::exception;
   return make_failure(code, "{}, step {}: {}", actor, step, protocol::describe(cause));
+}
+
+/// Says that a program's run has no server of that rank.
+inline std::string no_server(std::uint32_t rank, std::size_t servers) {
+  return fmt::format("server {}: there {} {}; begin the program with --servers {}", rank, servers == 1 ? "is" : "are",
+                     servers, std::uint64_t{rank} + 1);
 }
 
 /// Makes `self` turn an exception in a handler into such an error, pass it to `tell`, and quit with it.

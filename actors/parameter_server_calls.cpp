@@ -49,7 +49,7 @@ class parameter_server_state::host final : public module_host {
 
   void call(std::uint32_t rank, msg::call what, call_return then) override {
     if (rank >= server_.servers_.size() || !server_.servers_[rank])
-      return then(make_failure(errc::bad_input, "there is no server {}; there are {}", rank, server_.servers_.size()));
+      return then(make_failure(errc::bad_input, no_server(rank, server_.servers_.size())));
     what.head = server_.trace.next(server_.step);
     const msg::message_id asked = msg::id_of(what.head);
     server_.trace.asks(what.head, caf::type_id_v<msg::call>, server_number(rank));

@@ -26,9 +26,8 @@ class remote_embedding_bag final : public remote_module {
     parsed->lr = lr;
     const model::optimizer_spec& now = table_.options().optimizer;
     if (is_chosen_ && *parsed != now)
-      return make_failure(errc::bad_input,
-                          "table {}: the optimizer {} with lr {}, another trainer has chosen {} with lr {}",
-                          table_.options().table, optimizer, lr, model::to_string(now), now.lr);
+      return make_failure(errc::bad_input, "{}: the optimizer {} with lr {}, another trainer has chosen {} with lr {}",
+                          words(), optimizer, lr, model::to_string(now), now.lr);
     if (std::exchange(is_chosen_, true)) return {};
     table_.set_optimizer(*parsed);
     return restored_ ? restore_state(optimizer) : caf::error();
@@ -58,14 +57,12 @@ class remote_embedding_bag final : public remote_module {
     if (auto error = looked_up_.has(grad) ? caf::error() : check_view(bags)) return error;
     const std::size_t expected_rows = bags.offsets.empty() ? bags.indices.size() : bags.size();
     if (grad.grad.bytes.device() != nullptr && &block_of(grad.grad.bytes)->device() != &table_.stream().device())
-      return make_failure(errc::wrong_context, "table {}: a gradient on a device that the table is not on",
-                          table_.options().table);
+      return make_failure(errc::wrong_context, "{}: a gradient on a device that the table is not on", words());
     if (!row_dtype_of(grad.grad.type) || grad.grad.rows != expected_rows || grad.grad.cols != table_.dim() ||
         !grad.grad.consistent())
       return make_failure(errc::shape_mismatch,
-                          "table {}: gradient [{}, {}] of {}, expected [{}, {}] of float32, float16 or bfloat16",
-                          table_.options().table, grad.grad.rows, grad.grad.cols, msg::name_of(grad.grad.type),
-                          expected_rows, table_.dim());
+                          "{}: gradient [{}, {}] of {}, expected [{}, {}] of float32, float16 or bfloat16", words(),
+                          grad.grad.rows, grad.grad.cols, msg::name_of(grad.grad.type), expected_rows, table_.dim());
     return {};
   }
 
@@ -81,9 +78,9 @@ class remote_embedding_bag final : public remote_module {
     }
     if (indices > kernels::step_indices_max)
       return make_failure(errc::bad_input,
-                          "table {}: {} indices in an optimizer step: must be at most {}; use a smaller --batch-size "
+                          "{}: {} indices in an optimizer step: must be at most {}; use a smaller --batch-size "
                           "or --accumulate, or fewer trainers",
-                          table_.options().table, indices, kernels::step_indices_max);
+                          words(), indices, kernels::step_indices_max);
     table_.collect(contributions_);
     // The mean over a trainer's batches, and the mean or sum over the trainers.
     const auto parts = static_cast<float>(reduce_ == model::sparse_reduction::mean ? 1 : from.trainers);
@@ -97,7 +94,7 @@ class remote_embedding_bag final : public remote_module {
 
   caf::error finish() override {
     if (auto bad = table_.bad_row())
-      return make_failure(errc::not_finite, "table {}: the gradient of row {} is NaN or Inf", table_.options().table,
+      return make_failure(errc::not_finite, "{}: the gradient of row {} is NaN or Inf", words(),
                           table_.whole_row(*bad));
     return {};
   }
@@ -118,8 +115,7 @@ class remote_embedding_bag final : public remote_module {
     const auto own = buffers();
     for (const auto& [name, numbers] : entries) {
       const auto to = std::ranges::find(own, name, &buffer::name);
-      if (to == own.end())
-        return make_failure(errc::bad_input, "table {} has no entry '{}'", table_.options().table, name);
+      if (to == own.end()) return make_failure(errc::bad_input, "{} has no entry '{}'", words(), name);
       const bool fits = numbers.consistent() && numbers.rows == static_cast<std::uint64_t>(table_.rows()) &&
                         numbers.cols == to->columns;
       if (fits && numbers.type == to->type) {
@@ -133,9 +129,9 @@ class remote_embedding_bag final : public remote_module {
                           {bytes.data(), table_.options().dtype});
         });
       } else {
-        return make_failure(errc::shape_mismatch, "table {}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}",
-                            table_.options().table, name, numbers.rows, numbers.cols, msg::name_of(numbers.type),
-                            table_.rows(), to->columns, msg::name_of(to->type));
+        return make_failure(errc::shape_mismatch, "{}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}", words(),
+                            name, numbers.rows, numbers.cols, msg::name_of(numbers.type), table_.rows(), to->columns,
+                            msg::name_of(to->type));
       }
     }
     return {};
@@ -169,8 +165,8 @@ class remote_embedding_bag final : public remote_module {
     if (count > msg::row_digests_max || first > rows || count > rows - first)
       return make_failure(
           errc::bad_input,
-          "table {}: digests of {} rows from row {} on; the shard has {} rows, and a message asks for at most {}",
-          table_.options().table, count, first, rows, msg::row_digests_max);
+          "{}: digests of {} rows from row {} on; the shard has {} rows, and a message asks for at most {}", words(),
+          count, first, rows, msg::row_digests_max);
     std::vector<std::uint64_t> digests(count);
     const auto type = table_.options().dtype;
     const std::size_t row_bytes = table_.dim() * kernels::size_of(type);
@@ -184,9 +180,8 @@ class remote_embedding_bag final : public remote_module {
       kernels::non_finite found;
       kernels::host_stream().find_non_finite(numbers.size(), numbers.data(), &found);
       if (found.place < numbers.size())
-        return make_failure(errc::not_finite,
-                            "table {}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
-                            table_.options().table, table_.whole_row(static_cast<std::int64_t>(first + i)),
+        return make_failure(errc::not_finite, "{}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
+                            words(), table_.whole_row(static_cast<std::int64_t>(first + i)),
                             type == kernels::row_dtype::f16 ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : "");
       digests[i] = digest_of(row, row_bytes);
     }
@@ -195,6 +190,7 @@ class remote_embedding_bag final : public remote_module {
 
  private:
   bool is_on_host() const { return table_.stream().device().is_host(); }
+  std::string words() const { return model::words_of(table_.options()); }
 
   /// Looks up rows on the table's device. Pooled rows go to the offered columns if those are on this device, all others
   /// to the host.
@@ -254,8 +250,8 @@ class remote_embedding_bag final : public remote_module {
     const device_destination* const room = columns_of(wanted.room);
     const std::size_t bags = view_of(wanted).size();
     if (room == nullptr || (bags > 0 && room->what.rows == bags && room->what.cols == table_.dim())) return {};
-    return make_failure(errc::shape_mismatch, "table {}: room for [{}, {}] pooled rows, expected [{}, {}]",
-                        table_.options().table, room->what.rows, room->what.cols, bags, table_.dim());
+    return make_failure(errc::shape_mismatch, "{}: room for [{}, {}] pooled rows, expected [{}, {}]", words(),
+                        room->what.rows, room->what.cols, bags, table_.dim());
   }
 
   /// Returns a gradient's bags on the table's device; they are already there if their lookup came from this process.
@@ -310,15 +306,15 @@ class remote_embedding_bag final : public remote_module {
       case kernels::bags_fault::kind::none:
         return {};
       case kernels::bags_fault::kind::index:
-        return make_failure(errc::bad_index, "table {}, sample {}: index {} is outside [0, {}) of shard {} of {}",
-                            options.table, fault.bag, fault.value, table_.rows(), options.shard, options.shards);
+        return make_failure(errc::bad_index, "{}, sample {}: index {} is outside [0, {}) of shard {} of {}", words(),
+                            fault.bag, fault.value, table_.rows(), options.shard, options.shards);
       case kernels::bags_fault::kind::offset:
         return make_failure(errc::bad_index,
-                            "table {}, sample {}: offset {} must start at 0, not descend and not exceed the {} indices",
-                            options.table, fault.bag, fault.value, bags.indices.size());
+                            "{}, sample {}: offset {} must start at 0, not descend and not exceed the {} indices",
+                            words(), fault.bag, fault.value, bags.indices.size());
       case kernels::bags_fault::kind::weights:
-        return make_failure(errc::bad_index, "table {}: {} per-sample weights for {} indices", options.table,
-                            bags.weights.size(), bags.indices.size());
+        return make_failure(errc::bad_index, "{}: {} per-sample weights for {} indices", words(), bags.weights.size(),
+                            bags.indices.size());
     }
     return {};
   }
@@ -348,8 +344,8 @@ class remote_embedding_bag final : public remote_module {
     std::vector<buffer> parts = buffers();
     if (const auto& before = restored_->manifest.tables[table].parts; before.size() != parts.size())
       return make_failure(errc::bad_input,
-                          "table {}: the optimizer {} has {} buffers of state, the checkpoint's run had one with {}",
-                          table, optimizer, parts.size() - 1, before.size() - 1);
+                          "{}: the optimizer {} has {} buffers of state, the checkpoint's run had one with {}", words(),
+                          optimizer, parts.size() - 1, before.size() - 1);
     parts.erase(parts.begin());
     return restore_from(parts);
   }

@@ -68,6 +68,10 @@ struct batch {
   std::vector<float> values;
 };
 
+/// Checks one table's bags: their number, indices, offsets, per-sample weights. Returns the first problem, which names
+/// index, rows and sample; null if there is none. Thread: any.
+std::optional<std::string> check_bags(const table_spec& spec, const bags& what, std::size_t samples);
+
 /// Checks `what` as input of a model for `spec`: the numbers of tables, bags, dense values and targets; indices;
 /// offsets; per-sample weights; class numbers. Either `classes` or `values` has the targets. Returns the first problem,
 /// which names table, index, rows and sample; null if there is none. Allocates only for a problem. Thread: any.

@@ -1,10 +1,16 @@
 #include "model/embedding_bag.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "model/random.hpp"
 
 namespace troupe::model {
+
+std::string words_of(const embedding_bag_options& table) {
+  return table.name.empty() ? fmt::format("table {}", table.table) : table.name;
+}
 
 embedding_bag::embedding_bag(const embedding_bag_options& options, kernels::device& where)
     : options_(options),

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/device_array.hpp"
@@ -29,7 +30,11 @@ struct embedding_bag_options {
   std::uint32_t shards = 1;
   optimizer_spec optimizer;
   kernels::row_dtype dtype = kernels::row_dtype::f32;  ///< how rows are stored; the optimizer's state is always f32
+  std::string name = {};                               ///< in errors; empty: it goes by its number
 };
+
+/// Returns a table's name for errors: "table 3".
+std::string words_of(const embedding_bag_options& table);
 
 /// Returns how many rows of a table of `rows` rows are on `shard`.
 constexpr std::int64_t rows_of_shard(std::int64_t rows, std::uint32_t shard, std::uint32_t shards) {
