@@ -136,7 +136,7 @@ void relu_forward(State& state) {
   const auto count = static_cast<std::size_t>(state.range(0));
   auto x = random_floats(count);
   run_streamed(state, 2 * static_cast<double>(count) * float_bytes,
-               [&] { kernels::relu_forward(count, x.data(), x.data()); });
+               [&] { kernels::host_stream().relu_forward(count, x.data(), x.data()); });
 }
 
 void relu_backward(State& state) {

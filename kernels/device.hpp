@@ -74,6 +74,8 @@ class stream {
 
   /// Returns the device that the stream belongs to.
   virtual kernels::device& device() const = 0;
+  /// CUDA's handle, a cudaStream_t; null on the processor.
+  virtual void* native() const { return nullptr; }
 
   /// Blocks until all earlier calls have finished.
   virtual void synchronize() = 0;

@@ -138,7 +138,10 @@ result<replay_order> read_replay_order(const trace::recording& from) {
     made.by_receiver[receiver].push_back({actors::replay_key_of(receiver, head, type->second, one.aux), one.id,
                                           held == contents.end() ? nullptr : held->second});
   }
-  if (made.by_receiver.empty()) return bad_input("nothing of training is recorded: the run ended before it");
+  if (made.by_receiver.empty())
+    return bad_input(made.is_whole ? "the run has sent nothing that a replay compares: it had no lookups, gradients, "
+                                     "buckets, calls or collectives"
+                                   : "nothing of training is recorded: the run ended before it");
   return made;
 }
 

@@ -1,9 +1,8 @@
 #include "troupe/cluster.hpp"
 
-#include <fmt/format.h>
-
 #include <utility>
 
+#include "actors/failure.hpp"
 #include "actors/run_plan.hpp"
 #include "model/random.hpp"
 #include "troupe/error.hpp"
@@ -37,9 +36,7 @@ std::uint64_t cluster::seed() const { return parts_->order.seed; }
 
 troupe::server cluster::server(std::uint32_t rank) {
   const std::uint32_t servers = parts_->order.servers;
-  if (rank >= servers)
-    throw error(error_kind::input,
-                fmt::format("server {}: there are {}; begin the program with --servers {}", rank, servers, rank + 1));
+  if (rank >= servers) throw error(error_kind::input, actors::no_server(rank, servers));
   return {*this, rank};
 }
 

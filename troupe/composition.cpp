@@ -205,8 +205,10 @@ void sequential::backward_parameters(const pass& how, const pass_numbers& number
   }
 }
 
-bool sequential::runs_on_devices() const {
-  return std::ranges::all_of(modules_, [](const auto& one) { return one->runs_on_devices(); });
+std::string sequential::first_without_device_code() const {
+  for (const auto& one : modules_)
+    if (std::string first = one->first_without_device_code(); !first.empty()) return first;
+  return {};
 }
 bool sequential::uses_key() const {
   return std::ranges::any_of(modules_, [](const auto& one) { return one->uses_key(); });

@@ -42,7 +42,8 @@ class sequential final : public module {
   std::vector<stretch> stretches() const override;
   void backward_parameters(const pass& how, const pass_numbers& numbers, const float* grad_output,
                            gradient_places& to) const override;
-  bool runs_on_devices() const override;
+  bool runs_on_devices() const override { return first_without_device_code().empty(); }
+  std::string first_without_device_code() const override;
   bool uses_key() const override;
 
  private:
@@ -78,6 +79,7 @@ class residual final : public module {
   void backward_parameters(const pass& how, const pass_numbers& numbers, const float* grad_output,
                            gradient_places& to) const override;
   bool runs_on_devices() const override { return module_->runs_on_devices(); }
+  std::string first_without_device_code() const override { return module_->first_without_device_code(); }
   bool uses_key() const override { return module_->uses_key(); }
 
  private:

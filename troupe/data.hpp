@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "troupe/epoch_range.hpp"
 #include "troupe/tensor.hpp"
 #include "troupe/trainer.hpp"
 
@@ -46,11 +47,10 @@ class data_set {
   std::size_t dense_features() const;
   std::uint64_t steps_per_epoch() const;
 
+  data_batch batch(std::uint64_t epoch, std::uint64_t step) const;
   /// Returns this trainer's batches of an epoch, as a range that reads them as it goes: see `trainer::batches`. A file
   /// that cannot be read throws `error` there.
-  class epoch_range;
-  epoch_range epoch(std::uint64_t number) const;
-  data_batch batch(std::uint64_t epoch, std::uint64_t step) const;
+  epoch_range<data_set, &data_set::batch> epoch(std::uint64_t number) const;
 
   /// The rows held out for tests, and this trainer's share of them in batches of at most `size`.
   std::uint64_t test_rows() const;
@@ -60,40 +60,6 @@ class data_set {
   std::shared_ptr<const runtime::open_data> data_;
 };
 
-/// The batches of an epoch, one after the other.
-class data_set::epoch_range {
- public:
-  class iterator {
-   public:
-    using value_type = data_batch;
-    using difference_type = std::ptrdiff_t;
-
-    iterator() = default;
-    explicit iterator(const epoch_range& of) : range_(&of) {}
-    data_batch operator*() const { return range_->data_.batch(range_->epoch_, step_); }
-    iterator& operator++() {
-      ++step_;
-      return *this;
-    }
-    void operator++(int) { ++step_; }
-    bool operator==(std::default_sentinel_t) const { return step_ == range_->data_.steps_per_epoch(); }
-
-   private:
-    const epoch_range* range_ = nullptr;
-    std::uint64_t step_ = 0;
-  };
-
-  iterator begin() const { return iterator(*this); }
-  static std::default_sentinel_t end() { return {}; }
-
- private:
-  friend class data_set;
-  epoch_range(data_set of, std::uint64_t epoch) : data_(std::move(of)), epoch_(epoch) {}
-
-  data_set data_;
-  std::uint64_t epoch_;
-};
-
-inline data_set::epoch_range data_set::epoch(std::uint64_t number) const { return {*this, number}; }
+inline epoch_range<data_set, &data_set::batch> data_set::epoch(std::uint64_t number) const { return {*this, number}; }
 
 }  // namespace troupe

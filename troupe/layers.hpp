@@ -40,6 +40,7 @@ class relu final : public module {
   void forward(const pass& how, const pass_numbers& numbers) const override;
   void backward(const pass& how, const pass_numbers& numbers, const float* grad_output, float* grad_input,
                 float* grad_parameters) const override;
+  bool runs_on_devices() const override { return true; }
 };
 
 /// How an embedding bag makes one row of several.

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 
+#include "kernels/device.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe::nn {
+
+void* pass::cuda_stream() const { return on.native(); }
 
 void module::initialize(std::uint64_t /*key*/, float* parameters_to, float* buffers_to) const {
   std::fill_n(parameters_to, count_of(parameters()), 0.0F);

@@ -28,13 +28,17 @@ struct parameter {
 
 /// The arguments of a pass besides tensors.
 struct pass {
-  /// What computes. Its memory is the host's unless the module runs on devices (`module::runs_on_devices`).
+  /// What computes. All numbers of the pass are in its device's memory: the host's, unless the module runs on devices
+  /// (`module::runs_on_devices`).
   kernels::stream& on;
   bool training = false;
   /// The key of the module's random numbers, such as a hash of (seed, step, rank): the same key gives the same pass.
   std::uint64_t key = 0;
   /// A backward pass that follows another with the same arguments: what that has left in `saved` is still there.
   bool goes_on = false;
+
+  /// For kernels of one's own, the cudaStream_t to launch them on; null: the numbers are in the host's memory.
+  void* cuda_stream() const;
 };
 
 /// The numbers of a pass.
@@ -100,6 +104,8 @@ class module {
 
   /// Whether it computes on a CUDA device, given a stream of one. A module that does not is refused there.
   virtual bool runs_on_devices() const { return false; }
+  /// The type of the first module in it that does not; empty: all do.
+  virtual std::string first_without_device_code() const { return runs_on_devices() ? "" : type(); }
   /// Whether passes depend on the key; then they are not captured as a graph.
   virtual bool uses_key() const { return false; }
 };

@@ -8,6 +8,7 @@
 #include "troupe/runtime/module_plans.hpp"
 #include "troupe/runtime/registry.hpp"
 #include "troupe/runtime/remote_pass.hpp"
+#include "troupe/runtime/server_desk.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe {
@@ -51,6 +52,23 @@ method_call about(const std::shared_ptr<const runtime::reference>& whom, const c
 }
 
 }  // namespace
+
+future<std::vector<nn::parameter>> remote_handle::parameters() const {
+  auto order = about(reference_, "parameters", deadline_);
+  order.step = 0;  // no step changes them
+  auto answer = std::make_shared<promise<std::vector<nn::parameter>>>();
+  auto coming = answer->get_future();
+  runtime::call(std::move(order), [answer](detail::packed& result, const std::exception_ptr& thrown) {
+    if (thrown) return answer->fail(thrown);
+    try {
+      detail::unpacker from(result);
+      answer->set(runtime::to_parameters(detail::unpack<std::vector<runtime::named_lengths>>(from)));
+    } catch (...) {
+      answer->fail(std::current_exception());
+    }
+  });
+  return coming;
+}
 
 future<named_tensors> remote_handle::state_dict() const {
   auto answer = std::make_shared<promise<named_tensors>>();
@@ -120,13 +138,14 @@ future<tensor> remote_module<nn::embedding_bag>::forward(context& in, std::span<
                                                          std::span<const std::int64_t> offsets) const {
   if (!table_) throw error(error_kind::input, "forward: a handle of no module");
   reference_->check_usable("forward");
-  return in.tape().owner().look_up(in.tape(), table_, indices, offsets);
+  return in.tape().owner().look_up(in.tape(), table_, indices, offsets, lookup_deadline_);
 }
 
 future<tensor> remote_module<nn::embedding_bag>::rows(std::span<const std::int64_t> indices,
                                                       std::span<const std::int64_t> offsets) const {
   auto order = about(reference_, "rows", deadline_);
   order.step = 0;
+  table_->check_lookup("rows", {{indices.begin(), indices.end()}, {offsets.begin(), offsets.end()}, {}});
   detail::pack(order.arguments, tensor::of<std::int64_t>({indices.size()}, indices));
   detail::pack(order.arguments, tensor::of<std::int64_t>({offsets.size()}, offsets));
   auto answer = std::make_shared<promise<tensor>>();

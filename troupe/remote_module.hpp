@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "troupe/context.hpp"
 #include "troupe/future.hpp"
 #include "troupe/layers.hpp"
+#include "troupe/module.hpp"
 #include "troupe/packed.hpp"
 #include "troupe/remote_object.hpp"
 #include "troupe/state.hpp"
@@ -31,6 +33,9 @@ namespace troupe {
 /// What all handles can do. Throws `error` if the handle has been released.
 class remote_handle {
  public:
+  /// Returns names and shapes of the tensors that optimizers train: of a module of a network as its `parameters` says,
+  /// of a table `weight` [num_embeddings, embedding_dim]. An object has none; its tensors are in its state.
+  future<std::vector<nn::parameter>> parameters() const;
   /// Returns the module's tensors; in a trainer that trains it, as of its last optimizer step.
   future<named_tensors> state_dict() const;
   /// Replaces them. Fails if names or shapes are of another module.
@@ -138,15 +143,17 @@ class remote_module<nn::embedding_bag> : public remote_handle {
   explicit remote_module(std::shared_ptr<const runtime::remote_table> of);
   explicit remote_module(std::shared_ptr<const runtime::reference> of);
 
+  /// The same handle, whose calls have that deadline, those of `forward` too.
   remote_module within(std::chrono::milliseconds deadline) const {
     remote_module copy = *this;
     copy.deadline_ = deadline;
+    copy.lookup_deadline_ = deadline;
     return copy;
   }
 
   /// Looks up bags of rows, pooled: bag b has the rows `indices[offsets[b]]` up to `indices[offsets[b + 1]]`. The
   /// answer is [bags, embedding_dim], as of the trainers' last optimizer step. Fails with `error` on an index out of
-  /// range.
+  /// range. Without `within`, it waits as long as `--request-timeout` allows; in one process, as long as it takes.
   future<tensor> forward(context& in, std::span<const std::int64_t> indices,
                          std::span<const std::int64_t> offsets) const;
 
@@ -157,6 +164,7 @@ class remote_module<nn::embedding_bag> : public remote_handle {
 
  private:
   std::shared_ptr<const runtime::remote_table> table_;
+  std::optional<std::chrono::milliseconds> lookup_deadline_;  ///< of `forward`; null: only that of the run's requests
 };
 
 }  // namespace troupe

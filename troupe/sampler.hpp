@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <vector>
 
+#include "troupe/epoch_range.hpp"
 #include "troupe/trainer.hpp"
 
 namespace troupe {
@@ -34,41 +34,7 @@ class distributed_sampler {
   std::vector<std::int64_t> rows(std::uint64_t epoch, std::uint64_t step) const;
 
   /// The batches of an epoch, each a vector of rows: see `trainer::batches`.
-  class epoch_range {
-   public:
-    class iterator {
-     public:
-      using value_type = std::vector<std::int64_t>;
-      using difference_type = std::ptrdiff_t;
-
-      iterator() = default;
-      explicit iterator(const epoch_range& of) : range_(&of) {}
-      value_type operator*() const { return range_->sampler_->rows(range_->epoch_, step_); }
-      iterator& operator++() {
-        ++step_;
-        return *this;
-      }
-      void operator++(int) { ++step_; }
-      bool operator==(std::default_sentinel_t) const { return step_ == range_->sampler_->steps_per_epoch(); }
-
-     private:
-      const epoch_range* range_ = nullptr;
-      std::uint64_t step_ = 0;
-    };
-
-    iterator begin() const { return iterator(*this); }
-    static std::default_sentinel_t end() { return {}; }
-
-   private:
-    friend class distributed_sampler;
-    epoch_range(const distributed_sampler& of, std::uint64_t epoch) : sampler_(&of), epoch_(epoch) {}
-
-    const distributed_sampler* sampler_;
-    std::uint64_t epoch_;
-  };
-
-  /// Requires: this sampler outlives the range.
-  epoch_range epoch(std::uint64_t number) const { return {*this, number}; }
+  epoch_range<distributed_sampler, &distributed_sampler::rows> epoch(std::uint64_t number) const;
 
  private:
   std::uint64_t rows_;
@@ -79,5 +45,10 @@ class distributed_sampler {
   std::uint32_t trainers_;
   std::uint64_t steps_;
 };
+
+inline epoch_range<distributed_sampler, &distributed_sampler::rows> distributed_sampler::epoch(
+    std::uint64_t number) const {
+  return {*this, number};
+}
 
 }  // namespace troupe

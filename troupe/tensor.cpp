@@ -18,10 +18,10 @@ std::string to_string(const shape& x) {
   return fmt::format("[{}]", text);
 }
 
-tensor::tensor(const troupe::shape& lengths, dtype type) : shape_(lengths), type_(type) {
+void tensor::allocate() {
   // The host's device gives large memory huge pages; small memory comes sooner from here.
   constexpr std::size_t worth_huge_pages = std::size_t{4} << 20;
-  const std::size_t bytes = lengths.count() * size_of(type);
+  const std::size_t bytes = shape_.count() * size_of(type_);
   if (bytes >= worth_huge_pages) {
     memory_ = kernels::host_device().allocate(bytes);
     return;

@@ -95,8 +95,10 @@ std::string to_string(const shape& x);
 class tensor {
  public:
   tensor() = default;
-  /// Uninitialized.
-  explicit tensor(const shape& lengths, dtype type = dtype::f32);
+  /// Uninitialized. A template, so that `tensor({4})` can only mean a tensor of that shape, and no copy of another one.
+  template <class Shape = troupe::shape>
+  requires std::same_as<Shape, troupe::shape>
+  explicit tensor(const Shape& lengths, dtype type = dtype::f32) : shape_(lengths), type_(type) { allocate(); }
   /// Of numbers in memory that `owner` keeps.
   tensor(const shape& lengths, dtype type, std::shared_ptr<std::byte> owner)
       : shape_(lengths), type_(type), memory_(std::move(owner)) {}
@@ -133,6 +135,7 @@ class tensor {
  private:
   friend class runtime::tape;
 
+  void allocate();
   void check_count(std::size_t given) const;
   void check_type(dtype wanted) const;
 

@@ -11,9 +11,6 @@
 
 namespace troupe::kernels {
 
-/// y = max(x, 0); NaN stays NaN. y may be x. Thread: any, on disjoint outputs.
-void relu_forward(std::size_t count, const float* x, float* y);
-
 /// Has no state. Thread: any.
 class cpu_stream final : public stream {
  public:

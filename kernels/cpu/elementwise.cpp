@@ -92,7 +92,7 @@ HWY_EXPORT(squares);
 HWY_EXPORT(decode_all);
 HWY_EXPORT(encode_all);
 
-void relu_forward(std::size_t count, const float* x, float* y) { HWY_DYNAMIC_DISPATCH(relu)(count, x, y); }
+void cpu_stream::relu_forward(std::size_t count, const float* x, float* y) { HWY_DYNAMIC_DISPATCH(relu)(count, x, y); }
 
 void cpu_stream::relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x) {
   HWY_DYNAMIC_DISPATCH(relu_gradient)(count, y, grad_y, grad_x);

@@ -28,6 +28,7 @@ class cuda_stream : public stream {
 
   /// CUDA's handle.
   cudaStream_t handle() const { return handle_; }
+  void* native() const override { return handle_; }
   cuda_device& device() const override { return device_; }
   /// Memory for the partial results of one reduction.
   std::byte* parts() const { return parts_.get(); }

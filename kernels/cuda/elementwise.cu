@@ -28,6 +28,15 @@ __global__ void multiply_kernel(std::size_t count, float factor, float* x) {
 }
 
 template <int kWidth>
+__global__ void relu_forward_kernel(std::size_t count, const float* x, float* y) {
+  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+    auto output = load_pack<kCount>(x + at);
+    for (float& number : output.at) number = number < 0 ? 0.0F : number;  // by comparison, which keeps NaN
+    store_pack(output, y + at);
+  });
+}
+
+template <int kWidth>
 __global__ void relu_backward_kernel(std::size_t count, const float* y, const float* grad_y, float* grad_x) {
   for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
     const auto output = load_pack<kCount>(y + at);
@@ -121,6 +130,11 @@ void cuda_stream::fill(std::size_t count, float value, float* x) {
 
 void cuda_stream::multiply(std::size_t count, float factor, float* x) {
   launch(fits_packs<4>(x) ? multiply_kernel<4> : multiply_kernel<1>, blocks_for_packs(count), *this, count, factor, x);
+}
+
+void cuda_stream::relu_forward(std::size_t count, const float* x, float* y) {
+  launch(fits_packs<4>(x) && fits_packs<4>(y) ? relu_forward_kernel<4> : relu_forward_kernel<1>,
+         blocks_for_packs(count), *this, count, x, y);
 }
 
 void cuda_stream::relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x) {

@@ -22,9 +22,9 @@ TEST(Relu, KeepsWhatIsPositive) {
       source_of_numbers random(static_cast<std::uint32_t>(count));
       const std::vector<float> x = random.numbers(count);
       std::vector<float> y(count);
-      relu_forward(count, x.data(), y.data());
+      host_stream().relu_forward(count, x.data(), y.data());
       std::vector<float> in_place = x;
-      relu_forward(count, in_place.data(), in_place.data());
+      host_stream().relu_forward(count, in_place.data(), in_place.data());
       for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(y[i], x[i] > 0 ? x[i] : 0.0F);
       EXPECT_TRUE(same_bits(y, in_place));
     }
@@ -38,7 +38,7 @@ TEST(Relu, KeepsNanAndInfinity) {
       x[at] = nan_value;
       x[(at + 1) % 33] = infinity;
       x[(at + 2) % 33] = -infinity;
-      relu_forward(33, x.data(), x.data());
+      host_stream().relu_forward(33, x.data(), x.data());
       ASSERT_TRUE(std::isnan(x[at]));
       ASSERT_EQ(x[(at + 1) % 33], infinity);
       ASSERT_EQ(x[(at + 2) % 33], 0.0F);
@@ -51,7 +51,7 @@ TEST(Relu, PassesTheGradientWhereTheOutputIsPositive) {
     for (const std::size_t count : odd_sizes) {
       source_of_numbers random(static_cast<std::uint32_t>(count));
       std::vector<float> y = random.numbers(count);
-      relu_forward(count, y.data(), y.data());
+      host_stream().relu_forward(count, y.data(), y.data());
       const std::vector<float> grad_y = random.numbers(count);
       std::vector<float> grad_x = grad_y;
       host_stream().relu_backward(count, y.data(), grad_x.data(), grad_x.data());

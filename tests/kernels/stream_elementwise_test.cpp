@@ -64,6 +64,22 @@ TYPED_TEST(StreamElementwise, CopiesAndAddsColumnsOfWiderMatrices) {
   }
 }
 
+TYPED_TEST(StreamElementwise, CutsOffWhatIsBelowZero) {
+  for (const std::size_t count : odd_sizes) {
+    source_of_numbers random(static_cast<std::uint32_t>(count));
+    std::vector<float> x = random.numbers(count);
+    x[0] = nan;
+    x[count / 2] = -0.0F;
+    std::vector<float> expected(count);
+    for (std::size_t i = 0; i < count; ++i) expected[i] = x[i] < 0 ? 0.0F : x[i];
+    for (const std::size_t before : {0, 3}) {
+      const auto device_x = this->put(x, before);
+      this->on().relu_forward(count, device_x.data() + before, device_x.data() + before);
+      ASSERT_TRUE(same_bits(this->get(device_x.data() + before, count), expected));
+    }
+  }
+}
+
 TYPED_TEST(StreamElementwise, PassesGradientsWhereReluWasActive) {
   for (const std::size_t count : odd_sizes) {
     source_of_numbers random(static_cast<std::uint32_t>(count));

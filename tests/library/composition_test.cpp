@@ -160,7 +160,7 @@ TEST(Buckets, LeaveBeforeTheGradientsOfEarlierModulesAreComputed) {
   numbers.backward(
       1, true,
       [&](const auto& at, const auto& finished) {
-        runtime::bucket_gradient buckets(at, finished, {});
+        runtime::bucket_gradient buckets(numbers.compute(), at, finished, nullptr);
         network.backward_parameters(how, all, ones.data(), buckets);
       },
       [&](std::uint32_t bucket) { happened.push_back("bucket " + std::to_string(bucket) + " leaves"); });

@@ -9,20 +9,16 @@
 
 #include "model/data.hpp"
 #include "model/job.hpp"
-#include "tests/library/arguments.hpp"
+#include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::data_test {
 namespace {
 
-using test::arguments;
-
-/// Runs `function` on so many trainers.
-template <class Function, class... Arguments>
-void run(std::uint32_t trainers, Function function, Arguments... given) {
-  arguments words{"--seed", "3"};
-  cluster cluster(words.count(), words.values());
-  cluster.run(trainers, function, given...);
+/// Runs `function` on so many trainers, with seed 3.
+template <class Function, class... More>
+void run(std::uint32_t trainers, Function function, More... more) {
+  test::run_with({"--seed", "3"}, trainers, function, more...);
 }
 
 using dealt = std::vector<std::vector<std::vector<std::int64_t>>>;  // rank, batch, rows
@@ -30,8 +26,8 @@ using dealt = std::vector<std::vector<std::vector<std::int64_t>>>;  // rank, bat
 task<> deal(trainer me, std::uint64_t rows, std::size_t batch, bool shuffle, std::uint64_t epoch, dealt* into) {
   distributed_sampler::options chosen;
   chosen.shuffle = shuffle;
-  distributed_sampler sampler(me, rows, batch, chosen);
-  for (const auto& one : me.batches(sampler.epoch(epoch))) into->at(me.rank()).push_back(one);
+  for (const auto& one : me.batches(distributed_sampler(me, rows, batch, chosen).epoch(epoch)))
+    into->at(me.rank()).push_back(one);
   co_return;
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "tests/library/arguments.hpp"
@@ -203,6 +204,18 @@ TEST(Functions, RefuseShapesThatDoNotFit) {
   const std::vector<std::int64_t> whole = {1};
   EXPECT_EQ(words([&](context& in, const tensor&) { return sum(in, tensor::of<std::int64_t>({1}, whole)); }),
             "sum: a tensor [1] of int64; it takes float32 or float64, at least 1 number");
+}
+
+TEST(Tensors, HaveTheShapeInBraces) {
+  const std::size_t rows = 3;
+  const tensor four({4});
+  EXPECT_EQ(four.shape(), shape(4));
+  EXPECT_EQ(four.type(), dtype::f32);
+  EXPECT_EQ(tensor({rows}, dtype::i64).shape(), shape(3));
+  EXPECT_EQ(tensor({rows, 2}).shape(), shape(3, 2));
+  const tensor copy(four);
+  EXPECT_EQ(copy.as<float>().data(), four.as<float>().data());
+  static_assert(!std::is_constructible_v<tensor, int>, "a number is no shape");
 }
 
 }  // namespace

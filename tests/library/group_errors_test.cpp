@@ -7,32 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::group_errors_test {
 namespace {
 
-using test::arguments;
-
-/// Runs `function` on so many trainers.
-template <class Function, class... More>
-void run(std::uint32_t trainers, Function function, More... more) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
-  cluster.run(trainers, function, more...);
-}
-
-/// What such a run throws.
-template <class Function, class... More>
-std::string error_of(std::uint32_t trainers, Function function, More... more) {
-  try {
-    run(trainers, function, more...);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using test::error_of;
+using test::run;
 
 enum class mistake { other_call, other_size, other_type, other_operation, other_root, other_order };
 

@@ -178,6 +178,44 @@ TEST_F(GroupOnTwoNodes, HasADeadline) {
       "trainer 0, step 0: trainer 0 calls barrier as its 1st collective, which trainer 2 did not call within 300 s");
 }
 
+task<> wait_for_each_other(trainer me, const promise<>* gate) {
+  const group all = me.group();
+  if (me.rank() == 0) co_await all.recv(1);
+  if (me.rank() == 2) co_await gate->get_future();
+  co_await all.all_reduce(tensor({4}));
+}
+
+TEST_F(GroupOnTwoNodes, EndsItsWaitsWhenTheRunIsToStop) {
+  const promise<> gate;
+  start([&gate](trainer me) { return wait_for_each_other(me, &gate); });
+  run();
+  for (const auto& one : answers_) EXPECT_FALSE(one->value.has_value());
+  for (const auto& one : trainers_) caf::anon_send(one, msg::stop{{1}});
+  run();
+  EXPECT_TRUE(answers_[0]->value.has_value());
+  EXPECT_TRUE(answers_[1]->value.has_value());
+  EXPECT_FALSE(answers_[2]->value.has_value()) << "it does not wait for others";
+  gate.set();  // now it would
+  run();
+  ASSERT_TRUE(all_have_ended());
+  for (const auto& one : answers_) EXPECT_TRUE(one->value->stopped);
+}
+
+task<> send_one(trainer me) {
+  if (me.rank() == 0) me.group().send(tensor({1}), 1);
+  if (me.rank() == 1) co_await me.group().recv(2);
+  if (me.rank() == 2) co_await me.group().recv(1);
+}
+
+TEST_F(GroupOnTwoNodes, ForgetsWhatWasSentWhenTheRunIsToStop) {
+  start([](trainer me) { return send_one(me); });
+  run();
+  EXPECT_FALSE(answers_[0]->value.has_value()) << "its tensor is not received";
+  for (const auto& one : trainers_) caf::anon_send(one, msg::stop{{1}});
+  run();
+  EXPECT_TRUE(all_have_ended());
+}
+
 /// Sends what no trainer sends.
 template <class Message>
 std::string end_by(actors::staged_system& where, const msg::trainer_actor& whom, Message message) {

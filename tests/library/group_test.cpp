@@ -2,28 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::group_test {
 namespace {
 
-using test::arguments;
-
-/// Runs `function` on so many trainers.
-template <class Function, class... More>
-void run(std::uint32_t trainers, Function function, More... more) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
-  cluster.run(trainers, function, more...);
-}
+using test::run;
 
 /// Numbers whose sum depends on the order: of all sizes and signs, other ones for each rank.
 template <class T>
@@ -53,8 +46,7 @@ std::vector<T> expected_of(reduce_op how, std::uint32_t ranks, std::size_t count
 
 template <class T>
 bool same_bits(const tensor& x, const std::vector<T>& expected) {
-  return x.as<T>().size() == expected.size() &&
-         std::memcmp(x.as<T>().data(), expected.data(), expected.size() * sizeof(T)) == 0;
+  return std::ranges::equal(std::as_bytes(x.as<T>()), std::as_bytes(std::span(expected)));
 }
 
 constexpr std::uint32_t ranks_max = 5;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -72,6 +73,25 @@ TEST(ProgramExamples, HybridKilledTenTimesHasTheDigestOfTheUnbrokenRun) {
   while (kills < 10 && run_and_kill(saved)) ++kills;
   EXPECT_GT(kills, 0);
   EXPECT_EQ(digest_in(output_of("hybrid", "--resume " + saved.string())), digest_of_tutorial("1"));
+}
+
+/// With a single space for all white space.
+std::string in_one_line(const std::string& text) {
+  std::istringstream from(text);
+  std::string line;
+  for (std::string word; from >> word;) line += word + " ";
+  return line;
+}
+
+TEST(ProgramExamples, HelpHasTheWordsOfAProgram) {
+  const std::string help = in_one_line(output_of("hybrid", "--help"));
+  EXPECT_NE(help.find("--resume DIR go on with the run of the newest checkpoint in this folder "), std::string::npos)
+      << help;
+  EXPECT_NE(help.find("--device auto|cpu|cuda what the trainers' modules compute on; auto is CUDA devices if there are "
+                      "any (default: cpu)"),
+            std::string::npos)
+      << help;
+  EXPECT_EQ(help.find("--epochs"), std::string::npos) << help;
 }
 
 TEST(ProgramExamples, OwnDataLearnsItsArms) {

@@ -198,7 +198,7 @@ TEST(RemoteObjectErrors, NameWrongArguments) {
   EXPECT_EQ(error_of(make_without), "trainer 0, step 0: counter: the argument from is missing: an integer");
   EXPECT_EQ(error_of(make_of_text), "trainer 0, step 0: counter: the argument from is x (a text); it takes an integer");
   EXPECT_EQ(error_of(make_with_more), "trainer 0, step 0: counter has no argument till; it takes from, step");
-  EXPECT_EQ(error_of(make_nowhere), "trainer 0, step 0: there is no server 7; there are 2");
+  EXPECT_EQ(error_of(make_nowhere), "trainer 0, step 0: server 7: there are 2; begin the program with --servers 8");
 }
 
 }  // namespace

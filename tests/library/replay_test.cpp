@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,39 @@ TEST(LibraryReplay, WithCollectivesHasTheRecordedBits) {
   };
   const std::string digest = again({"--trace", "full", "--trace-dir", there, "--quiet"});
   EXPECT_EQ(again({"--replay", there, "--quiet"}), digest);
+}
+
+/// Trainers that train nothing: `factor` is what one who edits the program has changed.
+task<> talk(trainer me, float factor) {
+  const group all = me.group();
+  tensor mine({3});
+  std::ranges::fill(mine.as<float>(), factor * static_cast<float>(me.rank() + 1));
+  const tensor sum = co_await all.all_reduce(mine);
+  all.send(sum, (me.rank() + 1) % all.size());
+  tensor got = co_await all.recv((me.rank() + 1) % all.size());
+  got.as<float>()[0] = -1;  // its own
+  co_await all.barrier();
+}
+
+std::string error_of_talk(std::vector<std::string> words, float factor) {
+  arguments given(std::move(words));
+  cluster cluster(given.count(), given.values());
+  try {
+    cluster.run(2, talk, factor);
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(LibraryReplay, ComparesCollectivesAlone) {
+  const trace::temporary_folder folder;
+  const std::string there = folder.path().string();
+  EXPECT_EQ(error_of_talk({"--trace", "full", "--trace-dir", there, "--quiet"}, 1), "no error");
+  EXPECT_EQ(error_of_talk({"--replay", there, "--quiet"}, 1), "no error");
+  const std::string other = error_of_talk({"--replay", there, "--quiet"}, 2);
+  EXPECT_NE(other.find("the replay is not the recorded run: step 0: collective_share from trainer "), std::string::npos)
+      << other;
 }
 
 TEST(LibraryReplay, NamesTheFirstDifference) {

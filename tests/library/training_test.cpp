@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -217,8 +218,10 @@ task<> look_up(trainer me, remote_module<nn::embedding_bag> embedding, std::int6
 }
 
 TEST(TrainingErrors, NameAnIndexOutOfRange) {
-  EXPECT_EQ(error_of(look_up, 1, 100),
-            "trainer 0, step 1: table 0: index 100 in sample 0: must be between 0 and 99, the table has 100 rows");
+  EXPECT_EQ(
+      error_of(look_up, 1, 100),
+      "trainer 0, step 1: embedding_bag.forward on server 0: index 100 in sample 0: must be between 0 and 99, the "
+      "table has 100 rows");
 }
 
 task<> mix_contexts(trainer me, remote_module<nn::embedding_bag> embedding) {
@@ -249,8 +252,37 @@ task<> disagree(trainer me, remote_module<nn::embedding_bag> embedding) {
 TEST(TrainingErrors, NameOptimizersThatDisagree) {
   const std::string text = error_of(disagree, 2);
   EXPECT_NE(text.find("server 0"), std::string::npos) << text;
+  EXPECT_NE(text.find("embedding_bag [100, 16]: the optimizer "), std::string::npos) << text;
   EXPECT_NE(text.find("another trainer has chosen"), std::string::npos) << text;
 }
+
+/// Trainer 0's second lookup waits for trainer 1's first step, which trainer 1 takes only when the lookup is late.
+task<> look_up_in_time(trainer me, remote_module<nn::embedding_bag> embedding) {
+  distributed_optimizer optimizer(sgd{.lr = 0.1}, embedding);
+  const std::vector<std::int64_t> ones = {1};
+  const std::vector<std::int64_t> offsets = {0};
+  auto first = me.new_context();
+  const auto patient = embedding.within(std::chrono::minutes(5));
+  const tensor initial = co_await patient.forward(first, ones, offsets);
+  EXPECT_EQ(initial.shape(), shape(1, 16));
+  if (me.rank() == 1) co_await me.group().recv(0);
+  co_await optimizer.step(first);
+  if (me.rank() == 1) co_return;
+  auto second = me.new_context();
+  const auto impatient = embedding.within(std::chrono::milliseconds(20));
+  try {
+    co_await impatient.forward(second, ones, offsets);
+    ADD_FAILURE() << "rows of a step that is not over";
+  } catch (const error& e) {
+    EXPECT_STREQ(e.what(), "embedding_bag.forward on server 0 did not return within 0.02 s");
+    EXPECT_EQ(e.kind(), error_kind::deadline);
+  }
+  me.group().send(initial, 1);
+  const tensor rows = co_await embedding.forward(second, ones, offsets);
+  EXPECT_EQ(rows.as<float>()[0], initial.as<float>()[0]);
+}
+
+TEST(TrainingErrors, NameALookupThatIsLate) { EXPECT_EQ(error_of(look_up_in_time, 2), "no error"); }
 
 task<> spoil(trainer me, remote_module<nn::embedding_bag>) {
   auto model = me.data_parallel(nn::linear(2, 2));
@@ -286,6 +318,14 @@ TEST(ClusterErrors, NameWrongServersAndArguments) {
   } catch (const error& e) {
     EXPECT_STREQ(e.what(), "server 2: there are 2; begin the program with --servers 3");
   }
+  arguments of_one{};
+  troupe::cluster with_one(of_one.count(), of_one.values());
+  try {
+    with_one.server(9);
+    FAIL() << "there is no server 9";
+  } catch (const error& e) {
+    EXPECT_STREQ(e.what(), "server 9: there is 1; begin the program with --servers 10");
+  }
   EXPECT_THROW(cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 0, .embedding_dim = 4}), error);
   arguments wrong{"--hidden", "8"};
   EXPECT_THROW(troupe::cluster(wrong.count(), wrong.values()), error);
@@ -298,16 +338,22 @@ TEST(Cluster, TakesAnAddressToListenAt) {
   ::unsetenv("TROUPE_TOKEN");
 }
 
-TEST(ClusterErrors, RefuseToTrainOnCudaDevices) {
-  arguments given{"--device", "cuda"};
-  try {
-    const troupe::cluster cluster(given.count(), given.values());
-    FAIL() << "trainers would compute on the processor";
-  } catch (const error& e) {
-    EXPECT_STREQ(e.what(),
-                 "--device cuda: the modules of a program's trainers compute on the processor; --server-device cuda "
-                 "puts the servers' tables on CUDA devices");
-  }
+/// A layer that somebody has not finished.
+class without_backward : public nn::module {
+ public:
+  std::string type() const override { return "without_backward"; }
+  troupe::shape output(const tensor& input) const override { return input.shape(); }
+  void forward(const nn::pass& /*how*/, const nn::pass_numbers& /*numbers*/) const override {}
+};
+
+template <class Module>
+constexpr bool can_be_made = requires {
+  Module();
+};
+
+TEST(TrainingErrors, ALayerWithoutBackwardDoesNotCompile) {
+  static_assert(can_be_made<nn::relu>);
+  static_assert(!can_be_made<without_backward>);
 }
 
 task<> do_nothing(trainer /*me*/) { co_return; }

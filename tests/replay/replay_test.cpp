@@ -154,6 +154,17 @@ TEST(ReplayOrder, SaysFromWhichStepARunWentOn) {
   EXPECT_EQ(problem_of(0), "nothing of training is recorded: the run ended before it");
 }
 
+TEST(ReplayOrder, SaysThatARunHasSentNothingToCompare) {
+  trace::recording recorded;
+  recorded.processes.resize(1);
+  recorded.processes[0].metadata = {{"job", {{"servers", "1"}, {"trainers", "1"}}},
+                                    {"result", {{"stopped", false}, {"weights_digest", "0"}}}};
+  for (const char* name : {"server 0", "trainer 0"}) recorded.actors.emplace_back().name = name;
+  const auto order = read_replay_order(recorded);
+  ASSERT_FALSE(order);
+  EXPECT_NE(order.error().message.find("nothing that a replay compares"), std::string::npos) << order.error().message;
+}
+
 TEST(ReplayOrder, ShowsWhatIsNoStepAsItStands) {
   const std::string rest = ": only runs from the beginning can be replayed";
   EXPECT_EQ(problem_of("x"), "the run went on from the checkpoint of step \"x\"" + rest);

@@ -180,10 +180,7 @@ void caller::expire() {
   for (const open_call& one : late)
     executor_->enter([&] {
       detail::packed nothing;
-      one.then(nothing,
-               std::make_exception_ptr(
-                   error(error_kind::deadline, fmt::format("{} did not return within {} s", one.whom->words(one.method),
-                                                           one.allowed.count() / 1000.0))));
+      one.then(nothing, std::make_exception_ptr(not_in_time(one.whom->words(one.method), one.allowed)));
     });
 }
 

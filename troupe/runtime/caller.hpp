@@ -138,8 +138,7 @@ class actor_caller : public caller {
  protected:
   void send(std::uint32_t server, msg::call what, answer then) override {
     if (server >= servers_.size() || !servers_[server])
-      return then(actors::make_failure(actors::errc::bad_input, "there is no server {}; there are {}", server,
-                                       servers_.size()));
+      return then(actors::make_failure(actors::errc::bad_input, actors::no_server(server, servers_.size())));
     what.head = trace_->next(what.head.step);
     const msg::message_id asked = msg::id_of(what.head);
     const std::uint16_t name = trace_->number_of(what.method);  // as the method is called: of more use than `call`

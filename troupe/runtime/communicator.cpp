@@ -7,6 +7,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/group_words.hpp"
 
 namespace troupe::runtime {
@@ -20,6 +21,13 @@ constexpr std::size_t groups_max = std::size_t{1} << 16;
 [[noreturn]] void refuse(const std::string& why) { throw std::runtime_error(why); }
 
 }  // namespace
+
+/// The numbers of a message become the user's, who may change them: not those that the recorder still reads.
+void communicator::keep_from_recorder(msg::tensor& numbers) const {
+  if (!trace_.keeps_contents() || numbers.bytes.empty()) return;
+  const auto bytes = numbers.bytes.as<std::byte>();
+  numbers.bytes = msg::blob::own(std::vector<std::byte>(bytes.begin(), bytes.end()));
+}
 
 void communicator::meet(std::uint32_t rank, actors::trainer_peers peers) {
   rank_ = rank;
@@ -143,7 +151,10 @@ void communicator::begin(group_calls& in, call_order what, std::string words,
   }
   const auto due = one.due;
   advance(in, at);
-  if (in.open.contains(in.calls)) look_at(due);
+  const auto waits = in.open.find(in.calls);
+  if (waits == in.open.end()) return;
+  if (stops_()) return fail(in, waits, std::make_exception_ptr(run_stopped()));
+  look_at(due);
 }
 
 /// Returns why a call cannot come to its end.
@@ -164,13 +175,13 @@ std::optional<error> communicator::broken(const group_calls& in, const group_cal
 void communicator::advance(group_calls& in, calls_at at) {
   auto& [number, one] = *at;
   if (one.call.now() == group_call::state::open) return;
-  if (const auto why = broken(in, one, number)) return fail(in, at, *why);
+  if (const auto why = broken(in, one, number)) return fail(in, at, std::make_exception_ptr(*why));
   if (one.call.now() == group_call::state::called && one.call.has_all_shares()) {
     if (!one.call.finish())
       return fail(in, at,
-                  error(error_kind::run, fmt::format("{}: another trainer has given other numbers than such a "
-                                                     "call has",
-                                                     call_words(in, number, one.call.words_of(in.me)))));
+                  std::make_exception_ptr(error(
+                      error_kind::run, fmt::format("{}: another trainer has given other numbers than such a call has",
+                                                   call_words(in, number, one.call.words_of(in.me))))));
     if (const auto& sum = one.call.sum())
       for (const std::uint32_t rank : in.name.members)
         if (rank != rank_)
@@ -192,7 +203,7 @@ void communicator::advance(group_calls& in, calls_at at) {
       answer);
 }
 
-void communicator::fail(group_calls& in, calls_at at, const error& why) {
+void communicator::fail(group_calls& in, calls_at at, const std::exception_ptr& why) {
   auto answer = std::move(at->second.answer);
   in.open.erase(at);
   std::visit(
@@ -208,6 +219,7 @@ void communicator::take(msg::collective_share& share) {
   const auto at = open(*in, share.number);
   group_call& one = at->second.call;
   if (one.has_share(member)) refuse(fmt::format("a collective of trainer {} twice", share.rank));
+  keep_from_recorder(share.numbers);
   one.add_share(member, std::move(share.call), {std::move(share.lengths), std::move(share.numbers)});
   if (one.now() == group_call::state::open) {
     ++backlog_[share.rank];

@@ -9,6 +9,7 @@
 #include <compare>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -108,6 +109,11 @@ class communicator {
   /// is received. Throws `error` if it has not received all.
   void end(std::uint64_t steps, std::function<void()> then);
 
+  /// While `stops` says so, nothing is waited for: what would wait fails with `run_stopped`.
+  void stops_when(std::function<bool()> stops) { stops_ = std::move(stops); }
+  /// That has just come to be: ends what is waited for now.
+  void stop_waiting();
+
   /// For what it waits.
   void tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const;
 
@@ -122,7 +128,7 @@ class communicator {
   calls_at open(group_calls& in, std::uint64_t number);
   void advance(group_calls& in, calls_at at);
   std::optional<error> broken(const group_calls& in, const group_calls::under_way& one, std::uint64_t number) const;
-  static void fail(group_calls& in, calls_at at, const error& why);
+  static void fail(group_calls& in, calls_at at, const std::exception_ptr& why);
 
   std::shared_ptr<group_calls> find_or_make(group_name name);
   /// The group of a message and its sender's rank there.
@@ -136,6 +142,7 @@ class communicator {
   void tell(std::uint32_t rank, Message message) {
     caf::unsafe_send_as(self_, peers_.of_rank[rank], std::move(message));
   }
+  void keep_from_recorder(msg::tensor& numbers) const;
   void fail_waits_for(std::uint32_t rank);
   void end_if_received();
 
@@ -154,6 +161,7 @@ class communicator {
   std::vector<std::uint64_t> backlog_;              ///< by rank: what came and nobody here has called for
   std::map<std::uint32_t, msg::peer_ended> ended_;  ///< by rank
   std::function<void()> at_end_;
+  std::function<bool()> stops_ = [] { return false; };
   std::optional<time_point> looks_at_;
 };
 

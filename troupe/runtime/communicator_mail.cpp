@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "troupe/runtime/communicator.hpp"
+#include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/group_words.hpp"
 
 namespace troupe::runtime {
@@ -40,6 +41,8 @@ future<tensor> communicator::receive(group_calls& in, std::uint32_t from, std::u
     box.arrived.pop_front();
   } else if (ended_.contains(rank)) {
     answer.fail(never_comes(in, from, tag));
+  } else if (stops_()) {
+    answer.fail(std::make_exception_ptr(run_stopped()));
   } else {
     const auto due = self_->clock().now() + deadline;
     box.receivers.push_back({std::move(answer), deadline, due});
@@ -50,6 +53,7 @@ future<tensor> communicator::receive(group_calls& in, std::uint32_t from, std::u
 
 void communicator::take(msg::peer_tensor& sent) {
   const auto [in, member] = place_of(sent.rank, sent.members, sent.instance);
+  keep_from_recorder(sent.numbers);
   auto numbers = tensor_of({std::move(sent.lengths), std::move(sent.numbers)});
   if (!numbers) refuse(fmt::format("a tensor of trainer {} that is none", sent.rank));
   group_calls::mailbox& box = in->mail[{member, sent.tag}];
@@ -83,8 +87,21 @@ void communicator::end(std::uint64_t steps, std::function<void()> then) {
 void communicator::end_if_received() {
   if (!at_end_) return;
   for (std::uint32_t rank = 0; rank < sent_.size(); ++rank)
-    if (sent_[rank] > 0 && !ended_.contains(rank)) return;
+    if (sent_[rank] > 0 && !ended_.contains(rank) && !stops_()) return;
   std::exchange(at_end_, nullptr)();
+}
+
+void communicator::stop_waiting() {
+  const auto stopped = std::make_exception_ptr(run_stopped());
+  for (const auto& [name, in] : groups_) {
+    for (auto at = in->open.begin(); at != in->open.end();) {
+      const auto one = at++;
+      if (one->second.call.now() != group_call::state::open) fail(*in, one, stopped);
+    }
+    for (auto& [at, box] : in->mail)
+      for (const auto& one : std::exchange(box.receivers, {})) one.answer.fail(stopped);
+  }
+  end_if_received();
 }
 
 void communicator::take(const msg::peer_ended& word) {
@@ -134,7 +151,7 @@ void communicator::look() {
     for (auto at = in->open.begin(); at != in->open.end();) {
       const auto one = at++;
       if (one->second.call.now() != group_call::state::open && is_late(one->second.due))
-        fail(*in, one, error(error_kind::deadline, lateness(*in, one->first, groups_)));
+        fail(*in, one, std::make_exception_ptr(error(error_kind::deadline, lateness(*in, one->first, groups_))));
     }
     for (auto& [at, box] : in->mail)
       while (!box.receivers.empty() && is_late(box.receivers.front().due)) {

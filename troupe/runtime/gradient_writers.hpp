@@ -2,55 +2,64 @@
 
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <span>
-#include <vector>
 
 #include "actors/trained_parameters.hpp"
+#include "kernels/device_array.hpp"
 #include "troupe/module.hpp"
 
 namespace troupe::runtime {
 
+/// sum += more.
+inline void add_gradient(kernels::stream& on, std::size_t count, const float* more, float* sum) {
+  const std::array<const float*, 2> parts = {sum, more};
+  on.sum_in_rank_order(parts, count, 1.0F, sum);
+}
+
 /// A flat sum of gradients, to which passes are added one after another; empty before the first.
 class summed_gradient final : public nn::gradient_places {
  public:
-  /// `count`: of all parameters.
-  summed_gradient(std::vector<float>& sum, std::size_t count) : sum_(sum), adds_(!sum.empty()) { sum.resize(count); }
+  /// `count`: of all parameters. Must outlive the work that the pass enqueues on `on`.
+  summed_gradient(kernels::stream& on, kernels::device_array<float>& sum, std::size_t count)
+      : on_(on), sum_(sum), adds_(sum.size() > 0) {
+    sum.resize(on, count);
+  }
 
   float* at(const nn::stretch& which) override {
-    if (!adds_) return sum_.data() + which.first;
-    further_.resize(std::max(further_.size(), which.count));
-    return further_.data();
+    return adds_ ? further_.make(on_, which.count) : sum_.data() + which.first;
   }
   void finished(const nn::stretch& which) override {
-    if (!adds_) return;
-    for (std::size_t i = 0; i < which.count; ++i) sum_[which.first + i] += further_[i];
+    if (adds_) add_gradient(on_, which.count, further_.data(), sum_.data() + which.first);
   }
 
  private:
-  std::vector<float>& sum_;
+  kernels::stream& on_;
+  kernels::device_array<float>& sum_;
   bool adds_;
-  std::vector<float> further_;
+  kernels::device_array<float> further_;
 };
 
 /// The buckets of an optimizer step: a sum of earlier passes, if there is one, and the last pass.
 class bucket_gradient final : public nn::gradient_places {
  public:
-  bucket_gradient(const actors::trained_parameters::gradient_at& at, const actors::trained_parameters::finished& done,
-                  std::span<const float> sum)
-      : at_(at), done_(done), sum_(sum) {}
+  /// `sum`: flat; null: there is none.
+  bucket_gradient(kernels::stream& on, const actors::trained_parameters::gradient_at& at,
+                  const actors::trained_parameters::finished& done, const float* sum)
+      : on_(on), at_(at), done_(done), sum_(sum) {}
 
   float* at(const nn::stretch& which) override { return last_ = at_({which.first, which.count}); }
   void finished(const nn::stretch& which) override {
-    for (std::size_t i = 0; i < which.count && !sum_.empty(); ++i) last_[i] += sum_[which.first + i];
+    if (sum_ != nullptr) add_gradient(on_, which.count, sum_ + which.first, last_);
     done_({which.first, which.count});
   }
 
  private:
+  kernels::stream& on_;
   const actors::trained_parameters::gradient_at& at_;
   const actors::trained_parameters::finished& done_;
-  std::span<const float> sum_;
+  const float* sum_;
   float* last_ = nullptr;
 };
 

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "actors/trained_parameters.hpp"
+#include "kernels/device_array.hpp"
 #include "troupe/module.hpp"
+#include "troupe/runtime/module_pass.hpp"
 #include "troupe/runtime/server_desk.hpp"
 
 namespace troupe::runtime {
@@ -22,6 +24,7 @@ namespace troupe::runtime {
 /// Belongs to the server.
 class hosted_module final : public untrained_module, public module_with_state {
  public:
+  /// Throws `error` if the module has no code for the device of `how`.
   hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, server_desk& desk);
 
   std::optional<actors::call_result> call(msg::call& what, const std::function<actors::call_return()>& later) override;
@@ -38,22 +41,14 @@ class hosted_module final : public untrained_module, public module_with_state {
   caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override;
 
   named_tensors state_of() override;
+  std::vector<nn::parameter> trained() const override { return module_->parameters(); }
   void load(const named_tensors& state) override;
   void move_to(const std::string& device) override;
 
  private:
-  /// A trainer's pass, until its optimizer step.
-  struct pass {
-    std::uint64_t key = 0;
-    tensor input = {};
-    tensor output = {};
-    std::vector<float> saved = {};
-  };
   using step_of = std::pair<std::uint64_t, std::uint32_t>;  ///< step and sender
 
-  nn::pass how_to(std::uint64_t key) const { return {.on = numbers_.compute(), .training = true, .key = key}; }
-  nn::pass_numbers numbers_of(const tensor& input, const tensor& output, std::vector<float>& kept);
-  tensor forward(const nn::pass& how, const tensor& input, std::vector<float>& kept);
+  void begin_on(kernels::device& where);
   void forward(const msg::call& what, detail::unpacker& from, detail::packed& result);
   void backward(const msg::call& what, detail::unpacker& from, detail::packed& result);
   bool is_trained() const { return optimizer_.has_value() && count_ > 0; }
@@ -64,12 +59,15 @@ class hosted_module final : public untrained_module, public module_with_state {
   hosting how_;
   server_desk& desk_;
   std::size_t count_;  ///< of parameters
-  actors::trained_parameters numbers_;
   std::optional<model::optimizer_spec> optimizer_;
   std::optional<model::checkpoint> restored_;  ///< where the numbers come from
-  std::map<step_of, std::map<std::uint64_t, pass>> passes_;
-  std::map<step_of, std::vector<float>> gradients_;
-  msg::tensor_buffer mean_;
+  std::optional<actors::trained_parameters> numbers_;
+  /// The trainers' passes, until their optimizer step.
+  std::map<step_of, std::map<std::uint64_t, module_pass>> passes_;
+  // On the module's device.
+  std::map<step_of, kernels::device_array<float>> gradients_;
+  kernels::device_array<float> mean_;
+  kernels::mirrored_array<kernels::non_finite> found_;
 };
 
 }  // namespace troupe::runtime

@@ -31,6 +31,7 @@ class hosted_object final : public untrained_module, public module_with_state {
   caf::error restore(const model::checkpoint& from) override;
 
   named_tensors state_of() override { return object_->state_dict(); }
+  std::vector<nn::parameter> trained() const override { return {}; }
   void load(const named_tensors& state) override { object_->load_state_dict(state); }
   void move_to(const std::string& device) override;
 

@@ -10,14 +10,17 @@
 
 namespace troupe::runtime {
 
-void append_state(named_tensors& to, const std::vector<nn::parameter>& tensors, std::span<const float> flat) {
-  for (const nn::parameter& one : tensors) {
-    to.emplace_back(one.name, tensor::of(one.shape, flat.first(one.shape.count())));
-    flat = flat.subspan(one.shape.count());
-  }
-}
-
 namespace {
+
+void append(named_tensors& to, const std::vector<nn::parameter>& tensors, kernels::stream& on, const float* flat) {
+  for (const nn::parameter& one : tensors) {
+    tensor numbers(one.shape);
+    on.download(flat, numbers.as<float>().data(), numbers.as<float>().size_bytes());
+    to.emplace_back(one.name, std::move(numbers));
+    flat += one.shape.count();
+  }
+  on.synchronize();
+}
 
 /// Reads tensors, and notes what is wrong with them.
 class state_reader {
@@ -27,16 +30,18 @@ class state_reader {
       if (!by_name_.emplace(name, &numbers).second) wrong_.push_back(fmt::format("'{}' is there twice", name));
   }
 
-  std::vector<float> read(const std::vector<nn::parameter>& tensors) {
-    std::vector<float> flat;
-    flat.reserve(nn::count_of(tensors));
+  tensor read(const std::vector<nn::parameter>& tensors) {
+    tensor flat{shape(nn::count_of(tensors))};
+    auto left = flat.as<float>();
     for (const nn::parameter& one : tensors) {
+      const auto to = left.first(one.shape.count());
+      left = left.subspan(to.size());
       const auto found = by_name_.find(one.name);
       if (found == by_name_.end()) {
         wrong_.push_back(fmt::format("'{}' is missing", one.name));
         continue;
       }
-      append(flat, one, *found->second);
+      read(one, *found->second, to);
       by_name_.erase(found);
     }
     return flat;
@@ -50,16 +55,15 @@ class state_reader {
   }
 
  private:
-  void append(std::vector<float>& flat, const nn::parameter& wanted, const tensor& given) {
+  void read(const nn::parameter& wanted, const tensor& given, std::span<float> to) {
     const auto refuse = [&](const auto& is, const auto& should) {
       wrong_.push_back(fmt::format("'{}' is {}, the module's is {}", wanted.name, is, should));
     };
     if (!(given.shape() == wanted.shape)) return refuse(to_string(given.shape()), to_string(wanted.shape));
     if (given.type() == dtype::f32)
-      std::ranges::copy(given.as<float>(), std::back_inserter(flat));
+      std::ranges::copy(given.as<float>(), to.begin());
     else if (given.type() == dtype::f64)
-      std::ranges::transform(given.as<double>(), std::back_inserter(flat),
-                             [](double x) { return static_cast<float>(x); });
+      std::ranges::transform(given.as<double>(), to.begin(), [](double x) { return static_cast<float>(x); });
     else
       refuse(to_string(given.type()), to_string(dtype::f32));
   }
@@ -69,6 +73,13 @@ class state_reader {
 };
 
 }  // namespace
+
+named_tensors state_of(const nn::module& of, const actors::trained_parameters& numbers) {
+  named_tensors all;
+  append(all, of.parameters(), numbers.compute(), numbers.weights_data());
+  append(all, of.buffers(), numbers.compute(), numbers.buffers_data());
+  return all;
+}
 
 flat_state read_state(const nn::module& of, const named_tensors& from) {
   state_reader reader(from);

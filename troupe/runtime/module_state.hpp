@@ -2,22 +2,22 @@
 
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
+#include "actors/trained_parameters.hpp"
 #include "troupe/module.hpp"
 #include "troupe/state.hpp"
 
 namespace troupe::runtime {
 
-/// Appends copies of the tensors.
-void append_state(named_tensors& to, const std::vector<nn::parameter>& tensors, std::span<const float> flat);
+/// Returns copies of a module's parameters and buffers. Waits for their device.
+named_tensors state_of(const nn::module& of, const actors::trained_parameters& numbers);
 
 /// A module's parameters and buffers, each flat.
 struct flat_state {
-  std::vector<float> parameters;
-  std::vector<float> buffers;
+  tensor parameters;
+  tensor buffers;
 };
 
 /// Reads the state of a module. Throws an `error` that names every tensor that is missing, has another shape or type

@@ -15,6 +15,7 @@
 #include "launch/arguments.hpp"
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
+#include "launch/text.hpp"
 #include "nodes/trace_sources.hpp"
 #include "trace/recording.hpp"
 #include "troupe/error.hpp"
@@ -28,6 +29,13 @@ using launch::option_set;
 
 constexpr std::uint32_t servers_max = 1024;
 constexpr std::uint32_t count_max = 1024;
+
+/// Options that are said otherwise of `troupe train`.
+constexpr std::array program_words = {
+    launch::option_words{"device", "cpu",
+                         "what the trainers' modules compute on; auto is CUDA devices if there are any"},
+    launch::option_words{"resume", nullptr, "go on with the run of the newest checkpoint in this folder"},
+};
 
 /// Options that a child gets from its leader by other ways.
 constexpr std::array for_children = {"role", "rank"};
@@ -55,7 +63,7 @@ void add_cluster_options(CLI::App& app) {
   for (const option_set set : {option_set::machine, option_set::processes, option_set::checkpoints, option_set::trace,
                                option_set::token, option_set::certificates, option_set::certificate_name,
                                option_set::insecure, option_set::timeouts, option_set::process_tls})
-    launch::add_options(app, set);
+    launch::add_options(app, set, std::nullopt, program_words);
   launch::add_text_option(app, "listen", "HOST:PORT", "lead a run whose members join from elsewhere", "Network");
   launch::add_text_option(app, "join", "HOST:PORT", "join the run that listens there", "Network");
   launch::add_text_option(app, "as", "server|trainer", "with --join: what this process is to be", "Network");
@@ -200,7 +208,7 @@ result<void> read_recorded(const CLI::App& app, const std::string& folder, progr
       return bad_input("{}: does not go with --replay, which does a recorded run again as it was", name);
   }
   auto read = trace::read_recording(nodes::trace_sources({folder}, 0));
-  if (!read) return bad_input("--replay {}: {}", printable_path(folder), one_line(read.error().message));
+  if (!read) return bad_input("{}", launch::about_folder("--replay", folder, one_line(read.error().message)));
   auto made = std::make_shared<recorded_run>();
   made->recorded = std::move(*read);
   auto replayed = replay::read_replay_order(made->recorded);
@@ -242,14 +250,11 @@ result<void> fill(program_order& order, const CLI::App& app, std::span<const opt
     if (const auto* added = app.get_option_no_throw("--" + one.name); added != nullptr && added->count() > 0)
       given.emplace_back(one.name,
                          one.name == "page" && added->results().front().empty() ? "0" : added->results().front());
-  if (launch::option_text(given, "device") == "cuda")
-    return bad_input(
-        "--device cuda: the modules of a program's trainers compute on the processor; --server-device "
-        "cuda puts the servers' tables on CUDA devices");
   TROUPE_SET(order.machine, launch::read_machine_options([&](const char* name) -> std::optional<std::string> {
                const std::string_view option = name;
-               if (option == "device" || (order.listen && option == "server-device")) return "cpu";
-               return launch::option_text(given, name);
+               if (order.listen && (option == "device" || option == "server-device")) return "cpu";
+               const auto text = launch::option_text(given, name);
+               return option == "device" ? text.value_or("cpu") : text;
              }));
   TROUPE_SET(order.tracing, launch::read_trace_options(given));
   TROUPE_SET(order.checkpoints, launch::read_checkpoint_options(given));

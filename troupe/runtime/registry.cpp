@@ -121,9 +121,10 @@ namespace {
 
 /// Makes a module that a server hosts. Throws as the user's constructor does.
 std::unique_ptr<actors::remote_module> make_hosted(const msg::instantiate& order, const detail::registered_type& type,
-                                                   actors::module_host& host, server_desk& desk) {
+                                                   actors::module_host& host, server_desk& desk,
+                                                   kernels::device& where) {
   msg::arguments texts = order.spec.args;
-  hosting how;
+  hosting how{.where = &where};
   std::erase_if(texts, [&](const auto& one) {
     if (one.first == "table:") how.table = parse_number<std::uint64_t>(one.second).value_or(0);
     if (one.first == "key:") how.key = parse_number<std::uint64_t>(one.second).value_or(0);
@@ -148,11 +149,11 @@ void register_modules() {
   });
   actors::add_module_type(own_module_type,
                           [](const msg::instantiate& order, actors::module_host& host,
-                             kernels::device&) -> caf::expected<std::unique_ptr<actors::remote_module>> {
+                             kernels::device& where) -> caf::expected<std::unique_ptr<actors::remote_module>> {
                             auto* const desk = dynamic_cast<server_desk*>(host.find(0));
                             try {
                               const std::string name = order.spec.args.empty() ? "" : order.spec.args.front().second;
-                              return make_hosted(order, find_type(name), host, *desk);
+                              return make_hosted(order, find_type(name), host, *desk, where);
                             } catch (const error& e) {
                               return actors::make_failure(
                                   e.kind() == error_kind::input ? actors::errc::bad_input : actors::errc::exception,

@@ -1,5 +1,9 @@
 #include "troupe/runtime/remote_table.hpp"
 
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "troupe/error.hpp"
@@ -11,6 +15,12 @@ remote_table::remote_table(reference_ptr of) : reference_(std::move(of)) {
   if (reference_ == nullptr) throw error(error_kind::input, "embedding_bag: a handle of no module");
   const nn::embedding_bag::options options = table_of(reference_->details());
   spec_.tables = {{options.num_embeddings, options.embedding_dim, static_cast<kernels::pooling>(options.mode), false}};
+}
+
+void remote_table::check_lookup(const char* method, const model::bags& wanted) const {
+  const auto wrong = wanted.offsets.empty() ? "a lookup of no bags: offsets is empty"
+                                            : model::check_bags(spec_.tables.front(), wanted, wanted.offsets.size());
+  if (wrong) throw error(error_kind::input, fmt::format("{}: {}", reference_->words(method), *wrong));
 }
 
 std::vector<std::vector<msg::bag_gradient>> lookup::gradients() const {

@@ -21,6 +21,8 @@ class remote_table {
 
   const reference_ptr& reference() const { return reference_; }
   const model::data_spec& spec() const { return spec_; }
+  /// Throws `error` if it has no such rows, or if the offsets are none.
+  void check_lookup(const char* method, const model::bags& wanted) const;
   std::size_t dim() const { return spec_.tables.front().dim; }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <utility>
 
 #include "actors/bucket_window.hpp"
@@ -12,6 +13,7 @@
 #include "model/random.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
+#include "troupe/runtime/module_pass.hpp"
 #include "troupe/runtime/module_state.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
@@ -23,54 +25,37 @@ class application final : public node {
   application(replica& of, const tape& in, const tensor& input)
       : replica_(of),
         source_(in.maker_of(input)),
-        key_(in.next_key()),
-        input_(input),
-        output_(of.module_->output(input)) {
-    saved_.resize(of.module_->saved(input));
-    of.module_->forward(how(), numbers());
-  }
+        pass_(std::in_place, *of.module_, of.numbers_, input,
+              module_pass::mode{.training = true, .key = in.next_key()}) {}
 
-  const tensor& output() const { return output_; }
+  const tensor& output() const { return pass_->output(); }
   const replica& of() const { return replica_; }
 
   void backward(tape& on) override {
-    if (source_ == nullptr) return;
-    tensor grad_input(input_.shape());
-    replica_.module_->backward(how(), numbers(), grad.as<float>().data(), grad_input.as<float>().data(), nullptr);
-    on.give(*source_, std::move(grad_input));
+    if (source_ != nullptr) on.give(*source_, pass_->backward_input(grad));
   }
 
   void backward_parameters(nn::gradient_places& to) {
-    nn::pass next = how();
-    next.goes_on = source_ != nullptr;
-    checked_places checked(*replica_.module_, replica_.stretches_, to);
-    replica_.module_->backward_parameters(next, numbers(), grad.as<float>().data(), checked);
-    checked.check_end();
+    pass_->backward_parameters(grad, replica_.stretches_, to);
     free();
   }
 
   void finish(tape& on) override {
     if (replica_.numbers_.parameter_count() == 0) return free();
-    summed_gradient sum(on.finished_gradient(replica_), replica_.numbers_.parameter_count());
+    summed_gradient sum(replica_.numbers_.compute(), on.finished_gradient(replica_),
+                        replica_.numbers_.parameter_count());
     backward_parameters(sum);
   }
 
  private:
   void free() {
-    input_ = {};
-    output_ = {};
+    pass_.reset();
     grad = {};
-    saved_ = {};
   }
-  nn::pass how() const { return {.on = replica_.numbers_.compute(), .training = true, .key = key_}; }
-  nn::pass_numbers numbers() { return replica_.numbers_of(input_, output_, saved_); }
 
   replica& replica_;
   node* source_;  ///< what computed the input; null: nothing whose gradient is wanted
-  std::uint64_t key_;
-  tensor input_;
-  tensor output_;
-  std::vector<float> saved_;
+  std::optional<module_pass> pass_;
 };
 
 namespace {
@@ -85,6 +70,11 @@ std::vector<nn::stretch> stretches_of(const nn::module& of) {
     throw error(error_kind::input,
                 fmt::format("{}: its stretches are not its {} parameters in order", of.type(), parameters));
   return all;
+}
+
+kernels::device& checked(kernels::device& where, const nn::module& what) {
+  check_runs_on(what, where, "--device");
+  return where;
 }
 
 std::vector<model::parameter_range> ranges_of(const std::vector<nn::stretch>& stretches) {
@@ -118,7 +108,8 @@ std::string checked(const std::string& name) {
 }  // namespace
 
 replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
-                 std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank)
+                 std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank,
+                 kernels::device& where)
     : module_(std::move(module)),
       stretches_(stretches_of(*module_)),
       is_synchronized_(options.synchronized),
@@ -127,7 +118,7 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
       label_(*options.name == 0 ? module_->type() : options.name),
       from_(from),
       first_bucket_(first_bucket),
-      numbers_(ranges_of(stretches_), kernels::host_device(), options_of(options)) {
+      numbers_(ranges_of(stretches_), checked(where, *module_), options_of(options)) {
   constexpr std::size_t buckets_max = actors::bucket_window<int>::buckets_max;
   if (first_bucket + numbers_.buckets() > buckets_max)
     throw error(error_kind::input,
@@ -168,22 +159,12 @@ void replica::put(msg::save_dense& into) {
   if (has_buffers) put_flat(into, name_, module_->buffers(), "", state.back());
 }
 
-nn::pass_numbers replica::numbers_of(const tensor& input, const tensor& output, std::vector<float>& saved) {
-  return {numbers_.weights_data(), numbers_.buffers_data(), input, output.as<float>().data(), saved.data()};
-}
-
-named_tensors replica::state_dict() const {
-  named_tensors all;
-  append_state(all, module_->parameters(), {numbers_.weights_data(), numbers_.parameter_count()});
-  const std::vector<nn::parameter> buffers = module_->buffers();
-  append_state(all, buffers, {numbers_.buffers_data(), nn::count_of(buffers)});
-  return all;
-}
+named_tensors replica::state_dict() const { return state_of(*module_, numbers_); }
 
 void replica::load_state_dict(const named_tensors& given) {
   const flat_state read = read_state(*module_, given);
   if (from_.is_resumed() && !has_stepped_) return;
-  numbers_.replace(read.parameters, read.buffers);
+  numbers_.replace(read.parameters.as<float>(), read.buffers.as<float>());
 }
 
 tensor replica::apply(tape& on, const tensor& input) {
@@ -192,10 +173,7 @@ tensor replica::apply(tape& on, const tensor& input) {
   const actors::actor_trace::range working(trace, trace.given_range(label_), on.owner().step, trace.latest());
   if (!on.is_training()) {
     on.maker_of(input);  // throws if it is of another context
-    tensor output(module_->output(input));
-    std::vector<float> saved(module_->saved(input));
-    module_->forward({.on = numbers_.compute()}, numbers_of(input, output, saved));
-    return on.add(std::move(output), nullptr);
+    return on.add(module_pass(*module_, numbers_, input, {}).output(), nullptr);
   }
   auto made = std::make_shared<application>(*this, on, input);
   tensor output = made->output();
@@ -222,16 +200,6 @@ void replica::set_optimizer(const optimizer_choice& choice) {
   TROUPE_ASSERT(numbers_.restore(state));
 }
 
-void replica::take_own(std::uint32_t bucket) {
-  msg::tensor mean = numbers_.share(bucket);
-  if (const std::uint32_t batches = numbers_.batches(); batches > 1) {
-    std::vector<float> numbers(mean.as<float>().begin(), mean.as<float>().end());
-    for (float& one : numbers) one *= 1.0F / static_cast<float>(batches);
-    mean = msg::tensor::own(mean.rows, 1, std::move(numbers));
-  }
-  numbers_.take(bucket, mean);
-}
-
 void replica::backward(tape& of, std::uint64_t step, const std::function<void(std::uint32_t)>& full) {
   has_stepped_ = true;
   if (!of.has_gone_back()) return;
@@ -242,19 +210,20 @@ void replica::backward(tape& of, std::uint64_t step, const std::function<void(st
   for (node* one : of.passed())
     if (auto* mine = dynamic_cast<application*>(one); mine && &mine->of() == this)
       if (auto* before = std::exchange(last, mine)) before->finish(of);
-  std::vector<float>& sum = of.finished_gradient(*this);
-  if (!last) sum.resize(numbers_.parameter_count());
+  kernels::stream& on = numbers_.compute();
+  const float* const sum = of.finished_gradient(*this).data();
   numbers_.backward(
       step, true,
       [&](const actors::trained_parameters::gradient_at& at, const actors::trained_parameters::finished& finished) {
-        bucket_gradient buckets(at, finished, sum);
+        bucket_gradient buckets(on, at, finished, sum);
         if (last) return last->backward_parameters(buckets);
         for (std::size_t i = stretches_.size(); i-- > 0;) {
-          std::fill_n(buckets.at(stretches_[i]), stretches_[i].count, 0.0F);
+          on.fill(stretches_[i].count, 0.0F, buckets.at(stretches_[i]));
           buckets.finished(stretches_[i]);
         }
       },
       full);
+  if (!numbers_.is_on_host()) numbers_.synchronize();
   std::erase_if(of.passed(), [this](node* one) {
     const auto* mine = dynamic_cast<application*>(one);
     return mine && &mine->of() == this;

@@ -21,10 +21,11 @@ namespace troupe::runtime {
 class replica {
  public:
   /// `number`: counts the trainer's replicas; with the seed it decides the initial parameters. A resumed run has those
-  /// of `from`, which outlives this. `rank`: of the trainer. Throws `error` if an option, the module's stretches or the
-  /// number of buckets are wrong.
+  /// of `from`, which outlives this. `rank`: of the trainer, whose device is `where`. Throws `error` if an option, the
+  /// module's stretches or the number of buckets are wrong, or if the module has no code for the device.
   replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
-          std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank);
+          std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank,
+          kernels::device& where);
 
   tensor apply(tape& on, const tensor& input);
 
@@ -42,9 +43,6 @@ class replica {
   named_tensors state_dict() const;
   void load_state_dict(const named_tensors& state);
 
-  /// Applies the trainer's own gradient. Requires: the replica is not synchronized.
-  void take_own(std::uint32_t bucket);
-
   bool is_synchronized() const { return is_synchronized_; }
   actors::trained_parameters& numbers() { return numbers_; }
   /// The number of its first bucket among those of the trainer.
@@ -54,7 +52,6 @@ class replica {
   friend class application;
 
   std::vector<float> restored(const std::vector<nn::parameter>& tensors, const std::string& suffix) const;
-  nn::pass_numbers numbers_of(const tensor& input, const tensor& output, std::vector<float>& saved);
 
   std::shared_ptr<const nn::module> module_;
   std::vector<nn::stretch> stretches_;

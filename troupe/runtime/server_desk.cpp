@@ -3,14 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
+#include "actors/traced_system.hpp"
+#include "base/number.hpp"
+#include "base/text.hpp"
 #include "model/checkpoint/tensors.hpp"
 #include "troupe/error.hpp"
 #include "troupe/module.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/registry.hpp"
+#include "troupe/runtime/tensors.hpp"
 
 namespace troupe::runtime {
 
@@ -51,6 +56,34 @@ std::uint64_t server_caller::planned_module(std::size_t planned) const {
 }
 
 // -- states ---------------------------------------------------------------------------
+
+namespace {
+
+/// The trained tensors of a table.
+std::vector<nn::parameter> trained_of(const actors::remote_module& table) {
+  std::vector<nn::parameter> all;
+  for (const msg::parameter_info& one : table.parameters()) all.push_back({one.name, {one.rows, one.cols}});
+  return all;
+}
+
+}  // namespace
+
+std::vector<named_lengths> names_and_lengths(const std::vector<nn::parameter>& tensors) {
+  std::vector<named_lengths> all;
+  for (const nn::parameter& one : tensors) all.emplace_back(one.name, lengths_of(one.shape));
+  return all;
+}
+
+std::vector<nn::parameter> to_parameters(const std::vector<named_lengths>& all) {
+  std::vector<nn::parameter> made;
+  for (const auto& [name, lengths] : all) {
+    if (lengths.size() > shape::dimensions_max)
+      throw error(error_kind::run, fmt::format("parameters: {} has {} dimensions, at most {} are known", name,
+                                               lengths.size(), shape::dimensions_max));
+    made.push_back({name, shape::of(lengths)});
+  }
+  return made;
+}
 
 named_tensors to_state(const std::vector<std::pair<std::string, msg::tensor>>& entries) {
   named_tensors state;
@@ -98,6 +131,24 @@ actors::remote_module& server_desk::module(std::uint64_t number, const std::stri
   return *found;
 }
 
+kernels::device& server_desk::device(const std::string& name) const {
+  if (name == "cpu") return kernels::host_device();
+  const actors::compute_devices there = actors::devices_of(*host_.actor()->home_system);
+  const std::string wanted = fmt::format("to(\"{}\") on {}", printable(name), host_.name());
+  const bool is_any = name == "cuda";
+  const auto number = parse_number<int>(name.starts_with("cuda:") ? std::string_view(name).substr(5) : "");
+  if (!is_any && !number) throw error(error_kind::input, wanted + ": must be cpu, cuda, or cuda:0 and so on");
+  if (!there.servers)
+    throw error(error_kind::input,
+                wanted + ": this server computes on the processor; start it with --server-device cuda");
+  if (is_any) return there.of_server(host_.rank());
+  const auto found = std::ranges::find(there.numbers, *number);
+  if (found == there.numbers.end())
+    throw error(error_kind::input,
+                fmt::format("{}: this server has the devices {} (--devices)", wanted, fmt::join(there.numbers, ", ")));
+  return there.at(static_cast<std::size_t>(found - there.numbers.begin()));
+}
+
 std::optional<actors::call_result> server_desk::call(msg::call& what,
                                                      const std::function<actors::call_return()>& /*later*/) {
   msg::returned answer;
@@ -113,7 +164,9 @@ std::optional<actors::call_result> server_desk::call(msg::call& what,
       } else {
         actors::remote_module& one = module(detail::unpack<std::uint64_t>(from), what.method);
         auto* const shaped = dynamic_cast<module_with_state*>(&one);
-        if (what.method == "state_dict") {
+        if (what.method == "parameters") {
+          detail::pack(result, names_and_lengths(shaped != nullptr ? shaped->trained() : trained_of(one)));
+        } else if (what.method == "state_dict") {
           detail::pack(result, shaped != nullptr ? shaped->state_of() : to_state(one.state_dict()));
         } else if (what.method == "load_state_dict") {
           const auto state = detail::unpack<named_tensors>(from);

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "actors/remote_module.hpp"
+#include "kernels/device.hpp"
+#include "troupe/module.hpp"
 #include "troupe/runtime/caller.hpp"
 #include "troupe/runtime/untrained_module.hpp"
 #include "troupe/state.hpp"
@@ -25,6 +27,8 @@ inline const std::string own_module_type = "Registered";
 struct hosting {
   std::uint64_t table = 0;  ///< its place among the modules of the run's plan
   std::uint64_t key = 0;    ///< of its initial parameters
+  /// What it computes on at first.
+  kernels::device* where = &kernels::host_device();
 };
 
 /// A module that has state with shapes.
@@ -32,6 +36,8 @@ class module_with_state {
  public:
   virtual ~module_with_state() = default;
   virtual named_tensors state_of() = 0;
+  /// What optimizers train of it.
+  virtual std::vector<nn::parameter> trained() const = 0;
   /// Throws `error` if it is another module's.
   virtual void load(const named_tensors& state) = 0;
   /// Moves it to another device. Throws `error` if it cannot be there.
@@ -63,6 +69,9 @@ class server_desk final : public untrained_module {
 
   caller& calls() { return calls_; }
 
+  /// Returns a device of this server: `cpu`, `cuda:0`; `cuda` is its own. Throws `error` if there is no such.
+  kernels::device& device(const std::string& name) const;
+
  private:
   void make(detail::unpacker& from, std::uint32_t asker, detail::packed& result);
   void count(detail::unpacker& from);
@@ -73,6 +82,12 @@ class server_desk final : public untrained_module {
   /// By module, for those that were made during the run: references by who holds them.
   std::map<std::uint64_t, std::map<std::uint32_t, std::int64_t>> holders_;
 };
+
+/// Names and shapes of tensors as they travel.
+using named_lengths = std::pair<std::string, std::vector<std::uint64_t>>;
+std::vector<named_lengths> names_and_lengths(const std::vector<nn::parameter>& tensors);
+/// Throws `error` if a shape has too many dimensions.
+std::vector<nn::parameter> to_parameters(const std::vector<named_lengths>& all);
 
 /// Converts between states and matrices of any type of module.
 named_tensors to_state(const std::vector<std::pair<std::string, msg::tensor>>& entries);

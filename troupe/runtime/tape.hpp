@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/device_array.hpp"
 #include "troupe/future.hpp"
 #include "troupe/tensor.hpp"
 
@@ -77,8 +78,8 @@ class tape {
   void finish_passed();
   /// What the last way back has passed, and is not finished yet; in the order of the computations.
   std::vector<node*>& passed() { return passed_; }
-  /// The sum of the gradients of finished passes of a replica; empty: none.
-  std::vector<float>& finished_gradient(const replica& of) { return finished_gradients_[&of]; }
+  /// The sum of the gradients of finished passes of a replica, on its device; empty: none.
+  kernels::device_array<float>& finished_gradient(const replica& of) { return finished_gradients_[&of]; }
 
   const std::vector<std::shared_ptr<node>>& nodes() const { return nodes_; }
 
@@ -92,7 +93,7 @@ class tape {
   bool has_gone_back_ = false;
   std::vector<std::shared_ptr<node>> nodes_;
   std::vector<node*> passed_;
-  std::map<const replica*, std::vector<float>> finished_gradients_;
+  std::map<const replica*, kernels::device_array<float>> finished_gradients_;
   std::size_t next_ = 0;           ///< nodes before this one wait for their gradients
   std::optional<promise<>> done_;  ///< of `backward`
 };

@@ -7,6 +7,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
 #include "actors/inline_execution.hpp"
+#include "actors/traced_system.hpp"
 #include "base/assert.hpp"
 #include "base/digest.hpp"
 #include "base/number.hpp"
@@ -25,6 +26,7 @@ void trainer_runtime::start(std::uint64_t run, std::uint32_t rank, std::uint32_t
   executor_ = std::make_shared<actor_executor>(calls_, caf::strong_actor_ptr(self_->ctrl()));
   const std::uint32_t number = actors::trainer_number(rank, servers);
   calls_.start(self_, trace, number, executor_);
+  communicator_.stops_when([this] { return stops_alone(); });
   trace.start(self_, self_->system(), run, number, name);
 }
 
@@ -66,6 +68,12 @@ caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
     task_ = running_task(function_(trainer(*this)), [this](const std::exception_ptr& thrown) { ended(thrown); });
   });
   return promise_;
+}
+
+/// Other trainers end too, so what this one waits for may never come.
+void trainer_runtime::handle(const msg::stop& /*wish*/) {
+  stop_wanted_ = true;
+  if (stops_alone()) executor_->enter([&] { communicator_.stop_waiting(); });
 }
 
 /// The trainer function has returned, or thrown.
@@ -131,7 +139,10 @@ void trainer_runtime::handle(const msg::trainer_ended& word) {
 }
 
 void trainer_runtime::handle(const msg::peer_ended& word) {
-  executor_->enter([&] { communicator_.take(word); });
+  executor_->enter([&] {
+    communicator_.take(word);
+    ended_peers_[word.rank] = word.steps;  // before the function hears of it
+  });
   note_end(word.rank, word.steps);
 }
 
@@ -169,8 +180,8 @@ std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn:
   if (*options.name != 0 && !replica_names_.insert(options.name).second)
     throw error(error_kind::input,
                 fmt::format("data_parallel: the name '{}' is another replica's; choose another", options.name));
-  replicas_.push_back(
-      std::make_shared<replica>(std::move(module), options, seed_, replicas_.size(), buckets, kept_, rank_));
+  replicas_.push_back(std::make_shared<replica>(std::move(module), options, seed_, replicas_.size(), buckets, kept_,
+                                                rank_, actors::devices_of(self_->system()).of_trainer(rank_)));
   return replicas_.back();
 }
 
@@ -184,13 +195,12 @@ std::vector<msg::module_ref> trainer_runtime::shards_of(const reference& module)
 }
 
 future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_table> table,
-                                        std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets) {
+                                        std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets,
+                                        std::optional<std::chrono::milliseconds> deadline) {
   auto samples = std::make_shared<model::batch>();
   samples->size = offsets.size();
   samples->tables.push_back({{indices.begin(), indices.end()}, {offsets.begin(), offsets.end()}, {}});
-  if (offsets.empty()) throw error(error_kind::input, "a lookup of no bags: offsets is empty");
-  samples->classes.assign(offsets.size(), 0);
-  if (auto wrong = model::check_batch(table->spec(), *samples)) throw error(error_kind::input, *wrong);
+  table->check_lookup("forward", samples->tables.front());
   auto [known, is_new] = clients_.try_emplace(table);
   if (is_new)
     known->second = actors::sparse_client(table->spec(), {shards_of(*table->reference())}, {.remote = peers_.remote});
@@ -199,13 +209,14 @@ future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_t
 
   auto answer = std::make_shared<promise<tensor>>();
   auto coming = answer->get_future();
+  const caf::timespan timeout = deadline ? std::min<caf::timespan>(*deadline, peers_.timeout) : peers_.timeout;
   tensor unknown = on.add({}, asked);
   actors::sparse_client::context& c = asked->asked();
   for (std::size_t s = 0; s < client.servers(); ++s) {
     if (c.lookups[s].empty()) continue;
     const std::uint64_t at_step = server_steps_[client.rank(s)] + 1;
     ask<msg::rows>(
-        client.server(s), actors::server_number(client.rank(s)), client.ask(c, s, trace.next(at_step), 0),
+        client.server(s), actors::server_number(client.rank(s)), client.ask(c, s, trace.next(at_step), 0), timeout,
         [this, asked, answer, unknown, s, dim = table->dim()](msg::rows& rows) {
           actors::sparse_client::context& all = asked->asked();
           actors::sparse_client::take(all, s, std::move(rows));
@@ -216,7 +227,10 @@ future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_t
           if (const caf::error wrong = asked->client().pool(all, host, pooled)) return answer->fail(to_error(wrong));
           answer->set(tape::with_numbers(unknown, {all.samples->size, dim}, pooled.owner()));
         },
-        [answer](const caf::error& why) { answer->fail(to_error(why)); });
+        [answer, table, timeout](const caf::error& why) {
+          answer->fail(why == caf::sec::request_timeout ? not_in_time(table->reference()->words("forward"), timeout)
+                                                        : to_error(why));
+        });
   }
   on.finish_passed();  // while the servers work
   return coming;
@@ -312,7 +326,7 @@ void trainer_runtime::reduce(tape& with, replica& one, const std::shared_ptr<pro
   actors::trained_parameters& numbers = one.numbers();
   numbers.open(step);
   const auto send = [&](std::uint32_t bucket) {
-    if (!one.is_synchronized()) return one.take_own(bucket);
+    if (!one.is_synchronized()) return numbers.take(bucket, numbers.share(bucket));
     ++*missing;
     msg::tensor share = numbers.share(bucket);
     msg::reduce message{trace.next(step),  rank_,        one.first_bucket() + bucket,
@@ -362,7 +376,8 @@ msg::library_trainer_actor::behavior_type run_trainer(trainer_runtime::pointer s
 
 actors::made_trainer make_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
                                   std::uint32_t servers, trainer_function function) {
-  const auto made = system.spawn(run_trainer, run, rank, servers, std::move(function));
+  const auto made = actors::spawn_computing(system, actors::devices_of(system).trainers, run_trainer, run, rank,
+                                            servers, std::move(function));
   const auto whom = caf::actor_cast<caf::strong_actor_ptr>(made);
   return {made, [whom, rank](actors::trainer_peers peers) {
             auto* const self = caf::actor_cast<trainer_runtime::pointer>(whom);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "troupe/optimizer.hpp"
 #include "troupe/runtime/caller.hpp"
 #include "troupe/runtime/communicator.hpp"
+#include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/kept_state.hpp"
 #include "troupe/runtime/loop_places.hpp"
 #include "troupe/runtime/outside_caller.hpp"
@@ -46,10 +48,6 @@ class trainer_caller final : public actor_caller<msg::library_trainer_actor::sta
   trainer_runtime& trainer_;
 };
 
-/// Ends a trainer function after the step in which the run is to stop. No std::exception, so that it passes through
-/// handlers of those.
-struct run_stopped {};
-
 class trainer_runtime {
  public:
   using clock = std::chrono::steady_clock;
@@ -64,7 +62,7 @@ class trainer_runtime {
 
   void start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers, trainer_function function);
   caf::result<msg::trained> handle(msg::train& order);
-  void handle(const msg::stop&) { stop_wanted_ = true; }
+  void handle(const msg::stop& wish);
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
 
   void handle(const msg::trainer_ended& word);
@@ -90,9 +88,9 @@ class trainer_runtime {
   std::uint64_t begin_context();
 
   loop_places& loops() { return loops_; }
-  /// Ends the function if the run is to stop and no step of all trainers will say so. Between steps.
+  /// Ends the function if it is to stop alone. Between steps.
   void look_for_stop() const {
-    if (stop_wanted_ && !saves_ && !is_synchronous()) throw run_stopped();
+    if (stops_alone()) throw run_stopped();
   }
   kept_state& kept() { return kept_; }
   trainer_caller& calls() { return calls_; }
@@ -103,8 +101,9 @@ class trainer_runtime {
   }
 
   std::shared_ptr<replica> make_replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options);
+  /// `deadline`: null: that of the run's requests.
   future<tensor> look_up(tape& on, std::shared_ptr<const remote_table> table, std::span<const std::int64_t> indices,
-                         std::span<const std::int64_t> offsets);
+                         std::span<const std::int64_t> offsets, std::optional<std::chrono::milliseconds> deadline);
   void set_optimizer(const optimizer_choice& choice, const std::vector<trained>& members);
   /// For reports of progress.
   void note_loss(double value) {
@@ -124,16 +123,22 @@ class trainer_runtime {
   /// Sends a request to actor `number`, and calls `on_answer` or `on_error`.
   template <class Answer, class Handle, class Message, class F, class E>
   void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer, E on_error) {
+    ask<Answer>(whom, number, std::move(message), peers_.timeout, std::move(on_answer), std::move(on_error));
+  }
+  /// `timeout`: of this request.
+  template <class Answer, class Handle, class Message, class F, class E>
+  void ask(const Handle& whom, std::uint32_t number, Message message, caf::timespan timeout, F on_answer, E on_error) {
     const msg::message_id asked = msg::id_of(message.head);
     trace.asks(message.head, caf::type_id_v<Message>, number);
-    self_->request(whom, peers_.timeout, std::move(message))
+    self_->request(whom, timeout, std::move(message))
         .then(
             [this, asked, on_answer = std::move(on_answer)](Answer& answer) {
               trace.has_answer(asked);
               const actors::actor_trace::handling scope(trace, answer, trace::flag::answer);
               executor_->enter([&] { on_answer(answer); });
             },
-            [this, on_error = std::move(on_error)](const caf::error& error) {
+            [this, asked, on_error = std::move(on_error)](const caf::error& error) {
+              trace.has_answer(asked);
               executor_->enter([&] { on_error(error); });
             });
   }
@@ -159,6 +164,8 @@ class trainer_runtime {
     return !server_steps_.empty() ||
            std::ranges::any_of(replicas_, [](const auto& one) { return one->is_synchronized(); });
   }
+  /// Whether the run is to stop, and no step of all trainers will say so.
+  bool stops_alone() const { return stop_wanted_ && !saves_ && !is_synchronous(); }
   void send_gradients(const tape& with, const std::vector<trained>& members);
   void end_step(const std::shared_ptr<promise<>>& done);
   bool saves_now() const;

@@ -1,0 +1,89 @@
+#include "troupe/runtime/module_pass.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "troupe/error.hpp"
+#include "troupe/runtime/gradient_writers.hpp"
+
+namespace troupe::runtime {
+
+namespace {
+
+std::size_t bytes_of(const tensor& x) { return x.count() * size_of(x.type()); }
+
+/// Copies numbers of the device to the host.
+tensor to_host(kernels::stream& on, const tensor& there) {
+  if (on.device().is_host()) return there;
+  tensor here(there.shape(), there.type(), on.device().allocate_staging(bytes_of(there)));
+  on.download(there.owner().get(), here.owner().get(), bytes_of(there));
+  on.synchronize();
+  return here;
+}
+
+}  // namespace
+
+module_pass::module_pass(const nn::module& of, const actors::trained_parameters& numbers, const tensor& input,
+                         const mode& how)
+    : module_(&of), numbers_(&numbers), mode_(how), output_there_(make(of.output(input), dtype::f32)) {
+  saved_.resize(on(), of.saved(input));
+  input_there_ = to_device(input);
+  of.forward(this->how(false), this->numbers());
+  output_ = to_host(on(), output_there_);
+}
+
+nn::pass module_pass::how(bool goes_on) const {
+  return {.on = on(), .training = mode_.training, .key = mode_.key, .goes_on = goes_on};
+}
+
+nn::pass_numbers module_pass::numbers() {
+  return {numbers_->weights_data(), numbers_->buffers_data(), input_there_, output_there_.as<float>().data(),
+          saved_.data()};
+}
+
+tensor module_pass::make(const shape& lengths, dtype type) const {
+  if (on().device().is_host()) return tensor(lengths, type);
+  return {lengths, type, on().device().allocate(lengths.count() * size_of(type))};
+}
+
+tensor module_pass::to_device(const tensor& numbers) const {
+  if (on().device().is_host()) return numbers;
+  tensor there = make(numbers.shape(), numbers.type());
+  on().upload(numbers.owner().get(), there.owner().get(), bytes_of(numbers));
+  return there;
+}
+
+/// Both ways back have the same gradient.
+const float* module_pass::grad_there(const tensor& grad) {
+  if (grad_there_.count() == 0) grad_there_ = to_device(grad);
+  return grad_there_.as<float>().data();
+}
+
+tensor module_pass::backward_input(const tensor& grad) {
+  const tensor grad_input = make(input_there_.shape(), dtype::f32);
+  module_->backward(how(false), numbers(), grad_there(grad), grad_input.as<float>().data(), nullptr);
+  has_gone_back_ = true;
+  return to_host(on(), grad_input);
+}
+
+void module_pass::backward_parameters(const tensor& grad, std::span<const nn::stretch> stretches,
+                                      nn::gradient_places& to) {
+  checked_places checked(*module_, stretches, to);
+  module_->backward_parameters(how(has_gone_back_), numbers(), grad_there(grad), checked);
+  checked.check_end();
+  on().synchronize();
+}
+
+void check_runs_on(const nn::module& what, const kernels::device& where, const char* option) {
+  if (where.is_host()) return;
+  if (const std::string first = what.first_without_device_code(); !first.empty())
+    throw error(
+        error_kind::input,
+        fmt::format("{}: has no code for CUDA devices, and is to compute on device {}; write it (docs/library.md, "
+                    "runs_on_devices), or use {} cpu",
+                    first == what.type() ? first : fmt::format("{} in {}", first, what.type()), where.number(),
+                    option));
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,57 @@
+// A module applied to an input, and the way back through it. It computes where the module's parameters are: on a CUDA
+// device, inputs and the output's gradient are copied there, outputs and the input's gradient back.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "actors/trained_parameters.hpp"
+#include "kernels/device_array.hpp"
+#include "troupe/module.hpp"
+
+namespace troupe::runtime {
+
+/// Belongs to one thread. All functions wait for the device. `of` and `numbers` outlive it.
+class module_pass {
+ public:
+  struct mode {
+    bool training = false;
+    std::uint64_t key = 0;
+  };
+
+  /// Applies the module. Throws `error` if it cannot take such an input.
+  module_pass(const nn::module& of, const actors::trained_parameters& numbers, const tensor& input, const mode& how);
+
+  /// In the host's memory, as is all that comes from and goes to the caller.
+  const tensor& output() const { return output_; }
+  /// Returns the input's gradient, from that of the output.
+  tensor backward_input(const tensor& grad);
+  /// Has the module write the gradients of its parameters, which are on the device; last of all. `stretches`: of the
+  /// module.
+  void backward_parameters(const tensor& grad, std::span<const nn::stretch> stretches, nn::gradient_places& to);
+
+ private:
+  nn::pass how(bool goes_on) const;
+  nn::pass_numbers numbers();
+  kernels::stream& on() const { return numbers_->compute(); }
+  tensor make(const shape& lengths, dtype type) const;
+  tensor to_device(const tensor& numbers) const;
+  const float* grad_there(const tensor& grad);
+
+  const nn::module* module_;
+  const actors::trained_parameters* numbers_;
+  mode mode_;
+  bool has_gone_back_ = false;
+  tensor output_;
+  // On the device; if that is the processor, what the caller has.
+  tensor input_there_;
+  tensor output_there_;
+  tensor grad_there_;
+  kernels::device_array<float> saved_;
+};
+
+/// Throws `error` if a module has no code for `where`; `option`: what has put it there.
+void check_runs_on(const nn::module& what, const kernels::device& where, const char* option);
+
+}  // namespace troupe::runtime
