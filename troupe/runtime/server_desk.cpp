@@ -174,8 +174,13 @@ std::optional<actors::call_result> server_desk::call(msg::call& what,
             shaped->load(state);
           else if (const auto wrong = one.load_state_dict(from_state(state)))
             throw to_error(wrong);
-        } else if (what.method == "to" && shaped != nullptr) {
-          shaped->move_to(from.text());
+        } else if (what.method == "to") {
+          const std::string device = from.text();
+          if (shaped == nullptr)
+            throw error(error_kind::input,
+                        fmt::format("to(\"{}\") on {}: a table stays where --server-device has put it",
+                                    printable(device), host_.name()));
+          shaped->move_to(device);
         } else if (what.method == "rows") {
           const auto indices = from.next_tensor();
           const auto offsets = from.next_tensor();
