@@ -4,9 +4,11 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "actors/batches_ahead.hpp"
 #include "actors/compute_devices.hpp"
 #include "protocol/message_types.hpp"
 #include "trace/recorder.hpp"
@@ -21,6 +23,8 @@ struct traced_config : caf::actor_system_config {
   /// Must outlive the actor system; null: the run is no replay.
   replay_control* replayed = nullptr;
   compute_devices devices;
+  /// Null: trainers make their batches themselves.
+  std::shared_ptr<batch_threads> batch_makers;
 };
 
 /// Returns the recorder of `system`; null: nothing is recorded.
@@ -39,6 +43,12 @@ inline replay_control* replay_of(const caf::actor_system& system) {
 inline compute_devices devices_of(const caf::actor_system& system) {
   const auto* config = dynamic_cast<const traced_config*>(&system.config());
   return config != nullptr ? config->devices : compute_devices();
+}
+
+/// Returns the threads that make batches for the trainers of `system`; null: there are none.
+inline std::shared_ptr<batch_threads> batch_threads_of(const caf::actor_system& system) {
+  const auto* config = dynamic_cast<const traced_config*>(&system.config());
+  return config != nullptr ? config->batch_makers : nullptr;
 }
 
 /// Returns all message types, as the recorder names them.

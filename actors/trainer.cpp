@@ -16,6 +16,15 @@ std::uint64_t total_steps(const model::job& what, const model::dataset& data) {
   return what.steps ? *what.steps : what.epochs * data.steps_per_epoch();
 }
 
+namespace {
+
+/// Returns the indices and dense features of a sample, about.
+std::uint64_t numbers_per_sample(const model::job& what, const model::data_spec& spec) {
+  return spec.tables.size() * std::max<std::uint64_t>(1, what.bag) + spec.dense_features;
+}
+
+}  // namespace
+
 void trainer_state::start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers) {
   name = fmt::format("trainer {}", rank);
   rank_ = rank;
@@ -90,6 +99,11 @@ caf::error trainer_state::set_up(msg::train& order) {
                            .remote = order.remote,
                            .where = &device,
                            .steps_ahead = model::lookups_ahead(job_.staleness)});
+  const auto makers = batch_threads_of(self_->system());
+  batches_.emplace(makers, makers ? makers->ahead(job_.batch_size * numbers_per_sample(job_, data_->spec())) : 0,
+                   [this](std::uint64_t of_step) {
+                             return prepare(of_step, data_->train_batch(of_step - 1, rank_));
+                           });
   tests_ = test_share(rank_, job_.trainers, data_->test_rows(),
                       [this](const model::batch& samples, const float* outputs, model::predictions& counts) {
                         model::predict(data_->spec(), job_.loss, samples, outputs, counts);
@@ -141,27 +155,30 @@ void trainer_state::resume(const msg::trainer_position& from) {
 
 // -- lookups ------------------------------------------------------------------
 
-sparse_client::context trainer_state::prepare(std::uint64_t of_step, result<model::batch>&& samples) {
+/// Thread: any.
+caf::expected<sparse_client::context> trainer_state::prepare(std::uint64_t of_step,
+                                                             result<model::batch>&& samples) const {
+  if (!samples) return make_failure(errc::bad_input, samples.error().message);
+  auto shared = std::make_shared<const model::batch>(std::move(*samples));
+  if (auto fault = model::check_batch(data_->spec(), *shared)) return make_failure(errc::bad_index, *fault);
+  return client_.prepare(of_step, std::move(shared));
+}
+
+/// Returns a batch, or an empty one if this trainer fails as it could not be made.
+sparse_client::context trainer_state::prepared(std::uint64_t of_step, caf::expected<context>&& made) {
+  if (made) return std::move(*made);
+  fail(of_step, made.error());
   context none;
   none.step = of_step;
-  if (!samples) {
-    fail(of_step, make_failure(errc::bad_input, samples.error().message));
-    return none;
-  }
-  auto shared = std::make_shared<const model::batch>(std::move(*samples));
-  if (auto fault = model::check_batch(data_->spec(), *shared)) {
-    fail(of_step, make_failure(errc::bad_index, *fault));
-    return none;
-  }
-  return client_.prepare(of_step, std::move(shared));
+  return none;
 }
 
 /// Prepares the batch after the last one looked up, unless that is done.
 void trainer_state::prepare_next() {
-  const std::uint64_t prepared = ahead_.empty() ? looked_up_ : ahead_.back().step;
-  if (prepared != looked_up_ || schedule_.is_last(prepared)) return;
-  const actor_trace::range working(trace, trace::range_name::prepare_batch, prepared + 1, trace.latest());
-  ahead_.push_back(prepare(prepared + 1, data_->train_batch(prepared, rank_)));
+  const std::uint64_t last = ahead_.empty() ? looked_up_ : ahead_.back().step;
+  if (last != looked_up_ || schedule_.is_last(last)) return;
+  const actor_trace::range working(trace, trace::range_name::prepare_batch, last + 1, trace.latest());
+  ahead_.push_back(prepared(last + 1, batches_->take(last + 1, schedule_.total_steps)));
 }
 
 /// Looks up the rows of the steps up to `last` that have not been looked up.

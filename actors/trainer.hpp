@@ -29,6 +29,7 @@
 #include <utility>
 
 #include "actors/actor_trace.hpp"
+#include "actors/batches_ahead.hpp"
 #include "actors/dense_replica.hpp"
 #include "actors/epoch_tally.hpp"
 #include "actors/sparse_client.hpp"
@@ -80,7 +81,8 @@ class trainer_state {
   void fail(std::uint64_t at_step, const caf::error& cause);
 
   // Lookups.
-  context prepare(std::uint64_t of_step, result<model::batch>&& samples);
+  caf::expected<context> prepare(std::uint64_t of_step, result<model::batch>&& samples) const;
+  context prepared(std::uint64_t of_step, caf::expected<context>&& made);
   void prepare_next();
   /// Sends a request to actor `number`, and calls `on_answer` with its answer. On an error, this trainer fails.
   template <class Answer, class Handle, class Message, class F>
@@ -163,6 +165,7 @@ class trainer_state {
   // Its parts.
   std::unique_ptr<model::hybrid_model> network_;
   sparse_client client_;
+  std::optional<batches_ahead> batches_;
   network_input test_input_;
   test_share tests_;
   epoch_tally tally_;

@@ -77,7 +77,8 @@ void trainer_state::begin_evaluation() {
 /// Looks up the next of this rank's test rows, in the state after the step just done.
 void trainer_state::evaluate_next() {
   if (const auto chunk = tests_.next()) {
-    tested_ = prepare(schedule_.first_after_update(step), data_->test_batch(chunk->first, chunk->count));
+    const std::uint64_t looked_up_in = schedule_.first_after_update(step);
+    tested_ = prepared(looked_up_in, prepare(looked_up_in, data_->test_batch(chunk->first, chunk->count)));
     return look_up(tested_, 0, test_input_);
   }
   msg::evaluation report = tests_.report();

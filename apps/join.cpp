@@ -56,8 +56,11 @@ result<nodes::node_options> read_options(const CLI::App& app, const machine_opti
   TROUPE_SET(options.join_timeout, read_seconds(app, "join-timeout", options.join_timeout, 0, 86'400));
   if (options.trains && given_text(app, "server-device"))
     return bad_input("--server-device is for servers, and this process joins as a trainer; leave it out");
+  if (!options.trains && given_text(app, "prepare"))
+    return bad_input("--prepare is for trainers, and this process joins as a server; leave it out");
   options.threads = machine.threads;
   options.devices = machine.devices;
+  options.batch_threads = machine.batch_threads;
   if (!context.out.quiet()) options.on_note = [&out = context.out](const std::string& line) { out.note(line); };
   if (options.on_note && !options.devices.unusable.empty()) options.on_note(actors::describe(options.devices, 0, 0));
   return options;
@@ -86,6 +89,7 @@ subcommand add_join(CLI::App& program) {
   add_text_option(*app, "count", "N", "how many of them (default: 1)", "Job");
   add_text_option(*app, "name", "NAME", "a name that no other process of the run may have", "Job");
   add_options(*app, option_set::machine);
+  add_options(*app, option_set::batches);
   add_text_option(*app, "advertise", "HOST[:PORT]",
                   "where others reach this process (default: the address that its connection to the master has)",
                   "Network");

@@ -15,7 +15,7 @@ namespace troupe::apps {
 namespace {
 
 result<int> lead(const CLI::App& app, const program_context& context) {
-  for (const char* name : {"device", "devices", "server-device"})
+  for (const char* name : {"device", "devices", "server-device", "prepare"})
     if (const auto text = given_text(app, name))
       return bad_input("--{} {}: the master computes nothing; give it to 'troupe join'", name, printable(*text));
   TROUPE_TRY(order, read_train_order(app, computing::elsewhere));
@@ -47,7 +47,7 @@ subcommand add_master(CLI::App& program) {
   CLI::App* app = program.add_subcommand("master", "lead a run whose servers and trainers join from elsewhere");
   add_train_options(*app);
   add_options(*app, option_set::processes);
-  for (const char* name : {"--device", "--devices", "--server-device", "--processes"})
+  for (const char* name : {"--device", "--devices", "--server-device", "--prepare", "--processes"})
     app->get_option(name)->group("");  // for join or train
   add_text_option(*app, "listen", "HOST:PORT", "where servers and trainers find this process", "Network");
   add_network_options(*app, false);

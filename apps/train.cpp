@@ -212,6 +212,7 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
   options.gather = std::move(gather);
   options.threads = order.machine.threads;
   options.devices = order.machine.devices;
+  options.batch_threads = order.machine.batch_threads;
   if (order.checkpoints.resume)
     options.checkpoints.from = std::make_shared<const model::checkpoint>(order.checkpoints.resume->what);
   stop_on_signals();  // before large files are read, which takes long

@@ -51,6 +51,11 @@ result<machine_options> read_machine_options(const std::function<std::optional<s
       return bad_input("--threads {}: must be a whole number between 1 and {}", printable(*text), threads_max);
     options.threads = *threads;
   }
+  if (const auto text = text_of("prepare")) {
+    options.batch_threads.count = parse_number<std::size_t>(*text);
+    if (!options.batch_threads.count || *options.batch_threads.count > threads_max)
+      return bad_input("--prepare {}: must be a whole number between 0 and {}", printable(*text), threads_max);
+  }
   TROUPE_SET(options.devices, actors::choose_devices(wish));
   return options;
 }

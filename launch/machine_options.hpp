@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "actors/batches_ahead.hpp"
 #include "actors/compute_devices.hpp"
 #include "base/result.hpp"
 
@@ -15,9 +16,10 @@ namespace troupe::launch {
 struct machine_options {
   std::size_t threads = 0;  ///< 0: as many as cores
   actors::compute_devices devices;
+  actors::batch_threads_wish batch_threads;
 };
 
-/// Reads the options of the set `machine`, and finds the requested devices.
+/// Reads the options of the sets `machine` and `batches`, and finds the requested devices.
 result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of);
 
 }  // namespace troupe::launch

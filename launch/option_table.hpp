@@ -18,6 +18,7 @@ namespace troupe::launch {
 /// Subcommands add options by sets.
 enum class option_set : std::uint8_t {
   machine,
+  batches,
   processes,
   checkpoints,
   outputs,

@@ -27,6 +27,8 @@ constexpr const char* tls_key_variable = "TROUPE_TLS_KEY";  ///< in hexadecimal;
 constexpr const char* dead_after_variable = "TROUPE_DEAD_AFTER_MS";
 constexpr const char* request_timeout_variable = "TROUPE_REQUEST_TIMEOUT_MS";
 constexpr const char* threads_variable = "TROUPE_THREADS";
+constexpr const char* prepare_variable = "TROUPE_PREPARE";
+constexpr const char* trainers_variable = "TROUPE_TRAINERS";
 constexpr const char* device_variable = "TROUPE_DEVICE";
 constexpr const char* server_device_variable = "TROUPE_SERVER_DEVICE";
 constexpr const char* devices_variable = "TROUPE_DEVICES";
@@ -63,6 +65,9 @@ void role_processes::start(const children_options& chosen, const links::endpoint
       fmt::format("{}={}", dead_after_variable, network.dead_after.count()),
       fmt::format("{}={}", request_timeout_variable, network.request_timeout.count()),
       fmt::format("{}={}", threads_variable, machine.threads),
+      fmt::format("{}={}", prepare_variable,
+                  machine.batch_threads.count ? std::to_string(*machine.batch_threads.count) : ""),
+      fmt::format("{}={}", trainers_variable, chosen.trainers),
       fmt::format("{}={}", device_variable, machine.devices.trainers ? "cuda" : "cpu"),
       fmt::format("{}={}", server_device_variable, machine.devices.servers ? "cuda" : "cpu"),
       fmt::format("{}={}", devices_variable, fmt::join(machine.devices.numbers, ",")),
@@ -214,6 +219,7 @@ result<nodes::node_options> read_role_order() {
   // An empty variable counts as absent.
   auto machine = read_machine_options([](const std::string& name) -> std::optional<std::string> {
     const std::map<std::string, const char*> variables = {{"threads", threads_variable},
+                                                          {"prepare", prepare_variable},
                                                           {"device", device_variable},
                                                           {"server-device", server_device_variable},
                                                           {"devices", devices_variable}};
@@ -224,6 +230,8 @@ result<nodes::node_options> read_role_order() {
   if (!machine) return tl::unexpected<fault>(std::move(machine.error()));
   order.threads = machine->threads;
   order.devices = std::move(machine->devices);
+  order.batch_threads = machine->batch_threads;
+  order.batch_threads.sharers = number_in<std::size_t>(trainers_variable).value_or(1);
   return order;
 }
 

@@ -108,6 +108,7 @@ result<void> run_node(const node_options& options, const stop_request* stop_wish
   actors::traced_config config;
   config.recorder = options.recorder;
   config.devices = options.devices;
+  if (options.trains) config.batch_makers = actors::make_batch_threads(options.batch_threads, options.count);
   config.config_file_path.clear();  // else CAF reads a file of the current directory
   config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
   add_network(config);

@@ -37,6 +37,7 @@ struct node_options {
   bool leader_tells = false;
   std::size_t threads = 0;
   actors::compute_devices devices;
+  actors::batch_threads_wish batch_threads;
   actors::trainer_maker make_trainer = actors::program_trainer;
   /// Null: nothing is recorded. Requires: it outlives the run.
   trace::recorder* recorder = nullptr;

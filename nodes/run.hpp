@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "actors/batches_ahead.hpp"
 #include "actors/compute_devices.hpp"
 #include "actors/replay_gate.hpp"
 #include "actors/run_observer.hpp"
@@ -66,6 +67,8 @@ struct run_options {
   actors::run_observer observer;
   /// Devices of this process's actors.
   actors::compute_devices devices;
+  /// What makes batches ahead in this process, if the program's trainers are here.
+  actors::batch_threads_wish batch_threads;
   /// Null: nothing is recorded. Requires: it outlives the run.
   trace::recorder* recorder = nullptr;
   watch_options watch;

@@ -82,6 +82,7 @@ TEST(CriteoFiles, GiveTheSameWeightsHoweverTheProgramIsSetUp) {
   EXPECT_EQ(expected.size(), 16u);
   EXPECT_EQ(digest_of(with(job, {"--threads", "1"})), expected);
   EXPECT_EQ(digest_of(with(job, {"--servers", "3", "--threads", "4"})), expected);
+  EXPECT_EQ(digest_of(with(job, {"--prepare", "3"})), expected);
   EXPECT_NE(digest_of(with(job, {"--seed", "2"})), expected);
 }
 

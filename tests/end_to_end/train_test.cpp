@@ -122,6 +122,10 @@ TEST(TrainDigest, DependsOnTheJobAlone) {
   }
   EXPECT_EQ(digest_of(with(short_tutorial, {"--threads", "1"})), digest) << "one thread";
   EXPECT_EQ(digest_of(with(short_tutorial, {"--threads", "7"})), digest) << "seven threads";
+  for (const char* count : {"0", "1", "3"}) {
+    EXPECT_EQ(digest_of(with(short_tutorial, {"--prepare", count})), digest) << count << " threads make batches";
+  }
+  EXPECT_EQ(digest_of(with(short_tutorial, {"--prepare", "2", "--processes"})), digest) << "in processes";
   EXPECT_NE(digest_of(with(short_tutorial, {"--seed", "2"})), digest) << "another seed";
 }
 
