@@ -116,6 +116,7 @@ class trainer_state {
   void ask_for_norms();
   void reduce_gradient();
   void backward_parameters();
+  bool reduces_alone() const;
   void send_bucket(std::uint32_t bucket);
   void clip_and_step();
   void step_done();

@@ -114,6 +114,12 @@ caf::error trainer_state::check_loss(const model::batch& samples) {
   return {};
 }
 
+/// Returns whether the mean is this rank's own share, so that no other actor need be woken for it. Not without tables:
+/// between steps the trainer waits for rows, and then hears what others tell it.
+bool trainer_state::reduces_alone() const {
+  return job_.trainers == 1 && replica_->batches() == 1 && client_.servers() > 0;
+}
+
 /// Sends the gradient's buckets to the group. On the processor, first computes them.
 void trainer_state::reduce_gradient() {
   if (has_gradient_ && replica_->is_on_host()) return backward_parameters();
@@ -132,6 +138,10 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
   msg::tensor share = replica_->share(bucket);
   if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(rank_, step, bucket))
     return replica_->give_up(bucket);
+  if (reduces_alone()) {
+    stopping_ = stopping_ || stop_wanted_;
+    return replica_->take(bucket, share);
+  }
   ++waiting_;
   const std::uint64_t count = share.rows;
   msg::reduce message{trace.next(step), rank_, bucket, replica_->batches(), stop_wanted_, std::move(share)};
