@@ -1,14 +1,16 @@
-// Normal random numbers from uniform ones. Thread: any, on disjoint outputs.
+// Normal random numbers. Thread: any, on disjoint outputs.
 
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace troupe::kernels {
 
-/// out[i] = sqrt(-2 ln(1 - u1[i])) * cos(2 pi u2[i]) for numbers in [0, 1) (Box & Muller, 1958), computed in double and
-/// rounded to float. The bits are the same on every machine: logarithm and cosine are series of IEEE operations
-/// (accurate to 1e-10), because the last bit of the mathematics library's differs between machines.
-void box_muller(std::size_t count, const double* u1, const double* u2, float* out);
+/// out[i] = sqrt(-2 ln(1 - u1)) * cos(2 pi u2) (Box & Muller, 1958), where u1 and u2 in [0, 1) are values 2*i and 2*i + 1
+/// of the stream `key` (random_bits.hpp), computed in double and rounded to float. The bits are the same on every
+/// machine: logarithm and cosine are series of IEEE operations (accurate to 1e-10), because the last bit of the
+/// mathematics library's differs between machines.
+void draw_normals(std::uint64_t key, std::size_t count, float* out);
 
 }  // namespace troupe::kernels

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <thread>
 
 #include "model/random.hpp"
 
@@ -34,6 +36,35 @@ void embedding_bag::set_optimizer(const optimizer_spec& chosen) {
   if (buffers >= 2) fill(second_state_, 0.0F);
 }
 
+/// Draws rows [first + begin, first + end) and writes them to their places behind `to`, where row `first` is.
+void embedding_bag::draw_rows(std::int64_t first, std::int64_t begin, std::int64_t end, std::byte* to) const {
+  const std::size_t row_bytes = dim() * kernels::size_of(options_.dtype);
+  std::vector<float> numbers(dim());
+  for (std::int64_t i = begin; i < end; ++i) {
+    const auto key = random_key(options_.seed, random_stream::table_weights, options_.table,
+                                static_cast<std::uint64_t>(whole_row(first + i)));
+    standard_normals(key, numbers);
+    kernels::encode(dim(), numbers.data(), {to + static_cast<std::size_t>(i) * row_bytes, options_.dtype});
+  }
+}
+
+namespace {
+
+/// Calls `what(begin, end)` for parts of `rows` rows of `dim` numbers, on all cores if there are many.
+void in_parts(std::int64_t rows, std::size_t dim, const std::function<void(std::int64_t, std::int64_t)>& what) {
+  constexpr std::size_t worth_a_thread = std::size_t{1} << 20;  // numbers: some milliseconds
+  const std::size_t most = std::max<std::size_t>(1, std::thread::hardware_concurrency());
+  const auto parts = static_cast<std::int64_t>(
+      std::clamp<std::size_t>(static_cast<std::size_t>(rows) * dim / worth_a_thread, 1, most));
+  const auto begin_of = [&](std::int64_t part) { return rows / parts * part + std::min(part, rows % parts); };
+  std::vector<std::jthread> others;
+  for (std::int64_t part = 1; part < parts; ++part)
+    others.emplace_back([&, part] { what(begin_of(part), begin_of(part + 1)); });
+  what(0, begin_of(1));
+}
+
+}  // namespace
+
 /// Makes the initial rows on the host in pieces, and copies them to the device.
 void embedding_bag::initialize() {
   const bool on_host = on_->device().is_host();
@@ -43,17 +74,11 @@ void embedding_bag::initialize() {
       on_host ? rows_ : std::clamp<std::int64_t>(static_cast<std::int64_t>(piece_bytes / row_bytes), 1, rows_);
   std::shared_ptr<std::byte> staging;
   if (!on_host) staging = on_->device().allocate_staging(static_cast<std::size_t>(piece_rows) * row_bytes);
-  std::vector<float> numbers(dim());
   for (std::int64_t first = 0; first < rows_; first += piece_rows) {
     const std::int64_t count = std::min(piece_rows, rows_ - first);
     std::byte* const there = weights_.data() + static_cast<std::size_t>(first) * row_bytes;
     std::byte* const here = on_host ? there : staging.get();
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto key = random_key(options_.seed, random_stream::table_weights, options_.table,
-                                  static_cast<std::uint64_t>(whole_row(first + i)));
-      standard_normals(key, numbers);
-      kernels::encode(dim(), numbers.data(), {here + static_cast<std::size_t>(i) * row_bytes, options_.dtype});
-    }
+    in_parts(count, dim(), [&](std::int64_t begin, std::int64_t end) { draw_rows(first, begin, end, here); });
     if (on_host) continue;
     on_->upload(here, there, static_cast<std::size_t>(count) * row_bytes);
     on_->synchronize();

@@ -108,6 +108,7 @@ class embedding_bag {
 
  private:
   std::size_t size() const { return static_cast<std::size_t>(rows_) * options_.dim; }
+  void draw_rows(std::int64_t first, std::int64_t begin, std::int64_t end, std::byte* to) const;
   void initialize();
 
   embedding_bag_options options_;

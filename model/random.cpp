@@ -1,7 +1,5 @@
 #include "model/random.hpp"
 
-#include <algorithm>
-#include <array>
 #include <bit>
 
 #include "kernels/normal.hpp"
@@ -20,17 +18,7 @@ float uniform(std::uint64_t key, std::uint64_t counter, float low, float high) {
 }
 
 void standard_normals(std::uint64_t key, std::span<float> out) {
-  constexpr std::size_t most = 64;
-  std::array<double, most> u1;
-  std::array<double, most> u2;
-  for (std::size_t begin = 0; begin < out.size(); begin += most) {
-    const std::size_t count = std::min(most, out.size() - begin);
-    for (std::size_t i = 0; i < count; ++i) {
-      u1[i] = unit_from(random_bits(key, 2 * (begin + i)));
-      u2[i] = unit_from(random_bits(key, 2 * (begin + i) + 1));
-    }
-    kernels::box_muller(count, u1.data(), u2.data(), out.data() + begin);
-  }
+  kernels::draw_normals(key, out.size(), out.data());
 }
 
 std::uint64_t shuffled(std::uint64_t n, std::uint64_t key, std::uint64_t i) {

@@ -1,6 +1,5 @@
-// Counter-based random numbers: a value is a hash of (key, counter), so values can be computed in any order, with the
-// same bits on any machine. The mixing function is the finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable
-// pseudorandom number generators, 2014).
+// Counter-based random numbers: a value is a hash of (key, counter) (kernels/random_bits.hpp), so values can be computed
+// in any order, with the same bits on any machine.
 //
 // All functions are pure. Thread: any.
 
@@ -8,6 +7,8 @@
 
 #include <cstdint>
 #include <span>
+
+#include "kernels/random_bits.hpp"
 
 namespace troupe::model {
 
@@ -25,24 +26,14 @@ enum class random_stream : std::uint64_t {
   network_passes
 };
 
-constexpr std::uint64_t mix(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
-
-/// Returns value `counter` of the stream `key`.
-constexpr std::uint64_t random_bits(std::uint64_t key, std::uint64_t counter) {
-  return mix(key + (counter + 1) * 0x9e3779b97f4a7c15ULL);
-}
+using kernels::mix;
+using kernels::random_bits;
+using kernels::unit_from;
 
 /// Returns a stream's key from a seed, a purpose and up to two numbers (table and row, step and rank, ...).
 constexpr std::uint64_t random_key(std::uint64_t seed, random_stream stream, std::uint64_t a = 0, std::uint64_t b = 0) {
   return mix(mix(mix(mix(seed) + static_cast<std::uint64_t>(stream)) + a) + b);
 }
-
-/// Uniform in [0, 1): the upper 53 of 64 random bits.
-constexpr double unit_from(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 /// Uniform in [0, bound), by multiplication (Lemire, 2019); the bias is below bound / 2^64. Requires: bound is not 0.
 constexpr std::uint64_t below_from(std::uint64_t bits, std::uint64_t bound) {
@@ -72,8 +63,7 @@ class random_sequence {
 /// in double and rounded to float (so `high` can occur).
 float uniform(std::uint64_t key, std::uint64_t counter, float low, float high);
 
-/// Fills `out` with normal numbers of mean 0 and deviation 1: out[i] is `kernels::box_muller` of values 2*i and 2*i + 1
-/// of the stream `key`.
+/// Fills `out` with normal numbers of mean 0 and deviation 1 (`kernels::draw_normals`).
 void standard_normals(std::uint64_t key, std::span<float> out);
 
 /// Returns element `i` of the pseudo-random permutation `key` of [0, n). Requires: i < n. It is an alternating Feistel

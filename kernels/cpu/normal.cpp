@@ -1,4 +1,4 @@
-// Normal numbers, vectorized in double. No multiply-add is fused, so that all instruction sets give the same bits.
+// Normal numbers, vectorized in 64 bits. No multiply-add is fused, so that all instruction sets give the same bits.
 
 #include "kernels/normal.hpp"
 
@@ -10,6 +10,7 @@
 #include "hwy/foreach_target.h"  // must precede the next includes
 
 #include "hwy/highway.h"
+#include "kernels/random_bits.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -57,19 +58,52 @@ HWY_INLINE hn::Vec<D> cosine_of_turn(D d, hn::Vec<D> u) {
   return hn::Mul(x, series);
 }
 
+/// The lower half of x * factor: without AVX-512 there is no such instruction.
 template <class D>
-HWY_INLINE void normals(D d, const double* u1, const double* u2, float* out) {
-  const auto left = hn::Sub(hn::Set(d, 1.0), hn::LoadU(d, u1));
-  const auto radius = hn::Sqrt(hn::Mul(hn::Set(d, -2.0), natural_logarithm(d, left)));
-  const hn::Rebind<float, D> narrow;
-  hn::StoreU(hn::DemoteTo(narrow, hn::Mul(radius, cosine_of_turn(d, hn::LoadU(d, u2)))), narrow, out);
+HWY_INLINE hn::Vec<D> times(D d, hn::Vec<D> x, std::uint64_t factor) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(d, hn::GetLane(x) * factor);
+#else
+  const hn::Repartition<std::uint32_t, D> halves;
+  const auto product = [&](hn::Vec<D> a, std::uint64_t b) HWY_ATTR {
+    return hn::MulEven(hn::BitCast(halves, a), hn::BitCast(halves, hn::Set(d, b)));
+  };
+  const auto crossed = hn::Add(product(hn::ShiftRight<32>(x), factor), product(x, factor >> 32));
+  return hn::Add(product(x, factor), hn::ShiftLeft<32>(crossed));
+#endif
 }
 
-void transform(std::size_t count, const double* u1, const double* u2, float* out) {
+/// `unit_from(mix(z))`.
+template <class D>
+HWY_INLINE hn::Vec<hn::Rebind<double, D>> unit(D d, hn::Vec<D> z) {
+  z = times(d, hn::Xor(z, hn::ShiftRight<30>(z)), splitmix::first_factor);
+  z = times(d, hn::Xor(z, hn::ShiftRight<27>(z)), splitmix::second_factor);
+  z = hn::Xor(z, hn::ShiftRight<31>(z));
+  const hn::Rebind<double, D> wide;
+  const auto upper = hn::BitCast(hn::RebindToSigned<D>(), hn::ShiftRight<11>(z));
+  return hn::Mul(hn::ConvertTo(wide, upper), hn::Set(wide, 0x1p-53));
+}
+
+/// Numbers `i` and on, as many as a vector has.
+template <class D>
+HWY_INLINE void draw(D d, std::uint64_t key, std::uint64_t i, float* out) {
+  const hn::RebindToUnsigned<D> du;
+  // Value c of the stream is the hash of key + (c + 1) * increment.
+  const auto before = hn::Add(hn::Set(du, key + 2 * i * splitmix::increment),
+                              times(du, hn::Iota(du, 0), 2 * splitmix::increment));
+  const auto u1 = unit(du, hn::Add(before, hn::Set(du, splitmix::increment)));
+  const auto u2 = unit(du, hn::Add(before, hn::Set(du, 2 * splitmix::increment)));
+  const auto left = hn::Sub(hn::Set(d, 1.0), u1);
+  const auto radius = hn::Sqrt(hn::Mul(hn::Set(d, -2.0), natural_logarithm(d, left)));
+  const hn::Rebind<float, D> narrow;
+  hn::StoreU(hn::DemoteTo(narrow, hn::Mul(radius, cosine_of_turn(d, u2))), narrow, out + i);
+}
+
+void draw_all(std::uint64_t key, std::size_t count, float* out) {
   constexpr std::size_t lanes = HWY_LANES(double);
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) normals(hn::CappedTag<double, lanes>(), u1 + i, u2 + i, out + i);
-  for (; i < count; ++i) normals(hn::CappedTag<double, 1>(), u1 + i, u2 + i, out + i);
+  for (; i + lanes <= count; i += lanes) draw(hn::CappedTag<double, lanes>(), key, i, out);
+  for (; i < count; ++i) draw(hn::CappedTag<double, 1>(), key, i, out);
 }
 
 }  // namespace
@@ -79,11 +113,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace troupe::kernels {
 
-HWY_EXPORT(transform);
+HWY_EXPORT(draw_all);
 
-void box_muller(std::size_t count, const double* u1, const double* u2, float* out) {
-  HWY_DYNAMIC_DISPATCH(transform)(count, u1, u2, out);
-}
+void draw_normals(std::uint64_t key, std::size_t count, float* out) { HWY_DYNAMIC_DISPATCH(draw_all)(key, count, out); }
 
 }  // namespace troupe::kernels
 #endif  // HWY_ONCE

@@ -5,53 +5,78 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
+#include <cstdint>
 #include <vector>
 
+#include "kernels/random_bits.hpp"
 #include "tests/kernels/support.hpp"
 
 namespace troupe::kernels::test::normal_test {
 namespace {
 
-/// Uniform numbers of 53 bits, and both ends of their range.
-struct uniform_pairs {
-  std::vector<double> u1 = {0, 0x1p-53, 1 - 0x1p-53, 0.5, 0.25, 1 - 0.70710678118654752};
-  std::vector<double> u2 = {0, 0.25, 0.5, 0.75, 1 - 0x1p-53, 0x1p-53};
+constexpr std::uint64_t inverse_of(std::uint64_t odd) {
+  std::uint64_t inverse = odd;
+  for (int i = 0; i < 5; ++i) inverse *= 2 - odd * inverse;  // twice as many right bits each time
+  return inverse;
+}
 
-  explicit uniform_pairs(std::size_t count) {
-    std::mt19937_64 bits(1);
-    while (u1.size() < count) {
-      u1.push_back(static_cast<double>(bits() >> 11) * 0x1p-53);
-      u2.push_back(static_cast<double>(bits() >> 11) * 0x1p-53);
+/// The inverse of `mix`.
+constexpr std::uint64_t unmix(std::uint64_t z) {
+  const auto unshift = [](std::uint64_t x, int by) {
+    std::uint64_t y = x;
+    for (int done = by; done < 64; done += by) y = x ^ (y >> by);
+    return y;
+  };
+  z = unshift(z, 31) * inverse_of(splitmix::second_factor);
+  z = unshift(z, 27) * inverse_of(splitmix::first_factor);
+  return unshift(z, 30);
+}
+
+void expect_number(std::uint64_t key, std::uint64_t i, float number) {
+  const double u1 = unit_from(random_bits(key, 2 * i));
+  const double u2 = unit_from(random_bits(key, 2 * i + 1));
+  const double expected = std::sqrt(-2 * std::log(1 - u1)) * std::cos(2 * std::acos(-1.0) * u2);
+  ASSERT_NEAR(number, expected, 1e-9 + std::fabs(expected) * 6e-8) << u1 << " " << u2;
+}
+
+TEST(Normals, AreAsAccurateAsTheLibrarysFunctions) {
+  std::vector<float> out(200'000);
+  draw_normals(1, out.size(), out.data());
+  for (std::size_t i = 0; i < out.size(); ++i) expect_number(1, i, out[i]);
+}
+
+TEST(Normals, AreAccurateAtBothEndsOfTheUniformNumbers) {
+  static_assert(unmix(mix(0x123456789abcdef0)) == 0x123456789abcdef0);
+  constexpr std::uint64_t last = ~std::uint64_t{0};
+  constexpr std::uint64_t turn = std::uint64_t{1} << 62;
+  for (const std::uint64_t bits :
+       {std::uint64_t{0}, std::uint64_t{1} << 11, turn, 2 * turn, 3 * turn, last, last - (1 << 11)}) {
+    for (const std::uint64_t counter : {0, 1}) {
+      const std::uint64_t key = unmix(bits) - (counter + 1) * splitmix::increment;
+      ASSERT_EQ(random_bits(key, counter), bits);
+      std::vector<float> out(9);
+      draw_normals(key, out.size(), out.data());
+      for (std::size_t i = 0; i < out.size(); ++i) expect_number(key, i, out[i]);
     }
-  }
-};
-
-TEST(BoxMuller, IsAsAccurateAsTheLibrarysFunctions) {
-  const uniform_pairs pairs(200'000);
-  std::vector<float> out(pairs.u1.size());
-  box_muller(out.size(), pairs.u1.data(), pairs.u2.data(), out.data());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const double expected = std::sqrt(-2 * std::log(1 - pairs.u1[i])) * std::cos(2 * std::acos(-1.0) * pairs.u2[i]);
-    ASSERT_NEAR(out[i], expected, 1e-9 + std::fabs(expected) * 6e-8) << pairs.u1[i] << " " << pairs.u2[i];
   }
 }
 
-TEST(BoxMuller, HasTheSameBitsOnEveryTargetAndInAnyNumber) {
-  const uniform_pairs pairs(5000);
-  std::vector<float> expected(pairs.u1.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) box_muller(1, &pairs.u1[i], &pairs.u2[i], &expected[i]);
-  on_every_target([&] {
-    std::vector<float> out(expected.size());
-    box_muller(out.size(), pairs.u1.data(), pairs.u2.data(), out.data());
-    EXPECT_TRUE(same_bits(out, expected));
-    for (const std::size_t count : odd_sizes) {
-      std::vector<float> some(count + 1, 77.0F);
-      box_muller(count, pairs.u1.data(), pairs.u2.data(), some.data());
-      EXPECT_TRUE(same_bits({some.data(), count}, {expected.data(), count})) << count;
-      EXPECT_EQ(some[count], 77.0F);
-    }
-  });
+TEST(Normals, HaveTheSameBitsOnEveryTargetAndInAnyNumber) {
+  for (const std::uint64_t key : {std::uint64_t{0}, std::uint64_t{42}, ~std::uint64_t{0}}) {
+    std::vector<float> expected(5000);
+    draw_normals(key, expected.size(), expected.data());
+    on_every_target([&] {
+      std::vector<float> out(expected.size());
+      draw_normals(key, out.size(), out.data());
+      EXPECT_TRUE(same_bits(out, expected));
+      for (const std::size_t count : odd_sizes) {
+        std::vector<float> some(count + 1, 77.0F);
+        draw_normals(key, count, some.data());
+        EXPECT_TRUE(same_bits({some.data(), count}, {expected.data(), count})) << count;
+        EXPECT_EQ(some[count], 77.0F);
+      }
+    });
+  }
 }
 
 }  // namespace

@@ -1,0 +1,30 @@
+// Random bits as a hash of (key, counter): any of them at any time, the same on every machine. The mixing function is
+// the finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). Thread: any.
+
+#pragma once
+
+#include <cstdint>
+
+namespace troupe::kernels {
+
+namespace splitmix {
+inline constexpr std::uint64_t increment = 0x9e3779b97f4a7c15;
+inline constexpr std::uint64_t first_factor = 0xbf58476d1ce4e5b9;
+inline constexpr std::uint64_t second_factor = 0x94d049bb133111eb;
+}  // namespace splitmix
+
+constexpr std::uint64_t mix(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * splitmix::first_factor;
+  z = (z ^ (z >> 27)) * splitmix::second_factor;
+  return z ^ (z >> 31);
+}
+
+/// Returns value `counter` of the stream `key`.
+constexpr std::uint64_t random_bits(std::uint64_t key, std::uint64_t counter) {
+  return mix(key + (counter + 1) * splitmix::increment);
+}
+
+/// Uniform in [0, 1): the upper 53 of 64 random bits.
+constexpr double unit_from(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+}  // namespace troupe::kernels
