@@ -101,9 +101,7 @@ caf::error trainer_state::set_up(msg::train& order) {
                            .steps_ahead = model::lookups_ahead(job_.staleness)});
   const auto makers = batch_threads_of(self_->system());
   batches_.emplace(makers, makers ? makers->ahead(job_.batch_size * numbers_per_sample(job_, data_->spec())) : 0,
-                   [this](std::uint64_t of_step) {
-                             return prepare(of_step, data_->train_batch(of_step - 1, rank_));
-                           });
+                   [this](std::uint64_t of_step) { return prepare(of_step, data_->train_batch(of_step - 1, rank_)); });
   tests_ = test_share(rank_, job_.trainers, data_->test_rows(),
                       [this](const model::batch& samples, const float* outputs, model::predictions& counts) {
                         model::predict(data_->spec(), job_.loss, samples, outputs, counts);

@@ -117,8 +117,8 @@ result<void> fill(train_order& order, const CLI::App& app, computing where) {
 void add_train_options(CLI::App& app) {
   app.add_option("JOB.toml")->description("a job file; options override it");
   add_job_options(app);
-  for (const option_set set : {option_set::machine, option_set::batches, option_set::checkpoints, option_set::outputs,
-                               option_set::trace})
+  for (const option_set set :
+       {option_set::machine, option_set::batches, option_set::checkpoints, option_set::outputs, option_set::trace})
     add_options(app, set);
   add_switch(app, "print-job", "print the whole job as a job file, and do not run it", "Output");
 }

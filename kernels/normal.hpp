@@ -7,8 +7,8 @@
 
 namespace troupe::kernels {
 
-/// out[i] = sqrt(-2 ln(1 - u1)) * cos(2 pi u2) (Box & Muller, 1958), where u1 and u2 in [0, 1) are values 2*i and 2*i + 1
-/// of the stream `key` (random_bits.hpp), computed in double and rounded to float. The bits are the same on every
+/// out[i] = sqrt(-2 ln(1 - u1)) * cos(2 pi u2) (Box & Muller, 1958), where u1 and u2 in [0, 1) are values 2*i and 2*i +
+/// 1 of the stream `key` (random_bits.hpp), computed in double and rounded to float. The bits are the same on every
 /// machine: logarithm and cosine are series of IEEE operations (accurate to 1e-10), because the last bit of the
 /// mathematics library's differs between machines.
 void draw_normals(std::uint64_t key, std::size_t count, float* out);

@@ -17,9 +17,7 @@ float uniform(std::uint64_t key, std::uint64_t counter, float low, float high) {
   return static_cast<float>(static_cast<double>(low) + width * unit_from(random_bits(key, counter)));
 }
 
-void standard_normals(std::uint64_t key, std::span<float> out) {
-  kernels::draw_normals(key, out.size(), out.data());
-}
+void standard_normals(std::uint64_t key, std::span<float> out) { kernels::draw_normals(key, out.size(), out.data()); }
 
 std::uint64_t shuffled(std::uint64_t n, std::uint64_t key, std::uint64_t i) {
   const auto width = static_cast<unsigned>(std::bit_width(n - 1));

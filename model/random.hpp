@@ -1,5 +1,5 @@
-// Counter-based random numbers: a value is a hash of (key, counter) (kernels/random_bits.hpp), so values can be computed
-// in any order, with the same bits on any machine.
+// Counter-based random numbers: a value is a hash of (key, counter) (kernels/random_bits.hpp), so values can be
+// computed in any order, with the same bits on any machine.
 //
 // All functions are pure. Thread: any.
 

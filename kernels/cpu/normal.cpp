@@ -65,9 +65,8 @@ HWY_INLINE hn::Vec<D> times(D d, hn::Vec<D> x, std::uint64_t factor) {
   return hn::Set(d, hn::GetLane(x) * factor);
 #else
   const hn::Repartition<std::uint32_t, D> halves;
-  const auto product = [&](hn::Vec<D> a, std::uint64_t b) HWY_ATTR {
-    return hn::MulEven(hn::BitCast(halves, a), hn::BitCast(halves, hn::Set(d, b)));
-  };
+  const auto product = [&](hn::Vec<D> a, std::uint64_t b)
+                           HWY_ATTR { return hn::MulEven(hn::BitCast(halves, a), hn::BitCast(halves, hn::Set(d, b))); };
   const auto crossed = hn::Add(product(hn::ShiftRight<32>(x), factor), product(x, factor >> 32));
   return hn::Add(product(x, factor), hn::ShiftLeft<32>(crossed));
 #endif
@@ -89,8 +88,8 @@ template <class D>
 HWY_INLINE void draw(D d, std::uint64_t key, std::uint64_t i, float* out) {
   const hn::RebindToUnsigned<D> du;
   // Value c of the stream is the hash of key + (c + 1) * increment.
-  const auto before = hn::Add(hn::Set(du, key + 2 * i * splitmix::increment),
-                              times(du, hn::Iota(du, 0), 2 * splitmix::increment));
+  const auto before =
+      hn::Add(hn::Set(du, key + 2 * i * splitmix::increment), times(du, hn::Iota(du, 0), 2 * splitmix::increment));
   const auto u1 = unit(du, hn::Add(before, hn::Set(du, splitmix::increment)));
   const auto u2 = unit(du, hn::Add(before, hn::Set(du, 2 * splitmix::increment)));
   const auto left = hn::Sub(hn::Set(d, 1.0), u1);
