@@ -40,8 +40,8 @@ class batch_threads {
 
 /// How many threads make batches.
 struct batch_threads_wish {
-  std::optional<std::size_t> count;  ///< null: the cores beyond those that trainers need
-  std::size_t sharers = 1;           ///< processes that share the cores, each with as many trainers
+  std::optional<std::size_t> count = {};  ///< null: the cores beyond those that trainers need
+  std::size_t sharers = 1;                ///< processes that share the cores, each with as many trainers
 };
 
 /// Returns the threads for this process's trainers; null: they make their batches themselves.

@@ -19,9 +19,9 @@ using lines = std::vector<std::string>;
 
 class Trainer : public stage {
  protected:
-  /// One trainer of the tutorial's job, of which one step has one bucket, and all that it talks to.
-  void begin(const char* steps) {
-    const std::vector<model::setting> settings = {{"data", "tutorial"}, {"trainers", "1"}, {"steps", steps}};
+  /// Trainer 0 of the tutorial's job, of which one step has one bucket, and all that it talks to.
+  void begin(const char* steps, const char* trainers = "2") {
+    const std::vector<model::setting> settings = {{"data", "tutorial"}, {"trainers", trainers}, {"steps", steps}};
     const auto parsed = model::parse_job(settings);
     ASSERT_TRUE(parsed) << parsed.error().message;
     dim_ = (*model::open_dataset(*parsed))->spec().tables.at(0).dim;
@@ -157,6 +157,15 @@ TEST_F(Trainer, AStepsMessagesLeaveInTheirOrder) {
   EXPECT_EQ(answer_->value->steps, 2u);
   EXPECT_FALSE(answer_->value->stopped);
   EXPECT_GT(answer_->value->dense.rows, 0u);
+}
+
+TEST_F(Trainer, TheOnlyOneTakesItsOwnGradientAsTheMean) {
+  begin("2", "1");
+  go();
+  run();
+  EXPECT_EQ(log_, (lines{"lookup 1", "gradient 1, step", "lookup 2", "gradient 2, step", "epoch 1, 2 steps"}));
+  ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
+  EXPECT_EQ(answer_->value->steps, 2u);
 }
 
 TEST_F(Trainer, ItSaysInEachPhaseForWhatItWaits) {
