@@ -15,15 +15,6 @@ namespace {
 
 constexpr std::string_view table_tensor_prefix = "table.";
 
-/// Returns whether a name is valid in files, exports and on terminals.
-bool is_plain_name(std::string_view name) {
-  constexpr std::size_t longest = 200;
-  return !name.empty() && name.size() <= longest && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-  });
-}
-
 std::optional<std::string> wrong_tensor(const std::string& name, tensor_type type,
                                         const std::vector<std::uint64_t>& shape, std::set<std::string_view>& seen) {
   if (!is_plain_name(name))
@@ -36,7 +27,6 @@ std::optional<std::string> wrong_tensor(const std::string& name, tensor_type typ
 
 std::optional<std::string> wrong_table(const saved_table& table) {
   if (table.shards == 0) return "0 shards: must be at least 1";
-  if (table.parts.empty() || table.parts.front().name != "weight") return "its first tensor: must be weight";
   std::set<std::string_view> seen;
   for (const table_part& part : table.parts) {
     if (part.columns == 0) return fmt::format("{}: 0 columns: must be at least 1", printable(part.name));
@@ -58,6 +48,13 @@ std::optional<std::string> wrong_files(const checkpoint_manifest& manifest) {
 }
 
 }  // namespace
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= plain_name_max && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  });
+}
 
 bool is_optimizer_state(std::string_view tensor_name) {
   const auto last = tensor_name.rfind('.');

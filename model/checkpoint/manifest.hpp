@@ -89,6 +89,11 @@ struct checkpoint_manifest {
   bool operator==(const checkpoint_manifest&) const = default;
 };
 
+/// Returns whether a tensor's name is valid in files, exports and on terminals: letters, digits, dots, dashes and
+/// underscores, at least one and at most `plain_name_max`.
+bool is_plain_name(std::string_view name);
+constexpr std::size_t plain_name_max = 200;
+
 /// Returns whether a tensor is optimizer state: "state.0" of a table, "top.0.weight.state.0".
 bool is_optimizer_state(std::string_view tensor_name);
 

@@ -24,9 +24,10 @@ constexpr std::size_t passes_max = 4096;
 
 hosted_module::hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, server_desk& desk)
     : module_(std::move(module)), how_(how), desk_(desk), count_(nn::count_of(module_->parameters())) {
+  check_names(*module_, fmt::format("table.{}", how.table));
   std::vector<float> parameters(count_);
   std::vector<float> buffers(nn::count_of(module_->buffers()));
-  module_->initialize(how.key, parameters.data(), buffers.data());
+  in_module(*module_, "initialize", [&] { module_->initialize(how.key, parameters.data(), buffers.data()); });
   begin_on(*how.where);
   numbers_->start(parameters, buffers);
 }
@@ -188,7 +189,7 @@ void hosted_module::move_to(const std::string& device) {
   kernels::device& where = desk_.device(device);
   if (!passes_.empty())
     throw error(error_kind::input, fmt::format("{}: to(\"{}\"): passes of an optimizer step are under way; move it "
-                                               "between steps",
+                                               "between steps, after a barrier of all trainers",
                                                module_->type(), device));
   check_runs_on(*module_, where, "--server-device");
   const std::vector<msg::tensor> all = numbers_->state();
@@ -226,7 +227,8 @@ caf::error hosted_module::restore_from(const model::checkpoint& from) {
   std::vector<msg::tensor> all;
   for (const auto& [name, numbers] : stored()) {
     std::vector<float> read(numbers.rows);
-    const auto done = model::read_table(from, how_.table, name, {}, std::as_writable_bytes(std::span(read)));
+    result<void> done;
+    if (!read.empty()) done = model::read_table(from, how_.table, name, {}, std::as_writable_bytes(std::span(read)));
     if (!done) return actors::make_failure(actors::errc::bad_input, done.error().message);
     all.push_back(msg::tensor::own(numbers.rows, 1, std::move(read)));
   }

@@ -9,6 +9,7 @@
 #include "base/digest.hpp"
 #include "model/checkpoint/tensors.hpp"
 #include "troupe/error.hpp"
+#include "troupe/runtime/errors.hpp"
 
 namespace troupe::runtime {
 
@@ -179,7 +180,10 @@ caf::error hosted_object::restore(const model::checkpoint& from) {
       if (!done) return actors::make_failure(actors::errc::bad_input, done.error().message);
       state.emplace_back(part.name, std::move(numbers));
     }
-    object_->load_state_dict(state);
+    for (const auto& [name, numbers] : now)  // empty tensors are in no file
+      if (numbers.count() == 0 && std::ranges::find(state, name, &named_tensors::value_type::first) == state.end())
+        state.emplace_back(name, numbers);
+    if (!state.empty()) object_->load_state_dict(state);
     return {};
   } catch (...) {
     return error_in(words("load_state_dict"));
@@ -196,6 +200,24 @@ caf::expected<msg::tensor> hosted_object::row_digests(std::uint64_t /*first*/, s
     return msg::tensor::own(count, 1, std::vector<std::uint64_t>(count, digest.value()));
   } catch (...) {
     return error_in(words("state_dict"));
+  }
+}
+
+// Errors of the user's methods name the object, and are of types that are known.
+
+named_tensors hosted_object::state_of() {
+  try {
+    return object_->state_dict();
+  } catch (...) {
+    throw to_error(error_in(words("state_dict")));
+  }
+}
+
+void hosted_object::load(const named_tensors& state) {
+  try {
+    object_->load_state_dict(state);
+  } catch (...) {
+    throw to_error(error_in(words("load_state_dict")));
   }
 }
 

@@ -30,9 +30,9 @@ class hosted_object final : public untrained_module, public module_with_state {
   caf::expected<saved> save(const std::string& folder) override;
   caf::error restore(const model::checkpoint& from) override;
 
-  named_tensors state_of() override { return object_->state_dict(); }
+  named_tensors state_of() override;
   std::vector<nn::parameter> trained() const override { return {}; }
-  void load(const named_tensors& state) override { object_->load_state_dict(state); }
+  void load(const named_tensors& state) override;
   void move_to(const std::string& device) override;
 
  private:

@@ -1,8 +1,11 @@
 #include "troupe/runtime/registry.hpp"
 
+#include <cxxabi.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "actors/failure.hpp"
@@ -37,14 +40,28 @@ known_types& all_types() {
   return *all;
 }
 
+/// For errors: `linear, counter`. Requires: the lock.
+std::string names_of(const known_types& all) {
+  std::string names;
+  for (const auto& [known, what] : all.by_name) names += (names.empty() ? "" : ", ") + known;
+  return names;
+}
+
+/// As the user's code names it: `app::counter`.
+std::string words_of(const std::type_index& of) {
+  int failed = 0;
+  const std::unique_ptr<char, decltype(&std::free)> words(abi::__cxa_demangle(of.name(), nullptr, nullptr, &failed),
+                                                          &std::free);
+  return words ? words.get() : of.name();
+}
+
 /// Throws `error` if there is no such type.
 detail::registered_type find_type(const std::string& name) {
   known_types& all = all_types();
   const std::lock_guard lock(all.mutex);
   if (const auto found = all.by_name.find(name); found != all.by_name.end()) return found->second;
-  std::string names;
-  for (const auto& [known, what] : all.by_name) names += (names.empty() ? "" : ", ") + known;
-  throw error(error_kind::input, fmt::format("the module type {} is not registered; registered are {}", name, names));
+  throw error(error_kind::input,
+              fmt::format("the module type {} is not registered; registered are {}", name, names_of(all)));
 }
 
 }  // namespace
@@ -64,8 +81,9 @@ const std::string& detail::type_name(const std::type_index& of) {
   const std::lock_guard lock(all.mutex);
   if (const auto known = all.names.find(of); known != all.names.end()) return known->second;
   throw error(error_kind::input,
-              fmt::format("the type {} is not registered; declare a troupe::registered<...> of it at namespace scope",
-                          of.name()));
+              fmt::format("the type {} is not registered; declare a troupe::registered<...> of it at namespace scope "
+                          "(registered are {})",
+                          words_of(of), names_of(all)));
 }
 
 namespace runtime {
@@ -147,21 +165,23 @@ void register_modules() {
   actors::add_module_type("", [](const msg::instantiate&, actors::module_host& host, kernels::device&) {
     return caf::expected<std::unique_ptr<actors::remote_module>>(std::make_unique<server_desk>(host));
   });
-  actors::add_module_type(own_module_type,
-                          [](const msg::instantiate& order, actors::module_host& host,
-                             kernels::device& where) -> caf::expected<std::unique_ptr<actors::remote_module>> {
-                            auto* const desk = dynamic_cast<server_desk*>(host.find(0));
-                            try {
-                              const std::string name = order.spec.args.empty() ? "" : order.spec.args.front().second;
-                              return make_hosted(order, find_type(name), host, *desk, where);
-                            } catch (const error& e) {
-                              return actors::make_failure(
-                                  e.kind() == error_kind::input ? actors::errc::bad_input : actors::errc::exception,
-                                  e.what());
-                            } catch (const std::exception& e) {
-                              return actors::make_failure(actors::errc::exception, e.what());
-                            }
-                          });
+  actors::add_module_type(
+      own_module_type,
+      [](const msg::instantiate& order, actors::module_host& host,
+         kernels::device& where) -> caf::expected<std::unique_ptr<actors::remote_module>> {
+        auto* const desk = dynamic_cast<server_desk*>(host.find(0));
+        try {
+          const std::string name = order.spec.args.empty() ? "" : order.spec.args.front().second;
+          return make_hosted(order, find_type(name), host, *desk, where);
+        } catch (const error& e) {
+          return actors::make_failure(e.kind() == error_kind::input ? actors::errc::bad_input : actors::errc::exception,
+                                      e.what());
+        } catch (const std::exception& e) {
+          return actors::make_failure(actors::errc::exception, e.what());
+        } catch (...) {
+          return error_in("the constructor of " + (order.spec.args.empty() ? "" : order.spec.args.front().second));
+        }
+      });
 }
 
 }  // namespace runtime

@@ -112,6 +112,7 @@ caf::expected<actors::remote_module::saved> save_parts(const std::string& folder
   std::vector<model::tensor_view> views;
   std::vector<msg::parameter_info> infos;
   for (const auto& [name, numbers] : parts) {
+    if (numbers.rows == 0) continue;
     views.push_back({{name, actors::tensor_type_of(numbers.type), {1, numbers.rows}},
                      std::span(numbers.bytes.data(), numbers.bytes.size())});
     infos.push_back({name, numbers.type, 1, numbers.rows});
@@ -202,6 +203,8 @@ std::optional<actors::call_result> server_desk::call(msg::call& what,
     return make_failure(e.kind() == error_kind::input ? errc::bad_input : errc::exception, e.what());
   } catch (const std::exception& e) {
     return make_failure(errc::exception, e.what());
+  } catch (...) {
+    return error_in(fmt::format("{} on {}", what.method, host_.name()));
   }
   return answer;
 }

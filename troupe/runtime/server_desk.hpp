@@ -93,7 +93,8 @@ std::vector<nn::parameter> to_parameters(const std::vector<named_lengths>& all);
 named_tensors to_state(const std::vector<std::pair<std::string, msg::tensor>>& entries);
 std::vector<std::pair<std::string, msg::tensor>> from_state(const named_tensors& state);
 
-/// Writes a module's numbers, each [count, 1], into a checkpoint's folder. `place`: among the modules of the run.
+/// Writes a module's numbers, each [count, 1], into a checkpoint's folder, without empty ones. `place`: among the
+/// modules of the run.
 caf::expected<actors::remote_module::saved> save_parts(const std::string& folder, std::uint64_t place,
                                                        const std::vector<std::pair<std::string, msg::tensor>>& parts);
 
