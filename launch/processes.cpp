@@ -238,8 +238,9 @@ result<nodes::node_options> read_role_order() {
 }  // namespace
 
 result<void> play_role(const std::string& role, const std::string& rank, actors::trainer_maker make_trainer,
-                       console& out) {
+                       console& out, std::optional<std::vector<model::setting>> expected) {
   TROUPE_TRY(options, read_role_order());
+  options.expected_job = std::move(expected);
   const auto number = parse_number<std::uint32_t>(rank);
   if ((role != "server" && role != "trainer") || !number) return bad_input("--role server|trainer takes --rank N");
   out.set_name(fmt::format("{} {}", role, *number));

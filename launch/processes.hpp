@@ -11,6 +11,7 @@
 #include "base/child_process.hpp"
 #include "launch/console.hpp"
 #include "launch/machine_options.hpp"
+#include "model/job.hpp"
 #include "nodes/run.hpp"
 
 namespace troupe::launch {
@@ -85,8 +86,8 @@ result<void> give_to_processes(machine_options& machine, std::uint32_t trainers,
 result<nodes::gather_options> gather_children(role_processes& children, children_options options);
 
 /// Takes part in a run as `role` with `rank`, in a process that `role_processes` has started. `make_trainer`: what is
-/// spawned for the role `trainer`.
+/// spawned for the role `trainer`. `expected`: what the run must be, as in `node_options`.
 result<void> play_role(const std::string& role, const std::string& rank, actors::trainer_maker make_trainer,
-                       console& out);
+                       console& out, std::optional<std::vector<model::setting>> expected = std::nullopt);
 
 }  // namespace troupe::launch

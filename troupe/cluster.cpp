@@ -1,5 +1,8 @@
 #include "troupe/cluster.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "actors/failure.hpp"
@@ -66,12 +69,18 @@ void cluster::add_client(std::function<task<>(troupe::client)> function) {
 
 run_summary cluster::run_function(std::uint32_t trainers, trainer_function function) {
   auto& all = *parts_;
-  if (trainers == 0) throw error(error_kind::input, "run(0, ...): at least 1 trainer is needed");
+  constexpr std::uint32_t trainers_max = 1024;
+  if (trainers == 0 || trainers > trainers_max)
+    throw error(error_kind::input,
+                fmt::format("run({}, ...): must be between 1 and {} trainers", trainers, trainers_max));
   if (std::exchange(all.has_run, true)) throw error(error_kind::input, "run: a cluster runs once");
   runtime::register_modules();
   std::vector<model::setting> settings = all.order.settings;
   settings.emplace_back("servers", std::to_string(all.order.servers));
-  settings.emplace_back("trainers", std::to_string(trainers));
+  // A program may have an option of this name, most often for this number.
+  const auto own = std::ranges::find(settings, "trainers", &model::setting::first);
+  if (own == settings.end() || own->second != std::to_string(trainers))
+    settings.emplace_back(own == settings.end() ? "trainers" : "trainers-of-run", std::to_string(trainers));
   const auto run = runtime::run_program(
       all.order, {.trainers = trainers,
                   .plan = runtime::plan_program(all.order.servers, trainers, settings, all.tables,

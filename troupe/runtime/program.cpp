@@ -5,8 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -74,6 +76,27 @@ void add_cluster_options(CLI::App& app) {
                           "Trace");
   launch::add_switch(app, "quiet", "no notes", "Output");
   for (const char* name : for_children) app.add_option(std::string("--") + name)->group("");
+}
+
+/// Refuses names of a program's own options that cannot be options beside those of every cluster.
+result<void> check_names(std::span<const option> own) {
+  CLI::App of_cluster;
+  add_cluster_options(of_cluster);
+  std::set<std::string> seen;
+  for (const option& one : own) {
+    const std::string& name = one.name();
+    const bool is_name = !name.empty() && std::islower(static_cast<unsigned char>(name.front())) != 0 &&
+                         std::ranges::all_of(name, [](unsigned char c) {
+                           return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '-';
+                         });
+    if (!is_name)
+      return bad_input("option '{}': its name must be lower-case letters, digits and dashes, and begin with a letter",
+                       printable(name));
+    if (of_cluster.get_option_no_throw("--" + name) != nullptr)
+      return bad_input("option '{}': every program with a cluster has --{}; choose another name", name, name);
+    if (!seen.insert(name).second) return bad_input("option '{}': is there twice", name);
+  }
+  return {};
 }
 
 /// Returns what is wrong with an argument that the program does not have.
@@ -228,8 +251,13 @@ result<void> fill(program_order& order, const CLI::App& app, std::span<const opt
   TROUPE_SET(order.servers, read_whole<std::uint32_t>(text_of(app, replayed, "servers"), "servers", 1, 1, servers_max));
   TROUPE_SET(order.seed, read_whole<std::uint64_t>(text_of(app, replayed, "seed"), "seed", 1, 0, UINT64_MAX));
   order.settings = {{"seed", std::to_string(order.seed)}};
+  order.setting_words = {fmt::format("--seed={}", order.seed)};
   for (const option& one : own) {
     TROUPE_TRY(text, set(app, replayed, one));
+    if (!std::holds_alternative<bool*>(one.sets()))
+      order.setting_words.push_back(fmt::format("--{}={}", one.name(), text));
+    else if (text == "true")
+      order.setting_words.push_back("--" + one.name());
     order.settings.emplace_back(one.name(), std::move(text));
   }
   order.quiet = app.get_option("--quiet")->count() > 0;
@@ -281,6 +309,7 @@ program_order read_program(int argc, char** argv, std::span<const option> own) {
   app.get_formatter()->column_width(30);
   app.allow_extras();
   app.set_help_flag("-h,--help", "this help");
+  if (auto fits = check_names(own); !fits) throw error(error_kind::input, fits.error().message);
   add_program_options(app, own);
   add_cluster_options(app);
   launch::console out(false, false, order.name);

@@ -43,6 +43,8 @@ struct program_order {
   std::uint64_t seed = 1;
   /// The seed, and the program's own options: all processes of a run agree on them.
   std::vector<model::setting> settings = {};
+  /// The same as words of a command line.
+  std::vector<std::string> setting_words = {};
   launch::machine_options machine = {};
   launch::trace_order tracing = {};
   nodes::network_options network = {};

@@ -22,18 +22,14 @@ namespace {
 /// A child's command line, before its role: what makes its main do as this one's.
 std::vector<std::string> command_of(const program_order& order) {
   std::vector<std::string> words = {order.name, "--servers", std::to_string(order.servers)};
-  for (const auto& [name, text] : order.settings) {
-    if (text == "false") continue;
-    words.push_back("--" + name);
-    if (text != "true") words.back() += "=" + text;
-  }
+  words.insert(words.end(), order.setting_words.begin(), order.setting_words.end());
   return words;
 }
 
 /// Returns how to go on after a run that was lost.
 std::string resume_words(const program_order& order, const std::string& how) {
   std::string command = order.name + " " + how + order.network_words;
-  for (const auto& [name, text] : order.settings) command += fmt::format(" --{}={}", name, launch::shell_word(text));
+  for (const std::string& word : order.setting_words) command += " " + launch::shell_word(word);
   return launch::resume_advice(order.checkpoints, command);
 }
 
@@ -154,7 +150,7 @@ actors::run_summary run_program(const program_order& order, const program_run& w
     return std::move(*run);
   }
   const auto done = order.part == program_part::child
-                        ? launch::play_role(order.role, order.rank, what.make_trainer, out)
+                        ? launch::play_role(order.role, order.rank, what.make_trainer, out, what.settings)
                         : join(order, what, out);
   std::exit(out.finish(done ? launch::exit_done : out.error(done.error())));
 }
