@@ -11,9 +11,9 @@ namespace troupe::actors {
 
 const char* kind_of(double not_finite) { return std::isnan(not_finite) ? "NaN" : "Inf"; }
 
-std::string non_finite_watch::finding::words() const {
-  return fmt::format("{} is {} (number {} of {}); try a smaller --dense-lr or --sparse-lr", what,
-                     kind_of(static_cast<double>(number)), place, count);
+std::string non_finite_watch::finding::words(const char* advice) const {
+  return fmt::format("{} is {} (number {} of {}); {}", what, kind_of(static_cast<double>(number)), place, count,
+                     advice);
 }
 
 void non_finite_watch::look(kernels::stream& on, std::uint64_t step, const float* numbers, std::size_t count,

@@ -29,8 +29,8 @@ class non_finite_watch {
     std::uint64_t place = 0;  ///< an index below `count`
     std::size_t count = 0;
 
-    /// The text for the line that ends a run.
-    std::string words() const;
+    /// The text for the line that ends a run. `advice`: what to try next.
+    std::string words(const char* advice = "try a smaller --dense-lr or --sparse-lr") const;
   };
 
   non_finite_watch() = default;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace troupe {
 
@@ -16,6 +17,21 @@ std::string words_of(const arg::value& value) {
 }
 
 }  // namespace
+
+std::int64_t arg::to_signed(std::uint64_t what) const {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  if (!std::in_range<std::int64_t>(what))
+    throw error(error_kind::input,
+                fmt::format("the argument {} is {}: at most {} can be; give it as a text", name_, what, most));
+  return static_cast<std::int64_t>(what);
+}
+
+arguments::arguments(std::string type, std::vector<arg> all) : type_(std::move(type)), all_(std::move(all)) {
+  for (auto one = all_.begin(); one != all_.end(); ++one)
+    if (std::find_if(all_.begin(), one, [&](const arg& other) { return other.name() == one->name(); }) != one)
+      throw error(error_kind::input,
+                  fmt::format("{}: the argument {} is given twice; give it once", type_, one->name()));
+}
 
 const arg* arguments::find(const std::string& name, kind wanted, bool required) const {
   asked_.push_back(name);

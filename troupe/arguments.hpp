@@ -14,7 +14,8 @@
 
 namespace troupe {
 
-/// An argument: `arg("in_features", 16)`. Its value is a bool, an integer, a double or a text.
+/// An argument: `arg("in_features", 16)`. Its value is a bool, an integer, a double or a text. Throws `error` if an
+/// integer has more than 63 bits.
 class arg {
  public:
   using value = std::variant<bool, std::int64_t, double, std::string>;
@@ -23,6 +24,8 @@ class arg {
   arg(std::string name, const T& what) : name_(std::move(name)) {
     if constexpr (std::is_same_v<T, bool>)
       value_ = what;
+    else if constexpr (std::is_unsigned_v<T>)
+      value_ = to_signed(what);
     else if constexpr (std::is_integral_v<T>)
       value_ = static_cast<std::int64_t>(what);
     else if constexpr (std::is_floating_point_v<T>)
@@ -35,17 +38,19 @@ class arg {
   const value& what() const { return value_; }
 
  private:
+  std::int64_t to_signed(std::uint64_t what) const;
+
   std::string name_;
   value value_;
 };
 
-/// What a module's constructor reads. All functions throw `error` on what does not fit; arguments that the constructor
-/// does not ask for are errors too.
+/// What a module's constructor reads. All functions throw `error` on what does not fit; arguments that are given twice,
+/// or that the constructor does not ask for, are errors too.
 class arguments {
  public:
   arguments() = default;
   /// `type`: of the module, for errors.
-  arguments(std::string type, std::vector<arg> all) : type_(std::move(type)), all_(std::move(all)) {}
+  arguments(std::string type, std::vector<arg> all);
 
   /// Returns the argument `name`. An integer is a double, too.
   template <class T>

@@ -26,7 +26,10 @@ class context {
 
   /// Computes the gradients of `loss`, a single number of this context, times `scale`, as far as remote modules. The
   /// gradients of parameters of this process follow in the optimizer's step, while the servers work, or when this
-  /// context computes more. Fails if the loss is NaN or Inf.
+  /// context computes more. They are computed from the tensors that the context was given, in the caller's memory: do
+  /// not change numbers of a tensor that the context has used before the step is over, or the context has ended. That
+  /// is not noticed, and makes wrong gradients. Fails if the loss is NaN or Inf. `co_await` it before the optimizer's
+  /// step and before another `backward`: until then both throw `error`.
   ///
   /// Gradients of several losses add up, and are exchanged once, in the optimizer's step. What a loss was computed from
   /// is freed: no other loss can go back through it, but through rows that were looked up.

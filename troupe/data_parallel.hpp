@@ -26,8 +26,11 @@ struct data_parallel_options {
   /// by collectives for example (group.hpp). The run's digest leaves them out, and checkpoints hold every trainer's.
   bool synchronized = true;
   /// What traces call its passes, and checkpoints its tensors: letters, digits, '_' and '-'. Otherwise traces have the
-  /// module's type, and checkpoints its number. No std::string, which gcc 12 would destroy twice in some coroutines.
+  /// module's type, and checkpoints its number; so they do if it is null. No std::string, which gcc 12 would destroy
+  /// twice in some coroutines.
   const char* name = "";
+
+  bool has_name() const { return name != nullptr && *name != 0; }
 };
 
 /// Belongs to the trainer that made it (`trainer::data_parallel`).

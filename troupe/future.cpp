@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "troupe/runtime/deadline.hpp"
+
 namespace troupe::detail {
 
 bool future_state::is_ready() const {
@@ -40,7 +42,7 @@ void future_state::wait(std::chrono::milliseconds deadline) {
   if (executor::current() != nullptr)
     throw error(error_kind::input, "get() in a task would block the actor that runs it; co_await the future");
   blocked_ = &arrived;
-  const bool in_time = arrived.wait_for(lock, deadline, [this] { return ready_; });
+  const bool in_time = arrived.wait_for(lock, runtime::bounded(deadline), [this] { return ready_; });
   blocked_ = nullptr;
   if (!in_time) throw error(error_kind::deadline, fmt::format("no answer within {} ms", deadline.count()));
 }

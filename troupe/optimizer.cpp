@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
+#include "model/optimizer.hpp"
+#include "troupe/error.hpp"
 #include "troupe/runtime/tape.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
@@ -28,6 +31,14 @@ adam::operator optimizer_choice() const {
 }
 
 void distributed_optimizer::add_members(const optimizer_choice& choice, std::vector<runtime::trained> members) {
+  if (!std::isfinite(choice.lr) || choice.lr < 0)
+    throw error(error_kind::input, fmt::format("{}: lr {}: must be a number of 0 or more", choice.name, choice.lr));
+  for (const runtime::trained& one : members) {
+    const bool is_table = std::holds_alternative<std::shared_ptr<const runtime::remote_table>>(one);
+    const auto use = is_table ? model::optimizer_use::table : model::optimizer_use::dense;
+    if (const auto parsed = model::parse_optimizer(choice.name, use); !parsed)
+      throw error(error_kind::input, parsed.error().message);
+  }
   runtime::trainer_runtime::current().set_optimizer(choice, members);
   std::ranges::move(members, std::back_inserter(members_));
 }

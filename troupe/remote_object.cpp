@@ -14,7 +14,15 @@ void remote_object::load_state_dict(const named_tensors& state) {
 
 namespace detail {
 
-void method_table::add(method one) { all_.push_back(std::move(one)); }
+void method_table::add(method one) {
+  if (find(one.name) != nullptr)
+    throw error(error_kind::input, fmt::format("{}: describe has two methods with the name {}; choose another for one",
+                                               type_name(of_), one.name));
+  if (const method* const same = find(one.key))
+    throw error(error_kind::input, fmt::format("{}: describe has one method twice, as {} and as {}; leave one out",
+                                               type_name(of_), same->name, one.name));
+  all_.push_back(std::move(one));
+}
 
 const method* method_table::find(const std::string& name) const {
   const auto found = std::ranges::find(all_, name, &method::name);

@@ -98,6 +98,8 @@ struct method {
 /// The methods of a type. Does not change.
 class method_table {
  public:
+  explicit method_table(const std::type_index& of) : of_(of) {}
+  /// Throws `error` if the type has a method of that name, or has that method by another name.
   void add(method one);
   /// Null: there is none.
   const method* find(const std::string& name) const;
@@ -105,6 +107,7 @@ class method_table {
   std::string names() const;
 
  private:
+  std::type_index of_;
   std::vector<method> all_;
 };
 
@@ -163,7 +166,8 @@ std::optional<packed> call_method(T& object, Method method, packed& given, later
 
 }  // namespace detail
 
-/// Says which methods of T can be called, by the names that errors and traces have of them.
+/// Says which methods of T can be called, by the names that errors and traces have of them. All throw `error` if T has
+/// a method of that name already, or has that method by another name.
 template <class T>
 class methods {
  public:
@@ -213,7 +217,7 @@ namespace detail {
 template <class T>
 const method_table& methods_of() {
   static const method_table table = [] {
-    method_table made;
+    method_table made(typeid(T));
     methods<T> adds(made);
     T::describe(adds);
     return made;

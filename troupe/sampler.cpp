@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+
 #include "model/sampler.hpp"
 #include "troupe/error.hpp"
 
@@ -19,10 +21,23 @@ distributed_sampler::distributed_sampler(trainer me, std::uint64_t rows, std::si
     throw error(
         error_kind::input,
         fmt::format("distributed_sampler of {} rows in batches of {}: both must be at least 1", rows, batch_size));
+  constexpr auto rows_max = static_cast<std::uint64_t>(INT64_MAX);  // row numbers are int64
+  if (rows > rows_max || batch_size > rows_max)
+    throw error(error_kind::input,
+                fmt::format("distributed_sampler of {} rows in batches of {}: both must be at most {}", rows,
+                            batch_size, rows_max));
   steps_ = model::sharded_sampler(rows_, trainers_, batch_size_, seed_).steps_per_epoch();
 }
 
 std::vector<std::int64_t> distributed_sampler::rows(std::uint64_t epoch, std::uint64_t step) const {
+  if (step >= steps_)
+    throw error(
+        error_kind::input,
+        fmt::format("distributed_sampler: batch {} of an epoch, which has the batches 0 to {}", step, steps_ - 1));
+  if (epoch > (UINT64_MAX - step) / steps_)
+    throw error(error_kind::input,
+                fmt::format("distributed_sampler: epoch {}: with {} batches in each, at most {} can be", epoch, steps_,
+                            (UINT64_MAX - step) / steps_));
   const auto share = model::sharded_sampler(rows_, trainers_, batch_size_, seed_).of(epoch * steps_ + step, rank_);
   std::vector<std::int64_t> all(share.size());
   for (std::size_t i = 0; i < all.size(); ++i)

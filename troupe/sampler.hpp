@@ -22,7 +22,7 @@ class distributed_sampler {
     bool shuffle = true;
   };
 
-  /// Throws `error` if there are no rows, or `batch_size` is 0.
+  /// Throws `error` if there are no rows, `batch_size` is 0, or one of them is above 2^63 - 1.
   distributed_sampler(trainer me, std::uint64_t rows, std::size_t batch_size, options chosen);
   distributed_sampler(trainer me, std::uint64_t rows, std::size_t batch_size)
       : distributed_sampler(me, rows, batch_size, options()) {}
@@ -30,7 +30,7 @@ class distributed_sampler {
   /// The batches of an epoch, of every trainer.
   std::uint64_t steps_per_epoch() const { return steps_; }
 
-  /// Returns this trainer's rows in a batch of an epoch.
+  /// Returns this trainer's rows in a batch of an epoch. Throws `error` if the epoch has no such batch.
   std::vector<std::int64_t> rows(std::uint64_t epoch, std::uint64_t step) const;
 
   /// The batches of an epoch, each a vector of rows: see `trainer::batches`.

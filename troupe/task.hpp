@@ -18,6 +18,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "troupe/error.hpp"
 #include "troupe/executor.hpp"
 
 namespace troupe {
@@ -45,12 +46,15 @@ class task_promise_base {
   void unhandled_exception() noexcept { thrown_ = std::current_exception(); }
 
   void go_on_with(std::coroutine_handle<> next) { next_ = next; }
+  /// Returns whether it was awaited before.
+  bool mark_awaited() { return std::exchange(is_awaited_, true); }
   void rethrow() const {
     if (thrown_) std::rethrow_exception(thrown_);
   }
 
  private:
   std::coroutine_handle<> next_;
+  bool is_awaited_ = false;
   std::exception_ptr thrown_;
 };
 
@@ -111,11 +115,19 @@ class [[nodiscard]] task {
     std::coroutine_handle<promise_type> frame_;
   };
 
-  /// Runs the task, which must outlive that, and returns its value or throws its exception. Once.
-  awaiter operator co_await() && { return awaiter(frame_); }
-  awaiter operator co_await() & { return awaiter(frame_); }
+  /// Runs the task, which must outlive that, and returns its value or throws its exception. Once:
+  /// then, or if it has been moved from, it throws `error`.
+  awaiter operator co_await() && { return await(); }
+  awaiter operator co_await() & { return await(); }
 
  private:
+  awaiter await() const {
+    if (!frame_ || frame_.promise().mark_awaited())
+      throw error(error_kind::input,
+                  "a task that has been awaited already, or moved from; call its function again for another");
+    return awaiter(frame_);
+  }
+
   std::coroutine_handle<promise_type> frame_;
 };
 

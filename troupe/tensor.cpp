@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <new>
+
 #include "kernels/device.hpp"
 #include "troupe/error.hpp"
 
@@ -12,18 +15,53 @@ std::string to_string(dtype x) {
   return names[static_cast<std::size_t>(x)];
 }
 
+void shape::refuse_more() {
+  throw error(error_kind::input, fmt::format("shape::of: more than {} lengths; a tensor has at most {} dimensions",
+                                             dimensions_max, dimensions_max));
+}
+
+void shape::check_dimensions(const char* what) const {
+  if (dimensions_ == 0)
+    throw error(error_kind::input, fmt::format("{} of a shape without dimensions; it has none to change", what));
+}
+
 std::string to_string(const shape& x) {
   std::string text;
   for (std::size_t i = 0; i < x.dimensions(); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", x[i]);
   return fmt::format("[{}]", text);
 }
 
+namespace {
+
+/// Throws `error` if no memory can have so many.
+std::size_t bytes_of(const shape& lengths, dtype type) {
+  std::size_t bytes = size_of(type);
+  bool is_too_large = false;
+  for (std::size_t i = 0; i < lengths.dimensions(); ++i) {
+    if (lengths[i] == 0) return 0;
+    is_too_large = is_too_large || bytes > std::size_t{PTRDIFF_MAX} / lengths[i];
+    if (!is_too_large) bytes *= lengths[i];
+  }
+  if (is_too_large)
+    throw error(error_kind::input, fmt::format("a tensor {} of {}: it has more than {} bytes; try a smaller one",
+                                               to_string(lengths), to_string(type), PTRDIFF_MAX));
+  return bytes;
+}
+
+}  // namespace
+
 void tensor::allocate() {
   // The host's device gives large memory huge pages; small memory comes sooner from here.
   constexpr std::size_t worth_huge_pages = std::size_t{4} << 20;
-  const std::size_t bytes = shape_.count() * size_of(type_);
+  const std::size_t bytes = bytes_of(shape_, type_);
   if (bytes >= worth_huge_pages) {
-    memory_ = kernels::host_device().allocate(bytes);
+    try {
+      memory_ = kernels::host_device().allocate(bytes);
+    } catch (const std::bad_alloc&) {
+      throw error(error_kind::run,
+                  fmt::format("a tensor {} of {}: there is no memory for its {} bytes; try a smaller one",
+                              to_string(shape_), to_string(type_), bytes));
+    }
     return;
   }
   auto numbers = std::make_shared_for_overwrite<std::byte[]>(bytes);
@@ -43,7 +81,9 @@ void tensor::check_type(dtype wanted) const {
 }
 
 double tensor::item() const {
-  check_count(1);
+  if (count() != 1)
+    throw error(error_kind::input, fmt::format("item() of a tensor {} of {} numbers; it takes one of a single number",
+                                               to_string(shape_), count()));
   if (type_ == dtype::f32) return static_cast<double>(as<float>()[0]);
   return type_ == dtype::f64 ? as<double>()[0] : static_cast<double>(as<std::int64_t>()[0]);
 }

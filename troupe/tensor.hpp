@@ -46,11 +46,14 @@ class shape {
   requires(sizeof...(Lengths) > 0 && sizeof...(Lengths) <= dimensions_max) shape(Lengths... lengths)
       : lengths_{static_cast<std::size_t>(lengths)...}, dimensions_(static_cast<std::uint8_t>(sizeof...(Lengths))) {}
 
-  /// Of a range of lengths, at most `dimensions_max`.
+  /// Of a range of lengths. Throws `error` if there are more than `dimensions_max`.
   template <class Range>
   static shape of(const Range& lengths) {
     shape made;
-    for (const auto length : lengths) made.lengths_[made.dimensions_++] = static_cast<std::size_t>(length);
+    for (const auto length : lengths) {
+      if (made.dimensions_ == dimensions_max) refuse_more();
+      made.lengths_[made.dimensions_++] = static_cast<std::size_t>(length);
+    }
     return made;
   }
 
@@ -63,15 +66,17 @@ class shape {
     for (std::size_t i = 0; i < dimensions_; ++i) all *= lengths_[i];
     return all;
   }
-  /// The same with another last dimension.
+  /// The same with another last dimension. Throws `error` if there is none.
   shape with_last(std::size_t length) const {
+    check_dimensions("with_last");
     shape other = *this;
     other.lengths_[dimensions_ - 1] = length;
     return other;
   }
 
-  /// The same with another first dimension.
+  /// The same with another first dimension. Throws `error` if there is none.
   shape with_first(std::size_t length) const {
+    check_dimensions("with_first");
     shape other = *this;
     other.lengths_[0] = length;
     return other;
@@ -83,6 +88,9 @@ class shape {
   }
 
  private:
+  [[noreturn]] static void refuse_more();
+  void check_dimensions(const char* what) const;
+
   std::array<std::size_t, dimensions_max> lengths_{};
   std::uint8_t dimensions_ = 0;
 };
@@ -95,7 +103,8 @@ std::string to_string(const shape& x);
 class tensor {
  public:
   tensor() = default;
-  /// Uninitialized. A template, so that `tensor({4})` can only mean a tensor of that shape, and no copy of another one.
+  /// Uninitialized. Throws `error` if there is no memory for it. A template, so that `tensor({4})` can only mean a
+  /// tensor of that shape, and no copy of another one.
   template <class Shape = troupe::shape>
   requires std::same_as<Shape, troupe::shape>
   explicit tensor(const Shape& lengths, dtype type = dtype::f32) : shape_(lengths), type_(type) { allocate(); }
@@ -126,7 +135,7 @@ class tensor {
     return {reinterpret_cast<T*>(memory_.get()), count()};
   }
 
-  /// The only number. Throws `error` if there are more.
+  /// The only number. Throws `error` if there are more, or none.
   double item() const;
 
   /// What keeps the numbers alive.

@@ -56,7 +56,8 @@ class trainer {
 
   /// Has checkpoints hold what `object.state_dict()` returns, under `name`, for each trainer its own. In a resumed run,
   /// `object.load_state_dict` is called with it at once. Requires: `object` outlives the trainer function's last step.
-  /// Throws `error` if the name is taken, or if the checkpoint has no such state.
+  /// Beyond the place of the checkpoint, objects begin anew. Throws `error` if the name is taken, has other characters
+  /// than letters, digits, '_' and '-', or if the checkpoint has no such state.
   template <class Object>
   void keep_state(const std::string& name, Object& object) const {
     keep(

@@ -66,6 +66,24 @@ TEST(DistributedSampler, RefusesNothingToDeal) {
   EXPECT_THROW(deal_out(1, 2, 0, true), error);
 }
 
+task<> deal_too_many(trainer me) {
+  const distributed_sampler all(me, UINT64_MAX, 3);
+  co_return;
+}
+task<> ask_beyond_the_epoch(trainer me) {
+  const distributed_sampler all(me, 10, 2);
+  all.rows(0, 99);
+  co_return;
+}
+
+TEST(DistributedSampler, NamesWhatIsBeyondItsLimits) {
+  EXPECT_EQ(test::error_of(1, deal_too_many),
+            "trainer 0, step 0: distributed_sampler of 18446744073709551615 rows in batches of 3: both must be at most "
+            "9223372036854775807");
+  EXPECT_EQ(test::error_of(1, ask_beyond_the_epoch),
+            "trainer 0, step 0: distributed_sampler: batch 99 of an epoch, which has the batches 0 to 4");
+}
+
 struct seen {
   std::vector<data_batch> batches = {};
   std::vector<data_batch> tests = {};

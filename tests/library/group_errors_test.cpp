@@ -123,6 +123,17 @@ TEST(GroupErrors, NameWhoHasNotCalledInTime) {
       "trainer 0, step 0: trainer 0 calls barrier as its 1st collective, which trainer 1 did not call within 0.05 s");
 }
 
+/// Both wait: for a collective, and for a tensor.
+task<> wait_for_ever(trainer me) {
+  const group patient = me.group().with_deadline(std::chrono::milliseconds::max());
+  const tensor mine(shape(1));
+  if (me.rank() == 0) co_await patient.recv(1);
+  if (me.rank() == 1) patient.send(mine, 0);
+  co_await patient.barrier();
+}
+
+TEST(GroupErrors, AreNoneOfADeadlineThatNeverComes) { EXPECT_EQ(error_of(2, wait_for_ever), "no error"); }
+
 task<> wait_elsewhere(trainer me) {
   const group all = me.group();
   const group two = all.subgroup({0, 1});

@@ -47,6 +47,39 @@ task<> train_far(trainer me, remote_module<nn::linear> first, Optimizer choice, 
   weights->insert(weights->end(), more.begin(), more.end());
 }
 
+/// Goes on before the way back is over.
+task<> hurry(trainer me, remote_module<nn::linear> first) {
+  distributed_optimizer optimizer(sgd{.lr = 0.1}, first);
+  auto context = me.new_context();
+  const tensor x = batch_of(0, 0);
+  auto y = co_await first.forward(context, x);
+  auto z = co_await first.forward(context, x);
+  const tensor loss = nn::cross_entropy(context, y, classes);
+  const tensor another = nn::cross_entropy(context, z, classes);
+  auto going = context.backward(loss);
+  try {
+    co_await optimizer.step(context);
+    ADD_FAILURE();
+  } catch (const error& e) {
+    EXPECT_STREQ(e.what(), "optimizer step while backward is under way; co_await it first");
+  }
+  try {
+    co_await context.backward(another);
+    ADD_FAILURE();
+  } catch (const error& e) {
+    EXPECT_STREQ(e.what(), "a second backward while backward is under way; co_await it first");
+  }
+  co_await std::move(going);
+  co_await context.backward(another);
+  co_await optimizer.step(context);
+}
+
+TEST(HostedModules, TakeNoStepWhileTheWayBackIsUnderWay) {
+  arguments given{};
+  cluster cluster(given.count(), given.values());
+  cluster.run(1, hurry, cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3)));
+}
+
 TEST(HostedModules, TrainToTheSameBitsOnEveryServerAndNumberOfThreads) {
   std::vector<std::vector<float>> results;
   for (const std::uint32_t rank : {0U, 1U, 2U}) {

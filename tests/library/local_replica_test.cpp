@@ -37,6 +37,20 @@ std::vector<std::vector<float>> trained(std::uint32_t trainers, bool synchronize
   return weights;
 }
 
+task<> make_without_name(trainer me) {
+  data_parallel_options chosen;
+  chosen.name = nullptr;
+  const auto model = me.data_parallel(nn::linear(2, 1), chosen);
+  EXPECT_EQ(model.parameters().size(), 3U);
+  co_return;
+}
+
+TEST(LocalReplica, NeedsNoName) {
+  arguments given{};
+  cluster cluster(given.count(), given.values());
+  cluster.run(1, make_without_name);
+}
+
 TEST(LocalReplica, IsTrainedAsATrainerAloneTrainsIt) {
   const auto local = trained(3, false);
   const auto alone = trained(1, true);

@@ -77,6 +77,29 @@ TEST(LoopPlaces, ARunThatHasEndedDoesNothing) {
   EXPECT_EQ(letters(again, 100, place), "");
 }
 
+TEST(LoopPlaces, KnowWhetherTheyAreBeyondTheSavedPlace) {
+  loop_places places;
+  places.resume({1, 2, 0});  // behind the second iteration of the second loop
+  EXPECT_TRUE(places.against_saved() < 0);
+  EXPECT_EQ(places.open(), loop_places::done_all);
+  places.close();
+  EXPECT_TRUE(places.against_saved() < 0) << "before the loop that was saved";
+  EXPECT_EQ(places.open(), 2U);
+  EXPECT_TRUE(places.against_saved() == 0);
+  places.advance();
+  EXPECT_TRUE(places.against_saved() > 0);
+  places.close();
+  EXPECT_TRUE(places.against_saved() > 0);
+}
+
+TEST(LoopPlaces, AreBeyondALoopThatWasSavedAtItsEnd) {
+  loop_places places;
+  places.resume({0, 4, 0});
+  EXPECT_EQ(places.open(), 4U);
+  places.close();
+  EXPECT_TRUE(places.against_saved() > 0);
+}
+
 TEST(LoopPlaces, AnIterationHasOneStep) {
   loop_places places;
   EXPECT_TRUE(places.none());

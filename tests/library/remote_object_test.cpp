@@ -1,4 +1,4 @@
-// Objects of a program's own on servers: calls, errors, handles in calls, batches, deadlines.
+// Objects of a program's own on servers: calls, errors, handles in calls, deadlines.
 
 #include "troupe/remote_object.hpp"
 
@@ -213,7 +213,14 @@ namespace {
 task<> make_unknown(trainer me, remote_module<counter>) { co_await me.server(1).make<unknown>(); }
 
 TEST(RemoteObjectErrors, NameATypeThatIsNotRegistered) {
-  EXPECT_NE(error_of(make_unknown).find("is not registered; declare a troupe::registered<...>"), std::string::npos);
+  const std::string text = error_of(make_unknown);
+  EXPECT_NE(text.find("the type troupe::remote_object_test::unknown is not registered; declare a "
+                      "troupe::registered<...>"),
+            std::string::npos)
+      << text;
+  const auto known = text.find("(registered are ");
+  ASSERT_NE(known, std::string::npos) << text;
+  EXPECT_NE(text.find("counter", known), std::string::npos) << text;
 }
 
 task<> wait_shortly(trainer, remote_module<counter> one) {
@@ -253,51 +260,97 @@ task<> call_from_outside(trainer, remote_module<counter> one) {
 
 TEST(RemoteObjects, TakeCallsFromAThreadOfOnesOwn) { run(call_from_outside, 1); }
 
-// -- batches --------------------------------------------------------------------------
+task<> wait_without_end(trainer, remote_module<counter> one) {
+  EXPECT_EQ(co_await one.within(std::chrono::milliseconds::max()).call(&counter::value), 10);
+}
+
+TEST(RemoteObjects, CanBeWaitedForWithoutEnd) { run(wait_without_end, 1); }
+
+// -- types that are wrong -------------------------------------------------------------
 
 }  // namespace
 
-/// Doubles rows, and counts its calls.
-class doubler final : public remote_object {
+/// Throws what is no exception, or one of the standard's.
+class moody final : public remote_object {
  public:
-  explicit doubler(const troupe::arguments&) {}
-  tensor infer(const tensor& rows) {
-    ++calls_;
-    tensor y(rows.shape());
-    for (std::size_t i = 0; i < rows.count(); ++i) y.as<float>()[i] = 2 * rows.as<float>()[i];
-    return y;
+  explicit moody(const troupe::arguments& /*none*/) {}
+  named_tensors state_dict() const override { throw 7; }
+  void load_state_dict(const named_tensors& state) override {
+    if (state.empty()) throw 7;
+    throw std::runtime_error("not today");
   }
-  std::int64_t calls() const { return calls_; }
-  static void describe(methods<doubler>& m) {
-    m.add_batched("infer", &doubler::infer, {.most = 4, .wait = std::chrono::seconds(100)});
-    m.add("calls", &doubler::calls);
-  }
-
- private:
-  std::int64_t calls_ = 0;
+  int alive() const { return 1; }
+  static void describe(methods<moody>& m) { m.add("alive", &moody::alive); }
 };
-const registered<doubler> doublers("doubler");
+const registered<moody> moody_ones("moody");
+
+/// Describes two methods by one name.
+class twice_named final : public remote_object {
+ public:
+  explicit twice_named(const troupe::arguments& /*none*/) {}
+  void first() {}
+  void second() {}
+  static void describe(methods<twice_named>& m) {
+    m.add("go", &twice_named::first);
+    m.add("go", &twice_named::second);
+  }
+};
+const registered<twice_named> twice_named_ones("twice_named");
+
+/// Describes one method by two names.
+class twice_added final : public remote_object {
+ public:
+  explicit twice_added(const troupe::arguments& /*none*/) {}
+  void first() {}
+  static void describe(methods<twice_added>& m) {
+    m.add("go", &twice_added::first);
+    m.add("run", &twice_added::first);
+  }
+};
+const registered<twice_added> twice_added_ones("twice_added");
 
 namespace {
 
-task<> batch_up(trainer, remote_module<doubler> one) {
-  std::vector<future<tensor>> answers;
-  for (int i = 0; i < 12; ++i) {
-    const std::vector<float> row = {static_cast<float>(i), 1};
-    answers.push_back(one.call(&doubler::infer, tensor::of<float>({1, 2}, row)));
+task<> load_moody(trainer me, remote_module<counter>) {
+  auto one = co_await me.server(1).make<moody>();
+  const named_tensors none;
+  const named_tensors some = {{"x", tensor(shape(1))}};
+  std::vector<std::string> texts;
+  try {
+    co_await one.load_state_dict(none);
+  } catch (const error& e) {
+    texts.emplace_back(e.what());
   }
-  for (int i = 0; i < 12; ++i) {
-    const tensor y = co_await std::move(answers[i]);
-    EXPECT_EQ(y.shape(), shape(1, 2));
-    EXPECT_EQ(y.as<float>()[0], 2 * i);
+  try {
+    co_await one.load_state_dict(some);
+  } catch (const error& e) {
+    texts.emplace_back(e.what());
   }
-  EXPECT_EQ(co_await one.call(&doubler::calls), 3);
+  try {
+    co_await one.state_dict();
+  } catch (const error& e) {
+    texts.emplace_back(e.what());
+  }
+  const std::vector<std::string> expected = {
+      "moody.load_state_dict on server 1: an exception of unknown type",
+      "moody.load_state_dict on server 1: not today",
+      "moody.state_dict on server 1: an exception of unknown type",
+  };
+  EXPECT_EQ(texts, expected);
+  EXPECT_EQ(co_await one.call(&moody::alive), 1);
 }
 
-TEST(RemoteObjects, JoinBatchedCalls) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
-  cluster.run(1, batch_up, cluster.server(0).make<doubler>());
+TEST(RemoteObjectErrors, NameTheObjectWhoseStateThrows) { run(load_moody, 1); }
+
+task<> make_twice_named(trainer me, remote_module<counter>) { co_await me.server(1).make<twice_named>(); }
+task<> make_twice_added(trainer me, remote_module<counter>) { co_await me.server(1).make<twice_added>(); }
+
+TEST(RemoteObjectErrors, NameAMethodThatIsDescribedTwice) {
+  EXPECT_NE(
+      error_of(make_twice_named).find("twice_named: describe has two methods with the name go; choose another for one"),
+      std::string::npos);
+  EXPECT_NE(error_of(make_twice_added).find("twice_added: describe has one method twice, as go and as run"),
+            std::string::npos);
 }
 
 }  // namespace

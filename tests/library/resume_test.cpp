@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/library/arguments.hpp"
+#include "tests/library/run_trainers.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "troupe/troupe.hpp"
 
@@ -123,6 +124,104 @@ TEST(ResumeHosted, AModuleOnAServerGoesOnWithItsOptimizer) {
   EXPECT_THROW(run_hosted({"--quiet", "--save", there, "--checkpoint-every", "3"}, 8), error);
   EXPECT_EQ(run_hosted({"--quiet", "--resume", there}), unbroken);
 }
+
+// -- state of one's own ---------------------------------------------------------------
+
+/// Two numbers, in an order that is not the alphabet's.
+struct mean {
+  double sum = 6;
+  double count = 3;
+  std::vector<std::string> names = {};
+  named_tensors state_dict() const {
+    return {{"sum", tensor::of(shape(1), std::span<const double>(&sum, 1))},
+            {"count", tensor::of(shape(1), std::span<const double>(&count, 1))}};
+  }
+  void load_state_dict(const named_tensors& state) {
+    for (const auto& [name, numbers] : state) names.push_back(name);
+  }
+};
+
+task<> keep_mean(trainer me, std::vector<std::string>* names) {
+  mean kept;
+  me.keep_state("mean", kept);
+  distributed_optimizer optimizer(sgd{}, me.data_parallel(nn::linear(2, 1)));
+  for ([[maybe_unused]] const auto step : me.steps(2)) {
+    auto context = me.new_context();
+    co_await optimizer.step(context);
+  }
+  *names = kept.names;
+}
+
+TEST(ResumeState, ComesBackInItsOrder) {
+  const trace::temporary_folder folder;
+  std::vector<std::string> names;
+  test::run_with({"--quiet", "--save", folder.path().string()}, 1, keep_mean, &names);
+  EXPECT_EQ(names, std::vector<std::string>());
+  test::run_with({"--quiet", "--resume", folder.path().string()}, 1, keep_mean, &names);
+  EXPECT_EQ(names, (std::vector<std::string>{"sum", "count"}));
+}
+
+task<> keep_as(trainer me, const char* name) {
+  mean kept;
+  me.keep_state(name, kept);
+  co_return;
+}
+
+TEST(ResumeState, HasNamesWithoutDots) {
+  EXPECT_EQ(test::error_of(1, keep_as, "train.b"),
+            "trainer 0, step 0: keep_state: the name 'train.b' has other characters than letters, digits, '_' and '-'");
+  EXPECT_EQ(test::error_of(1, keep_as, ""), "trainer 0, step 0: keep_state: the name is empty");
+}
+
+// -- two phases -----------------------------------------------------------------------
+
+/// Trains a layer, and then another one, which is made when the first phase is over.
+task<> two_phases(trainer me, int break_after, double* sum_of_second) {
+  int steps = 0;
+  const std::vector<float> numbers = {1, -1, 0.5F, 2};
+  const std::vector<float> targets = {1, 0};
+  const tensor x = tensor::of<float>({2, 2}, numbers);
+  const tensor y = tensor::of<float>({2, 1}, targets);
+  auto first = me.data_parallel(nn::linear(2, 1));
+  distributed_optimizer of_first(adam{.lr = 0.01}, first);
+  for ([[maybe_unused]] const auto step : me.steps(4)) {
+    auto context = me.new_context();
+    co_await context.backward(nn::mse_loss(context, first(context, x), y));
+    co_await of_first.step(context);
+    if (++steps == break_after) throw std::runtime_error("the power has failed");
+  }
+  auto second = me.data_parallel(nn::linear(2, 1));
+  loss_sum sum;
+  me.keep_state("second", sum);
+  distributed_optimizer of_second(adam{.lr = 0.02}, second);
+  for ([[maybe_unused]] const auto step : me.steps(4)) {
+    auto context = me.new_context();
+    const tensor loss = nn::mse_loss(context, second(context, x), y);
+    sum.sum += loss.item();
+    co_await context.backward(loss);
+    co_await of_second.step(context);
+    if (++steps == break_after) throw std::runtime_error("the power has failed");
+  }
+  *sum_of_second = sum.sum;
+}
+
+TEST(ResumePhases, WhatIsMadeBeyondTheCheckpointBeginsAnew) {
+  double expected = 0;
+  const std::string unbroken = test::run_with({"--quiet"}, 1, two_phases, 0, &expected).weights_digest;
+  for (const int break_after : {2, 4, 6}) {
+    const trace::temporary_folder folder;
+    const std::string there = folder.path().string();
+    double sum = 0;
+    EXPECT_THROW(
+        test::run_with({"--quiet", "--save", there, "--checkpoint-every", "1"}, 1, two_phases, break_after, &sum),
+        error);
+    const std::string resumed = test::run_with({"--quiet", "--resume", there}, 1, two_phases, 0, &sum).weights_digest;
+    EXPECT_EQ(resumed, unbroken) << "after " << break_after;
+    EXPECT_EQ(sum, expected) << "after " << break_after;
+  }
+}
+
+// -- errors ---------------------------------------------------------------------------
 
 std::string refusal(const std::vector<std::string>& words, const training& how) {
   try {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -94,6 +95,35 @@ TEST_F(Tasks, GoOnInTheOrderOfTheAnswers) {
   first.set(1);
   on_->run();
   EXPECT_EQ(got, (std::vector{2, 1}));
+}
+
+task<> await_it(task<>* what) { co_await *what; }
+task<> do_nothing() { co_return; }
+constexpr const char* awaited_before =
+    "a task that has been awaited already, or moved from; call its function again for another";
+
+TEST_F(Tasks, AreAwaitedOnce) {
+  task<> one = do_nothing();
+  const auto first = start(await_it(&one));
+  EXPECT_EQ(end_.error, "");
+  const auto second = start(await_it(&one));
+  EXPECT_EQ(end_.error, awaited_before);
+}
+
+TEST_F(Tasks, AreNotAwaitedWhenMovedFrom) {
+  task<> one = do_nothing();
+  const task<> moved = std::move(one);
+  const auto running = start(await_it(&one));
+  EXPECT_TRUE(end_.ended);
+  EXPECT_EQ(end_.error, awaited_before);
+}
+
+TEST(Futures, WaitForEver) {
+  promise<int> answer;
+  auto coming = answer.get_future();
+  std::thread other([&] { answer.set(7); });
+  EXPECT_EQ(coming.get(std::chrono::milliseconds::max()), 7);
+  other.join();
 }
 
 task<std::unique_ptr<int>> doubled(future<int> from) {

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "troupe/error.hpp"
+#include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"
 
 namespace troupe::runtime {
@@ -123,9 +124,9 @@ void caller::call(method_call order, on_result then) {
   put(std::move(order.arguments), actors::server_number(server), message);
   const auto now = clock::now();
   const std::uint64_t id = ++last_;
-  open_.emplace(id, open_call{now + order.deadline, order.deadline, std::move(order.whom), std::move(order.method),
-                              std::move(then)});
-  watch(now + order.deadline, now);
+  const auto due = now + bounded(order.deadline);
+  open_.emplace(id, open_call{due, order.deadline, std::move(order.whom), std::move(order.method), std::move(then)});
+  watch(due, now);
   send(server, std::move(message),
        [this, id](caf::expected<msg::returned> result) { answered(id, std::move(result)); });
 }

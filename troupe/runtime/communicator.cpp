@@ -7,6 +7,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/group_words.hpp"
 
@@ -17,8 +18,6 @@ namespace {
 /// Of one other trainer: calls and tensors that this one has not called for. Far more than any program has under way.
 constexpr std::uint64_t backlog_max = std::uint64_t{1} << 16;
 constexpr std::size_t groups_max = std::size_t{1} << 16;
-
-[[noreturn]] void refuse(const std::string& why) { throw std::runtime_error(why); }
 
 }  // namespace
 
@@ -140,7 +139,7 @@ void communicator::begin(group_calls& in, call_order what, std::string words,
   one.call.call(std::move(what), words);
   one.answer = std::move(answer);
   one.deadline = deadline;
-  one.due = self_->clock().now() + deadline;
+  one.due = self_->clock().now() + bounded(deadline);
   for (std::uint32_t member = 0; member < in.name.members.size(); ++member) {
     if (member == in.me) continue;
     const std::uint32_t rank = in.name.members[member];

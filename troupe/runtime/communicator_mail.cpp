@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "troupe/runtime/communicator.hpp"
+#include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/group_words.hpp"
 
@@ -44,7 +45,7 @@ future<tensor> communicator::receive(group_calls& in, std::uint32_t from, std::u
   } else if (stops_()) {
     answer.fail(std::make_exception_ptr(run_stopped()));
   } else {
-    const auto due = self_->clock().now() + deadline;
+    const auto due = self_->clock().now() + bounded(deadline);
     box.receivers.push_back({std::move(answer), deadline, due});
     look_at(due);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace troupe::runtime {
 
@@ -123,5 +124,7 @@ error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag) 
                                          "returned",
                                          in.name.members[in.me], tag, in.name.members[from])};
 }
+
+void refuse(const std::string& why) { throw std::runtime_error(why); }
 
 }  // namespace troupe::runtime

@@ -35,4 +35,7 @@ void check_tensor(const tensor& x, const std::string& words);
 void check_partner(const group_calls& in, std::uint32_t partner, const std::string& words);
 error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag);
 
+/// Refuses a message that no trainer sends.
+[[noreturn]] void refuse(const std::string& why);
+
 }  // namespace troupe::runtime

@@ -3,44 +3,73 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
+#include "base/text.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/tensors.hpp"
 
 namespace troupe::runtime {
 
+namespace {
+
+/// In checkpoints, stands for the tensors of an object whose state has none.
+constexpr const char* no_tensors = ".none";
+
+}  // namespace
+
 void kept_state::start(const msg::train& order) {
   rank_ = order.rank;
   for (std::size_t i = 0; i < order.names.size() && i < order.from.dense.size(); ++i)
-    restored_[order.names[i].name] = {order.names[i].shape, order.from.dense[i]};
+    if (places_.try_emplace(order.names[i].name, restored_.size()).second)
+      restored_.push_back({order.names[i].name, order.names[i].shape, order.from.dense[i]});
 }
 
 std::string kept_state::own_name(const std::string& name) const { return fmt::format("rank{}.{}", rank_, name); }
 
 const msg::tensor& kept_state::find(const std::string& name, msg::dtype type) const {
-  const auto found = restored_.find(name);
-  if (found == restored_.end() || found->second.second.type != type)
+  const auto found = places_.find(name);
+  if (found == places_.end() || restored_[found->second].numbers.type != type)
     throw error(error_kind::input,
                 fmt::format("--resume: the checkpoint has no {} {}: it is of another program", name_of(type), name));
-  return found->second.second;
+  return restored_[found->second].numbers;
 }
 
 named_tensors kept_state::restored_state(const std::string& prefix) const {
   named_tensors all;
-  for (const auto& [name, saved] : restored_)
-    if (name.starts_with(prefix)) all.emplace_back(name.substr(prefix.size()), to_tensor(saved.second, saved.first));
+  for (const auto& [name, lengths, numbers] : restored_)
+    if (name.starts_with(prefix)) all.emplace_back(name.substr(prefix.size()), to_tensor(numbers, lengths));
   return all;
+}
+
+bool kept_state::has_any(const std::string& prefix) const {
+  const auto first = places_.lower_bound(prefix);
+  return first != places_.end() && first->first.starts_with(prefix);
 }
 
 void kept_state::keep(const std::string& name, std::function<named_tensors()> state,
                       const std::function<void(const named_tensors&)>& load) {
+  const bool fits =
+      std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
+  if (!fits || name.empty())
+    throw error(error_kind::input,
+                name.empty() ? "keep_state: the name is empty"
+                             : fmt::format("keep_state: the name '{}' has other characters than letters, digits, '_' "
+                                           "and '-'",
+                                           printable(name)));
   if (!kept_.emplace(name, std::move(state)).second)
     throw error(error_kind::input, fmt::format("keep_state: '{}' is kept already; choose another name", name));
-  if (!is_resumed()) return;
-  const named_tensors saved = restored_state(own_name("kept." + name + "."));
+  const std::string prefix = own_name("kept." + name + ".");
+  if (!restores(prefix)) return;
+  const named_tensors saved = restored_state(prefix);
+  if (saved.size() == 1 && saved.front().first == no_tensors) return load({});
   if (saved.empty()) throw error(error_kind::input, fmt::format("--resume: the checkpoint has no state of '{}'", name));
   load(saved);
+}
+
+void kept_state::hold() {
+  for (const auto& [name, state] : kept_) held_.insert_or_assign(name, state());
 }
 
 void kept_state::put_own(msg::save_dense& into, const std::map<std::string, std::vector<std::int64_t>>& numbers) const {
@@ -48,13 +77,19 @@ void kept_state::put_own(msg::save_dense& into, const std::map<std::string, std:
     into.names.push_back({own_name(name), {values.size()}});
     into.dense.push_back(msg::tensor::own(values.size(), 1, values));
   }
-  for (const auto& [name, state] : kept_)
-    for (const auto& [part, numbers_of_part] : state()) {
-      if (numbers_of_part.count() == 0)
-        throw error(error_kind::input, fmt::format("the state of '{}': {} is empty", name, part));
-      into.names.push_back({own_name(fmt::format("kept.{}.{}", name, part)), lengths_of(numbers_of_part.shape())});
+  for (const auto& [name, state] : kept_) {
+    named_tensors parts;
+    if (!is_over_)
+      parts = state();
+    else if (const auto found = held_.find(name); found != held_.end())
+      parts = found->second;
+    if (parts.empty()) parts.emplace_back(no_tensors, tensor(shape(0)));
+    for (const auto& [part, numbers_of_part] : parts) {
+      const shape lengths = numbers_of_part.owner() ? numbers_of_part.shape() : shape(0);
+      into.names.push_back({own_name(fmt::format("kept.{}.{}", name, part)), lengths_of(lengths)});
       into.dense.push_back(copy_of(numbers_of_part));
     }
+  }
 }
 
 void put_flat(msg::save_dense& into, const std::string& prefix, const std::vector<nn::parameter>& tensors,

@@ -6,10 +6,12 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "protocol/messages.hpp"
 #include "troupe/module.hpp"
+#include "troupe/runtime/loop_places.hpp"
 #include "troupe/state.hpp"
 
 namespace troupe::runtime {
@@ -17,11 +19,24 @@ namespace troupe::runtime {
 /// Belongs to a trainer.
 class kept_state {
  public:
+  /// `loops`: the trainer's, which outlive this.
+  explicit kept_state(const loop_places& loops) : loops_(loops) {}
+
   /// Begins where the order says.
   void start(const msg::train& order);
 
   /// Whether the run goes on from a checkpoint.
   bool is_resumed() const { return !restored_.empty(); }
+
+  /// The trainer takes an optimizer step.
+  void note_step() { has_stepped_ = true; }
+  /// Whether the trainer has gone beyond the place of the checkpoint: what it makes then begins anew.
+  bool is_beyond() const { return has_stepped_ || loops_.against_saved() > 0; }
+  /// Whether an object that is made now goes on from the checkpoint's tensors, whose names begin with `prefix`. At the
+  /// very place of the checkpoint it does if there are any.
+  bool restores(const std::string& prefix) const {
+    return is_resumed() && !is_beyond() && (loops_.against_saved() < 0 || has_any(prefix));
+  }
 
   /// Returns a tensor of the checkpoint. Throws `error` if there is none of this name and type.
   template <class T>
@@ -30,9 +45,14 @@ class kept_state {
     return {numbers.begin(), numbers.end()};
   }
 
-  /// Has checkpoints hold an object's state; loads it now if the run is resumed. Throws `error` if the name is taken.
+  /// Has checkpoints hold an object's state; loads it now if the run is resumed. Throws `error` if the name is taken,
+  /// or is none for a checkpoint.
   void keep(const std::string& name, std::function<named_tensors()> state,
             const std::function<void(const named_tensors&)>& load);
+
+  /// Notes the objects' state: that of the last step is saved when the trainer function, which owns them, is over.
+  void hold();
+  void end() { is_over_ = true; }
 
   /// Adds the state of this trainer alone: of the objects, and `numbers` under their names.
   void put_own(msg::save_dense& into, const std::map<std::string, std::vector<std::int64_t>>& numbers) const;
@@ -45,9 +65,21 @@ class kept_state {
   std::string own_name(const std::string& name) const;
   const msg::tensor& find(const std::string& name, msg::dtype type) const;
   named_tensors restored_state(const std::string& prefix) const;
+  bool has_any(const std::string& prefix) const;
 
+  struct saved_tensor {
+    std::string name;
+    std::vector<std::uint64_t> lengths;
+    msg::tensor numbers;
+  };
+
+  const loop_places& loops_;
+  bool has_stepped_ = false;  ///< since it began
+  bool is_over_ = false;      ///< the objects are gone
+  std::map<std::string, named_tensors> held_;
   std::uint32_t rank_ = 0;
-  std::map<std::string, std::pair<std::vector<std::uint64_t>, msg::tensor>> restored_;
+  std::vector<saved_tensor> restored_;         ///< in the order in which they were saved
+  std::map<std::string, std::size_t> places_;  ///< in `restored_`, by name
   std::map<std::string, std::function<named_tensors()>> kept_;
 };
 

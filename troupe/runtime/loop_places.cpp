@@ -44,14 +44,25 @@ void loop_places::close() {
 
 bool loop_places::mark_step() { return open_.empty() || !std::exchange(open_.back().has_stepped, true); }
 
-std::vector<std::uint64_t> loop_places::place() const {
+/// The place within the current iteration of the innermost loop, as `place` writes it.
+std::vector<std::uint64_t> loop_places::here() const {
   std::vector<std::uint64_t> all;
   for (const level& one : open_) {
     all.push_back(one.number);
     all.push_back(one.done);
   }
-  if (!open_.empty()) ++all.back();
-  all.push_back(open_.empty() ? next_ : 0);
+  all.push_back(next_);
+  return all;
+}
+
+/// Places are ordered as their numbers are; one that a longer one begins with is before it.
+std::strong_ordering loop_places::against_saved() const { return here() <=> saved_; }
+
+std::vector<std::uint64_t> loop_places::place() const {
+  std::vector<std::uint64_t> all = here();
+  if (open_.empty()) return all;
+  all.back() = 0;
+  ++all[all.size() - 2];
   return all;
 }
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -28,6 +29,9 @@ class loop_places {
   /// Marks that the innermost loop's iteration has taken its optimizer step. Returns false if it had before.
   bool mark_step();
 
+  /// Where the loops are: before the saved place, at it, or beyond.
+  std::strong_ordering against_saved() const;
+
   /// The place behind the current iteration of the innermost loop: for each depth a loop's number and its iterations,
   /// then the number of the next loop.
   std::vector<std::uint64_t> place() const;
@@ -40,6 +44,7 @@ class loop_places {
   };
 
   bool is_on_saved_way() const;
+  std::vector<std::uint64_t> here() const;
 
   std::vector<level> open_;
   std::uint64_t next_ = 0;  ///< the number of the next loop within the innermost one

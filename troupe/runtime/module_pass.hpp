@@ -4,13 +4,30 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <span>
 
 #include "actors/trained_parameters.hpp"
 #include "kernels/device_array.hpp"
+#include "troupe/error.hpp"
 #include "troupe/module.hpp"
 
 namespace troupe::runtime {
+
+/// Runs a function of a user's module. What it throws gets the module and the function before its words; an `error`,
+/// which names its thing, and a failed device stay as they are.
+template <class Function>
+auto in_module(const nn::module& of, const char* function, Function run) {
+  try {
+    return run();
+  } catch (const error&) {
+    throw;
+  } catch (const kernels::device_error&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw error(error_kind::run, of.type() + "." + function + ": " + e.what());
+  }
+}
 
 /// Belongs to one thread. All functions wait for the device. `of` and `numbers` outlive it.
 class module_pass {

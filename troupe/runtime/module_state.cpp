@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
+#include "base/text.hpp"
+#include "model/checkpoint/manifest.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe::runtime {
@@ -73,6 +76,30 @@ class state_reader {
 };
 
 }  // namespace
+
+void check_names(const nn::module& of, const std::string& prefix) {
+  std::set<std::string> seen;
+  const auto check = [&](const std::vector<nn::parameter>& all, const char* what) {
+    for (const nn::parameter& one : all) {
+      const auto refuse = [&](const std::string& why) {
+        throw error(error_kind::input, fmt::format("{}: the {} '{}' {}", of.type(), what, printable(one.name), why));
+      };
+      if (one.name.empty())
+        throw error(error_kind::input,
+                    fmt::format("{}: a {} has no name; give it one, as PyTorch would: weight", of.type(), what));
+      if (!model::is_plain_name(fmt::format("{}.{}.state.0", prefix, one.name)))
+        refuse(
+            fmt::format("has a name that checkpoints cannot keep: it must be letters, digits, dots, dashes and "
+                        "underscores, at most {} with {} before it",
+                        model::plain_name_max - std::string_view(".state.0").size(), prefix + "."));
+      if (model::is_optimizer_state(one.name))
+        refuse("has a name as of an optimizer's state; it must not end with state. and a number");
+      if (!seen.insert(one.name).second) refuse("has a name that is there twice; each must have its own");
+    }
+  };
+  check(of.parameters(), "parameter");
+  check(of.buffers(), "buffer");
+}
 
 named_tensors state_of(const nn::module& of, const actors::trained_parameters& numbers) {
   named_tensors all;

@@ -23,20 +23,21 @@ namespace troupe::runtime {
 class application final : public node {
  public:
   application(replica& of, const tape& in, const tensor& input)
-      : replica_(of),
-        source_(in.maker_of(input)),
-        pass_(std::in_place, *of.module_, of.numbers_, input,
-              module_pass::mode{.training = true, .key = in.next_key()}) {}
+      : replica_(of), source_(in.maker_of(input)), pass_(in_module(*of.module_, "forward", [&] {
+          return module_pass(*of.module_, of.numbers_, input, {.training = true, .key = in.next_key()});
+        })) {}
 
   const tensor& output() const { return pass_->output(); }
   const replica& of() const { return replica_; }
 
   void backward(tape& on) override {
-    if (source_ != nullptr) on.give(*source_, pass_->backward_input(grad));
+    if (source_ == nullptr) return;
+    on.give(*source_, in_module(*replica_.module_, "backward", [&] { return pass_->backward_input(grad); }));
   }
 
   void backward_parameters(nn::gradient_places& to) {
-    pass_->backward_parameters(grad, replica_.stretches_, to);
+    in_module(*replica_.module_, "backward_parameters",
+              [&] { pass_->backward_parameters(grad, replica_.stretches_, to); });
     free();
   }
 
@@ -114,8 +115,8 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
       stretches_(stretches_of(*module_)),
       is_synchronized_(options.synchronized),
       name_(fmt::format("{}{}", is_synchronized_ ? "" : fmt::format("rank{}.", rank),
-                        *options.name == 0 ? fmt::format("replica{}", number) : checked(options.name))),
-      label_(*options.name == 0 ? module_->type() : options.name),
+                        options.has_name() ? checked(options.name) : fmt::format("replica{}", number))),
+      label_(options.has_name() ? options.name : module_->type()),
       from_(from),
       first_bucket_(first_bucket),
       numbers_(ranges_of(stretches_), checked(where, *module_), options_of(options)) {
@@ -125,11 +126,13 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
                 fmt::format("{}: the trainer's modules have {} buckets or more, at most {} can be; use a larger "
                             "bucket_mib than {}",
                             module_->type(), first_bucket + numbers_.buckets(), buckets_max, options.bucket_mib));
+  check_names(*module_, name_);
   std::vector<float> parameters(nn::count_of(module_->parameters()));
   std::vector<float> buffers(nn::count_of(module_->buffers()));
-  module_->initialize(model::random_key(seed, model::random_stream::dense_weights, 0, number), parameters.data(),
-                      buffers.data());
-  if (from_.is_resumed()) {
+  const std::uint64_t key = model::random_key(seed, model::random_stream::dense_weights, 0, number);
+  in_module(*module_, "initialize", [&] { module_->initialize(key, parameters.data(), buffers.data()); });
+  is_restored_ = from_.restores(name_ + ".");
+  if (is_restored_) {
     parameters = restored(module_->parameters(), "");
     buffers = restored(module_->buffers(), "");
   }
@@ -163,7 +166,7 @@ named_tensors replica::state_dict() const { return state_of(*module_, numbers_);
 
 void replica::load_state_dict(const named_tensors& given) {
   const flat_state read = read_state(*module_, given);
-  if (from_.is_resumed() && !has_stepped_) return;
+  if (is_restored_ && !from_.is_beyond()) return;
   numbers_.replace(read.parameters.as<float>(), read.buffers.as<float>());
 }
 
@@ -173,7 +176,8 @@ tensor replica::apply(tape& on, const tensor& input) {
   const actors::actor_trace::range working(trace, trace.given_range(label_), on.owner().step, trace.latest());
   if (!on.is_training()) {
     on.maker_of(input);  // throws if it is of another context
-    return on.add(module_pass(*module_, numbers_, input, {}).output(), nullptr);
+    const auto evaluate = [&] { return module_pass(*module_, numbers_, input, {}).output(); };
+    return on.add(in_module(*module_, "forward", evaluate), nullptr);
   }
   auto made = std::make_shared<application>(*this, on, input);
   tensor output = made->output();
@@ -187,21 +191,21 @@ void replica::set_optimizer(const optimizer_choice& choice) {
   parsed->lr = choice.lr;
   numbers_.set_optimizer(*parsed);
   has_optimizer_ = true;
-  if (!from_.is_resumed()) return;
+  const int buffers = model::state_buffers(*parsed);
+  if (!is_restored_ || from_.is_beyond() || buffers == 0 || module_->parameters().empty()) return;
+  if (!from_.restores(fmt::format("{}.{}.state.", name_, module_->parameters().front().name))) return;
   std::vector<msg::tensor> state;
   const auto add = [&](std::vector<float> flat) {
     const std::uint64_t count = flat.size();
     state.push_back(msg::tensor::own(count, 1, std::move(flat)));
   };
   add(restored(module_->parameters(), ""));
-  for (int k = 0; k < model::state_buffers(*parsed); ++k)
-    add(restored(module_->parameters(), fmt::format(".state.{}", k)));
+  for (int k = 0; k < buffers; ++k) add(restored(module_->parameters(), fmt::format(".state.{}", k)));
   if (!module_->buffers().empty()) add(restored(module_->buffers(), ""));
   TROUPE_ASSERT(numbers_.restore(state));
 }
 
 void replica::backward(tape& of, std::uint64_t step, const std::function<void(std::uint32_t)>& full) {
-  has_stepped_ = true;
   if (!of.has_gone_back()) return;
   actors::actor_trace& trace = of.owner().trace;
   const actors::actor_trace::range working(trace, trace::range_name::backward_parameters, step, trace.latest());

@@ -44,6 +44,8 @@ class replica {
   void load_state_dict(const named_tensors& state);
 
   bool is_synchronized() const { return is_synchronized_; }
+  /// For people: the name that the user gave it, or the module's type.
+  const std::string& label() const { return label_; }
   actors::trained_parameters& numbers() { return numbers_; }
   /// The number of its first bucket among those of the trainer.
   std::uint32_t first_bucket() const { return first_bucket_; }
@@ -57,11 +59,11 @@ class replica {
   std::vector<nn::stretch> stretches_;
   bool is_synchronized_;
   std::string name_;   ///< in checkpoints
-  std::string label_;  ///< in traces
+  std::string label_;  ///< in traces and errors
   const kept_state& from_;
   std::uint32_t first_bucket_;
   bool has_optimizer_ = false;
-  bool has_stepped_ = false;
+  bool is_restored_ = false;  ///< from the checkpoint
   actors::trained_parameters numbers_;
 };
 

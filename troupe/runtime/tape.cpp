@@ -37,6 +37,11 @@ void tape::check_training(const char* what) const {
                                                what));
 }
 
+void tape::check_not_going_back(const char* what) const {
+  if (is_going_back_)
+    throw error(error_kind::input, fmt::format("{} while backward is under way; co_await it first", what));
+}
+
 std::uint64_t tape::next_key() const { return model::random_bits(key_, nodes_.size()); }
 
 tensor tape::add(tensor output, std::shared_ptr<node> made) {
@@ -84,9 +89,11 @@ void tape::finish_passed() {
 }
 
 future<> tape::backward(const tensor& loss, double scale) {
+  check_not_going_back("a second backward");
   promise<> done;
   auto coming = done.get_future();
   done_ = std::move(done);
+  is_going_back_ = true;
   try {
     begin_backward(loss, scale);
     go_on();
@@ -127,6 +134,7 @@ void tape::go_on() {
     if (next.waits()) return;
   }
   std::ranges::reverse(passed_);
+  is_going_back_ = false;
   done_->set();
 }
 

@@ -50,6 +50,8 @@ class tape {
   bool is_training() const { return training_; }
   /// Throws `error` unless it is training; `what`: what is not possible then.
   void check_training(const char* what) const;
+  /// Throws `error` if `backward` waits for servers; `what`: what is not possible then.
+  void check_not_going_back(const char* what) const;
   /// Returns a key for the random numbers of the next pass in this context.
   std::uint64_t next_key() const;
 
@@ -66,11 +68,18 @@ class tape {
   /// Adds to the gradient of a node's output. The first one is taken as it is, and may be changed later.
   static void give(node& to, tensor grad);
 
-  /// Goes back from `loss`, whose node was added last or before. Fails with `error` if it is no loss, or not finite.
+  /// Goes back from `loss`, whose node was added last or before. Fails with `error` if it is no loss, or not finite;
+  /// throws it if another way back is under way.
   future<> backward(const tensor& loss, double scale);
   /// What a node has waited for is here.
   void go_on();
-  void fail(const std::exception_ptr& why) { done_->fail(why); }
+  void fail(const std::exception_ptr& why) {
+    is_going_back_ = false;
+    done_->fail(why);
+  }
+  /// An optimizer step is taken with it.
+  void mark_stepped() { has_stepped_ = true; }
+  bool has_stepped() const { return has_stepped_; }
   /// Whether it has been gone back from any loss.
   bool has_gone_back() const { return has_gone_back_; }
 
@@ -91,6 +100,8 @@ class tape {
   void begin_backward(const tensor& loss, double scale);
 
   bool has_gone_back_ = false;
+  bool has_stepped_ = false;
+  bool is_going_back_ = false;  ///< and waits
   std::vector<std::shared_ptr<node>> nodes_;
   std::vector<node*> passed_;
   std::map<const replica*, kernels::device_array<float>> finished_gradients_;

@@ -12,6 +12,7 @@
 #include "base/digest.hpp"
 #include "base/number.hpp"
 #include "troupe/error.hpp"
+#include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/remote_pass.hpp"
 
@@ -100,12 +101,6 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
   self_->quit(actors::failure_of(name, step, cause));
 }
 
-/// Takes the last checkpoint, and answers.
-void trainer_runtime::finish() {
-  if (!saves_ || saved_step_ == steps_done_) return deliver();
-  save([this] { deliver(); }, [this](const error& why) { ended(std::make_exception_ptr(why)); });
-}
-
 /// Answers the order to train.
 void trainer_runtime::deliver() {
   std::vector<float> all;
@@ -177,7 +172,7 @@ std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn:
                                                        const data_parallel_options& options) {
   std::uint32_t buckets = 0;
   for (const auto& one : replicas_) buckets += one->numbers().buckets();
-  if (*options.name != 0 && !replica_names_.insert(options.name).second)
+  if (options.has_name() && !replica_names_.insert(options.name).second)
     throw error(error_kind::input,
                 fmt::format("data_parallel: the name '{}' is another replica's; choose another", options.name));
   replicas_.push_back(std::make_shared<replica>(std::move(module), options, seed_, replicas_.size(), buckets, kept_,
@@ -209,7 +204,7 @@ future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_t
 
   auto answer = std::make_shared<promise<tensor>>();
   auto coming = answer->get_future();
-  const caf::timespan timeout = deadline ? std::min<caf::timespan>(*deadline, peers_.timeout) : peers_.timeout;
+  const caf::timespan timeout = deadline ? std::min<caf::timespan>(bounded(*deadline), peers_.timeout) : peers_.timeout;
   tensor unknown = on.add({}, asked);
   actors::sparse_client::context& c = asked->asked();
   for (std::size_t s = 0; s < client.servers(); ++s) {
@@ -286,13 +281,20 @@ void trainer_runtime::send_gradients(const tape& with, const std::vector<trained
 
 future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& members) {
   with.check_training("an optimizer step");
-  if (step == steps_done_)
+  with.check_not_going_back("optimizer step");
+  if (with.has_stepped())
     throw error(
         error_kind::input,
-        "a second optimizer step without a new context; make a context for each step, and have one optimizer with "
-        "all that is trained (distributed_optimizer::add)");
+        "a second optimizer step with one context; make a context for each step, and have one optimizer with all "
+        "that is trained (distributed_optimizer::add)");
+  if (step == steps_done_)
+    throw error(error_kind::input,
+                "an optimizer step with a context that was made before the last optimizer step; make a context for "
+                "each step, after the step before it");
   if (saves_) check_loops();
   steps_done_ = step;
+  with.mark_stepped();
+  kept_.note_step();
   check_peers();
   send_gradients(with, members);
   promise<> done;
@@ -308,7 +310,9 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
 /// All means of the step are applied.
 void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
   for (const auto& one : replicas_)
-    if (const auto found = one->numbers().judge(step)) return done->fail(error(error_kind::run, found->words()));
+    if (const auto found = one->numbers().judge(step))
+      return done->fail(
+          error(error_kind::run, fmt::format("{}: {}", one->label(), found->words("try a smaller learning rate"))));
   trace.step_ends(step + 1);
   if (rank_ == 0) report();
   stops_now_ = stops_now_ || (stop_wanted_ && !is_synchronous());
@@ -316,6 +320,12 @@ void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
     if (stops_now_) return done->fail(std::make_exception_ptr(run_stopped()));
     done->set();
   };
+  if (!saves_) return go_on();
+  try {
+    kept_.hold();
+  } catch (...) {
+    return done->fail(std::current_exception());
+  }
   if (!saves_now()) return go_on();
   save(go_on, [done](const error& why) { done->fail(why); });
 }

@@ -191,8 +191,8 @@ class trainer_runtime {
   bool saves_ = false;
   std::uint64_t checkpoint_every_ = 0;
   std::uint64_t saved_step_ = 0;
-  kept_state kept_;
   loop_places loops_;
+  kept_state kept_{loops_};
   bool stop_wanted_ = false;
   bool stops_now_ = false;  ///< all trainers end after this step
   clock::time_point begin_;

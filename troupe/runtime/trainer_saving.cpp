@@ -71,6 +71,13 @@ void trainer_runtime::save(std::function<void()> then, std::function<void(const 
       [on_error = std::move(on_error)](const caf::error& why) { on_error(to_error(why)); });
 }
 
+/// Takes the last checkpoint, and answers.
+void trainer_runtime::finish() {
+  if (!saves_ || saved_step_ == steps_done_) return deliver();
+  kept_.end();
+  save([this] { deliver(); }, [this](const error& why) { ended(std::make_exception_ptr(why)); });
+}
+
 /// Begins where the checkpoint was taken.
 void trainer_runtime::resume() {
   if (!kept_.is_resumed()) return;

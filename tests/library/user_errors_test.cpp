@@ -1,0 +1,300 @@
+// What users' mistakes and their modules' exceptions are called in errors.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/library/arguments.hpp"
+#include "tests/library/own_modules.hpp"
+#include "tests/library/run_trainers.hpp"
+#include "tests/trace/temporary_folder.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::user_errors_test {
+namespace {
+
+using test::error_of;
+using test::scale;
+
+#define EXPECT_FINDS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+tensor ones() { return tensor::of<float>({1, 2}, std::vector<float>{1, 1}); }
+const std::vector<std::int64_t> first_class = {0};
+
+template <class Module, class... Arguments>
+std::string error_of_hosted(Arguments... given) {
+  test::arguments none{};
+  cluster cluster(none.count(), none.values());
+  const auto hosted = cluster.server(0).make<Module>(given...);
+  try {
+    cluster.run(
+        1, [](trainer, remote_module<Module>) -> task<> { co_return; }, hosted);
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+// -- gradients that are not finite ----------------------------------------------------
+
+/// Its loss is finite, its gradient is not.
+class spoiled final : public scale {
+ public:
+  spoiled() : scale(2) {}
+  std::string type() const override { return "spoiled"; }
+  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
+                float* grad_parameters) const override {
+    scale::backward(how, numbers, grad_output, grad_input, grad_parameters);
+    if (grad_parameters != nullptr) grad_parameters[1] = std::nanf("");
+  }
+};
+
+task<> diverge(trainer me, const char* name) {
+  auto model = me.data_parallel(spoiled(), {.name = name});
+  distributed_optimizer optimizer(sgd{.lr = 0.5}, model);
+  for (int step = 0; step < 3; ++step) {
+    auto context = me.new_context();
+    const tensor loss = nn::cross_entropy(context, model(context, ones()), first_class);
+    co_await context.backward(loss);
+    co_await optimizer.step(context);
+  }
+}
+
+TEST(UserErrors, NameTheReplicaWhoseGradientIsNotFinite) {
+  const std::string words = "a dense gradient is NaN (number 1 of 2); try a smaller learning rate";
+  EXPECT_FINDS(error_of(1, diverge, ""), "spoiled: " + words);
+  EXPECT_FINDS(error_of(1, diverge, "tower"), "tower: " + words);
+}
+
+// -- contexts -------------------------------------------------------------------------
+
+task<> step_late(trainer me) {
+  auto model = me.data_parallel(nn::linear(2, 2));
+  distributed_optimizer optimizer(sgd{}, model);
+  auto first = me.new_context();
+  auto second = me.new_context();
+  co_await optimizer.step(first);
+  co_await optimizer.step(second);
+}
+
+task<> step_twice(trainer me) {
+  auto model = me.data_parallel(nn::linear(2, 2));
+  distributed_optimizer optimizer(sgd{}, model);
+  auto first = me.new_context();
+  co_await optimizer.step(first);
+  const auto another = me.new_context();
+  co_await optimizer.step(first);
+}
+
+TEST(UserErrors, TellAContextThatIsOldFromOneThatIsUsed) {
+  EXPECT_EQ(error_of(1, step_late),
+            "trainer 0, step 1: an optimizer step with a context that was made before the last optimizer step; make a "
+            "context for each step, after the step before it");
+  EXPECT_FINDS(error_of(1, step_twice), "a second optimizer step with one context");
+}
+
+// -- names of parameters --------------------------------------------------------------
+
+class named : public scale {
+ public:
+  explicit named(std::vector<std::string> names) : scale(names.size()), names_(std::move(names)) {}
+  std::string type() const override { return "named"; }
+  std::vector<nn::parameter> parameters() const override {
+    std::vector<nn::parameter> all;
+    for (const std::string& name : names_) all.push_back({name, {1}});
+    return all;
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+task<> make_named(trainer me, std::vector<std::string> names) {
+  me.data_parallel(named(names));
+  co_return;
+}
+
+std::string refused(std::vector<std::string> names) { return error_of(1, make_named, std::move(names)); }
+
+TEST(UserErrors, NameParametersThatCheckpointsCannotKeep) {
+  EXPECT_EQ(refused({"a", "b.c"}), "no error");
+  EXPECT_FINDS(refused({"a b"}), "named: the parameter 'a b' has a name that checkpoints cannot keep");
+  EXPECT_FINDS(refused({std::string(300, 'a')}), "at most ");
+  EXPECT_FINDS(refused({"a", "a"}), "named: the parameter 'a' has a name that is there twice");
+  EXPECT_FINDS(refused({""}), "named: a parameter has no name");
+  EXPECT_FINDS(refused({"a.state.0"}), "named: the parameter 'a.state.0' has a name as of an optimizer's state");
+}
+
+class badly_named final : public named {
+ public:
+  explicit badly_named(const arguments& /*none*/) : named({"a b"}) {}
+};
+const registered<badly_named> bad_names("badly_named");
+
+TEST(UserErrors, NameParametersOfHostedModulesThatCheckpointsCannotKeep) {
+  EXPECT_FINDS(error_of_hosted<badly_named>(), "the parameter 'a b' has a name that checkpoints cannot keep");
+}
+
+// -- state that is empty --------------------------------------------------------------
+
+/// Notes what it is given.
+struct kept {
+  named_tensors state;
+  named_tensors loaded = {{"none", {}}};
+  named_tensors state_dict() const { return state; }
+  void load_state_dict(const named_tensors& given) { loaded = given; }
+};
+
+task<> keep_empty(trainer me, named_tensors* numbers, named_tensors* nothing) {
+  kept with_empty;
+  with_empty.state.emplace_back("all", tensor(shape(0, 3), dtype::f64));
+  kept without;
+  me.keep_state("numbers", with_empty);
+  me.keep_state("nothing", without);
+  *numbers = with_empty.loaded;
+  *nothing = without.loaded;
+  auto model = me.data_parallel(nn::linear(2, 2));
+  distributed_optimizer optimizer(sgd{}, model);
+  for ([[maybe_unused]] const auto step : me.steps(2)) {
+    auto context = me.new_context();
+    co_await optimizer.step(context);
+  }
+}
+
+TEST(KeptState, MayBeEmpty) {
+  const trace::temporary_folder folder;
+  const std::string there = folder.path().string();
+  named_tensors numbers;
+  named_tensors nothing;
+  test::run_with({"--quiet", "--save", there}, 1, keep_empty, &numbers, &nothing);
+  test::run_with({"--quiet", "--resume", there}, 1, keep_empty, &numbers, &nothing);
+  ASSERT_EQ(numbers.size(), 1U);
+  EXPECT_EQ(numbers[0].first, "all");
+  EXPECT_EQ(numbers[0].second.shape(), shape(0, 3));
+  EXPECT_EQ(numbers[0].second.type(), dtype::f64);
+  EXPECT_TRUE(nothing.empty());
+}
+
+// -- arguments ------------------------------------------------------------------------
+
+template <class... Arguments>
+std::string error_of_make(const Arguments&... given) {
+  test::arguments none{};
+  cluster cluster(none.count(), none.values());
+  try {
+    cluster.server(0).make<nn::linear>(given...);
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(UserErrors, NameAnArgumentThatIsGivenTwice) {
+  EXPECT_EQ(error_of_make(arg("in_features", 6), arg("out_features", 3), arg("in_features", 7)),
+            "linear: the argument in_features is given twice; give it once");
+}
+
+TEST(UserErrors, NameAnArgumentThatIsTooLarge) {
+  constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(std::get<std::int64_t>(arg("from", most).what()), std::numeric_limits<std::int64_t>::max());
+  try {
+    arg("from", most + 1);
+    FAIL() << "it does not fit";
+  } catch (const error& e) {
+    EXPECT_STREQ(e.what(),
+                 "the argument from is 9223372036854775808: at most 9223372036854775807 can be; give it as a text");
+  }
+}
+
+// -- modules that throw ---------------------------------------------------------------
+
+class thrower : public scale {
+ public:
+  explicit thrower(std::string where) : scale(2), where_(std::move(where)) {}
+  std::string type() const override { return "thrower"; }
+  void initialize(std::uint64_t key, float* parameters, float* buffers) const override {
+    fail_in("initialize");
+    scale::initialize(key, parameters, buffers);
+  }
+  void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override {
+    fail_in("forward");
+    scale::forward(how, numbers);
+  }
+  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
+                float* grad_parameters) const override {
+    if (grad_input != nullptr) fail_in("backward");
+    if (grad_parameters != nullptr) fail_in("backward_parameters");
+    scale::backward(how, numbers, grad_output, grad_input, grad_parameters);
+  }
+
+ private:
+  void fail_in(const char* function) const {
+    if (where_ == function) throw std::runtime_error("it is bad");
+  }
+
+  std::string where_;
+};
+
+task<> train_thrower(trainer me, std::string where) {
+  auto below = me.data_parallel(nn::linear(2, 2));
+  auto model = me.data_parallel(thrower(where));
+  distributed_optimizer optimizer(sgd{}, below, model);
+  auto context = me.new_context();
+  const tensor loss = nn::cross_entropy(context, model(context, below(context, ones())), first_class);
+  co_await context.backward(loss);
+  co_await optimizer.step(context);
+}
+
+task<> evaluate_thrower(trainer me) {
+  auto model = me.data_parallel(thrower("forward"));
+  auto context = me.evaluation_context();
+  model(context, ones());
+  co_return;
+}
+
+TEST(UserErrors, NameTheModuleAndItsFunctionThatThrows) {
+  for (const std::string where : {"forward", "backward", "backward_parameters"})
+    EXPECT_EQ(error_of(1, train_thrower, where), "trainer 0, step 1: thrower." + where + ": it is bad");
+  EXPECT_EQ(error_of(1, train_thrower, std::string("initialize")), "trainer 0, step 0: thrower.initialize: it is bad");
+  EXPECT_EQ(error_of(1, evaluate_thrower), "trainer 0, step 0: thrower.forward: it is bad");
+}
+
+class hosted_thrower final : public thrower {
+ public:
+  explicit hosted_thrower(const arguments& /*none*/) : thrower("initialize") {}
+};
+const registered<hosted_thrower> throwers("hosted_thrower");
+
+TEST(UserErrors, NameTheHostedModuleWhoseInitializeThrows) {
+  EXPECT_FINDS(error_of_hosted<hosted_thrower>(), "thrower.initialize: it is bad");
+}
+
+// -- moving ---------------------------------------------------------------------------
+
+task<> move_within_a_step(trainer me, remote_module<nn::linear> layer) {
+  auto context = me.new_context();
+  const tensor x = ones();
+  co_await layer.forward(context, x);
+  co_await layer.to("cpu");
+}
+
+TEST(UserErrors, SayWhenAModuleMayBeMoved) {
+  test::arguments none{};
+  cluster cluster(none.count(), none.values());
+  const auto layer = cluster.server(0).make<nn::linear>(arg("in_features", 2), arg("out_features", 2));
+  try {
+    cluster.run(1, move_within_a_step, layer);
+    FAIL() << "a pass is under way";
+  } catch (const error& e) {
+    EXPECT_FINDS(std::string(e.what()), "move it between steps, after a barrier of all trainers");
+  }
+}
+
+}  // namespace
+}  // namespace troupe::user_errors_test
