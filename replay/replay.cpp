@@ -54,6 +54,7 @@ bool replayed_actor::may_handle(const msg::header& head, std::uint16_t type) {
     return true;
   }
   const actors::replay_key key = actors::replay_key_of(number_, head, type, 0);
+  if (is_client(all_.recorded_, key.sender)) return true;
   const std::vector<std::size_t>& of_sender = by_sender_[key.sender];
   const std::size_t come = come_[key.sender]++;
   if (come >= of_sender.size()) {
@@ -84,6 +85,7 @@ caf::mailbox_element_ptr replayed_actor::take_next() {
 void replayed_actor::compare(const msg::header& head, std::uint16_t type, std::uint16_t aux,
                              const trace::content& now) {
   const actors::replay_key key = actors::replay_key_of(number_, head, type, aux);
+  if (is_client(all_.recorded_, key.sender)) return;
   const auto found = by_key_.find(key);
   if (found == by_key_.end() || found->second.next == found->second.places.size()) {
     if (all_.order_.is_whole)

@@ -102,6 +102,10 @@ const std::string* setting_of(const replay_order& of, std::string_view name) {
   return found == of.settings.end() ? nullptr : &found->second;
 }
 
+bool is_client(const trace::recording& from, std::uint16_t actor) {
+  return from.actor_name(actor).starts_with("client ");
+}
+
 result<replay_order> read_replay_order(const trace::recording& from) {
   if (auto gap = find_gap(from)) return bad_input(std::move(*gap));
   const auto* job = metadata_of(from, "job").if_object();
@@ -135,6 +139,7 @@ result<replay_order> read_replay_order(const trace::recording& from) {
     head.sender = in_one_process(static_cast<std::uint32_t>(one.id >> 48), from);
     const auto held = contents.find(one.id);
     const std::uint16_t receiver = in_one_process(one.actor, from);
+    if (is_client(from, static_cast<std::uint16_t>(head.sender)) || is_client(from, receiver)) continue;
     made.by_receiver[receiver].push_back({actors::replay_key_of(receiver, head, type->second, one.aux), one.id,
                                           held == contents.end() ? nullptr : held->second});
   }

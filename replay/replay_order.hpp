@@ -45,6 +45,10 @@ actors::device_request devices_in(const trace::recording& of);
 /// Returns the setting of that name; null: there is none.
 const std::string* setting_of(const replay_order& of, std::string_view name);
 
+/// Whether an actor is a client of a program. Clients look on and call while it suits them, for as long as the run
+/// takes: a replay neither holds their calls to an order nor compares them.
+bool is_client(const trace::recording& from, std::uint16_t actor);
+
 /// Faults, a line for the user: the job or messages are not recorded, the run resumed from a checkpoint, or it ended
 /// before it trained.
 result<replay_order> read_replay_order(const trace::recording& from);

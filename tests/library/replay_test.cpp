@@ -75,6 +75,29 @@ TEST(LibraryReplay, WithCollectivesHasTheRecordedBits) {
   EXPECT_EQ(again({"--replay", there, "--quiet"}), digest);
 }
 
+task<> look_on(client me, remote_module<nn::embedding_bag> embedding, int further) {
+  const std::vector<std::int64_t> indices = {1, 2};
+  const std::vector<std::int64_t> offsets = {0};
+  while (!me.run_is_over()) co_await embedding.rows(indices, offsets);
+  for (int i = 0; i < further; ++i) co_await embedding.rows(indices, offsets);
+}
+
+TEST(LibraryReplay, LetsClientsLookOnAsTheyLike) {
+  const trace::temporary_folder folder;
+  const std::string there = folder.path().string();
+  const auto digest_of = [](std::vector<std::string> words, int further) {
+    arguments given(std::move(words));
+    cluster cluster(given.count(), given.values());
+    const auto embedding = cluster.server(0).make<nn::embedding_bag>(
+        {.num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum});
+    cluster.client(look_on, embedding, further);
+    return cluster.run(2, train, embedding, 0.05).weights_digest;
+  };
+  const std::string digest = digest_of({"--trace", "full", "--trace-dir", there, "--quiet"}, 3);
+  EXPECT_EQ(digest_of({"--replay", there, "--quiet"}, 0), digest);
+  EXPECT_EQ(digest_of({"--replay", there, "--quiet"}, 9), digest);
+}
+
 /// Trainers that train nothing: `factor` is what one who edits the program has changed.
 task<> talk(trainer me, float factor) {
   const group all = me.group();
