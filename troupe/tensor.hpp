@@ -46,7 +46,7 @@ class shape {
   requires(sizeof...(Lengths) > 0 && sizeof...(Lengths) <= dimensions_max) shape(Lengths... lengths)
       : lengths_{static_cast<std::size_t>(lengths)...}, dimensions_(static_cast<std::uint8_t>(sizeof...(Lengths))) {}
 
-  /// Of a range of lengths. Throws `error` if there are more than `dimensions_max`.
+  /// Makes a shape of a range of lengths. Throws `error` if there are more than `dimensions_max`.
   template <class Range>
   static shape of(const Range& lengths) {
     shape made;

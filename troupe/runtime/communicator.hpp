@@ -111,7 +111,7 @@ class communicator {
 
   /// While `stops` says so, nothing is waited for: what would wait fails with `run_stopped`.
   void stops_when(std::function<bool()> stops) { stops_ = std::move(stops); }
-  /// That has just come to be: ends what is waited for now.
+  /// Fails all open waits with `run_stopped`. Call it when `stops` begins to return true.
   void stop_waiting();
 
   /// For what it waits.
