@@ -1,10 +1,11 @@
-// The batches of a trainer's next steps, which threads of their own draw or read, check and plan, while the trainer
-// computes. A batch is a function of its step and rank, so it makes no difference who makes it.
+// The batches of a trainer's next steps, which other threads draw or read, check and plan, while the trainer computes.
+// A batch is a function of its step and rank, so it makes no difference who makes it.
 
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <boost/asio/thread_pool.hpp>
-#include <caf/expected.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -12,65 +13,107 @@
 #include <future>
 #include <memory>
 #include <optional>
-
-#include "actors/sparse_client.hpp"
+#include <utility>
 
 namespace troupe::actors {
 
-/// The threads of a process that make its trainers' batches. Thread: any.
+/// The threads that make batches for a process's trainers. Thread: any.
 class batch_threads {
  public:
-  /// `trainers`: how many share the threads. `for_small`: they make small batches too, for which waking a thread takes
-  /// longer than making them.
-  batch_threads(std::size_t count, std::size_t trainers, bool for_small)
-      : pool_(count), ahead_((count + trainers - 1) / trainers + 1), for_small_(for_small) {}
+  /// `own`: how many threads of its own; 0: the process's idle threads (kernels/idle_threads.hpp) make batches, if
+  /// these are large. `ahead`: how many batches each trainer has made ahead.
+  batch_threads(std::size_t own, std::size_t ahead);
 
-  boost::asio::thread_pool& pool() { return pool_; }
+  /// Has `make` called by a thread that is free; perhaps by none, without threads of its own.
+  void post(std::function<void()> make);
+
   /// How many batches a trainer has made ahead, of `numbers` indices and features each; 0: none.
   std::size_t ahead(std::uint64_t numbers) const {
-    constexpr std::uint64_t few = 1 << 14;
-    return for_small_ || numbers >= few ? ahead_ : 0;
+    constexpr std::uint64_t few = 1 << 14;  // waking a thread takes longer than to make so few
+    return pool_ || numbers >= few ? ahead_ : 0;
   }
 
  private:
-  boost::asio::thread_pool pool_;
+  std::optional<boost::asio::thread_pool> pool_;
   std::size_t ahead_;
-  bool for_small_;
 };
 
 /// How many threads make batches.
 struct batch_threads_wish {
-  std::optional<std::size_t> count = {};  ///< null: the cores beyond those that trainers need
+  std::optional<std::size_t> count = {};  ///< null: those that are idle
   std::size_t sharers = 1;                ///< processes that share the cores, each with as many trainers
 };
 
 /// Returns the threads for this process's trainers; null: they make their batches themselves.
 std::shared_ptr<batch_threads> make_batch_threads(const batch_threads_wish& wish, std::size_t trainers);
 
-/// Belongs to a trainer.
+/// Belongs to a trainer. `Batch`: what is made of a step.
+template <class Batch>
 class batches_ahead {
  public:
-  using batch = caf::expected<sparse_client::context>;
   /// Makes the batch of a step. Thread: any, for several steps at once.
-  using maker = std::function<batch(std::uint64_t step)>;
+  using maker = std::function<Batch(std::uint64_t step)>;
 
   /// `threads`: null: none. `ahead`: how many batches. `make` must stay callable as long as this lives.
   batches_ahead(std::shared_ptr<batch_threads> threads, std::size_t ahead, maker make)
       : threads_(std::move(threads)), ahead_(threads_ ? ahead : 0), make_(std::move(make)) {}
   /// Waits for the batches that are being made.
-  ~batches_ahead();
+  ~batches_ahead() {
+    for (const auto& one : coming_) one->drop();
+  }
   batches_ahead(const batches_ahead&) = delete;
   batches_ahead& operator=(const batches_ahead&) = delete;
 
-  /// Returns the batch of `step`; waits for it. Then has those of the next steps made, up to `last`.
-  batch take(std::uint64_t step, std::uint64_t last);
+  /// Returns the batch of `step`: makes it if nobody has begun to, else waits for it. Has those of the next steps made,
+  /// up to `last`.
+  Batch take(std::uint64_t step, std::uint64_t last) {
+    if (ahead_ == 0) return make_(step);
+    for (; !coming_.empty() && next_ != step; ++next_) {  // after a resume, or of another order than was expected
+      coming_.front()->drop();
+      coming_.pop_front();
+    }
+    if (coming_.empty()) next_ = step;
+    for (std::uint64_t wanted = next_ + coming_.size(); wanted <= std::min(last, step + ahead_); ++wanted) {
+      const auto one = std::make_shared<coming>([this, wanted] { return make_(wanted); });
+      coming_.push_back(one);
+      if (wanted > step) threads_->post([one] { one->make(); });
+    }
+    const auto first = std::move(coming_.front());
+    coming_.pop_front();
+    ++next_;
+    return first->get();
+  }
 
  private:
+  /// A batch that one thread makes. Thread: any.
+  class coming {
+   public:
+    explicit coming(std::function<Batch()> how) : how_(std::move(how)) {}
+
+    /// Makes the batch, unless another thread does or `drop` was called.
+    void make() {
+      if (!begun_.exchange(true)) how_();
+    }
+    Batch get() {
+      make();
+      return made_.get();
+    }
+    /// Makes sure that nobody makes it any more.
+    void drop() {
+      if (begun_.exchange(true)) made_.wait();
+    }
+
+   private:
+    std::atomic<bool> begun_ = false;
+    std::packaged_task<Batch()> how_;
+    std::future<Batch> made_ = how_.get_future();
+  };
+
   std::shared_ptr<batch_threads> threads_;
   std::size_t ahead_ = 0;
   maker make_;
   std::uint64_t next_ = 0;  ///< the step of the first one that is coming
-  std::deque<std::future<batch>> coming_;
+  std::deque<std::shared_ptr<coming>> coming_;
 };
 
 }  // namespace troupe::actors

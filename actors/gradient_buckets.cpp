@@ -49,14 +49,14 @@ float* gradient_buckets::at(model::parameter_range range) {
 float* gradient_buckets::gradient_at(model::parameter_range range) {
   TROUPE_ASSERT(state_of(bucket_of(range)) == state::filling);
   if (batches_ == 1) return at(range);
-  further_.resize(*on_, std::max(further_.size(), range.count));
-  return further_.data();
+  further_.resize(*on_, plan_.front().first + plan_.front().count);  // the first bucket is the end of the buffer
+  return further_.data() + range.first;
 }
 
 std::optional<std::uint32_t> gradient_buckets::finished(model::parameter_range range, bool is_last_batch) {
   if (batches_ > 1) {
     float* sum = at(range);
-    const std::array<const float*, 2> parts = {sum, further_.data()};
+    const std::array<const float*, 2> parts = {sum, further_.data() + range.first};
     on_->sum_in_rank_order(parts, range.count, 1.0F, sum);
   }
   if (!is_last_batch) return std::nullopt;

@@ -1,14 +1,56 @@
 #include "actors/parameter_server.hpp"
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
+#include <map>
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/bag_cache.hpp"
 #include "actors/faults.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/row_codec.hpp"
+#include "kernels/idle_threads.hpp"
 
 namespace troupe::actors {
+
+namespace {
+
+/// Calls `what(i)` for each i below `count`, if `side_by_side` on idle threads too. Returns the error of the first one
+/// that has one.
+template <class F>
+caf::error first_error(std::size_t count, bool side_by_side, F what) {
+  if (!side_by_side) {
+    for (std::size_t i = 0; i < count; ++i)
+      if (auto error = what(i)) return error;
+    return {};
+  }
+  std::vector<caf::error> errors(count);
+  kernels::in_parts(count, [&](std::size_t i) { errors[i] = what(i); });
+  const auto first = std::ranges::find_if(errors, [](const caf::error& one) { return static_cast<bool>(one); });
+  return first == errors.end() ? caf::error() : std::move(*first);
+}
+
+/// A module and its number; lists of a few need no allocation, since steps can be short.
+struct hosted {
+  std::uint64_t number;
+  remote_module* module;
+};
+constexpr std::size_t few = 8;
+using module_list = boost::container::small_vector<hosted, few>;
+
+module_list all_of(const std::map<std::uint64_t, std::unique_ptr<remote_module>>& modules) {
+  module_list all;
+  for (const auto& [number, module] : modules) all.push_back({number, module.get()});
+  return all;
+}
+
+bool run_on_any_thread(const module_list& modules) {
+  return modules.size() > 1 &&
+         std::ranges::all_of(modules, [](const hosted& one) { return one.module->runs_on_any_thread(); });
+}
+
+}  // namespace
 
 void parameter_server_state::start(std::uint64_t run, std::uint32_t rank) {
   run_ = run;
@@ -93,15 +135,24 @@ caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted)
   msg::rows found;
   found.missing = static_cast<std::uint32_t>(missing(wanted.head));
   found.tables.reserve(wanted.tables.size());
-  std::vector<remote_module::lookup_future> begun;
-  begun.reserve(wanted.tables.size());
+  module_list modules;
+  std::size_t indices = 0;
   for (const msg::bag_lookup& table : wanted.tables) {
     const auto module = find(wanted.head, table.module);
     if (!module) return module.error();
-    auto one = (*module)->lookup(table, *row_dtype_of(wanted.type));
-    if (!one) return refusal(one.error());
-    begun.push_back(std::move(*one));
+    modules.push_back({table.module, *module});
+    indices += view_of(table).indices.size();
   }
+  std::vector<remote_module::lookup_future> begun(modules.size());
+  const auto begin = [&](std::size_t i) -> caf::error {
+    auto one = modules[i].module->lookup(wanted.tables[i], *row_dtype_of(wanted.type));
+    if (!one) return one.error();
+    begun[i] = std::move(*one);
+    return {};
+  };
+  constexpr std::size_t many = std::size_t{1} << 14;
+  if (auto error = first_error(modules.size(), indices >= many && run_on_any_thread(modules), begin))
+    return refusal(error);
   for (const auto& wait_for : begun) found.tables.push_back(wait_for());
   return found;
 }
@@ -228,25 +279,41 @@ contributors parameter_server_state::contributors_to(std::span<const contributio
   return from;
 }
 
+/// Returns whether these gradients are worth the threads that are idle.
+bool parameter_server_state::is_much(std::span<const contribution> ranks) const {
+  constexpr std::size_t many_bytes = std::size_t{1} << 20;
+  std::size_t bytes = 0;
+  for (const contribution& rank : ranks)
+    for (const msg::gradient& part : rank.parts)
+      for (const msg::bag_gradient& grad : part.tables) bytes += grad.grad.bytes.size();
+  return bytes >= many_bytes;
+}
+
 /// Passes every module the gradients of `ranks`, in rank order.
 caf::error parameter_server_state::collect(std::span<const contribution> ranks, contributors from) {
-  for (auto& [number, module] : modules_) {
-    ordered_.clear();
+  const module_list modules = all_of(modules_);
+  const auto pass = [&](std::size_t i) {
+    boost::container::small_vector<const msg::bag_gradient*, few> ordered;
     for (const contribution& rank : ranks)
       for (const msg::gradient& part : rank.parts)
         for (const msg::bag_gradient& grad : part.tables)
-          if (grad.module == number) ordered_.push_back(&grad);
-    if (auto error = module->collect(ordered_, from)) return refusal(error);
-  }
-  return {};
+          if (grad.module == modules[i].number) ordered.push_back(&grad);
+    return modules[i].module->collect(ordered, from);
+  };
+  side_by_side_ = is_much(ranks) && run_on_any_thread(modules);
+  const auto error = first_error(modules.size(), side_by_side_, pass);
+  return error ? refusal(error) : caf::error();
 }
 
 caf::error parameter_server_state::apply(std::uint64_t update, step_order order) {
   if (!order.apply) return {};
-  for (auto& [number, module] : modules_) module->apply(update, order.factor);
-  caf::error fault;
-  for (auto& [number, module] : modules_)
-    if (auto error = module->finish(); error && !fault) fault = refusal(error);
+  const module_list modules = all_of(modules_);
+  caf::error fault = first_error(modules.size(), side_by_side_, [&](std::size_t i) {
+    modules[i].module->apply(update, order.factor);
+    return caf::error();
+  });
+  for (const hosted& one : modules)
+    if (auto error = one.module->finish(); error && !fault) fault = refusal(error);
   return fault;
 }
 

@@ -133,6 +133,7 @@ class parameter_server_state {
   void deliver_committed(context& done);
   caf::error apply_rank(std::uint64_t update, std::uint32_t rank);
   static contributors contributors_to(std::span<const contribution> ranks);
+  bool is_much(std::span<const contribution> ranks) const;
   caf::error collect(std::span<const contribution> ranks, contributors from);
   caf::error apply(std::uint64_t update, step_order order);
   caf::error answer_norms();
@@ -162,13 +163,13 @@ class parameter_server_state {
   std::map<std::uint64_t, std::unique_ptr<remote_module>> modules_;  // 0: what the server offers itself
   std::uint64_t committed_ = 0;                                      // optimizer steps applied
   bool collected_ = false;                                           // the modules hold the gradients of the next one
+  bool side_by_side_ = false;                                        // these are many: modules work side by side
   std::vector<context> contexts_{2};
   std::vector<std::uint64_t> last_update_;    // by rank, async: the last optimizer step applied
   std::vector<std::uint64_t> last_sequence_;  // by rank: of its last gradient, to ignore a repeated one
   std::vector<parked_lookup> parked_;
   std::vector<parked_call> parked_calls_;
   std::vector<parked_query> parked_queries_;
-  std::vector<const msg::bag_gradient*> ordered_;
   trainer_origins origins_;
   std::vector<msg::parameter_server_actor> servers_;  // by rank
   std::unique_ptr<module_host> host_;

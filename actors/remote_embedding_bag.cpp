@@ -52,6 +52,8 @@ class remote_embedding_bag final : public remote_module {
     return lookup_future([found] { return found; });
   }
 
+  bool runs_on_any_thread() const override { return is_on_host(); }
+
   caf::error check(const msg::bag_gradient& grad) const override {
     const kernels::bags_view bags = view_of(grad);
     if (auto error = looked_up_.has(grad) ? caf::error() : check_view(bags)) return error;

@@ -84,6 +84,9 @@ class remote_module {
   /// while the next table's are gathered.
   virtual caf::expected<lookup_future> lookup(const msg::bag_lookup& wanted, kernels::row_dtype type) = 0;
 
+  /// Returns whether other threads may look up, collect and apply while the server waits for them, each module on one.
+  virtual bool runs_on_any_thread() const { return false; }
+
   /// Returns an error if `grad` is no gradient of this module. Called when it arrives.
   virtual caf::error check(const msg::bag_gradient& grad) const = 0;
 

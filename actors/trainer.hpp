@@ -166,7 +166,7 @@ class trainer_state {
   // Its parts.
   std::unique_ptr<model::hybrid_model> network_;
   sparse_client client_;
-  std::optional<batches_ahead> batches_;
+  std::optional<batches_ahead<caf::expected<context>>> batches_;
   network_input test_input_;
   test_share tests_;
   epoch_tally tally_;

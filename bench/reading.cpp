@@ -12,7 +12,6 @@
 #include <zstd.h>
 
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -22,9 +21,9 @@
 #include <string_view>
 #include <vector>
 
+#include "made_rows.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
-#include "model/random.hpp"
 
 namespace troupe {
 namespace {
@@ -35,35 +34,6 @@ namespace {
 }
 
 // -- the file --------------------------------------------------------------------------------------------------------
-
-// Many small numbers and few large ones, as the public file has them.
-void append_integer(std::string& to, std::size_t column, model::random_sequence& random) {
-  constexpr double missing = 0.2;
-  if (random.unit() < missing) return;
-  const double scale = column == 4 ? 1e5 : column % 3 == 0 ? 1e3 : 50;  // column 4 has the largest
-  to += fmt::format("{}", static_cast<std::int64_t>(std::expm1(random.unit() * random.unit() * std::log(scale))));
-}
-
-void append_category(std::string& to, std::size_t column, model::random_sequence& random) {
-  constexpr double missing = 0.1;
-  if (random.unit() < missing) return;
-  // The values of a column are as skewed as its size lets them be.
-  const double size = std::pow(10.0, 1 + static_cast<double>(column % 6));
-  const auto value = static_cast<std::uint64_t>(std::pow(size, random.unit()));
-  to += fmt::format("{:08x}", model::mix(value * 64 + column) & 0xffffffff);
-}
-
-std::string criteo_text(std::size_t rows) {
-  std::string text;
-  model::random_sequence random(model::random_key(1, model::random_stream::synthetic));
-  for (std::size_t row = 0; row < rows; ++row) {
-    text += random.unit() < 0.25 ? '1' : '0';
-    for (std::size_t column = 0; column < 13; ++column) append_integer(text += '\t', column, random);
-    for (std::size_t column = 0; column < 26; ++column) append_category(text += '\t', column, random);
-    text += '\n';
-  }
-  return text;
-}
 
 class made_file {
  public:
@@ -158,7 +128,7 @@ int run(int argc, char** argv) {
   constexpr std::size_t rows_max = 10'000'000;
   if (rows < rows_min || rows > rows_max) give_up(fmt::format("ROWS must be between {} and {}", rows_min, rows_max));
   const auto folder = argc > 2 ? std::filesystem::path(argv[2]) : std::filesystem::temp_directory_path();
-  const std::string text = criteo_text(rows);
+  const std::string text = bench::criteo_text(rows);
   fmt::print("{} rows, {:.1f} bytes a row; MB are those of the text\n", rows,
              static_cast<double>(text.size()) / static_cast<double>(rows));
   const auto file = [&folder](const std::string& name, const std::string& content) {

@@ -92,6 +92,18 @@ class stream {
   /// kernels and copies of this stream, always with the same arguments.
   virtual void capture_or_launch(std::unique_ptr<graph>& captured, const std::function<void()>& enqueue) = 0;
 
+  /// Calls `part(i)` for each i below `count`; the parts enqueue kernels that write to disjoint memory. Calls
+  /// `done(i)`, in order, when parts 0 to i are enqueued. On the processor idle threads do some of the parts, if they
+  /// are worth it: `operations` are the multiplications of all.
+  virtual void side_by_side(std::size_t count, std::size_t operations, const std::function<void(std::size_t)>& part,
+                            const std::function<void(std::size_t)>& done) {
+    (void)operations;
+    for (std::size_t i = 0; i < count; ++i) {
+      part(i);
+      done(i);
+    }
+  }
+
   /// Copies `bytes` bytes: host to device, device to host, device to device. `host` should be staging memory. Requires:
   /// the memory stays valid, and `host` unchanged, until the stream has passed the copy.
   virtual void upload(const void* host, void* to, std::size_t bytes) = 0;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace troupe::kernels {
 
@@ -23,6 +24,11 @@ constexpr std::uint64_t mix(std::uint64_t z) {
 constexpr std::uint64_t random_bits(std::uint64_t key, std::uint64_t counter) {
   return mix(key + (counter + 1) * splitmix::increment);
 }
+
+/// out[i] = random_bits(key, first + i), and out[i] = random_bits(key, counters[i]): faster than one by one. `out` may
+/// be `counters`.
+void draw_bits(std::uint64_t key, std::uint64_t first, std::span<std::uint64_t> out);
+void draw_bits(std::uint64_t key, std::span<const std::uint64_t> counters, std::uint64_t* out);
 
 /// Uniform in [0, 1): the upper 53 of 64 random bits.
 constexpr double unit_from(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }

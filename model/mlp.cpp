@@ -69,16 +69,23 @@ void mlp::backward_inputs(kernels::stream& on, std::size_t batch, const float* p
   }
 }
 
+/// The layers side by side, from the last one on.
 void mlp::backward_parameters(kernels::stream& on, std::size_t batch, const float* x, const activations& a,
                               const float* grad_y, const std::function<float*(parameter_range)>& grad_at,
                               const std::function<void(parameter_range)>& finished) const {
-  for (std::size_t i = layers_.size(); i-- > 0;) {
-    const auto& [what, range] = layers_[i];
-    const float* const in = i > 0 ? a.outputs[i - 1].data() : x;
-    const float* const grad = what.then == kernels::activation::none ? grad_y : a.grads[i].data();
-    what.backward_parameters(on, batch, in, grad, grad_at(range));
-    finished(range);
-  }
+  std::vector<float*> places;
+  for (std::size_t i = layers_.size(); i-- > 0;) places.push_back(grad_at(layers_[i].parameters));
+  const auto at = [this](std::size_t part) { return layers_.size() - 1 - part; };
+  on.side_by_side(
+      layers_.size(), batch * parameter_count_,
+      [&](std::size_t part) {
+        const std::size_t i = at(part);
+        const linear& what = layers_[i].what;
+        const float* const in = i > 0 ? a.outputs[i - 1].data() : x;
+        const float* const grad = what.then == kernels::activation::none ? grad_y : a.grads[i].data();
+        what.backward_parameters(on, batch, in, grad, places[part]);
+      },
+      [&](std::size_t part) { finished(layers_[at(part)].parameters); });
 }
 
 void mlp::activations::append_addresses(std::vector<const void*>& to) const {

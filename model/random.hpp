@@ -44,7 +44,8 @@ constexpr std::uint64_t below_from(std::uint64_t bits, std::uint64_t bound) {
 /// A stream that is read sequentially.
 class random_sequence {
  public:
-  explicit constexpr random_sequence(std::uint64_t key) : key_(key) {}
+  /// `first`: how many numbers are left out.
+  explicit constexpr random_sequence(std::uint64_t key, std::uint64_t first = 0) : key_(key), counter_(first) {}
 
   constexpr std::uint64_t bits() { return random_bits(key_, counter_++); }
 
@@ -56,7 +57,7 @@ class random_sequence {
 
  private:
   std::uint64_t key_;
-  std::uint64_t counter_ = 0;
+  std::uint64_t counter_;
 };
 
 /// Returns value `counter` of the stream `key`, uniform between `low` and `high`: low + (high - low) * unit, computed

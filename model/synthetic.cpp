@@ -8,6 +8,7 @@
 // row: with 1000 rows and otherwise default settings it is right for about 62 % of the test rows after one epoch; with
 // 100,000 rows that takes many epochs or higher learning rates.
 
+#include "kernels/idle_threads.hpp"
 #include "model/datasets.hpp"
 #include "model/random.hpp"
 #include "model/zipf.hpp"
@@ -28,10 +29,12 @@ class synthetic final : public dataset {
         batch_size_(job.batch_size),
         bag_(job.bag),
         classes_(job.classes),
+        reciprocal_(UINT64_MAX / job.classes + 1),
         rows_(static_cast<std::uint64_t>(job.rows)),
         loss_(job.loss) {
     if (job.id_skew > 0) zipf_.emplace(rows_, job.id_skew);
     spec_.tables.assign(job.tables, {job.rows, job.dim, kernels::pooling::sum, false, static_cast<double>(job.bag)});
+    for (std::size_t t = 0; t < job.tables; ++t) keys_.push_back(random_key(seed_, random_stream::planted, t));
     spec_.outputs = outputs_for(loss_, classes_);
     spec_.binary_targets = classes_ == 2;
   }
@@ -41,64 +44,119 @@ class synthetic final : public dataset {
   std::uint64_t steps_per_epoch() const override { return synthetic_epoch_steps; }
 
   result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
-    random_sequence random(random_key(seed_, random_stream::synthetic, step, rank));
-    return drawn(batch_size_, [&random](std::size_t) -> random_sequence& { return random; });
+    const std::uint64_t key = random_key(seed_, random_stream::synthetic, step, rank);
+    if (!zipf_) return uniform(batch_size_, [&](std::size_t sample) { return place{key, sample * draws()}; });
+    random_sequence random(key);
+    return skewed(batch_size_, [&random](std::size_t) -> random_sequence& { return random; });
   }
 
   std::uint64_t test_rows() const override { return held_out_rows; }
 
   // A stream for each row, so that rows do not depend on the batches.
   result<batch> test_batch(std::uint64_t first, std::size_t count) const override {
-    return drawn(count, [this, first](std::size_t sample) {
-      return random_sequence(random_key(seed_, random_stream::synthetic_test, first + sample));
-    });
+    const auto key_of = [&](std::size_t sample) {
+      return random_key(seed_, random_stream::synthetic_test, first + sample);
+    };
+    if (!zipf_) return uniform(count, [&](std::size_t sample) { return place{key_of(sample), 0}; });
+    return skewed(count, [&](std::size_t sample) { return random_sequence(key_of(sample)); });
   }
 
  private:
-  // `random_of(sample)` is the stream of a sample's indices.
+  // How many numbers a sample with uniform indices takes: one for its class, two for each index.
+  std::uint64_t draws() const { return 1 + 2 * spec_.tables.size() * bag_; }
+
+  // Where a sample's numbers are.
+  struct place {
+    std::uint64_t key;
+    std::uint64_t first;
+  };
+
+  // Samples with uniform indices, side by side. `place_of(sample)`: of its numbers.
+  template <class PlaceOf>
+  batch uniform(std::size_t size, PlaceOf place_of) const {
+    batch made = empty(size);
+    std::vector<std::uint64_t> targets(size);
+    constexpr std::size_t bytes_in_the_time_of_a_draw = 32;
+    kernels::in_ranges(size, size * draws() * bytes_in_the_time_of_a_draw, [&](std::size_t first, std::size_t last) {
+      std::vector<std::uint64_t> numbers(draws());
+      std::vector<std::uint64_t> blocks(bag_);
+      std::vector<std::uint64_t> hashes(bag_);
+      for (std::size_t sample = first; sample < last; ++sample) {
+        const place from = place_of(sample);
+        kernels::draw_bits(from.key, from.first, numbers);
+        const std::uint64_t target = targets[sample] = below_from(numbers[0], classes_);
+        const std::uint64_t* next = numbers.data() + 1;
+        for (std::size_t t = 0; t < made.tables.size(); ++t, next += 2 * bag_) {
+          for (std::size_t i = 0; i < bag_; ++i) blocks[i] = block_of(below_from(next[2 * i], rows_));
+          kernels::draw_bits(keys_[t], blocks, hashes.data());
+          std::int64_t* const indices = made.tables[t].indices.data() + sample * bag_;
+          for (std::size_t i = 0; i < bag_; ++i)
+            indices[i] =
+                pulled(below_from(next[2 * i], rows_), unit_from(next[2 * i + 1]), target, blocks[i], hashes[i]);
+        }
+      }
+    });
+    for (const std::uint64_t target : targets) append_target(made, loss_, target);
+    return made;
+  }
+
+  // Samples whose indices take as many numbers as it takes. `random_of(sample)`: their stream.
   template <class RandomOf>
-  batch drawn(std::size_t size, RandomOf random_of) const {
-    batch made;
-    made.size = size;
-    made.tables.resize(spec_.tables.size());
-    std::vector<std::uint64_t> keys;
-    for (std::size_t t = 0; t < made.tables.size(); ++t) {
-      keys.push_back(random_key(seed_, random_stream::planted, t));
-      made.tables[t].indices.resize(size * bag_);
-      made.tables[t].offsets.resize(size);
-    }
+  batch skewed(std::size_t size, RandomOf random_of) const {
+    batch made = empty(size);
     for (std::size_t sample = 0; sample < size; ++sample) {
       auto&& random = random_of(sample);
       const std::uint64_t target = random.below(classes_);
-      for (std::size_t t = 0; t < made.tables.size(); ++t) {
-        const std::size_t start = sample * bag_;
-        made.tables[t].offsets[sample] = static_cast<std::int64_t>(start);
-        for (std::size_t i = start; i < start + bag_; ++i)
-          made.tables[t].indices[i] = static_cast<std::int64_t>(drawn_row(keys[t], target, random));
-      }
+      for (std::size_t t = 0; t < made.tables.size(); ++t)
+        for (std::size_t i = sample * bag_; i < (sample + 1) * bag_; ++i) {
+          const std::uint64_t row = zipf_->draw(random);
+          const std::uint64_t block = block_of(row);
+          made.tables[t].indices[i] = pulled(row, random.unit(), target, block, random_bits(keys_[t], block));
+        }
       append_target(made, loss_, target);
     }
     return made;
   }
 
-  std::uint64_t drawn_row(std::uint64_t key, std::uint64_t target, random_sequence& random) const {
-    const std::uint64_t row = zipf_ ? zipf_->draw(random) : random.below(rows_);
-    if (random.unit() >= pull) return row;
-    const std::uint64_t block = row / classes_;
+  batch empty(std::size_t size) const {
+    batch made;
+    made.size = size;
+    made.tables.resize(spec_.tables.size());
+    for (bags& one : made.tables) {
+      one.indices.resize(size * bag_);
+      one.offsets.resize(size);
+      for (std::size_t sample = 0; sample < size; ++sample)
+        one.offsets[sample] = static_cast<std::int64_t>(sample * bag_);
+    }
+    return made;
+  }
+
+  // Returns a drawn row, or the row of the sample's class in its block. `hash`: of the block.
+  std::int64_t pulled(std::uint64_t row, double unit, std::uint64_t target, std::uint64_t block,
+                      std::uint64_t hash) const {
     // The block's rows have the classes in order, beginning with a random one.
-    const std::uint64_t first = below_from(random_bits(key, block), classes_);
-    const std::uint64_t moved = block * classes_ + (target + classes_ - first) % classes_;
-    // The last block may be short.
-    return moved < rows_ ? moved : row;
+    const std::uint64_t first = below_from(hash, classes_);
+    const std::uint64_t moved = block * classes_ + (target >= first ? target - first : target + classes_ - first);
+    // The last block may be short. Without a branch: processors guess one in five draws wrong.
+    const std::uint64_t pulls = std::uint64_t{0} - static_cast<std::uint64_t>((unit < pull) & (moved < rows_));
+    return static_cast<std::int64_t>((moved & pulls) | (row & ~pulls));
+  }
+
+  // row / classes_, by a multiplication: rows and classes are at most 10^12 and 65536.
+  std::uint64_t block_of(std::uint64_t row) const {
+    __extension__ typedef unsigned __int128 wide;
+    return static_cast<std::uint64_t>((static_cast<wide>(row) * reciprocal_) >> 64);
   }
 
   std::uint64_t seed_;
   std::size_t batch_size_;
   std::size_t bag_;
   std::uint64_t classes_;
+  std::uint64_t reciprocal_;  // 2^64 / classes_, rounded up
   std::uint64_t rows_;
   loss_kind loss_;
   std::optional<zipf_distribution> zipf_;
+  std::vector<std::uint64_t> keys_;  // by table: of the hashes of its blocks
   data_spec spec_;
 };
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "actors/idle_workers.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/traced_system.hpp"
 #include "links/io_thread.hpp"
@@ -113,6 +114,7 @@ result<void> run_node(const node_options& options, const stop_request* stop_wish
   config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
   add_network(config);
   caf::actor_system system(config);
+  const actors::workers_help help(system);
   const auto tunnel = std::make_shared<control_tunnel>(control.io(), link, member_message_bytes_max);
   auto outcome = take_part(system, options, link, tunnel, session, stop_wish);
   tunnel->close();

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "actors/actor_name.hpp"
+#include "actors/idle_workers.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/traced_system.hpp"
@@ -203,6 +204,7 @@ result<actors::run_summary> run(const run_request& what, const run_options& give
   config.set("caf.scheduler.max-threads", worker_threads(options.threads));
   if (options.gather) add_network(config);
   caf::actor_system system(config);
+  const actors::workers_help help(system);
   const std::uint64_t run_number = draw_run_number();
   if (options.recorder != nullptr) describe_run(options, run_number, what);
   const msg::run order{msg::header_source(run_number, actors::client_number).next(0, 0), what.settings,

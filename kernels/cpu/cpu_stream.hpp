@@ -22,6 +22,9 @@ class cpu_stream final : public stream {
     enqueue();
   }
 
+  void side_by_side(std::size_t count, std::size_t operations, const std::function<void(std::size_t)>& part,
+                    const std::function<void(std::size_t)>& done) override;
+
   void upload(const void* host, void* to, std::size_t bytes) override { copy(host, to, bytes); }
   void download(const void* from, void* host, std::size_t bytes) override { copy(from, host, bytes); }
   void copy(const void* from, void* to, std::size_t bytes) override;

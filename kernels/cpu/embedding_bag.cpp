@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/prefetch.hpp"
+#include "kernels/idle_threads.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/embedding_bag.cpp"
@@ -30,9 +31,11 @@ struct row_sequence {
   std::span<const std::int64_t> indices;
   prefetch_plan plan;
 
-  row_sequence(const Number* rows, std::size_t columns, std::span<const std::int64_t> wanted)
+  /// `first`: the first one to be read.
+  row_sequence(const Number* rows, std::size_t columns, std::span<const std::int64_t> wanted, std::size_t first)
       : table(rows), dim(columns), indices(wanted), plan(columns * sizeof(Number)) {
-    for (std::size_t i = 0; i < std::min(plan.rows_ahead, indices.size()); ++i) prefetch_row(row(i), plan.bytes);
+    for (std::size_t i = first; i < std::min(first + plan.rows_ahead, indices.size()); ++i)
+      prefetch_row(row(i), plan.bytes);
   }
 
   const Number* row(std::size_t i) const { return table + static_cast<std::size_t>(indices[i]) * dim; }
@@ -81,11 +84,13 @@ HWY_INLINE void pool_block(D d, vectors<kVectors>, const row_sequence<Number>& r
   }
 }
 
+/// Pools bags [first, last).
 template <pool kPool, class Number>
-void pool_bags(const Number* table, std::size_t dim, const bags_view& bags, bool mean, float* out,
-               std::size_t out_stride) {
-  const row_sequence<Number> rows(table, dim, bags.indices);
-  for (std::size_t b = 0; b < bags.size(); ++b) {
+void pool_bags(const Number* table, std::size_t dim, const bags_view& bags, std::size_t first, std::size_t last,
+               bool mean, float* out, std::size_t out_stride) {
+  if (first == last) return;
+  const row_sequence<Number> rows(table, dim, bags.indices, bags.begin_of(first));
+  for (std::size_t b = first; b < last; ++b) {
     bag_range bag{bags.begin_of(b), bags.end_of(b), bags.weights.data(), 1.0F};
     float* const out_row = out + b * out_stride;
     if (bag.begin == bag.end) {
@@ -98,22 +103,25 @@ void pool_bags(const Number* table, std::size_t dim, const bags_view& bags, bool
   }
 }
 
-void forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags, float* out,
-             std::size_t out_stride) {
+/// Bags [first, last).
+void forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags, std::size_t first,
+             std::size_t last, float* out, std::size_t out_stride) {
   with_numbers(table, [&](const auto* numbers) HWY_ATTR {
     if (mode == pooling::max)
-      pool_bags<pool::maximum>(numbers, dim, bags, false, out, out_stride);
+      pool_bags<pool::maximum>(numbers, dim, bags, first, last, false, out, out_stride);
     else if (bags.weights.empty())
-      pool_bags<pool::plain_sum>(numbers, dim, bags, mode == pooling::mean, out, out_stride);
+      pool_bags<pool::plain_sum>(numbers, dim, bags, first, last, mode == pooling::mean, out, out_stride);
     else
-      pool_bags<pool::weighted_sum>(numbers, dim, bags, false, out, out_stride);
+      pool_bags<pool::weighted_sum>(numbers, dim, bags, first, last, false, out, out_stride);
   });
 }
 
-void gather(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices, float* out) {
+/// Rows [first, last).
+void gather(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices, std::size_t first,
+            std::size_t last, float* out) {
   with_numbers(table, [&](const auto* numbers) HWY_ATTR {
-    const row_sequence rows(numbers, dim, indices);
-    for (std::size_t i = 0; i < indices.size(); ++i) {
+    const row_sequence rows(numbers, dim, indices, first);
+    for (std::size_t i = first; i < last; ++i) {
       rows.prefetch_after(i);
       const auto* const from = rows.row(i);
       float* const to = out + i * dim;
@@ -212,12 +220,16 @@ HWY_EXPORT(backward);
 
 void cpu_stream::embedding_bag_forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags,
                                        float* out, std::size_t out_stride) {
-  HWY_DYNAMIC_DISPATCH(forward)(mode, table, dim, bags, out, out_stride);
+  in_ranges(bags.size(), bags.indices.size() * dim * size_of(table.type), [&](std::size_t first, std::size_t last) {
+    HWY_DYNAMIC_DISPATCH(forward)(mode, table, dim, bags, first, last, out, out_stride);
+  });
 }
 
 void cpu_stream::gather_rows(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices,
                              float* out) {
-  HWY_DYNAMIC_DISPATCH(gather)(table, dim, indices, out);
+  in_ranges(indices.size(), 2 * indices.size() * dim * size_of(table.type), [&](std::size_t first, std::size_t last) {
+    HWY_DYNAMIC_DISPATCH(gather)(table, dim, indices, first, last, out);
+  });
 }
 
 void embedding_bag_backward(pooling mode, const float* table, std::size_t dim, const bags_view& bags, const float* grad,

@@ -14,6 +14,7 @@
 
 #include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/host_table_gradient.hpp"
+#include "kernels/idle_threads.hpp"
 
 namespace troupe::kernels {
 
@@ -108,6 +109,15 @@ std::shared_ptr<std::byte> allocate_on_host(std::size_t size) {
     return memory;
   }
   return {freed_blocks::all().take(rounded), [rounded](std::byte* block) { freed_blocks::all().give(block, rounded); }};
+}
+
+void cpu_stream::side_by_side(std::size_t count, std::size_t operations, const std::function<void(std::size_t)>& part,
+                              const std::function<void(std::size_t)>& done) {
+  constexpr std::size_t worth_help = std::size_t{1} << 23;  // takes some 100 us
+  if (operations >= worth_help)
+    in_parts(count, part, done);
+  else
+    stream::side_by_side(count, operations, part, done);
 }
 
 std::unique_ptr<event> cpu_stream::record() { return std::make_unique<host_event>(); }

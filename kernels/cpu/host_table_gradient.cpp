@@ -1,8 +1,10 @@
 #include "kernels/cpu/host_table_gradient.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <numeric>
+#include <stdexcept>
 
 namespace troupe::kernels {
 
@@ -19,10 +21,11 @@ void host_table_gradient::add(pooling mode, const bags_view& bags, const float* 
   sources_.push_back(grad);
   strides_.push_back(grad_stride);
   row_of_.insert(row_of_.end(), bags.indices.begin(), bags.indices.end());
-  added_.reserve(row_of_.size());
+  std::size_t next = added_.size();
+  added_.resize(row_of_.size());
   if (bags.offsets.empty()) {
     for (std::size_t i = 0; i < bags.indices.size(); ++i)
-      added_.push_back({source, static_cast<std::uint32_t>(i), 1.0F});
+      added_[next++] = {source, static_cast<std::uint32_t>(i), 1.0F};
     return;
   }
   for (std::size_t bag = 0; bag < bags.size(); ++bag) {
@@ -30,47 +33,60 @@ void host_table_gradient::add(pooling mode, const bags_view& bags, const float* 
     const std::size_t end = bags.end_of(bag);
     const float scale = mode == pooling::mean ? 1.0F / static_cast<float>(end - begin) : 1.0F;
     for (std::size_t i = begin; i < end; ++i)
-      added_.push_back({source, static_cast<std::uint32_t>(bag), bags.weights.empty() ? scale : bags.weights[i]});
+      added_[next++] = {source, static_cast<std::uint32_t>(bag), bags.weights.empty() ? scale : bags.weights[i]};
   }
 }
 
-// A stable radix sort of indices, so that the moved data is small and stays in the cache. The number of passes depends
-// on the table's height: one for 2048 rows, two for four million.
+/// A radix sort of words that have a contribution's row above its index, so they remain in order within a row. The
+/// number of passes depends on the table's height: one for 2048 rows, two for four million.
 void host_table_gradient::sort_by_row() {
   constexpr int digit_bits = 11;
+  const std::size_t size = row_of_.size();
+  index_bits_ = std::bit_width(std::max<std::size_t>(size, 1) - 1);
   const int row_bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(row_count_ - 1, 0)));
-  order_.resize(row_of_.size());
-  order_before_.resize(row_of_.size());
-  std::iota(order_.begin(), order_.end(), 0U);
-  for (int shift = 0; shift < row_bits; shift += digit_bits) {
-    const int bits = std::min(digit_bits, row_bits - shift);
-    const std::int64_t mask = (std::int64_t{1} << bits) - 1;
-    const auto digit_of = [shift, mask](std::int64_t row) { return static_cast<std::size_t>((row >> shift) & mask); };
-    digit_counts_.assign((std::size_t{1} << bits) + 1, 0);
-    for (const std::int64_t row : row_of_) ++digit_counts_[digit_of(row) + 1];
-    std::partial_sum(digit_counts_.begin(), digit_counts_.end(), digit_counts_.begin());
-    order_.swap(order_before_);
-    for (const std::uint32_t index : order_before_) order_[digit_counts_[digit_of(row_of_[index])]++] = index;
+  if (row_bits + index_bits_ > 64) throw std::length_error("too many indices in a step for a table of so many rows");
+  sorted_.resize(std::max(sorted_.size(), size));
+  unsorted_.resize(std::max(unsorted_.size(), size));
+  const int passes = (row_bits + digit_bits - 1) / digit_bits;
+  std::array<int, 64 / digit_bits + 2> shifts{};  // digit p is bits [shifts[p], shifts[p + 1])
+  shifts[0] = index_bits_;
+  for (int p = 0; p < passes; ++p) shifts[p + 1] = shifts[p] + (index_bits_ + row_bits - shifts[p]) / (passes - p);
+  const auto digit_of = [&](std::uint64_t word, int p) {
+    return (word >> shifts[p]) & ((std::uint64_t{1} << (shifts[p + 1] - shifts[p])) - 1);
+  };
+  constexpr std::size_t digits = (std::size_t{1} << digit_bits) + 1;
+  digit_counts_.assign(static_cast<std::size_t>(passes) * digits, 0);
+  for (std::size_t i = 0; i < size; ++i) {
+    sorted_[i] = static_cast<std::uint64_t>(row_of_[i]) << index_bits_ | i;
+    for (int p = 0; p < passes; ++p)
+      ++digit_counts_[static_cast<std::size_t>(p) * digits + digit_of(sorted_[i], p) + 1];
+  }
+  for (int p = 0; p < passes; ++p) {
+    std::uint32_t* const begin_of = digit_counts_.data() + static_cast<std::size_t>(p) * digits;
+    std::partial_sum(begin_of, begin_of + digits, begin_of);
+    sorted_.swap(unsorted_);
+    for (std::size_t i = 0; i < size; ++i) sorted_[begin_of[digit_of(unsorted_[i], p)]++] = unsorted_[i];
   }
 }
 
 void host_table_gradient::group() {
   sort_by_row();
-  const std::size_t size = order_.size();
+  const std::size_t size = row_of_.size();
   // Sized for as many rows as contributions, which changes little from step to step.
   rows_.resize(std::max(rows_.size(), size));
   starts_.resize(std::max(starts_.size(), size + 1));
   occurrences_.resize(std::max(occurrences_.size(), size));
+  const std::uint64_t index_mask = (std::uint64_t{1} << index_bits_) - 1;
   std::size_t rows = 0;
   std::int64_t last = -1;
   for (std::size_t i = 0; i < size; ++i) {
-    const std::uint32_t index = order_[i];
-    const std::int64_t row = row_of_[index];
-    if (row != last) {
-      rows_[rows] = last = row;
-      starts_[rows++] = static_cast<std::uint32_t>(i);
-    }
-    occurrences_[i] = added_[index];
+    const auto row = static_cast<std::int64_t>(sorted_[i] >> index_bits_);
+    // Written in any case, and kept if the row is a new one: a processor cannot guess which are.
+    rows_[rows] = row;
+    starts_[rows] = static_cast<std::uint32_t>(i);
+    rows += row != last ? 1 : 0;
+    last = row;
+    occurrences_[i] = added_[sorted_[i] & index_mask];
   }
   starts_[rows] = static_cast<std::uint32_t>(size);
   grouped_ = {{rows_.data(), rows}, {starts_.data(), rows + 1}, {occurrences_.data(), size}, sources_, strides_, 1.0F};

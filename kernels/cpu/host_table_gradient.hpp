@@ -30,8 +30,9 @@ class host_table_gradient final : public table_gradient {
   // By contribution, in the order of `add`: its row, and its occurrence.
   std::vector<std::int64_t> row_of_;
   std::vector<occurrence> added_;
-  std::vector<std::uint32_t> order_;  // indices of the contributions, sorted by row
-  std::vector<std::uint32_t> order_before_;
+  std::vector<std::uint64_t> sorted_;  // a contribution's row above its index, of `index_bits_`
+  std::vector<std::uint64_t> unsorted_;
+  int index_bits_ = 0;
   std::vector<std::uint32_t> digit_counts_;
   // What `grouped_` points into.
   std::vector<const float*> sources_;

@@ -10,6 +10,7 @@
 #include "hwy/foreach_target.h"  // must precede the next includes
 
 #include "hwy/highway.h"
+#include "kernels/cpu/mix-inl.hpp"
 #include "kernels/random_bits.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -58,26 +59,10 @@ HWY_INLINE hn::Vec<D> cosine_of_turn(D d, hn::Vec<D> u) {
   return hn::Mul(x, series);
 }
 
-/// The lower half of x * factor: without AVX-512 there is no such instruction.
-template <class D>
-HWY_INLINE hn::Vec<D> times(D d, hn::Vec<D> x, std::uint64_t factor) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::Set(d, hn::GetLane(x) * factor);
-#else
-  const hn::Repartition<std::uint32_t, D> halves;
-  const auto product = [&](hn::Vec<D> a, std::uint64_t b)
-                           HWY_ATTR { return hn::MulEven(hn::BitCast(halves, a), hn::BitCast(halves, hn::Set(d, b))); };
-  const auto crossed = hn::Add(product(hn::ShiftRight<32>(x), factor), product(x, factor >> 32));
-  return hn::Add(product(x, factor), hn::ShiftLeft<32>(crossed));
-#endif
-}
-
 /// `unit_from(mix(z))`.
 template <class D>
 HWY_INLINE hn::Vec<hn::Rebind<double, D>> unit(D d, hn::Vec<D> z) {
-  z = times(d, hn::Xor(z, hn::ShiftRight<30>(z)), splitmix::first_factor);
-  z = times(d, hn::Xor(z, hn::ShiftRight<27>(z)), splitmix::second_factor);
-  z = hn::Xor(z, hn::ShiftRight<31>(z));
+  z = mixed(d, z);
   const hn::Rebind<double, D> wide;
   const auto upper = hn::BitCast(hn::RebindToSigned<D>(), hn::ShiftRight<11>(z));
   return hn::Mul(hn::ConvertTo(wide, upper), hn::Set(wide, 0x1p-53));

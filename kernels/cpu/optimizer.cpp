@@ -4,10 +4,12 @@
 #include "kernels/optimizer.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/prefetch.hpp"
+#include "kernels/idle_threads.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/optimizer.cpp"
@@ -159,12 +161,13 @@ std::size_t update_touched_as(const Step& step, std::size_t dim, const row_gradi
   }
 }
 
-/// Updates all rows; merges their numbers with the touched ones. Returns what `update_touched` returns.
+/// Updates rows [first, last); merges their numbers with the touched ones. Returns what `update_touched` returns.
 template <class Step>
-std::size_t update_every(const Step& step, std::int64_t row_count, std::size_t dim, const row_gradients& gradients) {
+std::size_t update_every(const Step& step, std::int64_t first, std::int64_t last, std::size_t dim,
+                         const row_gradients& gradients) {
   chunked_row row(dim);
   std::size_t next = 0;
-  for (std::int64_t number = 0; number < row_count; ++number) {
+  for (std::int64_t number = first; number < last; ++number) {
     const bool touched = next < gradients.rows.size() && gradients.rows[next] == number;
     const run occurrences = touched ? run_of(gradients, next) : run{nullptr, nullptr};
     if (!row.update(step, static_cast<std::size_t>(number) * dim, gradients, occurrences)) return next;
@@ -195,21 +198,23 @@ std::size_t update_rowwise(const update_constants& c, std::size_t dim, Number* t
   return count;
 }
 
-/// Returns the index in `gradients.rows` of the first row with a NaN or Inf, or their count.
-std::size_t by_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, table_view table,
+/// Updates the touched rows, and if `every_row` all of rows [first, last). Returns the index in `gradients.rows` of the
+/// first row with a NaN or Inf, or their count.
+std::size_t by_rows(const update_constants& c, std::int64_t first, std::int64_t last, std::size_t dim, table_view table,
                     optimizer_state_view state, const row_gradients& gradients, bool every_row) {
   return with_numbers(table, [&](auto* weights) HWY_ATTR {
     if (c.kind == optimizer_kind::rowwise_adagrad) return update_rowwise(c, dim, weights, state.first, gradients);
     return with_step(c, weights, state, [&](const auto& step) HWY_ATTR {
-      if (every_row) return update_every(step, row_count, dim, gradients);
+      if (every_row) return update_every(step, first, last, dim, gradients);
       return update_touched_as<8 * full_lanes>(step, dim, gradients);
     });
   });
 }
 
-void squared_norms(std::size_t dim, const row_gradients& gradients, double* out) {
+/// Of the touched rows [first, last).
+void squared_norms(std::size_t dim, const row_gradients& gradients, std::size_t first, std::size_t last, double* out) {
   std::vector<float> grad(dim);
-  for (std::size_t i = 0; i < gradients.rows.size(); ++i) {
+  for (std::size_t i = first; i < last; ++i) {
     sum_columns(gradients, run_of(gradients, i), 0, dim, grad.data());  // NaN and Inf reach the norm
     out[i] = sum_of_squares(dim, grad.data());
   }
@@ -231,16 +236,59 @@ void cpu_stream::update_dense(const update_constants& c, std::size_t count, floa
   HWY_DYNAMIC_DISPATCH(dense)(c, count, weights, state, grad);
 }
 
+namespace {
+
+/// The part of `whole` that has the touched rows [first, last).
+row_gradients part_of(const row_gradients& whole, std::size_t first, std::size_t last) {
+  row_gradients part = whole;
+  part.rows = whole.rows.subspan(first, last - first);
+  part.starts = whole.starts.subspan(first, last - first + 1);
+  return part;
+}
+
+/// How many bytes the update of `rows` rows reads and writes, nearly.
+std::size_t bytes_of(std::size_t rows, std::size_t dim, const row_gradients& gradients) {
+  return (3 * rows + gradients.occurrences.size()) * dim * sizeof(float);
+}
+
+}  // namespace
+
 bool update_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, table_view table,
                  optimizer_state_view state, const row_gradients& gradients, bool every_row, std::int64_t* bad_row) {
-  const std::size_t stopped = HWY_DYNAMIC_DISPATCH(by_rows)(c, row_count, dim, table, state, gradients, every_row);
-  if (stopped == gradients.rows.size()) return true;
-  *bad_row = gradients.rows[stopped];
+  const std::size_t touched = gradients.rows.size();
+  std::atomic<std::size_t> bad = touched;
+  // Touched rows [first, last), which are among rows [first_row, last_row).
+  const auto update = [&](std::size_t first, std::size_t last, std::int64_t first_row, std::int64_t last_row) {
+    const std::size_t stopped = HWY_DYNAMIC_DISPATCH(by_rows)(c, first_row, last_row, dim, table, state,
+                                                              part_of(gradients, first, last), every_row);
+    if (stopped == last - first) return;
+    std::size_t known = bad.load();
+    while (first + stopped < known && !bad.compare_exchange_weak(known, first + stopped)) {
+    }
+  };
+  if (every_row && c.kind != optimizer_kind::rowwise_adagrad) {
+    const auto count = static_cast<std::size_t>(row_count);
+    const auto index_of = [&](std::size_t row) {
+      const auto found = std::ranges::lower_bound(gradients.rows, static_cast<std::int64_t>(row));
+      return static_cast<std::size_t>(found - gradients.rows.begin());
+    };
+    in_ranges(count, bytes_of(count, dim, gradients), [&](std::size_t first, std::size_t last) {
+      update(index_of(first), index_of(last), static_cast<std::int64_t>(first), static_cast<std::int64_t>(last));
+    });
+  } else {
+    in_ranges(touched, bytes_of(touched, dim, gradients),
+              [&](std::size_t first, std::size_t last) { update(first, last, 0, row_count); });
+  }
+  if (bad == touched) return true;
+  *bad_row = gradients.rows[bad];
   return false;
 }
 
 void row_squared_norms(std::size_t dim, const row_gradients& gradients, double* out) {
-  HWY_DYNAMIC_DISPATCH(squared_norms)(dim, gradients, out);
+  in_ranges(gradients.rows.size(), gradients.occurrences.size() * dim * sizeof(float),
+            [&](std::size_t first, std::size_t last) {
+              HWY_DYNAMIC_DISPATCH(squared_norms)(dim, gradients, first, last, out);
+            });
 }
 
 }  // namespace troupe::kernels

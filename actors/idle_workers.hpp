@@ -1,0 +1,45 @@
+// The workers of an actor system, as threads that help with parts of others' work when they have no actor to run.
+
+#pragma once
+
+#include <caf/actor_system.hpp>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "kernels/idle_threads.hpp"
+
+namespace troupe::actors {
+
+/// Offered work goes behind the actors that a worker has to run. Thread: any.
+class idle_workers final : public kernels::idle_threads {
+ public:
+  explicit idle_workers(caf::actor_system& system) : system_(&system) {}
+
+  std::size_t count() const override;
+  void offer(std::function<void()> help) override;
+
+  /// Offers nothing any more. Requires: called before the system is destroyed.
+  void close();
+
+ private:
+  mutable std::mutex mutex_;
+  caf::actor_system* system_;  ///< null: closed
+};
+
+/// Lets the workers of a system help while it lives. Requires: the system outlives it.
+class workers_help {
+ public:
+  explicit workers_help(caf::actor_system& system)
+      : workers_(std::make_shared<idle_workers>(system)), in_use_(workers_) {}
+  ~workers_help() { workers_->close(); }
+  workers_help(const workers_help&) = delete;
+  workers_help& operator=(const workers_help&) = delete;
+
+ private:
+  std::shared_ptr<idle_workers> workers_;
+  kernels::idle_threads_in_use in_use_;
+};
+
+}  // namespace troupe::actors
