@@ -28,6 +28,9 @@ causality::causality(const trace::recording& of) : run_(&of), slot_(actors_max) 
                                                              : nullptr;
     if (by_id != nullptr) by_id->emplace_back(one.id, &one);
     if (by_id == &handled_ || one.what == trace::kind::range || one.what == trace::kind::timer) add_activity(one);
+    if (one.what != trace::kind::stalled) continue;
+    if (stalls_.size() <= one.process) stalls_.resize(one.process + std::size_t{1});
+    stalls_[one.process].push_back(&one);
   }
   const auto order = [](index& by_id) { std::ranges::stable_sort(by_id, {}, &index::value_type::first); };
   for (index* by_id : {&handled_, &sent_, &arrived_, &released_}) order(*by_id);
@@ -71,6 +74,10 @@ const causality::actor_events* causality::of(std::uint16_t actor) const {
 std::span<const trace::event* const> causality::activities(std::uint16_t actor) const {
   const actor_events* known = of(actor);
   return known == nullptr ? std::span<const trace::event* const>{} : std::span(known->activities);
+}
+
+std::span<const trace::event* const> causality::stalls(std::uint32_t process) const {
+  return process < stalls_.size() ? std::span(stalls_[process]) : std::span<const trace::event* const>{};
 }
 
 std::span<const trace::event* const> causality::ranges_in(const trace::event& activity) const {

@@ -33,6 +33,8 @@ class causality {
   std::span<const trace::event* const> activities(std::uint16_t actor) const;
   /// The ranges of work within `activity`, by begin; an outer one before the inner ones.
   std::span<const trace::event* const> ranges_in(const trace::event& activity) const;
+  /// The times when that process did not run, in order. None overlap.
+  std::span<const trace::event* const> stalls(std::uint32_t process) const;
   /// Numbers of all actors that have activities, ascending.
   const std::vector<std::uint16_t>& actors() const { return acting_; }
 
@@ -70,6 +72,7 @@ class causality {
   index effects_;                    ///< handled messages by trigger
   std::vector<std::uint32_t> slot_;  ///< by actor: its index in `by_actor_` plus one; 0: none
   std::vector<actor_events> by_actor_;
+  std::vector<std::vector<const trace::event*>> stalls_;  ///< by process, up to the last that has any
   std::vector<std::uint16_t> acting_;
 };
 

@@ -30,6 +30,7 @@ trace::nanoseconds scaled_time(trace::nanoseconds time, bool scale, double facto
 std::string what_text(const trace::recording& run, const stretch& what) {
   if (what.range != trace::range_name::none) return run.range_text(what.range);
   if (what.what == path_category::idle) return "idle";
+  if (what.what == path_category::not_running) return "not running";
   const std::string type = what.type == 0 ? "own turn" : run.type_name(what.type);
   return what.what == path_category::wire ? type + " wire" : what.what == path_category::wait ? type + " wait" : type;
 }
@@ -60,7 +61,43 @@ step_graph::node step_graph::add_moment(trace::nanoseconds when) {
 }
 
 void step_graph::connect(node from, node to, trace::nanoseconds time, const stretch& what, std::uint64_t id) {
-  edges_.push_back({from, to, std::max<trace::nanoseconds>(time, 0), what, id});
+  const trace::nanoseconds end = moments_[to].when;
+  trace::nanoseconds at = end - std::max<trace::nanoseconds>(time, 0);
+  node last = from;
+  for (const stall& one : stalls_in(what, at, end)) {
+    const node begun = add_moment(one.begin);
+    const node ended = add_moment(one.end);
+    edges_.push_back({last, begun, one.begin - at, what, id, from});
+    edges_.push_back(
+        {begun, ended, one.end - one.begin, {.what = path_category::not_running, .actor = one.actor}, id, from});
+    last = ended;
+    at = one.end;
+  }
+  edges_.push_back({last, to, end - at, what, id, from});
+}
+
+/// By begin, without overlaps: what both ends of a wire stalled for is the receiver's if its process stalled first.
+std::vector<step_graph::stall> step_graph::stalls_in(const stretch& what, trace::nanoseconds begin,
+                                                     trace::nanoseconds end) const {
+  std::vector<stall> all;
+  const auto add = [&](std::uint16_t actor) {
+    const auto activities = of_.activities(actor);
+    if (activities.empty()) return;
+    const auto stalls = of_.stalls(activities.front()->process);
+    for (auto one = std::ranges::upper_bound(stalls, begin, {}, &trace::event::end);
+         one != stalls.end() && (*one)->begin < end; ++one)
+      all.push_back({std::max((*one)->begin, begin), std::min((*one)->end, end), actor});
+  };
+  if (begin < end) add(what.actor);
+  if (begin < end && what.what == path_category::wire) add(what.peer);
+  std::ranges::stable_sort(all, {}, &stall::begin);
+  trace::nanoseconds at = begin;
+  for (stall& one : all) {
+    one.begin = std::max(one.begin, at);
+    at = std::max(at, one.end);
+  }
+  std::erase_if(all, [](const stall& one) { return one.begin >= one.end; });
+  return all;
 }
 
 void step_graph::connect(node from, node to, const stretch& what, std::uint64_t id) {
@@ -182,7 +219,7 @@ void step_graph::sort() {
     }
     edge& one = edges_[next++];
     if (states[one.from] == open)
-      one = {origin, one.to, moments_[one.to].when - window_.begin, idle(one.what.actor), 0};
+      one = {origin, one.to, moments_[one.to].when - window_.begin, idle(one.what.actor), 0, origin};
     if (states[one.from] != unseen) continue;
     states[one.from] = open;
     path.emplace_back(one.from, into_[one.from]);
@@ -226,8 +263,8 @@ std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>&
     }
     if (binding == nullptr) break;  // never: the maximum in `earliest` is from one of them
     const moment& now = moments_[here];
-    if (now.arrival != origin && binding->from == now.arrival) queue.clear();
-    if (now.arrival != origin && binding->from != now.arrival) queue.emplace_back(at[now.arrival], now.begins);
+    if (now.arrival != origin && binding->source == now.arrival) queue.clear();
+    if (now.arrival != origin && binding->source != now.arrival) queue.emplace_back(at[now.arrival], now.begins);
     trace::nanoseconds end = at[here];
     while (end > at[binding->from]) {
       trace::nanoseconds begin = at[binding->from];

@@ -18,10 +18,11 @@
 namespace troupe::analysis {
 
 enum class path_category : std::uint8_t {
-  work,  ///< a range of work, or else the handling of a message
-  wire,  ///< a message under way from `peer`
-  wait,  ///< the actor was free and could have begun the message or its own work, but had not
-  idle,  ///< no record says what the actor did
+  work,         ///< a range of work, or else the handling of a message
+  wire,         ///< a message under way from `peer`
+  wait,         ///< the actor was free and could have begun the message or its own work, but had not
+  idle,         ///< no record says what the actor did
+  not_running,  ///< the actor's process did not run, whatever the actor was at
 };
 
 /// What the time of a part of a path is spent on.
@@ -86,6 +87,12 @@ class step_graph {
     trace::nanoseconds time = 0;
     stretch what;
     std::uint64_t id = 0;
+    node source = origin;  ///< `from`, or the moment before it if borders of stalls lie between
+  };
+  struct stall {
+    trace::nanoseconds begin = 0;
+    trace::nanoseconds end = 0;
+    std::uint16_t actor = 0;  ///< of the process that stalled
   };
   struct activity {
     const trace::event* what = nullptr;
@@ -103,7 +110,10 @@ class step_graph {
   trace::nanoseconds clip(trace::nanoseconds when) const { return when < window_.begin ? window_.begin : when; }
   node add_moment(trace::nanoseconds when);
   void connect(node from, node to, const stretch& what, std::uint64_t id = 0);
+  /// `time`: the last before `to`. The parts of it in which a process that it depends on stalled get edges of their
+  /// own.
   void connect(node from, node to, trace::nanoseconds time, const stretch& what, std::uint64_t id);
+  std::vector<stall> stalls_in(const stretch& what, trace::nanoseconds begin, trace::nanoseconds end) const;
 
   void add_activities(std::uint16_t actor);
   void add_order(actor_part& part);

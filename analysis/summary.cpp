@@ -59,6 +59,20 @@ std::vector<trace::actor_state::request> find_unanswered(const trace::recording&
   return open;
 }
 
+std::vector<stall_summary> summarize_stalls(const causality& of) {
+  std::vector<stall_summary> all;
+  for (std::uint32_t process = 0; process < of.run().processes.size(); ++process) {
+    stall_summary sum{process, 0, 0, 0};
+    for (const trace::event* one : of.stalls(process)) {
+      ++sum.times;
+      sum.sum += one->end - one->begin;
+      sum.longest = std::max(sum.longest, one->end - one->begin);
+    }
+    if (sum.times > 0) all.push_back(sum);
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<actor_summary> summarize_actors(const trace::recording& run, trace::nanoseconds since) {
@@ -124,6 +138,7 @@ summary summarize(const causality& of) {
   }
   all.actors = summarize_actors(run);
   all.edges = summarize_edges(run);
+  all.stalls = summarize_stalls(of);
   all.steps = find_steps(run);
   all.lost = find_lost(of);
   all.unanswered = find_unanswered(run);

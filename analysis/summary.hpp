@@ -46,6 +46,14 @@ struct lost_message {
   std::string why;
 };
 
+/// How often and for how long a process did not run.
+struct stall_summary {
+  std::uint32_t process = 0;
+  std::uint64_t times = 0;
+  trace::nanoseconds sum = 0;
+  trace::nanoseconds longest = 0;
+};
+
 struct summary {
   trace::nanoseconds begin = 0;  ///< the first recorded moment; end: the last
   trace::nanoseconds end = 0;
@@ -53,6 +61,7 @@ struct summary {
   std::uint64_t bytes = 0;
   std::vector<actor_summary> actors;  ///< by number
   std::vector<edge_summary> edges;    ///< most bytes first
+  std::vector<stall_summary> stalls;  ///< by process; only of those that stalled
   step_windows steps;
   std::vector<lost_message> lost;                       ///< dropped, or sent to an actor that had ended; by time
   std::vector<trace::actor_state::request> unanswered;  ///< at the end; by time

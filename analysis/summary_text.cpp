@@ -45,6 +45,17 @@ std::string processes_text(const trace::recording& run) {
   return "\nProcesses\n" + rows.text();
 }
 
+std::string stalls_text(const trace::recording& run, const summary& what) {
+  if (what.stalls.empty()) return "";
+  table rows({"process", "host", "pid", "times", "in all", "of the time", "longest"}, "rlrrrrr");
+  for (const stall_summary& one : what.stalls) {
+    const trace::process_info& process = run.processes[one.process];
+    rows.add({std::to_string(one.process), process.host, std::to_string(process.pid), count_text(one.times),
+              time_text(one.sum), share_text(one.sum, what.end - what.begin), time_text(one.longest)});
+  }
+  return "\nNot running: stopped, frozen, or without a core\n" + rows.text();
+}
+
 std::string actors_text(const trace::recording& run, const summary& what, std::size_t limit) {
   table rows({"actor", "process", "handled", "working", "of the time", "queued", "longest", "message"}, "lrrrrrrl");
   for (const actor_summary& one : what.actors) {
@@ -105,7 +116,7 @@ std::string summary_text(const causality& of, const summary& what, std::size_t l
   return fmt::format("{} messages, {}, of {} actors in {} process{}, in {}\n", count_text(what.messages),
                      size_text(what.bytes), what.actors.size(), run.processes.size(),
                      run.processes.size() == 1 ? "" : "es", time_text(what.end - what.begin)) +
-         trouble_text(run, what, limit) + processes_text(run) + actors_text(run, what, limit) +
+         trouble_text(run, what, limit) + processes_text(run) + stalls_text(run, what) + actors_text(run, what, limit) +
          steps_text(run, what, limit) + edges_text(run, what, limit);
 }
 
@@ -154,6 +165,10 @@ boost::json::object summary_json(const causality& of, const summary& what) {
   }
   boost::json::array edges;
   for (const edge_summary& one : what.edges) edges.push_back(edge_json(run, one));
+  boost::json::array stalls;
+  for (const stall_summary& one : what.stalls)
+    stalls.push_back(
+        {{"process", one.process}, {"times", one.times}, {"time_ns", one.sum}, {"longest_ns", one.longest}});
   boost::json::array steps;
   for (const step_window* one : slowest_first(what.steps))
     steps.push_back({{"step", one->step},
@@ -182,6 +197,7 @@ boost::json::object summary_json(const causality& of, const summary& what) {
           {"processes", processes_json(run)},
           {"actors", actors},
           {"edges", edges},
+          {"stalls", stalls},
           {"common_commits", what.steps.common},
           {"steps", steps},
           {"incomplete_steps", what.steps.incomplete},

@@ -56,6 +56,9 @@ class timeline {
   /// Events of links belong to no actor and are shown on a thread of their own.
   static track links_of(const trace::event& one) { return {one.process + 1, std::uint32_t{UINT16_MAX} + 2}; }
 
+  /// So are the times when the process did not run.
+  static track stalls_of(std::uint32_t process) { return {process + 1, std::uint32_t{UINT16_MAX} + 3}; }
+
   std::optional<track> track_of(std::uint16_t actor) const {
     const std::uint32_t* process = find_in(process_of_, actor);
     return process == nullptr ? std::nullopt : std::optional(track{*process + 1, std::uint32_t{actor} + 1});
@@ -74,6 +77,7 @@ class timeline {
       if (std::ranges::any_of(run_.events,
                               [i](const trace::event& of) { return of.process == i && is_of_link(of.what); }))
         out_.thread_name({i + 1, std::uint32_t{UINT16_MAX} + 2}, "\"links\"", UINT16_MAX + 2);
+      if (!index_.stalls(i).empty()) out_.thread_name(stalls_of(i), "\"not running\"", UINT16_MAX + 3);
     }
     for (const auto& [actor, process] : std::map(process_of_.begin(), process_of_.end()))
       out_.thread_name({process + 1, std::uint32_t{actor} + 1}, names_[actor], actor);
@@ -168,6 +172,9 @@ class timeline {
                    std::min(one.sent, one.begin), one.end,
                    fmt::format("\"step\":{},\"bucket\":{},\"bytes\":{},\"all_launched_us\":{:.3f}", one.step, one.aux,
                                one.bytes, static_cast<double>(one.begin - one.sent) / 1e3));
+      } else if (one.what == trace::kind::stalled) {
+        ++counts_.slices;
+        out_.slice(stalls_of(one.process), "\"not running\"", "stall", one.begin, one.end, "");
       } else if (const auto args = args_of_instant(one)) {
         ++counts_.instants;
         out_.instant(is_of_link(one.what) ? links_of(one) : track_of(one),

@@ -150,6 +150,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
     return refused(started.error().message);
   }
   made.recorder_ = std::move(*started);
+  made.stalls_ = std::make_unique<trace::stall_watch>(*made.recorder_);
   if (order.page) {
     trace::sources from = nodes::trace_sources({order.how.folder}, 0, nodes::share_of_two_readings);
     from.newest = true;
@@ -166,6 +167,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
 void run_trace::finish_quietly(bool clean) {
   if (!recorder_) return;
   page_.reset();
+  stalls_.reset();
   recorder_->finish(clean);
   remove_recorder();
 }
@@ -183,6 +185,7 @@ void run_trace::finish(bool clean, console& out) {
   const std::filesystem::path folder = recorder_->folder();
   const bool keeps_all = recorder_->wants_contents();
   page_.reset();
+  stalls_.reset();
   recorder_->finish(clean);
   const std::string problem = recorder_->problem();
   const auto [records, contents] = recorder_->lost();

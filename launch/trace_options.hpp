@@ -11,6 +11,7 @@
 #include "model/job.hpp"
 #include "page/live_page.hpp"
 #include "trace/recorder.hpp"
+#include "trace/stall_watch.hpp"
 
 namespace troupe::launch {
 
@@ -58,6 +59,7 @@ class run_trace {
   void remove_recorder();
 
   std::unique_ptr<trace::recorder> recorder_;
+  std::unique_ptr<trace::stall_watch> stalls_;
   std::unique_ptr<page::live_page> page_;
   bool own_folder_ = false;
   bool is_wanted_ = false;

@@ -21,10 +21,13 @@ std::string_view name_of(mode what) {
 }
 
 std::string_view name_of(kind what) {
+  // clang-format off
   return find(what,
-              std::array<std::string_view, 19>{"none", "handled", "sent", "arrived", "released", "range", "step",
+              std::array<std::string_view, 20>{"none", "handled", "sent", "arrived", "released", "range", "step",
                                                "collective", "spawn", "exit", "drop", "timer", "credit wait", "credit",
-                                               "link up", "link down", "checkpoint", "metric", "collective launch"});
+                                               "link up", "link down", "checkpoint", "metric", "collective launch",
+                                               "stalled"});
+  // clang-format on
 }
 
 std::string_view name_of(range_name what) {

@@ -30,6 +30,7 @@ enum class kind : std::uint8_t {
   checkpoint,   ///< a phase of a checkpoint. type: which (range_name)
   metric,       ///< a metric of the run. type: which (metric_name); sent: the bits of a double
   collective_launch,  ///< a rank's share of collective `cause` arrived. id: the message; aux: the rank
+  stalled,            ///< the process did not run: stopped, frozen, or without a core
 };
 
 /// Why a message was dropped.

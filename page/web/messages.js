@@ -26,6 +26,7 @@ const kinds = {
   timer: 'timers',
   'credit wait': 'waits for credit',
   'link down': 'links lost',
+  stalled: 'stalls',
   checkpoint: 'checkpoints',
   all: 'everything',
 };

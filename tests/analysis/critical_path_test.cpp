@@ -111,6 +111,39 @@ TEST(CriticalPath, TakesEachTrainersOwnStepsWhereThereIsNoCommonCommit) {
   EXPECT_NE(text.find("step 2 of trainer 1: "), text.npos) << text;
 }
 
+/// Server 1's process stops for 50 ms while trainer 0's gradient is on its way to it.
+TEST(CriticalPath, NamesTheProcessThatDidNotRunRatherThanTheWire) {
+  synchronous_run one({trace::ms(8), trace::ms(8)});
+  one.made.actor(one.made.server(1), "server 1", 1);
+  for (trace::event& each : one.made.edit().events) {
+    if (each.actor != one.made.server(1)) continue;
+    each.process = 1;
+    if (each.begin < one.commits[1] + trace::us(22'700)) continue;
+    each.arrived += trace::ms(50);
+    each.begin += trace::ms(50);
+    each.end += trace::ms(50);
+  }
+  one.made.stalled(one.made.server(1), one.commits[1] + trace::us(22'300), one.commits[1] + trace::us(72'300));
+  const trace::recording& run = one.made.done();
+  const causality index(run);
+  const auto report = report_critical_path(index, 2);
+  ASSERT_TRUE(report) << report.error().message;
+  const step_study& study = report->studies.at(0);
+  EXPECT_EQ(path_line(run, study.path),
+            "step 2: 80.7 ms = pool 2.0 (server 1 queue 1.0) + forward/backward 20.0 (trainer 0) + "
+            "not running 50.0 (server 1) + apply 8.0 (server 1) + 0.7 other");
+  trace::nanoseconds sum = 0;
+  for (const contribution& part : study.path.parts) sum += part.time;
+  EXPECT_EQ(sum, study.path.window.duration());
+  ASSERT_TRUE(study.halved);
+  EXPECT_EQ(study.halved->what.what, path_category::not_running);
+  EXPECT_EQ(study.halved->time, trace::us(55'700));
+  const boost::json::object json = study_json(run, study, true);
+  EXPECT_EQ(json.at("if_halved").at("of").at("kind"), "not running");
+  EXPECT_EQ(json.at("if_halved").at("of").at("what"), "not running");
+  EXPECT_EQ(json.at("if_halved").at("of").at("actor"), "server 1");
+}
+
 TEST(CriticalPath, OfAStepThatIsNotThereIsAnError) {
   synchronous_run one({trace::ms(8), trace::ms(8)});
   const trace::recording& run = one.made.done();

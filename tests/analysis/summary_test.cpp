@@ -96,6 +96,30 @@ TEST(Summary, CountsARangeWithinAMessageOnce) {
   EXPECT_EQ(one.sum().actors[0].working, trace::ms(4));
 }
 
+TEST(Summary, TellsHowOftenAndHowLongProcessesDidNotRun) {
+  small_run one;
+  EXPECT_TRUE(one.sum().stalls.empty());
+  one.made.actor(one.trainer, "trainer 0", 1);
+  one.made.edit().processes[1].pid = 4321;
+  one.made.stalled(one.trainer, trace::ms(4), trace::ms(5));
+  one.made.stalled(one.trainer, trace::ms(15), trace::ms(19));
+  const trace::recording& run = one.made.done();
+  const causality index(run);
+  const summary sum = summarize(index);
+  ASSERT_EQ(sum.stalls.size(), 1U);
+  EXPECT_EQ(sum.stalls[0].process, 1U);
+  EXPECT_EQ(sum.stalls[0].times, 2U);
+  EXPECT_EQ(sum.stalls[0].sum, trace::ms(5));
+  EXPECT_EQ(sum.stalls[0].longest, trace::ms(4));
+  const std::string text = summary_text(index, sum, 10);
+  const auto at = text.find("Not running");
+  ASSERT_NE(at, text.npos) << text;
+  EXPECT_NE(text.find("4321", at), text.npos) << text;
+  const boost::json::object json = summary_json(index, sum);
+  EXPECT_EQ(json.at("stalls").at(0).at("time_ns"), trace::ms(5));
+  EXPECT_EQ(json.at("stalls").at(0).at("times"), 2);
+}
+
 TEST(Summary, ListsMessagesThatCameToNothing) {
   small_run one;
   one.made.actor(one.server).alive = false;

@@ -236,6 +236,20 @@ TEST(Timeline, WhatHappensInAMomentIsAnInstant) {
   EXPECT_EQ(shown.threads.at({1, shown.instants[3].at("tid").as_int64()}), "links");
 }
 
+TEST(Timeline, TimesInWhichAProcessDidNotRunHaveATrack) {
+  trace::made_recording r(1, 1);
+  r.actor(r.trainer(0), "trainer 0", 1);
+  r.stalled(r.trainer(0), trace::ms(3), trace::ms(53));
+  timeline_counts counts;
+  const trace_event_rules shown(timeline_of(r.done(), &counts));
+  const auto& all = shown.slices_of("not running");
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].begin, trace::ms(3));
+  EXPECT_EQ(all[0].end, trace::ms(53));
+  EXPECT_EQ(counts.slices, 1U);
+  EXPECT_EQ(shown.threads.size(), 4U + 1U) << "only the process that stalled has it";
+}
+
 TEST(Timeline, NothingRecordedIsAnEmptyTimeline) {
   const trace_event_rules shown(timeline_of(trace::recording{}));
   EXPECT_EQ(shown.slice_count(), 0U);

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "tests/end_to_end/program.hpp"
 #include "tests/end_to_end/several.hpp"
@@ -201,6 +202,40 @@ TEST(Faults, AStoppedServerIsNamedWithWhatLetsItGoOn) {
   ::kill(server, SIGCONT);
   running.send(SIGINT);
   EXPECT_EQ(running.finish().exit_code, 0) << "it was only looked at";
+}
+
+/// Milliseconds on the critical paths of all steps in which the process of `actor` did not run.
+double not_running_ms(const boost::json::object& report, const std::string& actor) {
+  for (const auto& part : report.at("statistics").at("parts").as_array())
+    if (part.at("what").as_string() == "not running" && part.at("actor").as_string() == actor)
+      return part.at("sum_ns").to_number<double>() / 1e6;
+  return 0;
+}
+
+TEST(Faults, ATrainerThatIsStoppedForAWhileIsNamedAndNoWire) {
+  constexpr std::chrono::milliseconds stopped{300};
+  constexpr double most_ms = 250;  // the stop begins within a sleep of the thread that notices it, and within a step
+  const temporary_trace folder;
+  program running(with(small, {"--processes", "--steps", "1000000000", "--dead-after", "60", "--json", "--trace",
+                               "full", "--trace-dir", folder.path()}));
+  ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
+  const pid_t trainer = process_of(running, "trainer 1");
+  // The step is whole only when it has been recorded to its end, and on a busy machine others may compute after the
+  // stop before the thread that notices it.
+  EXPECT_TRUE(comes_true([&] {
+    ::kill(trainer, SIGSTOP);
+    std::this_thread::sleep_for(stopped);
+    ::kill(trainer, SIGCONT);
+    return not_running_ms(ask({"critical-path", folder.path()}), "trainer 1") >= most_ms;
+  }));
+  const auto summed = ask({"summary", folder.path()});
+  double stalled_ms = 0;
+  for (const auto& one : summed.at("stalls").as_array())
+    if (summed.at("processes").at(one.at("process").to_number<std::size_t>()).at("pid") == trainer)
+      stalled_ms = one.at("time_ns").to_number<double>() / 1e6;
+  EXPECT_GE(stalled_ms, most_ms);
+  running.send(SIGINT);
+  EXPECT_EQ(running.finish().exit_code, 0);
 }
 
 TEST(Faults, AClockThatIsWrongIsSetRight) {

@@ -137,6 +137,11 @@ class made_recording {
     stretch(kind::step, trainer, 0, step, begin, end, 0);
   }
 
+  /// Records that the process of `actor` did not run.
+  void stalled(std::uint16_t actor, nanoseconds begin, nanoseconds end) {
+    stretch(kind::stalled, actor, 0, 0, begin, end, 0);
+  }
+
   /// Adds any other event as it is, but for the process, which is its actor's; its id.
   std::uint64_t add(event e) {
     if (const actor_state* known = run_.find_actor(e.actor)) e.process = known->process;

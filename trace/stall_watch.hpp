@@ -1,0 +1,53 @@
+// Tells when this process did not run for a while: stopped by a signal or a debugger, frozen with its container, or
+// without a core. Without that, what it did late looks like a slow wire.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <thread>
+
+#include "trace/recorder.hpp"
+
+namespace troupe::trace {
+
+/// The watching thread sleeps this long between two looks at its clocks.
+constexpr std::chrono::milliseconds stall_look_interval{5};
+/// A thread that wakes up later than this after its sleep was kept from running.
+constexpr std::chrono::milliseconds stall_least{20};
+
+/// What a thread reads when it wakes up.
+struct wake_up {
+  std::uint64_t ticks = 0;
+  std::uint64_t computed_ns = 0;  ///< by all threads of the process so far
+};
+
+/// A time in which the process did not run, in ticks.
+struct stall {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  bool operator==(const stall&) const = default;
+};
+
+/// Finds the stall between two wake-ups of a thread that slept for `stall_look_interval`: from when it should have
+/// woken up, so that up to the interval is left out. None if it woke up in time, or if threads of the process computed
+/// for more than half of the delay: then only that thread was kept.
+std::optional<stall> find_stall(const wake_up& last, const wake_up& now, double ticks_per_second);
+
+/// Records stalls of this process (kind stalled) while it lives, on a thread of its own that wakes up 200 times a
+/// second.
+class stall_watch {
+ public:
+  /// If the system grants no thread, nothing is watched. Requires: `to` outlives the watch, which ends before
+  /// `to.finish`.
+  explicit stall_watch(recorder& to);
+
+ private:
+  static void follow(recorder& to, const std::stop_token& stop);
+
+  std::jthread thread_;
+};
+
+}  // namespace troupe::trace
