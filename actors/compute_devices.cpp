@@ -10,6 +10,18 @@
 
 namespace troupe::actors {
 
+void compute_devices::follow(const device_advice& advice) {
+  if (!trainers_by_default || advice.reason.empty()) return;
+  if (!advice.on_devices) stay_on_processor();
+  reason = advice.reason;
+}
+
+void compute_devices::stay_on_processor() {
+  trainers = false;
+  if (servers_by_default) servers = false;
+  if (!servers) numbers.clear();
+}
+
 kernels::device& compute_devices::at(std::size_t place) const { return kernels::cuda_backend().open(numbers[place]); }
 
 std::string places_of(const compute_devices& devices, std::span<const std::uint32_t> ranks) {
@@ -31,8 +43,10 @@ std::string describe(const compute_devices& devices, std::uint32_t trainers, std
   std::vector<std::string> parts;
   if (devices.trainers) parts.push_back(on("trainer", trainers));
   if (devices.servers && servers > 0) parts.push_back(on("server", servers));
-  if (!devices.unusable.empty())
-    parts.push_back(fmt::format("computing on the processor, as of --device auto: {}", devices.unusable));
+  const char* where = devices.trainers  ? ""
+                      : devices.servers ? "trainers compute on the processor, "
+                                        : "computing on the processor, ";
+  if (!devices.reason.empty()) parts.push_back(fmt::format("{}as of --device auto: {}", where, devices.reason));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -50,7 +64,7 @@ result<compute_devices> choose_devices(const device_request& wish) {
       return bad_input("--{0}device cuda: {1}; 'troupe devices' tells what there is, --{0}device cpu does without",
                        wish.trainers == kind::cuda ? "" : "server-", found.reason);
     if (!wish.numbers.empty()) return bad_input("--devices: {}; leave it out", found.reason);
-    if (found.cuda_refused) chosen.unusable = found.reason;
+    if (found.cuda_refused) chosen.reason = found.reason;
     return chosen;
   }
   chosen.numbers = wish.numbers;
@@ -67,7 +81,8 @@ result<compute_devices> choose_devices(const device_request& wish) {
       return bad_input("--devices {}: {} has compute capability {}.{}, {}.0 or more is needed", number, one.name,
                        one.compute_major, one.compute_minor, kernels::compute_major_min);
   }
-  chosen.by_default = !wants_cuda && wish.numbers.empty();
+  chosen.trainers_by_default = wish.trainers == kind::automatic && wish.numbers.empty();
+  chosen.servers_by_default = chosen.trainers_by_default && wish.servers == kind::automatic;
   chosen.trainers = wish.trainers != kind::cpu;
   chosen.servers = wish.servers == kind::automatic ? chosen.trainers : wish.servers == kind::cuda;
   return chosen;

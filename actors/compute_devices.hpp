@@ -13,15 +13,28 @@
 
 namespace troupe::actors {
 
+/// Where a job computes best, for those whose user leaves it to `auto`.
+struct device_advice {
+  bool on_devices = true;   ///< on CUDA devices; else on the processor
+  std::string reason = {};  ///< why, in words for people; empty: there is no advice
+};
+
 /// Which actors compute on which CUDA devices; the others compute on the processor.
 struct compute_devices {
   /// The devices' numbers: rank r has number r modulo their count.
   std::vector<int> numbers;
-  bool trainers = false;    ///< trainers compute on them
-  bool servers = false;     ///< servers keep their tables on them
-  bool elsewhere = false;   ///< in other processes, so that this process does not open them
-  bool by_default = false;  ///< the user has not asked for CUDA
-  std::string unusable;     ///< why CUDA is not used by default although there may be devices
+  bool trainers = false;             ///< trainers compute on them
+  bool servers = false;              ///< servers keep their tables on them
+  bool elsewhere = false;            ///< in other processes, so that this process does not open them
+  bool trainers_by_default = false;  ///< the user has not said where trainers compute, and there are devices
+  bool servers_by_default = false;   ///< nor where servers keep their tables: where trainers compute
+  std::string reason;                ///< why `auto` has chosen so; empty: there is nothing to tell
+
+  /// Has those who have a place by default compute where a job does best. Does nothing without advice.
+  void follow(const device_advice& advice);
+
+  /// Leaves trainers, and servers that have their place by default, on the processor.
+  void stay_on_processor();
 
   /// Returns a rank's device, opened on first use. Throws `kernels::device_error`.
   kernels::device& of_trainer(std::uint32_t rank) const { return pick(trainers, rank); }
@@ -39,7 +52,8 @@ struct compute_devices {
 /// Where ranks on CUDA devices compute, in words for people: " on CUDA devices 0, 2".
 std::string places_of(const compute_devices& devices, std::span<const std::uint32_t> ranks);
 
-/// One line for people on who computes on what; empty if all compute on the processor.
+/// One line for people on who computes on what, and why if `auto` has chosen; empty if all compute on the processor
+/// without a reason.
 std::string describe(const compute_devices& devices, std::uint32_t trainers, std::uint32_t servers);
 
 /// The user's choice of devices.

@@ -63,7 +63,9 @@ caf::expected<msg::admitted> master_state::admit(const msg::join_node& offer) {
                        .incarnation = made->incarnation,
                        .ranks = std::move(made->ranks),
                        .servers = plan_.servers,
-                       .resume = members_.rules()->resume};
+                       .resume = members_.rules()->resume,
+                       .on_devices = plan_.devices.on_devices,
+                       .device_reason = plan_.devices.reason};
 }
 
 void master_state::act_on(const verdict& found) {

@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "actors/device_advice.hpp"
 #include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
 #include "actors/trainer.hpp"
@@ -94,6 +95,7 @@ caf::expected<run_plan> plan_job(const troupe::msg::run& order, const run_checkp
     return make_failure(errc::bad_input, "--servers 0: the model has tables, so it needs at least 1");
   run_plan plan = parts_of(*what, *data);
   plan.checkpoints = checkpoints;
+  plan.devices = advice_for(*what);
   if (auto error = restore_positions(plan, *what, **data)) return error;
   return plan;
 }

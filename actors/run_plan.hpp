@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/compute_devices.hpp"
 #include "actors/run_observer.hpp"
 #include "model/job.hpp"
 #include "model/parameters.hpp"
@@ -58,6 +59,8 @@ struct run_plan {
   std::function<std::optional<model::initial_weights>()> initial_weights = {};
   /// Modules of one server may call those of another.
   bool servers_talk = false;
+  /// Where members that leave it to `auto` compute.
+  device_advice devices = {};
   /// The tensors of the dense part.
   std::vector<model::named_parameter> dense = {};
   model::loss_kind loss = {};

@@ -62,7 +62,7 @@ result<nodes::node_options> read_options(const CLI::App& app, const machine_opti
   options.devices = machine.devices;
   options.batch_threads = machine.batch_threads;
   if (!context.out.quiet()) options.on_note = [&out = context.out](const std::string& line) { out.note(line); };
-  if (options.on_note && !options.devices.unusable.empty()) options.on_note(actors::describe(options.devices, 0, 0));
+  if (options.on_note && !options.devices.reason.empty()) options.on_note(actors::describe(options.devices, 0, 0));
   return options;
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "actors/device_advice.hpp"
 #include "apps/epoch_log.hpp"
 #include "apps/progress.hpp"
 #include "apps/report.hpp"
@@ -260,6 +261,7 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
     if (!order.processes && given_text(app, name)) return bad_input("--{}: is for runs with --processes", name);
   order.tls = app.get_option("--tls")->count() > 0;
   if (order.tls && !order.processes) return bad_input("--tls: is for runs with --processes, which have links");
+  order.machine.devices.follow(actors::advice_for(order.what));
   auto ready = read_timeouts(app, order.network);
   if (ready && order.processes) ready = give_to_processes(order.machine, order.what.trainers, context.out);
   if (ready && order.processes) ready = read_own_token(app, order.network, context.out);

@@ -21,7 +21,8 @@ using model::setting_type;
 constexpr std::array all_options = {
     option_info{"threads", "N", "as many as cores", "worker threads of the actor system, 1 to 1024",
                 option_set::machine, "This machine", file, setting_type::whole},
-    option_info{"device", "auto|cpu|cuda", "auto", "what trainers compute on; auto is CUDA devices if there are any",
+    option_info{"device", "auto|cpu|cuda", "auto", "what trainers compute on; auto is CUDA devices if there "
+                "are any and a step is worth it",
                 option_set::machine, "This machine", file},
     option_info{"devices", "N,...", "all", "numbers of the CUDA devices to use: a rank has the one at its place, counted round",
                 option_set::machine, "This machine", file},

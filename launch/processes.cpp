@@ -151,11 +151,12 @@ result<void> give_to_processes(machine_options& machine, std::uint32_t trainers,
   if (!devices.trainers || trainers <= devices.numbers.size()) return {};
   const std::string why = fmt::format("{} trainers on {} CUDA device{}: two processes cannot add up on one device",
                                       trainers, devices.numbers.size(), devices.numbers.size() == 1 ? "" : "s");
-  if (!devices.by_default)
+  if (!devices.trainers_by_default)
     return bad_input("--processes: {}; use --trainers {}, --device cpu, or leave out --processes", why,
                      devices.numbers.size());
-  out.note(why + ", so all compute on the processor");
-  devices = {};
+  devices.stay_on_processor();
+  devices.reason.clear();
+  out.note(fmt::format("{}, so {} compute on the processor", why, devices.servers ? "trainers" : "all"));
   return {};
 }
 

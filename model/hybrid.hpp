@@ -108,6 +108,13 @@ class hybrid_model final : public network {
   mlp top_;
 };
 
+/// Returns the shapes of a job's data as the job alone tells them, without its file: a bag of a file counts as one
+/// index. Null for a reference run. Requires: `parse_job` accepted the job.
+std::optional<data_spec> spec_of(const job& what);
+
+/// Returns how many samples a trainer's step has; the tutorial's steps differ, and have so many on average.
+double samples_per_step(const job& what);
+
 /// Checks the network of the job `what` on data of `spec`: settings that do not apply to the data, vectors of different
 /// widths, sizes beyond any machine. Returns the first problem as a message; null if there is none.
 std::optional<std::string> check_network(const job& what, const data_spec& spec);

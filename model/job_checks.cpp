@@ -83,17 +83,18 @@ std::optional<std::string> check_synthetic(const job& what) {
 
 // Returns the shapes of the data; null if they depend on the file.
 std::optional<data_spec> spec_of(const job& what, data_kind kind) {
-  const auto spec = [&what](std::size_t tables, std::size_t dim, std::size_t dense_features, std::size_t classes) {
-    return data_spec{std::vector<table_spec>(tables, {what.rows, dim}), dense_features,
-                     outputs_for(what.loss, classes)};
+  const auto spec = [&what](std::size_t tables, std::size_t dim, std::size_t dense_features, std::size_t classes,
+                            double bag = 1) {
+    const table_spec table{.rows = what.rows, .dim = dim, .indices_per_sample = bag};
+    return data_spec{std::vector<table_spec>(tables, table), dense_features, outputs_for(what.loss, classes)};
   };
   switch (kind) {
     case data_kind::adult:
       return spec(adult_tables, what.dim, adult_dense_features, adult_classes);
     case data_kind::tutorial:
-      return spec(1, tutorial_dim, 0, tutorial_classes);
+      return spec(1, tutorial_dim, 0, tutorial_classes, tutorial_mean_bag);
     case data_kind::synthetic:
-      return spec(what.tables, what.dim, 0, what.classes);
+      return spec(what.tables, what.dim, 0, what.classes, static_cast<double>(what.bag));
     case data_kind::criteo:
       return spec(criteo_tables, what.dim, criteo_dense_features, criteo_classes);
     case data_kind::csv: {
@@ -115,6 +116,15 @@ std::optional<std::string> check_agreement(const job& what) {
 }
 
 }  // namespace
+
+std::optional<data_spec> spec_of(const job& what) {
+  const auto kind = data_kind_of(what.data);
+  return kind ? spec_of(what, *kind) : std::nullopt;
+}
+
+double samples_per_step(const job& what) {
+  return data_kind_of(what.data) == data_kind::tutorial ? tutorial_mean_batch : static_cast<double>(what.batch_size);
+}
 
 void complete_job(job& what, data_kind kind) {
   const auto spec = spec_of(what, kind);

@@ -14,7 +14,6 @@ constexpr std::uint64_t rows = 100;
 constexpr std::uint64_t tutorial_epoch_steps = 10;
 constexpr std::size_t indices_min = 20;
 constexpr std::size_t indices_max = 50;
-constexpr std::size_t bag_max = 10;
 
 // Returns a row from 32 random bits; the rows' frequencies differ by less than 1e-7.
 std::int64_t row_from(std::uint64_t bits) { return static_cast<std::int64_t>((bits * rows) >> 32); }
@@ -22,8 +21,7 @@ std::int64_t row_from(std::uint64_t bits) { return static_cast<std::int64_t>((bi
 class tutorial final : public dataset {
  public:
   explicit tutorial(const job& job) : seed_(job.seed), loss_(job.loss) {
-    constexpr double mean_bag = (1 + bag_max) / 2.0;
-    spec_.tables = {{rows, tutorial_dim, kernels::pooling::sum, false, mean_bag}};
+    spec_.tables = {{rows, tutorial_dim, kernels::pooling::sum, false, tutorial_mean_bag}};
     spec_.outputs = outputs_for(loss_, tutorial_classes);
   }
 
@@ -40,7 +38,7 @@ class tutorial final : public dataset {
     std::array<std::uint8_t, indices_max> targets;
     batch drawn;
     for (std::size_t start = 0; start < count;) {
-      const std::uint64_t both = random.below(bag_max * tutorial_classes);
+      const std::uint64_t both = random.below(tutorial_bag_max * tutorial_classes);
       offsets[drawn.size] = static_cast<std::int64_t>(start);
       targets[drawn.size] = static_cast<std::uint8_t>(both % tutorial_classes);
       start += 1 + both / tutorial_classes;

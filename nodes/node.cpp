@@ -64,10 +64,10 @@ links::endpoint advertised(const node_options& options, const links::endpoint& l
   return {options.advertise->host, options.advertise->port != 0 ? options.advertise->port : listening.port};
 }
 
-/// Takes part in the run until it is over for this node.
-result<void> take_part(caf::actor_system& system, const node_options& options, const links::link_ptr& control,
-                       const std::shared_ptr<control_tunnel>& tunnel, const std::string& session,
-                       const stop_request* stop_wish) {
+/// Takes part in the run until it is over for this node. `devices`: in the settings of `system`.
+result<void> take_part(caf::actor_system& system, actors::compute_devices& devices, const node_options& options,
+                       const links::link_ptr& control, const std::shared_ptr<control_tunnel>& tunnel,
+                       const std::string& session, const stop_request* stop_wish) {
   auto watch = std::make_shared<master_watch>();
   constexpr std::chrono::seconds timeout{10};
   auto master = find_master(system, *tunnel, timeout, [watch](const std::string& why) { watch->lost(why); });
@@ -83,8 +83,9 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
 
   auto promise = std::make_shared<std::promise<result<void>>>();
   auto outcome = promise->get_future();
-  system.spawn(node, node_state::dependencies{*master, watch, &data, options, session, advertised(options, *listening),
-                                              [promise](result<void> how) { promise->set_value(std::move(how)); }});
+  system.spawn(node,
+               node_state::dependencies{*master, watch, &data, options, session, advertised(options, *listening),
+                                        [promise](result<void> how) { promise->set_value(std::move(how)); }, &devices});
   bool passed_on = false;
   watchdog steps(options.recorder, options.watch.step_timeout);
   while (outcome.wait_for(look_interval) != std::future_status::ready) {
@@ -116,7 +117,7 @@ result<void> run_node(const node_options& options, const stop_request* stop_wish
   caf::actor_system system(config);
   const actors::workers_help help(system);
   const auto tunnel = std::make_shared<control_tunnel>(control.io(), link, member_message_bytes_max);
-  auto outcome = take_part(system, options, link, tunnel, session, stop_wish);
+  auto outcome = take_part(system, config.devices, options, link, tunnel, session, stop_wish);
   tunnel->close();
   return outcome;
 }

@@ -81,7 +81,9 @@ void node_state::admitted_as(const msg::admitted& place) {
   if (auto* recorder = actors::recorder_of(self_->system()))
     recorder->set_run(place.run, place.node, place.incarnation);
   const bool trains = all_.options.trains;
-  const actors::compute_devices& devices = all_.options.devices;
+  actors::compute_devices& devices = all_.options.devices;
+  devices.follow({place.on_devices, place.device_reason});
+  if (all_.devices != nullptr) *all_.devices = devices;
   for (const std::uint32_t rank : place.ranks) {
     if (trains) {
       auto made = all_.options.make_trainer(self_->system(), place.run, rank, place.servers);
@@ -99,11 +101,15 @@ void node_state::admitted_as(const msg::admitted& place) {
       offer(msg::join_server{trace.next(0, msg::id_of(place.head)), made, rank});
     }
   }
+  if (!all_.options.on_note) return;
   const bool on_devices = trains ? devices.trainers : devices.servers;
-  if (all_.options.on_note)
-    all_.options.on_note(fmt::format("joined as {} {}{}; waiting for the others", trains ? "trainer" : "server",
-                                     fmt::join(place.ranks, ", "),
-                                     on_devices ? actors::places_of(devices, place.ranks) : ""));
+  const bool by_advice = (trains ? devices.trainers_by_default : devices.servers_by_default) && !devices.reason.empty();
+  all_.options.on_note(fmt::format("joined as {} {}{}{}; waiting for the others", trains ? "trainer" : "server",
+                                   fmt::join(place.ranks, ", "),
+                                   on_devices  ? actors::places_of(devices, place.ranks)
+                                   : by_advice ? " on the processor"
+                                               : "",
+                                   by_advice ? ", as of --device auto: " + devices.reason : ""));
 }
 
 caf::result<msg::committed> node_state::handle(const msg::expect_peers& order) {

@@ -39,6 +39,9 @@ class node_state {
     links::endpoint data_address;
     /// Called once: the run is over, or this node cannot take part.
     std::function<void(result<void>)> on_end;
+    /// The devices in the settings of the actor system, which follow the master's advice before servers or trainers are
+    /// made. May be null.
+    actors::compute_devices* devices = nullptr;
   };
 
   void start(dependencies all);

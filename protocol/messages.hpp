@@ -185,10 +185,14 @@ struct admitted {
   std::vector<std::uint32_t> ranks;
   std::uint32_t servers = 0;
   std::string resume;  ///< the command that resumes from the last checkpoint if the run ends early
+  /// Where to compute if the node's user leaves it to `auto`: on CUDA devices or the processor, and why; no reason: as
+  /// the node likes.
+  bool on_devices = true;
+  std::string device_reason = {};
 
   static constexpr message_traits traits{.diff = comparable::no};
 };
-BOOST_DESCRIBE_STRUCT(admitted, (), (head, run, node, incarnation, ranks, servers, resume))
+BOOST_DESCRIBE_STRUCT(admitted, (), (head, run, node, incarnation, ranks, servers, resume, on_devices, device_reason))
 
 /// A control connection has ended.
 struct node_lost {

@@ -173,12 +173,14 @@ TEST_F(EmulatedCudaGpu, TheOrderInWhichProcessesJoinMakesNoDifference) {
 }
 
 TEST_F(EmulatedCudaGpu, ProcessesGoToTheProcessorWhereDevicesAreTooFewAndNobodyAskedForThem) {
+  // Steps so large that --device auto would have them computed on devices.
+  const words large = {"--data", "adult", "--steps", "2", "--eval-every", "0", "--batch-size", "4096"};
   launch one_card = with_cards("devices=1");
-  const outcome result = run(with({"train", "--processes", "--json"}, adult), one_card);
+  const outcome result = run(with({"train", "--processes", "--json"}, large), one_card);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.err.find("so all compute on the processor"), std::string::npos) << result.err;
-  EXPECT_EQ(digest_of(result), train_on_cards(with(adult, {"--device", "cpu"})).digest);
-  EXPECT_EQ(train_on_cards(adult, with_cards("devices=1,capability=7.5")).digest, digest_of(result));
+  EXPECT_EQ(digest_of(result), train_on_cards(with(large, {"--device", "cpu"})).digest);
+  EXPECT_EQ(train_on_cards(large, with_cards("devices=1,capability=7.5")).digest, digest_of(result));
 }
 
 /// Which process has which number is up to who joins first; how they tell each other their devices is no difference.

@@ -25,6 +25,7 @@ class TwoNodesMembers : public TwoNodes {
     std::shared_ptr<data_plane> data;
     std::optional<result<void>> outcome;
     std::vector<std::string> notes;
+    actors::compute_devices devices;  ///< of its actor system
     msg::node_actor handle;
   };
 
@@ -70,12 +71,13 @@ class TwoNodesMembers : public TwoNodes {
     options.on_note = [made = made.get()](const std::string& line) { made->notes.push_back(line); };
     if (change) change(options);
     made->data = std::make_shared<data_plane>(there_.system(), data_plane::options{});
-    made->handle = there_.spawn(
-        node, node_state::dependencies{master_there_, made->watch, made->data.get(), options, "session",
-                                       links::endpoint{"there", 7001}, [made = made.get()](result<void> how) {
-                                         EXPECT_FALSE(made->outcome);
-                                         made->outcome = std::move(how);
-                                       }});
+    made->handle = there_.spawn(node, node_state::dependencies{master_there_, made->watch, made->data.get(), options,
+                                                               "session", links::endpoint{"there", 7001},
+                                                               [made = made.get()](result<void> how) {
+                                                                 EXPECT_FALSE(made->outcome);
+                                                                 made->outcome = std::move(how);
+                                                               },
+                                                               &made->devices});
     run();
     return made;
   }
@@ -161,6 +163,19 @@ TEST_F(TwoNodesMembers, ANodeJoinsAndAllAreToldWhomToExpect) {
   EXPECT_EQ(one->peers[1].certificate, "certificate of other session");
   EXPECT_TRUE(one->waits.pending()) << "it has been told to make its links";
   EXPECT_TRUE(answer_->pending());
+}
+
+TEST_F(TwoNodesMembers, DevicesThatNobodyHasChosenFollowTheMastersJob) {
+  actors::compute_devices one;
+  one.numbers = {0};
+  one.trainers = one.servers = one.trainers_by_default = one.servers_by_default = true;
+  order();  // of the tutorial, whose steps are small
+  const auto server = join_with_server([&](node_options& options) { options.devices = one; });
+  EXPECT_TRUE(server->devices.trainers_by_default) << "its actor system has not been told";
+  EXPECT_FALSE(server->devices.servers);
+  ASSERT_EQ(server->notes.size(), 1u);
+  const std::string begin = "joined as server 0 on the processor, as of --device auto: under 0.1 million ";
+  EXPECT_EQ(server->notes.front().find(begin), 0u) << server->notes.front();
 }
 
 TEST_F(TwoNodesMembers, AnOfferThatCameBeforeTheOrderIsAnsweredWhenTheRunIsKnown) {

@@ -1,0 +1,43 @@
+#include "actors/device_advice.hpp"
+
+#include <fmt/format.h>
+
+#include "model/hybrid.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+std::string in_millions(double count) {
+  constexpr double million = 1e6;
+  constexpr double least = 0.1;
+  return count < least * million ? fmt::format("under {}", least) : fmt::format("{:.1f}", count / million);
+}
+
+}  // namespace
+
+double step_multiplications(const model::job& what, const model::data_spec& spec) {
+  constexpr double passes = 3;  // forwards, backwards to the input, and backwards to the weights
+  double of_sample = passes * static_cast<double>(model::hybrid_model(spec, what).parameter_count());
+  for (const model::table_spec& table : spec.tables)
+    of_sample += table.indices_per_sample * static_cast<double>(table.dim);
+  return model::samples_per_step(what) * of_sample;
+}
+
+device_advice advice_for(const model::job& what, const model::data_spec& spec) {
+  if (what.matmul_precision != kernels::matmul_precision::f32)
+    return {true, "only CUDA devices multiply in the --matmul-precision that is asked for"};
+  const double work = step_multiplications(what, spec);
+  const bool on_devices = work >= device_multiplications;
+  return {on_devices,
+          fmt::format("{} million multiplications in a trainer's step, a CUDA device is worth it from {} million on{}",
+                      in_millions(work), in_millions(device_multiplications),
+                      on_devices ? "" : "; --device cuda computes there all the same")};
+}
+
+device_advice advice_for(const model::job& what) {
+  const auto spec = model::spec_of(what);
+  return spec ? advice_for(what, *spec) : device_advice();
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,31 @@
+// What `--device auto` chooses for a job: CUDA devices, or the processor where a step is too small for them.
+
+#pragma once
+
+#include "actors/compute_devices.hpp"
+#include "model/data.hpp"
+#include "model/job.hpp"
+
+namespace troupe::actors {
+
+/// From how many multiplications in a trainer's step on (`step_multiplications`) a CUDA device is worth it.
+///
+/// A device waits for its kernels' launches and for what the host says in every step, however small the step is; the
+/// processor does not. Measured on an H100: Adult with its defaults, about 2.6 * 10^6, ran 574 steps/s on the device
+/// and 2,303 on the processor; batches of 1,024 for the network 512,256 and a table of width 64 with bags of 26, about
+/// 5 * 10^8, were the device's. The limit is halfway between, in powers of ten.
+constexpr double device_multiplications = 1 << 25;
+
+/// Returns about how many multiplications a trainer's step takes: for each sample one forwards and two backwards by
+/// each dense weight, and one by each number of the rows that its bags name. Requires: `check_network` accepts the job.
+double step_multiplications(const model::job& what, const model::data_spec& spec);
+
+/// Returns where a job on data of these shapes computes best: on devices from `device_multiplications` on, or if only
+/// they multiply in its precision. A function of settings that a resumed run shares with the run before, except for the
+/// precision. Requires: `check_network` accepts the job.
+device_advice advice_for(const model::job& what, const model::data_spec& spec);
+
+/// The same by the job alone. None for the data of a reference run, whose shapes only its file tells.
+device_advice advice_for(const model::job& what);
+
+}  // namespace troupe::actors
