@@ -1,16 +1,18 @@
 // How fast criteo:FILE is read: plain, .gz and .zst, counting the rows and then a whole epoch of batches.
 //
-//   bench_reading [ROWS] [FOLDER]
+//   bench_reading [ROWS] [FOLDER] [THREADS]
 //
 // Writes a made-up file of the public one's shape (about 240 bytes a row, 1,000,000 rows by default) into FOLDER, the
-// temporary folder by default, and removes it. The file is in the page cache when it is read. "cpu" is the time of all
-// threads together, so that rows per CPU second are what one core does.
+// temporary folder by default, and removes it. The file is in the page cache when it is read. An epoch is taken by one
+// thread, and then by as many as THREADS, 2 by default, each of which takes the next batch. "cpu" is the time of all
+// threads together, the data set's readers among them, so that rows per CPU second are what one core does.
 
 #include <fmt/format.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +21,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "made_rows.hpp"
@@ -90,11 +93,11 @@ struct stopwatch {
     return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
   }
 
-  void report(const char* what, double rows, double bytes) const {
+  void report(const std::string& what, double rows, double bytes) const {
     const double cpu = cpu_now() - cpu_begin;
     const double wall = std::chrono::duration<double>(clock::now() - wall_begin).count();
     fmt::print(
-        "  {:<9} wall {:6.3f} s  {:>10.0f} rows/s  {:6.0f} MB/s    cpu {:6.3f} s  {:>10.0f} rows/s  {:6.0f} MB/s\n",
+        "  {:<10} wall {:6.3f} s  {:>10.0f} rows/s  {:6.0f} MB/s    cpu {:6.3f} s  {:>10.0f} rows/s  {:6.0f} MB/s\n",
         what, wall, rows / wall, bytes / wall * 1e-6, cpu, rows / cpu, bytes / cpu * 1e-6);
   }
 
@@ -102,7 +105,27 @@ struct stopwatch {
   clock::time_point wall_begin = clock::now();
 };
 
-void measure(const char* name, const std::string& path, std::size_t rows, std::size_t text_bytes) {
+void take_epoch(const model::dataset& data, std::size_t threads, std::size_t rows, std::size_t text_bytes) {
+  const stopwatch reading;
+  std::atomic<std::uint64_t> next = 0;
+  std::atomic<std::size_t> seen = 0;
+  const auto take = [&] {
+    for (std::uint64_t step = next++; step < data.steps_per_epoch(); step = next++) {
+      const auto taken = data.train_batch(step, 0);
+      if (!taken) give_up(taken.error().message);
+      seen += taken->size;
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(take);
+    take();
+  }
+  reading.report(fmt::format("epoch, {}", threads), static_cast<double>(rows), static_cast<double>(text_bytes));
+  if (seen != rows) give_up(fmt::format("{} rows in an epoch of {}", seen.load(), rows));
+}
+
+void measure(const char* name, const std::string& path, std::size_t rows, std::size_t text_bytes, std::size_t threads) {
   fmt::print("{}\n", name);
   const auto job = model::parse_job({{"data", "criteo:" + path}, {"trainers", "1"}, {"batch-size", "1024"}});
   if (!job) give_up(job.error().message);
@@ -111,15 +134,8 @@ void measure(const char* name, const std::string& path, std::size_t rows, std::s
   if (!data) give_up(data.error().message);
   counting.report("counting", static_cast<double>(rows), static_cast<double>(text_bytes));
 
-  const stopwatch reading;
-  std::size_t seen = 0;
-  for (std::uint64_t step = 0; step < (*data)->steps_per_epoch(); ++step) {
-    const auto taken = (*data)->train_batch(step, 0);
-    if (!taken) give_up(taken.error().message);
-    seen += taken->size;
-  }
-  reading.report("epoch", static_cast<double>(rows), static_cast<double>(text_bytes));
-  if (seen != rows) give_up(fmt::format("{} rows in an epoch of {}", seen, rows));
+  take_epoch(**data, 1, rows, text_bytes);
+  if (threads > 1) take_epoch(**data, threads, rows, text_bytes);
 }
 
 int run(int argc, char** argv) {
@@ -128,15 +144,18 @@ int run(int argc, char** argv) {
   constexpr std::size_t rows_max = 10'000'000;
   if (rows < rows_min || rows > rows_max) give_up(fmt::format("ROWS must be between {} and {}", rows_min, rows_max));
   const auto folder = argc > 2 ? std::filesystem::path(argv[2]) : std::filesystem::temp_directory_path();
+  const std::size_t threads = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 2;
+  constexpr std::size_t threads_max = 64;
+  if (threads < 1 || threads > threads_max) give_up(fmt::format("THREADS must be between 1 and {}", threads_max));
   const std::string text = bench::criteo_text(rows);
   fmt::print("{} rows, {:.1f} bytes a row; MB are those of the text\n", rows,
              static_cast<double>(text.size()) / static_cast<double>(rows));
   const auto file = [&folder](const std::string& name, const std::string& content) {
     return made_file(folder, fmt::format("troupe_bench_{}_{}", ::getpid(), name), content);
   };
-  measure("plain", file("plain", text).path(), rows, text.size());
-  measure("gzip", file("gzip", gzip(text)).path(), rows, text.size());
-  measure("zstd", file("zstd", zstd(text)).path(), rows, text.size());
+  measure("plain", file("plain", text).path(), rows, text.size(), threads);
+  measure("gzip", file("gzip", gzip(text)).path(), rows, text.size(), threads);
+  measure("zstd", file("zstd", zstd(text)).path(), rows, text.size(), threads);
   return 0;
 }
 

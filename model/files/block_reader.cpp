@@ -1,86 +1,211 @@
 #include "model/files/block_reader.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
+
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "base/result.hpp"
 
 namespace troupe::model {
 
-result<row_block> block_reader::read(std::uint64_t number, const std::atomic<bool>& cancelled) {
-  pass& used = pass_to(number);
-  auto rows = read_rows(used, number, cancelled);
-  if (!rows) passes_.pop_front();
+namespace {
+
+// Returns the number of selected rows before each piece, and in all.
+std::vector<std::uint64_t> count_rows(const file_rows& from, row_selection which) {
+  std::vector<std::uint64_t> before(1, 0);
+  std::uint64_t row = 0;
+  for (std::size_t piece = 0; piece < from.pieces.size(); ++piece) {
+    std::uint64_t selected = before.back();
+    for (; row < from.end_row(piece); ++row) selected += which(row) ? 1 : 0;
+    before.push_back(selected);
+  }
+  return before;
+}
+
+}  // namespace
+
+void block_reader::copied_lines::clear() {
+  text_.clear();
+  ends_.clear();
+  next_ = 0;
+  wrong_.reset();
+}
+
+void block_reader::copied_lines::add(std::string_view line) {
+  text_ += line;
+  ends_.push_back(text_.size());
+}
+
+result<std::optional<std::string_view>> block_reader::copied_lines::next() {
+  if (next_ == ends_.size()) {
+    if (wrong_) return tl::unexpected(*wrong_);
+    return std::optional<std::string_view>();
+  }
+  const std::size_t begin = next_ == 0 ? 0 : ends_[next_ - 1];
+  return std::string_view(text_).substr(begin, ends_[next_++] - begin);
+}
+
+block_reader::block_reader(const file_rows& from, row_selection which)
+    : from_(from), which_(which), rows_before_(count_rows(from, which)) {}
+
+void block_reader::begin(std::uint64_t number) {
+  first_row_ = number * from_.cut.block_rows();
+  first_piece_ = from_.block_pieces[number];
+  const std::size_t end = from_.block_pieces[number + 1];
+  const std::uint64_t windows =
+      (from_.end_row(end - 1) - first_row_ + from_.cut.window_rows - 1) / from_.cut.window_rows;
+  made_ = {};
+  made_.rows = rows_before(number + 1) - rows_before(number);
+  // Each thread writes its own part first, so that none waits while another one clears the memory.
+  made_.records = std::make_unique_for_overwrite<std::uint32_t[]>(made_.rows * from_.format->layout().width());
+  made_.window_begin.assign(windows + 1, made_.rows);
+  parts_.clear();
+  parts_.resize(end - first_piece_);
+  if (from_.how != compression::none) passes_.splice(passes_.begin(), passes_, pass_to(first_row_));
+  no_memory_ = false;
+  next_ = first_piece_;
+  end_ = end;
+}
+
+// Returns the pass nearest before row `row`.
+std::list<block_reader::pass>::iterator block_reader::pass_to(std::uint64_t row) {
+  auto best = passes_.end();
+  for (auto it = passes_.begin(); it != passes_.end(); ++it)
+    if (it->next_row <= row && (best == passes_.end() || it->next_row > best->next_row)) best = it;
+  if (best != passes_.end()) return best;
+  if (passes_.size() == passes_kept) passes_.pop_back();
+  passes_.push_front({from_.lines(), 0});
+  return passes_.begin();
+}
+
+void block_reader::help(const std::atomic<bool>& cancelled) {
+  try {
+    copied_lines copied;
+    while (const auto piece = take(copied, cancelled)) {
+      auto& wrong = parts_[*piece - first_piece_].wrong;
+      if (cancelled) {
+        wrong = fault{fault_kind::input, "cancelled"};
+      } else if (from_.how == compression::none) {
+        line_reader lines = from_.lines_from(*piece);
+        wrong = parse(*piece, lines);
+      } else {
+        wrong = parse(*piece, copied);
+      }
+      if (wrong) stop();
+    }
+  } catch (const std::bad_alloc&) {
+    no_memory_ = true;
+    stop();
+  }
+}
+
+// Leaves the pieces that nobody has taken. All before these are taken, so the first fault in the file is found.
+void block_reader::stop() {
+  const std::lock_guard lock(taking_);
+  next_ = end_.load();
+}
+
+// Takes the next piece, and copies its lines if the file is compressed.
+std::optional<std::size_t> block_reader::take(copied_lines& lines, const std::atomic<bool>& cancelled) {
+  const std::lock_guard lock(taking_);
+  if (!has_more()) return std::nullopt;
+  const std::size_t piece = next_++;
+  if (from_.how != compression::none) copy(piece, lines, cancelled);
+  return piece;
+}
+
+void block_reader::copy(std::size_t piece, copied_lines& to, const std::atomic<bool>& cancelled) {
+  pass& from = passes_.front();
+  to.clear();
+  while (from.next_row < from_.end_row(piece)) {
+    constexpr std::uint64_t rows_between_looks = 1024;
+    if (from.next_row % rows_between_looks == 0 && cancelled) break;
+    auto line = next_line(from);
+    if (!line) to.end_with(std::move(line.error()));
+    if (!line || !*line) break;
+    if (from.next_row++ >= from_.pieces[piece].first_row) to.add(**line);
+  }
+  to.complete();
+}
+
+result<std::optional<std::string_view>> block_reader::next_line(pass& from) const {
+  for (;;) {
+    auto line = from.lines.next();
+    if (!line || !*line || from.lines.line() > from_.format->header_lines()) return line;
+  }
+}
+
+// Parses the selected rows of a piece into its part of the block.
+template <class Lines>
+std::optional<fault> block_reader::parse(std::size_t piece, Lines& lines) {
+  const row_layout& layout = from_.format->layout();
+  part& to = parts_[piece - first_piece_];
+  // Reserves the exact number: a growing vector would use up to three times as much memory.
+  to.bags.begin.reserve((rows_before_[piece + 1] - rows_before_[piece]) * layout.bags + 1);
+  to.bags.rows.reserve(from_.pieces[piece].values);
+  std::uint64_t made = rows_before_[piece] - rows_before_[first_piece_];
+  for (std::uint64_t row = from_.pieces[piece].first_row; row < from_.end_row(piece); ++row) {
+    const std::uint64_t in_block = row - first_row_;
+    if (in_block % from_.cut.window_rows == 0) made_.window_begin[in_block / from_.cut.window_rows] = made;
+    auto line = lines.next();
+    if (!line) return std::move(line.error());
+    if (!*line)
+      return fault{fault_kind::input,
+                   fmt::format("{}: ends after line {}, before all of its {} rows: it has changed since the run opened "
+                               "it; leave a file alone while a run reads it",
+                               from_.file->name(), from_.format->header_lines() + row, from_.rows)};
+    if (!which_(row)) continue;
+    if (auto wrong = parse_line(piece, row, **line, made_.records.get() + made++ * layout.width())) return wrong;
+  }
+  return std::nullopt;
+}
+
+std::optional<fault> block_reader::parse_line(std::size_t piece, std::uint64_t row, std::string_view line,
+                                              std::uint32_t* record) {
+  const auto fault_of = [&](std::string_view what) {
+    const std::uint64_t number = from_.format->header_lines() + row + 1;
+    return fault{fault_kind::input, fmt::format("{} line {}: {}", from_.file->name(), number, what)};
+  };
+  row_bags& bags = parts_[piece - first_piece_].bags;
+  if (const auto wrong = from_.format->parse(line, record, bags)) return fault_of(*wrong);
+  if (bags.rows.size() > from_.pieces[piece].values)
+    return fault_of(
+        "more values in bags than before: it has changed since the run opened it; leave a file alone while a run reads "
+        "it");
+  return std::nullopt;
+}
+
+result<row_block> block_reader::finish() {
+  if (no_memory_) {
+    if (!passes_.empty()) passes_.pop_front();
+    throw std::bad_alloc();
+  }
+  auto rows = joined();
+  if (!rows && !passes_.empty()) passes_.pop_front();
   // If the file has changed, this is the fault to report, instead of its consequences.
   if (auto wrong = from_.file->changed()) return tl::unexpected(std::move(*wrong));
   return rows;
 }
 
-// Returns the pass nearest before the block, moved to the front of the list.
-block_reader::pass& block_reader::pass_to(std::uint64_t block) {
-  const std::uint64_t row = block * from_.cut.block_rows();
-  if (from_.how == compression::none) {
-    if (passes_.empty() || passes_.front().next_row != row) {
-      passes_.clear();
-      passes_.push_front({from_.lines_from(block), row});
-    }
-    return passes_.front();
+result<row_block> block_reader::joined() {
+  for (part& one : parts_)
+    if (one.wrong) return tl::unexpected(std::move(*one.wrong));
+  const std::size_t bags = from_.format->layout().bags;
+  if (bags == 0) return std::move(made_);
+  row_bags& all = made_.bags;
+  std::size_t values = 0;
+  for (const part& one : parts_) values += one.bags.rows.size();
+  all.begin.reserve(made_.rows * bags + 1);
+  all.rows.reserve(values);
+  for (part& one : parts_) {
+    const row_bags from = std::move(one.bags);
+    const std::uint64_t before = all.rows.size();
+    for (auto end = from.begin.begin() + 1; end != from.begin.end(); ++end) all.begin.push_back(before + *end);
+    all.rows.insert(all.rows.end(), from.rows.begin(), from.rows.end());
   }
-  auto best = passes_.end();
-  for (auto it = passes_.begin(); it != passes_.end(); ++it)
-    if (it->next_row <= row && (best == passes_.end() || it->next_row > best->next_row)) best = it;
-  if (best != passes_.end()) {
-    passes_.splice(passes_.begin(), passes_, best);
-  } else {
-    if (passes_.size() == passes_kept) passes_.pop_back();
-    passes_.push_front({from_.lines_from(0), 0});
-  }
-  return passes_.front();
-}
-
-result<row_block> block_reader::read_rows(pass& from, std::uint64_t number, const std::atomic<bool>& cancelled) const {
-  const std::uint64_t first = number * from_.cut.block_rows();
-  const std::uint64_t end = std::min(first + from_.cut.block_rows(), from_.rows);
-  std::uint64_t selected = 0;
-  for (std::uint64_t row = first; row < end; ++row) selected += which_(row) ? 1 : 0;
-
-  row_block made;
-  const std::size_t width = from_.format->layout().width();
-  made.records.resize(selected * width);
-  made.bags.begin.reserve(selected * from_.format->layout().bags + 1);
-  // Reserves the exact number: a growing vector would use up to three times as much memory.
-  made.bags.rows.reserve(from_.block_values[number]);
-  while (from.next_row < end) {
-    const std::uint64_t row = from.next_row++;
-    constexpr std::uint64_t rows_between_looks = 1024;
-    if (row % rows_between_looks == 0 && cancelled) return bad_input("cancelled");
-    TROUPE_TRY(line, next_line(from));
-    if (row < first) continue;
-    if ((row - first) % from_.cut.window_rows == 0) made.window_begin.push_back(made.rows);
-    if (!which_(row)) continue;
-    if (auto wrong = from_.format->parse(line, made.records.data() + made.rows * width, made.bags))
-      return bad_input("{} line {}: {}", from_.file->name(), from.lines.line(), *wrong);
-    if (made.bags.rows.size() > from_.block_values[number])
-      return bad_input(
-          "{} line {}: more values in bags than before: it has changed since the run opened it; leave a file alone "
-          "while a run reads it",
-          from_.file->name(), from.lines.line());
-    ++made.rows;
-  }
-  made.window_begin.push_back(made.rows);
-  return made;
-}
-
-result<std::string_view> block_reader::next_line(pass& from) const {
-  for (;;) {
-    TROUPE_TRY(line, from.lines.next());
-    if (!line)
-      return bad_input(
-          "{}: ends after line {}, before all of its {} rows: it has changed since the run opened it; leave a file "
-          "alone while a run reads it",
-          from_.file->name(), from.lines.line(), from_.rows);
-    if (from.lines.line() > from_.format->header_lines()) return *line;
-  }
+  return std::move(made_);
 }
 
 }  // namespace troupe::model

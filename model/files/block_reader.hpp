@@ -1,24 +1,46 @@
-// Reads blocks of a file's rows in any order.
+// Reads blocks of a file's rows in any order, each with several threads.
 
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "model/files/file_rows.hpp"
 
 namespace troupe::model {
 
-/// Reads a plain file from the beginning of a block. A compressed file can only be read from its beginning, so a few
-/// passes over it are kept open: several callers that read in order each continue their pass. Thread: one at a time.
+/// Reads one block at a time: `begin`, `help`, `finish`. Threads that help take its pieces in order. Each reads its
+/// pieces of a plain file itself. A compressed file can only be read from its beginning, by one thread at a time, which
+/// copies a piece's lines and then parses them while the next one reads on. A few passes over it are kept open: several
+/// callers that read in order each continue their pass. Thread: `help`: any number at once; the others: one at a time,
+/// while nobody helps.
 class block_reader {
  public:
-  block_reader(const file_rows& from, row_selection which) : from_(from), which_(which) {}
+  block_reader(const file_rows& from, row_selection which);
 
-  /// Reads the selected rows of block `number`. Faults: a wrong line; the file has changed or cannot be read. Returns
-  /// soon after `cancelled` has become true, with a fault.
-  result<row_block> read(std::uint64_t number, const std::atomic<bool>& cancelled);
+  /// Returns the number of selected rows before block `number`, which may be the one behind the last one.
+  std::uint64_t rows_before(std::uint64_t number) const { return rows_before_[from_.block_pieces[number]]; }
+
+  /// Begins to read block `number`.
+  void begin(std::uint64_t number);
+
+  /// Returns whether pieces of the block are left to take; once false, it stays so. Thread: any.
+  bool has_more() const { return next_ < end_; }
+
+  /// Reads pieces of the block until none is left to take. Returns soon after `cancelled` has become true.
+  void help(const std::atomic<bool>& cancelled);
+
+  /// Returns the selected rows of the block. Requires: nothing is left to take. Faults, of several the first one in the
+  /// file: a wrong line; the file has changed or cannot be read; reading was cancelled. Throws std::bad_alloc if there
+  /// was no memory in `help`.
+  result<row_block> finish();
 
  private:
   struct pass {
@@ -27,13 +49,53 @@ class block_reader {
   };
   static constexpr std::size_t passes_kept = 4;
 
-  pass& pass_to(std::uint64_t block);
-  result<row_block> read_rows(pass& from, std::uint64_t number, const std::atomic<bool>& cancelled) const;
-  result<std::string_view> next_line(pass& from) const;
+  // A compressed file's lines of a piece, read as a line_reader is.
+  class copied_lines {
+   public:
+    void clear();
+    void add(std::string_view line);
+    void end_with(fault wrong) { wrong_ = std::move(wrong); }
+    // Makes the text readable some bytes after the last line.
+    void complete() { text_.append(line_reader::padding, '\0'); }
+    result<std::optional<std::string_view>> next();
+
+   private:
+    std::string text_;
+    std::vector<std::size_t> ends_;
+    std::size_t next_ = 0;
+    std::optional<fault> wrong_;  // instead of the line after the last one
+  };
+
+  // What is read of a piece, beside the records.
+  struct part {
+    row_bags bags;
+    std::optional<fault> wrong;
+  };
+
+  std::list<pass>::iterator pass_to(std::uint64_t row);
+  std::optional<std::size_t> take(copied_lines& lines, const std::atomic<bool>& cancelled);
+  void copy(std::size_t piece, copied_lines& to, const std::atomic<bool>& cancelled);
+  result<std::optional<std::string_view>> next_line(pass& from) const;
+  template <class Lines>
+  std::optional<fault> parse(std::size_t piece, Lines& lines);
+  std::optional<fault> parse_line(std::size_t piece, std::uint64_t row, std::string_view line, std::uint32_t* record);
+  void stop();
+  result<row_block> joined();
 
   const file_rows& from_;
   row_selection which_;
-  std::list<pass> passes_;  // most recently used first
+  std::vector<std::uint64_t> rows_before_;  // selected ones, by piece, and one more
+  std::list<pass> passes_;                  // of a compressed file; most recently used first
+
+  // The block being read.
+  std::uint64_t first_row_ = 0;
+  std::size_t first_piece_ = 0;
+  row_block made_;
+  std::vector<part> parts_;
+  std::mutex taking_;                  // held to take pieces, and to read the front pass
+  std::atomic<std::size_t> next_ = 0;  // piece
+  std::atomic<std::size_t> end_ = 0;   // of the pieces
+  std::atomic<bool> no_memory_ = false;
 };
 
 }  // namespace troupe::model

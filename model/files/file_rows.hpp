@@ -42,6 +42,18 @@ struct row_cut {
   std::uint64_t block_rows() const { return window_rows * windows_in_block; }
 };
 
+/// Consecutive rows of a block, as many as one thread parses at a time.
+struct file_piece {
+  /// Soon behind so many bytes of text ends a piece: little enough for many pieces in a block, and mostly for one read.
+  static constexpr std::uint64_t bytes = std::uint64_t{240} << 10;
+
+  std::uint64_t first_row = 0;
+  /// The byte of the text at which it begins.
+  std::uint64_t offset = 0;
+  /// How many values are in the bags of its rows.
+  std::uint64_t values = 0;
+};
+
 /// A file, its row format, and the locations of its rows. Immutable. Thread: any.
 struct file_rows {
   std::shared_ptr<const input_file> file;
@@ -53,13 +65,22 @@ struct file_rows {
   std::string digest;
   /// By block: the number of values in the bags of all its rows.
   std::vector<std::uint64_t> block_values;
-  /// Plain files: the byte at which each block begins.
-  std::vector<std::uint64_t> block_offsets;
+  std::vector<file_piece> pieces;
+  /// By block: its first piece; and how many pieces there are.
+  std::vector<std::size_t> block_pieces;
 
   std::uint64_t blocks() const { return (rows + cut.block_rows() - 1) / cut.block_rows(); }
 
-  /// Returns the lines from the first row of block `block` on. Requires: `block` is 0 for a compressed file.
-  line_reader lines_from(std::uint64_t block) const;
+  /// Returns the row behind the last one of piece `piece`.
+  std::uint64_t end_row(std::size_t piece) const {
+    return piece + 1 < pieces.size() ? pieces[piece + 1].first_row : rows;
+  }
+
+  /// Returns the lines of a plain file from the first row of piece `piece` on.
+  line_reader lines_from(std::size_t piece) const;
+
+  /// Returns all lines.
+  line_reader lines() const;
 };
 
 /// Reads the whole file once. Faults: no rows, a row with more than `bag_values_max` values in its bags, and those of

@@ -6,6 +6,7 @@
 #include <functional>
 #include <new>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include "base/result.hpp"
@@ -15,18 +16,6 @@
 namespace troupe::model {
 
 namespace {
-
-// Returns the number of selected rows before each block, and in all.
-std::vector<std::uint64_t> first_rows(const file_rows& from, row_selection which) {
-  std::vector<std::uint64_t> first(1, 0);
-  for (std::uint64_t row = 0; row < from.rows;) {
-    const std::uint64_t end = std::min(row + from.cut.block_rows(), from.rows);
-    std::uint64_t selected = first.back();
-    for (; row < end; ++row) selected += which(row) ? 1 : 0;
-    first.push_back(selected);
-  }
-  return first;
-}
 
 // Returns advice for smaller blocks.
 std::string smaller_blocks(const file_rows& of) {
@@ -44,6 +33,7 @@ std::string smaller_blocks(const file_rows& of) {
 struct held_blocks {
   std::uint64_t rows = 0;
   std::uint64_t values = 0;
+  std::uint64_t values_being_joined = 0;  // of the pieces of the block being read, which become one
 };
 
 held_blocks largest_blocks(const file_rows& of) {
@@ -51,32 +41,43 @@ held_blocks largest_blocks(const file_rows& of) {
   std::vector<std::uint64_t> largest(static_cast<std::size_t>(count));
   std::ranges::partial_sort_copy(of.block_values, largest, std::greater<>());
   return {std::min(of.rows, static_cast<std::uint64_t>(count) * of.cut.block_rows()),
-          std::accumulate(largest.begin(), largest.end(), std::uint64_t{0})};
+          std::accumulate(largest.begin(), largest.end(), std::uint64_t{0}), largest.front()};
 }
 
 }  // namespace
 
 std::uint64_t bytes_of_blocks(const file_rows& of) {
   const row_layout& layout = of.format->layout();
-  const auto [rows, values] = largest_blocks(of);
-  return rows * (layout.width() * sizeof(std::uint32_t) + layout.bags * sizeof(std::uint64_t)) +
-         values * sizeof(std::uint32_t);
+  const held_blocks held = largest_blocks(of);
+  return held.rows * (layout.width() * sizeof(std::uint32_t) + layout.bags * sizeof(std::uint64_t)) +
+         (held.values + held.values_being_joined) * sizeof(std::uint32_t);
 }
 
 std::optional<std::string> check_blocks(const file_rows& of, std::uint64_t available) {
   const std::uint64_t bytes = bytes_of_blocks(of);
   if (bytes <= available) return std::nullopt;
-  const auto [rows, values] = largest_blocks(of);
-  const std::string bags = of.format->layout().bags > 0 ? fmt::format(" with {} values in their bags", values) : "";
-  return memory_fault(fmt::format("{}: {} rows in memory at once{}", of.file->name(), rows, bags), bytes, available,
-                      smaller_blocks(of));
+  const held_blocks held = largest_blocks(of);
+  const bool has_bags = of.format->layout().bags > 0;
+  const std::string bags = has_bags ? fmt::format(" with {} values in their bags", held.values) : "";
+  return memory_fault(fmt::format("{}: {} rows in memory at once{}", of.file->name(), held.rows, bags), bytes,
+                      available, smaller_blocks(of));
 }
 
-row_stream::row_stream(std::shared_ptr<const file_rows> from, row_selection which)
-    : from_(std::move(from)),
-      which_(which),
-      first_row_(first_rows(*from_, which)),
-      reader_(&row_stream::read_ahead, this) {}
+std::size_t row_stream::readers_here() {
+  constexpr std::size_t most = 8;
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, most);
+}
+
+row_stream::row_stream(std::shared_ptr<const file_rows> from, row_selection which, std::size_t readers)
+    : from_(std::move(from)), reader_(*from_, which) {
+  for (std::uint64_t number = 0; number <= from_->blocks(); ++number) first_row_.push_back(reader_.rows_before(number));
+  readers_.reserve(readers);
+  try {
+    while (readers_.size() < readers) readers_.emplace_back(&row_stream::read_ahead, this);
+  } catch (const std::system_error&) {
+    if (readers_.empty()) throw;
+  }
+}
 
 row_stream::~row_stream() {
   {
@@ -84,7 +85,7 @@ row_stream::~row_stream() {
     ending_ = true;
   }
   work_.notify_all();
-  reader_.join();
+  for (std::thread& one : readers_) one.join();
 }
 
 std::uint64_t row_stream::block_of(std::uint64_t row) const {
@@ -135,33 +136,63 @@ void row_stream::drop_oldest() const {
   }
 }
 
-// The reader thread's loop.
+// A reader's loop: all of them read the same block, and the last one to leave it finishes it.
 void row_stream::read_ahead() {
-  block_reader reader(*from_, which_);
   std::unique_lock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [this] { return ending_ || next_to_read() != slots_.end(); });
+    work_.wait(lock, [this] {
+      return ending_ || (current_ != nullptr ? reader_.has_more() : next_to_read() != slots_.end());
+    });
     if (ending_) return;
-    const auto [number, place] = *next_to_read();
+    if (current_ == nullptr && !begin_next()) continue;
+    ++helping_;
     lock.unlock();
-    auto rows = read(reader, number);
+    reader_.help(ending_);
     lock.lock();
-    place->rows = std::move(rows);
-    place->ready = true;
-    drop_oldest();
-    arrived_.notify_all();
+    if (--helping_ > 0) continue;
+    lock.unlock();
+    auto rows = finished();
+    lock.lock();
+    deliver(*std::exchange(current_, nullptr), std::move(rows));
+    work_.notify_all();
   }
 }
 
-result<std::shared_ptr<const row_block>> row_stream::read(block_reader& reader, std::uint64_t number) const {
+// Begins to read the next block; false if there is no memory for it.
+bool row_stream::begin_next() {
+  const auto [number, place] = *next_to_read();
   try {
-    TROUPE_TRY(rows, reader.read(number, ending_));
+    reader_.begin(number);
+  } catch (const std::bad_alloc&) {
+    deliver(*place, tl::unexpected(no_memory(number)));
+    return false;
+  }
+  current_ = place;
+  current_number_ = number;
+  work_.notify_all();
+  return true;
+}
+
+result<std::shared_ptr<const row_block>> row_stream::finished() {
+  try {
+    TROUPE_TRY(rows, reader_.finish());
     return std::make_shared<const row_block>(std::move(rows));
   } catch (const std::bad_alloc&) {
-    return bad_input("{}: no memory for {} rows at once with {} values in their bags; {}", from_->file->name(),
-                     std::min(from_->cut.block_rows(), from_->rows), from_->block_values[number],
-                     smaller_blocks(*from_));
+    return tl::unexpected(no_memory(current_number_));
   }
+}
+
+fault row_stream::no_memory(std::uint64_t number) const {
+  return {fault_kind::input, fmt::format("{}: no memory for {} rows at once with {} values in their bags; {}",
+                                         from_->file->name(), std::min(from_->cut.block_rows(), from_->rows),
+                                         from_->block_values[number], smaller_blocks(*from_))};
+}
+
+void row_stream::deliver(slot& to, result<std::shared_ptr<const row_block>> rows) {
+  to.rows = std::move(rows);
+  to.ready = true;
+  drop_oldest();
+  arrived_.notify_all();
 }
 
 }  // namespace troupe::model

@@ -1,4 +1,4 @@
-// Streams the selected rows of a file in blocks, with a thread that reads ahead.
+// Streams the selected rows of a file in blocks, with threads that read ahead.
 
 #pragma once
 
@@ -24,8 +24,8 @@ std::uint64_t bytes_of_blocks(const file_rows& of);
 std::optional<std::string> check_blocks(const file_rows& of, std::uint64_t available);
 
 /// Thread: any. Holds at most `blocks_kept` blocks, or one for each waiting caller if these are more, besides the one
-/// being read and those that callers hold. The first request of a block starts reading the next one. The least recently
-/// used block is dropped first.
+/// being read and those that callers hold. The first request of a block starts reading the next one. All readers read
+/// the same block, piece by piece. The least recently used block is dropped first.
 ///
 /// If callers go through the blocks in order, about a block apart, every block is read once. Otherwise dropped blocks
 /// are read again.
@@ -33,8 +33,12 @@ class row_stream {
  public:
   static constexpr std::size_t blocks_kept = 4;
 
-  /// Throws std::system_error if the system cannot start a thread.
-  row_stream(std::shared_ptr<const file_rows> from, row_selection which);
+  /// Returns how many threads read best: half of the cores, as who takes the rows needs the others, up to eight.
+  static std::size_t readers_here();
+
+  /// `readers`: how many threads read, at least 1; fewer if the system cannot start so many. Throws std::system_error
+  /// if it cannot start any.
+  row_stream(std::shared_ptr<const file_rows> from, row_selection which, std::size_t readers = readers_here());
   ~row_stream();
   row_stream(const row_stream&) = delete;
   row_stream& operator=(const row_stream&) = delete;
@@ -66,10 +70,13 @@ class row_stream {
   slots::const_iterator next_to_read() const;
   void drop_oldest() const;
   void read_ahead();
-  result<std::shared_ptr<const row_block>> read(block_reader& reader, std::uint64_t number) const;
+  bool begin_next();
+  result<std::shared_ptr<const row_block>> finished();
+  fault no_memory(std::uint64_t number) const;
+  void deliver(slot& to, result<std::shared_ptr<const row_block>> rows);
 
   std::shared_ptr<const file_rows> from_;
-  row_selection which_;
+  block_reader reader_;
   std::vector<std::uint64_t> first_row_;  // by block, and one more
 
   mutable std::mutex mutex_;
@@ -77,8 +84,12 @@ class row_stream {
   mutable std::condition_variable arrived_;
   mutable slots slots_;
   mutable std::uint64_t clock_ = 0;
+  // The block being read; null: none.
+  std::shared_ptr<slot> current_;
+  std::uint64_t current_number_ = 0;
+  std::size_t helping_ = 0;  // threads that read it
   std::atomic<bool> ending_ = false;
-  std::thread reader_;
+  std::vector<std::thread> readers_;
 };
 
 }  // namespace troupe::model

@@ -1,12 +1,13 @@
 #include "model/files/rows.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
 namespace troupe::model {
 
 batch_builder::batch_builder(const row_layout& layout, loss_kind loss, std::size_t size)
-    : layout_(layout), loss_(loss), singles_(layout.singles), bags_(layout.bags) {
+    : layout_(layout), loss_(loss), singles_(layout.singles), bags_(layout.bags), tile_(tile_rows * layout.singles) {
   made_.size = size;
   made_.tables.resize(layout.tables.size());
   made_.dense.resize(size * layout.dense);
@@ -28,7 +29,7 @@ batch_builder::batch_builder(const row_layout& layout, loss_kind loss, std::size
 }
 
 void batch_builder::add(const row_block& from, std::size_t row) {
-  const std::uint32_t* record = from.records.data() + row * layout_.width();
+  const std::uint32_t* record = from.records.get() + row * layout_.width();
   float label = 0;
   std::memcpy(&label, record, sizeof(label));
   if (loss_ == loss_kind::cross_entropy)
@@ -37,8 +38,7 @@ void batch_builder::add(const row_block& from, std::size_t row) {
     made_.values[next_] = label;
   if (layout_.dense > 0)
     std::memcpy(made_.dense.data() + next_ * layout_.dense, record + 1, layout_.dense * sizeof(float));
-  const std::uint32_t* single = record + 1 + layout_.dense;
-  for (std::size_t i = 0; i < singles_.size(); ++i) singles_[i][next_] = single[i];
+  std::copy_n(record + 1 + layout_.dense, singles_.size(), tile_.data() + in_tile_ * singles_.size());
   const std::uint64_t* begin = from.bags.begin.data() + row * bags_.size();
   for (std::size_t i = 0; i < bags_.size(); ++i) {
     auto& indices = bags_[i]->indices;
@@ -47,6 +47,20 @@ void batch_builder::add(const row_block& from, std::size_t row) {
                    from.bags.rows.begin() + static_cast<std::ptrdiff_t>(begin[i + 1]));
   }
   ++next_;
+  if (++in_tile_ == tile_rows) empty_tile();
+}
+
+batch batch_builder::finish() && {
+  empty_tile();
+  return std::move(made_);
+}
+
+void batch_builder::empty_tile() {
+  for (std::size_t i = 0; i < singles_.size(); ++i) {
+    std::int64_t* const to = singles_[i] + (next_ - in_tile_);
+    for (std::size_t row = 0; row < in_tile_; ++row) to[row] = tile_[row * singles_.size() + i];
+  }
+  in_tile_ = 0;
 }
 
 }  // namespace troupe::model

@@ -49,7 +49,7 @@ struct row_bags {
 struct row_block {
   std::size_t rows = 0;
   /// [rows, width]: the label's bits, the dense features' bits, the single tables' rows.
-  std::vector<std::uint32_t> records;
+  std::unique_ptr<std::uint32_t[]> records;
   /// [rows, layout.bags]
   row_bags bags;
   /// The first row of each window, and the end of the last one. Rows are shuffled within their window.
@@ -66,14 +66,22 @@ class batch_builder {
   void add(const row_block& from, std::size_t row);
 
   /// Returns the batch. Requires: `size` samples were added.
-  batch finish() && { return std::move(made_); }
+  batch finish() &&;
 
  private:
+  // So many samples' singles are copied into the indices together: these lie as far apart as a batch is long, often a
+  // power of two, so that the lines of all would come to the same places in a cache and drive each other out.
+  static constexpr std::size_t tile_rows = 64;
+
+  void empty_tile();
+
   const row_layout& layout_;
   loss_kind loss_;
   batch made_;
   std::vector<std::int64_t*> singles_;  // indices of the single tables, by number
   std::vector<bags*> bags_;             // the others, by number
+  std::vector<std::uint32_t> tile_;     // [tile_rows, singles]: of the samples that `indices` lack
+  std::size_t in_tile_ = 0;
   std::size_t next_ = 0;
 };
 

@@ -52,6 +52,10 @@ std::shared_ptr<const file_rows> rows_of(const temporary_file& file, row_cut cut
   return std::make_shared<const file_rows>(std::move(*found));
 }
 
+std::vector<std::uint32_t> records_of(const row_block& block) {
+  return {block.records.get(), block.records.get() + block.rows};
+}
+
 void expect_block(const row_stream& stream, std::uint64_t number, row_selection which) {
   const auto block = stream.block(number);
   ASSERT_TRUE(block.has_value()) << block.error().message;
@@ -65,7 +69,7 @@ void expect_block(const row_stream& stream, std::uint64_t number, row_selection 
   }
   windows.push_back(expected.size());
   EXPECT_EQ((*block)->rows, expected.size());
-  EXPECT_EQ((*block)->records, expected);
+  EXPECT_EQ(records_of(**block), expected);
   EXPECT_EQ((*block)->window_begin, windows);
   ASSERT_EQ((*block)->bags.begin.size(), expected.size() + 1);
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -74,14 +78,14 @@ void expect_block(const row_stream& stream, std::uint64_t number, row_selection 
   EXPECT_EQ(stream.first_row(number + 1) - stream.first_row(number), expected.size());
 }
 
-TEST(RowStream, BlocksAreTheRowsOfTheFileInAnyOrder) {
+void expect_blocks_in_any_order(std::size_t readers) {
   const std::string text = text_of(997);
   for (const std::string& bytes : {text, text.substr(0, text.size() - 1), gzip(text), zstd(text)}) {
     const temporary_file file(bytes);
     for (const auto& which : {row_selection::all(), row_selection::kept(0.3), row_selection::held_out(0.3),
                               row_selection::held_out(0.001)}) {
       for (const row_cut cut : {row_cut{7, 3}, row_cut{1, 50}, row_cut{1000, 1}, row_cut{997, 1}, row_cut{100, 1}}) {
-        const row_stream stream(rows_of(file, cut), which);
+        const row_stream stream(rows_of(file, cut), which, readers);
         const std::uint64_t blocks = stream.source().blocks();
         EXPECT_EQ(blocks, (997 + cut.block_rows() - 1) / cut.block_rows());
         for (std::uint64_t number = 0; number < blocks; ++number) expect_block(stream, number, which);
@@ -89,6 +93,49 @@ TEST(RowStream, BlocksAreTheRowsOfTheFileInAnyOrder) {
         for (int i = 0; i < 30; ++i) expect_block(stream, random.below(blocks), which);
       }
     }
+  }
+}
+
+TEST(RowStream, BlocksAreTheRowsOfTheFileInAnyOrder) { expect_blocks_in_any_order(1); }
+
+TEST(RowStream, SeveralReadersReadTheSameBlocks) { expect_blocks_in_any_order(3); }
+
+// Blocks of many pieces: 839 kB of text.
+TEST(RowStream, ReadersShareABlockPieceByPiece) {
+  const std::string text = text_of(150'000);
+  for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
+    const temporary_file file(bytes);
+    for (const auto& which : {row_selection::all(), row_selection::kept(0.3)}) {
+      for (const row_cut cut : {row_cut{150'000, 1}, row_cut{999, 100}}) {
+        const auto rows = rows_of(file, cut);
+        ASSERT_GT(rows->pieces.size(), rows->blocks());
+        for (const std::size_t readers : {1, 7}) {
+          const row_stream stream(rows, which, readers);
+          for (std::uint64_t number = 0; number < rows->blocks(); ++number) expect_block(stream, number, which);
+          expect_block(stream, 0, which);
+        }
+      }
+    }
+  }
+}
+
+TEST(RowStream, PiecesAreTheRowsOfTheirBlocks) {
+  const std::string text = text_of(150'000);
+  const temporary_file file(text);
+  const auto rows = rows_of(file, {1000, 60});
+  ASSERT_EQ(rows->block_pieces.size(), 4U);
+  for (std::uint64_t block = 0; block < 3; ++block) {
+    EXPECT_EQ(rows->pieces[rows->block_pieces[block]].first_row, block * 60'000);
+    std::uint64_t values = 0;
+    for (std::size_t i = rows->block_pieces[block]; i < rows->block_pieces[block + 1]; ++i) {
+      const file_piece& piece = rows->pieces[i];
+      const std::string first = std::to_string(piece.first_row) + "\n";
+      EXPECT_EQ(text.substr(piece.offset, first.size()), first);
+      const std::uint64_t end = i + 1 < rows->pieces.size() ? rows->pieces[i + 1].offset : text.size();
+      EXPECT_LT(end - piece.offset, file_piece::bytes + std::string("149999\n").size());
+      values += piece.values;
+    }
+    EXPECT_EQ(values, rows->block_values[block]);
   }
 }
 
@@ -122,7 +169,7 @@ TEST(RowStream, AShareIsHeldOutAndTheRestKept) {
 
 TEST(RowStream, ThreadsThatAskAtOnceGetTheSameBlocks) {
   const temporary_file file(gzip(text_of(3000)));
-  const row_stream stream(rows_of(file, {10, 3}), row_selection::all());
+  const row_stream stream(rows_of(file, {10, 3}), row_selection::all(), 2);
   std::vector<std::jthread> threads;
   for (std::uint64_t t = 0; t < 8; ++t) {
     threads.emplace_back([&stream, t] {
@@ -141,7 +188,7 @@ TEST(RowStream, ThreadsThatAskAtOnceGetTheSameBlocks) {
 
 TEST(RowStream, HoldsFewBlocksAndReadsEachOnceForCallersCloseTogether) {
   const temporary_file file(text_of(1000));
-  const row_stream stream(rows_of(file, {10, 1}), row_selection::all());
+  const row_stream stream(rows_of(file, {10, 1}), row_selection::all(), 4);
   std::vector<std::weak_ptr<const row_block>> blocks;
   for (std::uint64_t number = 0; number < 100; ++number) {
     blocks.emplace_back(*stream.block(number));
@@ -173,10 +220,26 @@ TEST(RowStream, ABadLineIsAFaultOfItsBlockAlone) {
   }
 }
 
+// Two bad lines in each of two pieces of a block: whoever reads faster, the first line is the one that is named.
+TEST(RowStream, OfSeveralBadLinesTheFirstOneIsNamed) {
+  std::string text = text_of(150'000);
+  for (const std::string line : {"\n60000\n", "\n60001\n", "\n120000\n", "\n120001\n"})
+    text[text.find(line) + line.size() - 2] = 'x';
+  for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
+    const temporary_file file(bytes);
+    const auto rows = rows_of(file, {150'000, 1});
+    ASSERT_GT(rows->pieces.size(), 3U);
+    for (int round = 0; round < 4; ++round) {
+      const row_stream stream(rows, row_selection::all(), 4);
+      EXPECT_EQ(refusal(stream.block(0)), file.path() + " line 60001: '6000x'");
+    }
+  }
+}
+
 TEST(RowStream, AFileThatIsWrittenToIsAFault) {
   for (const auto& bytes : {text_of(100), gzip(text_of(100))}) {
     const temporary_file file(bytes);
-    const row_stream stream(rows_of(file, {5, 1}), row_selection::all());
+    const row_stream stream(rows_of(file, {5, 1}), row_selection::all(), 3);
     expect_block(stream, 0, row_selection::all());
     file.write(bytes.substr(0, bytes.size() / 2));
     EXPECT_EQ(
@@ -195,12 +258,13 @@ TEST(RowStream, AFileReplacedByAnotherStaysAsItWas) {
 }
 
 TEST(RowStream, TheLargestBlocksWithTheirBagsMustFitInMemory) {
-  // Each row has a label and a bag, 12 bytes. Blocks 0 to 8 have 45 values; block 9 has 90 and is one of the five.
+  // Each row has a label and a bag, 12 bytes. Blocks 0 to 8 have 45 values; block 9 has 90 and is one of the five. Its
+  // values are there twice while its pieces become one.
   std::string text = text_of(90);
   for (int row = 0; row < 10; ++row) text += "9\n";
   const temporary_file file(text);
   const auto rows = rows_of(file, {10, 1});
-  constexpr std::uint64_t bytes = 50 * 12 + (90 + 4 * 45) * 4;
+  constexpr std::uint64_t bytes = 50 * 12 + (90 + 4 * 45 + 90) * 4;
   EXPECT_EQ(bytes_of_blocks(*rows), bytes);
   EXPECT_EQ(check_blocks(*rows, bytes), std::nullopt);
   EXPECT_EQ(check_blocks(*rows, bytes - 1).value_or(""),
@@ -223,10 +287,10 @@ TEST(RowStream, CanEndWhileItReads) {
   const temporary_file file(gzip(text_of(200'000)));
   const auto rows = rows_of(file, {200'000, 1});
   for (int i = 0; i < 20; ++i) {
-    const row_stream stream(rows, row_selection::all());
+    const row_stream stream(rows, row_selection::all(), 3);
     if (i % 2 == 0) continue;
     // One block is here, and the next is being read.
-    const row_stream other(rows_of(file, {100'000, 1}), row_selection::all());
+    const row_stream other(rows_of(file, {100'000, 1}), row_selection::all(), 1 + static_cast<std::size_t>(i) % 4);
     EXPECT_TRUE(other.block(0).has_value());
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "model/files/category_hash.hpp"
 #include "model/files/file_rows.hpp"
 #include "model/random.hpp"
 #include "tests/model/data_file.hpp"
@@ -70,6 +71,7 @@ void expect_deal(const std::string& path, const deal& how) {
                                                {"batch-size", std::to_string(how.batch_size)},
                                                {"test-fraction", fmt::format("{}", how.test_share)}}));
   ASSERT_NE(data, nullptr);
+  const category_hash categories(1000);
   for (const std::uint64_t epoch : {0, 1, 7}) {
     const numbers order = epoch_order(how.rows, how.window_rows, how.test_share, epoch);
     const std::uint64_t of_rank_0 = (order.size() + how.ranks - 1) / how.ranks;
@@ -84,7 +86,10 @@ void expect_deal(const std::string& path, const deal& how) {
         const auto taken = data->train_batch(epoch * steps + step, static_cast<std::uint32_t>(rank));
         ASSERT_EQ(rows_in(taken), expected) << "epoch " << epoch << ", step " << step << ", rank " << rank;
         ASSERT_EQ(check_batch(data->spec(), *taken).value_or(""), "");
-        for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(taken->values[i], expected[i] % 3 == 0 ? 1 : 0);
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          ASSERT_EQ(taken->values[i], expected[i] % 3 == 0 ? 1 : 0);
+          ASSERT_EQ(taken->tables[0].indices[i], categories.row_of(fmt::format("c{}", expected[i] % 100)));
+        }
       }
     }
   }
