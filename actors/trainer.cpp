@@ -16,15 +16,6 @@ std::uint64_t total_steps(const model::job& what, const model::dataset& data) {
   return what.steps ? *what.steps : what.epochs * data.steps_per_epoch();
 }
 
-namespace {
-
-/// Returns the indices and dense features of a sample, about.
-std::uint64_t numbers_per_sample(const model::job& what, const model::data_spec& spec) {
-  return spec.tables.size() * std::max<std::uint64_t>(1, what.bag) + spec.dense_features;
-}
-
-}  // namespace
-
 void trainer_state::start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers) {
   name = fmt::format("trainer {}", rank);
   rank_ = rank;
@@ -100,7 +91,7 @@ caf::error trainer_state::set_up(msg::train& order) {
                            .where = &device,
                            .steps_ahead = model::lookups_ahead(job_.staleness)});
   const auto makers = batch_threads_of(self_->system());
-  batches_.emplace(makers, makers ? makers->ahead(job_.batch_size * numbers_per_sample(job_, data_->spec())) : 0,
+  batches_.emplace(makers, makers ? makers->ahead(model::numbers_per_batch(job_, data_->spec())) : 0,
                    [this](std::uint64_t of_step) { return prepare(of_step, data_->train_batch(of_step - 1, rank_)); });
   tests_ = test_share(rank_, job_.trainers, data_->test_rows(),
                       [this](const model::batch& samples, const float* outputs, model::predictions& counts) {

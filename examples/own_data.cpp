@@ -1,5 +1,6 @@
-// A data set of one's own. A sampler deals out the numbers of its rows, every epoch in another order; the program makes
-// a batch of them, as it would read one. Here the rows are points of a spiral with two arms, to be told apart.
+// A data set of one's own. A sampler deals out the numbers of its rows, every epoch in another order; threads that have
+// nothing else to do make batches of them, as they would read them. Here the rows are points of a spiral with two arms,
+// to be told apart.
 
 #include <cmath>
 #include <cstdio>
@@ -55,12 +56,11 @@ task<> train(trainer me) {
   const distributed_sampler sampler(me, spiral::rows, 32);
   const double before = co_await accuracy(me, model);
   for (const auto epoch : me.steps(60))
-    for (const auto& rows : me.batches(sampler.epoch(epoch))) {
+    for (const auto& [points, arms] : me.prefetch(
+             sampler.steps_per_epoch(), [&](std::uint64_t step) { return spiral::read(sampler.rows(epoch, step)); })) {
       auto context = me.new_context();
-      if (!rows.empty()) {  // else this trainer has no more rows in this epoch
-        const auto [points, arms] = spiral::read(rows);
+      if (!arms.empty())  // else this trainer has no more rows in this epoch
         co_await context.backward(nn::cross_entropy(context, model(context, points), arms));
-      }
       co_await optimizer.step(context);
     }
   const double after = co_await accuracy(me, model);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/datasets.hpp"
 #include "model/job.hpp"
 
@@ -21,6 +23,11 @@ std::optional<std::string> check_share(const job& job, std::uint64_t rows, const
   if (rows < job.batch_size)
     return fmt::format("--batch-size {}: must be at most {}, the training rows of {}", job.batch_size, rows, source);
   return std::nullopt;
+}
+
+std::uint64_t numbers_per_batch(const job& job, const data_spec& spec) {
+  const std::uint64_t of_sample = spec.tables.size() * std::max<std::uint64_t>(1, job.bag) + spec.dense_features;
+  return job.batch_size * of_sample;
 }
 
 result<std::shared_ptr<const dataset>> open_dataset(const job& job) {

@@ -54,6 +54,9 @@ class dataset {
   virtual std::optional<initial_weights> start() const { return std::nullopt; }
 };
 
+/// Returns about how many indices and dense features a batch has.
+std::uint64_t numbers_per_batch(const job& job, const data_spec& spec);
+
 /// Opens the data set `job.data` for `job.trainers` ranks. Jobs of one process on the same data share it in memory
 /// while at least one holds it. Thread: any.
 result<std::shared_ptr<const dataset>> open_dataset(const job& job);

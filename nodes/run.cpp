@@ -198,8 +198,7 @@ result<actors::run_summary> run(const run_request& what, const run_options& give
   config.recorder = options.recorder;
   config.replayed = options.replayed;
   config.devices = options.devices;
-  if (!options.gather && what.program.empty())
-    config.batch_makers = actors::make_batch_threads(options.batch_threads, what.trainers);
+  if (!options.gather) config.batch_makers = actors::make_batch_threads(options.batch_threads, what.trainers);
   config.config_file_path.clear();  // else CAF reads a file of the current directory
   config.set("caf.scheduler.max-threads", worker_threads(options.threads));
   if (options.gather) add_network(config);

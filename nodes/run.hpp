@@ -67,7 +67,7 @@ struct run_options {
   actors::run_observer observer;
   /// Devices of this process's actors.
   actors::compute_devices devices;
-  /// What makes batches ahead in this process, if the program's trainers are here.
+  /// What makes batches ahead in this process, if trainers are here.
   actors::batch_threads_wish batch_threads;
   /// Null: nothing is recorded. Requires: it outlives the run.
   trace::recorder* recorder = nullptr;

@@ -67,6 +67,7 @@ std::vector<std::int64_t> data_set::table_rows() const {
 
 std::size_t data_set::dense_features() const { return data_->rows->spec().dense_features; }
 std::uint64_t data_set::steps_per_epoch() const { return data_->rows->steps_per_epoch(); }
+std::uint64_t data_set::numbers_per_batch() const { return model::numbers_per_batch(data_->what, data_->rows->spec()); }
 std::uint64_t data_set::test_rows() const { return data_->rows->test_rows(); }
 
 data_batch data_set::batch(std::uint64_t epoch, std::uint64_t step) const {

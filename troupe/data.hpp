@@ -46,7 +46,10 @@ class data_set {
   std::vector<std::int64_t> table_rows() const;
   std::size_t dense_features() const;
   std::uint64_t steps_per_epoch() const;
+  /// About how many indices and dense features a batch has.
+  std::uint64_t numbers_per_batch() const;
 
+  /// Thread: any.
   data_batch batch(std::uint64_t epoch, std::uint64_t step) const;
   /// Returns this trainer's batches of an epoch, as a range that reads them as it goes: see `trainer::batches`. A file
   /// that cannot be read throws `error` there.

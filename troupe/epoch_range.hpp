@@ -24,13 +24,13 @@ class epoch_range {
 
     iterator() = default;
     explicit iterator(const epoch_range& of) : range_(&of) {}
-    value_type operator*() const { return (range_->source_.*Batch)(range_->epoch_, step_); }
+    value_type operator*() const { return range_->batch(step_); }
     iterator& operator++() {
       ++step_;
       return *this;
     }
     void operator++(int) { ++step_; }
-    bool operator==(std::default_sentinel_t) const { return step_ == range_->source_.steps_per_epoch(); }
+    bool operator==(std::default_sentinel_t) const { return step_ == range_->size(); }
 
    private:
     const epoch_range* range_ = nullptr;
@@ -39,6 +39,12 @@ class epoch_range {
 
   iterator begin() const { return iterator(*this); }
   static std::default_sentinel_t end() { return {}; }
+
+  /// The same by their numbers.
+  std::uint64_t size() const { return source_.steps_per_epoch(); }
+  auto batch(std::uint64_t step) const { return (source_.*Batch)(epoch_, step); }
+
+  const Source& source() const { return source_; }
 
  private:
   Source source_;

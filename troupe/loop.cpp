@@ -1,5 +1,8 @@
 #include "troupe/loop.hpp"
 
+#include <utility>
+
+#include "actors/batches_ahead.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe::runtime {
@@ -10,5 +13,18 @@ void loop_place::advance() {
   runtime_->loops().advance();
   runtime_->look_for_stop();
 }
+
+class prefetcher::batches : public actors::batches_ahead<std::shared_ptr<void>> {
+ public:
+  using batches_ahead::batches_ahead;
+};
+
+prefetcher::prefetcher(const trainer_runtime& of, std::uint64_t numbers, maker make) {
+  auto makers = of.batch_makers();
+  const std::size_t ahead = makers ? makers->ahead(numbers) : 0;
+  batches_ = std::make_unique<batches>(std::move(makers), ahead, std::move(make));
+}
+prefetcher::~prefetcher() = default;
+std::shared_ptr<void> prefetcher::take(std::uint64_t step, std::uint64_t last) { return batches_->take(step, last); }
 
 }  // namespace troupe::runtime

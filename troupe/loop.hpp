@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <iterator>
+#include <memory>
 #include <ranges>
 #include <type_traits>
 #include <utility>
@@ -29,6 +31,27 @@ class loop_place {
  private:
   trainer_runtime* runtime_;
   std::uint64_t done_ = 0;
+};
+
+/// The batches of a loop, which other threads make ahead of it if they are idle, or there for that (`--prepare`).
+class prefetcher {
+ public:
+  /// Makes the batch of a step. Thread: any, for several steps at once.
+  using maker = std::function<std::shared_ptr<void>(std::uint64_t step)>;
+
+  /// `numbers`: about how many a batch has: idle threads are not woken for few.
+  prefetcher(const trainer_runtime& of, std::uint64_t numbers, maker make);
+  prefetcher(const prefetcher&) = delete;
+  prefetcher& operator=(const prefetcher&) = delete;
+  /// Waits for the batches that are being made.
+  ~prefetcher();
+
+  /// Returns the batch of `step`, or throws what its making has thrown. Has those of the next steps made, up to `last`.
+  std::shared_ptr<void> take(std::uint64_t step, std::uint64_t last);
+
+ private:
+  class batches;
+  std::unique_ptr<batches> batches_;
 };
 
 }  // namespace runtime
@@ -92,6 +115,42 @@ class batch_loop {
  private:
   Range range_;  // a reference if the range is an lvalue
   runtime::loop_place place_;
+};
+
+/// What a function of the numbers 0 to n - 1 returns; see `trainer::prefetch`.
+template <class Batch>
+class prefetch_loop {
+ public:
+  /// `numbers`: about how many a batch has.
+  prefetch_loop(runtime::trainer_runtime& of, std::uint64_t n, std::function<Batch(std::uint64_t)> make,
+                std::uint64_t numbers)
+      : steps_(of, n), last_(n - 1), batches_(of, numbers, [make = std::move(make)](std::uint64_t step) {
+          return std::make_shared<Batch>(make(step));
+        }) {}
+
+  class iterator {
+   public:
+    explicit iterator(prefetch_loop& of) : loop_(&of), at_(of.steps_.begin()) {}
+    /// Call it once for each step: the batch is gone then.
+    Batch operator*() const { return std::move(*static_cast<Batch*>(loop_->batches_.take(*at_, loop_->last_).get())); }
+    iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t end) const { return at_ == end; }
+
+   private:
+    prefetch_loop* loop_;
+    step_loop::iterator at_;
+  };
+
+  iterator begin() { return iterator(*this); }
+  static std::default_sentinel_t end() { return {}; }
+
+ private:
+  step_loop steps_;
+  std::uint64_t last_;  ///< unused if there are no steps
+  runtime::prefetcher batches_;
 };
 
 }  // namespace troupe

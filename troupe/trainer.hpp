@@ -8,6 +8,7 @@
 #include <memory>
 #include <ranges>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "troupe/context.hpp"
@@ -48,10 +49,31 @@ class trainer {
   /// behind the iteration whose optimizer step the checkpoint followed. A run that saves checkpoints takes its
   /// optimizer steps in such loops, at most one in an iteration.
   step_loop steps(std::uint64_t n) const { return {*runtime_, n}; }
-  /// The elements of a range, for a loop that is resumed as one of `steps` is.
+  /// The elements of a range, for a loop that is resumed as one of `steps` is. Those of `data_set::epoch` are made
+  /// ahead as `prefetch` has it, if they are large or `--prepare` is given.
   template <std::ranges::input_range Range>
-  batch_loop<Range> batches(Range&& range) const {
-    return {*runtime_, std::forward<Range>(range)};
+  auto batches(Range&& range) const {
+    if constexpr (requires { range.source().numbers_per_batch(); }) {
+      return prefetch_loop<std::ranges::range_value_t<Range>>(
+          *runtime_, range.size(), [range](std::uint64_t step) { return range.batch(step); },
+          range.source().numbers_per_batch());
+    } else {
+      return batch_loop<Range>(*runtime_, std::forward<Range>(range));
+    }
+  }
+  /// `make(0)` to `make(n - 1)`, for a loop that is resumed as one of `steps` is. While the loop's body is at a step,
+  /// threads that have nothing else to do call `make` for the next ones, those of a later one perhaps before; with
+  /// `--prepare N`, N threads that do nothing else. With `--prepare 0`, or if no other thread has come to it, the loop
+  /// itself calls `make`, at its step.
+  ///
+  /// So `make` must be a function of the step alone that any thread can call, for several steps at once: it changes
+  /// nothing outside, awaits nothing, and computes in no context. What it throws is thrown at the head of the loop,
+  /// when the loop comes to that step. A loop that is left waits for the calls under way, and drops what they return.
+  template <std::copy_constructible Make>
+  requires std::invocable<const Make&, std::uint64_t>
+  auto prefetch(std::uint64_t n, Make make) const {
+    using batch = std::remove_cvref_t<std::invoke_result_t<const Make&, std::uint64_t>>;
+    return prefetch_loop<batch>(*runtime_, n, std::move(make), UINT64_MAX);
   }
 
   /// Has checkpoints hold what `object.state_dict()` returns, under `name`, for each trainer its own. In a resumed run,

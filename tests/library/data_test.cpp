@@ -103,9 +103,11 @@ task<> read_adult(trainer me, std::vector<seen>* into) {
   co_return;
 }
 
-TEST(DataSet, HasTheProgramsBatches) {
+class DataSetBatches : public testing::TestWithParam<const char*> {};
+
+TEST_P(DataSetBatches, AreThoseOfTheProgram) {
   std::vector<seen> all(2);
-  run(2, read_adult, &all);
+  test::run_with({"--seed", "3", "--prepare", GetParam()}, 2, read_adult, &all);
   const auto job = model::parse_job({{"data", "adult"}, {"batch-size", "100"}, {"seed", "3"}}).value();
   const auto data = model::open_dataset(job).value();
   std::size_t tests = 0;
@@ -132,6 +134,8 @@ TEST(DataSet, HasTheProgramsBatches) {
   EXPECT_EQ(tests, data->test_rows());
   EXPECT_EQ(all[0].test_rows, data->test_rows());
 }
+
+INSTANTIATE_TEST_SUITE_P(Threads, DataSetBatches, testing::Values("0", "3"));
 
 std::string refusal(const std::vector<std::pair<std::string, std::string>>& settings) {
   try {

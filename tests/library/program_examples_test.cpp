@@ -91,6 +91,11 @@ TEST(ProgramExamples, HelpHasTheWordsOfAProgram) {
                       "any (default: cpu)"),
             std::string::npos)
       << help;
+  EXPECT_NE(
+      help.find("--prepare N threads of a process that make its trainers' batches ahead (trainer::prefetch), 0 to "
+                "1024 (default: those that are idle)"),
+      std::string::npos)
+      << help;
   EXPECT_EQ(help.find("--epochs"), std::string::npos) << help;
 }
 
@@ -102,6 +107,8 @@ TEST(ProgramExamples, OwnDataLearnsItsArms) {
   EXPECT_GT(right[1], 0.95);
   EXPECT_EQ(output_of("own_data", "--processes"), output);
   EXPECT_EQ(output_of("own_data", "--threads 1"), output);
+  EXPECT_EQ(output_of("own_data", "--prepare 0"), output);
+  EXPECT_EQ(output_of("own_data", "--processes --prepare 2"), output);
 }
 
 }  // namespace

@@ -36,6 +36,8 @@ constexpr std::uint32_t count_max = 1024;
 constexpr std::array program_words = {
     launch::option_words{"device", "cpu",
                          "what the trainers' modules compute on; auto is CUDA devices if there are any"},
+    launch::option_words{"prepare", "those that are idle",
+                         "threads of a process that make its trainers' batches ahead (trainer::prefetch), 0 to 1024"},
     launch::option_words{"resume", nullptr, "go on with the run of the newest checkpoint in this folder"},
 };
 
@@ -62,9 +64,10 @@ void add_program_options(CLI::App& app, std::span<const option> own) {
 void add_cluster_options(CLI::App& app) {
   launch::add_text_option(app, "servers", "N", "parameter servers (default: 1)", "Run");
   launch::add_text_option(app, "seed", "N", "the seed of all random numbers (default: 1)", "Run");
-  for (const option_set set : {option_set::machine, option_set::processes, option_set::checkpoints, option_set::trace,
-                               option_set::token, option_set::certificates, option_set::certificate_name,
-                               option_set::insecure, option_set::timeouts, option_set::process_tls})
+  for (const option_set set :
+       {option_set::machine, option_set::batches, option_set::processes, option_set::checkpoints, option_set::trace,
+        option_set::token, option_set::certificates, option_set::certificate_name, option_set::insecure,
+        option_set::timeouts, option_set::process_tls})
     launch::add_options(app, set, std::nullopt, program_words);
   launch::add_text_option(app, "listen", "HOST:PORT", "lead a run whose members join from elsewhere", "Network");
   launch::add_text_option(app, "join", "HOST:PORT", "join the run that listens there", "Network");
@@ -195,6 +198,9 @@ result<void> check_part(const CLI::App& app, const program_order& order) {
   if (!joins)
     if (auto wrong = refuse({"as", "count", "join-timeout", "tls-name"}, "goes with --join HOST:PORT"); !wrong)
       return wrong;
+  if (joins && !order.offer.trains)
+    if (auto wrong = refuse({"prepare"}, "is for trainers, and this process joins as a server; leave it out"); !wrong)
+      return wrong;
   if (!order.processes)
     if (auto wrong = refuse({"tls"}, "is for runs with --processes"); !wrong) return wrong;
   if (!has_links)
@@ -207,7 +213,8 @@ result<void> check_part(const CLI::App& app, const program_order& order) {
         !wrong)
       return wrong;
   if (order.listen)
-    return refuse({"device", "devices", "server-device"}, "the leader computes nothing; give it to those who join");
+    return refuse({"device", "devices", "server-device", "prepare"},
+                  "the leader computes nothing; give it to those who join");
   return {};
 }
 

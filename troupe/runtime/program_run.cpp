@@ -75,6 +75,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   nodes::run_options options;
   options.threads = order.machine.threads;
   options.devices = order.machine.devices;
+  options.batch_threads = order.machine.batch_threads;
   options.observer.on_note = [&out](const std::string& line) { out.note(line); };
   options.watch.on_diagnosis = [&out](const std::string& line) { out.tell(line); };
   options.watch.wanted = launch::diagnosis_wanted;
@@ -127,6 +128,7 @@ result<void> join(const program_order& order, const program_run& what, launch::c
   offer.expected_job = what.settings;
   offer.threads = order.machine.threads;
   offer.devices = order.machine.devices;
+  offer.batch_threads = order.machine.batch_threads;
   offer.make_trainer = what.make_trainer;
   offer.on_note = [&out](const std::string& line) { out.note(line); };
   launch::trace_order tracing = order.tracing;

@@ -18,6 +18,7 @@
 
 #include "actors/actor_trace.hpp"
 #include "actors/sparse_client.hpp"
+#include "actors/traced_system.hpp"
 #include "actors/trainer_maker.hpp"
 #include "protocol/messages.hpp"
 #include "troupe/optimizer.hpp"
@@ -92,6 +93,8 @@ class trainer_runtime {
   void look_for_stop() const {
     if (stops_alone()) throw run_stopped();
   }
+  /// What makes the batches of its loops ahead; null: nothing.
+  std::shared_ptr<actors::batch_threads> batch_makers() const { return actors::batch_threads_of(self_->system()); }
   kept_state& kept() { return kept_; }
   trainer_caller& calls() { return calls_; }
   /// The next optimizer step of a server, as its messages name it; and the same, but 0 before the first.
