@@ -70,6 +70,11 @@ class dense_replica : public trained_parameters {
   /// The input's gradient [size, in_features] of the pass under way, with the event after which it is written.
   const kernels::mirrored_array<float>& grad_input() const { return grad_input_; }
   const std::shared_ptr<const kernels::event>& passed() const { return passed_; }
+  /// Frees it before the next pass, if it is large: of many trainers on one machine, few compute at the same time.
+  void free_grad_input() {
+    constexpr std::size_t large = std::size_t{1} << 18;
+    if (grad_input_.size() >= large) grad_input_.release();
+  }
 
   /// Returns the outputs [size, out_features] for `input` [size, in_features] on the device, as host memory, without
   /// training. Waits for the device, and searches the outputs for NaN and Inf.

@@ -144,6 +144,11 @@ class sparse_client {
   /// if an answer has a wrong shape. Requires: the context stays in place until the stream's work is done.
   caf::error pool(context& c, kernels::stream& on, network_input& input) const;
 
+  /// Frees the answers. Requires: on the processor, `pool` has read them, and `check_rows` if it is to.
+  static void free_answers(context& c) {
+    for (msg::rows& answer : c.answers) answer.tables.clear();
+  }
+
   /// Returns whether a gradient is also needed on the host.
   static bool needs_host(const context& c) { return !std::ranges::all_of(c.tables, &context::local::is_on_device); }
 

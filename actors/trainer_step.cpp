@@ -86,6 +86,7 @@ caf::error trainer_state::begin_pass(const model::batch& samples) {
   if (auto error = client_.pool(computed_, replica_->copies(), input)) return error;
   if (job_.nan == model::nan_policy::stop)
     if (auto error = client_.check_rows(computed_)) return error;
+  if (replica_->is_on_host()) sparse_client::free_answers(computed_);
   const bool has_tables = client_.servers() > 0;
   replica_->begin_pass({.step = step,
                         .size = samples.size,
@@ -162,6 +163,7 @@ void trainer_state::send_gradients() {
     const auto& of_input = replica_->grad_input();
     if (auto* wrong = faults()) wrong->gradient(rank_, step, {of_input.host(), of_input.size()});
     grads = client_.gradients(computed_, of_input, replica_->passed());
+    if (replica_->is_on_host()) replica_->free_grad_input();
     if (job_.nan == model::nan_policy::stop)
       if (auto error = client_.check_gradients(computed_, grads)) return fail(step, error);
   }

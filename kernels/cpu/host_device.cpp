@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -30,18 +31,19 @@ class host_event final : public event {
   void wait() const override {}
 };
 
-/// Freed large blocks, for later ones of the same size: the system clears every page of a new one, which takes longer
-/// than to fill it. Thread: any.
-class freed_blocks {
+/// Large blocks. Freed ones are kept for later ones of the same size: the system clears every page of a new one, which
+/// takes longer than to fill it. Not from the allocator, which has a heap for each thread. Thread: any.
+class large_blocks {
  public:
-  static freed_blocks& all() {
-    static auto* const one = new freed_blocks;  // used until the process ends
+  static large_blocks& all() {
+    static auto* const one = new large_blocks;  // used until the process ends
     return *one;
   }
 
   std::byte* take(std::size_t bytes) {
     {
       const std::lock_guard lock(mutex_);
+      used_bytes_ += bytes;
       const auto found =
           std::find_if(kept_.rbegin(), kept_.rend(), [&](const auto& one) { return one.second == bytes; });
       if (found != kept_.rend()) {
@@ -51,31 +53,47 @@ class freed_blocks {
         return block;
       }
     }
-    auto* const block = static_cast<std::byte*>(std::aligned_alloc(huge_page, bytes));
-    if (block == nullptr) throw std::bad_alloc();
-    // If this fails, the system has no huge pages: the memory is only slower.
-    madvise(block, bytes, MADV_HUGEPAGE);
-    return block;
+    std::byte* const block = map(bytes);
+    if (block != nullptr) return block;
+    const std::lock_guard lock(mutex_);
+    used_bytes_ -= bytes;
+    throw std::bad_alloc();
   }
 
   void give(std::byte* block, std::size_t bytes) {
-    if (bytes > kept_bytes_max) return std::free(block);
     const std::lock_guard lock(mutex_);
+    used_bytes_ -= bytes;
     kept_.emplace_back(block, bytes);
     kept_bytes_ += bytes;
-    while (kept_bytes_ > kept_bytes_max) {
+    while (kept_bytes_ > std::max(kept_bytes_min, used_bytes_ / 4)) {
       kept_bytes_ -= kept_.front().second;
-      std::free(kept_.front().first);
+      munmap(kept_.front().first, kept_.front().second);
       kept_.pop_front();
     }
   }
 
  private:
-  static constexpr std::size_t kept_bytes_max = std::size_t{256} << 20;
+  static constexpr std::size_t kept_bytes_min = std::size_t{256} << 20;  // may be kept, whatever is in use
+
+  /// Returns new memory that begins at a huge page; null: there is none.
+  static std::byte* map(std::size_t bytes) {
+    const std::size_t more = bytes + huge_page;  // so that such an address is in it
+    if (more < bytes) return nullptr;
+    void* const room = mmap(nullptr, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) return nullptr;
+    auto* const first = static_cast<std::byte*>(room);
+    const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(first) % huge_page) % huge_page;
+    if (before > 0) munmap(first, before);
+    munmap(first + before + bytes, huge_page - before);
+    // If this fails, the system has no huge pages: the memory is only slower.
+    madvise(first + before, bytes, MADV_HUGEPAGE);
+    return first + before;
+  }
 
   std::mutex mutex_;
   std::deque<std::pair<std::byte*, std::size_t>> kept_;  ///< the last ones given at the end
   std::size_t kept_bytes_ = 0;
+  std::size_t used_bytes_ = 0;
 };
 
 class host_device_type final : public device {
@@ -108,7 +126,7 @@ std::shared_ptr<std::byte> allocate_on_host(std::size_t size) {
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
   }
-  return {freed_blocks::all().take(rounded), [rounded](std::byte* block) { freed_blocks::all().give(block, rounded); }};
+  return {large_blocks::all().take(rounded), [rounded](std::byte* block) { large_blocks::all().give(block, rounded); }};
 }
 
 void cpu_stream::side_by_side(std::size_t count, std::size_t operations, const std::function<void(std::size_t)>& part,
