@@ -1,56 +1,16 @@
 #include "actors/parameter_server.hpp"
 
 #include <algorithm>
-#include <boost/container/small_vector.hpp>
-#include <map>
 #include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/bag_cache.hpp"
 #include "actors/faults.hpp"
 #include "actors/inline_execution.hpp"
+#include "actors/module_list.hpp"
 #include "actors/row_codec.hpp"
-#include "kernels/idle_threads.hpp"
 
 namespace troupe::actors {
-
-namespace {
-
-/// Calls `what(i)` for each i below `count`, if `side_by_side` on idle threads too. Returns the error of the first one
-/// that has one.
-template <class F>
-caf::error first_error(std::size_t count, bool side_by_side, F what) {
-  if (!side_by_side) {
-    for (std::size_t i = 0; i < count; ++i)
-      if (auto error = what(i)) return error;
-    return {};
-  }
-  std::vector<caf::error> errors(count);
-  kernels::in_parts(count, [&](std::size_t i) { errors[i] = what(i); });
-  const auto first = std::ranges::find_if(errors, [](const caf::error& one) { return static_cast<bool>(one); });
-  return first == errors.end() ? caf::error() : std::move(*first);
-}
-
-/// A module and its number; lists of a few need no allocation, since steps can be short.
-struct hosted {
-  std::uint64_t number;
-  remote_module* module;
-};
-constexpr std::size_t few = 8;
-using module_list = boost::container::small_vector<hosted, few>;
-
-module_list all_of(const std::map<std::uint64_t, std::unique_ptr<remote_module>>& modules) {
-  module_list all;
-  for (const auto& [number, module] : modules) all.push_back({number, module.get()});
-  return all;
-}
-
-bool run_on_any_thread(const module_list& modules) {
-  return modules.size() > 1 &&
-         std::ranges::all_of(modules, [](const hosted& one) { return one.module->runs_on_any_thread(); });
-}
-
-}  // namespace
 
 void parameter_server_state::start(std::uint64_t run, std::uint32_t rank) {
   run_ = run;
@@ -293,7 +253,7 @@ bool parameter_server_state::is_much(std::span<const contribution> ranks) const 
 caf::error parameter_server_state::collect(std::span<const contribution> ranks, contributors from) {
   const module_list modules = all_of(modules_);
   const auto pass = [&](std::size_t i) {
-    boost::container::small_vector<const msg::bag_gradient*, few> ordered;
+    boost::container::small_vector<const msg::bag_gradient*, few_modules> ordered;
     for (const contribution& rank : ranks)
       for (const msg::gradient& part : rank.parts)
         for (const msg::bag_gradient& grad : part.tables)

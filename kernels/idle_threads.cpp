@@ -44,9 +44,10 @@ class shared_work {
     for (std::size_t next = 0; next < over_.size(); ++next) {
       if (const auto mine = take(true)) run(*mine);  // else another thread has taken it
       over_[next].wait(0, std::memory_order_acquire);
-      if (done && !failed_.load(std::memory_order_acquire)) done(next);
+      if (done && !failed_.load(std::memory_order_acquire)) attempt([&] { done(next); });
     }
-    if (failure_) std::rethrow_exception(failure_);
+    // Not left to the last helper that holds this.
+    if (auto failure = std::exchange(failure_, nullptr)) std::rethrow_exception(std::move(failure));
   }
 
  private:
@@ -72,13 +73,19 @@ class shared_work {
   }
 
   void run(std::size_t number) {
+    attempt([&] { (*part_)(number); });
+    over_[number].store(1, std::memory_order_release);
+    over_[number].notify_one();
+  }
+
+  // Keeps the first exception.
+  template <class F>
+  void attempt(F what) {
     try {
-      (*part_)(number);
+      what();
     } catch (...) {
       if (!failed_.exchange(true, std::memory_order_acq_rel)) failure_ = std::current_exception();
     }
-    over_[number].store(1, std::memory_order_release);
-    over_[number].notify_one();
   }
 
   const std::function<void(std::size_t)>* part_;
@@ -97,7 +104,8 @@ idle_threads_in_use::idle_threads_in_use(std::shared_ptr<idle_threads> threads) 
 
 idle_threads_in_use::~idle_threads_in_use() {
   const std::lock_guard lock(users_mutex());
-  std::erase(users(), threads_);
+  const auto latest = std::ranges::find(users().rbegin(), users().rend(), threads_);
+  users().erase(std::prev(latest.base()));
 }
 
 void offer_to_idle(std::function<void()> what) {
@@ -117,15 +125,6 @@ void in_parts(std::size_t count, const std::function<void(std::size_t)>& part,
   const auto work = std::make_shared<shared_work>(count, part);
   for (std::size_t i = std::min(count - 1, threads->count()); i > 0; --i) threads->offer([work] { work->help(); });
   work->run_all(done);
-}
-
-void in_ranges(std::size_t count, std::size_t bytes, const std::function<void(std::size_t, std::size_t)>& range) {
-  constexpr std::size_t worth_a_part = std::size_t{1} << 20;  // takes some 100 us
-  constexpr std::size_t parts_max = 64;
-  const std::size_t parts =
-      std::clamp<std::size_t>(bytes / worth_a_part, 1, std::min(parts_max, std::max<std::size_t>(count, 1)));
-  const auto begin_of = [&](std::size_t part) { return count / parts * part + std::min(part, count % parts); };
-  in_parts(parts, [&](std::size_t part) { range(begin_of(part), begin_of(part + 1)); });
 }
 
 }  // namespace troupe::kernels

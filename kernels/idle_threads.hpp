@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -35,12 +36,21 @@ void offer_to_idle(std::function<void()> what);
 
 /// Calls `part(i)` once for each i below `count`: this thread takes the first ones, idle threads the last ones. Returns
 /// when all are done. Calls `done(i)` on this thread, in order, when parts 0 to i are done. Requires: parts write to
-/// disjoint memory. If parts throw, throws the exception of one of them, once none runs any more. Thread: any.
+/// disjoint memory. If a part or `done` throws, throws the first such exception, once no part runs any more. Thread:
+/// any.
 void in_parts(std::size_t count, const std::function<void(std::size_t)>& part,
               const std::function<void(std::size_t)>& done = {});
 
 /// Calls `range(begin, end)` for parts of [0, count), side by side, each worth a thread's while: `bytes` is how many
 /// bytes of memory all of it reads and writes.
-void in_ranges(std::size_t count, std::size_t bytes, const std::function<void(std::size_t, std::size_t)>& range);
+template <class F>
+void in_ranges(std::size_t count, std::size_t bytes, const F& range) {
+  constexpr std::size_t worth_a_part = std::size_t{1} << 20;  // takes some 100 us
+  constexpr std::size_t parts_max = 64;
+  const std::size_t parts = std::min({bytes / worth_a_part, parts_max, count});
+  if (parts <= 1) return range(std::size_t{0}, count);
+  const auto begin_of = [&](std::size_t part) { return count / parts * part + std::min(part, count % parts); };
+  in_parts(parts, [&](std::size_t part) { range(begin_of(part), begin_of(part + 1)); });
+}
 
 }  // namespace troupe::kernels

@@ -76,16 +76,15 @@ void mlp::backward_parameters(kernels::stream& on, std::size_t batch, const floa
   std::vector<float*> places;
   for (std::size_t i = layers_.size(); i-- > 0;) places.push_back(grad_at(layers_[i].parameters));
   const auto at = [this](std::size_t part) { return layers_.size() - 1 - part; };
-  on.side_by_side(
-      layers_.size(), batch * parameter_count_,
-      [&](std::size_t part) {
-        const std::size_t i = at(part);
-        const linear& what = layers_[i].what;
-        const float* const in = i > 0 ? a.outputs[i - 1].data() : x;
-        const float* const grad = what.then == kernels::activation::none ? grad_y : a.grads[i].data();
-        what.backward_parameters(on, batch, in, grad, places[part]);
-      },
-      [&](std::size_t part) { finished(layers_[at(part)].parameters); });
+  const auto compute = [&](std::size_t part) {
+    const std::size_t i = at(part);
+    const linear& what = layers_[i].what;
+    const float* const in = i > 0 ? a.outputs[i - 1].data() : x;
+    const float* const grad = what.then == kernels::activation::none ? grad_y : a.grads[i].data();
+    what.backward_parameters(on, batch, in, grad, places[part]);
+  };
+  const auto tell = [&](std::size_t part) { finished(layers_[at(part)].parameters); };
+  on.side_by_side(layers_.size(), batch * parameter_count_, std::ref(compute), std::ref(tell));
 }
 
 void mlp::activations::append_addresses(std::vector<const void*>& to) const {

@@ -1,7 +1,6 @@
 #include "kernels/cpu/host_table_gradient.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <numeric>
 #include <stdexcept>
@@ -47,25 +46,20 @@ void host_table_gradient::sort_by_row() {
   if (row_bits + index_bits_ > 64) throw std::length_error("too many indices in a step for a table of so many rows");
   sorted_.resize(std::max(sorted_.size(), size));
   unsorted_.resize(std::max(unsorted_.size(), size));
+  for (std::size_t i = 0; i < size; ++i) sorted_[i] = static_cast<std::uint64_t>(row_of_[i]) << index_bits_ | i;
   const int passes = (row_bits + digit_bits - 1) / digit_bits;
-  std::array<int, 64 / digit_bits + 2> shifts{};  // digit p is bits [shifts[p], shifts[p + 1])
-  shifts[0] = index_bits_;
-  for (int p = 0; p < passes; ++p) shifts[p + 1] = shifts[p] + (index_bits_ + row_bits - shifts[p]) / (passes - p);
-  const auto digit_of = [&](std::uint64_t word, int p) {
-    return (word >> shifts[p]) & ((std::uint64_t{1} << (shifts[p + 1] - shifts[p])) - 1);
-  };
-  constexpr std::size_t digits = (std::size_t{1} << digit_bits) + 1;
-  digit_counts_.assign(static_cast<std::size_t>(passes) * digits, 0);
-  for (std::size_t i = 0; i < size; ++i) {
-    sorted_[i] = static_cast<std::uint64_t>(row_of_[i]) << index_bits_ | i;
-    for (int p = 0; p < passes; ++p)
-      ++digit_counts_[static_cast<std::size_t>(p) * digits + digit_of(sorted_[i], p) + 1];
-  }
-  for (int p = 0; p < passes; ++p) {
-    std::uint32_t* const begin_of = digit_counts_.data() + static_cast<std::size_t>(p) * digits;
-    std::partial_sum(begin_of, begin_of + digits, begin_of);
+  for (int pass = 0, shift = index_bits_; pass < passes; ++pass) {
+    const int bits = (index_bits_ + row_bits - shift) / (passes - pass);
+    const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+    digit_counts_.assign(mask + 2, 0);
+    std::uint32_t* const begin_of = digit_counts_.data();
     sorted_.swap(unsorted_);
-    for (std::size_t i = 0; i < size; ++i) sorted_[begin_of[digit_of(unsorted_[i], p)]++] = unsorted_[i];
+    const std::uint64_t* const from = unsorted_.data();
+    std::uint64_t* const to = sorted_.data();
+    for (std::size_t i = 0; i < size; ++i) ++begin_of[((from[i] >> shift) & mask) + 1];
+    std::partial_sum(begin_of, begin_of + mask + 2, begin_of);
+    for (std::size_t i = 0; i < size; ++i) to[begin_of[(from[i] >> shift) & mask]++] = from[i];
+    shift += bits;
   }
 }
 
@@ -81,11 +75,10 @@ void host_table_gradient::group() {
   std::int64_t last = -1;
   for (std::size_t i = 0; i < size; ++i) {
     const auto row = static_cast<std::int64_t>(sorted_[i] >> index_bits_);
-    // Written in any case, and kept if the row is a new one: a processor cannot guess which are.
-    rows_[rows] = row;
-    starts_[rows] = static_cast<std::uint32_t>(i);
-    rows += row != last ? 1 : 0;
-    last = row;
+    if (row != last) {
+      rows_[rows] = last = row;
+      starts_[rows++] = static_cast<std::uint32_t>(i);
+    }
     occurrences_[i] = added_[sorted_[i] & index_mask];
   }
   starts_[rows] = static_cast<std::uint32_t>(size);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -70,6 +71,26 @@ TEST(GradientBuckets, BatchesOfAnOptimizerStepAddUp) {
     EXPECT_EQ(write(buckets, first, value, is_last).has_value(), is_last);
   }
   EXPECT_EQ(buckets.batches(), 3U);
+  EXPECT_EQ(numbers_of(buckets.share(0)), (std::vector<float>{222, 222, 222, 333}));
+  EXPECT_EQ(numbers_of(buckets.share(1)), (std::vector<float>{111, 111}));
+}
+
+TEST(GradientBuckets, LayersOfABatchMayBeWrittenInAnyOrderOnceTheirPlacesAreKnown) {
+  gradient_buckets buckets = made();
+  buckets.open();
+  for (const float value : {1.0F, 10.0F, 100.0F}) {
+    buckets.begin_batch();
+    const bool is_last = value == 100.0F;
+    float* const of_third = buckets.gradient_at(third);
+    float* const of_second = buckets.gradient_at(second);
+    float* const of_first = buckets.gradient_at(first);
+    std::fill_n(of_first, first.count, value);
+    std::fill_n(of_third, third.count, 3 * value);
+    std::fill_n(of_second, second.count, 2 * value);
+    EXPECT_EQ(buckets.finished(third, is_last), std::nullopt);
+    EXPECT_EQ(buckets.finished(second, is_last).has_value(), is_last);
+    EXPECT_EQ(buckets.finished(first, is_last).has_value(), is_last);
+  }
   EXPECT_EQ(numbers_of(buckets.share(0)), (std::vector<float>{222, 222, 222, 333}));
   EXPECT_EQ(numbers_of(buckets.share(1)), (std::vector<float>{111, 111}));
 }

@@ -8,9 +8,12 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "tests/kernels/helping_threads.hpp"
 #include "tests/kernels/support.hpp"
 #include "tests/model/reference_network.hpp"
 
@@ -115,16 +118,52 @@ TEST(Mlp, LayersFinishFromTheLastToTheFirstEachOneComplete) {
         },
         [&](parameter_range range) {
           done.push_back(range);
-          EXPECT_EQ(in_pairs(asked), in_pairs(done)) << "finished before it was begun";
+          ASSERT_LE(done.size(), asked.size()) << "finished before it was begun";
+          const std::vector<parameter_range> begun(asked.begin(),
+                                                   asked.begin() + static_cast<std::ptrdiff_t>(done.size()));
+          EXPECT_EQ(in_pairs(begun), in_pairs(done));
           // From here on it is final, and nothing below has been written.
           EXPECT_TRUE(kernels::test::same_bits(std::span(grads).subspan(range.first),
                                                std::span(final_grads).subspan(range.first)));
           EXPECT_TRUE(std::all_of(grads.begin(), grads.begin() + static_cast<std::ptrdiff_t>(range.first),
                                   [](float g) { return std::isnan(g); }));
         });
+    EXPECT_EQ(in_pairs(asked), in_pairs(done));
     std::reverse(done.begin(), done.end());
     EXPECT_EQ(in_pairs(done), in_pairs(ranges));
   }
+}
+
+TEST(Mlp, LayersWhoseGradientsOtherThreadsComputeHaveTheSameBitsAndFinishInOrder) {
+  source_of_numbers random(6);
+  constexpr std::size_t batch = 256;
+  const mlp network = network_of({64, 200, 100, 50, 1});
+  const auto parameters = network.initial_parameters(3);
+  const auto x = random.numbers(batch * 64);
+  const auto grad_y = random.numbers(batch);
+  mlp::activations a;
+  network.forward(kernels::host_stream(), batch, parameters.data(), x.data(), a);
+  const auto expected = gradients_of(network, batch, parameters, x, a, grad_y, nullptr);
+  const auto expect_same = [&](const auto& threads) {
+    const kernels::idle_threads_in_use in_use(threads);
+    std::vector<float> grads(parameters.size(), nan_float);
+    std::vector<parameter_range> done;
+    const auto caller = std::this_thread::get_id();
+    network.backward_parameters(
+        kernels::host_stream(), batch, x.data(), a, grad_y.data(),
+        [&](parameter_range range) { return grads.data() + range.first; },
+        [&](parameter_range range) {
+          EXPECT_EQ(std::this_thread::get_id(), caller);
+          EXPECT_TRUE(same_bits(std::span(grads).subspan(range.first), std::span(expected).subspan(range.first)));
+          done.push_back(range);
+        });
+    EXPECT_GT(threads->offers(), 0U);
+    std::reverse(done.begin(), done.end());
+    EXPECT_EQ(in_pairs(done), in_pairs(network.ranges()));
+  };
+  expect_same(std::make_shared<kernels::test::hasty_thread>());
+  expect_same(std::make_shared<kernels::test::helping_threads>(1));
+  expect_same(std::make_shared<kernels::test::helping_threads>(3));
 }
 
 TEST(Mlp, RangesAreTheLinearLayersOneAfterTheOther) {
