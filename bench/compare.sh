@@ -12,62 +12,34 @@
 # Prints each round and the medians. Exit code 0 if Troupe has 300 times PyTorch's steps/s on the tutorial job, and 10
 # times in processes of its own; 3.5 times its samples/s and 70 % of the limit on the wide one, of which processes lose
 # less than 15 %, and no more memory there than 1.15 times the table and 150 MiB; if a lookup of 16 rows takes at most
-# 2.5 times a bare socket's time, and one of 26,624 has 60 % of its bandwidth. 1 if any of these is missed, 2 if it cannot
-# be measured here. Troupe's Adult job, for which PyTorch has no
-# run, is shown beside them.
+# 2.5 times a bare socket's time, and one of 26,624 has 60 % of its bandwidth; and if bench/file_jobs.sh, which comes
+# last, has what is asked for there. 1 if any of these is missed, 2 if it cannot be measured here. Troupe's Adult job,
+# for which PyTorch has no run, is shown beside them.
 
-set -euo pipefail
-bench=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
-root=$(dirname "$bench")
+# shellcheck source=bench/common.sh
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 readonly python=/usr/bin/python3
 # A Troupe run of as many steps as PyTorch's takes some milliseconds only: several of them, and a long one beside them.
 readonly runs_per_round=5 sustained_factor=200 processes_factor=20 wide_factor=10
 readonly wide=(--data synthetic --rows 1000000 --dim 64 --bag 26 --batch-size 1024 --hidden "512,256" --classes 2
   --trainers 2 --sparse-optimizer sgd --eval-every 0)
 
-fail() {
-  printf 'compare: error: %s\n' "$*" >&2
-  exit 2
-}
-
-# whole OPTION VALUE: refuses what is not a number of 1 or more.
-whole() {
-  [[ ${2-} =~ ^[1-9][0-9]{0,8}$ ]] || fail "$1 '${2-}': must be a whole number of 1 or more"
-}
-
-rounds=3 steps=1000 wide_steps=30 build=$root/build/release
+steps=1000 wide_steps=30
 while (($# > 0)); do
   case $1 in
     --rounds) whole "$1" "${2-}" && rounds=$2 && shift 2 ;;
     --steps) whole "$1" "${2-}" && steps=$2 && shift 2 ;;
     --wide-steps) whole "$1" "${2-}" && wide_steps=$2 && shift 2 ;;
     --build) build=${2-} && shift $(($# > 1 ? 2 : 1)) ;;
-    -h | --help) sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
+    -h | --help) help_of "${BASH_SOURCE[0]}" && exit 0 ;;
     *) fail "unknown option $1; there are --rounds, --steps, --wide-steps and --build" ;;
   esac
 done
 
 troupe=$build/troupe limit=$build/bench/bench_limit
-for program in "$troupe" "$limit"; do
-  [[ -x $program ]] || fail "there is no program $program: build it with tools/build.sh release, or name the folder" \
-    "with --build"
-done
+need "$troupe" "$limit" "$build/bench/bench_make_rows"
 "$python" -c 'import torch' 2>/dev/null ||
   fail "PyTorch is missing: apt-get install --no-install-recommends python3-torch python3-numpy"
-
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-
-# measure FILE COMMAND...: appends the last line of its output to FILE.
-measure() {
-  local file=$1
-  shift
-  "$@" >"$scratch/out" 2>"$scratch/err" || {
-    cat "$scratch/err" >&2
-    fail "this ended with an error: $*"
-  }
-  tail -n 1 "$scratch/out" >>"$scratch/$file"
-}
 
 # measure_lines FILE COMMAND...: appends all of its output.
 measure_lines() {
@@ -80,10 +52,9 @@ measure limit.0 "$limit"
 kernels=$("$python" -c 'import json, sys; print(json.load(sys.stdin)["blas_kernels"])' <"$scratch/limit.0")
 export OPENBLAS_CORETYPE=$kernels
 
-cpu=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)
-printf '%s\n' "$(date '+%Y-%m-%d %H:%M:%S %Z')" \
-  "${cpu:-unknown processor}, $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg)" \
-  "$("$troupe" --version), PyTorch $("$python" -c 'import torch; print(torch.__version__)')," \
+machine
+printf '%s\n' \
+  "$("$troupe" --version | sed -n 1p), PyTorch $("$python" -c 'import torch; print(torch.__version__)')," \
   "OpenBLAS's kernels for ${kernels:-this processor}" \
   "tutorial: $steps steps, sustained $((steps * sustained_factor))" \
   "wide: PyTorch $wide_steps steps, Troupe $((wide_steps * wide_factor))" ''
@@ -106,4 +77,8 @@ for ((round = 1; round <= rounds; ++round)); do
 done
 measure adult "$troupe" train --data adult --json
 
-"$python" "$bench/compare.py" "$scratch" "$rounds"
+status=0
+"$python" "$bench/compare.py" "$scratch" "$rounds" || status=$?
+echo
+"$bench/file_jobs.sh" --rounds "$rounds" --build "$build" || status=$?
+exit "$status"

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# tools/gpu_check.sh [1|2] [LIBRARIES]: checks the CUDA backend on a machine with a GPU, which may have no network. Ends
-# with a table. There are two parts, each of which builds what it needs, unless that has been built before, and is over
-# within 9 minutes; without a number both are done, in at most 17.
+# tools/gpu_check.sh [1|2|3] [LIBRARIES]: checks the CUDA backend on a machine with a GPU, which may have no network.
+# Ends with a table. There are three parts, each of which builds what it needs, unless that has been built before, and
+# is over within 9 minutes; without a number the first two are done, in at most 17.
 #
 #   1  the tests that need a GPU, and the reference runs
 #   2  compute-sanitizer over the kernels' tests, and the benchmark
+#   3  whole runs beside PyTorch's (bench/gpu_runs.sh), one short round. After another part: the time is short for a
+#      build as well
 #
 # LIBRARIES is what `pack` made; without it the libraries must be installed (tools/setup.sh).
 #
@@ -13,7 +15,7 @@
 #
 # Exit status: 0: everything passed; 1: something failed; 3: nothing failed, but something could not be checked, as when
 # no time was left for it.
-# Environment: TROUPE_CHECK_SECONDS: how long all of it may take (520 for one part, 1020 for both). Logs stay in
+# Environment: TROUPE_CHECK_SECONDS: how long all of it may take (520 for one part, 1020 for two). Logs stay in
 # build/gpu_check.
 #
 # Limits are about twice what one H100 with 16 cores took: build 300 s, end-to-end tests 156 s, racecheck 250 s.
@@ -22,7 +24,7 @@
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 build=$root/build/gpu_check
-usage="usage: tools/gpu_check.sh [1|2] [LIBRARIES], or tools/gpu_check.sh pack FOLDER"
+usage="usage: tools/gpu_check.sh [1|2|3] [LIBRARIES], or tools/gpu_check.sh pack FOLDER"
 
 # -- carrying libraries -----------------------------------------------------------------------------------------------
 
@@ -160,6 +162,7 @@ build_all() {
   local targets=(kernels_test troupe_cuda)
   if [[ $parts == *1* ]]; then targets+=(end_to_end_test troupe); fi
   if [[ $parts == *2* ]]; then targets+=(bench_gpu); fi
+  if [[ $parts == *3* ]]; then targets+=(troupe bench_gpu bench_make_rows); fi
   step configure 60 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTROUPE_CUDA=ON "${options[@]}" &&
     step build 420 cmake --build "$build" --parallel "$(job_count)" --target "${targets[@]}"
 }
@@ -222,11 +225,19 @@ check_kernels() {
   ! step benchmark 120 "$build/bench/bench_gpu" || cat "$build/benchmark.log"
 }
 
+# What has been measured is shown, even if there was no time for all of it.
+check_runs() {
+  rm -f "$build/whole_runs.log"
+  step "whole runs" 480 "$root/bench/gpu_runs.sh" --rounds 1 --seconds 1 --build "$build" || true
+  [[ ! -e $build/whole_runs.log ]] || cat "$build/whole_runs.log"
+}
+
 check() {
   local options=() libraries='' later=()
   local sanitizer_steps=("memcheck of device memory" racecheck memcheck initcheck synccheck)
   if [[ $parts == *1* ]]; then later+=("kernels' tests" "end-to-end tests" parity); fi
   if [[ $parts == *2* ]]; then later+=("${sanitizer_steps[@]}" benchmark); fi
+  if [[ $parts == *3* ]]; then later+=("whole runs"); fi
   mkdir -p "$build"
   find_libraries "$1"
   find_nccl
@@ -238,6 +249,7 @@ check() {
       note device passed 0
       if [[ $parts == *1* ]]; then check_results; fi
       if [[ $parts == *2* ]]; then check_kernels; fi
+      if [[ $parts == *3* ]]; then check_runs; fi
     else
       skip_all "no CUDA device" device "${later[@]}"
     fi
@@ -255,7 +267,7 @@ main() {
     return
   fi
   parts=12
-  if [[ ${1-} == [12] ]]; then
+  if [[ ${1-} == [123] ]]; then
     parts=$1
     shift
   fi

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# bench/gpu_runs.sh [--rounds N] [--seconds S] [--build FOLDER]: whole training runs on one CUDA card, of Troupe (1
+# trainer, its tables on the card) and of PyTorch, eager and with CUDA graphs (bench/torch_runs.py), beside what is
+# asked for. Each round has each of them twice, in the order ABBA, of which the mean counts.
+#
+#   synthetic  a table of 1,000,000 x 64, bags of 26, layers 512 and 256, at batches of 128, 1,024, 8,192 and 65,536;
+#              and 26 tables of 100,000 x 64, bags of 1, at batches of 16,384: steps/s
+#   bf16       bench_gpu's step in a graph, beside bench/torch_gpu.py's: samples/s
+#   criteo     10 epochs of 1,000,000 rows of text in Criteo's format through DLRM with dots, batches of 16,384:
+#              samples/s. PyTorch has no run of it
+#
+# What is asked of the tables' kernels for 10 tables of 1,677,721 x 128 is not here: bench_gpu has no such size, and a
+# whole run's step has the host's part, too.
+#
+# --seconds: how long a run of PyTorch takes, and one of Troupe that is as fast as asked (3). PyTorch is that of
+# `python3`; without one that finds the card Troupe's figures stand alone. Prints each round and the medians. Exit code
+# 0 if it was measured, whatever the figures, and where there is no GPU, which it says ("skipped"); 2 if it cannot be
+# measured.
+
+# shellcheck source=bench/common.sh
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
+readonly python=python3
+readonly on_card=(--device cuda --server-device cuda --trainers 1 --eval-every 0 --quiet --json)
+
+seconds=3
+while (($# > 0)); do
+  case $1 in
+    --rounds) whole "$1" "${2-}" && rounds=$2 && shift 2 ;;
+    --seconds) whole "$1" "${2-}" && seconds=$2 && shift 2 ;;
+    --build) build=${2-} && shift $(($# > 1 ? 2 : 1)) ;;
+    -h | --help) help_of "${BASH_SOURCE[0]}" && exit 0 ;;
+    *) fail "unknown option $1; there are --rounds, --seconds and --build" ;;
+  esac
+done
+troupe=$build/troupe gpu=$build/bench/bench_gpu make_rows=$build/bench/bench_make_rows
+need "$troupe" "$gpu" "$make_rows"
+"$troupe" devices >"$scratch/devices" 2>&1 || {
+  echo "skipped: no CUDA device ($(grep -m 1 '^cuda' "$scratch/devices" | tr -s ' '))"
+  exit 0
+}
+
+# by_turns SIDE NAME WHO...: all rounds of a job: `SIDE WHO FILE` for each, there and back.
+by_turns() {
+  local side=$1 name=$2 round i who
+  shift 2
+  for ((round = 1; round <= rounds; ++round)); do
+    for who in "$@"; do "$side" "$who" "$name.$who.$round"; done
+    for ((i = $#; i > 0; --i)); do "$side" "${!i}" "$name.${!i}.$round"; done
+  done
+}
+
+# show NAME TITLE FIELD ASKED [PEER...]
+show() {
+  local name=$1 title=$2 field=$3 asked=$4 peer peers=()
+  shift 4
+  for peer in "$@"; do peers+=("PyTorch $peer=$name.$peer"); done
+  "$python" "$bench/asked.py" "$scratch" "$rounds" "$title" "$field" "$asked" "$name.troupe" "${peers[@]}" || true
+}
+
+# synthetic_side WHO FILE: a run of the sizes in $batch, $tables, $bag, $rows and $steps.
+synthetic_side() {
+  if [[ $1 == troupe ]]; then
+    measure "$2" "$troupe" train --data synthetic --tables "$tables" --rows "$rows" --dim 64 --bag "$bag" \
+      --hidden 512,256 --batch-size "$batch" --steps "$steps" "${on_card[@]}"
+  else
+    measure "$2" "$python" "$bench/torch_runs.py" --mode "$1" --tables "$tables" --rows "$rows" --bag "$bag" \
+      --batch "$batch" --seconds "$seconds"
+  fi
+}
+
+# synthetic TABLES ROWS BAG BATCH ASKED BEFORE: in steps/s; BEFORE is what PyTorch with graphs had on an H100.
+synthetic() {
+  local tables=$1 rows=$2 bag=$3 batch=$4 asked=$5 before=$6 steps=$(($5 * seconds)) name=synthetic.$1.$4
+  by_turns synthetic_side "$name" troupe "${peers[@]}"
+  show "$name" "tables: $tables, batch: $batch (PyTorch with graphs had $before on an H100)" steps_per_s "$asked" \
+    "${peers[@]}"
+}
+
+# bf16_side WHO FILE
+bf16_side() {
+  local command=("$gpu" --json)
+  [[ $1 == troupe ]] || command=("$python" "$bench/torch_gpu.py" --json)
+  measure all "${command[@]}"
+  grep '"step".*"bf16, graphs"' "$scratch/out" | sed 's/"rate"/"samples_per_s"/' >>"$scratch/$2" ||
+    fail "${command[*]} printed no step in bf16"
+}
+
+criteo_side() {
+  measure "$2" "$troupe" train --data "criteo:$scratch/criteo.tsv" --interaction dot --dim 16 \
+    --bottom-hidden 512,256,64 --hidden 256 --batch-size 16384 --epochs 10 "${on_card[@]}"
+}
+
+peers=(eager graphs)
+torch=$("$python" -c 'import torch; print(f"PyTorch {torch.__version__}" if torch.cuda.is_available() else "")' \
+  2>/dev/null) || true
+[[ -n $torch ]] || peers=()
+machine
+printf '%s\n' "$("$troupe" --version | sed -n 1p), ${torch:-no PyTorch that finds the card}" "$(<"$scratch/devices")" ''
+
+synthetic 1 1000000 26 128 8000 7,520
+synthetic 1 1000000 26 1024 4500 3,471
+synthetic 1 1000000 26 8192 1200 485
+synthetic 1 1000000 26 65536 250 62
+synthetic 26 100000 1 16384 600 235
+
+by_turns bf16_side bf16 troupe "${peers[@]:1}"
+show bf16 "step in bf16 (PyTorch with graphs had 29.6 M on an H100)" samples_per_s 45e6 "${peers[@]:1}"
+
+"$make_rows" criteo 1000000 "$scratch/criteo.tsv" || fail "$scratch has no room for the file: set TMPDIR"
+by_turns criteo_side criteo troupe
+show criteo "DLRM on Criteo's format (asked for on 16 cores)" samples_per_s 8e6
