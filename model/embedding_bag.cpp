@@ -121,6 +121,7 @@ void embedding_bag::apply(std::uint64_t step, float scale) {
 }
 
 std::optional<std::int64_t> embedding_bag::bad_row() {
+  on_->synchronize();
   const std::int64_t row = gradient_->bad_row();
   if (row < 0) return std::nullopt;
   return row;
