@@ -32,6 +32,11 @@ class parameter_server_state::host final : public module_host {
     post([this, module] { server_.modules_.erase(module); }, {});
   }
 
+  std::shared_ptr<model::table_batch> tables_on(kernels::device& where) override {
+    if (!where.is_host() && !tables_) tables_ = std::make_shared<model::table_batch>(where);
+    return tables_;
+  }
+
   caf::error expect_trainers(std::uint32_t trainers) override {
     return server_.expect(trainers, server_.accumulate_, server_.staleness_, 0);
   }
@@ -74,6 +79,7 @@ class parameter_server_state::host final : public module_host {
 
  private:
   parameter_server_state& server_;
+  std::shared_ptr<model::table_batch> tables_;
   caf::weak_actor_ptr me_ = caf::actor_cast<caf::weak_actor_ptr>(server_.self_);
 };
 

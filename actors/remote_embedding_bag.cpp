@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "actors/arriving_rows.hpp"
 #include "actors/bag_cache.hpp"
 #include "actors/device_tensor.hpp"
 #include "actors/embedding_bag_arguments.hpp"
@@ -15,10 +16,12 @@ namespace {
 
 class remote_embedding_bag final : public remote_module {
  public:
-  /// `lookups_max`: the most lookups whose gradients may still arrive.
-  remote_embedding_bag(const model::embedding_bag_options& options, model::sparse_reduction reduce,
-                       kernels::device& where, std::uint64_t lookups_max)
-      : looked_up_(lookups_max), reduce_(reduce), table_(options, where) {}
+  /// `where`: a device, or the batch that the table joins. `lookups_max`: the most lookups whose gradients may still
+  /// arrive.
+  template <class Where>
+  remote_embedding_bag(const model::embedding_bag_options& options, model::sparse_reduction reduce, Where&& where,
+                       std::uint64_t lookups_max)
+      : looked_up_(lookups_max), reduce_(reduce), table_(options, std::forward<Where>(where)) {}
 
   caf::error set_optimizer(const std::string& optimizer, double lr) override {
     auto parsed = model::parse_optimizer(optimizer, model::optimizer_use::table);
@@ -194,49 +197,38 @@ class remote_embedding_bag final : public remote_module {
   bool is_on_host() const { return table_.stream().device().is_host(); }
   std::string words() const { return model::words_of(table_.options()); }
 
-  /// Looks up rows on the table's device. Pooled rows go to the offered columns if those are on this device, all others
-  /// to the host.
+  /// Looks up rows on the table's device, with all lookups of its batch when the first of them is awaited. Pooled rows
+  /// go to the offered columns if those are on this device, all others to the host.
   lookup_future lookup_on_device(const msg::bag_lookup& wanted, std::size_t count, kernels::row_dtype type) {
     const std::size_t dim = table_.dim();
     kernels::stream& on = table_.stream();
+    if (!begun_.expired()) table_.look_up();  // its bags may go when others are put
     const kernels::bags_view bags = looked_up_.put(on, wanted);
     const device_destination* const room = columns_of(wanted.room);
     if (room != nullptr && room->what.where == &on.device() && type == kernels::row_dtype::f32) {
-      table_.pool(bags, room->what.numbers);
-      const msg::tensor found = on_device(room->what, on.record());
-      return [found] { return found; };
+      const auto begun = table_.begin(bags, room->what.numbers);
+      begun_ = begun;
+      return [this, begun, what = room->what] {
+        table_.look_up();
+        return on_device(what, begun->done);
+      };
     }
-    kernels::device_array<float> out;
-    out.resize(on, count * dim);
-    table_.forward(bags, out.data());
-    const std::size_t bytes = count * dim * sizeof(float);
     const auto rows = std::make_shared<arriving_rows>();
-    rows->there = out;
+    rows->there.resize(on, count * dim);
+    const std::size_t bytes = count * dim * sizeof(float);
     rows->here = on.device().allocate_staging(bytes);
-    on.download(out.data(), rows->here.get(), bytes);
-    rows->here_after = on.record();
-    return [rows, count, dim, type, bytes]() -> msg::tensor {
-      rows->here_after->wait();
+    rows->begun =
+        table_.begin(bags, {rows->there.data(), dim},
+                     [&on, from = rows->there.data(), to = rows->here.get(), bytes] { on.download(from, to, bytes); });
+    begun_ = rows->begun;
+    return [this, rows, count, dim, type, bytes]() -> msg::tensor {
+      table_.look_up();
+      rows->wait();
       const auto* numbers = reinterpret_cast<const float*>(rows->here.get());
       if (type != kernels::row_dtype::f32) return encode_rows(numbers, count, dim, type);
       return {msg::dtype::f32, count, dim, msg::blob(std::shared_ptr<const void>(rows->here), numbers, bytes)};
     };
   }
-
-  /// Rows being copied to the host. Both buffers are in use until the copy is done.
-  struct arriving_rows {
-    ~arriving_rows() {
-      try {
-        if (here_after) here_after->wait();
-      } catch (const kernels::device_error&) {
-        // The next use of the device reports the error.
-      }
-    }
-
-    kernels::device_array<float> there;
-    std::shared_ptr<std::byte> here;
-    std::unique_ptr<const kernels::event> here_after;
-  };
 
   caf::error check_lookup(const msg::bag_lookup& wanted) const {
     if (auto error = check_room(wanted)) return error;
@@ -366,6 +358,7 @@ class remote_embedding_bag final : public remote_module {
     kernels::uploaded_array<float> grad;
   };
   bag_cache looked_up_;
+  std::weak_ptr<const model::table_batch::lookup> begun_;  ///< the last lookup, until it is answered
   std::vector<upload> uploads_;
   bool is_chosen_ = false;                     ///< the optimizer, by `set_optimizer`
   std::optional<model::checkpoint> restored_;  ///< where the weights come from
@@ -373,20 +366,22 @@ class remote_embedding_bag final : public remote_module {
   float scale_ = 1;
   std::vector<model::embedding_bag::contribution> contributions_;
   std::vector<msg::tensor_buffer> decoded_;
-  model::embedding_bag table_;  // declared last: destroyed first, once its stream is done
+  model::embedding_bag table_;  // declared last: destroyed first, once its stream has passed
 };
 
 }  // namespace
 
 caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const msg::instantiate& order,
-                                                                        kernels::device& where) {
+                                                                        kernels::device& where,
+                                                                        std::shared_ptr<model::table_batch> batch) {
   const auto read = read_embedding_bag(order);
   if (!read) return read.error();
   const auto& [options, reduce] = *read;
   if (auto wrong = check_memory(options, where)) return wrong;
   const std::uint64_t steps_ahead = model::lookups_ahead(order.staleness);
-  return std::make_unique<remote_embedding_bag>(options, reduce, where,
-                                                std::uint64_t{order.trainers} * (order.accumulate + steps_ahead + 1));
+  const std::uint64_t lookups = std::uint64_t{order.trainers} * (order.accumulate + steps_ahead + 1);
+  if (batch) return std::make_unique<remote_embedding_bag>(options, reduce, std::move(batch), lookups);
+  return std::make_unique<remote_embedding_bag>(options, reduce, where, lookups);
 }
 
 }  // namespace troupe::actors

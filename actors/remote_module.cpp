@@ -11,8 +11,8 @@ namespace {
 
 std::map<std::string, module_maker>& module_types() {
   static std::map<std::string, module_maker> all = {
-      {"EmbeddingBag", [](const msg::instantiate& order, module_host& /*host*/, kernels::device& where) {
-         return make_remote_embedding_bag(order, where);
+      {"EmbeddingBag", [](const msg::instantiate& order, module_host& host, kernels::device& where) {
+         return make_remote_embedding_bag(order, where, host.tables_on(where));
        }}};
   return all;
 }

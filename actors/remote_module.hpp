@@ -15,6 +15,7 @@
 #include "kernels/device.hpp"
 #include "model/checkpoint/tensors.hpp"
 #include "model/exact_sum.hpp"
+#include "model/table_batch.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
@@ -50,6 +51,9 @@ class module_host {
   virtual remote_module* find(std::uint64_t module) = 0;
   /// Frees a module, after the current message.
   virtual void remove(std::uint64_t module) = 0;
+  /// Returns the batch that the server's tables on its device join. Null for the processor: there each table is alone,
+  /// and idle threads take them side by side.
+  virtual std::shared_ptr<model::table_batch> tables_on(kernels::device& where) = 0;
   /// The gradients of so many trainers make up an optimizer step. Returns an error if another number was told before.
   virtual caf::error expect_trainers(std::uint32_t trainers) = 0;
 
@@ -76,12 +80,12 @@ class remote_module {
   /// Prepares a lookup that is parked until its step. Returns an error if it is invalid.
   virtual caf::error expect(const msg::bag_lookup& wanted) = 0;
 
-  /// Waits for a lookup that has begun, and returns its rows. Call at most once.
+  /// Waits for a lookup that has begun, and returns its rows. Call at most once, while the module exists.
   using lookup_future = std::function<msg::tensor()>;
 
   /// Begins to look up rows, as `type`. They go to the columns that the message offers, if those are on the module's
-  /// device. Several lookups may begin before the first is awaited, so that rows of one table are copied from a device
-  /// while the next table's are gathered.
+  /// device. Several lookups may begin before the first is awaited: then those of tables on one device run together,
+  /// and one that is not awaited may not run.
   virtual caf::expected<lookup_future> lookup(const msg::bag_lookup& wanted, kernels::row_dtype type) = 0;
 
   /// Returns whether other threads may look up, collect and apply while the server waits for them, each module on one.
@@ -142,8 +146,8 @@ void add_module_type(const std::string& name, module_maker make);
 caf::expected<std::unique_ptr<remote_module>> make_remote_module(const msg::instantiate& order, module_host& host,
                                                                  kernels::device& where);
 
-/// The same for the type `EmbeddingBag`.
-caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const msg::instantiate& order,
-                                                                        kernels::device& where);
+/// The same for the type `EmbeddingBag`. `batch`: of `where`, joined by the table; null: it is alone.
+caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(
+    const msg::instantiate& order, kernels::device& where, std::shared_ptr<model::table_batch> batch = nullptr);
 
 }  // namespace troupe::actors

@@ -120,37 +120,70 @@ inline constexpr std::size_t matmul_workspace_bytes = std::size_t{32} << 20;
 /// Most vectors that `pairwise_dots` takes on a CUDA device.
 inline constexpr std::size_t interaction_vectors_max = 256;
 
-/// Most indices of one table in one optimizer step; they are counted in 32 bits.
+/// Most indices of one table in one optimizer step, and of all tables of a `table_gradient`; they are counted in 32
+/// bits.
 inline constexpr std::uint64_t step_indices_max = (std::uint64_t{1} << 31) - 1;
 
-/// The gradient of one table in one optimizer step: collects bags, groups them by row, updates the touched rows. Uses
-/// no atomics: a row is summed in the order of `update_rows` (optimizer.hpp). Thread: one at a time.
+/// Most tables of a `table_gradient`.
+inline constexpr std::size_t gradient_tables_max = 32;
+
+/// One table's part of an optimizer step.
+struct table_step {
+  update_constants constants;
+  void* weights = nullptr;  ///< null: the table stays as it is
+  optimizer_state_view state;
+  float scale = 1;
+};
+
+/// The gradients of tables with rows of one width in one optimizer step: collects bags, groups them by row, updates the
+/// touched rows. The rows are numbered on from table to table, so that a device handles them like those of one table.
+/// Uses no atomics: a row is summed in the order of `update_rows` (optimizer.hpp). Thread: one at a time.
 class table_gradient {
  public:
   virtual ~table_gradient() = default;
 
-  /// Starts a step for a table of `row_count` rows.
-  virtual void clear(std::int64_t row_count) = 0;
+  /// Starts a step without tables.
+  virtual void clear() = 0;
 
-  /// Adds the gradient `grad` [bags, dim] of rows pooled by `mode` (sum or mean). Bags without offsets hold one index
-  /// each. Requires: calls in rank order; at most `step_indices_max` indices a step; the bags stay valid until the
-  /// stream has passed `group`, the gradient until it has passed `apply` (on the processor, both until `apply`).
-  virtual void add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) = 0;
+  /// Adds a table of `row_count` rows and returns its number, from 0. Requires: before `group`; at most
+  /// `gradient_tables_max` tables.
+  virtual std::size_t add_table(std::int64_t row_count) = 0;
+
+  /// Adds the gradient `grad` [bags, dim] of rows of a table pooled by `mode` (sum or mean). Bags without offsets hold
+  /// one index each. Requires: calls in rank order for each table; at most `step_indices_max` indices a step; the bags
+  /// stay valid until the stream has passed `group`, the gradient until it has passed `apply` (on the processor, both
+  /// until `apply`).
+  virtual void add(std::size_t table, pooling mode, const bags_view& bags, const float* grad,
+                   std::size_t grad_stride) = 0;
 
   /// Groups the added gradients by row.
   virtual void group() = 0;
 
-  /// Returns the squared norms (`row_squared_norms`) of the touched rows' gradients times `scale`, rows ascending, in
-  /// host memory that stays valid until the next call. Blocks until the stream has passed.
-  virtual std::span<const double> squared_norms(std::size_t dim, float scale) = 0;
+  /// Returns, by table, the squared norms (`row_squared_norms`) of the touched rows' gradients times `scale`, rows
+  /// ascending, in host memory that stays valid until the next call. Blocks until the stream has passed.
+  virtual std::span<const std::span<const double>> norms_by_table(std::size_t dim, float scale) = 0;
 
-  /// Calls `update_rows` with the grouped gradient.
-  virtual void apply(const update_constants& c, std::size_t dim, table_view table, optimizer_state_view state,
-                     float scale, bool every_row) = 0;
+  /// Calls `update_rows` for each table with its grouped gradient; `steps` by table.
+  virtual void apply(std::size_t dim, row_dtype type, std::span<const table_step> steps, bool every_row) = 0;
 
-  /// Returns the first row whose gradient was NaN or Inf in the last `apply`, or -1. Blocks until the stream has
-  /// passed; then what was added may be freed. Requires: one call after each `apply`.
+  /// Returns the first row, counted over all tables, whose gradient was NaN or Inf in the last `apply`; or -1.
+  /// Requires: one call after each `apply`, once the stream has passed it; then what was added may be freed.
   virtual std::int64_t bad_row() = 0;
+
+  // The same for a single table.
+  void clear(std::int64_t row_count) {
+    clear();
+    add_table(row_count);
+  }
+  void add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) {
+    add(0, mode, bags, grad, grad_stride);
+  }
+  std::span<const double> squared_norms(std::size_t dim, float scale) { return norms_by_table(dim, scale)[0]; }
+  void apply(const update_constants& c, std::size_t dim, table_view table, optimizer_state_view state, float scale,
+             bool every_row) {
+    const table_step one{c, table.data, state, scale};
+    apply(dim, table.type, {&one, 1}, every_row);
+  }
 };
 
 /// Memory of a device, in bytes.

@@ -126,7 +126,7 @@ class uploaded_array {
   /// the stream's order. Requires: on the processor, `numbers` stay valid as long as they are used.
   const T* put(stream& on, std::span<const T> numbers) {
     if (on.device().is_host() || numbers.empty()) return numbers.data();
-    if (uploaded_) uploaded_->wait();
+    if (uploaded_ && !uploaded_->is_over()) uploaded_->wait();
     copy_.resize(on, numbers.size());
     std::copy(numbers.begin(), numbers.end(), copy_.host());
     copy_.upload(on);

@@ -63,6 +63,16 @@ struct bags_view {
   }
 };
 
+/// One table's part of a lookup in several: `out` is [bags, dim] with `out_stride` floats from row to row. Bags without
+/// offsets hold one index each, and give its row; then `out` has no gaps.
+struct bag_pass {
+  pooling mode = pooling::sum;
+  const void* table = nullptr;
+  bags_view bags;
+  float* out = nullptr;
+  std::size_t out_stride = 0;
+};
+
 /// The first fault of a batch of bags.
 struct bags_fault {
   enum class kind : std::uint8_t { none, index, offset, weights };

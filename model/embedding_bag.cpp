@@ -15,13 +15,20 @@ std::string words_of(const embedding_bag_options& table) {
 }
 
 embedding_bag::embedding_bag(const embedding_bag_options& options, kernels::device& where)
-    : options_(options),
-      rows_(rows_of_shard(options.rows, options.shard, options.shards)),
-      on_(where.make_stream()),
-      gradient_(on_->make_table_gradient()) {
-  weights_.resize(*on_, size() * kernels::size_of(options.dtype));
-  initialize();
-  set_optimizer(options.optimizer);
+    : embedding_bag(options, std::make_shared<table_batch>(where)) {
+  is_alone_ = true;
+}
+
+embedding_bag::embedding_bag(const embedding_bag_options& options, std::shared_ptr<table_batch> batch)
+    : options_(options), rows_(rows_of_shard(options.rows, options.shard, options.shards)), batch_(std::move(batch)) {
+  try {
+    weights_.resize(stream(), size() * kernels::size_of(options.dtype));
+    initialize();
+    set_optimizer(options.optimizer);
+  } catch (...) {
+    leave();
+    throw;
+  }
 }
 
 void embedding_bag::set_optimizer(const optimizer_spec& chosen) {
@@ -29,8 +36,8 @@ void embedding_bag::set_optimizer(const optimizer_spec& chosen) {
   const int buffers = state_buffers(options_.optimizer);
   const std::size_t state_size = static_cast<std::size_t>(rows_) * state_columns(options_.optimizer, dim());
   const auto fill = [&](kernels::device_array<float>& state, float value) {
-    state.resize(*on_, state_size);
-    on_->fill(state_size, value, state.data());
+    state.resize(stream(), state_size);
+    stream().fill(state_size, value, state.data());
   };
   if (buffers >= 1) fill(first_state_, initial_state(options_.optimizer));
   if (buffers >= 2) fill(second_state_, 0.0F);
@@ -67,33 +74,33 @@ void in_parts(std::int64_t rows, std::size_t dim, const std::function<void(std::
 
 /// Makes the initial rows on the host in pieces, and copies them to the device.
 void embedding_bag::initialize() {
-  const bool on_host = on_->device().is_host();
+  const bool on_host = stream().device().is_host();
   const std::size_t row_bytes = dim() * kernels::size_of(options_.dtype);
   constexpr std::size_t piece_bytes = std::size_t{64} << 20;
   const std::int64_t piece_rows =
       on_host ? rows_ : std::clamp<std::int64_t>(static_cast<std::int64_t>(piece_bytes / row_bytes), 1, rows_);
   std::shared_ptr<std::byte> staging;
-  if (!on_host) staging = on_->device().allocate_staging(static_cast<std::size_t>(piece_rows) * row_bytes);
+  if (!on_host) staging = stream().device().allocate_staging(static_cast<std::size_t>(piece_rows) * row_bytes);
   for (std::int64_t first = 0; first < rows_; first += piece_rows) {
     const std::int64_t count = std::min(piece_rows, rows_ - first);
     std::byte* const there = weights_.data() + static_cast<std::size_t>(first) * row_bytes;
     std::byte* const here = on_host ? there : staging.get();
     in_parts(count, dim(), [&](std::int64_t begin, std::int64_t end) { draw_rows(first, begin, end, here); });
     if (on_host) continue;
-    on_->upload(here, there, static_cast<std::size_t>(count) * row_bytes);
-    on_->synchronize();
+    stream().upload(here, there, static_cast<std::size_t>(count) * row_bytes);
+    stream().synchronize();
   }
 }
 
 void embedding_bag::forward(const kernels::bags_view& bags, float* out) {
   if (bags.offsets.empty())
-    on_->gather_rows({weights_.data(), options_.dtype}, dim(), bags.indices, out);
+    stream().gather_rows({weights_.data(), options_.dtype}, dim(), bags.indices, out);
   else
     pool(bags, {out, dim()});
 }
 
 void embedding_bag::pool(const kernels::bags_view& bags, kernels::row_matrix<float> out) {
-  on_->embedding_bag_forward(options_.mode, {weights_.data(), options_.dtype}, dim(), bags, out.data, out.stride);
+  stream().embedding_bag_forward(options_.mode, {weights_.data(), options_.dtype}, dim(), bags, out.data, out.stride);
 }
 
 std::optional<std::int64_t> embedding_bag::step(std::uint64_t step, std::span<const contribution> contributions,
@@ -103,25 +110,38 @@ std::optional<std::int64_t> embedding_bag::step(std::uint64_t step, std::span<co
   return bad_row();
 }
 
+std::shared_ptr<const table_batch::lookup> embedding_bag::begin(const kernels::bags_view& bags,
+                                                                kernels::row_matrix<float> out,
+                                                                std::function<void()> then) const {
+  return batch_->begin(
+      {dim(), options_.dtype, {options_.mode, weights_.data(), bags, out.data, out.stride}, std::move(then)});
+}
+
 void embedding_bag::collect(std::span<const contribution> contributions) {
-  gradient_->clear(rows_);
-  for (const contribution& one : contributions) gradient_->add(options_.mode, one.bags, one.grad.data, one.grad.stride);
-  gradient_->group();
+  std::size_t indices = 0;
+  for (const contribution& one : contributions) indices += one.bags.indices.size();
+  place_ = batch_->join({rows_, dim(), options_.dtype, visits_every_row(options_.optimizer)}, indices, place_);
+  kernels::table_gradient& gradient = batch_->gradient(place_);
+  for (const contribution& one : contributions)
+    gradient.add(place_.table, options_.mode, one.bags, one.grad.data, one.grad.stride);
+  if (is_alone_) batch_->group();
 }
 
 exact_sum embedding_bag::squared_norm(float scale) {
   exact_sum sum;
-  for (const double norm : gradient_->squared_norms(dim(), scale)) sum.add(norm);
+  for (const double norm : batch_->norms(place_, scale)) sum.add(norm);
   return sum;
 }
 
 void embedding_bag::apply(std::uint64_t step, float scale) {
-  gradient_->apply(constants_at(options_.optimizer, step), dim(), {weights_.data(), options_.dtype},
-                   {first_state_.data(), second_state_.data()}, scale, visits_every_row(options_.optimizer));
+  batch_->set(
+      place_,
+      {constants_at(options_.optimizer, step), weights_.data(), {first_state_.data(), second_state_.data()}, scale});
+  if (is_alone_) batch_->apply();
 }
 
 std::optional<std::int64_t> embedding_bag::bad_row() {
-  const std::int64_t row = gradient_->bad_row();
+  const std::int64_t row = batch_->bad_row(place_);
   if (row < 0) return std::nullopt;
   return row;
 }

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,7 @@
 #include "kernels/embedding_bag.hpp"
 #include "model/exact_sum.hpp"
 #include "model/optimizer.hpp"
+#include "model/table_batch.hpp"
 
 namespace troupe::model {
 
@@ -41,17 +43,26 @@ constexpr std::int64_t rows_of_shard(std::int64_t rows, std::uint32_t shard, std
   return (rows - static_cast<std::int64_t>(shard) + shards - 1) / shards;
 }
 
-/// Thread: one at a time. Its arguments and results are addresses in its device's memory.
+/// Thread: one at a time, for all tables of a batch. Its arguments and results are addresses in its device's memory.
 class embedding_bag {
  public:
-  /// Allocates the shard and fills it with N(0, 1), rounded to the stored type.
+  /// Allocates the shard and fills it with N(0, 1), rounded to the stored type. The table is alone: all its work is
+  /// enqueued when it is asked for.
   explicit embedding_bag(const embedding_bag_options& options, kernels::device& where = kernels::host_device());
+
+  /// The same for a table of a batch, on its device. The batch's first `squared_norm` of a step groups the gradients of
+  /// all its tables, and its first `bad_row` applies them, so that these share launches.
+  embedding_bag(const embedding_bag_options& options, std::shared_ptr<table_batch> batch);
+
+  ~embedding_bag() { leave(); }
+  embedding_bag(embedding_bag&&) noexcept = default;
+  embedding_bag& operator=(embedding_bag&&) = delete;
 
   /// Goes on with another optimizer, and the state that it begins with. Requires: no step is under way.
   void set_optimizer(const optimizer_spec& chosen);
 
   /// Returns the stream on which all work of the table is ordered.
-  kernels::stream& stream() const { return *on_; }
+  kernels::stream& stream() const { return batch_->stream(); }
 
   const embedding_bag_options& options() const { return options_; }
   std::int64_t rows() const { return rows_; }
@@ -62,6 +73,12 @@ class embedding_bag {
 
   /// The same for bags with offsets, into columns of a wider matrix.
   void pool(const kernels::bags_view& bags, kernels::row_matrix<float> out);
+
+  /// Begins `forward` or, for bags with offsets, `pool`, together with other tables of the batch: see
+  /// `table_batch::begin`. `look_up` launches all that have begun.
+  std::shared_ptr<const table_batch::lookup> begin(const kernels::bags_view& bags, kernels::row_matrix<float> out,
+                                                   std::function<void()> then = {}) const;
+  void look_up() { batch_->look_up(); }
 
   /// A gradient with respect to the result of `forward` or `pool` for `bags`.
   struct contribution {
@@ -74,8 +91,9 @@ class embedding_bag {
   std::optional<std::int64_t> step(std::uint64_t step, std::span<const contribution> contributions, float scale);
 
   /// The same in parts, for callers that need the gradient's norm before it is applied, or that overlap several tables.
-  /// `collect` begins a step. Requires: the contributions stay valid until `bad_row`; their bags on a device only until
-  /// the stream has passed.
+  /// `collect` begins a step. Requires: the contributions stay valid until `bad_row`; the bags of a table that is alone
+  /// on a device only until the stream has passed, those of a batch until it has passed the batch's `squared_norm` or
+  /// `bad_row`.
   void collect(std::span<const contribution> contributions);
 
   /// Returns the squared norm of the collected gradient times `scale`: the sum over rows of `kernels::squared_norm`, as
@@ -85,7 +103,8 @@ class embedding_bag {
   /// Applies the collected gradient; see `step`.
   void apply(std::uint64_t step, float scale);
 
-  /// Blocks until `apply` is done; returns the result of `step`.
+  /// Blocks until `apply` is done, of all tables of the batch; returns the result of `step`, for the first of them that
+  /// has one.
   std::optional<std::int64_t> bad_row();
 
   /// Returns the rows in the stored type.
@@ -110,14 +129,19 @@ class embedding_bag {
   std::size_t size() const { return static_cast<std::size_t>(rows_) * options_.dim; }
   void draw_rows(std::int64_t first, std::int64_t begin, std::int64_t end, std::byte* to) const;
   void initialize();
+  /// The memory may be freed afterwards.
+  void leave() noexcept {
+    if (batch_) batch_->leave(place_);
+  }
 
   embedding_bag_options options_;
   std::int64_t rows_;
-  kernels::device_array<std::byte> weights_;
+  kernels::device_array<std::byte> weights_;  // the batch's stream has passed it when it is freed: see `leave`
   kernels::device_array<float> first_state_;
   kernels::device_array<float> second_state_;
-  std::unique_ptr<kernels::stream> on_;  // synchronized and destroyed before the memory
-  std::unique_ptr<kernels::table_gradient> gradient_;
+  std::shared_ptr<table_batch> batch_;
+  bool is_alone_ = false;
+  table_batch::place place_;
 };
 
 }  // namespace troupe::model

@@ -232,6 +232,15 @@ void cpu_stream::gather_rows(const_table_view table, std::size_t dim, std::span<
   });
 }
 
+void cpu_stream::embedding_bags_forward(std::size_t dim, row_dtype type, std::span<const bag_pass> passes) {
+  for (const bag_pass& one : passes) {
+    if (one.bags.offsets.empty())
+      gather_rows({one.table, type}, dim, one.bags.indices, one.out);
+    else
+      embedding_bag_forward(one.mode, {one.table, type}, dim, one.bags, one.out, one.out_stride);
+  }
+}
+
 void embedding_bag_backward(pooling mode, const float* table, std::size_t dim, const bags_view& bags, const float* grad,
                             std::size_t grad_stride, float* row_grads) {
   HWY_DYNAMIC_DISPATCH(backward)(mode, table, dim, bags, grad, grad_stride, row_grads);

@@ -144,7 +144,7 @@ void cpu_stream::copy(const void* from, void* to, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-std::unique_ptr<table_gradient> cpu_stream::make_table_gradient() { return std::make_unique<host_table_gradient>(); }
+std::unique_ptr<table_gradient> cpu_stream::make_table_gradient() { return std::make_unique<host_table_gradients>(); }
 
 device& host_device() {
   static host_device_type one;

@@ -98,4 +98,38 @@ void host_table_gradient::apply(const update_constants& c, std::size_t dim, tabl
   if (update_rows(c, row_count_, dim, table, state, grouped_, every_row, &bad_row_)) bad_row_ = -1;
 }
 
+std::size_t host_table_gradients::add_table(std::int64_t row_count) {
+  if (count_ == tables_.size()) tables_.emplace_back();
+  tables_[count_].clear(row_count);
+  return count_++;
+}
+
+void host_table_gradients::add(std::size_t table, pooling mode, const bags_view& bags, const float* grad,
+                               std::size_t grad_stride) {
+  tables()[table].add(mode, bags, grad, grad_stride);
+}
+
+void host_table_gradients::group() {
+  for (host_table_gradient& one : tables()) one.group();
+}
+
+std::span<const std::span<const double>> host_table_gradients::norms_by_table(std::size_t dim, float scale) {
+  norms_.clear();
+  for (host_table_gradient& one : tables()) norms_.push_back(one.squared_norms(dim, scale));
+  return norms_;
+}
+
+void host_table_gradients::apply(std::size_t dim, row_dtype type, std::span<const table_step> steps, bool every_row) {
+  bad_row_ = -1;
+  std::int64_t first_row = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    const table_step& step = steps[i];
+    if (step.weights != nullptr) {
+      tables_[i].apply(step.constants, dim, {step.weights, type}, step.state, step.scale, every_row);
+      if (bad_row_ < 0 && tables_[i].bad_row() >= 0) bad_row_ = first_row + tables_[i].bad_row();
+    }
+    first_row += tables_[i].row_count();
+  }
+}
+
 }  // namespace troupe::kernels

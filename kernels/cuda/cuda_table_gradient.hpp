@@ -1,5 +1,6 @@
-// The gradient of a table on a CUDA device: lists the contributions, sorts them by row (stable), and sums them where
-// the sums are used. The number of distinct rows stays on the device until the host asks for it.
+// The gradients of tables on a CUDA device: lists the contributions, sorts them by row (stable), and sums them where
+// the sums are used. The rows of all tables are numbered one after the other, so that each of these steps is one
+// launch, for any number of tables. The number of distinct rows stays on the device until the host asks for it.
 
 #pragma once
 
@@ -24,12 +25,12 @@ class cuda_table_gradient : public table_gradient {
   cuda_table_gradient(const cuda_table_gradient&) = delete;
   cuda_table_gradient& operator=(const cuda_table_gradient&) = delete;
 
-  void clear(std::int64_t row_count) override;
-  void add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) override;
+  void clear() override;
+  std::size_t add_table(std::int64_t row_count) override;
+  void add(std::size_t table, pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) override;
   void group() override;
-  std::span<const double> squared_norms(std::size_t dim, float scale) override;
-  void apply(const update_constants& c, std::size_t dim, table_view table, optimizer_state_view state, float scale,
-             bool every_row) override;
+  std::span<const std::span<const double>> norms_by_table(std::size_t dim, float scale) override;
+  void apply(std::size_t dim, row_dtype type, std::span<const table_step> steps, bool every_row) override;
   std::int64_t bad_row() override;
 
  private:
@@ -39,6 +40,7 @@ class cuda_table_gradient : public table_gradient {
   };
 
   struct source {
+    std::size_t table;
     pooling mode;
     device_bags bags;
     const float* grad;
@@ -62,7 +64,8 @@ class cuda_table_gradient : public table_gradient {
   }
 
   cuda_stream& stream_;
-  std::int64_t row_count_ = 0;
+  std::vector<std::int64_t> first_rows_;  // each table's number of its first row
+  std::int64_t row_count_ = 0;            // of all tables
   std::vector<source> sources_;
   std::size_t contribution_count_ = 0;
 
@@ -79,6 +82,8 @@ class cuda_table_gradient : public table_gradient {
   device_array<float> long_sums_;
   bool long_rows_summed_ = false;
   device_array<double> norms_;
+  device_array<std::uint32_t> table_ends_;  // by table: the end of its rows among the distinct ones
+  std::vector<std::span<const double>> norms_by_table_;
   device_array<std::uint64_t> bad_rows_;
   bool has_bad_row_ = false;  // whether the last `apply` writes a bad row to the staging memory
   staging_array<std::byte> staging_;

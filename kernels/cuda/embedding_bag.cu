@@ -1,9 +1,14 @@
 // Embedding bag, forward. A group of lanes of a warp shares a bag; each lane has its own columns and loads up to 16
 // bytes of a row at a time. Rows of several indices are loaded at once and added in index order. The output may be
-// columns of an unaligned matrix; then the sums are stored number by number.
+// columns of an unaligned matrix; then the sums are stored number by number. Tables of one width share a launch, in
+// which each has blocks of its own.
+
+#include <algorithm>
+#include <vector>
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/device_bags.hpp"
+#include "kernels/cuda/launch_parts.hpp"
 #include "kernels/cuda/packs.hpp"
 
 namespace troupe::kernels::cuda {
@@ -41,56 +46,111 @@ __device__ pack<float, kWidth> pool_columns(const Number* table, std::size_t dim
   return sum;
 }
 
+/// A pass as kernels use it.
+template <class Number>
+struct device_pass {
+  const Number* table = nullptr;
+  device_bags bags;
+  float* out = nullptr;
+  std::size_t out_stride = 0;
+};
+
 /// Loads `kWidth` numbers at a time and stores `kStored` floats.
 template <pool kPool, int kWidth, int kStored, class Number>
-__global__ void __launch_bounds__(block_threads, 4) pool_kernel(const Number* table, std::size_t dim, device_bags bags,
-                                                                float* out, std::size_t out_stride, lane_share share) {
-  const std::size_t bag = share.item();
-  if (bag >= bags.bag_count) return;
-  const std::size_t begin = bags.begin_of(bag);
-  const std::size_t end = bags.end_of(bag);
+__global__ void __launch_bounds__(block_threads, 4)
+    pool_kernel(const __grid_constant__ launch_parts<device_pass<Number>> passes, std::size_t dim, lane_share share) {
+  const auto [part, thread] = passes.here();
+  const device_pass<Number>& pass = passes.parts[part];
+  const std::size_t bag = thread >> share.shift;
+  if (bag >= pass.bags.bag_count) return;
+  const std::size_t begin = pass.bags.begin_of(bag);
+  const std::size_t end = pass.bags.end_of(bag);
   for (std::size_t column = share.lane() * kWidth; column < dim; column += share.lanes() * kWidth) {
-    const auto sum = pool_columns<kPool, kWidth>(table, dim, bags, begin, end, column);
-    float* const to = out + bag * out_stride + column;
-    unrolled<kWidth / kStored>([&](int part) {
+    const auto sum = pool_columns<kPool, kWidth>(pass.table, dim, pass.bags, begin, end, column);
+    float* const to = pass.out + bag * pass.out_stride + column;
+    unrolled<kWidth / kStored>([&](int part_of_sum) {
       pack<float, kStored> some;
-      unrolled<kStored>([&](int k) { some.at[k] = sum.at[part * kStored + k]; });
-      store_pack(some, to + part * kStored);
+      unrolled<kStored>([&](int k) { some.at[k] = sum.at[part_of_sum * kStored + k]; });
+      store_pack(some, to + part_of_sum * kStored);
     });
   }
 }
 
-template <pool kPool>
-void launch_pool(const cuda_stream& stream, const_table_view table, std::size_t dim, const device_bags& bags,
-                 float* out, std::size_t out_stride) {
-  with_numbers(table, [&]<class Number>(const Number* numbers) {
-    constexpr int full = 16 / sizeof(Number);
-    const bool loads_packs = dim % full == 0 && fits_packs<full>(numbers);
-    const bool stores_packs = loads_packs && out_stride % 4 == 0 && fits_packs<4>(out);
-    const auto kernel = stores_packs  ? pool_kernel<kPool, full, 4, Number>
-                        : loads_packs ? pool_kernel<kPool, full, 1, Number>
-                                      : pool_kernel<kPool, 1, 1, Number>;
-    const lane_share share = share_for(dim, loads_packs ? full : 1);
-    launch(kernel, share.blocks(bags.bag_count), stream, numbers, dim, bags, out, out_stride, share);
-  });
+/// What decides on a pass's kernel.
+struct variant {
+  pool how;
+  bool loads_packs;
+  bool stores_packs;
+  bool operator==(const variant&) const = default;
+};
+
+template <class Number>
+variant variant_of(const bag_pass& pass, std::size_t dim) {
+  constexpr int full = 16 / sizeof(Number);
+  // The maximum of one row is the row itself, with its NaNs and negative zeros.
+  const pool how = pass.bags.offsets.empty() || pass.mode == pooling::max ? pool::maximum
+                   : !pass.bags.weights.empty()                           ? pool::weighted_sum
+                   : pass.mode == pooling::mean                           ? pool::mean
+                                                                          : pool::plain_sum;
+  const bool loads_packs = dim % full == 0 && fits_packs<full>(static_cast<const Number*>(pass.table));
+  return {how, loads_packs, loads_packs && pass.out_stride % 4 == 0 && fits_packs<4>(pass.out)};
+}
+
+template <pool kPool, class Number>
+auto kernel_of(const variant& which) {
+  constexpr int full = 16 / sizeof(Number);
+  return which.stores_packs  ? pool_kernel<kPool, full, 4, Number>
+         : which.loads_packs ? pool_kernel<kPool, full, 1, Number>
+                             : pool_kernel<kPool, 1, 1, Number>;
+}
+
+/// Launches the passes whose kernel is `which`.
+template <class Number>
+void launch_variant(const cuda_stream& stream, std::size_t dim, std::span<const bag_pass> passes, variant which) {
+  const auto kernel = which.how == pool::maximum        ? kernel_of<pool::maximum, Number>(which)
+                      : which.how == pool::weighted_sum ? kernel_of<pool::weighted_sum, Number>(which)
+                      : which.how == pool::mean         ? kernel_of<pool::mean, Number>(which)
+                                                        : kernel_of<pool::plain_sum, Number>(which);
+  const lane_share share = share_for(dim, which.loads_packs ? 16 / sizeof(Number) : 1);
+  launch_parts<device_pass<Number>> some;
+  const auto launch_some = [&] {
+    launch(kernel, some.blocks, stream, some, dim, share);
+    some.count = some.blocks = 0;
+  };
+  for (const bag_pass& pass : passes) {
+    const device_bags bags = as_device_bags(pass.bags);
+    if (bags.bag_count == 0 || variant_of<Number>(pass, dim) != which) continue;
+    some.add({static_cast<const Number*>(pass.table), bags, pass.out, pass.out_stride}, share.blocks(bags.bag_count));
+    if (some.is_full()) launch_some();
+  }
+  launch_some();
 }
 
 }  // namespace
 
+void cuda_stream::embedding_bags_forward(std::size_t dim, row_dtype type, std::span<const bag_pass> passes) {
+  with_numbers(const_table_view(nullptr, type), [&]<class Number>(const Number*) {
+    std::vector<variant> launched;
+    for (const bag_pass& pass : passes) {
+      const variant which = variant_of<Number>(pass, dim);
+      if (std::find(launched.begin(), launched.end(), which) != launched.end()) continue;
+      launched.push_back(which);
+      launch_variant<Number>(*this, dim, passes, which);
+    }
+  });
+}
+
 void cuda_stream::embedding_bag_forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags,
                                         float* out, std::size_t out_stride) {
-  const device_bags seen = as_device_bags(bags);
-  const auto pooled = mode == pooling::max    ? launch_pool<pool::maximum>
-                      : seen.weights          ? launch_pool<pool::weighted_sum>
-                      : mode == pooling::mean ? launch_pool<pool::mean>
-                                              : launch_pool<pool::plain_sum>;
-  pooled(*this, table, dim, seen, out, out_stride);
+  if (bags.offsets.empty()) return;
+  const bag_pass one{mode, table.data, bags, out, out_stride};
+  embedding_bags_forward(dim, table.type, {&one, 1});
 }
 
 void cuda_stream::gather_rows(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices,
                               float* out) {
-  // The maximum of one row is the row itself, with its NaNs and negative zeros.
-  launch_pool<pool::maximum>(*this, table, dim, as_device_bags({indices, {}, {}}), out, dim);
+  const bag_pass one{pooling::max, table.data, {indices, {}, {}}, out, dim};
+  embedding_bags_forward(dim, table.type, {&one, 1});
 }
 
 }  // namespace troupe::kernels::cuda

@@ -1,4 +1,4 @@
-// Lists the contributions to a table's gradient and groups them by row.
+// Lists the contributions to tables' gradients and groups them by row.
 
 #include <algorithm>
 #include <bit>
@@ -6,26 +6,39 @@
 
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/cuda_table_gradient.hpp"
+#include "kernels/cuda/launch_parts.hpp"
 #include "kernels/cuda/sort.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Writes the contributions of one source, from number `first` on.
+/// A source as `list_kernel` uses it.
+struct listed_source {
+  device_bags bags;
+  const float* grad = nullptr;
+  std::size_t stride = 0;
+  std::int64_t first_row = 0;  ///< of its table
+  std::uint32_t first = 0;     ///< number of its first contribution
+  std::uint32_t rank = 0;
+  bool mean = false;
+};
+
+/// Writes the contributions of sources.
 template <class Key>
-__global__ void list_kernel(device_bags bags, bool mean, const float* grad, std::size_t stride, std::uint32_t rank,
-                            std::uint32_t first, lane_share share, Key* keys, std::uint32_t* order,
-                            contribution* contributions) {
-  const std::size_t bag = share.item();
-  if (bag >= bags.bag_count) return;
-  const std::size_t begin = bags.begin_of(bag);
-  const std::size_t end = bags.end_of(bag);
-  const float scale = mean ? 1.0F / static_cast<float>(end - begin) : 1.0F;
+__global__ void list_kernel(const __grid_constant__ launch_parts<listed_source> sources, lane_share share, Key* keys,
+                            std::uint32_t* order, contribution* contributions) {
+  const auto [part, thread] = sources.here();
+  const listed_source& from = sources.parts[part];
+  const std::size_t bag = thread >> share.shift;
+  if (bag >= from.bags.bag_count) return;
+  const std::size_t begin = from.bags.begin_of(bag);
+  const std::size_t end = from.bags.end_of(bag);
+  const float scale = from.mean ? 1.0F / static_cast<float>(end - begin) : 1.0F;
   for (std::size_t i = begin + share.lane(); i < end; i += share.lanes()) {
-    const std::size_t at = first + i;
-    keys[at] = static_cast<Key>(bags.indices[i]);
+    const std::size_t at = from.first + i;
+    keys[at] = static_cast<Key>(from.first_row + from.bags.indices[i]);
     order[at] = static_cast<std::uint32_t>(at);
-    contributions[at] = {grad + bag * stride, bags.weights ? bags.weights[i] : scale, rank};
+    contributions[at] = {from.grad + bag * from.stride, from.bags.weights ? from.bags.weights[i] : scale, from.rank};
   }
 }
 
@@ -69,31 +82,49 @@ cuda_table_gradient::~cuda_table_gradient() {
   cudaStreamSynchronize(stream_.handle());  // the pool gives its memory to others
 }
 
-void cuda_table_gradient::clear(std::int64_t row_count) {
-  row_count_ = row_count;
+void cuda_table_gradient::clear() {
+  first_rows_.clear();
+  row_count_ = 0;
   sources_.clear();
   contribution_count_ = 0;
 }
 
-void cuda_table_gradient::add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) {
-  contribution_count_ += bags.indices.size();
-  if (contribution_count_ > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-    throw device_error("a step of one table has more than 2^31 - 1 indices; try a smaller --batch-size");
-  sources_.push_back({mode, as_device_bags(bags), grad, grad_stride});
+std::size_t cuda_table_gradient::add_table(std::int64_t row_count) {
+  first_rows_.push_back(row_count_);
+  row_count_ += row_count;
+  return first_rows_.size() - 1;
 }
 
+void cuda_table_gradient::add(std::size_t table, pooling mode, const bags_view& bags, const float* grad,
+                              std::size_t grad_stride) {
+  contribution_count_ += bags.indices.size();
+  if (contribution_count_ > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+    throw device_error("a step has more than 2^31 - 1 indices; try a smaller --batch-size");
+  sources_.push_back({table, mode, as_device_bags(bags), grad, grad_stride});
+}
+
+/// A source's rank is its number among all: sources of other tables make no difference to the order within a row.
 template <class Key>
 void cuda_table_gradient::list_contributions(Key* keys) {
+  std::size_t bags = 0;
+  for (const source& from : sources_) bags += from.bags.index_count > 0 ? from.bags.bag_count : 0;
+  const lane_share share = share_for(contribution_count_ / bags, 1);
+  launch_parts<listed_source> some;
+  const auto launch_some = [&] {
+    launch(list_kernel<Key>, some.blocks, stream_, some, share, keys, listed_order_.data(), listed_.data());
+    some.count = some.blocks = 0;
+  };
   std::uint32_t first = 0;
   for (std::size_t rank = 0; rank < sources_.size(); ++rank) {
     const source& from = sources_[rank];
     if (from.bags.index_count == 0) continue;
-    const lane_share share = share_for(from.bags.index_count / from.bags.bag_count, 1);
-    launch(list_kernel<Key>, share.blocks(from.bags.bag_count), stream_, from.bags, from.mode == pooling::mean,
-           from.grad, from.stride, static_cast<std::uint32_t>(rank), first, share, keys, listed_order_.data(),
-           listed_.data());
+    some.add({from.bags, from.grad, from.stride, first_rows_[from.table], first, static_cast<std::uint32_t>(rank),
+              from.mode == pooling::mean},
+             share.blocks(from.bags.bag_count));
     first += static_cast<std::uint32_t>(from.bags.index_count);
+    if (some.is_full()) launch_some();
   }
+  launch_some();
 }
 
 template <class Key>

@@ -1,4 +1,4 @@
-// Uses a table's gradient row by row: norms, and the optimizer step. Gradients of rows are never stored. A warp of
+// Uses tables' gradients row by row: norms, and the optimizer step. Gradients of rows are never stored. A warp of
 // `update_kernel` with rows of 64 numbers (row_sums.hpp: 16 lanes a row, 4 columns a lane):
 //
 //   lane      0 .............. 15 | 16 ............. 31
@@ -11,7 +11,10 @@
 // At the end the threads of a block combine their bad rows to the least. A row of several chunks is summed twice: all
 // chunks before the vote, and each once more before its step.
 
+#include <algorithm>
+
 #include "kernels/cuda/cuda_table_gradient.hpp"
+#include "kernels/cuda/launch_parts.hpp"
 #include "kernels/cuda/optimizer_steps.hpp"
 #include "kernels/cuda/reduce.hpp"
 
@@ -41,10 +44,8 @@ __global__ void norm_kernel(grouped_rows from, std::size_t dim, float scale, lan
   if (lanes.lane == 0) norms[run] = sum;
 }
 
-constexpr std::uint32_t untouched = ~std::uint32_t{0};
-
-/// Returns the index of `row` among the distinct ones, or `untouched`.
-__device__ std::uint32_t find_row(const grouped_rows& from, std::int64_t row) {
+/// Returns how many of the distinct rows are below `row`.
+__device__ std::uint32_t rows_below(const grouped_rows& from, std::int64_t row) {
   std::uint32_t begin = 0;
   std::uint32_t end = *from.count;
   while (begin < end) {
@@ -54,8 +55,34 @@ __device__ std::uint32_t find_row(const grouped_rows& from, std::int64_t row) {
     else
       end = middle;
   }
-  return begin < *from.count && from.rows[begin] == row ? begin : untouched;
+  return begin;
 }
+
+/// The first rows of tables, and the end of the last one.
+struct table_rows {
+  std::int64_t firsts[gradient_tables_max + 1];
+};
+
+/// ends[t] = the end of table t's rows among the distinct ones. Requires: one block.
+__global__ void table_ends_kernel(const __grid_constant__ table_rows tables, unsigned count, grouped_rows from,
+                                  std::uint32_t* ends) {
+  if (threadIdx.x < count) ends[threadIdx.x] = rows_below(from, tables.firsts[threadIdx.x + 1]);
+}
+
+constexpr std::uint32_t untouched = ~std::uint32_t{0};
+
+/// Returns the index of `row` among the distinct ones, or `untouched`.
+__device__ std::uint32_t find_row(const grouped_rows& from, std::int64_t row) {
+  const std::uint32_t at = rows_below(from, row);
+  return at < *from.count && from.rows[at] == row ? at : untouched;
+}
+
+/// The tables of a step, passed by value like `launch_parts`.
+struct step_tables {
+  std::int64_t first_rows[gradient_tables_max];
+  table_step steps[gradient_tables_max];
+  unsigned count;
+};
 
 /// The update of one row of the table by a group of lanes.
 template <int kWidth, int kPacks, class Number>
@@ -70,7 +97,7 @@ struct row_update {
   std::size_t dim;
   Number* weights;
   optimizer_state_view state;
-  std::size_t base;  ///< the row's number times `dim`
+  std::size_t base;  ///< the row's number in its table times `dim`
 
   /// Returns false, with the row unchanged, if its gradient is not finite.
   __device__ bool step() const {
@@ -141,64 +168,85 @@ struct row_update {
 /// Updates the touched rows or, if `every` is not 0, rows 0 .. every-1. Each block stores its first bad row.
 template <int kWidth, int kPacks, class Number>
 __global__ void __launch_bounds__(block_threads, kPacks == 1 ? 3 : 2)
-    update_kernel(update_constants c, grouped_rows from, std::size_t every, float scale, lane_share share,
-                  std::size_t dim, Number* weights, optimizer_state_view state, std::uint64_t* bad_rows) {
+    update_kernel(const __grid_constant__ step_tables tables, grouped_rows from, std::size_t every, lane_share share,
+                  std::size_t dim, std::uint64_t* bad_rows) {
   const row_lanes lanes = row_lanes::of(share);
   const std::size_t count = every > 0 ? every : *from.count;
   std::uint64_t bad = least_of::neutral;
   for (std::size_t i = share.item(); i < count; i += share.items_at_once()) {
-    const std::uint32_t run = every > 0 ? find_row(from, static_cast<std::int64_t>(i)) : static_cast<std::uint32_t>(i);
-    const std::size_t row = every > 0 ? i : static_cast<std::size_t>(from.rows[i]);
-    const row_update<kWidth, kPacks, Number> update{c, from, run, scale, lanes, dim, weights, state, row * dim};
-    if (!update.step() && bad == least_of::neutral) bad = row;
+    const std::int64_t row = every > 0 ? static_cast<std::int64_t>(i) : from.rows[i];
+    const std::uint32_t run = every > 0 ? find_row(from, row) : static_cast<std::uint32_t>(i);
+    const unsigned table = last_at_most(tables.first_rows, tables.count, row);
+    const table_step& step = tables.steps[table];
+    if (step.weights == nullptr) continue;
+    if (run == untouched && step.constants.kind == optimizer_kind::rowwise_adagrad) continue;
+    const std::size_t base = static_cast<std::size_t>(row - tables.first_rows[table]) * dim;
+    const row_update<kWidth, kPacks, Number> update{
+        step.constants, from, run, step.scale, lanes, dim, static_cast<Number*>(step.weights), step.state, base};
+    if (!update.step() && bad == least_of::neutral) bad = static_cast<std::uint64_t>(row);
   }
   store_part<least_of>(bad, bad_rows);
 }
 
 }  // namespace
 
-std::span<const double> cuda_table_gradient::squared_norms(std::size_t dim, float scale) {
+std::span<const std::span<const double>> cuda_table_gradient::norms_by_table(std::size_t dim, float scale) {
   sum_long_rows(dim);
   double* const norms = norms_.make(stream_, rows_bound());
   with_shape(true, dim, [&](auto columns, auto packs) {
     const lane_share share = share_for(dim, columns);
     launch(norm_kernel<columns, packs>, share.blocks(rows_bound()), stream_, grouped(), dim, scale, share, norms);
   });
-  auto* const host_count = staging<std::uint32_t>(1);
-  stream_.download(distinct_.data(), host_count, sizeof *host_count);
+  const std::size_t tables = first_rows_.size();
+  table_rows rows{};
+  std::copy(first_rows_.begin(), first_rows_.end(), rows.firsts);
+  rows.firsts[tables] = row_count_;
+  std::uint32_t* const ends = table_ends_.make(stream_, tables);
+  launch(table_ends_kernel, 1, stream_, rows, static_cast<unsigned>(tables), grouped(), ends);
+  auto* const host_ends = staging<std::uint32_t>(tables);
+  stream_.download(ends, host_ends, tables * sizeof *host_ends);
   stream_.synchronize();
-  const std::size_t count = *host_count;
+  const std::vector<std::uint32_t> found(host_ends, host_ends + tables);
+  const std::size_t count = found.back();
   auto* const host_norms = staging<double>(count);
   stream_.download(norms, host_norms, count * sizeof(double));
   stream_.synchronize();
-  return {host_norms, count};
+  norms_by_table_.clear();
+  for (std::uint32_t begin = 0; const std::uint32_t end : found) {
+    norms_by_table_.emplace_back(host_norms + begin, end - begin);
+    begin = end;
+  }
+  return norms_by_table_;
 }
 
-void cuda_table_gradient::apply(const update_constants& c, std::size_t dim, table_view table,
-                                optimizer_state_view state, float scale, bool every_row) {
-  const std::size_t every = every_row && c.kind != optimizer_kind::rowwise_adagrad ? row_count_ : 0;
+void cuda_table_gradient::apply(std::size_t dim, row_dtype type, std::span<const table_step> steps, bool every_row) {
+  const std::size_t every = every_row ? static_cast<std::size_t>(row_count_) : 0;
   const std::size_t bound = every > 0 ? every : rows_bound();
   has_bad_row_ = bound > 0;
   if (!has_bad_row_) return;
   sum_long_rows(dim);
+  step_tables tables{};
+  tables.count = static_cast<unsigned>(steps.size());
+  std::copy(first_rows_.begin(), first_rows_.end(), tables.first_rows);
+  std::copy(steps.begin(), steps.end(), tables.steps);
   std::uint64_t* const bad_rows = bad_rows_.make(stream_, update_blocks_max + 1);
   std::size_t blocks = 0;
-  with_numbers(table, [&]<class Number>(Number* weights) {
-    const bool fit = fits_packs<4>(weights) && fits_packs<4>(state.first) && fits_packs<4>(state.second);
+  with_numbers(table_view(nullptr, type), [&]<class Number>(Number*) {
+    const bool fit = std::all_of(steps.begin(), steps.end(), [](const table_step& step) {
+      return fits_packs<4>(static_cast<const Number*>(step.weights)) && fits_packs<4>(step.state.first) &&
+             fits_packs<4>(step.state.second);
+    });
     with_shape(fit, dim, [&](auto columns, auto packs) {
       const lane_share share = share_for(dim, columns);
       blocks = share.blocks(bound, update_blocks_max);
-      launch(update_kernel<columns, packs, Number>, blocks, stream_, c, grouped(), every, scale, share, dim, weights,
-             state, bad_rows + 1);
+      launch(update_kernel<columns, packs, Number>, blocks, stream_, tables, grouped(), every, share, dim,
+             bad_rows + 1);
     });
   });
   launch(finish_reduction<least_of>, 1, stream_, bad_rows + 1, blocks, least_of::neutral, bad_rows);
   stream_.download(bad_rows, staging<std::int64_t>(1), sizeof(std::int64_t));
 }
 
-std::int64_t cuda_table_gradient::bad_row() {
-  stream_.synchronize();
-  return has_bad_row_ ? *staging<std::int64_t>(1) : -1;
-}
+std::int64_t cuda_table_gradient::bad_row() { return has_bad_row_ ? *staging<std::int64_t>(1) : -1; }
 
 }  // namespace troupe::kernels::cuda

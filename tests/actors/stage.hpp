@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/traced_system.hpp"
 #include "model/random.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
@@ -104,7 +105,7 @@ class staged_system {
   }
 
  private:
-  struct config : caf::actor_system_config {
+  struct config : traced_config {
     explicit config(void (*settings)(caf::actor_system_config&)) {
       if (settings != nullptr) settings(*this);
       set("caf.scheduler.policy", "testing");

@@ -223,6 +223,7 @@ cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()> threa
   if (blocks.x == 0 || blocks.x > 0x7fffffff || threads.x == 0 || threads.x > 1024)
     return cudaErrorInvalidConfiguration;
   if (blocks.y * blocks.z * threads.y * threads.z != 1) return cudaErrorInvalidConfiguration;
+  ++counted().launches;
   return enqueue(config.stream, [blocks, threads, kernel = std::move(thread)] {
     gridDim = blocks;
     blockDim = threads;

@@ -50,6 +50,14 @@ enum class place : std::uint8_t { pageable, pinned, device, astray };
 /// Where the bytes [address, address + bytes) lie; `astray` if they only begin in memory that the runtime gave out.
 place find_place(const void* address, std::size_t bytes);
 
+/// What the process has asked of CUDA so far, for tests: `troupe_emulated_launches` and `troupe_emulated_waits` tell
+/// it.
+struct counts {
+  std::atomic<std::uint64_t> launches = 0;  ///< of kernels; a sort or a running sum is one
+  std::atomic<std::uint64_t> waits = 0;     ///< of the host, for a stream or an event
+};
+counts& counted();
+
 /// A count that rises, and those who wait for it.
 class milestone {
  public:

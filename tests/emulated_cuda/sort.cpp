@@ -22,6 +22,7 @@ void enqueue_with(void* scratch, std::size_t scratch_bytes, cudaStream_t stream,
                                  task();
                                }),
         "enqueue");
+  ++emulated_cuda::counted().launches;
 }
 
 }  // namespace

@@ -24,6 +24,11 @@ bool milestone::has_reached(std::uint64_t count) {
   return reached_ >= count;
 }
 
+counts& counted() {
+  static counts all;
+  return all;
+}
+
 int& captures() {
   static thread_local int count = 0;
   return count;
@@ -46,6 +51,9 @@ cudaError_t enqueue(cudaStream_t stream, work task) {
 }
 
 }  // namespace troupe::emulated_cuda
+
+extern "C" std::uint64_t troupe_emulated_launches() { return troupe::emulated_cuda::counted().launches; }
+extern "C" std::uint64_t troupe_emulated_waits() { return troupe::emulated_cuda::counted().waits; }
 
 CUstream_st::CUstream_st(int device) : device_(device), worker_([this] { run(); }) {}
 

@@ -46,6 +46,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream == nullptr) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
   if (stream->capturing) return troupe::emulated_cuda::note(cudaErrorStreamCaptureUnsupported);
+  ++counted().waits;
   stream->wait_until_idle();
   return troupe::emulated_cuda::note(stream->failure());
 }
@@ -89,6 +90,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event == nullptr) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
+  ++counted().waits;
   event->over->wait_for(event->recorded);
   return cudaSuccess;
 }

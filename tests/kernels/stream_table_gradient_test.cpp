@@ -7,38 +7,12 @@
 #include <map>
 
 #include "kernels/embedding_bag.hpp"
+#include "tests/kernels/gradient_sources.hpp"
 #include "tests/kernels/optimizer_support.hpp"
-#include "tests/kernels/row_gradients.hpp"
 #include "tests/kernels/stream_support.hpp"
 
 namespace troupe::kernels::test::stream_table_gradient_test {
 namespace {
-
-/// One source: bags, their gradients, and their pooling.
-struct gradient_source {
-  pooling mode = pooling::sum;
-  bag_batch bags;
-  std::vector<float> grad;
-  std::size_t stride = 0;
-};
-
-/// Three sources with duplicates within and across them; the second one is already summed by row, and the last one is
-/// empty.
-std::vector<gradient_source> make_sources(source_of_numbers& random, std::size_t rows, std::size_t dim,
-                                          std::size_t wider) {
-  std::vector<gradient_source> sources(4);
-  sources[0].bags = make_bags(random, 9, rows, true);
-  sources[1].bags.indices = {0, 2, static_cast<std::int64_t>(rows - 1)};
-  sources[2].mode = pooling::mean;
-  sources[2].bags = make_bags(random, 7, rows / 2 + 1, false);
-  sources[3].bags.offsets = {0, 0};
-  for (gradient_source& one : sources) {
-    one.stride = dim + wider;
-    const std::size_t bags = one.bags.offsets.empty() ? one.bags.indices.size() : one.bags.offsets.size();
-    one.grad = random.numbers(bags * one.stride);
-  }
-  return sources;
-}
 
 /// The same gradients with a gap of one number after each row of `dim`.
 std::vector<gradient_source> spread_out(std::vector<gradient_source> sources, std::size_t dim) {
@@ -52,59 +26,6 @@ std::vector<gradient_source> spread_out(std::vector<gradient_source> sources, st
   }
   return sources;
 }
-
-/// The same, grouped by hand for `update_rows`.
-gradients grouped_by_hand(const std::vector<gradient_source>& sources) {
-  std::map<std::int64_t, std::vector<occurrence>> by_row;
-  gradients all;
-  for (std::uint32_t rank = 0; rank < sources.size(); ++rank) {
-    const gradient_source& one = sources[rank];
-    bag_batch bags = one.bags;
-    if (bags.offsets.empty()) {
-      for (std::size_t i = 0; i < bags.indices.size(); ++i) bags.offsets.push_back(static_cast<std::int64_t>(i));
-    }
-    const bags_view view = bags.view();
-    for (std::uint32_t bag = 0; bag < view.size(); ++bag) {
-      for (std::size_t i = view.begin_of(bag); i < view.end_of(bag); ++i) {
-        float scale = view.weights.empty() ? 1.0F : view.weights[i];
-        if (one.mode == pooling::mean) scale = 1.0F / static_cast<float>(view.end_of(bag) - view.begin_of(bag));
-        by_row[view.indices[i]].push_back({rank, bag, scale});
-      }
-    }
-    all.sources.push_back(one.grad.data());
-    all.strides.push_back(one.stride);
-  }
-  for (const auto& [row, occurrences] : by_row) {
-    all.add_row(static_cast<std::size_t>(row));
-    all.occurrences.insert(all.occurrences.end(), occurrences.begin(), occurrences.end());
-  }
-  all.close();
-  return all;
-}
-
-std::vector<optimizer_case> table_optimizers() {
-  auto all = optimizer_cases();
-  all.push_back({"rowwise_adagrad", optimizer_kind::rowwise_adagrad});
-  all.push_back({"rowwise_adagrad_decay", optimizer_kind::rowwise_adagrad, 0.1, 0.02});
-  return all;
-}
-
-/// A table and its state on the host.
-struct host_table {
-  row_dtype type;
-  std::vector<std::byte> stored;
-  std::vector<float> first, second;
-
-  host_table(const optimizer_case& c, row_dtype stored_as, const std::vector<float>& numbers)
-      : type(stored_as), stored(numbers.size() * size_of(stored_as)) {
-    encode(numbers.size(), numbers.data(), view());
-    if (c.kind != optimizer_kind::sgd || c.momentum != 0) first.resize(numbers.size());
-    if (c.kind == optimizer_kind::adam) second.resize(numbers.size());
-  }
-
-  table_view view() { return {stored.data(), type}; }
-  optimizer_state_view state() { return {first.data(), second.data()}; }
-};
 
 template <class Place>
 class StreamTableGradient : public stream_test<Place> {
@@ -146,6 +67,11 @@ class StreamTableGradient : public stream_test<Place> {
     gradient.group();
   }
 
+  std::int64_t bad_row(table_gradient& gradient) {
+    this->on().synchronize();
+    return gradient.bad_row();
+  }
+
   std::unique_ptr<table_gradient> gradient() { return this->on().make_table_gradient(); }
 
  private:
@@ -178,7 +104,7 @@ TYPED_TEST(StreamTableGradient, UpdatesRowsWithTheProcessorsBits) {
                                     every_row, &bad_row));
             this->collect(*gradient, rows, sources);
             gradient->apply(constants_of(c, t), dim, got.view(), got.state(), by_hand.scale, every_row);
-            ASSERT_EQ(gradient->bad_row(), -1);
+            ASSERT_EQ(this->bad_row(*gradient), -1);
           }
           this->expect_same(got, expected);
         }
@@ -200,7 +126,7 @@ TYPED_TEST(StreamTableGradient, FollowsTheFormula) {
       const auto sources = make_sources(random, rows, dim, 0);
       this->collect(*gradient, rows, sources);
       gradient->apply(constants_of(c, t), dim, table.view(), table.state(), 0.5F, true);
-      ASSERT_EQ(gradient->bad_row(), -1);
+      ASSERT_EQ(this->bad_row(*gradient), -1);
       std::vector<double> grad(initial.size());
       for (const gradient_source& one : sources) {
         const bool of_one = one.bags.offsets.empty();
@@ -295,7 +221,7 @@ TYPED_TEST(StreamTableGradient, NamesTheSmallestRowThatIsNotFiniteAndLeavesItAlo
         sources[0].grad[3 * dim + dim / 2] = -std::numeric_limits<float>::infinity();  // row 30
         this->collect(*gradient, rows, sources);
         gradient->apply(constants_of(c, 1), dim, table.view(), table.state(), 1.0F, every_row);
-        ASSERT_EQ(gradient->bad_row(), 30) << c.name;
+        ASSERT_EQ(this->bad_row(*gradient), 30) << c.name;
         const std::vector<std::byte> stored = this->get(table.stored);
         const std::size_t row_bytes = dim * sizeof(float);
         const auto same = [&](std::size_t row) {
@@ -345,7 +271,7 @@ TYPED_TEST(StreamTableGradient, SumsLongRowsWithTheProcessorsBits) {
       row_squared_norms(dim, by_hand.view(), expected_norms.data());
       for (std::size_t i = 0; i < norms.size(); ++i) ASSERT_NEAR(norms[i], expected_norms[i], 1e-5 * expected_norms[i]);
       gradient->apply(constants_of(c, 1), dim, got.view(), {}, by_hand.scale, false);
-      ASSERT_EQ(gradient->bad_row(), -1);
+      ASSERT_EQ(this->bad_row(*gradient), -1);
       const std::vector<float> floats = this->get(reinterpret_cast<const float*>(got.stored.data()), rows * dim);
       const auto* const expected_floats = reinterpret_cast<const float*>(expected.stored.data());
       for (std::size_t row = 0; row < rows; ++row) {
@@ -366,7 +292,7 @@ TYPED_TEST(StreamTableGradient, TakesNothing) {
   this->collect(*gradient, 2, {});
   EXPECT_TRUE(gradient->squared_norms(2, 1.0F).empty());
   gradient->apply(constants_of(c, 1), 2, got.view(), got.state(), 1.0F, false);
-  EXPECT_EQ(gradient->bad_row(), -1);
+  EXPECT_EQ(this->bad_row(*gradient), -1);
   this->expect_same(got, expected);
   // With every row, a zero gradient still changes the momentum.
   gradients none;
@@ -374,7 +300,7 @@ TYPED_TEST(StreamTableGradient, TakesNothing) {
   std::int64_t bad_row = -1;
   ASSERT_TRUE(update_rows(constants_of(c, 1), 2, 2, expected.view(), expected.state(), none.view(), true, &bad_row));
   gradient->apply(constants_of(c, 1), 2, got.view(), got.state(), 1.0F, true);
-  EXPECT_EQ(gradient->bad_row(), -1);
+  EXPECT_EQ(this->bad_row(*gradient), -1);
   this->expect_same(got, expected);
 }
 

@@ -1,0 +1,121 @@
+#include "model/table_batch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::model {
+
+std::shared_ptr<const table_batch::lookup> table_batch::begin(lookup wanted) {
+  auto made = std::make_shared<lookup>(std::move(wanted));
+  begun_.push_back(made);
+  return made;
+}
+
+void table_batch::look_up() {
+  std::vector<std::shared_ptr<lookup>> all;
+  for (const auto& one : std::exchange(begun_, {}))
+    if (auto wanted = one.lock()) all.push_back(std::move(wanted));
+  if (all.empty()) return;
+  std::vector<kernels::bag_pass> passes;
+  const auto width_of = [](const auto& one) { return std::pair(one->dim, one->type); };
+  std::ranges::stable_sort(all, {}, width_of);
+  for (auto first = all.begin(); first != all.end();) {
+    passes.clear();
+    auto next = first;
+    for (; next != all.end() && width_of(*next) == width_of(*first); ++next) passes.push_back((*next)->pass);
+    on_->embedding_bags_forward((*first)->dim, (*first)->type, passes);
+    first = next;
+  }
+  for (const auto& one : all)
+    if (one->then) one->then();
+  const std::shared_ptr<const kernels::event> done = on_->record();
+  for (const auto& one : all) one->done = done;
+}
+
+bool table_batch::width::takes(const shape& table, std::size_t more) const {
+  return of.dim == table.dim && of.type == table.type && of.every_row == table.every_row &&
+         steps.size() < kernels::gradient_tables_max && indices + more <= kernels::step_indices_max;
+}
+
+void table_batch::begin_step() {
+  ++step_;
+  stage_ = stage::collecting;
+  for (width& one : widths_) {
+    one.gradient->clear();
+    one.of.rows = 0;
+    one.first_rows.clear();
+    one.steps.clear();
+    one.indices = 0;
+    one.norms_scale.reset();
+    one.bad_row = -1;
+  }
+}
+
+table_batch::place table_batch::join(const shape& of, std::size_t indices, const place& last) {
+  if (stage_ != stage::collecting || is_in_step(last)) begin_step();
+  auto to = std::ranges::find_if(widths_, [&](const width& one) { return one.takes(of, indices); });
+  if (to == widths_.end()) {
+    to = widths_.emplace(to);
+    to->of = {0, of.dim, of.type, of.every_row};
+    to->gradient = on_->make_table_gradient();
+    to->gradient->clear();
+  }
+  to->first_rows.push_back(to->of.rows);
+  to->of.rows += of.rows;
+  to->steps.emplace_back();
+  to->indices += indices;
+  return {step_, static_cast<std::size_t>(to - widths_.begin()), to->gradient->add_table(of.rows)};
+}
+
+void table_batch::group() {
+  if (stage_ != stage::collecting) return;
+  stage_ = stage::grouped;
+  for (width& one : widths_)
+    if (!one.steps.empty()) one.gradient->group();
+}
+
+std::span<const double> table_batch::norms(const place& at, float scale) {
+  if (!is_in_step(at)) return {};
+  group();
+  width& of = widths_[at.width];
+  if (of.norms_scale != scale) of.norms = of.gradient->norms_by_table(of.of.dim, scale);
+  of.norms_scale = scale;
+  return of.norms[at.table];
+}
+
+void table_batch::set(const place& at, const kernels::table_step& step) {
+  if (is_in_step(at)) widths_[at.width].steps[at.table] = step;
+}
+
+void table_batch::apply() {
+  group();
+  stage_ = stage::applied;
+  for (width& one : widths_)
+    if (!one.steps.empty()) one.gradient->apply(one.of.dim, one.of.type, one.steps, one.of.every_row);
+}
+
+std::int64_t table_batch::bad_row(const place& at) {
+  if (!is_in_step(at)) return -1;
+  if (stage_ < stage::applied) apply();
+  if (std::exchange(stage_, stage::done) == stage::applied) {
+    on_->synchronize();
+    for (width& one : widths_)
+      if (!one.steps.empty()) one.bad_row = one.gradient->bad_row();
+  }
+  const width& of = widths_[at.width];
+  const auto next = std::ranges::upper_bound(of.first_rows, of.bad_row);
+  const bool is_of_table = static_cast<std::size_t>(next - of.first_rows.begin()) == at.table + 1;
+  return is_of_table ? of.bad_row - of.first_rows[at.table] : -1;
+}
+
+void table_batch::leave(const place& at) noexcept {
+  set(at, {});
+  if (is_in_step(at) && stage_ == stage::collecting) stage_ = stage::done;
+  try {
+    on_->synchronize();
+  } catch (const kernels::device_error&) {
+    // The next use of the device reports the error.
+  }
+}
+
+}  // namespace troupe::model

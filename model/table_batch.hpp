@@ -1,0 +1,114 @@
+// Tables on one device that share launches: a lookup in several of them, and an optimizer step of all, take as many
+// launches as one table of each width would, and the host waits once for a step. `embedding_bag` says when.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/device.hpp"
+
+namespace troupe::model {
+
+/// Owns the tables' stream. Thread: one at a time.
+class table_batch {
+ public:
+  explicit table_batch(kernels::device& where) : on_(where.make_stream()) {}
+
+  /// Returns the stream on which all work of the tables is ordered.
+  kernels::stream& stream() const { return *on_; }
+
+  // -- lookups --------------------------------------------------------------------------------------------------------
+
+  /// A lookup that has begun.
+  struct lookup {
+    std::size_t dim = 0;
+    kernels::row_dtype type = kernels::row_dtype::f32;
+    kernels::bag_pass pass;
+    std::function<void()> then;                    ///< enqueues what follows on the lookup; may be empty
+    std::shared_ptr<const kernels::event> done{};  ///< after that; null until it is launched
+  };
+
+  /// Begins a lookup, which `look_up` launches, unless it has been destroyed before. Requires: until then, the pass
+  /// stays valid.
+  std::shared_ptr<const lookup> begin(lookup wanted);
+
+  /// Launches all lookups that have begun; those of one width together. One event follows all.
+  void look_up();
+
+  // -- optimizer steps ------------------------------------------------------------------------------------------------
+
+  /// A table as a step sees it. Tables that differ in no more than their rows are handled together.
+  struct shape {
+    std::int64_t rows = 0;
+    std::size_t dim = 0;
+    kernels::row_dtype type = kernels::row_dtype::f32;
+    bool every_row = false;  ///< the optimizer visits
+  };
+
+  /// A table's place in a step.
+  struct place {
+    std::uint64_t step = 0;
+    std::size_t width = 0;
+    std::size_t table = 0;
+  };
+
+  /// Adds a table, with `indices` indices, to the step that is being collected. Begins another step if that one has
+  /// been grouped, or has the table already, at `last`.
+  place join(const shape& of, std::size_t indices, const place& last);
+
+  /// Returns the gradient that a table's contributions are added to, as those of table `at.table`.
+  kernels::table_gradient& gradient(const place& at) { return *widths_[at.width].gradient; }
+
+  /// Groups the gradients of all tables. Does nothing if they are grouped.
+  void group();
+
+  /// Returns the squared norms of a table's touched rows, valid until the next call. Groups first; blocks.
+  std::span<const double> norms(const place& at, float scale);
+
+  /// Sets what `apply` does with a table. Without it, and for a table that is not in the step, nothing.
+  void set(const place& at, const kernels::table_step& step);
+
+  /// Enqueues the optimizer step of all tables. Groups first.
+  void apply();
+
+  /// Returns the first row whose gradient is NaN or Inf, if it is this table's; or -1. Applies first; blocks until all
+  /// tables' step is done.
+  std::int64_t bad_row(const place& at);
+
+  /// Takes a table out, whose memory may be freed afterwards. Ends a step that is still being collected.
+  void leave(const place& at) noexcept;
+
+ private:
+  /// Tables that are handled together; as many as one `table_gradient` takes.
+  struct width {
+    shape of;
+    std::unique_ptr<kernels::table_gradient> gradient;
+    std::vector<std::int64_t> first_rows;
+    std::vector<kernels::table_step> steps;
+    std::size_t indices = 0;
+    std::optional<float> norms_scale;
+    std::span<const std::span<const double>> norms;
+    std::int64_t bad_row = -1;
+
+    bool takes(const shape& table, std::size_t more) const;
+  };
+
+  enum class stage : std::uint8_t { collecting, grouped, applied, done };
+
+  void begin_step();
+  bool is_in_step(const place& at) const { return at.step == step_; }
+
+  std::unique_ptr<kernels::stream> on_;
+  std::vector<std::weak_ptr<lookup>> begun_;
+  std::uint64_t step_ = 1;
+  stage stage_ = stage::done;
+  std::vector<width> widths_;  // those without tables keep their memory for later steps
+};
+
+}  // namespace troupe::model

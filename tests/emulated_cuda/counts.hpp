@@ -1,0 +1,30 @@
+// What a test has asked of the emulated CUDA so far.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "kernels/cuda_modules.hpp"
+
+namespace troupe::emulated_cuda {
+
+struct counts_so_far {
+  std::uint64_t launches = 0;  ///< of kernels; a sort or a running sum is one
+  std::uint64_t waits = 0;     ///< of the host, for a stream or an event
+};
+
+/// Returns the counts of this process; nothing if its CUDA is a card's.
+inline std::optional<counts_so_far> counts_now() {
+  const auto count_of = [](const char* symbol) -> std::optional<std::uint64_t> {
+    const auto found = kernels::find_in_module("libtroupe_cuda.so", symbol);
+    if (found.address == nullptr) return std::nullopt;
+    return reinterpret_cast<std::uint64_t (*)()>(found.address)();
+  };
+  const auto launches = count_of("troupe_emulated_launches");
+  const auto waits = count_of("troupe_emulated_waits");
+  if (!launches || !waits) return std::nullopt;
+  return counts_so_far{*launches, *waits};
+}
+
+}  // namespace troupe::emulated_cuda
