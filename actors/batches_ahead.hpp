@@ -44,6 +44,9 @@ struct batch_threads_wish {
   std::size_t sharers = 1;                ///< processes that share the cores, each with as many trainers
 };
 
+/// Returns how many large batches each of a process's trainers has made ahead; 0: none.
+std::size_t batches_made_ahead(const batch_threads_wish& wish, std::size_t trainers);
+
 /// Returns the threads for this process's trainers; null: they make their batches themselves.
 std::shared_ptr<batch_threads> make_batch_threads(const batch_threads_wish& wish, std::size_t trainers);
 

@@ -268,7 +268,8 @@ caf::error parameter_server_state::collect(std::span<const contribution> ranks, 
 caf::error parameter_server_state::apply(std::uint64_t update, step_order order) {
   if (!order.apply) return {};
   const module_list modules = all_of(modules_);
-  caf::error fault = first_error(modules.size(), side_by_side_, [&](std::size_t i) {
+  // Modules may have been made since the gradients were collected.
+  caf::error fault = first_error(modules.size(), side_by_side_ && run_on_any_thread(modules), [&](std::size_t i) {
     modules[i].module->apply(update, order.factor);
     return caf::error();
   });

@@ -33,7 +33,8 @@ class parameter_server_state::host final : public module_host {
   }
 
   std::shared_ptr<model::table_batch> tables_on(kernels::device& where) override {
-    if (!where.is_host() && !tables_) tables_ = std::make_shared<model::table_batch>(where);
+    if (where.is_host()) return nullptr;
+    if (!tables_) tables_ = std::make_shared<model::table_batch>(where);
     return tables_;
   }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/device_advice.hpp"
+#include "actors/host_memory.hpp"
 #include "apps/epoch_log.hpp"
 #include "apps/progress.hpp"
 #include "apps/report.hpp"
@@ -23,6 +24,7 @@
 #include "launch/signals.hpp"
 #include "launch/text.hpp"
 #include "model/job.hpp"
+#include "model/memory.hpp"
 #include "nodes/node.hpp"
 #include "nodes/run_job.hpp"
 
@@ -204,6 +206,14 @@ std::optional<std::string> check_metrics_csv(const train_order& order) {
   return std::nullopt;
 }
 
+/// Tells how much memory a large run takes on this machine.
+void tell_memory(const train_order& order, const model::dataset& data, console& out) {
+  const std::size_t ahead = actors::batches_made_ahead(order.machine.batch_threads, order.what.trainers);
+  const auto need = actors::need_on_host(order.what, data.spec(), order.machine.devices, ahead);
+  const auto available = static_cast<double>(model::available_memory());
+  if (const auto much = actors::describe(need, order.what, available)) out.note(*much);
+}
+
 }  // namespace
 
 /// Makes and changes files only after all checks that may refuse the run.
@@ -219,6 +229,7 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
   stop_on_signals();  // before large files are read, which takes long
   TROUPE_TRY(data, nodes::check_run(order.what, options));
   if (auto wrong = check_metrics_csv(order)) return bad_input(std::move(*wrong));
+  if (!options.gather || options.gather->on_this_machine) tell_memory(order, *data, context.out);
   trace_order tracing = order.traced;
   TROUPE_TRY(traced, run_trace::start(tracing, context.out));
   TROUPE_SET(options.checkpoints, open_checkpoints(order.checkpoints));

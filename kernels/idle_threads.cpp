@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -123,7 +124,10 @@ void in_parts(std::size_t count, const std::function<void(std::size_t)>& part,
     return;
   }
   const auto work = std::make_shared<shared_work>(count, part);
-  for (std::size_t i = std::min(count - 1, threads->count()); i > 0; --i) threads->offer([work] { work->help(); });
+  try {
+    for (std::size_t i = std::min(count - 1, threads->count()); i > 0; --i) threads->offer([work] { work->help(); });
+  } catch (const std::bad_alloc&) {  // then fewer help
+  }
   work->run_all(done);
 }
 

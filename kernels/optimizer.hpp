@@ -79,7 +79,8 @@ struct row_gradients {
 /// (fused multiply-add of scale and source), without the ranks that have no occurrence.
 /// With `every_row`, rows 0 .. row_count-1 are all updated, untouched ones with a zero gradient (the dense definition
 /// of momentum, weight decay and Adam); otherwise, and with rowwise_adagrad, only the touched ones. Returns false if
-/// the gradient of a row is NaN or Inf: `bad_row` is that row, and the table is partly updated.
+/// the gradient of a row is NaN or Inf: `bad_row` is the first such row; others before and
+/// after it may be updated.
 bool update_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, table_view table,
                  optimizer_state_view state, const row_gradients& gradients, bool every_row, std::int64_t* bad_row);
 

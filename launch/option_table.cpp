@@ -28,8 +28,8 @@ constexpr std::array all_options = {
                 option_set::machine, "This machine", file},
     option_info{"server-device", "auto|cpu|cuda", "auto", "where servers keep their tables; auto is where trainers compute",
                 option_set::machine, "This machine", file},
-    option_info{"prepare", "N", "cores beyond those that trainers need", "threads of a process that make its trainers' batches "
-                "ahead, 0 to 1024; unless given, large batches only",
+    option_info{"prepare", "N", nullptr, "threads of a process that make its trainers' batches ahead, 0 to 1024; unless "
+                "given, idle workers do, large batches only",
                 option_set::batches, "This machine", file, setting_type::whole},
     option_info{"processes", nullptr, nullptr, "one process for each role on this machine",
                 option_set::processes, "This machine", file, setting_type::truth},

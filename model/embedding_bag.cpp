@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <thread>
 
+#include "kernels/idle_threads.hpp"
 #include "model/random.hpp"
 
 namespace troupe::model {
@@ -55,23 +55,6 @@ void embedding_bag::draw_rows(std::int64_t first, std::int64_t begin, std::int64
   }
 }
 
-namespace {
-
-/// Calls `what(begin, end)` for parts of `rows` rows of `dim` numbers, on all cores if there are many.
-void in_parts(std::int64_t rows, std::size_t dim, const std::function<void(std::int64_t, std::int64_t)>& what) {
-  constexpr std::size_t worth_a_thread = std::size_t{1} << 20;  // numbers: some milliseconds
-  const std::size_t most = std::max<std::size_t>(1, std::thread::hardware_concurrency());
-  const auto parts = static_cast<std::int64_t>(
-      std::clamp<std::size_t>(static_cast<std::size_t>(rows) * dim / worth_a_thread, 1, most));
-  const auto begin_of = [&](std::int64_t part) { return rows / parts * part + std::min(part, rows % parts); };
-  std::vector<std::jthread> others;
-  for (std::int64_t part = 1; part < parts; ++part)
-    others.emplace_back([&, part] { what(begin_of(part), begin_of(part + 1)); });
-  what(0, begin_of(1));
-}
-
-}  // namespace
-
 /// Makes the initial rows on the host in pieces, and copies them to the device.
 void embedding_bag::initialize() {
   const bool on_host = stream().device().is_host();
@@ -85,7 +68,11 @@ void embedding_bag::initialize() {
     const std::int64_t count = std::min(piece_rows, rows_ - first);
     std::byte* const there = weights_.data() + static_cast<std::size_t>(first) * row_bytes;
     std::byte* const here = on_host ? there : staging.get();
-    in_parts(count, dim(), [&](std::int64_t begin, std::int64_t end) { draw_rows(first, begin, end, here); });
+    constexpr std::size_t bytes_in_the_time_of_a_number = 40;
+    const auto rows = static_cast<std::size_t>(count);
+    kernels::in_ranges(rows, rows * dim() * bytes_in_the_time_of_a_number, [&](std::size_t begin, std::size_t end) {
+      draw_rows(first, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), here);
+    });
     if (on_host) continue;
     stream().upload(here, there, static_cast<std::size_t>(count) * row_bytes);
     stream().synchronize();

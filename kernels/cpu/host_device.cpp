@@ -53,9 +53,10 @@ class large_blocks {
         return block;
       }
     }
-    std::byte* const block = map(bytes);
-    if (block != nullptr) return block;
+    if (std::byte* const block = map(bytes)) return block;
     const std::lock_guard lock(mutex_);
+    free_down_to(0);
+    if (std::byte* const block = map(bytes)) return block;
     used_bytes_ -= bytes;
     throw std::bad_alloc();
   }
@@ -65,15 +66,21 @@ class large_blocks {
     used_bytes_ -= bytes;
     kept_.emplace_back(block, bytes);
     kept_bytes_ += bytes;
-    while (kept_bytes_ > std::max(kept_bytes_min, used_bytes_ / 4)) {
+    free_down_to(std::clamp(used_bytes_ / 4, kept_bytes_min, kept_bytes_max));
+  }
+
+ private:
+  // May be kept, whatever is in use.
+  static constexpr std::size_t kept_bytes_min = std::size_t{256} << 20;
+  static constexpr std::size_t kept_bytes_max = std::size_t{1} << 30;
+
+  void free_down_to(std::size_t kept_bytes) {
+    while (kept_bytes_ > kept_bytes) {
       kept_bytes_ -= kept_.front().second;
       munmap(kept_.front().first, kept_.front().second);
       kept_.pop_front();
     }
   }
-
- private:
-  static constexpr std::size_t kept_bytes_min = std::size_t{256} << 20;  // may be kept, whatever is in use
 
   /// Returns new memory that begins at a huge page; null: there is none.
   static std::byte* map(std::size_t bytes) {

@@ -55,8 +55,11 @@ class cuda_stream : public stream {
   void copy_as(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind);
   /// Returns `bytes` of scratch memory. Keeps outgrown blocks, because captured graphs still use them.
   std::byte* grow(scratch& memory, std::size_t bytes);
-  /// Returns a factor of a matrix product in the type of the precision: `x` itself, or `x` rounded into `rounded`.
-  const void* as_factor(std::size_t count, const float* x, scratch& rounded);
+  /// Returns whether a layer's products have factors in bf16. Those of other layers have them in tf32: cuBLASLt would
+  /// leave them to a kernel that is many times as slow.
+  bool multiplies_in_bf16(std::size_t in, std::size_t out) const;
+  /// Returns a factor of a matrix product: `x` itself, or `x` rounded into `rounded`.
+  const void* as_factor(bool in_bf16, std::size_t count, const float* x, scratch& rounded);
   void column_sums(std::size_t rows, std::size_t cols, const float* x, float* sums);
   /// Multiplies without an epilogue; throws if cuBLASLt has no algorithm.
   void multiply_plainly(const product_shape& shape, const product_operands& operands);

@@ -66,8 +66,13 @@ matrix_products& cuda_stream::products() {
   return *products_;
 }
 
-const void* cuda_stream::as_factor(std::size_t count, const float* x, scratch& rounded) {
-  if (precision_ != matmul_precision::bf16) return x;
+bool cuda_stream::multiplies_in_bf16(std::size_t in, std::size_t out) const {
+  constexpr std::size_t columns = 16 / sizeof(__nv_bfloat16);  // rows must begin at 16 bytes
+  return precision_ == matmul_precision::bf16 && in % columns == 0 && out % columns == 0;
+}
+
+const void* cuda_stream::as_factor(bool in_bf16, std::size_t count, const float* x, scratch& rounded) {
+  if (!in_bf16) return x;
   auto* const to = reinterpret_cast<__nv_bfloat16*>(grow(rounded, count * sizeof(__nv_bfloat16)));
   launch(fits_packs<4>(x) ? to_bf16_kernel<4> : to_bf16_kernel<1>, blocks_for_packs(count), *this, count, x, to);
   return to;
@@ -94,10 +99,11 @@ void cuda_stream::multiply_plainly(const product_shape& shape, const product_ope
 void cuda_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x,
                                  const float* weight, const float* bias, activation then, float* y) {
   device_.make_current();
-  const void* const a = as_factor(out * in, weight, first_factor_);
-  const void* const b = as_factor(batch * in, x, second_factor_);
-  product_shape shape{true,  false, out,
-                      batch, in,    then == activation::relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS};
+  const bool in_bf16 = multiplies_in_bf16(in, out);
+  const void* const a = as_factor(in_bf16, out * in, weight, first_factor_);
+  const void* const b = as_factor(in_bf16, batch * in, x, second_factor_);
+  const auto epilogue = then == activation::relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  product_shape shape{true, false, out, batch, in, in_bf16, epilogue};
   if (products().multiply(shape, {a, b, y, const_cast<float*>(bias)}, handle_)) return;  // it only reads the bias
   shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   multiply_plainly(shape, {a, b, y});
@@ -107,9 +113,10 @@ void cuda_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t 
 void cuda_stream::linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, const float* x,
                                              const float* grad_y, float* grad_weight, float* grad_bias) {
   device_.make_current();
-  const void* const a = as_factor(batch * in, x, first_factor_);
-  const void* const b = as_factor(batch * out, grad_y, second_factor_);
-  product_shape shape{false, true, in, out, batch, CUBLASLT_EPILOGUE_BGRADB};
+  const bool in_bf16 = multiplies_in_bf16(in, out);
+  const void* const a = as_factor(in_bf16, batch * in, x, first_factor_);
+  const void* const b = as_factor(in_bf16, batch * out, grad_y, second_factor_);
+  product_shape shape{false, true, in, out, batch, in_bf16, CUBLASLT_EPILOGUE_BGRADB};
   if (products().multiply(shape, {a, b, grad_weight, grad_bias}, handle_)) return;
   shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   multiply_plainly(shape, {a, b, grad_weight});
@@ -119,9 +126,10 @@ void cuda_stream::linear_backward_parameters(std::size_t batch, std::size_t in, 
 void cuda_stream::linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, const float* weight,
                                         const float* grad_y, float* grad_x) {
   device_.make_current();
-  const void* const a = as_factor(out * in, weight, first_factor_);
-  const void* const b = as_factor(batch * out, grad_y, second_factor_);
-  multiply_plainly({false, false, in, batch, out}, {a, b, grad_x});
+  const bool in_bf16 = multiplies_in_bf16(in, out);
+  const void* const a = as_factor(in_bf16, out * in, weight, first_factor_);
+  const void* const b = as_factor(in_bf16, batch * out, grad_y, second_factor_);
+  multiply_plainly({false, false, in, batch, out, in_bf16}, {a, b, grad_x});
 }
 
 }  // namespace troupe::kernels::cuda

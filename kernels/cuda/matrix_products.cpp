@@ -68,8 +68,9 @@ matrix_products::~matrix_products() {
 std::unique_ptr<matrix_products::plan> matrix_products::make_plan(const plan_key& key,
                                                                   const product_operands& operands) const {
   const product_shape& shape = key.shape;
-  const auto compute = precision_ == matmul_precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  const cudaDataType_t factor = precision_ == matmul_precision::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+  const bool in_tf32 = precision_ != matmul_precision::f32 && !shape.in_bf16;
+  const auto compute = in_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  const cudaDataType_t factor = shape.in_bf16 ? CUDA_R_16BF : CUDA_R_32F;
   auto made = std::make_unique<plan>();
   check(cublasLtMatmulDescCreate(&made->product.handle, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
   const cublasLtMatmulDesc_t product = made->product.handle;

@@ -22,13 +22,14 @@ struct product_shape {
   std::size_t m = 0;
   std::size_t n = 0;
   std::size_t k = 0;
+  bool in_bf16 = false;  ///< the factors; else they are float32, rounded within the product if to tf32
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
 
   auto operator<=>(const product_shape&) const = default;
   bool is_empty() const { return m * n * k == 0; }
 };
 
-/// Device pointers. The factors have the type of the precision, the rest is float32.
+/// Device pointers. All but the factors is float32.
 struct product_operands {
   const void* a = nullptr;
   const void* b = nullptr;

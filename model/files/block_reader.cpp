@@ -179,6 +179,8 @@ std::optional<fault> block_reader::parse_line(std::size_t piece, std::uint64_t r
 
 result<row_block> block_reader::finish() {
   if (no_memory_) {
+    made_ = {};
+    parts_.clear();
     if (!passes_.empty()) passes_.pop_front();
     throw std::bad_alloc();
   }

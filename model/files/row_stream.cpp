@@ -50,7 +50,8 @@ std::uint64_t bytes_of_blocks(const file_rows& of) {
   const row_layout& layout = of.format->layout();
   const held_blocks held = largest_blocks(of);
   return held.rows * (layout.width() * sizeof(std::uint32_t) + layout.bags * sizeof(std::uint64_t)) +
-         (held.values + held.values_being_joined) * sizeof(std::uint32_t);
+         (held.values + held.values_being_joined) * sizeof(std::uint32_t) +
+         std::min(of.rows, of.cut.block_rows()) * layout.bags * sizeof(std::uint64_t);  // of the pieces being joined
 }
 
 std::optional<std::string> check_blocks(const file_rows& of, std::uint64_t available) {

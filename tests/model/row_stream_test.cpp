@@ -259,12 +259,12 @@ TEST(RowStream, AFileReplacedByAnotherStaysAsItWas) {
 
 TEST(RowStream, TheLargestBlocksWithTheirBagsMustFitInMemory) {
   // Each row has a label and a bag, 12 bytes. Blocks 0 to 8 have 45 values; block 9 has 90 and is one of the five. Its
-  // values are there twice while its pieces become one.
+  // values and where its bags begin are there twice while its pieces become one.
   std::string text = text_of(90);
   for (int row = 0; row < 10; ++row) text += "9\n";
   const temporary_file file(text);
   const auto rows = rows_of(file, {10, 1});
-  constexpr std::uint64_t bytes = 50 * 12 + (90 + 4 * 45 + 90) * 4;
+  constexpr std::uint64_t bytes = 50 * 12 + (90 + 4 * 45 + 90) * 4 + 10 * 8;
   EXPECT_EQ(bytes_of_blocks(*rows), bytes);
   EXPECT_EQ(check_blocks(*rows, bytes), std::nullopt);
   EXPECT_EQ(check_blocks(*rows, bytes - 1).value_or(""),
