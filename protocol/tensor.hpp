@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "base/host_memory.hpp"
 #include "protocol/blob.hpp"
 
 namespace troupe::msg {
@@ -114,8 +115,7 @@ class tensor_buffer {
  public:
   tensor_buffer() = default;
   /// Allocates [rows, cols] of float32, uninitialized.
-  tensor_buffer(std::size_t rows, std::size_t cols)
-      : rows_(rows), cols_(cols), data_(std::make_shared_for_overwrite<float[]>(rows * cols)) {}
+  tensor_buffer(std::size_t rows, std::size_t cols) : rows_(rows), cols_(cols), data_(allocate(rows * cols)) {}
 
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }
@@ -133,6 +133,13 @@ class tensor_buffer {
   }
 
  private:
+  static std::shared_ptr<float[]> allocate(std::size_t count) {
+    const std::size_t bytes = count * sizeof(float);
+    if (bytes < worth_huge_pages) return std::make_shared_for_overwrite<float[]>(count);
+    const auto memory = allocate_on_host(bytes);
+    return {memory, reinterpret_cast<float*>(memory.get())};
+  }
+
   std::size_t rows_ = 0;
   std::size_t cols_ = 0;
   std::shared_ptr<float[]> data_;

@@ -51,8 +51,7 @@ std::size_t bytes_of(const shape& lengths, dtype type) {
 }  // namespace
 
 void tensor::allocate() {
-  // The host's device gives large memory huge pages; small memory comes sooner from here.
-  constexpr std::size_t worth_huge_pages = std::size_t{4} << 20;
+  // Small memory comes sooner from here.
   const std::size_t bytes = bytes_of(shape_, type_);
   if (bytes >= worth_huge_pages) {
     try {

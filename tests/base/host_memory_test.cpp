@@ -1,4 +1,4 @@
-#include "kernels/cpu/cpu_stream.hpp"
+#include "base/host_memory.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <new>
 
-namespace troupe::kernels::host_memory_test {
+namespace troupe::host_memory_test {
 namespace {
 
 std::uint64_t address_of_new(std::size_t size) { return reinterpret_cast<std::uint64_t>(allocate_on_host(size).get()); }
@@ -34,4 +34,4 @@ TEST(HostMemory, TooMuchThrows) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::host_memory_test
+}  // namespace troupe::host_memory_test
