@@ -67,8 +67,8 @@ class batches_ahead {
   batches_ahead(const batches_ahead&) = delete;
   batches_ahead& operator=(const batches_ahead&) = delete;
 
-  /// Returns the batch of `step`: makes it if nobody has begun to, else waits for it. Has those of the next steps made,
-  /// up to `last`.
+  /// Returns the batch of `step`: makes it if no thread has begun to, else waits for it. Offers the batches of the next
+  /// steps, up to `last`, to other threads.
   Batch take(std::uint64_t step, std::uint64_t last) {
     if (ahead_ == 0) return make_(step);
     for (; !coming_.empty() && next_ != step; ++next_) {  // after a resume, or of another order than was expected

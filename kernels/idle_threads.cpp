@@ -36,7 +36,7 @@ class shared_work {
   shared_work(std::size_t count, const std::function<void(std::size_t)>& part)
       : part_(&part), left_(count), over_(count) {}
 
-  // Does the last part that nobody has taken, until there is none.
+  // Takes the last unclaimed part and does it, until no part is unclaimed.
   void help() {
     while (const auto taken = take(false)) run(*taken);
   }

@@ -211,7 +211,7 @@ std::size_t by_rows(const update_constants& c, std::int64_t first, std::int64_t 
   });
 }
 
-/// Of the touched rows [first, last).
+/// Computes the squared norms of the touched rows [first, last).
 void squared_norms(std::size_t dim, const row_gradients& gradients, std::size_t first, std::size_t last, double* out) {
   std::vector<float> grad(dim);
   for (std::size_t i = first; i < last; ++i) {

@@ -101,7 +101,7 @@ void block_reader::help(const std::atomic<bool>& cancelled) {
   }
 }
 
-// Leaves the pieces that nobody has taken. All before these are taken, so the first fault in the file is found.
+// Gives up the unclaimed pieces. Threads have claimed all pieces before these, so the first fault in the file is found.
 void block_reader::stop() {
   const std::lock_guard lock(taking_);
   next_ = end_.load();

@@ -144,7 +144,7 @@ bool is_supported(const product& how, const layout& a, const layout& b, const la
       CUBLASLT_EPILOGUE_DEFAULT | CUBLASLT_EPILOGUE_RELU_BIAS | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB;
   const bool rounds = how.compute != CUBLAS_COMPUTE_32F;
   const bool of_float = a.type == CUDA_R_32F && b.type == CUDA_R_32F;
-  // A card leaves bf16 columns that do not begin at 16 bytes to a kernel that is many times as slow: nobody is to ask.
+  // cuBLASLt runs bf16 columns that do not begin at 16 bytes on a much slower kernel. The backend must not ask for it.
   const bool is_fast = a.stride % 8 == 0 && b.stride % 8 == 0;
   const bool of_bf16 = a.type == CUDA_R_16BF && b.type == CUDA_R_16BF && !rounds && is_fast;
   if (how.epilogue != CUBLASLT_EPILOGUE_DEFAULT && !troupe::emulated_cuda::configured().epilogues) return false;
