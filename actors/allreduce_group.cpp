@@ -156,7 +156,7 @@ caf::result<void> allreduce_group_state::handle(msg::bucket_sum& part) {
   group_bucket* const all = buckets_.find(id);
   if (part.head.run != run_ || all == nullptr)
     return refuse(id.step, make_failure(errc::wrong_context, "a sum of bucket {}, which is not open", part.bucket));
-  const auto next = all->sum.add_sum(process_of_sender(), part.first, floats_of(part.grad));
+  const auto next = all->sum.add_sum(process_of_sender(), part.first, floats_of(part.grad), part.stop);
   if (!next) return refuse(id.step, error_of(next.error()));
   follow(id, *all, *next);
   return {};
@@ -194,7 +194,7 @@ void allreduce_group_state::follow(const bucket_id& id, group_bucket& all, bucke
 
 void allreduce_group_state::send_slices(const msg::reduce& share, const ordered_sum& sum) {
   for (std::uint32_t process = 0; process < ranks_.processes; ++process) {
-    if (process == ranks_.me) continue;
+    if (process == ranks_.me || !sum.takes_shares(process)) continue;
     const bucket_slice part = sum.slice_of(process);
     msg::tensor grad;
     if (share.batches > 0 && part.size > 0)
@@ -213,14 +213,17 @@ void allreduce_group_state::send_sum(const bucket_id& id, const group_bucket& al
                          msg::blob(mean, mean.get() + mine.first, mine.size * sizeof(float)));
   for (std::uint32_t process = 0; process < ranks_.processes; ++process)
     if (process != ranks_.me)
-      self_->send(groups_[process],
-                  msg::bucket_sum{trace.next(id.step, msg::id_of(all.ranks[0].head)), id.bucket, mine.first, part});
+      self_->send(groups_[process], msg::bucket_sum{trace.next(id.step, msg::id_of(all.ranks[0].head)), id.bucket,
+                                                    mine.first, all.sum.stop(), part});
 }
 
 void allreduce_group_state::note_launch(const msg::header& share, std::uint32_t rank, const group_bucket& all) {
+  const auto root = all.sum.root();
+  const std::uint64_t summed_by = root ? group_sender(*root) : 0;
   trace.note(trace::kind::collective_launch, {.begin = trace.latest(),
                                               .id = msg::id_of(share),
                                               .cause = all.sequence,
+                                              .busy48_type16 = trace::record::pack(0, summed_by),
                                               .step48_aux16 = trace::record::pack(share.step, rank)});
 }
 
@@ -241,21 +244,23 @@ void allreduce_group_state::close(const bucket_id& id, group_bucket& all) {
 
 // -- deadlines and status ---------------------------------------------------------------------------------------------
 
-/// One timer for all buckets: a timer per bucket would wake another thread each time.
+/// One timer for all buckets: a timer per bucket would wake another thread each time. A group that lacks the sum of
+/// another waits a little longer, since that one knows whose share is missing.
 void allreduce_group_state::look_for_late_ranks() {
   collective_->look_for_late();
+  constexpr int looks_per_timeout = 10;
   for (const auto& [id, all] : buckets_.under_way()) {
-    if (std::chrono::steady_clock::now() - all.begin < timeout_) continue;
     std::vector<std::uint32_t> missing;
     for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank)
-      if (!all.sum.has_share(rank)) missing.push_back(rank);
+      if (all.sum.needs_share(rank) && !all.sum.has_share(rank)) missing.push_back(rank);
+    const auto allowed = missing.empty() ? timeout_ + 2 * timeout_ / looks_per_timeout : timeout_;
+    if (std::chrono::steady_clock::now() - all.begin < allowed) continue;
     const std::string what =
         missing.empty() ? collective_->awaited() : fmt::format("share of trainer {}", fmt::join(missing, ", "));
     refuse(id.step, make_failure(errc::timeout, "bucket {} lacks the {} for {} s; --request-timeout allows more",
                                  id.bucket, what, static_cast<double>(timeout_.count()) / 1000));
     return;
   }
-  constexpr int looks_per_timeout = 10;
   self_->run_delayed(timeout_ / looks_per_timeout, [this] { look_for_late_ranks(); });
 }
 

@@ -6,8 +6,10 @@
 // process gets every rank's numbers of a parameter before it adds the first two.
 //
 // A small bucket is sent whole to every process, and each process sums all of it, which takes the time of one message.
-// A large bucket is cut into one slice per process, so that no parameter is summed twice (all-to-all, ordered sum,
-// all-gather). With ranks 0 and 1 in process 0 and rank 2 in process 1:
+// Of many processes it is gathered by one, the root, which sends its sum to the others: that takes the time of two
+// messages, but 2 (n - 1) messages instead of n (n - 1). A large bucket is cut into one slice per process, so that no
+// parameter is summed twice (all-to-all, ordered sum, all-gather). With ranks 0 and 1 in process 0 and rank 2 in
+// process 1:
 //
 //             slice 0         slice 1
 //   rank 0  [ a0 a0 a0 a0 ] [ a1 a1 a1 ]     process 0 sends a1 and b1 to process 1
@@ -21,7 +23,7 @@
 // A bucket's states, and the calls that leave them:
 //
 //   idle        `begin`                                 -> collecting
-//   collecting  `add_share`, the last rank's            -> complete
+//   collecting  `add_share`, the last one expected      -> complete
 //   complete    `sum`, sums of other processes missing  -> exchanging
 //               `sum`, none missing                     -> reduced
 //               `summed_elsewhere`                      -> reduced
@@ -57,11 +59,13 @@ struct rank_layout {
 /// What a process receives of the shares of other processes' ranks.
 enum class bucket_exchange : std::uint8_t {
   whole,      ///< all numbers
+  gathered,   ///< all numbers if it is the bucket's root, which sums it for all; else nothing
   slices,     ///< the numbers of the slice that it sums
   announced,  ///< no numbers: the bucket is summed elsewhere; only the arrival of the shares counts
 };
 
-/// Returns the fastest exchange: whole, if that sends at most 64 KiB to all other processes together.
+/// Returns the fastest exchange: for at most 64 KiB gathered, if there are four processes or more; whole, if that sends
+/// at most 64 KiB to all other processes together; else slices.
 bucket_exchange fastest_exchange(std::uint32_t processes, std::uint64_t count);
 
 /// Parameters [first, first + size) of a bucket.
@@ -90,9 +94,9 @@ struct share_of_rank {
 
 /// What the caller does next, in this order.
 struct bucket_actions {
-  bool send_slices = false;  ///< send `slice_of` each other process of the share just added
+  bool send_slices = false;  ///< send each other process that `takes_shares` its slice of the share just added
   bool sum = false;          ///< call `sum`, or have the bucket summed elsewhere
-  bool send_sum = false;     ///< send this process's slice of the mean to the other processes
+  bool send_sum = false;     ///< send this process's slice of the mean, and `stop`, to the other processes
   bool finish = false;       ///< answer this process's ranks with the mean, then call `end`
 
   bool operator==(const bucket_actions&) const = default;
@@ -117,8 +121,10 @@ class ordered_sum {
   /// Sums this process's slice. Requires: the bucket is complete.
   bucket_actions sum();
 
-  /// Adds the slice that process `from` has summed; none: the sender is unknown, and `first` identifies it.
-  outcome add_sum(std::optional<std::uint32_t> from, std::uint64_t first, std::span<const float> numbers);
+  /// Adds the slice that process `from` has summed; none: the sender is unknown, and `first` identifies it. `stop`:
+  /// whether some rank whose share has gone there wants to end the run.
+  outcome add_sum(std::optional<std::uint32_t> from, std::uint64_t first, std::span<const float> numbers,
+                  bool stop = false);
 
   /// The announced bucket has been summed elsewhere.
   void summed_elsewhere();
@@ -129,8 +135,14 @@ class ordered_sum {
   state now() const { return state_; }
   std::uint64_t count() const { return count_; }
   bool has_share(std::uint32_t rank) const { return parts_[rank].has_value(); }
-  /// Returns whether the bucket lacks this rank's share, or the sum of its process.
+  /// Returns whether this process still needs this rank's share, or the sum of its process.
   bool waits_for(std::uint32_t rank) const;
+  /// Returns whether `process` needs the shares of other processes' ranks.
+  bool takes_shares(std::uint32_t process) const { return !root() || *root() == process; }
+  /// Returns whether this process needs the share of `rank`.
+  bool needs_share(std::uint32_t rank) const { return layout_->is_local(rank) || takes_shares(layout_->me); }
+  /// The process that sums the whole bucket for all; none: this bucket is not gathered.
+  std::optional<std::uint32_t> root() const;
   /// Requires: the share has been added.
   std::uint32_t batches_of(std::uint32_t rank) const { return parts_[rank]->batches; }
   /// Returns the number of batches of all shares so far.
@@ -153,8 +165,10 @@ class ordered_sum {
   bucket_exchange exchange_ = bucket_exchange::whole;
   std::vector<std::optional<share_of_rank>> parts_;  ///< by rank
   std::uint32_t arrived_ = 0;
-  std::vector<bool> summed_;  ///< by process: its sum has arrived
+  std::uint32_t expected_ = 0;  ///< shares
+  std::vector<bool> summed_;    ///< by process: its sum has arrived
   std::uint32_t sums_missing_ = 0;
+  bool stop_elsewhere_ = false;  ///< a sum that has arrived says so
   std::shared_ptr<float[]> mean_;
   std::vector<const float*> inputs_;  ///< of `sum`, a member to reuse its memory
 };

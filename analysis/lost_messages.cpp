@@ -137,6 +137,7 @@ open_collectives::open_collectives(const causality& index) {
       state& launched = all_[which];
       launched.step = one.step;
       launched.ranks.insert(one.aux);
+      launched.summed_by = one.type;
       if (rank_of.contains(trace::sender_of(one.id))) launched.own.insert(one.aux);
       if (const trace::event* share = index.handled(one.id)) launched.bucket = share->aux;
       by_launch_[one.id] = which;
@@ -153,13 +154,23 @@ std::optional<open_collective> open_collectives::of(std::uint64_t launch) const 
   const auto& [group, sequence] = *which;
   const state& launched = all_.at(*which);
   if (launched.completed) return {};
-  open_collective made{group, sequence, launched.step, launched.bucket, {}, false};
-  std::ranges::set_difference(ranks_, launched.ranks, std::inserter(made.missing, made.missing.end()));
+  open_collective made{group, sequence, launched.step, launched.bucket, {}, launched.summed_by, false};
+  const std::uint16_t asked = made.summed_by != 0 ? made.summed_by : group;
+  std::set<std::uint16_t> known = launched.ranks;
+  if (asked != group) known.merge(launched_at(asked, launched));
+  std::ranges::set_difference(ranks_, known, std::inserter(made.missing, made.missing.end()));
   made.skipped = std::ranges::any_of(made.missing, [&](std::uint16_t rank) {
-    const position* last = find_in(last_, {made.group, rank});
+    const position* last = find_in(last_, {asked, rank});
     return last != nullptr && *last > position{made.step, made.sequence};
   });
   return made;
+}
+
+/// The ranks whose shares of the same collective have come to another group.
+std::set<std::uint16_t> open_collectives::launched_at(std::uint16_t group, const state& what) const {
+  for (const auto& [which, launched] : all_)
+    if (which.first == group && launched.step == what.step && launched.bucket == what.bucket) return launched.ranks;
+  return {};
 }
 
 std::optional<std::uint16_t> open_collectives::launched_elsewhere(const open_collective& what,

@@ -61,6 +61,7 @@ struct open_collective {
   std::uint64_t step = 0;
   std::optional<std::uint16_t> bucket;  ///< nullopt: not recorded
   std::set<std::uint16_t> missing;      ///< ranks
+  std::uint16_t summed_by = 0;          ///< the group that gathers their shares; 0: each group does
   bool skipped = false;                 ///< a missing rank has launched a later one
 
   /// The group's number, from 0: each process has one group.
@@ -85,8 +86,10 @@ class open_collectives {
     std::optional<std::uint16_t> bucket;
     std::set<std::uint16_t> ranks;
     std::set<std::uint16_t> own;  ///< of these, those whose trainers sent their shares to this group
+    std::uint16_t summed_by = 0;
     bool completed = false;
   };
+  std::set<std::uint16_t> launched_at(std::uint16_t group, const state& what) const;
   using key = std::pair<std::uint16_t, std::uint64_t>;  ///< group and sequence number
 
   std::map<key, state> all_;

@@ -167,8 +167,9 @@ class wait_finder {
       // The rank may have launched it in another process's group.
       if (const auto elsewhere = collectives_.launched_elsewhere(*collective, rank)) {
         missing.on = missing.sender = *elsewhere;
+        const std::uint16_t to = collective->summed_by != 0 ? collective->summed_by : next.on;
         for (const trace::event* one : lost_.never_arrived())
-          if (one->actor == *elsewhere && one->aux == next.on && one->step == collective->step) set_lost(missing, *one);
+          if (one->actor == *elsewhere && one->aux == to && one->step == collective->step) set_lost(missing, *one);
       }
       found_.push_back(missing);
     }

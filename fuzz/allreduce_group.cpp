@@ -26,8 +26,8 @@ class others {
  public:
   explicit others(input from) : from_(from) {
     actors::group_layout layout;
-    const std::uint32_t processes = 2 + from_.below(2);
-    trainers_ = 2 + from_.below(3);
+    const std::uint32_t processes = 2 + from_.below(3);
+    trainers_ = std::max(processes, 2 + from_.below(3));
     for (std::uint32_t rank = 0; rank < trainers_; ++rank) layout.process_of_rank.push_back(rank % processes);
     layout.me = from_.below(2);
     layout.groups.resize(processes);
@@ -96,7 +96,7 @@ class others {
     const std::uint32_t bucket = next_bucket();
     if (what == sum_kind) {
       const std::uint64_t first = next_count();
-      return caf::anon_send(group_, msg::bucket_sum{head, bucket, first, next_tensor()});
+      return caf::anon_send(group_, msg::bucket_sum{head, bucket, first, from_.below(8) == 7, next_tensor()});
     }
     const std::uint32_t rank = next_rank();
     const std::uint32_t batches = from_.below(3);

@@ -42,7 +42,7 @@ inline std::vector<std::pair<std::string, caf::message>> seed_messages() {
           {"returned", caf::make_message(msg::returned{head, "x", {of_rows}})},
           {"bucket_share", caf::make_message(msg::bucket_share{head, 1, 0, 1, false, 0, 6, of_rows})},
           {"bucket_share_of_zeros", caf::make_message(msg::bucket_share{head, 1, 0, 0, true, 0, 6, {}})},
-          {"bucket_sum", caf::make_message(msg::bucket_sum{head, 0, 0, of_rows})},
+          {"bucket_sum", caf::make_message(msg::bucket_sum{head, 0, 0, false, of_rows})},
           {"collective_share",
            caf::make_message(msg::collective_share{head, 1, {0, 1}, 0, 1, "all_gather [4] of float32", {4}, column})},
           {"barrier", caf::make_message(msg::collective_share{head, 1, {0, 1}, 1, 2, "barrier", {}, {}})},

@@ -66,11 +66,12 @@ struct bucket_sum {
   header head;
   std::uint32_t bucket = 0;
   std::uint64_t first = 0;
+  bool stop = false;  ///< some rank whose share the sender has wants to end the run
   tensor grad;
 
   static constexpr message_traits traits{.via = plane::data};
 };
-BOOST_DESCRIBE_STRUCT(bucket_sum, (), (head, bucket, first, grad))
+BOOST_DESCRIBE_STRUCT(bucket_sum, (), (head, bucket, first, stop, grad))
 
 /// The GPUs that the trainers of the sending group's process use. All groups exchange these before they reduce anything
 /// on devices.

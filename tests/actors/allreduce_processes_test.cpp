@@ -149,13 +149,14 @@ class AllreduceProcesses : public stage {
   }
 
   static msg::bucket_sum sum_of(std::uint64_t first, std::size_t numbers) {
-    return {head(1), 0, first, msg::tensor::own(numbers, 1, std::vector<float>(numbers, 1))};
+    return {head(1), 0, first, false, msg::tensor::own(numbers, 1, std::vector<float>(numbers, 1))};
   }
 };
 
-const std::vector<std::vector<std::uint32_t>> layouts = {{0, 1}, {0, 1, 2}, {0, 0, 1}, {1, 0, 1, 2, 0}, {2, 1, 1, 0}};
+const std::vector<std::vector<std::uint32_t>> layouts = {{0, 1},       {0, 1, 2},    {0, 0, 1},         {1, 0, 1, 2, 0},
+                                                         {2, 1, 1, 0}, {0, 1, 2, 3}, {3, 1, 0, 4, 2, 1}};
 
-// Whole up to 64 KiB for each other process, in slices beyond.
+// Whole up to 64 KiB for all other processes, of many processes gathered up to 64 KiB, in slices beyond.
 constexpr std::size_t counts[] = {1, 3, 1000, 8192, 16384, 16385, 40'003};
 
 TEST_F(AllreduceProcesses, EveryLayoutGivesTheBitsOfOneProcess) {
@@ -193,6 +194,9 @@ TEST_F(AllreduceProcesses, OneWishToStopReachesAllProcesses) {
     auto shares = random_shares(3, 5, 1);
     shares[rank].stop = true;
     for (const msg::reduced& one : exchange({0, 1, 2}, shares, 0)) EXPECT_TRUE(one.stop);
+    shares.resize(4, shares.front());
+    shares.back().stop = false;
+    for (const msg::reduced& one : exchange({0, 1, 2, 3}, shares, 0)) EXPECT_TRUE(one.stop);
   }
 }
 

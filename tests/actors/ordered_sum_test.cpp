@@ -83,6 +83,7 @@ class processes {
   }
 
   std::size_t numbers_sent() const { return numbers_sent_; }
+  std::size_t messages() const { return messages_; }
 
  private:
   struct message {
@@ -96,17 +97,19 @@ class processes {
     ordered_sum& sum = sums_[one.to];
     const auto next = one.is_sum ? sum.add_sum(one.from, one.first, one.numbers)
                                  : sum.add_share({one.rank, one.batches, false, count, one.first, one.numbers});
+    if (one.from != one.to) ++messages_;
     ASSERT_TRUE(next) << next.error().why;
     bucket_actions todo = *next;
     if (todo.send_slices)
       send(
-          one.to, [&](std::uint32_t p) { return sum.slice_of(p); }, one);
+          one.to, [&](std::uint32_t p) { return sum.takes_shares(p) ? std::optional(sum.slice_of(p)) : std::nullopt; },
+          one);
     if (todo.sum) todo = sum.sum();
     if (todo.send_sum) {
       const bucket_slice mine = sum.slice_of(one.to);
       message part{one.to, 0, 0, 1, 0, {sum.mean().get(), sum.mean().get() + count}, true};
       send(
-          one.to, [&](std::uint32_t) { return mine; }, part);
+          one.to, [&](std::uint32_t) { return std::optional(mine); }, part);
     }
     if (!todo.finish) return;
     EXPECT_TRUE(means_[one.to].empty()) << "finished twice";
@@ -114,12 +117,13 @@ class processes {
     sum.end();
   }
 
-  /// To all other processes, the slices of `whole` that `slice_for` says.
+  /// To all other processes, the slices of `whole` that `slice_for` says; nothing: no message.
   template <class SliceFor>
   void send(std::uint32_t from, SliceFor slice_for, const message& whole) {
     for (std::uint32_t to = 0; to < sums_.size(); ++to) {
-      if (to == from) continue;
-      const bucket_slice part = slice_for(to);
+      const std::optional<bucket_slice> wanted = slice_for(to);
+      if (to == from || !wanted) continue;
+      const bucket_slice part = *wanted;
       message sent{from, to, whole.rank, whole.batches, part.first, {}, whole.is_sum};
       const auto begin = whole.numbers.begin() + static_cast<std::ptrdiff_t>(part.first);
       if (whole.batches > 0) sent.numbers.assign(begin, begin + static_cast<std::ptrdiff_t>(part.size));
@@ -134,6 +138,7 @@ class processes {
   std::vector<std::unique_ptr<message>> kept_;  // shares stay until the bucket is reduced
   std::vector<std::vector<float>> means_;
   std::size_t numbers_sent_ = 0;
+  std::size_t messages_ = 0;
 };
 
 /// A process for each rank, or fewer: each has one rank at least.
@@ -148,7 +153,7 @@ std::vector<std::uint32_t> random_layout(std::uint32_t ranks, std::uint32_t proc
 TEST(OrderedSum, EveryLayoutSizeAndOrderOfMessagesGivesTheBitsOfThePlainSum) {
   model::random_sequence random(1);
   for (std::uint32_t ranks = 1; ranks <= 8; ++ranks) {
-    for (const std::size_t count : {1, 3, 17, 1021, 8193, 33'333}) {
+    for (const std::size_t count : {1, 3, 17, 1021, 8193, 16'384, 16'385, 33'333}) {
       const auto count_of_processes = static_cast<std::uint32_t>(1 + random.below(ranks));
       processes group(random_layout(ranks, count_of_processes, random), count_of_processes);
       for (int again = 0; again < 3; ++again) {
@@ -202,12 +207,31 @@ TEST(OrderedSum, SlicesAreAPartitionInWholeCacheLines) {
   }
 }
 
-TEST(OrderedSum, ABucketGoesWholeUpTo64KibForAllOtherProcesses) {
+TEST(OrderedSum, ManyProcessesGatherASmallBucketInTwoMessagesForEach) {
+  constexpr std::size_t count = 1000;
+  model::random_sequence random(4);
+  processes group({0, 1, 2, 3, 4, 5, 6, 7}, 8);
+  auto inputs = random_inputs(8, count, random);
+  for (rank_input& input : inputs) input.batches = 1;
+  for (const auto& mean : group.reduce(inputs, random)) EXPECT_EQ(bits_of(mean), bits_of(plain_mean(inputs)));
+  EXPECT_EQ(group.messages(), 2U * 7);
+  EXPECT_EQ(group.numbers_sent(), 2U * 7 * count);
+}
+
+TEST(OrderedSum, FewProcessesTakeABucketWholeUpTo64KibForAllOthers) {
   EXPECT_EQ(fastest_exchange(1, 1'000'000'000), bucket_exchange::whole);
   EXPECT_EQ(fastest_exchange(2, 16'384), bucket_exchange::whole);
   EXPECT_EQ(fastest_exchange(2, 16'385), bucket_exchange::slices);
-  EXPECT_EQ(fastest_exchange(5, 4096), bucket_exchange::whole);
-  EXPECT_EQ(fastest_exchange(5, 4097), bucket_exchange::slices);
+  EXPECT_EQ(fastest_exchange(3, 8192), bucket_exchange::whole);
+  EXPECT_EQ(fastest_exchange(3, 8193), bucket_exchange::slices);
+}
+
+TEST(OrderedSum, FourProcessesOrMoreGatherABucketUpTo64Kib) {
+  EXPECT_EQ(fastest_exchange(4, 1), bucket_exchange::gathered);
+  EXPECT_EQ(fastest_exchange(4, 16'384), bucket_exchange::gathered);
+  EXPECT_EQ(fastest_exchange(4, 16'385), bucket_exchange::slices);
+  EXPECT_EQ(fastest_exchange(100, 16'384), bucket_exchange::gathered);
+  EXPECT_EQ(fastest_exchange(100, ~std::uint64_t{0}), bucket_exchange::slices);
 }
 
 /// The sum of process 0, which has rank 0; ranks 1 and 2 are in process 1, rank 3 in process 2.
@@ -314,6 +338,70 @@ TEST_F(Refusals, RanksWhoseProcessOwesASumAreWaitedFor) {
   EXPECT_EQ(waits(), (std::vector{false, true, true, true}));
   EXPECT_TRUE(sum_.add_sum(1, slice, {numbers_.data(), slice}));
   EXPECT_EQ(waits(), (std::vector{false, false, false, true}));
+}
+
+/// Process 0, with rank 0, of four; bucket 7 is summed by process 3, bucket 8 by process 0.
+class Gathered : public testing::Test {
+ protected:
+  void begin(std::uint32_t bucket) { sum_.begin(layout_, bucket, 4, fastest_exchange(layout_.processes, 4)); }
+  ordered_sum::outcome share(std::uint32_t rank, bool stop = false) {
+    return sum_.add_share({rank, 1, stop, 4, 0, numbers_});
+  }
+  std::vector<bool> waits() const {
+    std::vector<bool> by_rank;
+    for (std::uint32_t rank = 0; rank < layout_.ranks(); ++rank) by_rank.push_back(sum_.waits_for(rank));
+    return by_rank;
+  }
+
+  const rank_layout layout_{{0, 1, 2, 3, 3}, 4, 0};
+  const std::vector<float> numbers_ = {1, 2, 3, 4};
+  ordered_sum sum_;
+};
+
+TEST_F(Gathered, TheRootAddsAllSharesAndSendsItsSum) {
+  begin(8);
+  EXPECT_EQ(sum_.root(), 0U);
+  EXPECT_EQ(share(0), bucket_actions());
+  EXPECT_EQ(share(1), bucket_actions());
+  EXPECT_EQ(share(2), bucket_actions());
+  EXPECT_EQ(share(4), bucket_actions());
+  EXPECT_EQ(waits(), (std::vector{false, false, false, true, false}));
+  EXPECT_EQ(share(3), bucket_actions{.sum = true});
+  const bucket_actions last{.send_sum = true, .finish = true};
+  EXPECT_EQ(sum_.sum(), last);
+  EXPECT_EQ(sum_.mean()[2], 3.0F);
+  EXPECT_FALSE(sum_.stop());
+}
+
+TEST_F(Gathered, TheOthersSendTheirSharesAndTakeTheSum) {
+  begin(7);
+  EXPECT_EQ(sum_.root(), 3U);
+  EXPECT_EQ(waits(), (std::vector{true, false, false, false, false}));
+  const bucket_actions next{.send_slices = true, .sum = true};
+  EXPECT_EQ(share(0), next);
+  EXPECT_EQ(sum_.slice_of(3), (bucket_slice{0, 4}));
+  EXPECT_EQ(sum_.sum(), bucket_actions());
+  EXPECT_EQ(waits(), (std::vector{false, false, false, true, true}));
+  EXPECT_EQ(sum_.add_sum(3, 0, numbers_, true), bucket_actions{.finish = true});
+  EXPECT_EQ(sum_.mean()[3], 4.0F);
+  EXPECT_TRUE(sum_.stop());
+  sum_.end();
+  begin(8);
+  EXPECT_FALSE(sum_.stop()) << "of the bucket before";
+}
+
+TEST_F(Gathered, WhatAnotherProcessSumsOrDoesNotSumIsRefused) {
+  begin(7);
+  const auto refused = share(1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().why, "bucket 7 of rank 1, which process 3 sums");
+  EXPECT_FALSE(sum_.add_sum(1, 0, numbers_));
+  EXPECT_FALSE(sum_.add_sum(3, 0, {numbers_.data(), 3}));
+  EXPECT_FALSE(sum_.add_sum(3, 1, {numbers_.data(), 3}));
+  EXPECT_TRUE(sum_.add_sum(3, 0, numbers_)) << "kept until the share is here";
+  EXPECT_FALSE(sum_.add_sum(3, 0, numbers_)) << "twice";
+  EXPECT_TRUE(share(0));
+  EXPECT_EQ(sum_.sum(), bucket_actions{.finish = true});
 }
 
 TEST_F(Refusals, AnAnnouncedBucketHasNoNumbersOfOthersAndIsSummedElsewhere) {

@@ -72,6 +72,21 @@ TEST(Blocked, AShareThatIsLostBetweenGroupsNeverArrived) {
       "allreduce 2 #8 (bucket_share, step 12) was sent by allreduce 2 2.00 s ago, and never arrived at allreduce 1");
 }
 
+/// Group 0 gathers the shares: that other groups lack them says nothing.
+TEST(Blocked, ARankThatTheGatheringGroupLacksIsMissing) {
+  stuck_run r(1, 3);
+  r.spread();
+  for (std::uint16_t i = 0; i < 3; ++i) r.actor(0x8000 + i, "allreduce " + std::to_string(i), i);
+  for (std::uint16_t i = 0; i < 2; ++i) {
+    r.actor(r.trainer(i)).process = i;
+    const auto asked = r.ask_parked(r.trainer(i), 0x8000 + i, "reduce", 12, trace::ms(110), 2);
+    r.launch(i, 5, 12, asked, trace::ms(110), 0x8000 + i, 0x8000);
+  }
+  r.launch(1, 5, 12, trace::made_id(0x8001, 9), trace::ms(112), 0x8000, 0x8000);
+  EXPECT_EQ(r.now(trace::ms(2111)).verdict,
+            "communicator 0, collective 5 (step 12, bucket 0): ranks {2} missing while all processes live");
+}
+
 TEST(Blocked, TwoActorsThatWaitForEachOtherAreACycle) {
   stuck_run r(1, 2);
   r.ask(r.trainer(0), r.trainer(1), "ping", 0, trace::ms(10), 1);

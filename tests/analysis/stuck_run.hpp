@@ -68,10 +68,11 @@ class stuck_run : public trace::made_recording {
   }
 
   void launch(std::uint16_t rank, std::uint64_t sequence, std::uint64_t at_step, std::uint64_t id,
-              trace::nanoseconds when, std::uint16_t to = group) {
+              trace::nanoseconds when, std::uint16_t to = group, std::uint16_t summed_by = 0) {
     trace::event e;
     e.what = trace::kind::collective_launch;
     e.actor = to;
+    e.type = summed_by;
     e.aux = rank;
     e.cause = sequence;
     e.step = at_step;
