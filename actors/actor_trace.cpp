@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 
 #include "actors/traced_system.hpp"
 
@@ -201,6 +202,23 @@ void actor_trace::metric(trace::metric_name which, std::uint64_t step, double va
   note(trace::kind::metric, {.sent = std::bit_cast<std::uint64_t>(value),
                              .busy48_type16 = record::pack(0, static_cast<std::uint16_t>(which)),
                              .step48_aux16 = record::pack(step, 0)});
+}
+
+void actor_trace::note_device_work(kernels::stream_timer& of) {
+  if (!of.is_on() || !is_on()) return;
+  const auto spans = of.collect();
+  if (spans.empty()) return;
+  constexpr double ns_per_s = 1e9;
+  const double ticks_per_ns = trace::ticks_per_second() / ns_per_s;
+  const std::int64_t now_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  const std::uint64_t now_ticks = ticks_now();
+  const auto ticks_at = [&](std::int64_t ns) {
+    return now_ticks - static_cast<std::uint64_t>(static_cast<double>(now_ns - ns) * ticks_per_ns);
+  };
+  for (const auto& [what, step, begin, end] : spans)
+    note(trace::kind::device_range, {.begin = ticks_at(begin),
+                                     .busy48_type16 = record::pack(ticks_at(end) - ticks_at(begin), what),
+                                     .step48_aux16 = record::pack(step, static_cast<std::uint16_t>(of.device()))});
 }
 
 }  // namespace troupe::actors

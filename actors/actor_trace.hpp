@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "actors/replay_gate.hpp"
+#include "kernels/stream_timer.hpp"
 #include "protocol/header.hpp"
 #include "protocol/message_content.hpp"
 #include "trace/recorder.hpp"
@@ -145,6 +146,8 @@ class actor_trace {
   void note(trace::kind what, trace::record with, std::uint64_t bytes = 0);
   void note_drop(const caf::message& unexpected);
   void metric(trace::metric_name which, std::uint64_t step, double value);
+  /// Writes a record of each span that is over; their meaning is a range_name. Does not wait for the device.
+  void note_device_work(kernels::stream_timer& of);
 
  private:
   static std::uint16_t aux_of(const auto& message) {

@@ -22,6 +22,12 @@ kernels::bags_view view_of(const auto& message) {
           message.weights.template as<float>()};
 }
 
+/// Uploads the bags of a `bag_lookup` or `bag_gradient` into `room`; from pinned memory without a copy by the host.
+kernels::bags_view put_bags(kernels::uploaded_bags& room, kernels::stream& on, const auto& message) {
+  return room.put(on, view_of(message),
+                  {message.indices.pinned_memory(), message.offsets.pinned_memory(), message.weights.pinned_memory()});
+}
+
 /// The cache of one table. Not thread-safe.
 class bag_cache {
  public:
@@ -42,7 +48,7 @@ class bag_cache {
     next.indices = same_bytes(wanted.indices);
     next.offsets = same_bytes(wanted.offsets);
     next.weights = same_bytes(wanted.weights);
-    next.view = next.room.put(on, view_of(wanted));
+    next.view = put_bags(next.room, on, wanted);
     return next.view;
   }
 

@@ -37,12 +37,17 @@ void dense_replica::begin_pass(const pass& batch) {
     grad_input_.resize(compute(), batch.size * network_.in_features());
   }
   const model::loss_targets targets{classes_.put(copies(), batch.classes), values_.put(copies(), batch.values)};
+  for (kernels::stream_timer* one : timers()) one->set_step(batch.step);
   compute().wait(*copies().record());
-  run(targets);
-  if (batch.wants_grad_input && watches())
-    watch().look(compute(), batch.step, grad_input_.data(), grad_input_.size(), options_.grad_input_name);
+  {
+    const auto scope = timed(timer_, trace::range_name::forward_backward);
+    run(targets);
+    if (batch.wants_grad_input && watches())
+      watch().look(compute(), batch.step, grad_input_.data(), grad_input_.size(), options_.grad_input_name);
+  }
   passed_ = compute().record();
   copies().wait(*passed_);
+  const auto scope = timed(copy_timer_, trace::range_name::copy);
   loss_value_.download(copies());
   watch().fetch(copies());
   if (batch.wants_it_on_host) grad_input_.download(copies());
@@ -82,9 +87,13 @@ void dense_replica::backward_parameters(bool last, const std::function<void(std:
 }
 
 std::span<const float> dense_replica::outputs(std::uint64_t step, std::size_t size, const float* input) {
-  const float* there = network_.forward(compute(), {}, size, tensors(), input, *activations_);
   const std::size_t count = size * network_.out_features();
-  watch().look(compute(), step, there, count, "an output for a test row");
+  const float* there = nullptr;
+  {
+    const auto scope = timed(timer_, trace::range_name::evaluate);
+    there = network_.forward(compute(), {}, size, tensors(), input, *activations_);
+    watch().look(compute(), step, there, count, "an output for a test row");
+  }
   synchronize();
   return kernels::on_host(compute(), there, count, outputs_);
 }

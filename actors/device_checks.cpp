@@ -40,12 +40,14 @@ device_need need_of(const model::job& what, const model::data_spec& spec) {
     need.step += what.trainers * what.accumulate * (indices * bytes_of_index + pooled) / servers;
   }
   const double buffers = 3 + model::state_buffers(what.dense_optimizer);
-  need.weights = static_cast<double>(model.parameter_count()) * buffers * float_bytes;
   // Besides the current step's: inputs of the steps around it, and gradients that servers have not applied yet.
   const std::uint64_t ahead = model::lookups_ahead(what.staleness);
   const auto further = static_cast<double>(ahead + 1 + what.accumulate + ahead);
+  // In bf16 the layers save x, weights and gradients rounded as well.
+  const double with_saved = what.matmul_precision == kernels::matmul_precision::bf16 ? 1.5 : 1.0;
+  need.weights = static_cast<double>(model.parameter_count()) * (buffers + with_saved - 1) * float_bytes;
   const auto numbers =
-      static_cast<double>(model.numbers_per_sample()) + further * static_cast<double>(model.in_features());
+      with_saved * static_cast<double>(model.numbers_per_sample()) + further * static_cast<double>(model.in_features());
   need.batch = samples * numbers * float_bytes + static_cast<double>(kernels::matmul_workspace_bytes);
   return need;
 }

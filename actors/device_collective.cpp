@@ -39,6 +39,7 @@ std::string trainers_of(const rank_layout& ranks, std::uint32_t process) {
 
 device_collective::device_collective(allreduce_group_state& group, const compute_devices& devices)
     : group_(group), ranks_(group.ranks()), reduction_(devices, ranks_of(ranks_, ranks_.me)) {
+  if (group_.trace.is_on()) reduction_.time_work(static_cast<std::uint16_t>(trace::range_name::sum));
   introduced_.resize(ranks_.processes);
   introduced_[ranks_.me] = {{}, ranks_.me, own_host(), reduction_.uuids(), {}};
   if (ranks_.processes == 1) connect();
@@ -48,6 +49,7 @@ device_collective::device_collective(allreduce_group_state& group, const compute
 device_collective::~device_collective() {
   try {
     forget_what_is_over();
+    note_device_work(group_.step);
     if (front_is_launched_ || !running_.empty() || reduction_.poll() == kernels::communicator::state::failed)
       reduction_.abandon();
   } catch (const kernels::device_error&) {
@@ -152,6 +154,7 @@ void device_collective::launch_ready() {
     const std::vector<device_reduction::share> shares = local_shares(all);
     if (!std::exchange(front_is_launched_, true)) {
       const actor_trace::range working(group_.trace, trace::range_name::sum, id.step);
+      note_device_work(id.step);
       reduction_.launch(id.bucket, shares, all.sum.count());
       last_launch_ = std::chrono::steady_clock::now();
       continue;
@@ -160,6 +163,11 @@ void device_collective::launch_ready() {
     ready_.pop_front();
     answer(id, all, shares);
   }
+}
+
+/// Records the sums that are over; the next one is of `step`.
+void device_collective::note_device_work(std::uint64_t step) {
+  reduction_.for_each_timer(step, [this](kernels::stream_timer& one) { group_.trace.note_device_work(one); });
 }
 
 void device_collective::look_again() {

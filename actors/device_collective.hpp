@@ -58,6 +58,7 @@ class device_collective final : public collective {
 
   void connect();
   void launch_ready();
+  void note_device_work(std::uint64_t step);
   void look_again();
   std::vector<device_reduction::share> local_shares(const group_bucket& all) const;
   void answer(const bucket_id& id, group_bucket& all, const std::vector<device_reduction::share>& shares);

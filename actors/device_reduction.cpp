@@ -13,7 +13,8 @@ device_reduction::device_reduction(const compute_devices& devices, std::span<con
   for (const std::uint32_t rank : ranks) {
     kernels::device& where = devices_.of_trainer(rank);
     if (std::ranges::find(lanes_, &where, &lane::where) == lanes_.end())
-      lanes_.push_back({&where, {}, where.make_stream(kernels::matmul_precision::f32, kernels::stream_priority::high)});
+      lanes_.push_back(
+          {&where, {}, {}, where.make_stream(kernels::matmul_precision::f32, kernels::stream_priority::high)});
   }
 }
 
@@ -55,6 +56,18 @@ std::size_t device_reduction::lane_of(std::uint32_t rank) const {
   return static_cast<std::size_t>(std::ranges::find(lanes_, &devices_.of_trainer(rank), &lane::where) - lanes_.begin());
 }
 
+void device_reduction::time_work(std::uint16_t what) {
+  span_name_ = what;
+  for (lane& one : lanes_) one.timer.start(*one.on);
+}
+
+void device_reduction::for_each_timer(std::uint64_t step, const std::function<void(kernels::stream_timer&)>& take) {
+  for (lane& one : lanes_) {
+    take(one.timer);
+    one.timer.set_step(step);
+  }
+}
+
 void device_reduction::launch(std::uint32_t bucket, std::span<const share> shares, std::uint64_t count) {
   std::vector<std::vector<const float*>> inputs(lanes_.size());
   for (const share& one : shares) {
@@ -69,6 +82,7 @@ void device_reduction::launch(std::uint32_t bucket, std::span<const share> share
     sum.resize(*lanes_[i].on, count);
     sums.push_back(sum.data());
     streams.push_back(lanes_[i].on.get());
+    lanes_[i].timer.begin(span_name_);
     if (inputs[i].empty())
       streams[i]->fill(count, 0.0F, sums[i]);
     else
@@ -78,7 +92,10 @@ void device_reduction::launch(std::uint32_t bucket, std::span<const share> share
 }
 
 std::vector<msg::tensor> device_reduction::means(std::uint32_t bucket, std::span<const share> shares, float scale) {
-  for (lane& one : lanes_) one.on->multiply(one.sums.at(bucket).size(), scale, one.sums.at(bucket).data());
+  for (lane& one : lanes_) {
+    one.on->multiply(one.sums.at(bucket).size(), scale, one.sums.at(bucket).data());
+    one.timer.end();
+  }
   std::vector<msg::tensor> all;
   for (const share& one : shares) {
     const lane& its = lanes_[lane_of(one.rank)];

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -18,6 +19,7 @@
 #include "actors/compute_devices.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/device_array.hpp"
+#include "kernels/stream_timer.hpp"
 #include "protocol/tensor.hpp"
 
 namespace troupe::actors {
@@ -51,6 +53,12 @@ class device_reduction {
     bool counts = true;  ///< whether the rank had a batch
   };
 
+  /// From now on times what the devices do: of each sum one span, named `what`, from its launch to its means, so that
+  /// the exchange between devices is in it. Waits for the devices.
+  void time_work(std::uint16_t what);
+  /// Calls `take` with the timer of each device's stream. Sums that are launched from now on are of `step`.
+  void for_each_timer(std::uint64_t step, const std::function<void(kernels::stream_timer&)>& take);
+
   /// Enqueues the sum of a bucket's shares over all ranks on the streams.
   void launch(std::uint32_t bucket, std::span<const share> shares, std::uint64_t count);
 
@@ -62,6 +70,7 @@ class device_reduction {
   struct lane {
     kernels::device* where;
     std::map<std::uint32_t, kernels::device_array<float>> sums;  // by bucket
+    kernels::stream_timer timer;
     std::unique_ptr<kernels::stream> on;  // declared last: destroyed first, once its work is done
   };
 
@@ -72,6 +81,7 @@ class device_reduction {
   std::unique_ptr<kernels::communicator> communicator_;
   std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   bool connected_ = false;
+  std::uint16_t span_name_ = 0;
 };
 
 }  // namespace troupe::actors

@@ -1,17 +1,22 @@
-// Runs actors on the thread that received their message: waking another thread costs more than most handlers take.
+// Runs actors on the thread that received or sent their message: waking another thread costs more than most handlers
+// take.
 
 #pragma once
 
 #include <atomic>
 #include <caf/action.hpp>
 #include <caf/actor_control_block.hpp>
+#include <caf/actor_system.hpp>
 #include <caf/execution_unit.hpp>
+#include <caf/local_actor.hpp>
 #include <caf/message.hpp>
 #include <caf/message_id.hpp>
 #include <caf/resumable.hpp>
+#include <caf/scheduler/abstract_coordinator.hpp>
 #include <deque>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,7 +26,10 @@ namespace troupe::actors {
 /// Belongs to one thread, which passes it to `enqueue` as the context and then calls `run`.
 class inline_execution : public caf::execution_unit {
  public:
-  explicit inline_execution(caf::actor_system* system) : execution_unit(system) {}
+  /// `messages_max`: how many messages an actor handles at a time before a worker gets the rest.
+  explicit inline_execution(caf::actor_system* system,
+                            std::size_t messages_max = std::numeric_limits<std::size_t>::max())
+      : execution_unit(system), messages_max_(messages_max) {}
   /// Releases actors that have not run.
   ~inline_execution() override {
     for (caf::resumable* job : jobs_) caf::intrusive_ptr_release(job);
@@ -35,15 +43,49 @@ class inline_execution : public caf::execution_unit {
     while (!jobs_.empty()) {
       caf::resumable* job = jobs_.front();
       jobs_.pop_front();
-      const auto outcome = job->resume(this, std::numeric_limits<std::size_t>::max());
+      const auto outcome = job->resume(this, messages_max_);
       if (outcome == caf::resumable::resume_later)
-        jobs_.push_back(job);
+        system().scheduler().enqueue(job);
       else if (outcome != caf::resumable::shutdown_execution_unit)  // it is done, or waits for a message
         caf::intrusive_ptr_release(job);
     }
     for (const auto& what : std::exchange(at_end_, {})) what();
     running_on_ = std::thread::id();
   }
+
+  /// During its lifetime `self`, which runs on a thread of its own, wakes actors on this thread; its end runs them.
+  class scope {
+   public:
+    /// `on`: null: does nothing.
+    scope(inline_execution* on, caf::local_actor* self) : on_(on), self_(self), before_(self->context()) {
+      if (on_ != nullptr) self_->context(on_);
+    }
+    ~scope() {
+      if (on_ == nullptr) return;
+      self_->context(before_);
+      on_->run();
+    }
+    scope(const scope&) = delete;
+
+   private:
+    inline_execution* on_;
+    caf::local_actor* self_;
+    caf::execution_unit* before_;
+  };
+
+  /// During its lifetime, within a `scope`, `self` wakes actors on other threads: those that may block it.
+  class elsewhere {
+   public:
+    elsewhere(const inline_execution* on, caf::local_actor* self) : self_(self), before_(self->context()) {
+      if (on != nullptr && before_ == on) self_->context(nullptr);
+    }
+    ~elsewhere() { self_->context(before_); }
+    elsewhere(const elsewhere&) = delete;
+
+   private:
+    caf::local_actor* self_;
+    caf::execution_unit* before_;
+  };
 
   /// Returns whether the caller is an actor that `run` is running.
   bool runs_caller() const { return running_on_ == std::this_thread::get_id(); }
@@ -52,10 +94,18 @@ class inline_execution : public caf::execution_unit {
   void before_end(std::function<void()> what) { at_end_.push_back(std::move(what)); }
 
  private:
+  const std::size_t messages_max_;
   std::deque<caf::resumable*> jobs_;
   std::vector<std::function<void()>> at_end_;
   std::atomic<std::thread::id> running_on_;
 };
+
+/// Returns what runs the actors that `self` wakes: null, so that workers do, unless `self` has a thread of its own
+/// because it computes on a device.
+inline std::unique_ptr<inline_execution> own_execution(caf::local_actor* self, bool on_device) {
+  constexpr std::size_t messages_max = 64;  // others go on sending while this thread serves them
+  return on_device ? std::make_unique<inline_execution>(&self->system(), messages_max) : nullptr;
+}
 
 /// Calls `what` as `actor`, between two of its messages, on the thread that runs it then; never if the actor has ended.
 /// `context`: of the calling actor, if any. Thread: any.

@@ -1,6 +1,8 @@
 #include "actors/parameter_server.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "actors/actor_name.hpp"
@@ -92,6 +94,7 @@ caf::expected<msg::rows> parameter_server_state::answer(const msg::lookup& wante
 /// Returns the rows, without a header.
 caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted) {
   const actor_trace::range working(trace, trace::range_name::pool, wanted.head.step, trace.latest());
+  work_on(wanted.head.step);
   msg::rows found;
   found.missing = static_cast<std::uint32_t>(missing(wanted.head));
   found.tables.reserve(wanted.tables.size());
@@ -113,6 +116,9 @@ caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted)
   constexpr std::size_t many = std::size_t{1} << 14;
   if (auto error = first_error(modules.size(), indices >= many && run_on_any_thread(modules), begin))
     return refusal(error);
+  std::optional<actor_trace::range> waiting;
+  if (timer_ != nullptr && !std::ranges::all_of(wanted.tables, [](const auto& table) { return table.room != nullptr; }))
+    waiting.emplace(trace, trace::range_name::device_wait, wanted.head.step);
   for (const auto& wait_for : begun) found.tables.push_back(wait_for());
   return found;
 }
@@ -188,6 +194,8 @@ caf::result<msg::squared_norm> parameter_server_state::handle(const msg::gradien
 caf::error parameter_server_state::answer_norms() {
   context& next = context_of(committed_ + 1);
   if (next.norm_waiting.size() < trainers_) return {};
+  if (auto error = finish_last_step()) return error;
+  work_on(next.norm_waiting.front().first.step);
   if (auto error = collect(next.ranks, contributors_to(next.ranks))) return error;
   collected_ = true;
   model::exact_sum sum;
@@ -273,9 +281,34 @@ caf::error parameter_server_state::apply(std::uint64_t update, step_order order)
     modules[i].module->apply(update, order.factor);
     return caf::error();
   });
-  for (const hosted& one : modules)
-    if (auto error = one.module->finish(); error && !fault) fault = refusal(error);
+  for (const hosted& one : modules) {
+    if (one.module->finishes_later()) {
+      one.module->launch();
+      is_unfinished_ = true;
+    } else if (auto error = one.module->finish(); error && !fault) {
+      fault = refusal(error);
+    }
+  }
   return fault;
+}
+
+/// Ends the last optimizer step on devices, which has gone on since it was applied: the host does not wait within it.
+caf::error parameter_server_state::finish_last_step() {
+  if (!std::exchange(is_unfinished_, false)) return {};
+  std::optional<actor_trace::range> waiting;
+  if (timer_ != nullptr) waiting.emplace(trace, trace::range_name::device_wait, step);
+  caf::error fault;
+  for (const auto& [number, module] : modules_)
+    if (module->finishes_later())
+      if (auto error = module->finish(); error && !fault) fault = failure_of(name, step, error);
+  in_use_.clear();
+  return fault;
+}
+
+/// Drops a rank's gradients, unless devices still read them.
+void parameter_server_state::drop_gradients(contribution& rank) {
+  if (is_unfinished_) std::ranges::move(rank.parts, std::back_inserter(in_use_));
+  rank.parts.clear();
 }
 
 void parameter_server_state::deliver_committed(context& done) {
@@ -287,6 +320,8 @@ void parameter_server_state::deliver_committed(context& done) {
 caf::error parameter_server_state::commit(std::uint64_t update) {
   context& ready = context_of(update);
   const actor_trace::range working(trace, trace::range_name::apply, ready.last_step, trace.latest());
+  if (auto error = finish_last_step()) return error;
+  work_on(ready.last_step);
   if (auto* wrong = faults()) wrong->applying(rank_, ready.last_step);
   if (!std::exchange(collected_, false))
     if (auto error = collect(ready.ranks, contributors_to(ready.ranks))) return error;
@@ -294,7 +329,7 @@ caf::error parameter_server_state::commit(std::uint64_t update) {
   ++committed_;
   step = ready.last_step;
   for (contribution& rank : ready.ranks) {
-    rank.parts.clear();
+    drop_gradients(rank);
     rank.wants_norm = false;
     rank.complete = false;
   }
@@ -307,12 +342,14 @@ caf::error parameter_server_state::commit(std::uint64_t update) {
 caf::error parameter_server_state::apply_rank(std::uint64_t update, std::uint32_t rank) {
   context& open = context_of(update);
   const actor_trace::range working(trace, trace::range_name::apply, open.last_step, trace.latest());
+  if (auto error = finish_last_step()) return error;
+  work_on(open.last_step);
   if (auto* wrong = faults()) wrong->applying(rank_, open.last_step);
   const std::span mine(&open.ranks[rank], 1);
   const std::uint64_t batches = contributors_to(mine).batches;
   if (auto error = collect(mine, {trainers_, batches * trainers_})) return error;
   if (auto error = apply(update, open.order)) return error;
-  mine.front().parts.clear();
+  drop_gradients(open.ranks[rank]);
   last_update_[rank] = update;
   step = std::max(step, open.last_step);
   deliver_committed(open);

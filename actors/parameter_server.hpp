@@ -23,6 +23,7 @@
 #include "actors/actor_trace.hpp"
 #include "actors/failure.hpp"
 #include "actors/remote_module.hpp"
+#include "kernels/stream_timer.hpp"
 #include "model/job.hpp"
 #include "protocol/messages.hpp"
 
@@ -136,9 +137,17 @@ class parameter_server_state {
   bool is_much(std::span<const contribution> ranks) const;
   caf::error collect(std::span<const contribution> ranks, contributors from);
   caf::error apply(std::uint64_t update, step_order order);
+  caf::error finish_last_step();
+  void drop_gradients(contribution& rank);
   caf::error answer_norms();
   void release_parked();
   void release_parked_calls();
+  /// The tables' work from now on is of this step. Records what the device has done.
+  void work_on(std::uint64_t at_step) {
+    if (timer_ == nullptr) return;
+    trace.note_device_work(*timer_);
+    timer_->set_step(at_step);
+  }
   module_host& as_host();
   caf::expected<std::unique_ptr<remote_module>> make(const msg::instantiate& order);
   remote_module* called_module(std::uint64_t module);
@@ -160,6 +169,8 @@ class parameter_server_state {
   std::uint32_t accumulate_ = 1;
   std::uint32_t staleness_ = 0;
   std::uint64_t next_module_ = 1;
+  std::vector<msg::gradient> in_use_;  // of the last optimizer step: devices may still read them
+  bool is_unfinished_ = false;         // that step, on devices
   std::map<std::uint64_t, std::unique_ptr<remote_module>> modules_;  // 0: what the server offers itself
   std::uint64_t committed_ = 0;                                      // optimizer steps applied
   bool collected_ = false;                                           // the modules hold the gradients of the next one
@@ -172,6 +183,7 @@ class parameter_server_state {
   std::vector<parked_query> parked_queries_;
   trainer_origins origins_;
   std::vector<msg::parameter_server_actor> servers_;  // by rank
+  kernels::stream_timer* timer_ = nullptr;            ///< of the tables on a device; null: nothing is timed
   std::unique_ptr<module_host> host_;
 };
 

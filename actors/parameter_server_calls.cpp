@@ -14,6 +14,16 @@ namespace troupe::actors {
 class parameter_server_state::host final : public module_host {
  public:
   explicit host(parameter_server_state& of) : server_(of) {}
+  /// Records the work of the last messages.
+  ~host() override {
+    try {
+      server_.work_on(0);
+    } catch (const kernels::device_error&) {
+      // The device has failed, which has been told.
+    }
+  }
+  host(const host&) = delete;
+  host& operator=(const host&) = delete;
 
   std::uint32_t rank() const override { return server_.rank_; }
   std::uint64_t run() const override { return server_.run_; }
@@ -34,7 +44,7 @@ class parameter_server_state::host final : public module_host {
 
   std::shared_ptr<model::table_batch> tables_on(kernels::device& where) override {
     if (where.is_host()) return nullptr;
-    if (!tables_) tables_ = std::make_shared<model::table_batch>(where);
+    if (!tables_) make_tables(where);
     return tables_;
   }
 
@@ -79,6 +89,15 @@ class parameter_server_state::host final : public module_host {
   }
 
  private:
+  void make_tables(kernels::device& where) {
+    tables_ = std::make_shared<model::table_batch>(where);
+    if (!server_.trace.is_on()) return;
+    const auto number_of = [](trace::range_name name) { return static_cast<std::uint16_t>(name); };
+    tables_->time_work({number_of(trace::range_name::pool), number_of(trace::range_name::copy),
+                        number_of(trace::range_name::group), number_of(trace::range_name::update)});
+    server_.timer_ = &tables_->timer();
+  }
+
   parameter_server_state& server_;
   std::shared_ptr<model::table_batch> tables_;
   caf::weak_actor_ptr me_ = caf::actor_cast<caf::weak_actor_ptr>(server_.self_);

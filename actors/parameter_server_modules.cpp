@@ -70,6 +70,7 @@ caf::result<Answer> parameter_server_state::after_step(const Query& query, Make 
   const auto answer = [this, query, make]() -> caf::expected<Answer> {
     const auto module = find(query.head, query.module);
     if (!module) return module.error();
+    if (auto error = finish_last_step()) return error;
     return make(**module);
   };
   const std::uint64_t updates = query.head.step == 0 ? 0 : update_of(query.head.step);

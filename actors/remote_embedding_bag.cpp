@@ -97,6 +97,8 @@ class remote_embedding_bag final : public remote_module {
 
   void apply(std::uint64_t update, float factor) override { table_.apply(update, scale_ * factor); }
 
+  bool finishes_later() const override { return !is_on_host(); }
+  void launch() override { table_.launch(); }
   caf::error finish() override {
     if (auto bad = table_.bad_row())
       return make_failure(errc::not_finite, "{}: the gradient of row {} is NaN or Inf", words(),
@@ -252,7 +254,7 @@ class remote_embedding_bag final : public remote_module {
   kernels::bags_view bags_on_table(const msg::bag_gradient& grad, kernels::uploaded_bags& room) {
     if (is_on_host()) return view_of(grad);
     if (const auto known = looked_up_.take(grad)) return *known;
-    return room.put(table_.stream(), view_of(grad));
+    return put_bags(room, table_.stream(), grad);
   }
 
   /// Returns a gradient's numbers on the table's device. Numbers from the host are uploaded into `room`.

@@ -106,6 +106,11 @@ class remote_module {
 
   /// Waits for that step. Returns an error if a gradient was NaN or Inf.
   virtual caf::error finish() = 0;
+  /// Returns whether `finish` waits for a device. If so it is called before the next `collect`, and the gradients stay
+  /// in place until then: the device is done by that time, and the host need not wait within the step.
+  virtual bool finishes_later() const { return false; }
+  /// Has the device begin the step. Called for modules that finish later, when all have been applied.
+  virtual void launch() {}
 
   virtual std::vector<msg::parameter_info> parameters() const = 0;
   virtual std::vector<std::pair<std::string, msg::tensor>> state_dict() = 0;

@@ -1,6 +1,7 @@
 #include "actors/sparse_client.hpp"
 
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <cstring>
 #include <functional>
 #include <limits>
 
@@ -9,12 +10,21 @@
 #include "actors/row_codec.hpp"
 #include "base/assert.hpp"
 #include "kernels/embedding_bag.hpp"
+#include "trace/record.hpp"
 
 namespace troupe::actors {
 
 namespace {
 
 constexpr std::size_t any_number = std::numeric_limits<std::size_t>::max();
+
+/// Returns a copy in staging memory.
+template <class T>
+std::shared_ptr<std::byte> staged(kernels::device& of, const std::vector<T>& numbers) {
+  auto memory = of.allocate_staging(numbers.size() * sizeof(T));
+  std::memcpy(memory.get(), numbers.data(), numbers.size() * sizeof(T));
+  return memory;
+}
 
 }  // namespace
 
@@ -34,18 +44,18 @@ kernels::row_matrix<float> network_input::on_host(kernels::stream& on, std::size
   return {reinterpret_cast<float*>(staging_.get()), columns};
 }
 
-void network_input::upload(kernels::stream& on, std::span<const column_range> ranges) {
+void network_input::upload(kernels::stream& on, const float* from, std::span<const column_range> ranges) {
   std::size_t columns = 0;
   for (const column_range& one : ranges) columns += one.count;
   if (on.device().is_host() || columns == 0) return;
   const std::size_t count = size_ * columns;
-  if (columns == features_) return on.upload(staging_.get(), numbers_.data(), count * sizeof(float));
+  if (columns == features_) return on.upload(from, numbers_.data(), count * sizeof(float));
   packed_.resize(on, count);
-  on.upload(staging_.get(), packed_.data(), count * sizeof(float));
-  const float* from = packed_.data();
+  on.upload(from, packed_.data(), count * sizeof(float));
+  const float* column = packed_.data();
   for (const column_range& one : ranges) {
-    on.copy_columns(size_, one.count, {from, columns}, {numbers_.data() + one.first, features_});
-    from += one.count;
+    on.copy_columns(size_, one.count, {column, columns}, {numbers_.data() + one.first, features_});
+    column += one.count;
   }
 }
 
@@ -89,13 +99,29 @@ sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_pt
       const std::size_t distinct_end = must ? any_number : b.offsets.size();
       c.tables[t].is_pooled_here = (must || options_.remote) && plan_local(b, t, distinct_end, c);
       if (!c.tables[t].is_pooled_here)
-        c.lookups[places_[t][0].server].push_back({tables_[t][0].module, msg::blob::view(samples, b.indices),
-                                                   msg::blob::view(samples, b.offsets),
-                                                   msg::blob::view(samples, b.weights)});
+        c.lookups[places_[t][0].server].push_back({tables_[t][0].module, as_blob(samples, b.indices),
+                                                   as_blob(samples, b.offsets), as_blob(samples, b.weights)});
     }
+    if (options_.staging != nullptr && !options_.where->is_host() && !samples->dense.empty())
+      c.dense = staged(*options_.where, samples->dense);
   }
   c.samples = std::move(samples);
   return c;
+}
+
+/// The numbers as they are in `owner`, or a copy in the staging memory of the tables' device.
+template <class Owner, class T>
+msg::blob sparse_client::as_blob(const std::shared_ptr<Owner>& owner, const std::vector<T>& numbers) const {
+  if (options_.staging == nullptr || numbers.empty()) return msg::blob::view(owner, numbers);
+  return msg::blob::in_pinned_memory(staged(*options_.staging, numbers), numbers.size() * sizeof(T));
+}
+
+void sparse_client::free_copied(const context& c, model::batch& samples) const {
+  TROUPE_ASSERT(&samples == c.samples.get());
+  if (c.dense != nullptr) samples.dense = {};
+  if (options_.staging == nullptr) return;
+  for (std::size_t t = 0; t < c.tables.size(); ++t)
+    if (!c.tables[t].is_pooled_here) samples.tables[t] = {};
 }
 
 /// Plans to look up each distinct row once, in the order of first occurrence. Returns false and plans nothing once
@@ -126,9 +152,10 @@ bool sparse_client::plan_local(const model::bags& b, std::size_t table, std::siz
   if (shards > 1)
     for (std::size_t i = 0; i < b.indices.size(); ++i)
       local.indices[i] += static_cast<std::int64_t>(local.shard_begin[shard_of(b.indices[i])]);
-  for (std::size_t s = 0; s < wanted.size(); ++s)
-    c.lookups[places_[table][s].server].push_back(
-        {tables_[table][s].module, msg::blob::own(std::move(wanted[s])), {}, {}});
+  for (std::size_t s = 0; s < wanted.size(); ++s) {
+    const auto rows = std::make_shared<const std::vector<std::int64_t>>(std::move(wanted[s]));
+    c.lookups[places_[table][s].server].push_back({tables_[table][s].module, as_blob(rows, *rows), {}, {}});
+  }
   return true;
 }
 
@@ -171,7 +198,7 @@ caf::error sparse_client::find_answers(context& c, const network_input& input,
     context::local& local = c.tables[t];
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       const std::size_t expected =
-          local.is_pooled_here ? local.shard_begin[s + 1] - local.shard_begin[s] : c.samples->tables[t].offsets.size();
+          local.is_pooled_here ? local.shard_begin[s + 1] - local.shard_begin[s] : c.samples->size;
       const auto [at, i] = places_[t][s];
       const msg::tensor* answer =
           at < answers.size() && i < answers[at].tables.size() ? &answers[at].tables[i] : nullptr;
@@ -189,7 +216,8 @@ caf::error sparse_client::find_answers(context& c, const network_input& input,
   return {};
 }
 
-caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& input) const {
+caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& input,
+                               kernels::stream_timer* timer) const {
   std::vector<const msg::tensor*> found;
   if (auto error = find_answers(c, input, found)) return error;
 
@@ -205,10 +233,13 @@ caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& i
   take(0, spec_.dense_features);
   for (std::size_t t = 0; t < tables_.size(); ++t)
     if (!c.tables[t].is_on_device) take(layout_.columns[t], spec_.tables[t].dim);
-  const kernels::row_matrix<float> here = input.on_host(on, columns);
-  for (std::size_t row = 0; row < c.samples->size && spec_.dense_features > 0; ++row)
-    std::copy_n(c.samples->dense.data() + row * spec_.dense_features, spec_.dense_features,
-                here.data + row * here.stride);
+  auto* const staged_dense = reinterpret_cast<float*>(c.dense.get());
+  const bool is_staged = staged_dense != nullptr && columns == spec_.dense_features;
+  const kernels::row_matrix<float> here =
+      is_staged ? kernels::row_matrix<float>{staged_dense, columns} : input.on_host(on, columns);
+  const float* const dense = staged_dense != nullptr ? staged_dense : c.samples->dense.data();
+  for (std::size_t row = 0; row < c.samples->size && spec_.dense_features > 0 && !is_staged; ++row)
+    std::copy_n(dense + row * spec_.dense_features, spec_.dense_features, here.data + row * here.stride);
   float* column = here.data + spec_.dense_features;
   const msg::tensor* const* answer = found.data();
   for (std::size_t t = 0; t < tables_.size(); ++t) {
@@ -216,7 +247,7 @@ caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& i
     const std::size_t dim = spec_.tables[t].dim;
     context::local& local = c.tables[t];
     if (local.is_on_device) {
-      on.wait(block_of((*answer++)->bytes)->written());
+      ++answer;
       continue;
     }
     if (local.is_pooled_here) {
@@ -227,12 +258,16 @@ caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& i
                                                    {local.indices, b.offsets, b.weights}, column, here.stride);
     } else {
       const float* from = (*answer++)->as<float>().data();
-      for (std::size_t bag = 0; bag < b.offsets.size(); ++bag)
+      for (std::size_t bag = 0; bag < c.samples->size; ++bag)
         std::copy_n(from + bag * dim, dim, column + bag * here.stride);
     }
     column += dim;
   }
-  input.upload(on, from_host);
+  if (timer != nullptr && !from_host.empty()) timer->begin(static_cast<std::uint16_t>(trace::range_name::copy));
+  input.upload(on, here.data, from_host);  // while servers write the other columns
+  if (timer != nullptr) timer->end();
+  for (const msg::tensor* const one : found)
+    if (const device_block* const block = block_of(one->bytes)) on.wait(block->written());
   return {};
 }
 

@@ -11,6 +11,10 @@
 // If the servers are in other processes, a table on a single server is also pooled here for a batch with fewer distinct
 // rows of it than bags: that sends less, in both directions.
 //
+// If the tables are on a CUDA device of this process, what is looked up is put into the device's staging memory when it
+// is prepared, on a thread that makes batches, so that the server's thread need not copy it before it is uploaded; so
+// are the dense features.
+//
 // A table on a single server of this process, in the memory of the trainer's own CUDA device, is pooled directly into
 // its columns of the network's input, and its gradient is read from the columns of the input's gradient, without
 // copies.
@@ -27,6 +31,7 @@
 #include <vector>
 
 #include "kernels/device_array.hpp"
+#include "kernels/stream_timer.hpp"
 #include "model/batch.hpp"
 #include "model/exact_sum.hpp"
 #include "protocol/messages.hpp"
@@ -55,8 +60,9 @@ class network_input {
     std::size_t count = 0;
   };
 
-  /// Copies the columns of `on_host`, which are those of all `ranges` in turn, to their places.
-  void upload(kernels::stream& on, std::span<const column_range> ranges);
+  /// Copies the columns at `from`, those of all `ranges` in turn without gaps, to their places. `from`: of `on_host`,
+  /// or staging memory that stays until the stream has passed.
+  void upload(kernels::stream& on, const float* from, std::span<const column_range> ranges);
 
  private:
   kernels::device_array<float> numbers_;
@@ -89,6 +95,8 @@ class sparse_client {
     bool remote = false;
     /// The device of the network.
     kernels::device* where = &kernels::host_device();
+    /// The CUDA device of the servers' tables, if they are in this process; null: they are elsewhere.
+    kernels::device* staging = nullptr;
     /// The most steps after the current one whose rows are looked up.
     std::size_t steps_ahead = 1;
   };
@@ -97,6 +105,7 @@ class sparse_client {
   struct context {
     std::uint64_t step = 0;
     std::shared_ptr<const model::batch> samples;
+    std::shared_ptr<std::byte> dense;  ///< the dense features in staging memory; null: those of `samples`
     /// By server: the tables to look up there, and the answer. Both are empty for an empty batch.
     std::vector<std::vector<msg::bag_lookup>> lookups;
     std::vector<msg::rows> answers;
@@ -123,8 +132,11 @@ class sparse_client {
 
   // -- a batch, in order ---------------------------------------------------------------
 
-  /// Plans the lookups of a batch. Requires: `check_batch` accepts the batch.
+  /// Plans the lookups of a batch. Requires: `check_batch` accepts the batch. Thread: any.
   context prepare(std::uint64_t step, std::shared_ptr<const model::batch> samples) const;
+
+  /// Frees what `prepare` has copied to staging memory. Requires: `samples` are those of `c`.
+  void free_copied(const context& c, model::batch& samples) const;
 
   /// Returns the buffer of a step's input, in rotation: those of the steps looked up, which servers on a device fill;
   /// that of the current step; and that of the step before, free once the host has waited for the current step.
@@ -142,7 +154,8 @@ class sparse_client {
 
   /// Fills `input` [size, width] on the device of `on` with the dense features and the pooled answers. Returns an error
   /// if an answer has a wrong shape. Requires: the context stays in place until the stream's work is done.
-  caf::error pool(context& c, kernels::stream& on, network_input& input) const;
+  /// `timer`: of `on`, times the copy of what comes from the host; null: nothing does.
+  caf::error pool(context& c, kernels::stream& on, network_input& input, kernels::stream_timer* timer = nullptr) const;
 
   /// Frees the answers. Requires: on the processor, `pool` has read them, and `check_rows` if it is to.
   static void free_answers(context& c) {
@@ -175,6 +188,8 @@ class sparse_client {
 
  private:
   caf::error find_answers(context& c, const network_input& input, std::vector<const msg::tensor*>& found) const;
+  template <class Owner, class T>
+  msg::blob as_blob(const std::shared_ptr<Owner>& owner, const std::vector<T>& numbers) const;
   bool plan_local(const model::bags& b, std::size_t table, std::size_t distinct_end, context& c) const;
   template <class NumbersAt>
   caf::error check_numbers(const context& c, const char* what, NumbersAt numbers_at) const;

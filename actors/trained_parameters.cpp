@@ -80,6 +80,7 @@ void trained_parameters::open(std::uint64_t update) {
 void trained_parameters::backward(std::uint64_t step, bool last,
                                   const std::function<void(const gradient_at&, const finished&)>& pass,
                                   const std::function<void(std::uint32_t)>& full) {
+  const auto scope = timed(timer_, trace::range_name::backward_parameters);
   buckets_->begin_batch();
   pass([this](model::parameter_range range) { return buckets_->gradient_at(range); },
        [&](model::parameter_range range) {
@@ -111,6 +112,7 @@ void trained_parameters::update(model::parameter_range range, const float* grad)
   const auto part = [&range](const kernels::device_array<float>& state) {
     return state.size() == 0 ? nullptr : state.data() + range.first;
   };
+  const auto scope = timed(timer_, trace::range_name::update);
   compute_->update_dense(constants_, range.count, part(weights_), {part(first_state_), part(second_state_)}, grad);
 }
 

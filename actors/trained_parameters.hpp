@@ -14,6 +14,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,8 +26,10 @@
 #include "actors/gradient_buckets.hpp"
 #include "actors/non_finite_watch.hpp"
 #include "kernels/device_array.hpp"
+#include "kernels/stream_timer.hpp"
 #include "model/optimizer.hpp"
 #include "protocol/tensor.hpp"
+#include "trace/record.hpp"
 
 namespace troupe::actors {
 
@@ -115,11 +118,27 @@ class trained_parameters {
   /// Waits for the device. Throws if any mean that it was given is invalid.
   void synchronize();
 
+  /// From now on times what a device does, for `timers`. Waits for it.
+  void time_work() {
+    timer_.start(*compute_);
+    copy_timer_.start(*copies_);
+  }
+  /// Those of its streams. A span's meaning is a trace::range_name.
+  std::array<kernels::stream_timer*, 2> timers() { return {&timer_, &copy_timer_}; }
+  kernels::stream_timer& copy_timer() { return copy_timer_; }
+
  protected:
   /// Drops the means that the device has used. Requires: the host has waited for that.
   void forget_means();
   non_finite_watch& watch() { return watch_; }
   bool watches() const { return options_.watches; }
+  /// Times what is called on a stream during the lifetime of the result.
+  static kernels::stream_timer::scope timed(kernels::stream_timer& on, trace::range_name what) {
+    return {on, static_cast<std::uint16_t>(what)};
+  }
+
+  kernels::stream_timer timer_;       ///< of `compute()`
+  kernels::stream_timer copy_timer_;  ///< of `copies()`
 
  private:
   void update(model::parameter_range range, const float* grad);

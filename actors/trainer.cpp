@@ -45,6 +45,7 @@ void trainer_state::fail(std::uint64_t at_step, const caf::error& cause) {
 
 caf::result<msg::trained> trainer_state::handle(msg::train& order) {
   promise_ = self_->make_response_promise<msg::trained>();
+  woken_ = own_execution(self_, devices_of(self_->system()).trainers);
   if (auto error = set_up(order)) {
     fail(0, error);
     return promise_;
@@ -78,17 +79,21 @@ caf::error trainer_state::set_up(msg::train& order) {
   peers_ = {.group = order.group, .group_number = order.group_number, .reports = order.reports, .remote = order.remote};
   if (order.remote) peers_.timeout = std::chrono::milliseconds(order.request_timeout_ms);
 
-  kernels::device& device = devices_of(self_->system()).of_trainer(rank_);
+  const compute_devices devices = devices_of(self_->system());
+  kernels::device& device = devices.of_trainer(rank_);
   if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
     return make_failure(errc::bad_input,
                         "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (const auto fits = check_trainer_memory(job_, data_->spec(), device); !fits)
     return make_failure(errc::bad_input, "{}: {}", name, fits.error().message);
   network_ = std::make_unique<model::hybrid_model>(data_->spec(), job_);
+  const bool uploads = devices.servers && !order.remote && !order.tables.empty();
+  kernels::device* const of_tables = uploads ? &devices.of_server(order.tables[0][0].rank) : nullptr;
   client_ = sparse_client(data_->spec(), std::move(order.tables),
                           {.wire = job_.wire_dtype,
                            .remote = order.remote,
                            .where = &device,
+                           .staging = of_tables,
                            .steps_ahead = model::lookups_ahead(job_.staleness)});
   const auto makers = batch_threads_of(self_->system());
   batches_.emplace(makers, makers ? makers->ahead(model::numbers_per_batch(job_, data_->spec())) : 0,
@@ -123,6 +128,7 @@ caf::error trainer_state::make_replica(const msg::trainer_position& from) {
   replica_->start(weights);
   if (!from.dense.empty() && !replica_->restore(from.dense))
     return make_failure(errc::shape_mismatch, "the saved dense weights are those of another model");
+  if (trace.is_on()) replica_->time_work();
   return {};
 }
 
@@ -148,9 +154,11 @@ void trainer_state::resume(const msg::trainer_position& from) {
 caf::expected<sparse_client::context> trainer_state::prepare(std::uint64_t of_step,
                                                              result<model::batch>&& samples) const {
   if (!samples) return make_failure(errc::bad_input, samples.error().message);
-  auto shared = std::make_shared<const model::batch>(std::move(*samples));
+  const auto shared = std::make_shared<model::batch>(std::move(*samples));
   if (auto fault = model::check_batch(data_->spec(), *shared)) return make_failure(errc::bad_index, *fault);
-  return client_.prepare(of_step, std::move(shared));
+  context made = client_.prepare(of_step, shared);
+  client_.free_copied(made, *shared);
+  return made;
 }
 
 /// Returns a batch, or an empty one if this trainer fails as it could not be made.

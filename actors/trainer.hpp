@@ -11,8 +11,9 @@
 //   while the servers work, backward to the parameters; each bucket is sent to the allreduce group as soon as it is
 //   full (on a device, it is computed before, and sent with the event after which it is full); while the group and the
 //   servers work, the next batch is prepared.
-// On a CUDA device the trainer has a thread of its own. The host waits once a step, for the loss and the rows'
-// gradient; the next step's rows are copied when they arrive, during the backward pass, the allreduce and the update.
+// On a CUDA device the trainer has a thread of its own, which also runs the actors that it wakes. The host waits once a
+// step, for the loss and the rows' gradient; the next step's rows are copied when they arrive, during the backward
+// pass, the allreduce and the update.
 //
 // With accumulation, buckets and the optimizer step are sent only with the last batch of each optimizer step.
 // If all ranks must agree on the gradient first (clipping, NaN policy `skip`), gradients do not order the optimizer
@@ -32,6 +33,7 @@
 #include "actors/batches_ahead.hpp"
 #include "actors/dense_replica.hpp"
 #include "actors/epoch_tally.hpp"
+#include "actors/inline_execution.hpp"
 #include "actors/sparse_client.hpp"
 #include "actors/step_schedule.hpp"
 #include "actors/trainer_phase.hpp"
@@ -93,11 +95,18 @@ class trainer_state {
     self_->request(whom, caf::infinite, std::move(message))
         .then(
             [this, asked, on_answer = std::move(on_answer)](Answer& answer) {
+              const inline_execution::scope here(woken_.get(), self_);
               trace.has_answer(asked);
               const actor_trace::handling scope(trace, answer, trace::flag::answer);
               on_answer(answer);
             },
             [this, at_step](const caf::error& error) { fail(at_step, error); });
+  }
+  /// To the master, which may block where people read slowly.
+  template <class Message>
+  void send_report(Message message) {
+    const inline_execution::elsewhere there(woken_.get(), self_);
+    self_->send(peers_.reports, std::move(message));
   }
   void look_up_through(std::uint64_t last);
   void look_up(context& wanted, std::uint32_t staleness, network_input& into);
@@ -120,6 +129,9 @@ class trainer_state {
   void send_bucket(std::uint32_t bucket);
   void clip_and_step();
   void step_done();
+  void note_device_work() {
+    for (kernels::stream_timer* one : replica_->timers()) trace.note_device_work(*one);
+  }
   bool judge(std::uint64_t last_step);
 
   bool is_long(const model::batch& samples) const;
@@ -164,6 +176,7 @@ class trainer_state {
   bool stopping_ = false;        ///< some rank has, as of the current step: all ranks agree
 
   // Its parts.
+  std::unique_ptr<inline_execution> woken_;  ///< runs the actors that this one wakes; null: workers do
   std::unique_ptr<model::hybrid_model> network_;
   sparse_client client_;
   std::optional<batches_ahead<caf::expected<context>>> batches_;

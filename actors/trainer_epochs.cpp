@@ -65,7 +65,7 @@ void trainer_state::report_epoch() {
   report.rank = rank_;
   report.steps = schedule_.step_of_epoch(step);
   report.evaluates = schedule_.evaluates_after(step) && !stopping_;
-  self_->send(peers_.reports, std::move(report));
+  send_report(std::move(report));
 }
 
 void trainer_state::begin_evaluation() {
@@ -85,7 +85,7 @@ void trainer_state::evaluate_next() {
   report.head = trace.next(step);
   report.rank = rank_;
   report.epoch = tally_.epoch();
-  self_->send(peers_.reports, std::move(report));
+  send_report(std::move(report));
   save_or_go_on();
 }
 
@@ -109,6 +109,7 @@ void trainer_state::finish() {
   trace.rests();
   msg::trained result{trace.next(step), step, stopping_, {}, 0};
   msg::tensor dense = replica_->weights();
+  note_device_work();
   result.dense_digest = digest_of(dense.bytes.data(), dense.bytes.size());
   if (rank_ == 0) result.dense = std::move(dense);
   promise_.deliver(std::move(result));

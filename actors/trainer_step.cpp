@@ -75,7 +75,11 @@ caf::error trainer_state::backward_inputs(const model::batch& samples) {
   const auto fetched = replica_->copies().record();
   backward_parameters();
   const actor_trace::range working(trace, trace::range_name::forward_backward, step);
-  fetched->wait();
+  {
+    const actor_trace::range waiting(trace, trace::range_name::device_wait, step);
+    fetched->wait();
+  }
+  note_device_work();
   return check_loss(samples);
 }
 
@@ -83,7 +87,8 @@ caf::error trainer_state::begin_pass(const model::batch& samples) {
   const actor_trace::range working(trace, trace::range_name::forward_backward, step, trace.latest());
   network_input& input = client_.input_of(step);
   input.resize(replica_->compute(), samples.size, network_->in_features());
-  if (auto error = client_.pool(computed_, replica_->copies(), input)) return error;
+  for (kernels::stream_timer* one : replica_->timers()) one->set_step(step);
+  if (auto error = client_.pool(computed_, replica_->copies(), input, &replica_->copy_timer())) return error;
   if (job_.nan == model::nan_policy::stop)
     if (auto error = client_.check_rows(computed_)) return error;
   if (replica_->is_on_host()) sparse_client::free_answers(computed_);
@@ -190,7 +195,10 @@ void trainer_state::ask_for_norms() {
 /// Applies the gradient, clipped by its global norm as PyTorch's clip_grad_norm_ does, or skips this optimizer step.
 /// All ranks decide the same, since they have the same reduced gradient and norms.
 void trainer_state::clip_and_step() {
+  std::optional<actor_trace::range> waiting;
+  if (!replica_->is_on_host()) waiting.emplace(trace, trace::range_name::device_wait, step);
   const double of_network = replica_->mean_squared_norm();
+  waiting.reset();
   if (!judge(step)) return;
   const double norm = std::sqrt(of_network + client_.squared_norm_of_tables());
   const bool applies = std::isfinite(norm);
@@ -217,7 +225,7 @@ void trainer_state::step_done() {
   if (rank_ == 0) {
     if (auto where = tally_.tell_progress(epoch_tally::clock::now())) {
       where->head = trace.next(step);
-      self_->send(peers_.reports, std::move(*where));
+      send_report(std::move(*where));
     }
   }
   if (schedule_.completes_epoch(step)) report_epoch();

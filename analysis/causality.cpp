@@ -28,6 +28,8 @@ causality::causality(const trace::recording& of) : run_(&of), slot_(actors_max) 
                                                              : nullptr;
     if (by_id != nullptr) by_id->emplace_back(one.id, &one);
     if (by_id == &handled_ || one.what == trace::kind::range || one.what == trace::kind::timer) add_activity(one);
+    if (one.what == trace::kind::device_range)
+      device_lanes_[{one.actor, one.aux, range_of(one) == trace::range_name::copy}].push_back(&one);
     if (one.what != trace::kind::stalled) continue;
     if (stalls_.size() <= one.process) stalls_.resize(one.process + std::size_t{1});
     stalls_[one.process].push_back(&one);

@@ -3,8 +3,10 @@
 
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,6 +22,15 @@ namespace troupe::analysis {
 /// any handled message.
 class causality {
  public:
+  /// What one stream of a device does for an actor; streams that copy are told apart by what they do.
+  struct device_lane {
+    std::uint16_t actor = 0;
+    std::uint16_t device = 0;
+    bool copies = false;
+
+    auto operator<=>(const device_lane&) const = default;
+  };
+
   explicit causality(const trace::recording& of);
 
   const trace::recording& run() const { return *run_; }
@@ -35,6 +46,8 @@ class causality {
   std::span<const trace::event* const> ranges_in(const trace::event& activity) const;
   /// The times when that process did not run, in order. None overlap.
   std::span<const trace::event* const> stalls(std::uint32_t process) const;
+  /// What devices did, in order. None overlap within a lane.
+  const std::map<device_lane, std::vector<const trace::event*>>& device_lanes() const { return device_lanes_; }
   /// Numbers of all actors that have activities, ascending.
   const std::vector<std::uint16_t>& actors() const { return acting_; }
 
@@ -73,6 +86,7 @@ class causality {
   std::vector<std::uint32_t> slot_;  ///< by actor: its index in `by_actor_` plus one; 0: none
   std::vector<actor_events> by_actor_;
   std::vector<std::vector<const trace::event*>> stalls_;  ///< by process, up to the last that has any
+  std::map<device_lane, std::vector<const trace::event*>> device_lanes_;
   std::vector<std::uint16_t> acting_;
 };
 

@@ -85,7 +85,7 @@ std::string statistics_text(const trace::recording& run, const path_report& repo
 }
 
 boost::json::object stretch_json(const trace::recording& run, const stretch& what) {
-  constexpr std::array<const char*, 5> kinds = {"work", "wire", "wait", "idle", "not running"};
+  constexpr std::array<const char*, 6> kinds = {"work", "wire", "wait", "idle", "not running", "on device"};
   boost::json::object json = {{"kind", kinds[static_cast<std::size_t>(what.what)]},
                               {"what", what_text(run, what)},
                               {"actor", run.actor_name(what.actor)}};

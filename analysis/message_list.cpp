@@ -40,7 +40,7 @@ struct wanted_text {
 };
 
 trace::kind kind_of(std::string_view name) {
-  for (int i = 1; i <= static_cast<int>(trace::kind::stalled); ++i)
+  for (int i = 1; i <= static_cast<int>(trace::kind::device_range); ++i)
     if (trace::name_of(static_cast<trace::kind>(i)) == name) return static_cast<trace::kind>(i);
   return trace::kind::none;
 }

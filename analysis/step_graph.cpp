@@ -1,8 +1,11 @@
 #include "analysis/step_graph.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace troupe::analysis {
 
@@ -28,6 +31,8 @@ trace::nanoseconds scaled_time(trace::nanoseconds time, bool scale, double facto
 }  // namespace
 
 std::string what_text(const trace::recording& run, const stretch& what) {
+  if (what.what == path_category::on_device)
+    return fmt::format("{} on device {}", run.range_text(what.range), what.type);
   if (what.range != trace::range_name::none) return run.range_text(what.range);
   if (what.what == path_category::idle) return "idle";
   if (what.what == path_category::not_running) return "not running";
@@ -64,39 +69,85 @@ void step_graph::connect(node from, node to, trace::nanoseconds time, const stre
   const trace::nanoseconds end = moments_[to].when;
   trace::nanoseconds at = end - std::max<trace::nanoseconds>(time, 0);
   node last = from;
-  for (const stall& one : stalls_in(what, at, end)) {
+  for (const cut& one : cuts_in(what, at, end)) {
     const node begun = add_moment(one.begin);
     const node ended = add_moment(one.end);
     edges_.push_back({last, begun, one.begin - at, what, id, from});
-    edges_.push_back(
-        {begun, ended, one.end - one.begin, {.what = path_category::not_running, .actor = one.actor}, id, from});
+    edges_.push_back({begun, ended, one.end - one.begin, one.what, id, from});
     last = ended;
     at = one.end;
   }
   edges_.push_back({last, to, end - at, what, id, from});
 }
 
+/// By begin, without overlaps.
+std::vector<step_graph::cut> step_graph::cuts_in(const stretch& what, trace::nanoseconds begin,
+                                                 trace::nanoseconds end) const {
+  std::vector<cut> all = stalls_in(what, begin, end);
+  if (what.range == trace::range_name::device_wait) add_device_work(what.actor, begin, end, all);
+  return all;
+}
+
+/// Adds what the devices of the waiting actor did meanwhile, in the time that is not told yet: first what they did for
+/// it, then what they did for others of its process, which its own work may have waited for.
+void step_graph::add_device_work(std::uint16_t waiting, trace::nanoseconds begin, trace::nanoseconds end,
+                                 std::vector<cut>& to) const {
+  std::set<std::pair<std::uint32_t, std::uint16_t>> mine;  // process and device
+  for (const auto& [lane, spans] : of_.device_lanes())
+    if (lane.actor == waiting) mine.emplace(spans.front()->process, lane.device);
+  for (const bool own : {true, false}) {
+    for (const auto& entry : of_.device_lanes()) {
+      const causality::device_lane& lane = entry.first;
+      const auto& spans = entry.second;
+      if ((lane.actor == waiting) != own || !mine.contains({spans.front()->process, lane.device})) continue;
+      std::vector<cut> fresh;
+      trace::nanoseconds at = begin;
+      const auto add_until = [&](trace::nanoseconds until, trace::range_name what) {
+        if (at < until)
+          fresh.push_back(
+              {at, until, {.what = path_category::on_device, .actor = lane.actor, .type = lane.device, .range = what}});
+      };
+      auto known = to.begin();
+      for (auto one = std::ranges::upper_bound(spans, begin, {}, &trace::event::end);
+           one != spans.end() && (*one)->begin < end; ++one) {
+        const trace::nanoseconds last = std::min((*one)->end, end);
+        for (at = std::max(at, (*one)->begin); known != to.end() && known->begin < last; ++known) {
+          add_until(known->begin, range_of(**one));
+          at = std::max(at, known->end);
+          if (known->end > last) break;
+        }
+        add_until(last, range_of(**one));
+        at = std::max(at, last);
+      }
+      to.insert(to.end(), fresh.begin(), fresh.end());
+      std::ranges::sort(to, {}, &cut::begin);
+    }
+  }
+}
+
 /// By begin, without overlaps: what both ends of a wire stalled for is the receiver's if its process stalled first.
-std::vector<step_graph::stall> step_graph::stalls_in(const stretch& what, trace::nanoseconds begin,
-                                                     trace::nanoseconds end) const {
-  std::vector<stall> all;
+std::vector<step_graph::cut> step_graph::stalls_in(const stretch& what, trace::nanoseconds begin,
+                                                   trace::nanoseconds end) const {
+  std::vector<cut> all;
   const auto add = [&](std::uint16_t actor) {
     const auto activities = of_.activities(actor);
     if (activities.empty()) return;
     const auto stalls = of_.stalls(activities.front()->process);
     for (auto one = std::ranges::upper_bound(stalls, begin, {}, &trace::event::end);
          one != stalls.end() && (*one)->begin < end; ++one)
-      all.push_back({std::max((*one)->begin, begin), std::min((*one)->end, end), actor});
+      all.push_back({std::max((*one)->begin, begin),
+                     std::min((*one)->end, end),
+                     {.what = path_category::not_running, .actor = actor}});
   };
   if (begin < end) add(what.actor);
   if (begin < end && what.what == path_category::wire) add(what.peer);
-  std::ranges::stable_sort(all, {}, &stall::begin);
+  std::ranges::stable_sort(all, {}, &cut::begin);
   trace::nanoseconds at = begin;
-  for (stall& one : all) {
+  for (cut& one : all) {
     one.begin = std::max(one.begin, at);
     at = std::max(at, one.end);
   }
-  std::erase_if(all, [](const stall& one) { return one.begin >= one.end; });
+  std::erase_if(all, [](const cut& one) { return one.begin >= one.end; });
   return all;
 }
 
@@ -269,7 +320,7 @@ std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>&
     while (end > at[binding->from]) {
       trace::nanoseconds begin = at[binding->from];
       std::uint64_t waiting = 0;
-      if (binding->what.what == path_category::work) {
+      if (binding->what.what == path_category::work || binding->what.what == path_category::on_device) {
         for (auto since = queue.rbegin(); since != queue.rend(); ++since) {
           if (since->first < end) {
             waiting = since->second;

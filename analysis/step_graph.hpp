@@ -23,6 +23,7 @@ enum class path_category : std::uint8_t {
   wait,         ///< the actor was free and could have begun the message or its own work, but had not
   idle,         ///< no record says what the actor did
   not_running,  ///< the actor's process did not run, whatever the actor was at
+  on_device,    ///< a device did the actor's `range`, and its host waited for it
 };
 
 /// What the time of a part of a path is spent on.
@@ -30,13 +31,13 @@ struct stretch {
   path_category what = path_category::idle;
   std::uint16_t actor = 0;
   std::uint16_t peer = 0;  ///< wire: the sender
-  std::uint16_t type = 0;  ///< of the message; 0 if `range` is set
+  std::uint16_t type = 0;  ///< of the message, 0 if `range` is set; on_device: the device's number
   trace::range_name range = trace::range_name::none;
 
   auto operator<=>(const stretch&) const = default;
 };
 
-/// As in `gradient wire`, and as in `trainer 0 to server 1`.
+/// As in `gradient wire` or `update on device 0`, and as in `trainer 0 to server 1`.
 std::string what_text(const trace::recording& run, const stretch& what);
 std::string who_text(const trace::recording& run, const stretch& what);
 
@@ -87,12 +88,13 @@ class step_graph {
     trace::nanoseconds time = 0;
     stretch what;
     std::uint64_t id = 0;
-    node source = origin;  ///< `from`, or the moment before it if borders of stalls lie between
+    node source = origin;  ///< `from`, or the moment before it if borders of cuts lie between
   };
-  struct stall {
+  /// A part of an edge's time that is told by itself.
+  struct cut {
     trace::nanoseconds begin = 0;
     trace::nanoseconds end = 0;
-    std::uint16_t actor = 0;  ///< of the process that stalled
+    stretch what;
   };
   struct activity {
     const trace::event* what = nullptr;
@@ -110,10 +112,13 @@ class step_graph {
   trace::nanoseconds clip(trace::nanoseconds when) const { return when < window_.begin ? window_.begin : when; }
   node add_moment(trace::nanoseconds when);
   void connect(node from, node to, const stretch& what, std::uint64_t id = 0);
-  /// `time`: the last before `to`. The parts of it in which a process that it depends on stalled get edges of their
-  /// own.
+  /// `time`: the last before `to`. The parts of it in which a process that it depends on stalled, or in which the host
+  /// waited for a device that worked, get edges of their own.
   void connect(node from, node to, trace::nanoseconds time, const stretch& what, std::uint64_t id);
-  std::vector<stall> stalls_in(const stretch& what, trace::nanoseconds begin, trace::nanoseconds end) const;
+  std::vector<cut> cuts_in(const stretch& what, trace::nanoseconds begin, trace::nanoseconds end) const;
+  std::vector<cut> stalls_in(const stretch& what, trace::nanoseconds begin, trace::nanoseconds end) const;
+  void add_device_work(std::uint16_t waiting, trace::nanoseconds begin, trace::nanoseconds end,
+                       std::vector<cut>& to) const;
 
   void add_activities(std::uint16_t actor);
   void add_order(actor_part& part);

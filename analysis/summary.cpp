@@ -139,6 +139,7 @@ summary summarize(const causality& of) {
   all.actors = summarize_actors(run);
   all.edges = summarize_edges(run);
   all.stalls = summarize_stalls(of);
+  all.devices = find_device_use(of);
   all.steps = find_steps(run);
   all.lost = find_lost(of);
   all.unanswered = find_unanswered(run);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analysis/causality.hpp"
+#include "analysis/device_work.hpp"
 #include "analysis/steps.hpp"
 
 namespace troupe::analysis {
@@ -62,6 +63,7 @@ struct summary {
   std::vector<actor_summary> actors;  ///< by number
   std::vector<edge_summary> edges;    ///< most bytes first
   std::vector<stall_summary> stalls;  ///< by process; only of those that stalled
+  device_use devices;
   step_windows steps;
   std::vector<lost_message> lost;                       ///< dropped, or sent to an actor that had ended; by time
   std::vector<trace::actor_state::request> unanswered;  ///< at the end; by time

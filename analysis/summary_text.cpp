@@ -117,7 +117,8 @@ std::string summary_text(const causality& of, const summary& what, std::size_t l
                      size_text(what.bytes), what.actors.size(), run.processes.size(),
                      run.processes.size() == 1 ? "" : "es", time_text(what.end - what.begin)) +
          trouble_text(run, what, limit) + processes_text(run) + stalls_text(run, what) + actors_text(run, what, limit) +
-         steps_text(run, what, limit) + edges_text(run, what, limit);
+         device_use_text(run, what.devices, what.end - what.begin, limit) + steps_text(run, what, limit) +
+         edges_text(run, what, limit);
 }
 
 boost::json::array processes_json(const trace::recording& run) {
@@ -198,6 +199,8 @@ boost::json::object summary_json(const causality& of, const summary& what) {
           {"actors", actors},
           {"edges", edges},
           {"stalls", stalls},
+          {"device_work", device_work_json(run, what.devices)},
+          {"devices", devices_json(what.devices, what.end - what.begin)},
           {"common_commits", what.steps.common},
           {"steps", steps},
           {"incomplete_steps", what.steps.incomplete},

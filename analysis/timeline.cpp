@@ -8,6 +8,7 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value_from.hpp>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -43,6 +44,7 @@ class timeline {
   timeline_counts write() {
     name_tracks();
     write_slices();
+    write_device_work();
     write_flows();
     write_others();
     write_counters();
@@ -115,6 +117,26 @@ class timeline {
     const std::string what = one.what == trace::kind::timer ? "turn of its own" : run_.range_text(range_of(one));
     out_.slice(where, json_string(what), one.what == trace::kind::checkpoint ? "checkpoint" : "range", one.begin, end,
                fmt::format("\"step\":{}", one.step));
+  }
+
+  /// Devices have threads of their own, one for each stream and the actor that it works for.
+  void write_device_work() {
+    std::uint32_t thread = std::uint32_t{UINT16_MAX} + 4;
+    for (const auto& [lane, spans] : index_.device_lanes()) {
+      const track where{spans.front()->process + 1, thread++};
+      out_.thread_name(where,
+                       json_string(fmt::format("{} on device {}{}", run_.actor_name(lane.actor), lane.device,
+                                               lane.copies ? ", copies" : "")),
+                       lane.actor);
+      trace::nanoseconds free = std::numeric_limits<trace::nanoseconds>::min();
+      for (const trace::event* one : spans) {
+        const trace::nanoseconds begin = std::max(free, one->begin);
+        free = std::max(begin, one->end);
+        ++counts_.slices;
+        out_.slice(where, json_string(run_.range_text(range_of(*one))), "device", begin, free,
+                   fmt::format("\"step\":{}", one->step));
+      }
+    }
   }
 
   std::string args_of(const trace::event& one) {

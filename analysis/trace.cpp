@@ -54,6 +54,7 @@ std::string type_of(const trace::recording& run, const trace::event& one) {
       return std::string(trace::name_of(static_cast<trace::drop_reason>(one.aux)));
     case trace::kind::range:
     case trace::kind::checkpoint:
+    case trace::kind::device_range:
       return run.range_text(range_of(one));
     case trace::kind::metric:
       return std::string(trace::name_of(static_cast<trace::metric_name>(one.type)));

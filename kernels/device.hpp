@@ -21,6 +21,7 @@
 
 #include "kernels/embedding_bag.hpp"
 #include "kernels/interaction.hpp"
+#include "kernels/normal.hpp"
 #include "kernels/optimizer.hpp"
 
 namespace troupe::kernels {
@@ -40,6 +41,18 @@ enum class stream_priority : std::uint8_t { usual, high };
 /// Activation fused into a linear layer.
 enum class activation : std::uint8_t { none, relu };
 
+/// A factor of a linear layer's products: its numbers and, if `round_to_bf16` has rounded them already, the result.
+struct product_factor {
+  product_factor(const float* its_numbers, const std::uint16_t* rounded = nullptr)
+      : numbers(its_numbers), in_bf16(rounded) {}
+
+  const float* numbers;
+  const std::uint16_t* in_bf16;  ///< null: a product that needs it rounds by itself
+};
+
+/// Bits of a row of the mask of a layer's positive outputs: `linear_forward`. cuBLASLt takes multiples of 128.
+constexpr std::size_t relu_mask_bits(std::size_t out) { return (out + 127) / 128 * 128; }
+
 /// A point in a stream's order that other streams and the host can wait for. Thread: any.
 class event {
  public:
@@ -50,6 +63,23 @@ class event {
 
   /// Blocks until the stream has reached it.
   virtual void wait() const = 0;
+};
+
+/// A point in a stream's order whose time the device notes by its own clock; it may be recorded again. Thread: the
+/// stream's.
+class time_mark {
+ public:
+  virtual ~time_mark() = default;
+
+  /// Puts it behind all earlier calls of its stream. Requires: the stream captures nothing.
+  virtual void record() = 0;
+
+  /// Returns whether the stream has reached it.
+  virtual bool is_over() const = 0;
+
+  /// Returns the nanoseconds from `earlier`, of the same stream, to this one, to about a microsecond. Requires: both
+  /// are over.
+  virtual std::int64_t ns_since(const time_mark& earlier) const = 0;
 };
 
 /// The first NaN or Inf, as `stream::find_non_finite` returns it.
@@ -82,6 +112,9 @@ class stream {
 
   /// Returns an event after all earlier calls.
   virtual std::unique_ptr<event> record() = 0;
+
+  /// Returns a mark for this stream, not recorded yet. Null on the processor, whose work its callers can time.
+  virtual std::unique_ptr<time_mark> make_time_mark() { return nullptr; }
 
   /// Makes later calls wait for `before`, recorded by any stream of any device of this backend. Does not block the
   /// host.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "kernels/device.hpp"
@@ -123,20 +124,35 @@ template <class T>
 class uploaded_array {
  public:
   /// Returns where `numbers` are on the device once the stream has passed. Overwrites the numbers of the last call in
-  /// the stream's order. Requires: on the processor, `numbers` stay valid as long as they are used.
-  const T* put(stream& on, std::span<const T> numbers) {
+  /// the stream's order. `staging`: the owner of the staging memory in which `numbers` are; it is kept until they are
+  /// uploaded, or longer. Null: they are in other memory, and copied to staging memory first. Requires: on the
+  /// processor, `numbers` stay valid as long as they are used.
+  const T* put(stream& on, std::span<const T> numbers, std::shared_ptr<const std::byte> staging = nullptr) {
     if (on.device().is_host() || numbers.empty()) return numbers.data();
     if (uploaded_ && !uploaded_->is_over()) uploaded_->wait();
-    copy_.resize(on, numbers.size());
-    std::copy(numbers.begin(), numbers.end(), copy_.host());
-    copy_.upload(on);
+    numbers_.resize(on, numbers.size());
+    const T* from = numbers.data();
+    if (staging == nullptr) {
+      copy_.resize(on, numbers.size());
+      std::copy(numbers.begin(), numbers.end(), copy_.data());
+      from = copy_.data();
+    }
+    staging_ = std::move(staging);
+    on.upload(from, numbers_.data(), numbers.size_bytes());
     uploaded_ = on.record();
-    return copy_.data();
+    return numbers_.data();
   }
 
  private:
-  mirrored_array<T> copy_;
+  device_array<T> numbers_;
+  staging_array<T> copy_;
+  std::shared_ptr<const std::byte> staging_;
   std::unique_ptr<event> uploaded_;  // when the staging memory is free again
+};
+
+/// The owners of the staging memory in which bags are; null: other memory.
+struct bags_in_staging {
+  std::shared_ptr<const std::byte> indices, offsets, weights;
 };
 
 /// The bags of a batch on a device; see `uploaded_array`.
@@ -145,10 +161,10 @@ struct uploaded_bags {
   uploaded_array<std::int64_t> offsets;
   uploaded_array<float> weights;
 
-  bags_view put(stream& on, const bags_view& bags) {
-    return {{indices.put(on, bags.indices), bags.indices.size()},
-            {offsets.put(on, bags.offsets), bags.offsets.size()},
-            {weights.put(on, bags.weights), bags.weights.size()}};
+  bags_view put(stream& on, const bags_view& bags, bags_in_staging staging = {}) {
+    return {{indices.put(on, bags.indices, std::move(staging.indices)), bags.indices.size()},
+            {offsets.put(on, bags.offsets, std::move(staging.offsets)), bags.offsets.size()},
+            {weights.put(on, bags.weights, std::move(staging.weights)), bags.weights.size()}};
   }
 };
 

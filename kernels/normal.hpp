@@ -1,9 +1,11 @@
-// Normal random numbers. Thread: any, on disjoint outputs.
+// Normal random numbers. `stream::draw_normal_rows` draws those of a table. Thread: any, on disjoint outputs.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "kernels/random_bits.hpp"
 
 namespace troupe::kernels {
 
@@ -12,5 +14,13 @@ namespace troupe::kernels {
 /// machine: logarithm and cosine are series of IEEE operations (accurate to 1e-10), because the last bit of the
 /// mathematics library's differs between machines.
 void draw_normals(std::uint64_t key, std::size_t count, float* out);
+
+/// The streams of a table's rows, by their keys.
+struct row_keys {
+  std::uint64_t first = 0;
+  std::uint64_t step = 1;
+
+  constexpr std::uint64_t of(std::uint64_t row) const { return mix(first + row * step); }
+};
 
 }  // namespace troupe::kernels

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <functional>
 
-#include "kernels/idle_threads.hpp"
 #include "model/random.hpp"
 
 namespace troupe::model {
@@ -43,40 +41,10 @@ void embedding_bag::set_optimizer(const optimizer_spec& chosen) {
   if (buffers >= 2) fill(second_state_, 0.0F);
 }
 
-/// Draws rows [first + begin, first + end) and writes them to their places behind `to`, where row `first` is.
-void embedding_bag::draw_rows(std::int64_t first, std::int64_t begin, std::int64_t end, std::byte* to) const {
-  const std::size_t row_bytes = dim() * kernels::size_of(options_.dtype);
-  std::vector<float> numbers(dim());
-  for (std::int64_t i = begin; i < end; ++i) {
-    const auto key = random_key(options_.seed, random_stream::table_weights, options_.table,
-                                static_cast<std::uint64_t>(whole_row(first + i)));
-    standard_normals(key, numbers);
-    kernels::encode(dim(), numbers.data(), {to + static_cast<std::size_t>(i) * row_bytes, options_.dtype});
-  }
-}
-
-/// Makes the initial rows on the host in pieces, and copies them to the device.
 void embedding_bag::initialize() {
-  const bool on_host = stream().device().is_host();
-  const std::size_t row_bytes = dim() * kernels::size_of(options_.dtype);
-  constexpr std::size_t piece_bytes = std::size_t{64} << 20;
-  const std::int64_t piece_rows =
-      on_host ? rows_ : std::clamp<std::int64_t>(static_cast<std::int64_t>(piece_bytes / row_bytes), 1, rows_);
-  std::shared_ptr<std::byte> staging;
-  if (!on_host) staging = stream().device().allocate_staging(static_cast<std::size_t>(piece_rows) * row_bytes);
-  for (std::int64_t first = 0; first < rows_; first += piece_rows) {
-    const std::int64_t count = std::min(piece_rows, rows_ - first);
-    std::byte* const there = weights_.data() + static_cast<std::size_t>(first) * row_bytes;
-    std::byte* const here = on_host ? there : staging.get();
-    constexpr std::size_t bytes_in_the_time_of_a_number = 40;
-    const auto rows = static_cast<std::size_t>(count);
-    kernels::in_ranges(rows, rows * dim() * bytes_in_the_time_of_a_number, [&](std::size_t begin, std::size_t end) {
-      draw_rows(first, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), here);
-    });
-    if (on_host) continue;
-    stream().upload(here, there, static_cast<std::size_t>(count) * row_bytes);
-    stream().synchronize();
-  }
+  const std::uint64_t base = random_key_base(options_.seed, random_stream::table_weights, options_.table);
+  stream().draw_normal_rows({base + options_.shard, options_.shards}, static_cast<std::size_t>(rows_), dim(),
+                            {weights_.data(), options_.dtype});
 }
 
 void embedding_bag::forward(const kernels::bags_view& bags, float* out) {

@@ -51,7 +51,7 @@ class embedding_bag {
   explicit embedding_bag(const embedding_bag_options& options, kernels::device& where = kernels::host_device());
 
   /// The same for a table of a batch, on its device. The batch's first `squared_norm` of a step groups the gradients of
-  /// all its tables, and its first `bad_row` applies them, so that these share launches.
+  /// all its tables, and its first `launch` or `bad_row` applies them, so that these share launches.
   embedding_bag(const embedding_bag_options& options, std::shared_ptr<table_batch> batch);
 
   ~embedding_bag() { leave(); }
@@ -103,6 +103,9 @@ class embedding_bag {
   /// Applies the collected gradient; see `step`.
   void apply(std::uint64_t step, float scale);
 
+  /// Has the device begin what `apply` has asked for, of all tables of the batch.
+  void launch() { batch_->launch(place_); }
+
   /// Blocks until `apply` is done, of all tables of the batch; returns the result of `step`, for the first of them that
   /// has one.
   std::optional<std::int64_t> bad_row();
@@ -127,7 +130,7 @@ class embedding_bag {
 
  private:
   std::size_t size() const { return static_cast<std::size_t>(rows_) * options_.dim; }
-  void draw_rows(std::int64_t first, std::int64_t begin, std::int64_t end, std::byte* to) const;
+  /// Row r's key is random_key(seed, table_weights, table, whole_row(r)).
   void initialize();
   /// The memory may be freed afterwards.
   void leave() noexcept {

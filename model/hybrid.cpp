@@ -74,12 +74,13 @@ std::vector<named_parameter> hybrid_model::parameters() const {
   return all;
 }
 
-float* hybrid_model::forward(kernels::stream& on, const pass_mode&, std::size_t size, const tensors& numbers,
+float* hybrid_model::forward(kernels::stream& on, const pass_mode& mode, std::size_t size, const tensors& numbers,
                              const float* input, network::activations& kept) const {
   auto& a = static_cast<activations&>(kept);
-  if (interaction_ == interaction_kind::cat) return top_.forward(on, size, numbers.parameters, input, a.top);
-  interact(on, size, numbers.parameters, input, a);
-  return top_.forward(on, size, numbers.parameters + bottom_count(), a.joined.data(), a.top);
+  if (interaction_ == interaction_kind::cat)
+    return top_.forward(on, size, numbers.parameters, input, a.top, mode.training);
+  interact(on, mode, size, numbers.parameters, input, a);
+  return top_.forward(on, size, numbers.parameters + bottom_count(), a.joined.data(), a.top, mode.training);
 }
 
 void hybrid_model::backward_inputs(kernels::stream& on, const pass_mode&, std::size_t size, const tensors& numbers,
@@ -123,8 +124,8 @@ std::vector<kernels::row_matrix<T>> hybrid_model::vectors(T* of_bottom, T* input
 }
 
 /// Fills `a.joined`: the bottom MLP's output, then the dots.
-void hybrid_model::interact(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
-                            activations& a) const {
+void hybrid_model::interact(kernels::stream& on, const pass_mode& mode, std::size_t size, const float* parameters,
+                            const float* input, activations& a) const {
   const std::size_t width = top_.in_features();
   const std::size_t dim = spec_.tables.front().dim;
   a.joined.resize(on, size * width);
@@ -133,7 +134,7 @@ void hybrid_model::interact(kernels::stream& on, std::size_t size, const float* 
     const std::size_t features = spec_.dense_features;
     a.dense.resize(on, size * features);
     on.copy_columns(size, features, {input, layout_.width}, {a.dense.data(), features});
-    of_bottom = bottom_->forward(on, size, parameters, a.dense.data(), a.bottom);
+    of_bottom = bottom_->forward(on, size, parameters, a.dense.data(), a.bottom, mode.training);
     on.copy_columns(size, dim, {of_bottom, dim}, {a.joined.data(), width});
   }
   on.pairwise_dots(size, dim, vectors(of_bottom, input), {a.joined.data() + (bottom_ ? dim : 0), width});

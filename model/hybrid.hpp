@@ -95,8 +95,8 @@ class hybrid_model final : public network {
   std::size_t bottom_count() const { return bottom_ ? bottom_->parameter_count() : 0; }
   template <class T>
   std::vector<kernels::row_matrix<T>> vectors(T* of_bottom, T* input) const;
-  void interact(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
-                activations& a) const;
+  void interact(kernels::stream& on, const pass_mode& mode, std::size_t size, const float* parameters,
+                const float* input, activations& a) const;
   void interact_backward(kernels::stream& on, std::size_t size, const float* input, activations& a,
                          float* grad_input) const;
 

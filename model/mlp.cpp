@@ -39,13 +39,15 @@ std::vector<float> mlp::initial_parameters(std::uint64_t seed, std::uint64_t num
   return parameters;
 }
 
-float* mlp::forward(kernels::stream& on, std::size_t batch, const float* parameters, const float* x,
-                    activations& a) const {
+float* mlp::forward(kernels::stream& on, std::size_t batch, const float* parameters, const float* x, activations& a,
+                    bool training) const {
   a.outputs.resize(layers_.size());
+  a.saved.resize(layers_.size());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const auto& [what, range] = layers_[i];
     a.outputs[i].resize(on, batch * what.out);
-    what.forward(on, batch, parameters + range.first, x, a.outputs[i].data());
+    const bool masks = training && i + 1 < layers_.size();  // for the layer above
+    what.forward(on, batch, parameters + range.first, x, a.outputs[i].data(), &a.saved[i], masks);
     x = a.outputs[i].data();
   }
   return a.outputs.back().data();
@@ -54,17 +56,18 @@ float* mlp::forward(kernels::stream& on, std::size_t batch, const float* paramet
 void mlp::backward_inputs(kernels::stream& on, std::size_t batch, const float* parameters, activations& a,
                           const float* grad_y, float* grad_x) const {
   a.grads.resize(layers_.size());
+  bool is_masked = false;
   for (std::size_t i = layers_.size(); i-- > 0;) {
     const auto& [what, range] = layers_[i];
-    if (what.then != kernels::activation::none) {
+    if (what.then != kernels::activation::none && !is_masked) {
       a.grads[i].resize(on, batch * what.out);
       what.backward_activation(on, batch, a.outputs[i].data(), grad_y, a.grads[i].data());
       grad_y = a.grads[i].data();
     }
     if (i > 0) a.grads[i - 1].resize(on, batch * what.in);
     float* const grad_in = i > 0 ? a.grads[i - 1].data() : grad_x;
-    if (grad_in == nullptr) return;
-    what.backward_input(on, batch, parameters + range.first, grad_y, grad_in);
+    const saved_tensors* const below = i > 0 ? &a.saved[i - 1] : nullptr;
+    is_masked = what.backward_input(on, batch, parameters + range.first, grad_y, grad_in, &a.saved[i], below);
     grad_y = grad_in;
   }
 }
@@ -81,7 +84,7 @@ void mlp::backward_parameters(kernels::stream& on, std::size_t batch, const floa
     const linear& what = layers_[i].what;
     const float* const in = i > 0 ? a.outputs[i - 1].data() : x;
     const float* const grad = what.then == kernels::activation::none ? grad_y : a.grads[i].data();
-    what.backward_parameters(on, batch, in, grad, places[part]);
+    what.backward_parameters(on, batch, in, grad, places[part], &a.saved[i]);
   };
   const auto tell = [&](std::size_t part) { finished(layers_[at(part)].parameters); };
   on.side_by_side(layers_.size(), batch * parameter_count_, std::ref(compute), std::ref(tell));
@@ -90,6 +93,7 @@ void mlp::backward_parameters(kernels::stream& on, std::size_t batch, const floa
 void mlp::activations::append_addresses(std::vector<const void*>& to) const {
   for (const auto* arrays : {&outputs, &grads})
     for (const auto& one : *arrays) to.push_back(one.data());
+  for (const saved_tensors& one : saved) one.append_addresses(to);
 }
 
 std::vector<parameter_range> mlp::ranges() const {

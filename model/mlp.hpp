@@ -31,17 +31,21 @@ class mlp {
 
   // The passes compute on the stream's device. Requires: all arguments are in its memory.
 
-  /// Activations of one batch, by layer: its output, and the gradient of its pre-activation. Reused for the next batch.
+  /// Activations of one batch, by layer: its output, the gradient of its pre-activation, and what it saves besides.
+  /// Reused for the next batch.
   struct activations {
     std::vector<kernels::device_array<float>> outputs;
     std::vector<kernels::device_array<float>> grads;
+    std::vector<saved_tensors> saved;
 
     /// Returns the addresses of all of them, in a fixed order.
     void append_addresses(std::vector<const void*>& to) const;
   };
 
-  /// Computes the layers for x [batch, in]; the result [batch, out] is the last of `a.outputs`.
-  float* forward(kernels::stream& on, std::size_t batch, const float* parameters, const float* x, activations& a) const;
+  /// Computes the layers for x [batch, in]; the result [batch, out] is the last of `a.outputs`. `training`: saves masks
+  /// of the outputs where the device has them, which make `backward_inputs` faster.
+  float* forward(kernels::stream& on, std::size_t batch, const float* parameters, const float* x, activations& a,
+                 bool training = true) const;
 
   /// Computes the gradients of the layers' inputs from `grad_y` [batch, out]: fills `a.grads`, and `grad_x` [batch, in]
   /// unless it is null.

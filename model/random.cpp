@@ -2,8 +2,6 @@
 
 #include <bit>
 
-#include "kernels/normal.hpp"
-
 namespace troupe::model {
 
 namespace {
@@ -16,8 +14,6 @@ float uniform(std::uint64_t key, std::uint64_t counter, float low, float high) {
   const double width = static_cast<double>(high) - static_cast<double>(low);
   return static_cast<float>(static_cast<double>(low) + width * unit_from(random_bits(key, counter)));
 }
-
-void standard_normals(std::uint64_t key, std::span<float> out) { kernels::draw_normals(key, out.size(), out.data()); }
 
 std::uint64_t shuffled(std::uint64_t n, std::uint64_t key, std::uint64_t i) {
   const auto width = static_cast<unsigned>(std::bit_width(n - 1));

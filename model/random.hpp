@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "kernels/random_bits.hpp"
 
@@ -30,9 +29,14 @@ using kernels::mix;
 using kernels::random_bits;
 using kernels::unit_from;
 
+/// Returns what a key is made of before its last number b: `random_key(seed, stream, a, b)` is mix(base + b).
+constexpr std::uint64_t random_key_base(std::uint64_t seed, random_stream stream, std::uint64_t a) {
+  return mix(mix(mix(seed) + static_cast<std::uint64_t>(stream)) + a);
+}
+
 /// Returns a stream's key from a seed, a purpose and up to two numbers (table and row, step and rank, ...).
 constexpr std::uint64_t random_key(std::uint64_t seed, random_stream stream, std::uint64_t a = 0, std::uint64_t b = 0) {
-  return mix(mix(mix(mix(seed) + static_cast<std::uint64_t>(stream)) + a) + b);
+  return mix(random_key_base(seed, stream, a) + b);
 }
 
 /// Uniform in [0, bound), by multiplication (Lemire, 2019); the bias is below bound / 2^64. Requires: bound is not 0.
@@ -63,9 +67,6 @@ class random_sequence {
 /// Returns value `counter` of the stream `key`, uniform between `low` and `high`: low + (high - low) * unit, computed
 /// in double and rounded to float (so `high` can occur).
 float uniform(std::uint64_t key, std::uint64_t counter, float low, float high);
-
-/// Fills `out` with normal numbers of mean 0 and deviation 1 (`kernels::draw_normals`).
-void standard_normals(std::uint64_t key, std::span<float> out);
 
 /// Returns element `i` of the pseudo-random permutation `key` of [0, n). Requires: i < n. It is an alternating Feistel
 /// network over the smallest power of two that holds n, repeated until the result is below n (cycle walking: Black &

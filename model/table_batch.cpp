@@ -19,6 +19,7 @@ void table_batch::look_up() {
   std::vector<kernels::bag_pass> passes;
   const auto width_of = [](const auto& one) { return std::pair(one->dim, one->type); };
   std::ranges::stable_sort(all, {}, width_of);
+  timer_.begin(names_.pool);
   for (auto first = all.begin(); first != all.end();) {
     passes.clear();
     auto next = first;
@@ -26,8 +27,12 @@ void table_batch::look_up() {
     on_->embedding_bags_forward((*first)->dim, (*first)->type, passes);
     first = next;
   }
-  for (const auto& one : all)
-    if (one->then) one->then();
+  timer_.end();
+  if (std::ranges::any_of(all, [](const auto& one) { return one->then != nullptr; })) {
+    const kernels::stream_timer::scope scope(timer_, names_.copy);
+    for (const auto& one : all)
+      if (one->then) one->then();
+  }
   const std::shared_ptr<const kernels::event> done = on_->record();
   for (const auto& one : all) one->done = done;
 }
@@ -70,6 +75,7 @@ table_batch::place table_batch::join(const shape& of, std::size_t indices, const
 void table_batch::group() {
   if (stage_ != stage::collecting) return;
   stage_ = stage::grouped;
+  const kernels::stream_timer::scope scope(timer_, names_.group);
   for (width& one : widths_)
     if (!one.steps.empty()) one.gradient->group();
 }
@@ -90,15 +96,17 @@ void table_batch::set(const place& at, const kernels::table_step& step) {
 void table_batch::apply() {
   group();
   stage_ = stage::applied;
+  const kernels::stream_timer::scope scope(timer_, names_.update);
   for (width& one : widths_)
     if (!one.steps.empty()) one.gradient->apply(one.of.dim, one.of.type, one.steps, one.of.every_row);
+  if (!on_->device().is_host()) applied_ = on_->record();
 }
 
 std::int64_t table_batch::bad_row(const place& at) {
   if (!is_in_step(at)) return -1;
-  if (stage_ < stage::applied) apply();
+  launch(at);
   if (std::exchange(stage_, stage::done) == stage::applied) {
-    on_->synchronize();
+    if (applied_ && !applied_->is_over()) applied_->wait();
     for (width& one : widths_)
       if (!one.steps.empty()) one.bad_row = one.gradient->bad_row();
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "kernels/stream_timer.hpp"
 
 namespace troupe::model {
 
@@ -22,6 +23,20 @@ class table_batch {
 
   /// Returns the stream on which all work of the tables is ordered.
   kernels::stream& stream() const { return *on_; }
+
+  /// What the spans of its work mean to whoever reads `timer`.
+  struct span_names {
+    std::uint16_t pool = 0;    ///< of rows
+    std::uint16_t copy = 0;    ///< of pooled rows, to the host
+    std::uint16_t group = 0;   ///< of gradients, by row
+    std::uint16_t update = 0;  ///< of rows
+  };
+  /// From now on times what the device does. Waits for it.
+  void time_work(const span_names& names) {
+    names_ = names;
+    timer_.start(*on_);
+  }
+  kernels::stream_timer& timer() { return timer_; }
 
   // -- lookups --------------------------------------------------------------------------------------------------------
 
@@ -77,7 +92,12 @@ class table_batch {
   /// Enqueues the optimizer step of all tables. Groups first.
   void apply();
 
-  /// Returns the first row whose gradient is NaN or Inf, if it is this table's; or -1. Applies first; blocks until all
+  /// Has `apply` done, by whichever table of the step asks first.
+  void launch(const place& at) {
+    if (is_in_step(at) && stage_ < stage::applied) apply();
+  }
+
+  /// Returns the first row whose gradient is NaN or Inf, if it is this table's; or -1. Launches first; blocks until all
   /// tables' step is done.
   std::int64_t bad_row(const place& at);
 
@@ -105,10 +125,13 @@ class table_batch {
   bool is_in_step(const place& at) const { return at.step == step_; }
 
   std::unique_ptr<kernels::stream> on_;
+  kernels::stream_timer timer_;
+  span_names names_;
   std::vector<std::weak_ptr<lookup>> begun_;
   std::uint64_t step_ = 1;
   stage stage_ = stage::done;
-  std::vector<width> widths_;  // those without tables keep their memory for later steps
+  std::unique_ptr<const kernels::event> applied_;  ///< after the last step, on a device
+  std::vector<width> widths_;                      // those without tables keep their memory for later steps
 };
 
 }  // namespace troupe::model

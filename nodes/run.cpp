@@ -72,8 +72,9 @@ struct run_members {
     std::vector<msg::parameter_server_actor> servers;
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
     for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
-      auto server =
-          actors::spawn_computing(system, options.devices.servers, actors::parameter_server, run_number, rank);
+      // Where trainers have threads of their own, these run the servers too.
+      const bool has_thread = options.devices.servers && !options.devices.trainers;
+      auto server = actors::spawn_computing(system, has_thread, actors::parameter_server, run_number, rank);
       servers.push_back(server);
       everyone.push_back(caf::actor_cast<caf::actor>(server));
       caf::anon_send(boss, msg::join_server{headers.next(0, 0), server});

@@ -55,6 +55,14 @@ class blob {
     return bytes;
   }
 
+  /// Shares the first `size` bytes of `memory`, host memory from which devices copy by themselves (pinned).
+  static blob in_pinned_memory(std::shared_ptr<const std::byte> memory, std::size_t size) {
+    const auto owner = std::make_shared<const std::shared_ptr<const std::byte>>(std::move(memory));
+    blob bytes(owner, owner->get(), size);
+    bytes.pinned_ = owner.get();
+    return bytes;
+  }
+
   /// Shares a contiguous range of numbers that lives in `owner`.
   template <class Owner, class Range>
   static blob view(std::shared_ptr<Owner> owner, const Range& range) {
@@ -73,6 +81,9 @@ class blob {
   std::size_t size() const { return size_; }
   /// The memory that holds the bytes; null: host memory.
   const device_memory* device() const { return device_; }
+  /// The pinned memory that holds the bytes; null: other memory. A device's copy from there is under way when the call
+  /// returns: who begins one keeps this until it is done, even if all blobs are gone (`owner`).
+  std::shared_ptr<const std::byte> pinned_memory() const { return pinned_ == nullptr ? nullptr : *pinned_; }
 
   /// Returns the same bytes in host memory; copies them only if they are elsewhere.
   blob on_host() const {
@@ -90,6 +101,7 @@ class blob {
   blob part(std::size_t first, std::size_t size) const {
     blob some(std::shared_ptr<const void>(data_), data_.get() + first, size);
     some.device_ = device_;
+    some.pinned_ = pinned_;
     return some;
   }
 
@@ -107,7 +119,9 @@ class blob {
  private:
   std::shared_ptr<const std::byte> data_;
   std::size_t size_ = 0;
-  const device_memory* device_ = nullptr;  // kept alive by data_'s owner
+  // Kept alive by data_'s owner.
+  const device_memory* device_ = nullptr;
+  const std::shared_ptr<const std::byte>* pinned_ = nullptr;
 };
 
 template <class Inspector>

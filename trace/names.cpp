@@ -23,16 +23,17 @@ std::string_view name_of(mode what) {
 std::string_view name_of(kind what) {
   // clang-format off
   return find(what,
-              std::array<std::string_view, 20>{"none", "handled", "sent", "arrived", "released", "range", "step",
+              std::array<std::string_view, 21>{"none", "handled", "sent", "arrived", "released", "range", "step",
                                                "collective", "spawn", "exit", "drop", "timer", "credit wait", "credit",
                                                "link up", "link down", "checkpoint", "metric", "collective launch",
-                                               "stalled"});
+                                               "stalled", "device range"});
   // clang-format on
 }
 
 std::string_view name_of(range_name what) {
-  return find(what, std::array<std::string_view, 11>{"none", "forward/backward", "backward parameters", "prepare batch",
-                                                     "evaluate", "apply", "pool", "sum", "save", "restore", "commit"});
+  return find(what, std::array<std::string_view, 15>{"none", "forward/backward", "backward parameters", "prepare batch",
+                                                     "evaluate", "apply", "pool", "sum", "save", "restore", "commit",
+                                                     "group", "update", "copy", "device wait"});
 }
 
 std::string_view name_of(metric_name what) {

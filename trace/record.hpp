@@ -29,8 +29,9 @@ enum class kind : std::uint8_t {
   link_down,    ///< aux: the node at the other end
   checkpoint,   ///< a phase of a checkpoint. type: which (range_name)
   metric,       ///< a metric of the run. type: which (metric_name); sent: the bits of a double
-  collective_launch,  ///< a rank's share of collective `cause` arrived. id: the message; aux: the rank
+  collective_launch,  ///< a rank's share of collective `cause` arrived. id: the message; aux: the rank; type: who sums
   stalled,            ///< the process did not run: stopped, frozen, or without a core
+  device_range,       ///< a span of a stream's work, by its device's clock. type: which (range_name). aux: the device
 };
 
 /// Why a message was dropped.
@@ -49,6 +50,10 @@ enum class range_name : std::uint16_t {
   save,                 ///< a checkpoint: writing
   restore,              ///< a checkpoint: reading
   commit,               ///< a checkpoint: writing its manifest
+  group,                ///< server: grouping a step's gradients by row
+  update,               ///< server, trainer: applying gradients to the weights
+  copy,                 ///< copies between a device and the host
+  device_wait,          ///< the host waits for a device
   count
 };
 

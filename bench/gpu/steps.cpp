@@ -60,9 +60,9 @@ class hybrid_step {
   void enqueue(std::size_t turn) {
     on_.embedding_bag_forward(kernels::pooling::sum, table_.data(), hybrid_dim, from_.bags(turn), input_.data(),
                               hybrid_dim);
-    float* outputs = model_.forward(on_, {}, size_.batch, {weights_.data()}, input_.data(), activations_);
+    float* outputs = model_.forward(on_, {true}, size_.batch, {weights_.data()}, input_.data(), activations_);
     model_.loss(on_, size_.batch, {classes_.data() + turn * size_.batch, nullptr}, outputs, loss_.data());
-    model_.backward_inputs(on_, {}, size_.batch, {weights_.data()}, input_.data(), activations_, outputs,
+    model_.backward_inputs(on_, {true}, size_.batch, {weights_.data()}, input_.data(), activations_, outputs,
                            grad_input_.data());
     model_.backward_parameters(
         on_, size_.batch, input_.data(), activations_, outputs,

@@ -2,6 +2,8 @@
 // and dispatch. Only the shapes decide which, so that a run repeats bit for bit.
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "kernels/cpu/blas.hpp"
 #include "kernels/cpu/cpu_stream.hpp"
@@ -22,34 +24,48 @@ bool is_small(std::size_t batch, std::size_t in, std::size_t out) {
 
 }  // namespace
 
-void cpu_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* weight,
-                                const float* bias, activation then, float* y) {
+bool cpu_stream::multiplies_in_bf16(std::size_t /*in*/, std::size_t /*out*/) const { return false; }
+
+void cpu_stream::round_to_bf16(std::size_t count, const float* x, std::uint16_t* rounded) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(x[i]);
+    const std::uint32_t up = std::isnan(x[i]) ? 0x400000U : 0x7fffU + ((bits >> 16) & 1U);
+    rounded[i] = static_cast<std::uint16_t>((std::isnan(x[i]) ? bits | up : bits + up) >> 16);
+  }
+}
+
+bool cpu_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t out, product_factor x,
+                                product_factor weight, const float* bias, activation then, float* y,
+                                std::byte* /*mask*/) {
   if (is_small(batch, in, out)) {
     float transposed[max_small_weights];
-    transpose(out, in, weight, transposed);
-    small_product(batch, out, in, {x, in, 1}, transposed, bias, y);
+    transpose(out, in, weight.numbers, transposed);
+    small_product(batch, out, in, {x.numbers, in, 1}, transposed, bias, y);
   } else {
     for (std::size_t b = 0; b < batch; ++b) std::copy_n(bias, out, y + b * out);
-    blas_product(factor_form::plain, factor_form::transposed, batch, out, in, x, weight, 1.0F, y);
+    blas_product(factor_form::plain, factor_form::transposed, batch, out, in, x.numbers, weight.numbers, 1.0F, y);
   }
   if (then == activation::relu) relu_forward(batch * out, y, y);
+  return false;
 }
 
-void cpu_stream::linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, const float* x,
-                                            const float* grad_y, float* grad_weight, float* grad_bias) {
-  column_sums(batch, out, grad_y, grad_bias);
+void cpu_stream::linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, product_factor x,
+                                            product_factor grad_y, float* grad_weight, float* grad_bias) {
+  column_sums(batch, out, grad_y.numbers, grad_bias);
   if (is_small(batch, in, out))
-    small_product(out, in, batch, {grad_y, 1, out}, x, nullptr, grad_weight);
+    small_product(out, in, batch, {grad_y.numbers, 1, out}, x.numbers, nullptr, grad_weight);
   else
-    blas_product(factor_form::transposed, factor_form::plain, out, in, batch, grad_y, x, 0.0F, grad_weight);
+    blas_product(factor_form::transposed, factor_form::plain, out, in, batch, grad_y.numbers, x.numbers, 0.0F,
+                 grad_weight);
 }
 
-void cpu_stream::linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, const float* weight,
-                                       const float* grad_y, float* grad_x) {
+bool cpu_stream::linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, product_factor weight,
+                                       product_factor grad_y, float* grad_x, const std::byte* /*mask*/) {
   if (is_small(batch, in, out))
-    small_product(batch, in, out, {grad_y, out, 1}, weight, nullptr, grad_x);
+    small_product(batch, in, out, {grad_y.numbers, out, 1}, weight.numbers, nullptr, grad_x);
   else
-    blas_product(factor_form::plain, factor_form::plain, batch, in, out, grad_y, weight, 0.0F, grad_x);
+    blas_product(factor_form::plain, factor_form::plain, batch, in, out, grad_y.numbers, weight.numbers, 0.0F, grad_x);
+  return false;
 }
 
 }  // namespace troupe::kernels

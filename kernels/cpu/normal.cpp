@@ -4,6 +4,10 @@
 
 #include <cstdint>
 #include <numbers>
+#include <vector>
+
+#include "kernels/cpu/cpu_stream.hpp"
+#include "kernels/idle_threads.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/normal.cpp"
@@ -100,6 +104,18 @@ namespace troupe::kernels {
 HWY_EXPORT(draw_all);
 
 void draw_normals(std::uint64_t key, std::size_t count, float* out) { HWY_DYNAMIC_DISPATCH(draw_all)(key, count, out); }
+
+void cpu_stream::draw_normal_rows(const row_keys& keys, std::size_t rows, std::size_t dim, table_view table) {
+  constexpr std::size_t bytes_in_the_time_of_a_number = 40;
+  const std::size_t row_bytes = dim * size_of(table.type);
+  in_ranges(rows, rows * dim * bytes_in_the_time_of_a_number, [&](std::size_t begin, std::size_t end) {
+    std::vector<float> numbers(dim);
+    for (std::size_t row = begin; row < end; ++row) {
+      draw_normals(keys.of(row), dim, numbers.data());
+      encode(dim, numbers.data(), {static_cast<std::byte*>(table.data) + row * row_bytes, table.type});
+    }
+  });
+}
 
 }  // namespace troupe::kernels
 #endif  // HWY_ONCE

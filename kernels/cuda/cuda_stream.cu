@@ -3,6 +3,7 @@
 #include "kernels/cuda/cuda_stream.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "kernels/cuda/check.hpp"
@@ -10,6 +11,17 @@
 
 namespace troupe::kernels::cuda {
 namespace {
+
+bool is_over(const cuda_device& device, cudaEvent_t event) {
+  device.make_current();
+  const cudaError_t code = cudaEventQuery(event);
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();  // not an error
+    return false;
+  }
+  check(code, "cudaEventQuery");
+  return true;
+}
 
 class cuda_event : public event {
  public:
@@ -28,16 +40,7 @@ class cuda_event : public event {
 
   cudaEvent_t handle() const { return handle_; }
 
-  bool is_over() const override {
-    device_.make_current();
-    const cudaError_t code = cudaEventQuery(handle_);
-    if (code == cudaErrorNotReady) {
-      cudaGetLastError();  // not an error
-      return false;
-    }
-    check(code, "cudaEventQuery");
-    return true;
-  }
+  bool is_over() const override { return cuda::is_over(device_, handle_); }
 
   void wait() const override {
     device_.make_current();
@@ -45,6 +48,40 @@ class cuda_event : public event {
   }
 
  private:
+  const cuda_device& device_;
+  cudaEvent_t handle_ = nullptr;
+};
+
+class cuda_time_mark : public time_mark {
+ public:
+  explicit cuda_time_mark(const cuda_stream& stream) : stream_(stream.handle()), device_(stream.device()) {
+    check(cudaEventCreateWithFlags(&handle_, cudaEventDefault), "cudaEventCreateWithFlags");
+  }
+  ~cuda_time_mark() override {
+    make_current_if_possible(device_);
+    cudaEventDestroy(handle_);
+  }
+  cuda_time_mark(const cuda_time_mark&) = delete;
+  cuda_time_mark& operator=(const cuda_time_mark&) = delete;
+
+  void record() override {
+    device_.make_current();
+    check(cudaEventRecord(handle_, stream_), "cudaEventRecord");
+  }
+
+  bool is_over() const override { return cuda::is_over(device_, handle_); }
+
+  std::int64_t ns_since(const time_mark& earlier) const override {
+    constexpr double ns_per_ms = 1e6;
+    device_.make_current();
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, static_cast<const cuda_time_mark&>(earlier).handle_, handle_),
+          "cudaEventElapsedTime");
+    return std::llround(static_cast<double>(ms) * ns_per_ms);
+  }
+
+ private:
+  const cudaStream_t stream_;
   const cuda_device& device_;
   cudaEvent_t handle_ = nullptr;
 };
@@ -111,6 +148,11 @@ void cuda_stream::synchronize() {
 std::unique_ptr<event> cuda_stream::record() {
   device_.make_current();
   return std::make_unique<cuda_event>(*this);
+}
+
+std::unique_ptr<time_mark> cuda_stream::make_time_mark() {
+  device_.make_current();
+  return std::make_unique<cuda_time_mark>(*this);
 }
 
 void cuda_stream::wait(const event& before) {

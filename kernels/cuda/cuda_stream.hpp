@@ -35,6 +35,7 @@ class cuda_stream : public stream {
 
   void synchronize() override;
   std::unique_ptr<event> record() override;
+  std::unique_ptr<time_mark> make_time_mark() override;
   void wait(const event& before) override;
   void capture_or_launch(std::unique_ptr<graph>& captured, const std::function<void()>& enqueue) override;
 
@@ -55,11 +56,9 @@ class cuda_stream : public stream {
   void copy_as(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind);
   /// Returns `bytes` of scratch memory. Keeps outgrown blocks, because captured graphs still use them.
   std::byte* grow(scratch& memory, std::size_t bytes);
-  /// Returns whether a layer's products have factors in bf16. Those of other layers have them in tf32: cuBLASLt would
-  /// leave them to a kernel that is many times as slow.
-  bool multiplies_in_bf16(std::size_t in, std::size_t out) const;
-  /// Returns a factor of a matrix product: `x` itself, or `x` rounded into `rounded`.
-  const void* as_factor(bool in_bf16, std::size_t count, const float* x, scratch& rounded);
+  /// Returns what a matrix product takes of a factor: its numbers, or those in bf16, rounded into `rounded` unless they
+  /// have been rounded already.
+  const void* as_factor(bool in_bf16, std::size_t count, product_factor x, scratch& rounded);
   void column_sums(std::size_t rows, std::size_t cols, const float* x, float* sums);
   /// Multiplies without an epilogue; throws if cuBLASLt has no algorithm.
   void multiply_plainly(const product_shape& shape, const product_operands& operands);

@@ -66,15 +66,24 @@ matrix_products& cuda_stream::products() {
   return *products_;
 }
 
+/// Layers of other widths have their factors in tf32: cuBLASLt would leave them to a kernel that is many times as slow.
 bool cuda_stream::multiplies_in_bf16(std::size_t in, std::size_t out) const {
   constexpr std::size_t columns = 16 / sizeof(__nv_bfloat16);  // rows must begin at 16 bytes
   return precision_ == matmul_precision::bf16 && in % columns == 0 && out % columns == 0;
 }
 
-const void* cuda_stream::as_factor(bool in_bf16, std::size_t count, const float* x, scratch& rounded) {
-  if (!in_bf16) return x;
-  auto* const to = reinterpret_cast<__nv_bfloat16*>(grow(rounded, count * sizeof(__nv_bfloat16)));
-  launch(fits_packs<4>(x) ? to_bf16_kernel<4> : to_bf16_kernel<1>, blocks_for_packs(count), *this, count, x, to);
+void cuda_stream::round_to_bf16(std::size_t count, const float* x, std::uint16_t* rounded) {
+  static_assert(sizeof(__nv_bfloat16) == sizeof *rounded);
+  auto* const to = reinterpret_cast<__nv_bfloat16*>(rounded);
+  launch(fits_packs<4>(x) && fits_packs<4>(to) ? to_bf16_kernel<4> : to_bf16_kernel<1>, blocks_for_packs(count), *this,
+         count, x, to);
+}
+
+const void* cuda_stream::as_factor(bool in_bf16, std::size_t count, product_factor x, scratch& rounded) {
+  if (!in_bf16) return x.numbers;
+  if (x.in_bf16) return x.in_bf16;
+  auto* const to = reinterpret_cast<std::uint16_t*>(grow(rounded, count * sizeof(std::uint16_t)));
+  round_to_bf16(count, x.numbers, to);
   return to;
 }
 
@@ -96,22 +105,26 @@ void cuda_stream::multiply_plainly(const product_shape& shape, const product_ope
                      "] on this device; try --matmul-precision f32");
 }
 
-void cuda_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x,
-                                 const float* weight, const float* bias, activation then, float* y) {
+/// What a mask says of NaN is cuBLASLt's.
+bool cuda_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t out, product_factor x,
+                                 product_factor weight, const float* bias, activation then, float* y, std::byte* mask) {
   device_.make_current();
   const bool in_bf16 = multiplies_in_bf16(in, out);
   const void* const a = as_factor(in_bf16, out * in, weight, first_factor_);
   const void* const b = as_factor(in_bf16, batch * in, x, second_factor_);
-  const auto epilogue = then == activation::relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-  product_shape shape{true, false, out, batch, in, in_bf16, epilogue};
-  if (products().multiply(shape, {a, b, y, const_cast<float*>(bias)}, handle_)) return;  // it only reads the bias
+  auto* const only_read = const_cast<float*>(bias);
+  product_shape shape{true, false, out, batch, in, in_bf16, CUBLASLT_EPILOGUE_RELU_AUX_BIAS};
+  if (mask && products().multiply(shape, {a, b, y, only_read, mask}, handle_)) return true;
+  shape.epilogue = then == activation::relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  if (products().multiply(shape, {a, b, y, only_read}, handle_)) return false;
   shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   multiply_plainly(shape, {a, b, y});
   launch(bias_kernel, blocks_for_packs(batch * out), *this, batch, out, bias, then, y);
+  return false;
 }
 
-void cuda_stream::linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, const float* x,
-                                             const float* grad_y, float* grad_weight, float* grad_bias) {
+void cuda_stream::linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, product_factor x,
+                                             product_factor grad_y, float* grad_weight, float* grad_bias) {
   device_.make_current();
   const bool in_bf16 = multiplies_in_bf16(in, out);
   const void* const a = as_factor(in_bf16, batch * in, x, first_factor_);
@@ -120,16 +133,21 @@ void cuda_stream::linear_backward_parameters(std::size_t batch, std::size_t in, 
   if (products().multiply(shape, {a, b, grad_weight, grad_bias}, handle_)) return;
   shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   multiply_plainly(shape, {a, b, grad_weight});
-  column_sums(batch, out, grad_y, grad_bias);
+  column_sums(batch, out, grad_y.numbers, grad_bias);
 }
 
-void cuda_stream::linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, const float* weight,
-                                        const float* grad_y, float* grad_x) {
+bool cuda_stream::linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, product_factor weight,
+                                        product_factor grad_y, float* grad_x, const std::byte* mask) {
   device_.make_current();
   const bool in_bf16 = multiplies_in_bf16(in, out);
   const void* const a = as_factor(in_bf16, out * in, weight, first_factor_);
   const void* const b = as_factor(in_bf16, batch * out, grad_y, second_factor_);
-  multiply_plainly({false, false, in, batch, out, in_bf16}, {a, b, grad_x});
+  product_shape shape{false, false, in, batch, out, in_bf16, CUBLASLT_EPILOGUE_DRELU};
+  auto* const only_read = const_cast<std::byte*>(mask);
+  if (mask && products().multiply(shape, {a, b, grad_x, nullptr, only_read}, handle_)) return true;
+  shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  multiply_plainly(shape, {a, b, grad_x});
+  return false;
 }
 
 }  // namespace troupe::kernels::cuda

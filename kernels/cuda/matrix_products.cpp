@@ -78,6 +78,10 @@ std::unique_ptr<matrix_products::plan> matrix_products::make_plan(const plan_key
   set(product, CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, shape.epilogue);
   set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);  // the choice depends on its alignment
+  if (operands.mask) {
+    set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.mask);
+    set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(relu_mask_bits(shape.m)));
+  }
   make(made->a, factor, shape.transpose_a ? shape.k : shape.m, shape.transpose_a ? shape.m : shape.k);
   make(made->b, factor, shape.transpose_b ? shape.n : shape.k, shape.transpose_b ? shape.k : shape.n);
   make(made->d, CUDA_R_32F, shape.m, shape.n);
@@ -105,14 +109,15 @@ std::unique_ptr<matrix_products::plan> matrix_products::make_plan(const plan_key
 
 bool matrix_products::multiply(const product_shape& shape, const product_operands& operands, cudaStream_t stream) {
   if (shape.is_empty()) return false;
-  const plan_key key{
-      shape,
-      {alignment_of(operands.a), alignment_of(operands.b), alignment_of(operands.d), alignment_of(operands.bias)}};
+  const plan_key key{shape,
+                     {alignment_of(operands.a), alignment_of(operands.b), alignment_of(operands.d),
+                      alignment_of(operands.bias), alignment_of(operands.mask)}};
   auto known = plans_.find(key);
   if (known == plans_.end()) known = plans_.emplace(key, make_plan(key, operands)).first;
   const plan& chosen = *known->second;
   if (!chosen.found) return false;
   if (operands.bias) set(chosen.product.handle, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (operands.mask) set(chosen.product.handle, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.mask);
   const float one = 1;
   const float zero = 0;
   check(cublasLtMatmul(handle_, chosen.product.handle, &one, operands.a, chosen.a.handle, operands.b, chosen.b.handle,

@@ -29,12 +29,13 @@ struct product_shape {
   bool is_empty() const { return m * n * k == 0; }
 };
 
-/// Device pointers. All but the factors is float32.
+/// Device pointers. All but the factors and the mask is float32.
 struct product_operands {
   const void* a = nullptr;
   const void* b = nullptr;
   float* d = nullptr;
-  float* bias = nullptr;  ///< for the epilogue; null if it has none
+  float* bias = nullptr;      ///< for the epilogue; null if it has none
+  std::byte* mask = nullptr;  ///< for the epilogue: n columns of `relu_mask_bits(m)` bits; null if it has none
 };
 
 /// Thread: one at a time. Requires: all calls use the same stream.
@@ -53,7 +54,7 @@ class matrix_products {
   struct plan;
   struct plan_key {
     product_shape shape;
-    std::uint32_t alignments[4];
+    std::uint32_t alignments[5];
 
     auto operator<=>(const plan_key&) const = default;
   };

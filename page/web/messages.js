@@ -27,6 +27,7 @@ const kinds = {
   'credit wait': 'waits for credit',
   'link down': 'links lost',
   stalled: 'stalls',
+  'device range': 'work of devices',
   checkpoint: 'checkpoints',
   all: 'everything',
 };

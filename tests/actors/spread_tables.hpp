@@ -21,7 +21,8 @@ namespace troupe::actors {
 class spread_tables {
  public:
   spread_tables(const model::data_spec& all, std::uint32_t shards, const model::optimizer_spec& optimizer,
-                kernels::row_dtype wire = kernels::row_dtype::f32, bool remote = false)
+                kernels::row_dtype wire = kernels::row_dtype::f32, bool remote = false,
+                kernels::device* staging = nullptr)
       : wire_(wire) {
     std::vector<std::vector<msg::module_ref>> refs;
     for (std::size_t t = 0; t < all.tables.size(); ++t) {
@@ -34,7 +35,7 @@ class spread_tables {
         refs[t].push_back({{}, {}, module_of(t, s), s, shards, s});
       }
     }
-    client_ = sparse_client(all, std::move(refs), {.wire = wire, .remote = remote});
+    client_ = sparse_client(all, std::move(refs), {.wire = wire, .remote = remote, .staging = staging});
   }
 
   const sparse_client& client() const { return client_; }

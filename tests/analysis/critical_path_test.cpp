@@ -144,6 +144,32 @@ TEST(CriticalPath, NamesTheProcessThatDidNotRunRatherThanTheWire) {
   EXPECT_EQ(json.at("if_halved").at("of").at("actor"), "server 1");
 }
 
+/// Trainer 0 waits for device 0 in all but 1 ms of its forward/backward; the device works for 12 ms of that.
+TEST(CriticalPath, TellsTheDevicesTimeFromTheHosts) {
+  synchronous_run one({trace::ms(8), trace::ms(8)});
+  const std::uint16_t trainer = one.made.trainer(0);
+  const trace::nanoseconds begin = one.commits[1] + trace::us(2'200);
+  one.made.range(trainer, trace::range_name::device_wait, 2, begin + trace::ms(1), begin + trace::ms(20));
+  one.made.on_device(trainer, 0, trace::range_name::forward_backward, 2, begin + trace::ms(2), begin + trace::ms(14));
+  const trace::recording& run = one.made.done();
+  const causality index(run);
+  const auto report = report_critical_path(index, 2);
+  ASSERT_TRUE(report) << report.error().message;
+  const step_study& study = report->studies.at(0);
+  const std::string line = path_line(run, study.path);
+  EXPECT_NE(line.find("forward/backward 1.0 (trainer 0)"), line.npos) << line;
+  EXPECT_NE(line.find("device wait 7.0 (trainer 0)"), line.npos) << line;
+  EXPECT_NE(line.find("forward/backward on device 0 12.0 (trainer 0)"), line.npos) << line;
+  trace::nanoseconds sum = 0;
+  for (const contribution& part : study.path.parts) sum += part.time;
+  EXPECT_EQ(sum, study.path.window.duration());
+  ASSERT_TRUE(study.halved);
+  EXPECT_EQ(study.halved->what.what, path_category::on_device);
+  const boost::json::object json = study_json(run, study, true);
+  EXPECT_EQ(json.at("if_halved").at("of").at("kind"), "on device");
+  EXPECT_EQ(json.at("if_halved").at("of").at("actor"), "trainer 0");
+}
+
 TEST(CriticalPath, OfAStepThatIsNotThereIsAnError) {
   synchronous_run one({trace::ms(8), trace::ms(8)});
   const trace::recording& run = one.made.done();

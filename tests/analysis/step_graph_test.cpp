@@ -4,28 +4,11 @@
 
 #include <random>
 
+#include "tests/analysis/path_parts.hpp"
 #include "tests/analysis/synchronous_run.hpp"
 
 namespace troupe::analysis::step_graph_test {
 namespace {
-
-std::string text(const trace::recording& run, const path_segment& one) {
-  return what_text(run, one.what) + " (" + who_text(run, one.what) + ")" + (one.queued != 0 ? " queue" : "");
-}
-
-struct part {
-  std::string what;
-  trace::nanoseconds time;
-
-  bool operator==(const part&) const = default;
-  friend void PrintTo(const part& one, std::ostream* out) { *out << one.what << " " << one.time; }
-};
-
-std::vector<part> parts(const trace::recording& run, const std::vector<path_segment>& path) {
-  std::vector<part> all;
-  for (const path_segment& one : path) all.push_back({text(run, one), one.duration()});
-  return all;
-}
 
 TEST(StepGraph, FollowsMessagesAndProgramOrderBackFromTheCommit) {
   synchronous_run one({trace::ms(8), trace::ms(8)});
@@ -151,130 +134,6 @@ TEST(StepGraph, OfAnEmptyRecordingIsIdle) {
   ASSERT_EQ(path.size(), 1U);
   EXPECT_EQ(path[0].what.what, path_category::idle);
   EXPECT_EQ(path[0].duration(), trace::ms(15));
-}
-
-/// A trainer's rows that are sent at 0, arrive after 52 ms and are worked on for 8 ms; the server's process is another.
-/// It has handled the lookup until then.
-struct slow_rows {
-  trace::made_recording made{1, 1};
-  const std::uint16_t server = made.server(0);
-  const std::uint16_t trainer = made.trainer(0);
-
-  slow_rows() {
-    made.actor(server, "server 0", 1);
-    made.actor(trainer, "trainer 0", 2);
-    const std::uint64_t lookup = made.handled(
-        {.from = trainer, .to = server, .type = "lookup", .step = 1, .begin = trace::ms(8), .end = trace::ms(10)});
-    made.handled({.from = server,
-                  .to = trainer,
-                  .type = "rows",
-                  .step = 1,
-                  .cause = lookup,
-                  .sent = trace::ms(10),
-                  .arrived = trace::ms(62),
-                  .begin = trace::ms(64),
-                  .end = trace::ms(72),
-                  .flags = flag::answer | flag::remote});
-  }
-
-  std::vector<part> path() {
-    const trace::recording& run = made.done();
-    const causality index(run);
-    const step_graph graph(index, {1, trace::ms(10), trace::ms(72), {{trainer, trace::ms(72)}}});
-    return parts(run, graph.critical_path());
-  }
-};
-
-constexpr const char* rows_wire = "rows wire (server 0 to trainer 0)";
-
-TEST(StepGraph, TakesTheTimeInWhichTheReceiversProcessDidNotRunFromTheWire) {
-  slow_rows one;
-  one.made.stalled(one.trainer, trace::ms(11), trace::ms(61));
-  EXPECT_EQ(one.path(), (std::vector<part>{{rows_wire, trace::ms(1)},
-                                           {"not running (trainer 0)", trace::ms(50)},
-                                           {rows_wire, trace::ms(1)},
-                                           {"rows wait (trainer 0)", trace::ms(2)},
-                                           {"rows (trainer 0)", trace::ms(8)}}));
-}
-
-TEST(StepGraph, TakesTheTimeInWhichTheSendersProcessDidNotRunFromTheWire) {
-  slow_rows one;
-  one.made.stalled(one.server, trace::ms(11), trace::ms(61));
-  EXPECT_EQ(one.path(), (std::vector<part>{{rows_wire, trace::ms(1)},
-                                           {"not running (server 0)", trace::ms(50)},
-                                           {rows_wire, trace::ms(1)},
-                                           {"rows wait (trainer 0)", trace::ms(2)},
-                                           {"rows (trainer 0)", trace::ms(8)}}));
-}
-
-TEST(StepGraph, CountsTheTimeInWhichNeitherProcessRanOnce) {
-  slow_rows one;
-  one.made.stalled(one.server, trace::ms(5), trace::ms(30));  // from before the step
-  one.made.stalled(one.trainer, trace::ms(20), trace::ms(40));
-  EXPECT_EQ(one.path(), (std::vector<part>{{"not running (server 0)", trace::ms(20)},
-                                           {"not running (trainer 0)", trace::ms(10)},
-                                           {rows_wire, trace::ms(22)},
-                                           {"rows wait (trainer 0)", trace::ms(2)},
-                                           {"rows (trainer 0)", trace::ms(8)}}));
-}
-
-TEST(StepGraph, TakesTheTimeOfAStallFromWaitsAndWorkToo) {
-  slow_rows one;
-  one.made.stalled(one.trainer, trace::ms(63), trace::ms(65));
-  one.made.stalled(one.trainer, trace::ms(70), trace::ms(80));
-  EXPECT_EQ(one.path(), (std::vector<part>{{rows_wire, trace::ms(52)},
-                                           {"rows wait (trainer 0)", trace::ms(1)},
-                                           {"not running (trainer 0)", trace::ms(2)},
-                                           {"rows (trainer 0)", trace::ms(5)},
-                                           {"not running (trainer 0)", trace::ms(2)}}));
-}
-
-TEST(StepGraph, LeavesWhatNoStallOverlapsAsItIs) {
-  slow_rows one;
-  const std::vector<part> before = one.path();
-  EXPECT_EQ(before, (std::vector<part>{{rows_wire, trace::ms(52)},
-                                       {"rows wait (trainer 0)", trace::ms(2)},
-                                       {"rows (trainer 0)", trace::ms(8)}}));
-  one.made.stalled(one.trainer, trace::ms(1), trace::ms(10));       // before the step
-  one.made.stalled(one.trainer, trace::ms(72), trace::ms(99));      // after it
-  one.made.stalled(one.server, trace::ms(62), trace::ms(72));       // the path has left the server
-  one.made.stalled(one.made.master, trace::ms(10), trace::ms(72));  // a process that the path is never at
-  EXPECT_EQ(one.path(), before);
-}
-
-/// The gradient lies in the server's queue while that works on the update, and while the trainer works before; but only
-/// at the server the path is held up by that.
-TEST(StepGraph, LeavesTheQueueOfAnActorBehindWhereAStallSplitsTheWaitForAMessage) {
-  trace::made_recording made{1, 1};
-  const std::uint16_t server = made.server(0);
-  const std::uint16_t trainer = made.trainer(0);
-  const std::uint64_t rows = made.handled({.from = server, .to = trainer, .type = "rows", .end = trace::ms(9)});
-  made.handled({.from = trainer,
-                .to = server,
-                .type = "update",
-                .cause = rows,
-                .sent = trace::ms(9),
-                .arrived = trace::ms(10),
-                .begin = trace::ms(11),
-                .end = trace::ms(13)});
-  made.handled({.from = made.master,
-                .to = server,
-                .type = "gradient",
-                .sent = trace::ms(4),
-                .arrived = trace::ms(5),
-                .begin = trace::ms(13),
-                .end = trace::ms(20)});
-  made.stalled(server, trace::us(10'200), trace::us(10'500));
-  const trace::recording& run = made.done();
-  const causality index(run);
-  const step_graph graph(index, {1, 0, trace::ms(20), {{server, trace::ms(20)}}});
-  EXPECT_EQ(parts(run, graph.critical_path()), (std::vector<part>{{"rows (trainer 0)", trace::ms(9)},
-                                                                  {"update wire (trainer 0 to server 0)", trace::ms(1)},
-                                                                  {"update wait (server 0)", trace::us(200)},
-                                                                  {"not running (server 0)", trace::us(300)},
-                                                                  {"update wait (server 0)", trace::us(500)},
-                                                                  {"update (server 0) queue", trace::ms(2)},
-                                                                  {"gradient (server 0)", trace::ms(7)}}));
 }
 
 /// Actors that handle messages one after the other and send others while they do, at random.

@@ -120,6 +120,42 @@ TEST(Summary, TellsHowOftenAndHowLongProcessesDidNotRun) {
   EXPECT_EQ(json.at("stalls").at(0).at("times"), 2);
 }
 
+/// The run lasts from 3 to 20 ms. Device 0 is busy from 4 to 7 and from 8 to 11 ms: two of its streams overlap.
+TEST(Summary, TellsWhatDevicesDidForWhomAndHowLongTheyDidNothing) {
+  small_run one;
+  EXPECT_EQ(summary_text(causality(one.made.done()), one.sum(), 10).find("device"), std::string::npos);
+  one.made.edit().processes[0].host = "alpha";
+  one.made.on_device(one.trainer, 0, trace::range_name::forward_backward, 1, trace::ms(4), trace::ms(5));
+  one.made.on_device(one.trainer, 0, trace::range_name::forward_backward, 2, trace::ms(5), trace::ms(7));
+  one.made.on_device(one.trainer, 0, trace::range_name::forward_backward, 3, trace::ms(8), trace::ms(11));
+  one.made.on_device(one.trainer, 0, trace::range_name::copy, 3, trace::ms(9), trace::ms(10));
+  one.made.on_device(one.server, 1, trace::range_name::pool, 1, trace::ms(4), trace::ms(12));
+  const trace::recording& run = one.made.done();
+  const causality index(run);
+  const summary sum = summarize(index);
+  EXPECT_EQ(sum.actors[1].working, trace::ms(13)) << "the host's alone";
+  ASSERT_EQ(sum.devices.works.size(), 3U);
+  EXPECT_EQ(sum.devices.works[0].actor, one.server);
+  const device_use::work& most = sum.devices.works[1];
+  EXPECT_EQ(most.actor, one.trainer);
+  EXPECT_EQ(most.what, trace::range_name::forward_backward);
+  EXPECT_EQ(most.times, 3U);
+  EXPECT_EQ(most.median, trace::ms(2));
+  EXPECT_EQ(most.sum, trace::ms(6));
+  ASSERT_EQ(sum.devices.devices.size(), 2U);
+  EXPECT_EQ(sum.devices.devices[0].host, "alpha");
+  EXPECT_EQ(sum.devices.devices[0].busy, trace::ms(6));
+  EXPECT_EQ(sum.devices.devices[1].busy, trace::ms(8));
+  const boost::json::object json = summary_json(index, sum);
+  EXPECT_EQ(json.at("device_work").at(1).at("what"), "forward/backward");
+  EXPECT_EQ(json.at("device_work").at(1).at("median_ns"), trace::ms(2));
+  EXPECT_EQ(json.at("devices").at(0).at("idle_ns"), trace::ms(11));
+  const std::string text = summary_text(index, sum, 10);
+  const auto at = text.find("Work on devices");
+  ASSERT_NE(at, text.npos) << text;
+  EXPECT_NE(text.find("11.0 ms", text.find("idle", at)), text.npos) << text;
+}
+
 TEST(Summary, ListsMessagesThatCameToNothing) {
   small_run one;
   one.made.actor(one.server).alive = false;

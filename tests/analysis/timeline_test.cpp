@@ -250,6 +250,29 @@ TEST(Timeline, TimesInWhichAProcessDidNotRunHaveATrack) {
   EXPECT_EQ(shown.threads.size(), 4U + 1U) << "only the process that stalled has it";
 }
 
+TEST(Timeline, StreamsOfDevicesHaveTracks) {
+  trace::made_recording r(1, 1);
+  r.range(r.trainer(0), trace::range_name::forward_backward, 4, trace::ms(1), trace::ms(9));
+  r.on_device(r.trainer(0), 2, trace::range_name::forward_backward, 4, trace::ms(2), trace::ms(5));
+  r.on_device(r.trainer(0), 2, trace::range_name::update, 4, trace::ms(6), trace::ms(8));
+  r.on_device(r.trainer(0), 2, trace::range_name::copy, 4, trace::ms(4), trace::ms(7));
+  r.on_device(r.server(0), 2, trace::range_name::pool, 5, trace::ms(3), trace::ms(6));
+  timeline_counts counts;
+  const trace_event_rules shown(timeline_of(r.done(), &counts));
+  EXPECT_EQ(counts.slices, 5U);
+  EXPECT_EQ(shown.slice_count(), 5U);
+  const auto& computed = shown.slices_of("trainer 0 on device 2");
+  ASSERT_EQ(computed.size(), 2U);
+  EXPECT_EQ(computed[0].name, "forward/backward");
+  EXPECT_EQ(computed[0].begin, trace::ms(2));
+  EXPECT_EQ(computed[0].end, trace::ms(5));
+  EXPECT_EQ(computed[0].args.at("step"), 4);
+  EXPECT_EQ(computed[1].name, "update");
+  ASSERT_EQ(shown.slices_of("trainer 0 on device 2, copies").size(), 1U);
+  ASSERT_EQ(shown.slices_of("server 0 on device 2").size(), 1U);
+  EXPECT_EQ(shown.slices_of("server 0 on device 2")[0].begin, trace::ms(3));
+}
+
 TEST(Timeline, NothingRecordedIsAnEmptyTimeline) {
   const trace_event_rules shown(timeline_of(trace::recording{}));
   EXPECT_EQ(shown.slice_count(), 0U);

@@ -12,6 +12,7 @@ namespace troupe::emulated_cuda {
 struct counts_so_far {
   std::uint64_t launches = 0;  ///< of kernels; a sort or a running sum is one
   std::uint64_t waits = 0;     ///< of the host, for a stream or an event
+  std::uint64_t uploads = 0;   ///< copies from the host to a device
 };
 
 /// Returns the counts of this process; nothing if its CUDA is a card's.
@@ -23,8 +24,9 @@ inline std::optional<counts_so_far> counts_now() {
   };
   const auto launches = count_of("troupe_emulated_launches");
   const auto waits = count_of("troupe_emulated_waits");
-  if (!launches || !waits) return std::nullopt;
-  return counts_so_far{*launches, *waits};
+  const auto uploads = count_of("troupe_emulated_uploads");
+  if (!launches || !waits || !uploads) return std::nullopt;
+  return counts_so_far{*launches, *waits, *uploads};
 }
 
 }  // namespace troupe::emulated_cuda

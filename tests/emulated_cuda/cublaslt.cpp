@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,6 +29,8 @@ struct product {
   cublasOperation_t b_form = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   float* bias = nullptr;
+  std::uint8_t* mask = nullptr;  ///< the auxiliary buffer
+  std::int64_t mask_bits = 0;    ///< its leading dimension
 };
 
 struct layout {
@@ -47,6 +50,10 @@ const Content& content_of(const Opaque* descriptor) {
 }
 
 bool has(cublasLtEpilogue_t all, int part) { return (all & part) != 0; }
+
+/// The bits of epilogues with a mask of a ReLU's positive outputs, and of those that read it.
+constexpr int has_mask = CUBLASLT_EPILOGUE_RELU_AUX & CUBLASLT_EPILOGUE_DRELU;
+constexpr int reads_mask = CUBLASLT_EPILOGUE_DRELU & ~has_mask;
 
 // -- numbers ----------------------------------------------------------------------------------------------------------
 
@@ -101,6 +108,16 @@ void finish_column(const product& how, const operands& on, std::size_t col, cons
     if (on.beta != 0) y += on.beta * on.c[col * on.c_layout.stride + row];
     if (has(how.epilogue, CUBLASLT_EPILOGUE_BIAS)) y += how.bias[row];
     if (has(how.epilogue, CUBLASLT_EPILOGUE_RELU) && y < 0) y = 0;
+    if (has(how.epilogue, has_mask)) {
+      const std::size_t bit = col * static_cast<std::size_t>(how.mask_bits) + row;
+      std::uint8_t& byte = how.mask[bit / 8];
+      const auto of_row = static_cast<std::uint8_t>(1U << bit % 8);
+      if (has(how.epilogue, reads_mask)) {
+        if ((byte & of_row) == 0) y = 0;
+      } else {
+        byte = static_cast<std::uint8_t>(y > 0 ? byte | of_row : byte & ~of_row);
+      }
+    }
     on.d[col * on.d_layout.stride + row] = y;
   }
 }
@@ -139,17 +156,24 @@ bool shapes_fit(const product& how, const layout& a, const layout& b, const layo
          (a_plain ? a.cols : a.rows) == (b_plain ? b.rows : b.cols) && c.rows == d.rows && c.cols == d.cols;
 }
 
+/// The mask's columns must begin at 16 bytes, and hold the output's rows.
+bool mask_fits(const product& how, const layout& d) {
+  return !has(how.epilogue, has_mask) ||
+         (how.mask_bits % 128 == 0 && how.mask_bits >= static_cast<std::int64_t>(d.rows) && how.mask != nullptr);
+}
+
 bool is_supported(const product& how, const layout& a, const layout& b, const layout& c, const layout& d) {
-  constexpr int known =
-      CUBLASLT_EPILOGUE_DEFAULT | CUBLASLT_EPILOGUE_RELU_BIAS | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB;
+  constexpr int known[] = {CUBLASLT_EPILOGUE_DEFAULT,       CUBLASLT_EPILOGUE_RELU,   CUBLASLT_EPILOGUE_BIAS,
+                           CUBLASLT_EPILOGUE_RELU_BIAS,     CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB,
+                           CUBLASLT_EPILOGUE_RELU_AUX_BIAS, CUBLASLT_EPILOGUE_DRELU};
   const bool rounds = how.compute != CUBLAS_COMPUTE_32F;
   const bool of_float = a.type == CUDA_R_32F && b.type == CUDA_R_32F;
   // cuBLASLt runs bf16 columns that do not begin at 16 bytes on a much slower kernel. The backend must not ask for it.
   const bool is_fast = a.stride % 8 == 0 && b.stride % 8 == 0;
   const bool of_bf16 = a.type == CUDA_R_16BF && b.type == CUDA_R_16BF && !rounds && is_fast;
-  if (how.epilogue != CUBLASLT_EPILOGUE_DEFAULT && !troupe::emulated_cuda::configured().epilogues) return false;
-  return (how.epilogue & ~known) == 0 && (of_float || of_bf16) && c.type == CUDA_R_32F && d.type == CUDA_R_32F &&
-         d.rows > 0 && d.cols > 0 && shapes_fit(how, a, b, c, d);
+  if (has(how.epilogue, troupe::emulated_cuda::configured().refused_epilogues)) return false;
+  return std::find(std::begin(known), std::end(known), how.epilogue) != std::end(known) && (of_float || of_bf16) &&
+         c.type == CUDA_R_32F && d.type == CUDA_R_32F && d.rows > 0 && d.cols > 0 && shapes_fit(how, a, b, c, d);
 }
 
 bool on_device(const void* address, std::size_t bytes) {
@@ -157,11 +181,14 @@ bool on_device(const void* address, std::size_t bytes) {
 }
 
 bool are_on_device(const product& how, const operands& on) {
-  const bool bias_is_used = (how.epilogue & ~(CUBLASLT_EPILOGUE_DEFAULT | CUBLASLT_EPILOGUE_RELU)) != 0;
+  const bool bias_is_used =
+      has(how.epilogue, CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB);
+  const std::size_t mask_bytes = static_cast<std::size_t>(how.mask_bits) / 8 * on.d_layout.cols;
   const std::size_t bias_size = has(how.epilogue, CUBLASLT_EPILOGUE_BGRADB) ? on.d_layout.cols : on.d_layout.rows;
   return on_device(on.a, on.a_layout.bytes()) && on_device(on.b, on.b_layout.bytes()) &&
          (on.beta == 0 || on_device(on.c, on.c_layout.bytes())) && on_device(on.d, on.d_layout.bytes()) &&
-         (!bias_is_used || on_device(how.bias, bias_size * sizeof(float)));
+         (!bias_is_used || on_device(how.bias, bias_size * sizeof(float))) &&
+         (!has(how.epilogue, has_mask) || on_device(how.mask, mask_bytes));
 }
 
 }  // namespace
@@ -209,6 +236,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor, c
       return set(how.epilogue);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return set(how.bias);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return set(how.mask);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return set(how.mask_bits);
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -252,7 +283,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t, int wanted,
                                               cublasLtMatmulHeuristicResult_t results[], int* found) {
   *found = 0;
-  if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
+  if (wanted < 1 || !mask_fits(content_of<product>(descriptor), content_of<layout>(d)))
+    return CUBLAS_STATUS_INVALID_VALUE;
   if (!is_supported(content_of<product>(descriptor), content_of<layout>(a), content_of<layout>(b),
                     content_of<layout>(c), content_of<layout>(d))) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -281,7 +313,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                        *static_cast<const float*>(alpha),
                        *static_cast<const float*>(beta)};
   if (!is_supported(how, on.a_layout, on.b_layout, on.c_layout, on.d_layout)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (!are_on_device(how, on) || stream == nullptr || stream->device() != handle->device) {
+  if (!mask_fits(how, on.d_layout) || !are_on_device(how, on) || stream == nullptr ||
+      stream->device() != handle->device) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const cudaError_t code = troupe::emulated_cuda::enqueue(stream, [how, on] { multiply(how, on); });

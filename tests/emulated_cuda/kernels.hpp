@@ -10,6 +10,7 @@
 #include <math.h>
 #include <vector_types.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -35,6 +36,9 @@ template <class T>
 T __ldg(const T* from) {
   return *from;
 }
+
+inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
+inline double __longlong_as_double(long long bits) { return std::bit_cast<double>(bits); }
 
 namespace troupe::emulated_cuda {
 

@@ -100,6 +100,7 @@ cudaError_t copy(const void* from, void* to, std::size_t bytes, cudaMemcpyKind k
   const place source = find_place(from, bytes);
   const place target = find_place(to, bytes);
   if (!fits(source, target, kind)) return cudaErrorInvalidValue;
+  if (source != place::device) ++counted().uploads;
   const cudaError_t code = enqueue_anywhere(stream, [=] { std::memcpy(to, from, bytes); });
   if (!stream->capturing && (source == place::pageable || target == place::pageable)) stream->wait_until_idle();
   return code;

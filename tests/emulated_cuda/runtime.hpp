@@ -50,11 +50,12 @@ enum class place : std::uint8_t { pageable, pinned, device, astray };
 /// Where the bytes [address, address + bytes) lie; `astray` if they only begin in memory that the runtime gave out.
 place find_place(const void* address, std::size_t bytes);
 
-/// What the process has asked of CUDA so far, for tests: `troupe_emulated_launches` and `troupe_emulated_waits` tell
-/// it.
+/// What the process has asked of CUDA so far, for tests: `troupe_emulated_launches`, `troupe_emulated_waits` and
+/// `troupe_emulated_uploads` tell it.
 struct counts {
   std::atomic<std::uint64_t> launches = 0;  ///< of kernels; a sort or a running sum is one
   std::atomic<std::uint64_t> waits = 0;     ///< of the host, for a stream or an event
+  std::atomic<std::uint64_t> uploads = 0;   ///< copies from the host to a device
 };
 counts& counted();
 
@@ -102,9 +103,12 @@ struct CUstream_st {
   std::thread worker_;
 };
 
-/// An event: how often it was recorded, and how many of these records its streams have come to.
+/// An event: how often it was recorded, how many of these records its streams have come to, and when they came to the
+/// last one.
 struct CUevent_st {
   int device = 0;
+  bool is_timed = false;
+  std::shared_ptr<std::atomic<std::int64_t>> passed_ns = std::make_shared<std::atomic<std::int64_t>>(0);
   std::atomic<std::uint64_t> recorded = 0;
   std::shared_ptr<troupe::emulated_cuda::milestone> over = std::make_shared<troupe::emulated_cuda::milestone>();
 };

@@ -1,5 +1,6 @@
 #include "tests/emulated_cuda/settings.hpp"
 
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 #include <cmath>
@@ -21,8 +22,16 @@ void set(settings& all, const std::string& setting) {
   if (equals == std::string::npos) refuse(setting);
   const std::string name = setting.substr(0, equals);
   const std::string value = setting.substr(equals + 1);
-  if (name == "epilogues" && value == "none") {
-    all.epilogues = false;
+  if (name == "epilogues") {
+    constexpr int of_masks = CUBLASLT_EPILOGUE_RELU_AUX & CUBLASLT_EPILOGUE_DRELU;
+    if (value == "none")
+      all.refused_epilogues = ~CUBLASLT_EPILOGUE_DEFAULT;
+    else if (value == "no_mask")
+      all.refused_epilogues = of_masks;
+    else if (value == "no_drelu")
+      all.refused_epilogues = CUBLASLT_EPILOGUE_DRELU & ~of_masks;
+    else
+      refuse(setting);
     return;
   }
   char* end = nullptr;

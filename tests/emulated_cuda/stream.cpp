@@ -54,6 +54,7 @@ cudaError_t enqueue(cudaStream_t stream, work task) {
 
 extern "C" std::uint64_t troupe_emulated_launches() { return troupe::emulated_cuda::counted().launches; }
 extern "C" std::uint64_t troupe_emulated_waits() { return troupe::emulated_cuda::counted().waits; }
+extern "C" std::uint64_t troupe_emulated_uploads() { return troupe::emulated_cuda::counted().uploads; }
 
 CUstream_st::CUstream_st(int device) : device_(device), worker_([this] { run(); }) {}
 

@@ -1,5 +1,6 @@
 // Of the CUDA runtime: streams, events and graphs.
 
+#include <chrono>
 #include <utility>
 
 #include "tests/emulated_cuda/runtime.hpp"
@@ -60,11 +61,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 // -- events -----------------------------------------------------------------------------------------------------------
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (const cudaError_t code = troupe::emulated_cuda::usable(); code != cudaSuccess)
     return troupe::emulated_cuda::note(code);
   *event = new CUevent_st;
   (*event)->device = troupe::emulated_cuda::current_device();
+  (*event)->is_timed = (flags & cudaEventDisableTiming) == 0;
   return cudaSuccess;
 }
 
@@ -80,7 +82,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (stream->capturing) return troupe::emulated_cuda::note(cudaErrorStreamCaptureUnsupported);
   const std::uint64_t count = ++event->recorded;
   return troupe::emulated_cuda::note(
-      troupe::emulated_cuda::enqueue_anywhere(stream, [over = event->over, count] { over->reach(count); }));
+      troupe::emulated_cuda::enqueue_anywhere(stream, [over = event->over, when = event->passed_ns, count] {
+        *when = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+        over->reach(count);
+      }));
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
@@ -92,6 +97,17 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event == nullptr) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
   ++counted().waits;
   event->over->wait_for(event->recorded);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  for (const cudaEvent_t one : {begin, end})
+    if (one == nullptr || !one->is_timed || one->recorded == 0 || one->device != begin->device)
+      return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
+  for (const cudaEvent_t one : {begin, end})
+    if (!one->over->has_reached(one->recorded)) return troupe::emulated_cuda::note(cudaErrorNotReady);
+  constexpr float ns_per_ms = 1e6F;
+  *ms = static_cast<float>(*end->passed_ns - *begin->passed_ns) / ns_per_ms;
   return cudaSuccess;
 }
 

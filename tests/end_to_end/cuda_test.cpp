@@ -132,6 +132,37 @@ TEST_F(CudaGpu, ATraceOfItHolds) {
   EXPECT_EQ(checked.exit_code, 0) << checked.err << checked.out;
 }
 
+TEST_F(CudaGpu, ATraceOfItTellsWhatTheDevicesDid) {
+  const model::checkpoint_folder folder;
+  const std::string kept = folder.path() + "/trace";
+  train_on_cards(with(adult, {"--device", "cuda", "--trainers", "2", "--trace", "full", "--trace-dir", kept}));
+  const auto ask = [&kept](const char* what) {
+    const outcome said = run({"trace", what, kept, "--json"});
+    EXPECT_EQ(said.exit_code, 0) << said.err;
+    return boost::json::parse(said.out).as_object();
+  };
+  const boost::json::object summed = ask("summary");
+  const auto times_of = [&summed](const char* actor, const char* work) {
+    std::uint64_t times = 0;
+    for (const auto& one : summed.at("device_work").as_array())
+      if (one.at("actor") == actor && one.at("what") == work) times += one.at("times").to_number<std::uint64_t>();
+    return times;
+  };
+  for (const char* trainer : {"trainer 0", "trainer 1"}) {
+    for (const char* work : {"forward/backward", "backward parameters"}) EXPECT_EQ(times_of(trainer, work), 12U);
+    EXPECT_GE(times_of(trainer, "update"), 12U) << "one for each bucket";
+    EXPECT_EQ(times_of(trainer, "copy"), 24U) << "of dense features to the device, of the loss from it";
+  }
+  for (const char* work : {"group", "update"}) EXPECT_EQ(times_of("server 0", work), 12U) << work;
+  EXPECT_GE(times_of("server 0", "pool"), 12U);
+  EXPECT_GE(times_of("allreduce", "sum"), 12U);
+  const boost::json::object paths = ask("critical-path");
+  std::int64_t on_device_ns = 0;
+  for (const auto& part : paths.at("statistics").at("parts").as_array())
+    if (part.at("kind") == "on device") on_device_ns += part.at("sum_ns").to_number<std::int64_t>();
+  EXPECT_GT(on_device_ns, 0);
+}
+
 TEST_F(CudaGpu, ARecordingOfItIsReplayed) {
   const model::checkpoint_folder folder;
   const std::string kept = folder.path() + "/trace";

@@ -10,27 +10,10 @@
 
 #include "kernels/random_bits.hpp"
 #include "tests/kernels/support.hpp"
+#include "tests/kernels/unmixed.hpp"
 
 namespace troupe::kernels::test::normal_test {
 namespace {
-
-constexpr std::uint64_t inverse_of(std::uint64_t odd) {
-  std::uint64_t inverse = odd;
-  for (int i = 0; i < 5; ++i) inverse *= 2 - odd * inverse;  // twice as many right bits each time
-  return inverse;
-}
-
-/// The inverse of `mix`.
-constexpr std::uint64_t unmix(std::uint64_t z) {
-  const auto unshift = [](std::uint64_t x, int by) {
-    std::uint64_t y = x;
-    for (int done = by; done < 64; done += by) y = x ^ (y >> by);
-    return y;
-  };
-  z = unshift(z, 31) * inverse_of(splitmix::second_factor);
-  z = unshift(z, 27) * inverse_of(splitmix::first_factor);
-  return unshift(z, 30);
-}
 
 void expect_number(std::uint64_t key, std::uint64_t i, float number) {
   const double u1 = unit_from(random_bits(key, 2 * i));
@@ -47,12 +30,9 @@ TEST(Normals, AreAsAccurateAsTheLibrarysFunctions) {
 
 TEST(Normals, AreAccurateAtBothEndsOfTheUniformNumbers) {
   static_assert(unmix(mix(0x123456789abcdef0)) == 0x123456789abcdef0);
-  constexpr std::uint64_t last = ~std::uint64_t{0};
-  constexpr std::uint64_t turn = std::uint64_t{1} << 62;
-  for (const std::uint64_t bits :
-       {std::uint64_t{0}, std::uint64_t{1} << 11, turn, 2 * turn, 3 * turn, last, last - (1 << 11)}) {
+  for (const std::uint64_t bits : extreme_bits) {
     for (const std::uint64_t counter : {0, 1}) {
-      const std::uint64_t key = unmix(bits) - (counter + 1) * splitmix::increment;
+      const std::uint64_t key = key_for(bits, counter);
       ASSERT_EQ(random_bits(key, counter), bits);
       std::vector<float> out(9);
       draw_normals(key, out.size(), out.data());

@@ -1,9 +1,13 @@
 // The order of a stream's calls: copies, events between streams, and captured calls.
 
+#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
+#include "tests/emulated_cuda/counts.hpp"
 #include "tests/kernels/stream_support.hpp"
 
 namespace troupe::kernels::test::stream_order_test {
@@ -90,6 +94,43 @@ TYPED_TEST(StreamOrder, UploadsFollowEachOtherBeforeTheStreamHasPassed) {
   }
   const std::vector<float> got = this->get(all);
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], static_cast<float>(i / count)) << i;
+}
+
+TYPED_TEST(StreamOrder, UploadsFromStagingMemoryThatStaysUntilTheStreamHasPassed) {
+  constexpr std::size_t count = 100'000;
+  constexpr std::size_t rounds = 10;
+  const auto all = this->template room<float>(rounds * count);
+  const auto other = this->template room<float>(1 << 20);
+  std::vector<uploaded_array<float>> numbers(rounds);  // on the processor, what was put stays in place
+  std::vector<std::weak_ptr<std::byte>> given(rounds);
+  std::vector<std::shared_ptr<std::byte>> kept;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    auto memory = this->device().allocate_staging(count * sizeof(float));
+    auto* const first = reinterpret_cast<float*>(memory.get());
+    std::fill_n(first, count, static_cast<float>(round));
+    for (int before = 0; before < 5; ++before) this->on().fill(1 << 20, 1.0F, other.data());
+    const auto waits_before = emulated_cuda::counts_now();
+    const float* const there = numbers[round].put(this->on(), {first, count}, memory);
+    if (const auto waits = emulated_cuda::counts_now()) {
+      EXPECT_EQ(waits->waits, waits_before->waits);
+    }
+    this->on().copy(there, all.data() + round * count, count * sizeof(float));
+    given[round] = memory;
+    if (this->device().is_host()) kept.push_back(memory);
+    memory.reset();
+    ASSERT_FALSE(given[round].expired()) << "others would get the memory";
+    // Whoever makes the next batch.
+    const auto next = this->device().allocate_staging(count * sizeof(float));
+    std::fill_n(reinterpret_cast<float*>(next.get()), count, -1.0F);
+  }
+  const std::vector<float> got = this->get(all);
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], static_cast<float>(i / count)) << i;
+  if (this->device().is_host()) return;
+  const std::vector<float> elsewhere(count, 5);
+  numbers[0].put(this->on(), elsewhere);
+  EXPECT_TRUE(given[0].expired()) << "its upload is over";
+  EXPECT_FALSE(given[1].expired());
+  this->on().synchronize();
 }
 
 TYPED_TEST(StreamOrder, RepeatsWhatItHasLearned) {

@@ -11,12 +11,14 @@
 #include <set>
 #include <vector>
 
+#include "kernels/normal.hpp"
+
 namespace troupe::model::random_test {
 namespace {
 
 std::vector<float> normals(std::uint64_t key, std::size_t count) {
   std::vector<float> numbers(count);
-  standard_normals(key, numbers);
+  kernels::draw_normals(key, numbers.size(), numbers.data());
   return numbers;
 }
 

@@ -61,6 +61,23 @@ TEST(DeviceBlob, WhatIsOnTheHostIsNotCopied) {
   EXPECT_EQ(here.on_host().data(), here.data());
 }
 
+TEST(DeviceBlob, PinnedMemoryMayOutliveTheBlob) {
+  const auto memory = std::make_shared<std::vector<float>>(numbers);
+  const std::shared_ptr<const std::byte> first(memory, reinterpret_cast<const std::byte*>(memory->data()));
+  msg::blob there = msg::blob::in_pinned_memory(first, 3 * sizeof(float));
+  EXPECT_EQ(floats_of(there), (std::vector<float>{1, -2, 3.5F}));
+  EXPECT_EQ(there.data(), first.get());
+  EXPECT_EQ(there.on_host().data(), first.get());
+  EXPECT_EQ(there.part(4, 8).pinned_memory(), first);
+  EXPECT_EQ(msg::blob::own(numbers).pinned_memory(), nullptr);
+  const std::shared_ptr<const std::byte> uploads = there.pinned_memory();
+  EXPECT_EQ(uploads, first);
+  const std::weak_ptr<const void> owner = there.owner();
+  there = {};
+  EXPECT_TRUE(owner.expired()) << "an upload is no reader of the blob";
+  EXPECT_EQ(memory.use_count(), 3) << "memory, first, uploads";
+}
+
 TEST(DeviceBlob, NobodyReadsItToPassItOn) {
   const hidden there;
   const msg::reduce share{{}, 0, 0, 1, false, {msg::dtype::f32, 4, 1, there.bytes}};

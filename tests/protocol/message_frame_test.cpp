@@ -87,7 +87,7 @@ TEST(MessageFrame, BulkBytesArePointedAtWhereTheyLieAndBeginAtCacheLines) {
 
 TEST(MessageFrame, SendingCopiesNoBulkBytes) {
   const msg::tensor sent = some_tensor();
-  const auto parts = to_frame(somewhere, caf::make_message(msg::bucket_sum{some_header(), 1, 2, sent}));
+  const auto parts = to_frame(somewhere, caf::make_message(msg::bucket_sum{some_header(), 1, 2, false, sent}));
   ASSERT_TRUE(parts);
   EXPECT_EQ(parts->back().data(), sent.bytes.data());
 }

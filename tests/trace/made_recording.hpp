@@ -142,6 +142,12 @@ class made_recording {
     stretch(kind::stalled, actor, 0, 0, begin, end, 0);
   }
 
+  /// Records what a device did for `actor`.
+  void on_device(std::uint16_t actor, std::uint16_t device, range_name what, std::uint64_t step, nanoseconds begin,
+                 nanoseconds end) {
+    stretch(kind::device_range, actor, static_cast<std::uint16_t>(what), step, begin, end, 0, device);
+  }
+
   /// Adds any other event as it is, but for the process, which is its actor's; its id.
   std::uint64_t add(event e) {
     if (const actor_state* known = run_.find_actor(e.actor)) e.process = known->process;
@@ -169,9 +175,10 @@ class made_recording {
   }
 
   void stretch(kind what, std::uint16_t actor, std::uint16_t type, std::uint64_t step, nanoseconds begin,
-               nanoseconds end, std::uint64_t id) {
+               nanoseconds end, std::uint64_t id, std::uint16_t aux = 0) {
     event e;
     e.what = what;
+    e.aux = aux;
     e.actor = actor;
     e.type = type;
     e.step = step;

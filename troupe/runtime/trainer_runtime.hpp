@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "actors/actor_trace.hpp"
+#include "actors/inline_execution.hpp"
 #include "actors/sparse_client.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/trainer_maker.hpp"
@@ -136,6 +137,7 @@ class trainer_runtime {
     self_->request(whom, timeout, std::move(message))
         .then(
             [this, asked, on_answer = std::move(on_answer)](Answer& answer) {
+              const actors::inline_execution::scope here(woken_.get(), self_);
               trace.has_answer(asked);
               const actors::actor_trace::handling scope(trace, answer, trace::flag::answer);
               executor_->enter([&] { on_answer(answer); });
@@ -183,6 +185,7 @@ class trainer_runtime {
   trainer_caller calls_{*this};
   outside_caller_handle outside_;
   std::shared_ptr<actor_executor> executor_;
+  std::unique_ptr<actors::inline_execution> woken_;  ///< runs the actors that this one wakes; null: workers do
   caf::typed_response_promise<msg::trained> promise_;
   trainer_function function_;
 

@@ -27,6 +27,7 @@ void trainer_runtime::report() {
   if (now < last_report_ + interval) return;
   last_report_ = now;
   const std::chrono::duration<double> seconds = now - begin_;
+  const actors::inline_execution::elsewhere there(woken_.get(), self_);
   self_->send(peers_.reports, msg::progress{trace.next(step), 0, seconds.count(), loss_sum_, losses_});
   loss_sum_ = 0;
   losses_ = 0;

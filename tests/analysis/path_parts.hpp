@@ -1,0 +1,31 @@
+// The parts of a path through a step graph, as tests compare them.
+
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "analysis/step_graph.hpp"
+
+namespace troupe::analysis {
+
+inline std::string text(const trace::recording& run, const path_segment& one) {
+  return what_text(run, one.what) + " (" + who_text(run, one.what) + ")" + (one.queued != 0 ? " queue" : "");
+}
+
+struct part {
+  std::string what;
+  trace::nanoseconds time;
+
+  bool operator==(const part&) const = default;
+  friend void PrintTo(const part& one, std::ostream* out) { *out << one.what << " " << one.time; }
+};
+
+inline std::vector<part> parts(const trace::recording& run, const std::vector<path_segment>& path) {
+  std::vector<part> all;
+  for (const path_segment& one : path) all.push_back({text(run, one), one.duration()});
+  return all;
+}
+
+}  // namespace troupe::analysis

@@ -1,0 +1,213 @@
+// What a step graph makes of the times in which a process did not run, or waited for a device.
+
+#include <gtest/gtest.h>
+
+#include "analysis/step_graph.hpp"
+#include "tests/analysis/path_parts.hpp"
+#include "tests/analysis/synchronous_run.hpp"
+
+namespace troupe::analysis::step_graph_waits_test {
+namespace {
+
+/// A trainer's rows that are sent at 0, arrive after 52 ms and are worked on for 8 ms; the server's process is another.
+/// It has handled the lookup until then.
+struct slow_rows {
+  trace::made_recording made{1, 1};
+  const std::uint16_t server = made.server(0);
+  const std::uint16_t trainer = made.trainer(0);
+
+  slow_rows() {
+    made.actor(server, "server 0", 1);
+    made.actor(trainer, "trainer 0", 2);
+    const std::uint64_t lookup = made.handled(
+        {.from = trainer, .to = server, .type = "lookup", .step = 1, .begin = trace::ms(8), .end = trace::ms(10)});
+    made.handled({.from = server,
+                  .to = trainer,
+                  .type = "rows",
+                  .step = 1,
+                  .cause = lookup,
+                  .sent = trace::ms(10),
+                  .arrived = trace::ms(62),
+                  .begin = trace::ms(64),
+                  .end = trace::ms(72),
+                  .flags = flag::answer | flag::remote});
+  }
+
+  std::vector<part> path() {
+    const trace::recording& run = made.done();
+    const causality index(run);
+    const step_graph graph(index, {1, trace::ms(10), trace::ms(72), {{trainer, trace::ms(72)}}});
+    return parts(run, graph.critical_path());
+  }
+};
+
+/// A trainer that works from 0 to 20 ms and waits for device 1 from 4 to 18 ms of that; its server is in the same
+/// process.
+struct waits_for_device {
+  trace::made_recording made{1, 1};
+  const std::uint16_t server = made.server(0);
+  const std::uint16_t trainer = made.trainer(0);
+
+  waits_for_device() {
+    made.range(trainer, trace::range_name::forward_backward, 1, trace::ms(0), trace::ms(20));
+    made.range(trainer, trace::range_name::device_wait, 1, trace::ms(4), trace::ms(18));
+  }
+
+  void works(std::uint16_t actor, trace::range_name what, std::int64_t begin_ms, std::int64_t end_ms,
+             std::uint16_t device = 1) {
+    made.on_device(actor, device, what, 1, trace::ms(begin_ms), trace::ms(end_ms));
+  }
+
+  std::vector<part> path() {
+    const trace::recording& run = made.done();
+    const causality index(run);
+    const step_graph graph(index, {1, trace::ms(0), trace::ms(20), {{trainer, trace::ms(20)}}});
+    return parts(run, graph.critical_path());
+  }
+};
+
+constexpr const char* host_works = "forward/backward (trainer 0)";
+constexpr const char* host_waits = "device wait (trainer 0)";
+
+TEST(StepGraph, NamesWhatTheDeviceDidWhileTheHostWaited) {
+  waits_for_device one;
+  one.works(one.trainer, trace::range_name::update, 1, 3);            // the host did not wait
+  one.works(one.trainer, trace::range_name::forward_backward, 3, 9);  // nor before 4 ms
+  one.works(one.trainer, trace::range_name::backward_parameters, 10, 30);
+  EXPECT_EQ(one.path(), (std::vector<part>{{host_works, trace::ms(4)},
+                                           {"forward/backward on device 1 (trainer 0)", trace::ms(5)},
+                                           {host_waits, trace::ms(1)},
+                                           {"backward parameters on device 1 (trainer 0)", trace::ms(8)},
+                                           {host_works, trace::ms(2)}}));
+}
+
+TEST(StepGraph, NamesOthersWorkOnADeviceWhereItDidNothingForWhoWaits) {
+  waits_for_device one;
+  one.works(one.server, trace::range_name::pool, 5, 12);
+  one.works(one.server, trace::range_name::group, 13, 16, 0);  // a device that the trainer does not use
+  one.works(one.trainer, trace::range_name::forward_backward, 7, 9);
+  one.works(one.trainer, trace::range_name::copy, 8, 11);
+  EXPECT_EQ(one.path(), (std::vector<part>{{host_works, trace::ms(4)},
+                                           {host_waits, trace::ms(1)},
+                                           {"pool on device 1 (server 0)", trace::ms(2)},
+                                           {"forward/backward on device 1 (trainer 0)", trace::ms(2)},
+                                           {"copy on device 1 (trainer 0)", trace::ms(2)},
+                                           {"pool on device 1 (server 0)", trace::ms(1)},
+                                           {host_waits, trace::ms(6)},
+                                           {host_works, trace::ms(2)}}));
+}
+
+TEST(StepGraph, AProcessThatDidNotRunComesBeforeItsDevice) {
+  waits_for_device one;
+  one.works(one.trainer, trace::range_name::forward_backward, 4, 18);
+  one.made.stalled(one.trainer, trace::ms(6), trace::ms(10));
+  EXPECT_EQ(one.path(), (std::vector<part>{{host_works, trace::ms(4)},
+                                           {"forward/backward on device 1 (trainer 0)", trace::ms(2)},
+                                           {"not running (trainer 0)", trace::ms(4)},
+                                           {"forward/backward on device 1 (trainer 0)", trace::ms(8)},
+                                           {host_works, trace::ms(2)}}));
+}
+
+TEST(StepGraph, DevicesOfOtherProcessesAreNotWaitedFor) {
+  waits_for_device one;
+  one.works(one.trainer, trace::range_name::update, 1, 3);
+  one.made.actor(one.server, "server 0", 1);
+  one.works(one.server, trace::range_name::pool, 5, 12);
+  EXPECT_EQ(one.path(),
+            (std::vector<part>{{host_works, trace::ms(4)}, {host_waits, trace::ms(14)}, {host_works, trace::ms(2)}}));
+}
+
+constexpr const char* rows_wire = "rows wire (server 0 to trainer 0)";
+
+TEST(StepGraph, TakesTheTimeInWhichTheReceiversProcessDidNotRunFromTheWire) {
+  slow_rows one;
+  one.made.stalled(one.trainer, trace::ms(11), trace::ms(61));
+  EXPECT_EQ(one.path(), (std::vector<part>{{rows_wire, trace::ms(1)},
+                                           {"not running (trainer 0)", trace::ms(50)},
+                                           {rows_wire, trace::ms(1)},
+                                           {"rows wait (trainer 0)", trace::ms(2)},
+                                           {"rows (trainer 0)", trace::ms(8)}}));
+}
+
+TEST(StepGraph, TakesTheTimeInWhichTheSendersProcessDidNotRunFromTheWire) {
+  slow_rows one;
+  one.made.stalled(one.server, trace::ms(11), trace::ms(61));
+  EXPECT_EQ(one.path(), (std::vector<part>{{rows_wire, trace::ms(1)},
+                                           {"not running (server 0)", trace::ms(50)},
+                                           {rows_wire, trace::ms(1)},
+                                           {"rows wait (trainer 0)", trace::ms(2)},
+                                           {"rows (trainer 0)", trace::ms(8)}}));
+}
+
+TEST(StepGraph, CountsTheTimeInWhichNeitherProcessRanOnce) {
+  slow_rows one;
+  one.made.stalled(one.server, trace::ms(5), trace::ms(30));  // from before the step
+  one.made.stalled(one.trainer, trace::ms(20), trace::ms(40));
+  EXPECT_EQ(one.path(), (std::vector<part>{{"not running (server 0)", trace::ms(20)},
+                                           {"not running (trainer 0)", trace::ms(10)},
+                                           {rows_wire, trace::ms(22)},
+                                           {"rows wait (trainer 0)", trace::ms(2)},
+                                           {"rows (trainer 0)", trace::ms(8)}}));
+}
+
+TEST(StepGraph, TakesTheTimeOfAStallFromWaitsAndWorkToo) {
+  slow_rows one;
+  one.made.stalled(one.trainer, trace::ms(63), trace::ms(65));
+  one.made.stalled(one.trainer, trace::ms(70), trace::ms(80));
+  EXPECT_EQ(one.path(), (std::vector<part>{{rows_wire, trace::ms(52)},
+                                           {"rows wait (trainer 0)", trace::ms(1)},
+                                           {"not running (trainer 0)", trace::ms(2)},
+                                           {"rows (trainer 0)", trace::ms(5)},
+                                           {"not running (trainer 0)", trace::ms(2)}}));
+}
+
+TEST(StepGraph, LeavesWhatNoStallOverlapsAsItIs) {
+  slow_rows one;
+  const std::vector<part> before = one.path();
+  EXPECT_EQ(before, (std::vector<part>{{rows_wire, trace::ms(52)},
+                                       {"rows wait (trainer 0)", trace::ms(2)},
+                                       {"rows (trainer 0)", trace::ms(8)}}));
+  one.made.stalled(one.trainer, trace::ms(1), trace::ms(10));       // before the step
+  one.made.stalled(one.trainer, trace::ms(72), trace::ms(99));      // after it
+  one.made.stalled(one.server, trace::ms(62), trace::ms(72));       // the path has left the server
+  one.made.stalled(one.made.master, trace::ms(10), trace::ms(72));  // a process that the path is never at
+  EXPECT_EQ(one.path(), before);
+}
+
+/// The gradient lies in the server's queue while that works on the update, and while the trainer works before; but only
+/// at the server the path is held up by that.
+TEST(StepGraph, LeavesTheQueueOfAnActorBehindWhereAStallSplitsTheWaitForAMessage) {
+  trace::made_recording made{1, 1};
+  const std::uint16_t server = made.server(0);
+  const std::uint16_t trainer = made.trainer(0);
+  const std::uint64_t rows = made.handled({.from = server, .to = trainer, .type = "rows", .end = trace::ms(9)});
+  made.handled({.from = trainer,
+                .to = server,
+                .type = "update",
+                .cause = rows,
+                .sent = trace::ms(9),
+                .arrived = trace::ms(10),
+                .begin = trace::ms(11),
+                .end = trace::ms(13)});
+  made.handled({.from = made.master,
+                .to = server,
+                .type = "gradient",
+                .sent = trace::ms(4),
+                .arrived = trace::ms(5),
+                .begin = trace::ms(13),
+                .end = trace::ms(20)});
+  made.stalled(server, trace::us(10'200), trace::us(10'500));
+  const trace::recording& run = made.done();
+  const causality index(run);
+  const step_graph graph(index, {1, 0, trace::ms(20), {{server, trace::ms(20)}}});
+  EXPECT_EQ(parts(run, graph.critical_path()), (std::vector<part>{{"rows (trainer 0)", trace::ms(9)},
+                                                                  {"update wire (trainer 0 to server 0)", trace::ms(1)},
+                                                                  {"update wait (server 0)", trace::us(200)},
+                                                                  {"not running (server 0)", trace::us(300)},
+                                                                  {"update wait (server 0)", trace::us(500)},
+                                                                  {"update (server 0) queue", trace::ms(2)},
+                                                                  {"gradient (server 0)", trace::ms(7)}}));
+}
+
+}  // namespace
+}  // namespace troupe::analysis::step_graph_waits_test

@@ -1,0 +1,115 @@
+// What a step on a CUDA device asks of the host: how often it waits, how much it launches, whom it wakes.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "actors/faults.hpp"
+#include "kernels/devices.hpp"
+#include "nodes/run_job.hpp"
+#include "tests/emulated_cuda/counts.hpp"
+
+namespace troupe::nodes::device_steps_test {
+namespace {
+
+using emulated_cuda::counts_so_far;
+
+constexpr std::uint64_t epoch_steps = 100;  // of synthetic data
+constexpr std::uint64_t steps = 2 * epoch_steps;
+
+/// Counts at the end of each of rank 0's steps, and wakes who waits for a step.
+class step_watch final : public actors::fault_injector {
+ public:
+  step_watch() { actors::install_faults(this); }
+  ~step_watch() override { actors::install_faults(nullptr); }
+
+  bool skips_reduce(std::uint32_t rank, std::uint64_t step, std::uint32_t /*bucket*/) override {
+    if (rank != 0) return false;
+    const std::lock_guard lock(mutex_);
+    counts_[step] = emulated_cuda::counts_now().value_or(counts_so_far());
+    reached_.notify_all();
+    return false;
+  }
+
+  /// Returns false if that takes too long for a step that is under way.
+  bool wait_for(std::uint64_t step) {
+    std::unique_lock lock(mutex_);
+    return reached_.wait_for(lock, std::chrono::seconds(60), [&] { return counts_.contains(step); });
+  }
+
+  counts_so_far at(std::uint64_t step) { return counts_.at(step); }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable reached_;
+  std::map<std::uint64_t, counts_so_far> counts_;
+};
+
+class DeviceStepsGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto report = kernels::find_devices(); !report.cuda_usable) {
+      if (std::getenv("TROUPE_CUDA_MODULE")) FAIL() << report.reason;
+      GTEST_SKIP() << "skipped: " << report.reason;
+    }
+    options_.devices.numbers = {0};
+    options_.devices.trainers = options_.devices.servers = true;
+    options_.threads = 1;
+  }
+
+  /// Even one table has 256 indices in a step: fewer cannot all be those of one row, which saves a launch.
+  void train(const std::string& trainers, const std::string& tables) {
+    const auto job = model::parse_job({{"data", "synthetic"},
+                                       {"rows", "500"},
+                                       {"tables", tables},
+                                       {"dim", "4"},
+                                       {"hidden", "8"},
+                                       {"bag", "8"},
+                                       {"batch-size", "32"},
+                                       {"trainers", trainers},
+                                       {"steps", std::to_string(steps)},
+                                       {"eval-every", "0"}});
+    ASSERT_TRUE(job) << job.error().message;
+    const auto done = run_job(*job, options_, nullptr);
+    ASSERT_TRUE(done) << done.error().message;
+    EXPECT_EQ(done->steps, steps);
+  }
+
+  run_options options_;
+};
+
+/// While the only worker is held up, a trainer's thread takes an epoch of steps together with the server.
+TEST_F(DeviceStepsGpu, OfOneRankWakeNobody) {
+  step_watch watch;
+  bool has_gone_on = false;
+  options_.observer.on_epoch = [&](const actors::epoch_summary& one) {
+    if (one.epoch == 1) has_gone_on = watch.wait_for(steps);
+  };
+  train("1", "2");
+  EXPECT_TRUE(has_gone_on);
+}
+
+TEST_F(DeviceStepsGpu, HaveOneWaitForEachTrainerAndTheLaunchesOfOneTable) {
+  if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: only the emulation counts";
+  // The last steps of the first epoch: by then all memory is made and all graphs are captured.
+  constexpr std::uint64_t first = 60;
+  constexpr std::uint64_t last = 90;
+  std::map<std::string, std::uint64_t> launches;
+  for (const std::string tables : {"1", "2", "7"}) {
+    step_watch watch;
+    train("1", tables);
+    EXPECT_EQ(watch.at(last).waits - watch.at(first).waits, last - first) << tables << " tables";
+    launches[tables] = watch.at(last).launches - watch.at(first).launches;
+  }
+  EXPECT_GT(launches["1"], 0u);
+  EXPECT_EQ(launches["2"], launches["1"]);
+  EXPECT_EQ(launches["7"], launches["1"]);
+}
+
+}  // namespace
+}  // namespace troupe::nodes::device_steps_test
