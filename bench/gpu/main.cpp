@@ -5,6 +5,7 @@
 //   lookup  embedding bags' forward pass; each index, each row that it names, and the pooled rows, once
 //   update  a table's gradient from bags to updated rows: the gradient once for each index, and each touched row and
 //           its state read and written once
+//   recsys  lookup and update of 10 tables in one step; the ids of all of them
 //   linear  the layers of the hybrid step, and one large layer as the limit; the product's operations only. What
 //           cuBLAS alone reaches at the same shapes, torch_gpu.py measures (`matmul`)
 //   step    a step of the hybrid model with its table on the device. The host's time is that until the calls have
@@ -39,6 +40,7 @@ void measure(kernels::device& device, const sizes& s, const report& to) {
   for (const row_dtype type : {row_dtype::f32, row_dtype::bf16}) measure_lookup(*on, s, to, from, type, copy_rate);
   for (const char* optimizer : {"sgd", "rowwise-adagrad", "adagrad"})
     measure_update(*on, s, to, from, optimizer, copy_rate);
+  for (const char* optimizer : {"sgd", "lazy-adam"}) measure_recsys(*on, s, to, optimizer);
   for (const matmul_precision precision : precisions) measure_layers(device, s, to, precision);
   for (const matmul_precision precision : precisions) measure_steps(device, s, to, from, precision);
 }

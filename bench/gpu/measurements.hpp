@@ -17,6 +17,9 @@ void measure_lookup(kernels::stream& on, const sizes& s, const report& to, const
 void measure_update(kernels::stream& on, const sizes& s, const report& to, const lookups& from,
                     const std::string& optimizer, double copy_rate);
 
+/// A step of many tables: lookup and update.
+void measure_recsys(kernels::stream& on, const sizes& s, const report& to, const std::string& optimizer);
+
 /// Layer by layer, and before them the large one.
 void measure_layers(kernels::device& device, const sizes& s, const report& to, matmul_precision precision);
 

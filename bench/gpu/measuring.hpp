@@ -26,17 +26,24 @@ inline constexpr std::size_t turns = 4;
 /// Indices of a bag.
 inline constexpr std::size_t bag = 26;
 
+/// Width of the tables.
+inline constexpr std::size_t dim = 128;
+
 struct sizes {
   explicit sizes(std::size_t scale)
       : copied(std::max<std::size_t>(1, (std::size_t{1} << 28) / scale)),
         rows(std::max<std::size_t>(1, 1'000'000 / scale)),
         batch(std::max<std::size_t>(1, 65'536 / scale)),
-        side(std::max<std::size_t>(64, 8192 / scale)) {}
+        side(std::max<std::size_t>(64, 8192 / scale)),
+        rows_of_many(std::max<std::size_t>(1000, 1'677'721 / scale)),
+        batch_of_many(std::max<std::size_t>(16, 4559 / scale)) {}
 
   std::size_t copied;  ///< floats
   std::size_t rows;
   std::size_t batch;
-  std::size_t side;  ///< of the large product
+  std::size_t side;           ///< of the large product
+  std::size_t rows_of_many;   ///< of each of a recommender's tables
+  std::size_t batch_of_many;  ///< bags of each of them
 };
 
 struct figure {

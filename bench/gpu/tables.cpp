@@ -10,8 +10,6 @@
 namespace troupe::bench {
 namespace {
 
-constexpr std::size_t dim = 128;
-
 /// A table's update, on the device or on the host.
 struct table_update {
   kernels::stream& on;
