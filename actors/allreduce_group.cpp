@@ -250,15 +250,22 @@ void allreduce_group_state::look_for_late_ranks() {
   collective_->look_for_late();
   constexpr int looks_per_timeout = 10;
   for (const auto& [id, all] : buckets_.under_way()) {
-    std::vector<std::uint32_t> missing;
-    for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank)
-      if (all.sum.needs_share(rank) && !all.sum.has_share(rank)) missing.push_back(rank);
-    const auto allowed = missing.empty() ? timeout_ + 2 * timeout_ / looks_per_timeout : timeout_;
+    std::vector<std::uint32_t> shares, sums;
+    for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank) {
+      if (all.sum.needs_share(rank) && !all.sum.has_share(rank))
+        shares.push_back(rank);
+      else if (all.sum.waits_for(rank))
+        sums.push_back(rank);
+    }
+    const auto allowed = shares.empty() ? timeout_ + 2 * timeout_ / looks_per_timeout : timeout_;
     if (std::chrono::steady_clock::now() - all.begin < allowed) continue;
-    const std::string what =
-        missing.empty() ? collective_->awaited() : fmt::format("share of trainer {}", fmt::join(missing, ", "));
+    std::string what = collective_->awaited();
+    if (!shares.empty())
+      what = fmt::format("share of trainer {}", fmt::join(shares, ", "));
+    else if (all.sum.now() == ordered_sum::state::exchanging)
+      what = fmt::format("sum of the process of trainer {}", fmt::join(sums, ", "));
     refuse(id.step, make_failure(errc::timeout, "bucket {} lacks the {} for {} s; --request-timeout allows more",
-                                 id.bucket, what, static_cast<double>(timeout_.count()) / 1000));
+                                 id.bucket, what, static_cast<double>(allowed.count()) / 1000));
     return;
   }
   self_->run_delayed(timeout_ / looks_per_timeout, [this] { look_for_late_ranks(); });

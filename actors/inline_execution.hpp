@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "actors/compute_devices.hpp"
+
 namespace troupe::actors {
 
 /// Belongs to one thread, which passes it to `enqueue` as the context and then calls `run`.
@@ -100,11 +102,12 @@ class inline_execution : public caf::execution_unit {
   std::atomic<std::thread::id> running_on_;
 };
 
-/// Returns what runs the actors that `self` wakes: null, so that workers do, unless `self` has a thread of its own
-/// because it computes on a device.
-inline std::unique_ptr<inline_execution> own_execution(caf::local_actor* self, bool on_device) {
+/// Returns what runs the actors that trainer `self` wakes: null, so that workers do, unless it has a thread of its own
+/// because it computes on a device, and the servers' work is on devices too: on the processor it takes long.
+inline std::unique_ptr<inline_execution> own_execution(caf::local_actor* self, const compute_devices& devices) {
   constexpr std::size_t messages_max = 64;  // others go on sending while this thread serves them
-  return on_device ? std::make_unique<inline_execution>(&self->system(), messages_max) : nullptr;
+  return devices.trainers && devices.servers ? std::make_unique<inline_execution>(&self->system(), messages_max)
+                                             : nullptr;
 }
 
 /// Calls `what` as `actor`, between two of its messages, on the thread that runs it then; never if the actor has ended.

@@ -169,14 +169,15 @@ class parameter_server_state {
   std::uint32_t accumulate_ = 1;
   std::uint32_t staleness_ = 0;
   std::uint64_t next_module_ = 1;
-  std::vector<msg::gradient> in_use_;  // of the last optimizer step: devices may still read them
-  bool is_unfinished_ = false;         // that step, on devices
+  // Of optimizer steps to come, and of the last one as long as devices may read them; modules_ waits for these.
+  std::vector<context> contexts_{2};
+  std::vector<msg::gradient> in_use_;
+  bool is_unfinished_ = false;                                       // the last step is under way on devices
   std::map<std::uint64_t, std::unique_ptr<remote_module>> modules_;  // 0: what the server offers itself
   std::uint64_t committed_ = 0;                                      // optimizer steps applied
   bool collected_ = false;                                           // the modules hold the gradients of the next one
   bool side_by_side_ = false;                                        // these are many: modules work side by side
-  std::vector<context> contexts_{2};
-  std::vector<std::uint64_t> last_update_;    // by rank, async: the last optimizer step applied
+  std::vector<std::uint64_t> last_update_;                           // by rank, async: the last optimizer step applied
   std::vector<std::uint64_t> last_sequence_;  // by rank: of its last gradient, to ignore a repeated one
   std::vector<parked_lookup> parked_;
   std::vector<parked_call> parked_calls_;

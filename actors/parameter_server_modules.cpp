@@ -70,7 +70,10 @@ caf::result<Answer> parameter_server_state::after_step(const Query& query, Make 
   const auto answer = [this, query, make]() -> caf::expected<Answer> {
     const auto module = find(query.head, query.module);
     if (!module) return module.error();
-    if (auto error = finish_last_step()) return error;
+    if (auto error = finish_last_step()) {
+      self_->quit(error);
+      return error;
+    }
     return make(**module);
   };
   const std::uint64_t updates = query.head.step == 0 ? 0 : update_of(query.head.step);
@@ -132,6 +135,7 @@ caf::result<msg::committed> parameter_server_state::handle(const msg::restore_mo
 caf::result<void> parameter_server_state::handle(const msg::release& order) {
   const auto module = find(order.head, order.module);
   if (!module) return module.error();
+  if (auto error = finish_last_step()) self_->quit(error);
   modules_.erase(order.module);
   return {};
 }

@@ -45,7 +45,7 @@ void trainer_state::fail(std::uint64_t at_step, const caf::error& cause) {
 
 caf::result<msg::trained> trainer_state::handle(msg::train& order) {
   promise_ = self_->make_response_promise<msg::trained>();
-  woken_ = own_execution(self_, devices_of(self_->system()).trainers);
+  woken_ = own_execution(self_, devices_of(self_->system()));
   if (auto error = set_up(order)) {
     fail(0, error);
     return promise_;

@@ -97,6 +97,7 @@ void trainer_state::score() {
   if (auto error = client_.pool(tested_, replica_->compute(), test_input_)) return fail(step, error);
   if (auto error = client_.check_rows(tested_)) return fail(step, error);
   const std::span<const float> outputs = replica_->outputs(step, samples.size, test_input_.data());
+  note_device_work();
   if (!judge(step)) return;
   tests_.score(samples, outputs.data());
   evaluate_next();
@@ -112,6 +113,7 @@ void trainer_state::finish() {
   note_device_work();
   result.dense_digest = digest_of(dense.bytes.data(), dense.bytes.size());
   if (rank_ == 0) result.dense = std::move(dense);
+  const inline_execution::elsewhere there(woken_.get(), self_);
   promise_.deliver(std::move(result));
 }
 

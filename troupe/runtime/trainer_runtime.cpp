@@ -25,7 +25,7 @@ void trainer_runtime::start(std::uint64_t run, std::uint32_t rank, std::uint32_t
   rank_ = rank;
   function_ = std::move(function);
   executor_ = std::make_shared<actor_executor>(calls_, caf::strong_actor_ptr(self_->ctrl()));
-  woken_ = actors::own_execution(self_, actors::devices_of(self_->system()).trainers);
+  woken_ = actors::own_execution(self_, actors::devices_of(self_->system()));
   const std::uint32_t number = actors::trainer_number(rank, servers);
   calls_.start(self_, trace, number, executor_);
   communicator_.stops_when([this] { return stops_alone(); });
