@@ -160,8 +160,8 @@ std::optional<open_collective> open_collectives::of(std::uint64_t launch) const 
   if (asked != group) known.merge(launched_at(asked, launched));
   std::ranges::set_difference(ranks_, known, std::inserter(made.missing, made.missing.end()));
   // Groups number their collectives by themselves, so only the one that lacks the share can tell.
-  made.skipped = asked == group && std::ranges::any_of(made.missing, [&](std::uint16_t rank) {
-                   const position* last = find_in(last_, {group, rank});
+  made.skipped = asked == made.group && std::ranges::any_of(made.missing, [&](std::uint16_t rank) {
+                   const position* last = find_in(last_, {made.group, rank});
                    return last != nullptr && *last > position{made.step, made.sequence};
                  });
   return made;
