@@ -123,7 +123,7 @@ class trained_parameters {
     timer_.start(*compute_);
     copy_timer_.start(*copies_);
   }
-  /// Those of its streams. A span's meaning is a trace::range_name.
+  /// Returns the timers of its two streams. They name a span by its trace::range_name.
   std::array<kernels::stream_timer*, 2> timers() { return {&timer_, &copy_timer_}; }
   kernels::stream_timer& copy_timer() { return copy_timer_; }
 

@@ -24,7 +24,7 @@ class table_batch {
   /// Returns the stream on which all work of the tables is ordered.
   kernels::stream& stream() const { return *on_; }
 
-  /// What the spans of its work mean to whoever reads `timer`.
+  /// The names that `timer` gives to spans of the stream's work.
   struct span_names {
     std::uint16_t pool = 0;    ///< of rows
     std::uint16_t copy = 0;    ///< of pooled rows, to the host

@@ -119,7 +119,7 @@ TYPED_TEST(StreamOrder, UploadsFromStagingMemoryThatStaysUntilTheStreamHasPassed
     if (this->device().is_host()) kept.push_back(memory);
     memory.reset();
     ASSERT_FALSE(given[round].expired()) << "others would get the memory";
-    // Whoever makes the next batch.
+    // The next batch takes memory of the same size, and is written there.
     const auto next = this->device().allocate_staging(count * sizeof(float));
     std::fill_n(reinterpret_cast<float*>(next.get()), count, -1.0F);
   }

@@ -22,7 +22,7 @@ using emulated_cuda::counts_so_far;
 constexpr std::uint64_t epoch_steps = 100;  // of synthetic data
 constexpr std::uint64_t steps = 2 * epoch_steps;
 
-/// Counts at the end of each of rank 0's steps, and wakes who waits for a step.
+/// Keeps the counts at the end of each step of rank 0, and lets another thread wait for a step.
 class step_watch final : public actors::fault_injector {
  public:
   step_watch() { actors::install_faults(this); }
