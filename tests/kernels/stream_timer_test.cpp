@@ -1,6 +1,6 @@
 // Goal: spans of a stream's work have the device's durations and lie where they can on the host's clock, whatever the
-// device's clock does; and nobody waits for them. Method: first a stream for which a test says when each mark is reached
-// and what time it has; then a device.
+// device's clock does; and nobody waits for them. Method: first a stream for which a test says when each mark is
+// reached and what time it has; then a device.
 
 #include "kernels/stream_timer.hpp"
 
