@@ -23,9 +23,11 @@ dense_replica::~dense_replica() {
   }
 }
 
-void dense_replica::start(std::span<const float> parameters) {
+void dense_replica::start(std::span<const float> parameters, std::span<const float> buffers) {
   TROUPE_ASSERT(parameters.size() == network_.parameter_count());
-  trained_parameters::start(parameters, network_.initial_buffers());
+  const std::vector<float> initial = network_.initial_buffers();
+  TROUPE_ASSERT(buffers.empty() || buffers.size() == initial.size());
+  trained_parameters::start(parameters, buffers.empty() ? initial : buffers);
 }
 
 /// Enqueues the copies to the host behind the pass.

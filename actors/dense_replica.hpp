@@ -57,8 +57,9 @@ class dense_replica : public trained_parameters {
   dense_replica(const dense_replica&) = delete;
   dense_replica& operator=(const dense_replica&) = delete;
 
-  /// Starts from these parameters, as many as the network has, and the optimizer's initial state.
-  void start(std::span<const float> parameters);
+  /// Starts from these parameters and buffers, as many as the network has, and the optimizer's initial state. Empty
+  /// buffers: the network's initial ones.
+  void start(std::span<const float> parameters, std::span<const float> buffers = {});
 
   void begin_pass(const pass& batch);
   /// Returns the batch's loss; the gradient of the input is ready. Requires, on a device: the host has waited for

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "model/hybrid.hpp"
 
 namespace troupe::actors {
@@ -18,7 +21,9 @@ std::string in_millions(double count) {
 
 double step_multiplications(const model::job& what, const model::data_spec& spec) {
   constexpr double passes = 3;  // forwards, backwards to the input, and backwards to the weights
-  double of_sample = passes * static_cast<double>(model::hybrid_model(spec, what).parameter_count());
+  const model::hybrid_model network(spec, what);
+  const std::uint64_t of_network = std::max<std::uint64_t>(network.parameter_count(), network.multiply_adds());
+  double of_sample = passes * static_cast<double>(of_network);
   for (const model::table_spec& table : spec.tables)
     of_sample += table.indices_per_sample * static_cast<double>(table.dim);
   return model::samples_per_step(what) * of_sample;

@@ -151,7 +151,7 @@ void final_weights::ask_for_digests() {
 void final_weights::fill(msg::run_result& result) {
   result.steps = step();
   result.stopped = trained_[0].stopped;
-  result.weights_digest = digest_.text(trained_[0].dense_digest);
+  result.weights_digest = digest_.text(digest_of(trained_[0].dense.bytes.data(), trained_[0].dense.bytes.size()));
   if (!plan_->return_weights) return;
   for (std::size_t t = 0; t < tables_->size(); ++t) {
     const planned_table& table = plan_->tables[t];

@@ -14,25 +14,28 @@ namespace troupe::actors {
 
 namespace {
 
-/// Reads the dense weights and the optimizer's buffers of a checkpoint, each flat.
+/// Reads the dense weights, the optimizer's buffers and the network's buffers of a checkpoint, each flat.
 caf::expected<std::vector<msg::tensor>> restore_dense(const run_plan& plan, int state_buffers) {
-  std::size_t all = 0;
-  for (const model::named_parameter& one : plan.dense) all += one.count();
-  std::vector<msg::tensor> buffers;
-  for (int buffer = 0; buffer <= state_buffers; ++buffer) {
-    std::vector<float> flat(all);
-    for (const model::named_parameter& one : plan.dense) {
+  std::vector<msg::tensor> all;
+  const auto restore = [&](const std::vector<model::named_parameter>& tensors, std::size_t buffer) -> caf::error {
+    std::size_t count = 0;
+    for (const model::named_parameter& one : tensors) count += one.count();
+    std::vector<float> flat(count);
+    for (const model::named_parameter& one : tensors) {
       const std::span part(flat.data() + one.first, one.count());
-      if (auto read =
-              model::read_dense(*plan.checkpoints.from, dense_tensor_name(one.name, static_cast<std::size_t>(buffer)),
-                                std::as_writable_bytes(part));
+      if (auto read = model::read_dense(*plan.checkpoints.from, dense_tensor_name(one.name, buffer),
+                                        std::as_writable_bytes(part));
           !read)
         return make_failure(errc::bad_input, read.error().message);
     }
-    const std::uint64_t count = flat.size();
-    buffers.push_back(msg::tensor::own(count, 1, std::move(flat)));
-  }
-  return buffers;
+    all.push_back(msg::tensor::own(count, 1, std::move(flat)));
+    return {};
+  };
+  for (std::size_t buffer = 0; buffer <= static_cast<std::size_t>(state_buffers); ++buffer)
+    if (auto error = restore(plan.dense, buffer)) return error;
+  if (plan.dense_buffers.empty()) return all;
+  if (auto error = restore(plan.dense_buffers, 0)) return error;
+  return all;
 }
 
 caf::error restore_positions(run_plan& plan, const model::job& what, const model::dataset& data) {
@@ -65,6 +68,7 @@ std::string dense_tensor_name(const std::string& parameter, std::size_t buffer) 
 }
 
 run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dataset>& data) {
+  const model::hybrid_model network(data->spec(), what);
   run_plan plan{.servers = what.servers,
                 .trainers = what.trainers,
                 .settings = model::to_settings(what),
@@ -72,7 +76,8 @@ run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dat
                 .accumulate = what.accumulate,
                 .staleness = what.staleness,
                 .initial_weights = [data] { return data->start(); },
-                .dense = model::hybrid_model(data->spec(), what).parameters(),
+                .dense = network.parameters(),
+                .dense_buffers = network.buffers(),
                 .loss = what.loss,
                 .steps_per_epoch = data->steps_per_epoch(),
                 .total_steps = total_steps(what, *data),

@@ -63,6 +63,7 @@ struct run_plan {
   device_advice devices = {};
   /// The tensors of the dense part.
   std::vector<model::named_parameter> dense = {};
+  std::vector<model::named_parameter> dense_buffers = {};  ///< not trained, such as running means
   model::loss_kind loss = {};
   /// 0: the run has no epochs, and its trainers decide when it ends.
   std::uint64_t steps_per_epoch = 0;

@@ -77,6 +77,7 @@ void trained_parameters::open(std::uint64_t update) {
   buckets_->open();
 }
 
+/// The buffers leave behind the buckets, which the pass has filled.
 void trained_parameters::backward(std::uint64_t step, bool last,
                                   const std::function<void(const gradient_at&, const finished&)>& pass,
                                   const std::function<void(std::uint32_t)>& full) {
@@ -92,17 +93,50 @@ void trained_parameters::backward(std::uint64_t step, bool last,
          watch_.fetch(*compute_);
          full(*bucket);
        });
+  if (last && is_on_host() && buckets() > gradient_bucket_count()) full(gradient_bucket_count());
+}
+
+msg::tensor trained_parameters::share(std::uint32_t bucket, std::uint32_t rank) {
+  return is_of_buffers(bucket) ? share_of_buffers(rank == 0) : buckets_->share(bucket);
+}
+
+/// On a device the share is in memory of its own: evaluations may run before all ranks have taken theirs.
+msg::tensor trained_parameters::share_of_buffers(bool is_theirs) {
+  TROUPE_ASSERT(!buffers_are_shared_);
+  buffers_are_shared_ = true;
+  const std::size_t count = statistics_.size();
+  if (is_on_host()) {
+    std::vector<float> copy(count);
+    if (is_theirs) std::copy_n(statistics_.data(), count, copy.begin());
+    return msg::tensor::own(count, 1, std::move(copy));
+  }
+  kernels::device_array<float> copy;
+  copy.resize(*compute_, count);
+  if (is_theirs)
+    compute_->copy(statistics_.data(), copy.data(), count * sizeof(float));
+  else
+    compute_->fill(count, 0.0F, copy.data());
+  return on_device({&compute_->device(), count, 1, {copy.data(), 1}, copy.owner()}, compute_->record());
+}
+
+void trained_parameters::give_up(std::uint32_t bucket) {
+  if (is_of_buffers(bucket))
+    buffers_are_shared_ = false;
+  else
+    buckets_->settle(bucket);
 }
 
 void trained_parameters::take(std::uint32_t bucket, const msg::tensor& mean) {
-  buckets_->settle(bucket);
-  const model::parameter_range range = buckets_->range(bucket);
+  give_up(bucket);
+  const bool is_buffers = is_of_buffers(bucket);
+  const model::parameter_range range = is_buffers ? model::parameter_range{0, statistics_.size()} : this->range(bucket);
   TROUPE_ASSERT(mean.type == msg::dtype::f32 && mean.rows == range.count && mean.consistent());
   const float* grad = mean.as<float>().data();
   if (const device_block* where = block_of(mean.bytes)) {
     compute_->wait(where->written());
     means_.push_back(mean.bytes);
   }
+  if (is_buffers) return compute_->copy(grad, statistics_.data(), range.count * sizeof(float));
   if (!options_.applies_whole) return update(range, grad);
   mean_.resize(*compute_, weights_.size());
   compute_->copy(grad, mean_.data() + range.first, range.count * sizeof(float));

@@ -8,6 +8,9 @@
 //   mean_squared_norm  apply     with `applies_whole`: means are kept until all have arrived and the caller knows a
 //   factor
 //
+// What a network keeps besides and does not train (its buffers, such as running means) are rank 0's: with the buckets
+// goes one more, of rank 0's buffers, so that after each optimizer step all ranks have the same.
+//
 // They are in the memory of a device; on a CUDA device there are two streams, one of which only copies to and from the
 // host. On the processor a call returns when all its work is done. A NaN that only the device sees there is reported
 // one step later (`judge`).
@@ -69,6 +72,8 @@ class trained_parameters {
   /// Returns the parameters, the optimizer's buffers and the network's buffers, each as a column. Waits for the device.
   std::vector<msg::tensor> state();
   msg::tensor weights() { return copy_of(weights_); }
+  /// Returns the network's buffers.
+  msg::tensor buffers() { return copy_of(statistics_); }
   /// Resumes from a result of `state`. Returns false and changes nothing if it is of another network or optimizer.
   bool restore(const std::vector<msg::tensor>& state);
 
@@ -88,19 +93,28 @@ class trained_parameters {
   /// Makes the gradient NaN, in place of the loss's gradient: see `gradient_buckets`.
   void poison() { buckets_->poison(!is_on_host()); }
 
-  std::uint32_t buckets() const { return static_cast<std::uint32_t>(buckets_->size()); }
+  std::uint32_t gradient_bucket_count() const { return static_cast<std::uint32_t>(buckets_->size()); }
+  /// The buckets of the gradient, then one of the network's buffers, if it has any.
+  std::uint32_t buckets() const { return gradient_bucket_count() + (statistics_.size() > 0 ? 1 : 0); }
   model::parameter_range range(std::uint32_t bucket) const { return buckets_->range(bucket); }
   bool is_reducing(std::uint32_t bucket) const {
+    if (is_of_buffers(bucket)) return buffers_are_shared_;
     return buckets_->state_of(bucket) == gradient_buckets::state::reducing;
   }
   /// The number of batches summed in the optimizer step's gradient.
   std::uint32_t batches() const { return buckets_->batches(); }
-  /// Returns this rank's share of a bucket. Requires: the bucket is full, or no pass will fill it.
-  msg::tensor share(std::uint32_t bucket) { return buckets_->share(bucket); }
+  /// By how much the share of `rank` weighs in the mean of a bucket: by its batches; of buffers, rank 0's alone.
+  std::uint32_t weight(std::uint32_t bucket, std::uint32_t rank) const {
+    if (is_of_buffers(bucket)) return rank == 0 ? 1 : 0;
+    return batches();
+  }
+  /// Returns this rank's share of a bucket, zeros where it has no weight. Requires: the bucket is full, or no pass will
+  /// fill it.
+  msg::tensor share(std::uint32_t bucket, std::uint32_t rank);
   /// Takes the mean of a bucket that was shared.
   void take(std::uint32_t bucket, const msg::tensor& mean);
   /// Settles a bucket that gets no mean.
-  void give_up(std::uint32_t bucket) { buckets_->settle(bucket); }
+  void give_up(std::uint32_t bucket);
 
   /// Returns the squared norm of all means. Waits for the device.
   double mean_squared_norm();
@@ -141,6 +155,8 @@ class trained_parameters {
   kernels::stream_timer copy_timer_;  ///< of `copies()`
 
  private:
+  bool is_of_buffers(std::uint32_t bucket) const { return bucket == gradient_bucket_count(); }
+  msg::tensor share_of_buffers(bool is_theirs);
   void update(model::parameter_range range, const float* grad);
   msg::tensor copy_of(const kernels::device_array<float>& numbers);
   /// The arrays that make up the state, without the absent ones.
@@ -159,6 +175,7 @@ class trained_parameters {
 
   non_finite_watch watch_;
   std::optional<gradient_buckets> buckets_;
+  bool buffers_are_shared_ = false;  ///< and their mean has not come
 
   // Declared last, so destroyed first, once their work is done. Where both use an array, either the host has waited for
   // the first before it enqueues on the other, or the other waits.

@@ -120,12 +120,12 @@ caf::error trainer_state::make_replica(const msg::trainer_position& from) {
                        .grad_input_name = "the gradient of the tables' pooled rows",
                        .passes_max = 16 * inputs,  // ragged batches have many sizes
                    });
-  auto given = data_->start();
-  const std::vector<float> weights = given ? std::move(given->dense) : network_->initial_parameters(job_.seed);
+  const auto given = data_->start();
+  const std::vector<float> weights = given ? given->dense : network_->initial_parameters(job_.seed);
   if (weights.size() != network_->parameter_count())
     return make_failure(errc::shape_mismatch, "{} initial dense weights for a network of {}", weights.size(),
                         network_->parameter_count());
-  replica_->start(weights);
+  replica_->start(weights, given ? given->buffers : std::vector<float>());
   if (!from.dense.empty() && !replica_->restore(from.dense))
     return make_failure(errc::shape_mismatch, "the saved dense weights are those of another model");
   if (trace.is_on()) replica_->time_work();

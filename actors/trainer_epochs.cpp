@@ -103,6 +103,18 @@ void trainer_state::score() {
   evaluate_next();
 }
 
+namespace {
+
+msg::tensor joined(msg::tensor weights, const msg::tensor& buffers) {
+  if (buffers.rows == 0) return weights;
+  std::vector<float> all(weights.as<float>().begin(), weights.as<float>().end());
+  all.insert(all.end(), buffers.as<float>().begin(), buffers.as<float>().end());
+  const std::uint64_t count = all.size();
+  return msg::tensor::own(count, 1, std::move(all));
+}
+
+}  // namespace
+
 void trainer_state::finish() {
   replica_->look_at_weights(step);
   if (!judge(step)) return;
@@ -112,7 +124,7 @@ void trainer_state::finish() {
   msg::tensor dense = replica_->weights();
   note_device_work();
   result.dense_digest = digest_of(dense.bytes.data(), dense.bytes.size());
-  if (rank_ == 0) result.dense = std::move(dense);
+  if (rank_ == 0) result.dense = joined(std::move(dense), replica_->buffers());
   const inline_execution::elsewhere there(woken_.get(), self_);
   promise_.deliver(std::move(result));
 }

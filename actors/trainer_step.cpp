@@ -47,7 +47,7 @@ void trainer_state::compute() {
 /// Returns whether a step's backward pass takes so long that other actors should not wait for its thread.
 bool trainer_state::is_long(const model::batch& samples) const {
   constexpr std::size_t many_multiplications = std::size_t{1} << 22;  // takes about as long as waking a thread
-  return replica_->is_on_host() && samples.size * replica_->parameter_count() >= many_multiplications;
+  return replica_->is_on_host() && samples.size * network_->multiply_adds() >= many_multiplications;
 }
 
 /// Calls `what` after the actors that get messages from now on have run on this thread, or on another free thread: a
@@ -141,7 +141,8 @@ void trainer_state::backward_parameters() {
 }
 
 void trainer_state::send_bucket(std::uint32_t bucket) {
-  msg::tensor share = replica_->share(bucket);
+  const std::uint32_t weight = replica_->weight(bucket, rank_);
+  msg::tensor share = replica_->share(bucket, rank_);
   if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(rank_, step, bucket))
     return replica_->give_up(bucket);
   if (reduces_alone()) {
@@ -150,7 +151,7 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
   }
   ++waiting_;
   const std::uint64_t count = share.rows;
-  msg::reduce message{trace.next(step), rank_, bucket, replica_->batches(), stop_wanted_, std::move(share)};
+  msg::reduce message{trace.next(step), rank_, bucket, weight, stop_wanted_, std::move(share)};
   ask<msg::reduced>(peers_.group, peers_.group_number, std::move(message),
                     [this, bucket, count](const msg::reduced& mean) {
                       if (mean.grad.rows != count || !mean.grad.consistent())

@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "apps/aligned.hpp"
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
@@ -38,21 +39,6 @@ const msg::node_status* home_of(const msg::run_status& now, const std::string& a
 }
 
 using table_row = std::array<std::string, 7>;
-
-/// Aligns columns to their widest text, with two spaces between them.
-std::string aligned(const std::vector<table_row>& rows) {
-  std::array<std::size_t, std::tuple_size_v<table_row>> widths{};
-  for (const table_row& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  for (const table_row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
 
 std::string members_table(const msg::run_status& now) {
   std::vector<table_row> rows = {{"member", "host", "pid", "name", "phase", "step", "queued"}};

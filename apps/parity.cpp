@@ -1,17 +1,21 @@
-// `troupe parity`: trains from a reference run's weights on its batches, and compares losses and final weights.
+// `troupe parity`: trains from a reference run's weights on its batches, and compares losses and final weights; if the
+// network is given as layers, also its buffers, and its outputs in evaluation mode.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string_view>
 
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
 #include "base/result.hpp"
+#include "kernels/device.hpp"
 #include "launch/option_table.hpp"
 #include "launch/processes.hpp"
 #include "launch/signals.hpp"
+#include "model/hybrid.hpp"
 #include "model/job.hpp"
 #include "model/replay.hpp"
 #include "nodes/run_job.hpp"
@@ -46,7 +50,8 @@ class worst_error {
 struct comparison {
   worst_error loss;
   worst_error weight;
-  bool ok() const { return loss.ok() && weight.ok(); }
+  std::optional<worst_error> eval;  ///< of runs with layers: the outputs in evaluation mode
+  bool ok() const { return loss.ok() && weight.ok() && (!eval || eval->ok()); }
 };
 
 /// Records that run and reference differ in shape.
@@ -77,6 +82,15 @@ result<worst_error> compare_losses(const loss_table& ours, const loss_table& ref
   return worst;
 }
 
+/// Moves the network's buffers, which a run's result has behind its dense weights, to their place.
+model::initial_weights with_buffers(model::initial_weights of, std::size_t dense) {
+  if (of.dense.size() <= dense) return of;
+  const auto first = of.dense.begin() + static_cast<std::ptrdiff_t>(dense);
+  of.buffers.assign(first, of.dense.end());
+  of.dense.erase(first, of.dense.end());
+  return of;
+}
+
 result<worst_error> compare_weights(const model::initial_weights& ours, const model::reference_run& reference) {
   worst_error worst;
   if (ours.tables.size() != reference.tables.size())
@@ -92,6 +106,28 @@ result<worst_error> compare_weights(const model::initial_weights& ours, const mo
     return different_shape("dense weights", ours.dense.size(), reference.dense.size());
   for (std::size_t at = 0; at < reference.dense.size(); ++at)
     worst.compare(ours.dense[at], reference.dense[at], [&] { return fmt::format("dense weight {}", at); });
+  if (ours.buffers.size() != reference.buffers.size())
+    return different_shape("running statistics", ours.buffers.size(), reference.buffers.size());
+  for (std::size_t at = 0; at < reference.buffers.size(); ++at)
+    worst.compare(ours.buffers[at], reference.buffers[at], [&] { return fmt::format("running statistic {}", at); });
+  return worst;
+}
+
+/// Compares the outputs of the run's network for the reference run's samples, in evaluation mode, on the processor.
+/// Requires: `compare_weights` returned no fault.
+worst_error compare_outputs(const model::initial_weights& ours, const model::reference_run& reference,
+                            const model::job& what) {
+  const model::hybrid_model network(reference.spec, what);
+  const auto activations = network.make_activations();
+  std::vector<float> buffers = ours.buffers;
+  const float* outputs = network.forward(
+      kernels::host_stream(), {.training = false}, reference.eval_input.size() / network.in_features(),
+      {.parameters = ours.dense.data(), .buffers = buffers.data()}, reference.eval_input.data(), *activations);
+  worst_error worst;
+  for (std::size_t at = 0; at < reference.eval_output.size(); ++at)
+    worst.compare(outputs[at], reference.eval_output[at], [&] {
+      return fmt::format("sample {}, output {}", at / network.out_features(), at % network.out_features());
+    });
   return worst;
 }
 
@@ -119,8 +155,11 @@ result<comparison> replay_run(const model::reference_run& reference, const model
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
   if (run->stopped || !run->weights) return run_fault("the run was stopped before there was anything to compare");
   TROUPE_TRY(loss, compare_losses(losses, reference.losses));
-  TROUPE_TRY(weight, compare_weights(*run->weights, reference));
-  return comparison{std::move(loss), std::move(weight)};
+  const model::initial_weights ours = with_buffers(std::move(*run->weights), reference.dense.size());
+  TROUPE_TRY(weight, compare_weights(ours, reference));
+  comparison found{std::move(loss), std::move(weight), {}};
+  if (!what.layers.empty()) found.eval = compare_outputs(ours, reference, what);
+  return found;
 }
 
 std::string parity_text(const comparison& found) {
@@ -129,6 +168,7 @@ std::string parity_text(const comparison& found) {
     return fmt::format("{:<13} {:.3g}{}\n", name, error.value(), where);
   };
   return line("loss error", found.loss) + line("weight error", found.weight) +
+         (found.eval ? line("eval error", *found.eval) : "") +
          fmt::format("{:<13} {} {:g}\n", found.ok() ? "ok" : "not ok", found.ok() ? "within" : "beyond", error_max);
 }
 
@@ -151,6 +191,7 @@ result<int> parity(const CLI::App& app, const program_context& context) {
   if (context.out.json()) {
     json_line line("parity");
     line.add("max_loss_error", found.loss.value()).add("max_weight_error", found.weight.value());
+    if (found.eval) line.add("max_eval_error", found.eval->value());
     line.add("ok", found.ok());
     context.out.result(line.take());
   } else {

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <string_view>
+#include <thread>
 #include <utility>
 
+#include "actors/device_advice.hpp"
+#include "apps/print_network.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
+#include "model/hybrid.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -92,15 +96,33 @@ result<void> fill_job(train_order& order, const std::vector<model::setting>& giv
   return {};
 }
 
+/// Puts a number in the place of `trainers all`: the CUDA devices where trainers compute on such, else the cores.
+result<void> count_trainers(std::vector<model::setting>& given, actors::compute_devices devices, computing where) {
+  const auto all = std::ranges::find(given, model::setting("trainers", model::all_trainers));
+  if (all == given.end()) return {};
+  if (where != computing::here)
+    return bad_input("--trainers all: the trainers compute on hosts that are to join; say how many there will be");
+  all->second = "1";
+  if (devices.trainers_by_default) {
+    TROUPE_TRY(alone, model::parse_job(given));
+    devices.follow(actors::advice_for(alone));
+  }
+  all->second =
+      std::to_string(devices.trainers ? devices.numbers.size() : std::max(1U, std::thread::hardware_concurrency()));
+  return {};
+}
+
 /// Fills in the order from file and command line.
 result<void> fill(train_order& order, const CLI::App& app, computing where) {
   TROUPE_SET(order.checkpoints, read_checkpoint_options(order.run_settings));
-  if (auto filled = fill_job(order, given_settings(app, order.file, model::job_settings())); !filled) return filled;
   TROUPE_SET(order.machine, read_machine_options([&](const char* name) -> std::optional<std::string> {
                if (where == computing::here || std::string_view(name) == "threads")
                  return option_text(order.run_settings, name);
                return std::string_view(name) == "device" ? std::optional<std::string>("cpu") : std::nullopt;
              }));
+  auto given = given_settings(app, order.file, model::job_settings());
+  if (auto counted = count_trainers(given, order.machine.devices, where); !counted) return counted;
+  if (auto filled = fill_job(order, given); !filled) return filled;
   if (where == computing::here)
     for (const char* name : {"device", "devices", "server-device"})
       if (const auto text = option_text(order.run_settings, name))
@@ -121,6 +143,7 @@ void add_train_options(CLI::App& app) {
        {option_set::machine, option_set::batches, option_set::checkpoints, option_set::outputs, option_set::trace})
     add_options(app, set);
   add_switch(app, "print-job", "print the whole job as a job file, and do not run it", "Output");
+  add_switch(app, "print-network", "print the job's network layer by layer, and do not run it", "Output");
 }
 
 result<train_order> read_train_order(const CLI::App& app, computing where) {
@@ -161,6 +184,12 @@ result<std::optional<std::vector<model::setting>>> read_expected_job(const CLI::
 }
 
 result<bool> print_if_asked(const CLI::App& app, const train_order& order, console& out) {
+  if (app.get_option("--print-network")->count() > 0) {
+    TROUPE_TRY(data, model::open_dataset(order.what));
+    if (auto wrong = model::check_network(order.what, data->spec())) return bad_input(std::move(*wrong));
+    print_network(order.what, data->spec(), out);
+    return true;
+  }
   if (app.get_option("--print-job")->count() == 0) return false;
   if (out.json()) return bad_input("--print-job prints TOML, and nothing as JSON: leave out --json");
   std::vector<model::setting> settings = model::to_settings(order.what);

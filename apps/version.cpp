@@ -1,6 +1,7 @@
 // What `troupe --version` answers. Of a library that is loaded at run time, its own word for its version counts; of one
 // that is compiled into the program, its header's.
 
+#include <dnnl.h>
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <xxhash.h>
@@ -41,12 +42,19 @@ std::string openblas_version() {
   return text.empty() ? "not found" : text.substr(begin, text.find(' ', begin) - begin);
 }
 
+std::string onednn_version() {
+  const dnnl_version_t* const version = dnnl_version();
+  const auto part = [](int number) { return static_cast<unsigned>(number); };
+  return joined(part(version->major), part(version->minor), part(version->patch));
+}
+
 std::vector<library_version> libraries() {
   return {{"CAF", "caf", joined(CAF_MAJOR_VERSION, CAF_MINOR_VERSION, CAF_PATCH_VERSION)},
           {"Boost", "boost", joined(BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100)},
           {"CLI11", "cli11", CLI11_VERSION},
           {"fmt", "fmt", joined(FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
           {"Highway", "highway", joined(HWY_MAJOR, HWY_MINOR, HWY_PATCH)},
+          {"oneDNN", "onednn", onednn_version()},
           {"OpenBLAS", "openblas", openblas_version()},
           {"OpenSSL", "openssl", OpenSSL_version(OPENSSL_VERSION_STRING)},
           {"tl-expected", "tl_expected",

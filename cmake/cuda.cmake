@@ -2,7 +2,7 @@
 # neither a driver nor the memory of CUDA's libraries.
 #
 #   troupe_cuda_probe    what devices there are; the runtime alone
-#   troupe_cuda          computes on them, with cuBLASLt and NCCL
+#   troupe_cuda          computes on them, with cuBLASLt and NCCL, and cuDNN, which it loads for convolutions
 #   troupe_cuda_headers  what both are compiled with; the tests' emulation too, which needs no compiler of CUDA's
 
 set(TROUPE_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if all that it needs is found), ON or OFF")
@@ -20,15 +20,24 @@ function(troupe_find_cuda_headers result)
   find_path(TROUPE_CUBLASLT_INCLUDE_DIR cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_path(TROUPE_NCCL_INCLUDE_DIR nccl.h HINTS "${NCCL_ROOT}" ENV NCCL_ROOT ${CUDAToolkit_INCLUDE_DIRS}
             PATH_SUFFIXES include)
+  find_path(TROUPE_CUDNN_INCLUDE_DIR cudnn.h HINTS "${CUDNN_ROOT}" ENV CUDNN_ROOT ${CUDAToolkit_INCLUDE_DIRS}
+            PATH_SUFFIXES include)
+  troupe_header_version(cudnn_version "${TROUPE_CUDNN_INCLUDE_DIR}/cudnn_version.h"
+                        CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
   if(NOT TROUPE_CUBLASLT_INCLUDE_DIR)
     set(${result} "the toolkit has no cublasLt.h" PARENT_SCOPE)
   elseif(NOT TROUPE_NCCL_INCLUDE_DIR)
     set(${result} "no nccl.h was found; NCCL_ROOT may name where NCCL is installed" PARENT_SCOPE)
+  elseif(NOT TROUPE_CUDNN_INCLUDE_DIR)
+    set(${result} "no cudnn.h was found; CUDNN_ROOT may name where cuDNN 9 is installed" PARENT_SCOPE)
+  elseif(NOT cudnn_version MATCHES "^9\\.")
+    set(${result} "cudnn.h in ${TROUPE_CUDNN_INCLUDE_DIR} is not version 9, but '${cudnn_version}'; CUDNN_ROOT may name one"
+        PARENT_SCOPE)
   else()
     add_library(troupe_cuda_headers INTERFACE)
     target_include_directories(troupe_cuda_headers INTERFACE "${PROJECT_SOURCE_DIR}")
     target_include_directories(troupe_cuda_headers SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS}
-      "${TROUPE_CUBLASLT_INCLUDE_DIR}" "${TROUPE_NCCL_INCLUDE_DIR}")
+      "${TROUPE_CUBLASLT_INCLUDE_DIR}" "${TROUPE_NCCL_INCLUDE_DIR}" "${TROUPE_CUDNN_INCLUDE_DIR}")
     # As for the processor's kernels: contracted only where the code says so.
     target_compile_options(troupe_cuda_headers INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>"
       "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-Xcompiler=-Wall,-Wextra,-ffp-contract=off>")
@@ -117,16 +126,10 @@ if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know
 endif()
 
 troupe_header_version(troupe_nccl_version "${TROUPE_NCCL_INCLUDE_DIR}/nccl.h" NCCL_MAJOR NCCL_MINOR NCCL_PATCH)
-find_path(TROUPE_CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 troupe_header_version(troupe_cudnn_version "${TROUPE_CUDNN_INCLUDE_DIR}/cudnn_version.h"
                       CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
-if(troupe_cudnn_version)  # for convolutions, which no model has yet
-  set(troupe_cudnn "cuDNN ${troupe_cudnn_version} (found, not used)")
-else()
-  set(troupe_cudnn "without cuDNN (not used)")
-endif()
 message(STATUS "CUDA backend: built with CUDA ${CMAKE_CUDA_COMPILER_VERSION}, NCCL ${troupe_nccl_version}, "
-               "${troupe_cudnn}, for ${CMAKE_CUDA_ARCHITECTURES}")
+               "cuDNN ${troupe_cudnn_version}, for ${CMAKE_CUDA_ARCHITECTURES}")
 
 # Replaces the sources in `list` by units of six each, which CMake 3.25 does not make of CUDA's by itself. The one that
 # includes CUB stays alone.
@@ -168,9 +171,18 @@ endif()
 troupe_cuda_module(troupe_cuda SOURCES ${troupe_cuda_sources} ${troupe_cuda_kernels}
                    LINK CUDA::cublasLt "${TROUPE_NCCL_LIBRARY}")
 cmake_path(GET TROUPE_NCCL_LIBRARY PARENT_PATH troupe_nccl_folder)
+set(troupe_cuda_folders "${CUDAToolkit_LIBRARY_DIR}" "${troupe_nccl_folder}")
+# cuDNN is loaded when a convolution is first used; it need not be here.
+find_library(TROUPE_CUDNN_LIBRARY NAMES libcudnn.so.9 HINTS "${CUDNN_ROOT}" ENV CUDNN_ROOT ${CUDAToolkit_LIBRARY_DIR}
+             PATH_SUFFIXES lib lib64)
+if(TROUPE_CUDNN_LIBRARY)
+  cmake_path(GET TROUPE_CUDNN_LIBRARY PARENT_PATH troupe_cudnn_folder)
+  list(APPEND troupe_cuda_folders "${troupe_cudnn_folder}")
+  list(REMOVE_DUPLICATES troupe_cuda_folders)
+endif()
 # CMake leaves out the folders that nvcc links from by itself, but the dynamic loader does not know them.
-set_target_properties(troupe_cuda PROPERTIES BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR};${troupe_nccl_folder}"
-  INSTALL_RPATH "${CUDAToolkit_LIBRARY_DIR};${troupe_nccl_folder}")
+set_target_properties(troupe_cuda PROPERTIES BUILD_RPATH "${troupe_cuda_folders}"
+                      INSTALL_RPATH "${troupe_cuda_folders}")
 troupe_cuda_module(troupe_cuda_probe SOURCES "${PROJECT_SOURCE_DIR}/kernels/cuda/probe/devices.cu")
 
 # The target `troupe` brings the modules that the program can use: the probe says why there are no devices, and only with

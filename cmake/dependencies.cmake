@@ -35,9 +35,12 @@ find_path(TROUPE_HWY_INCLUDE_DIR hwy/highway.h)
 find_library(TROUPE_HWY_LIBRARY hwy)
 find_path(TROUPE_CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas openblas-pthread openblas-serial)
 find_library(TROUPE_OPENBLAS_LIBRARY openblas)
+find_path(TROUPE_DNNL_INCLUDE_DIR dnnl.hpp)
+find_library(TROUPE_DNNL_LIBRARY dnnl)
 foreach(variable TROUPE_BOOST_INCLUDE_DIR TROUPE_EXPECTED_INCLUDE_DIR TROUPE_XXHASH_INCLUDE_DIR
                  TROUPE_TOML11_INCLUDE_DIR TROUPE_ZSTD_INCLUDE_DIR TROUPE_ZSTD_LIBRARY TROUPE_HWY_INCLUDE_DIR
-                 TROUPE_HWY_LIBRARY TROUPE_CBLAS_INCLUDE_DIR TROUPE_OPENBLAS_LIBRARY)
+                 TROUPE_HWY_LIBRARY TROUPE_CBLAS_INCLUDE_DIR TROUPE_OPENBLAS_LIBRARY TROUPE_DNNL_INCLUDE_DIR
+                 TROUPE_DNNL_LIBRARY)
   if(NOT ${variable})
     message(FATAL_ERROR "${variable} was not found. Run tools/setup.sh, or set it to where the package is.")
   endif()
@@ -68,3 +71,4 @@ troupe_package(toml11 INCLUDE "${TROUPE_TOML11_INCLUDE_DIR}")
 troupe_package(zstd INCLUDE "${TROUPE_ZSTD_INCLUDE_DIR}" LINK "${TROUPE_ZSTD_LIBRARY}")
 troupe_package(highway INCLUDE "${TROUPE_HWY_INCLUDE_DIR}" LINK "${TROUPE_HWY_LIBRARY}")
 troupe_package(openblas INCLUDE "${TROUPE_CBLAS_INCLUDE_DIR}" LINK ${CMAKE_DL_LIBS})  # kernels/cpu/blas.cpp loads it
+troupe_package(dnnl INCLUDE "${TROUPE_DNNL_INCLUDE_DIR}" LINK "${TROUPE_DNNL_LIBRARY}" gomp)  # oneDNN, and its OpenMP

@@ -20,6 +20,7 @@
 #include <string>
 
 #include "kernels/embedding_bag.hpp"
+#include "kernels/image.hpp"
 #include "kernels/interaction.hpp"
 #include "kernels/normal.hpp"
 #include "kernels/optimizer.hpp"

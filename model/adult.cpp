@@ -25,6 +25,7 @@ class adult final : public dataset {
   const data_spec& spec() const override { return spec_; }
 
   std::uint64_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
+  std::optional<std::uint64_t> train_rows() const override { return data_->train.size(); }
 
   result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
     const auto share = sampler_.of(step, rank);

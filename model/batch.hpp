@@ -35,6 +35,8 @@ struct data_spec {
   std::size_t outputs = 1;
   /// Targets are 0 or 1 in one output, or two classes: predictions have an AUC.
   bool binary_targets = false;
+  /// {channels, height, width}, whose product is `dense_features`, if the dense features are an image; else empty.
+  std::vector<std::size_t> image = {};
 };
 
 /// A row of a network's input: the dense features, then the tables' pooled rows in order.

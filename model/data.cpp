@@ -43,6 +43,9 @@ result<std::shared_ptr<const dataset>> open_dataset(const job& job) {
     case data_kind::criteo:
     case data_kind::csv:
       return open_files(job);
+    case data_kind::mnist:
+    case data_kind::idx:
+      return open_images(job);
     case data_kind::replay:
       break;
   }

@@ -23,8 +23,10 @@ struct job;
 struct initial_weights {
   /// [rows, dim] of each table.
   std::vector<std::vector<float>> tables;
-  /// For each linear layer its weight [out, in], then its bias [out], one after the other.
+  /// For each layer its parameters, one after the other: of a linear layer its weight [out, in], then its bias [out].
   std::vector<float> dense;
+  /// The layers' buffers, such as running means, one after the other.
+  std::vector<float> buffers;
 };
 
 class dataset {
@@ -38,6 +40,9 @@ class dataset {
 
   /// Returns the global steps of one pass over the training rows.
   virtual std::uint64_t steps_per_epoch() const = 0;
+
+  /// Returns the training rows, which the ranks of an epoch share as `sharded_sampler` does; none if they do not.
+  virtual std::optional<std::uint64_t> train_rows() const { return std::nullopt; }
 
   /// Returns the batch of `rank` in global step `step` (0 for the first of the run; epoch = step / steps_per_epoch());
   /// of size 0 if the rank has no more rows in this epoch. A data set of a file may block to read it, and returns its

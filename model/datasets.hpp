@@ -16,14 +16,18 @@
 
 namespace troupe::model {
 
-enum class data_kind : std::uint8_t { adult, tutorial, synthetic, criteo, csv, replay };
-constexpr std::size_t data_kinds = 6;
+enum class data_kind : std::uint8_t { adult, tutorial, synthetic, criteo, csv, mnist, idx, replay };
+constexpr std::size_t data_kinds = 8;
 /// The first ones, which are listed for users; `troupe parity` uses replays.
-constexpr std::size_t listed_data_kinds = 5;
+constexpr std::size_t listed_data_kinds = 7;
 
 /// Prefixes of a job's `data` that names a file.
 constexpr std::string_view criteo_prefix = "criteo:";
 constexpr std::string_view csv_prefix = "csv:";
+constexpr std::string_view idx_prefix = "idx:";
+
+/// The prefix of a job's `data` that names the folder of MNIST's files; without one they are in the user's cache.
+constexpr std::string_view mnist_prefix = "mnist:";
 
 /// The prefix of a job's `data` that names a reference run.
 constexpr std::string_view replay_prefix = "replay:";
@@ -43,6 +47,8 @@ constexpr double tutorial_mean_batch = 7;  ///< 20 to 50 indices, the last bag p
 constexpr std::size_t criteo_tables = 26;
 constexpr std::size_t criteo_dense_features = 13;
 constexpr std::size_t criteo_classes = 2;
+constexpr std::size_t mnist_side = 28;  ///< height and width of an image, which has one channel
+constexpr std::size_t mnist_classes = 10;
 
 /// Limits of the rows of a file's table: one for missing values and at least one more; row numbers have 32 bits.
 constexpr std::uint64_t file_rows_min = 2;
@@ -56,6 +62,7 @@ result<std::shared_ptr<const dataset>> open_adult(const job& job);
 result<std::shared_ptr<const dataset>> open_tutorial(const job& job);
 result<std::shared_ptr<const dataset>> open_synthetic(const job& job);
 result<std::shared_ptr<const dataset>> open_files(const job& job);
+result<std::shared_ptr<const dataset>> open_images(const job& job);
 result<std::shared_ptr<const dataset>> open_replay(const job& job);
 
 /// Refuses a job if `rows` training rows of `source` are too few for its trainers or for one batch.

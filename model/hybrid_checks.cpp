@@ -35,29 +35,45 @@ std::optional<std::string> check_vectors(const data_spec& spec) {
                      other->dim, table + 1, std::next(other)->dim);
 }
 
-}  // namespace
+/// A network given by layers: whether each takes what the one before it makes, and the last makes the outputs. Sets
+/// `weights` to its parameters.
+std::optional<std::string> check_layers(const job& what, const data_spec& spec, std::uint64_t& weights) {
+  const auto specs = top_layers(what, spec);
+  const sample_shape in = top_input(what, spec);
+  const auto made = make_layers(specs, in);
+  if (!made) return "--layers: " + made.error().message;
+  for (const auto& one : *made)
+    for (const named_parameter& tensor : one->parameters()) weights += tensor.count();
+  const sample_shape& out = made->back()->out();
+  if (out == sample_shape{spec.outputs}) return std::nullopt;
+  return fmt::format("--layers: the last one, layer {} ({}), makes {}; {} needs {}; end with linear, out = {}",
+                     specs.size() - 1, made->back()->kind(), to_string(out), what.data, spec.outputs, spec.outputs);
+}
 
-std::optional<std::string> check_network(const job& what, const data_spec& spec) {
+std::optional<std::string> check_options(const job& what, const data_spec& spec) {
   if (what.bottom_hidden && spec.dense_features == 0)
     return fmt::format("--bottom-hidden {}: {} has no dense features for a bottom MLP; leave it out",
                        widths_text(*what.bottom_hidden), what.data);
-  std::uint64_t width = spec.dense_features;
+  if (what.interaction == interaction_kind::dot) return check_vectors(spec);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> check_network(const job& what, const data_spec& spec) {
+  if (auto wrong = check_options(what, spec)) return wrong;
   std::uint64_t weights = 0;
-  std::string names = "--hidden " + widths_text(what.hidden);
-  if (what.interaction == interaction_kind::cat) {
-    for (const table_spec& table : spec.tables) width += table.dim;
+  std::string names = what.layers.empty() ? "--hidden " + widths_text(what.hidden) : "--layers";
+  if (!top_layers(what, spec).empty()) {
+    if (auto wrong = check_layers(what, spec, weights)) return wrong;
   } else {
-    if (auto wrong = check_vectors(spec)) return wrong;
-    width = kernels::pair_count(spec.tables.size());
-    if (spec.dense_features > 0) {
-      const auto bottom_hidden = what.bottom_hidden.value_or(default_bottom_hidden());
-      const std::size_t dim = spec.tables.front().dim;
-      weights = weights_of(spec.dense_features, bottom_hidden, dim);
-      width = dim + kernels::pair_count(spec.tables.size() + 1);
-      names += ", --bottom-hidden " + widths_text(bottom_hidden);
-    }
+    weights = weights_of(count_of(top_input(what, spec)), what.hidden, spec.outputs);
   }
-  weights += weights_of(width, what.hidden, spec.outputs);
+  if (has_bottom(what, spec)) {
+    const auto bottom_hidden = what.bottom_hidden.value_or(default_bottom_hidden());
+    weights += weights_of(spec.dense_features, bottom_hidden, spec.tables.front().dim);
+    names += ", --bottom-hidden " + widths_text(bottom_hidden);
+  }
   if (weights <= dense_weights_max) return std::nullopt;
   return fmt::format("{}: the network would have {} weights; must be at most {}; use narrower layers", names, weights,
                      dense_weights_max);

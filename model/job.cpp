@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/text.hpp"
+#include "model/files/idx.hpp"
 #include "model/job_table.hpp"
 
 namespace troupe::model {
@@ -70,20 +71,42 @@ const std::string* last_given(const std::vector<setting>& given, const std::stri
 }  // namespace
 
 const std::array<std::string, data_kinds>& data_names() {
-  static const std::array<std::string, data_kinds> names{"adult", "tutorial", "synthetic", "criteo", "csv", "replay"};
+  static const std::array<std::string, data_kinds> names{"adult", "tutorial", "synthetic", "criteo",
+                                                         "csv",   "mnist",    "idx",       "replay"};
   return names;
 }
 
 std::optional<data_kind> data_kind_of(std::string_view data) {
-  for (const auto kind : {data_kind::adult, data_kind::tutorial, data_kind::synthetic})
+  for (const auto kind : {data_kind::adult, data_kind::tutorial, data_kind::synthetic, data_kind::mnist})
     if (data == data_names()[index_of(kind)]) return kind;
   const auto is_file = [data](std::string_view prefix) {
     return data.starts_with(prefix) && data.size() > prefix.size();
   };
   if (is_file(criteo_prefix)) return data_kind::criteo;
   if (is_file(csv_prefix)) return data_kind::csv;
+  if (is_file(mnist_prefix)) return data_kind::mnist;
+  if (is_file(idx_prefix)) return data_kind::idx;
   if (is_file(replay_prefix)) return data_kind::replay;
   return std::nullopt;
+}
+
+std::optional<std::string> read_data(job& to, std::string_view text) {
+  const auto name = text.substr(0, text.find(':'));
+  const auto kind = data_kind_of(text);
+  if (name == "idx" && (!kind || !image_files_of(text.substr(idx_prefix.size()))))
+    return "must name two files with a comma between them: idx:IMAGES,LABELS";
+  if (kind) {
+    to.data = text;
+    return std::nullopt;
+  }
+  if (name == "criteo" || name == "csv" || name == "replay") return fmt::format("must name a file: {}:FILE", name);
+  if (name == "mnist") return "must name a folder, mnist:DIR, or be mnist alone";
+  const std::vector<std::string> known(data_names().begin(), data_names().begin() + listed_data_kinds);
+  return fmt::format(
+      "unknown data set; the nearest is {}, and there are adult, tutorial, synthetic, criteo:FILE, csv:FILE, "
+      "mnist[:DIR] "
+      "and idx:IMAGES,LABELS",
+      nearest(std::string(name), known));
 }
 
 const std::vector<setting_info>& job_settings() {
@@ -114,6 +137,9 @@ result<job> parse_job(const std::vector<setting>& given) {
       return bad_input("{}: {}", with_value(one.name, text != nullptr ? *text : value), *wrong);
     if (!kind) kind = data_kind_of(made.data);
   }
+  if (const std::string* hidden = last_given(given, "hidden"); hidden != nullptr && !made.layers.empty())
+    return bad_input("{}: the job has --layers, which are in its place; leave one of them out",
+                     with_value("hidden", *hidden));
   complete_job(made, *kind);
   if (auto wrong = check_job(made, *kind)) return bad_input(std::move(*wrong));
   return made;

@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "kernels/device.hpp"
 #include "model/data.hpp"
+#include "model/layer_spec.hpp"
 #include "model/optimizer.hpp"
 
 namespace troupe::model {
@@ -20,8 +21,9 @@ namespace troupe::model {
 /// How the trainers' table gradients of one step combine.
 enum class sparse_reduction : std::uint8_t { sum, mean };
 
-/// The interaction of tables' rows and dense features: concatenation, or pairwise dots (DLRM).
-enum class interaction_kind : std::uint8_t { cat, dot };
+/// The interaction of tables' rows and dense features: concatenation, pairwise dots (DLRM), or cross layers
+/// (DLRM-DCNv2).
+enum class interaction_kind : std::uint8_t { cat, dot, dcn };
 
 /// What happens in a step in which any rank found NaN or Inf.
 enum class nan_policy : std::uint8_t { stop, skip };
@@ -38,6 +40,9 @@ constexpr std::uint32_t lookups_ahead(std::uint32_t staleness) {
 
 /// Widths of the hidden layers of DLRM's bottom MLP.
 inline std::vector<std::size_t> default_bottom_hidden() { return {64}; }
+/// The cross layers of `dcn`, as MLPerf's DLRM-DCNv2 has them.
+constexpr std::size_t default_cross_layers = 3;
+constexpr std::size_t default_cross_rank = 512;
 
 struct job {
   std::string data = "adult";
@@ -65,9 +70,14 @@ struct job {
   double test_fraction = 0;
   std::uint64_t shuffle_rows = 0;
   std::vector<std::size_t> hidden;
+  /// The network, layer by layer, in place of `hidden`, which is empty then. Empty: an MLP of `hidden`.
+  std::vector<layer_spec> layers;
   interaction_kind interaction = interaction_kind::cat;
-  /// Null: not given; with `dot` and dense features this means `default_bottom_hidden`.
+  /// Null: not given; with `dot`, or `dcn`, and dense features this means `default_bottom_hidden`.
   std::optional<std::vector<std::size_t>> bottom_hidden;
+  /// With `dcn`. Null: not given, which means the defaults above.
+  std::optional<std::size_t> cross_layers;
+  std::optional<std::size_t> cross_rank;
   loss_kind loss = loss_kind::bce_logits;
   optimizer_spec dense_optimizer;
   optimizer_spec sparse_optimizer;
@@ -87,6 +97,9 @@ struct job {
   std::uint64_t eval_every = 1;
 };
 
+/// What `trainers` may be instead of a number, until the machine that runs the job is known: one a device, or a core.
+constexpr const char* all_trainers = "all";
+
 /// A setting: its name without dashes, and its text.
 using setting = std::pair<std::string, std::string>;
 
@@ -97,7 +110,7 @@ enum class setting_type : std::uint8_t {
   real,     ///< a number
   truth,    ///< true or false
   widths,   ///< a list of whole numbers; `none` is the empty one
-  columns,  ///< a JSON array of objects, one [[columns]] entry each
+  entries,  ///< a JSON array of objects, one [[name]] entry each
 };
 
 /// A setting's name, meaning, and default for the help.

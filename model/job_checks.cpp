@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "kernels/device.hpp"
 #include "model/files/csv_columns.hpp"
+#include "model/files/idx.hpp"
 #include "model/hybrid.hpp"
 #include "model/job_table.hpp"
 #include "model/memory.hpp"
@@ -61,7 +62,11 @@ std::optional<std::string> check_loss(const job& what, data_kind kind) {
   if (kind == data_kind::tutorial)
     return fmt::format("--loss bce-logits: needs targets in 2 classes, the tutorial has {}; use cross-entropy or mse",
                        tutorial_classes);
-  if ((kind == data_kind::synthetic || kind == data_kind::csv) && what.classes != 2)
+  if (kind == data_kind::mnist)
+    return fmt::format("--loss bce-logits: needs targets in 2 classes, mnist has {}; use cross-entropy or mse",
+                       mnist_classes);
+  const bool has_classes = kind == data_kind::synthetic || kind == data_kind::csv || kind == data_kind::idx;
+  if (has_classes && what.classes != 2)
     return fmt::format("--loss bce-logits: needs --classes 2, not {}; use cross-entropy or mse", what.classes);
   return std::nullopt;
 }
@@ -101,6 +106,12 @@ std::optional<data_spec> spec_of(const job& what, data_kind kind) {
       const auto features = features_of(what, kind);
       return spec(features.tables, what.dim, features.dense, what.classes);
     }
+    case data_kind::mnist: {
+      auto images = spec(0, 0, mnist_side * mnist_side, mnist_classes);
+      images.image = {1, mnist_side, mnist_side};
+      return images;
+    }
+    case data_kind::idx:
     case data_kind::replay:
       break;
   }
@@ -128,8 +139,13 @@ double samples_per_step(const job& what) {
 
 void complete_job(job& what, data_kind kind) {
   const auto spec = spec_of(what, kind);
-  if (what.interaction == interaction_kind::dot && !what.bottom_hidden && spec && spec->dense_features > 0)
-    what.bottom_hidden = default_bottom_hidden();
+  if (!what.layers.empty()) what.hidden.clear();
+  if (what.interaction == interaction_kind::dcn) {
+    if (!what.cross_layers) what.cross_layers = default_cross_layers;
+    if (!what.cross_rank) what.cross_rank = default_cross_rank;
+  }
+  const bool has_bottom = what.interaction != interaction_kind::cat && spec && spec->dense_features > 0;
+  if (has_bottom && !spec->tables.empty() && !what.bottom_hidden) what.bottom_hidden = default_bottom_hidden();
 }
 
 std::optional<std::string> check_job(const job& what, data_kind kind) {
@@ -138,7 +154,12 @@ std::optional<std::string> check_job(const job& what, data_kind kind) {
   if (is_file) {
     if (auto wrong = check_files(what, kind)) return wrong;
   }
-  const bool may_lack_tables = kind == data_kind::replay || (is_file && features_of(what, kind).tables == 0);
+  if (kind == data_kind::idx && !what.test_file.empty() && !image_files_of(what.test_file))
+    return fmt::format("--test-file {}: must name two files with a comma between them: IMAGES,LABELS",
+                       printable(what.test_file));
+  const bool is_images = kind == data_kind::mnist || kind == data_kind::idx;
+  const bool may_lack_tables =
+      is_images || kind == data_kind::replay || (is_file && features_of(what, kind).tables == 0);
   if (what.servers == 0 && !may_lack_tables)
     return fmt::format("--servers 0: must be between 1 and {}; {} has tables, which servers keep", actors_max,
                        what.data);
@@ -146,10 +167,15 @@ std::optional<std::string> check_job(const job& what, data_kind kind) {
   if (kind == data_kind::synthetic) {
     if (auto wrong = check_synthetic(what)) return wrong;
   }
-  if (what.bottom_hidden && what.interaction != interaction_kind::dot)
+  if (what.bottom_hidden && what.interaction == interaction_kind::cat)
     return fmt::format(
-        "--bottom-hidden {}: only --interaction dot has a bottom MLP; leave it out, or use --interaction dot",
+        "--bottom-hidden {}: only --interaction dot and dcn have a bottom MLP; leave it out, or use one of them",
         widths_text(*what.bottom_hidden));
+  if (what.interaction != interaction_kind::dcn) {
+    constexpr const char* why = "only --interaction dcn has cross layers; leave it out, or use --interaction dcn";
+    if (what.cross_layers) return fmt::format("--cross-layers {}: {}", *what.cross_layers, why);
+    if (what.cross_rank) return fmt::format("--cross-rank {}: {}", *what.cross_rank, why);
+  }
   const auto spec = spec_of(what, kind);
   return spec ? check_network(what, *spec) : std::nullopt;
 }

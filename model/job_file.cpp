@@ -16,6 +16,7 @@
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "model/input_file.hpp"
+#include "model/layer_spec.hpp"
 
 namespace troupe::model {
 
@@ -177,9 +178,26 @@ or_mistake<std::string> widths_of(const std::string& name, const toml_value& val
   return widths.empty() ? "none" : fmt::format("{}", fmt::join(widths, ","));
 }
 
-or_mistake<boost::json::value> json_of(const std::string& name, const toml_value& value) {
+/// What the values of an entry's keys may be: those of columns, or of layers, which have real numbers and other layers.
+enum class entry_kind : std::uint8_t { column, layer };
+
+or_mistake<boost::json::value> json_of(entry_kind of, const std::string& name, const toml_value& value);
+
+or_mistake<boost::json::value> inner_layer(const toml_value& entry) {
+  boost::json::object object;
+  for (const auto& [key, value] : entry.as_table()) {
+    TROUPE_TRY(json, json_of(entry_kind::layer, key, value));
+    object[key] = std::move(json);
+  }
+  return boost::json::value(std::move(object));
+}
+
+or_mistake<boost::json::value> json_of(entry_kind of, const std::string& name, const toml_value& value) {
+  const bool is_layer = of == entry_kind::layer;
   const auto refuse = [&] {
-    return wrong_type(name, value, "a text in quotes, a whole number, true, false, or a list of such");
+    return wrong_type(name, value,
+                      is_layer ? "a number, a text in quotes, true, false, or a list of layers"
+                               : "a text in quotes, a whole number, true, false, or a list of such");
   };
   if (value.is_boolean()) return boost::json::value(value.as_boolean());
   if (value.is_string()) {
@@ -191,35 +209,44 @@ or_mistake<boost::json::value> json_of(const std::string& name, const toml_value
     if (!number) return refuse();
     return boost::json::value(*number);
   }
+  if (is_layer && value.is_floating()) {
+    const auto number = parse_number<double>(number_text(value));
+    if (!number) return refuse();
+    return boost::json::value(*number);
+  }
+  if (is_layer && value.is_table()) return inner_layer(value);
   if (!value.is_array()) return refuse();
   boost::json::array list;
   for (const toml_value& one : value.as_array()) {
     if (one.is_array()) return refuse();
-    TROUPE_TRY(element, json_of(name, one));
+    TROUPE_TRY(element, json_of(of, name, one));
     list.push_back(std::move(element));
   }
   return boost::json::value(std::move(list));
 }
 
-/// Returns the entries of [[columns]] as JSON text.
-or_mistake<std::string> columns_of(const std::string& name, const toml_value& value) {
-  boost::json::array columns;
+/// Returns the entries of [[name]] as JSON text.
+or_mistake<std::string> entries_of(const std::string& name, const toml_value& value) {
+  const entry_kind of = name == "columns" ? entry_kind::column : entry_kind::layer;
+  const auto& keys = of == entry_kind::column ? column_keys() : layer_keys();
+  boost::json::array entries;
   for (const toml_value& entry : value.as_array()) {
-    if (!entry.is_table()) return wrong_type(name, entry, "[[columns]] entries");
+    if (!entry.is_table()) return wrong_type(name, entry, fmt::format("[[{}]] entries", name));
     for (const auto& [key, ignored] : entry.as_table()) {
-      if (std::ranges::find(column_keys(), key) != column_keys().end()) continue;
-      return wrong_line(ignored.location().line(), fmt::format("{}: a column has no such key; the nearest is {}",
-                                                               printable(key), nearest(key, column_keys())));
+      if (std::ranges::find(keys, key) != keys.end()) continue;
+      return wrong_line(ignored.location().line(),
+                        fmt::format("{}: a {} has no such key; the nearest is {}", printable(key),
+                                    of == entry_kind::column ? "column" : "layer", nearest(key, keys)));
     }
-    boost::json::object column;
-    for (const std::string& key : column_keys()) {
+    boost::json::object object;
+    for (const std::string& key : keys) {
       if (!entry.contains(key)) continue;
-      TROUPE_TRY(json, json_of(key, entry.at(key)));
-      column[key] = std::move(json);
+      TROUPE_TRY(json, json_of(of, key, entry.at(key)));
+      object[key] = std::move(json);
     }
-    columns.push_back(std::move(column));
+    entries.push_back(std::move(object));
   }
-  return boost::json::serialize(columns);
+  return boost::json::serialize(entries);
 }
 
 or_mistake<std::string> text_of(const setting_info& info, const toml_value& value) {
@@ -229,6 +256,7 @@ or_mistake<std::string> text_of(const setting_info& info, const toml_value& valu
       return wrong_type(info.name, value, "a text in quotes");
     case setting_type::whole:
       if (value.is_integer()) return number_text(value);
+      if (info.name == "trainers" && value.is_string() && value.as_string() == all_trainers) return "all";
       return wrong_type(info.name, value, "a whole number");
     case setting_type::real:
       if (value.is_integer() || value.is_floating()) return number_text(value);
@@ -240,10 +268,10 @@ or_mistake<std::string> text_of(const setting_info& info, const toml_value& valu
       if (value.is_string()) return checked_string(info.name, value);
       if (value.is_array()) return widths_of(info.name, value);
       return wrong_type(info.name, value, "a list of whole numbers, such as [64, 32]");
-    case setting_type::columns:
+    case setting_type::entries:
       if (value.is_string()) return checked_string(info.name, value);
-      if (value.is_array()) return columns_of(info.name, value);
-      return wrong_type(info.name, value, "[[columns]] entries");
+      if (value.is_array()) return entries_of(info.name, value);
+      return wrong_type(info.name, value, fmt::format("[[{}]] entries", info.name));
   }
   return wrong_line(0, "a setting of no type");
 }
@@ -259,7 +287,8 @@ or_mistake<std::vector<job_file::entry>> read_entries(const std::string& text, c
     if (value.is_table())
       return wrong_line(
           line, fmt::format(
-                    "{}: a job file has no such section; its settings stand by themselves, and columns as [[columns]]",
+                    "{}: a job file has no such section; its settings stand by themselves, columns as [[columns]] and "
+                    "layers as [[layers]]",
                     printable(name)));
     return wrong_line(line,
                       fmt::format("{}: unknown setting; the nearest is {}", printable(name), nearest(name, names)));

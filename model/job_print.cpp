@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/job_file.hpp"
+#include "model/layer_spec.hpp"
 
 namespace troupe::model {
 
@@ -76,55 +77,79 @@ std::string value_text(const setting_info& info, const std::string& text) {
     case setting_type::widths:
       return widths_list(text);
     case setting_type::text:
-    case setting_type::columns:
+    case setting_type::entries:
       break;
   }
   return toml_quoted(text);
 }
 
-/// Converts JSON to TOML; null for JSON that has no such form in a job file.
-std::optional<std::string> toml_of(const boost::json::value& json) {
+std::optional<std::string> toml_of(bool of_layer, const boost::json::value& json);
+
+/// The keys of an object among `known`, in their order; none if it has others.
+std::vector<std::string> keys_of(const boost::json::object& object, const std::vector<std::string>& known) {
+  std::vector<std::string> keys;
+  for (const std::string& key : known)
+    if (object.contains(key)) keys.push_back(key);
+  if (keys.size() < object.size()) keys.clear();
+  return keys;
+}
+
+/// Returns a layer within another one as an inline table.
+std::optional<std::string> inline_table(const boost::json::object& object) {
+  std::vector<std::string> pairs;
+  for (const std::string& key : keys_of(object, layer_keys())) {
+    const auto value = toml_of(true, object.at(key));
+    if (!value) return std::nullopt;
+    pairs.push_back(fmt::format("{} = {}", key, *value));
+  }
+  if (pairs.empty()) return std::nullopt;
+  return fmt::format("{{{}}}", fmt::join(pairs, ", "));
+}
+
+/// Converts JSON to TOML; null for JSON that has no such form in a job file. Only layers have real numbers, and layers.
+std::optional<std::string> toml_of(bool of_layer, const boost::json::value& json) {
   if (json.is_string()) {
     const std::string_view text(json.get_string().data(), json.get_string().size());
     return text.find('\0') == text.npos ? std::optional(toml_quoted(text)) : std::nullopt;
   }
   if (json.is_int64()) return std::to_string(json.get_int64());
+  if (json.is_uint64()) return std::to_string(json.get_uint64());
+  if (of_layer && json.is_double()) return real_text(json.get_double());
   if (json.is_bool()) return json.get_bool() ? "true" : "false";
+  if (of_layer && json.is_object()) return inline_table(json.get_object());
   if (!json.is_array()) return std::nullopt;
   std::vector<std::string> elements;
   for (const auto& one : json.get_array()) {
-    auto element = one.is_array() ? std::nullopt : toml_of(one);
+    auto element = one.is_array() ? std::nullopt : toml_of(of_layer, one);
     if (!element) return std::nullopt;
     elements.push_back(std::move(*element));
   }
   return list_of(elements);
 }
 
-/// Returns a column's entry; null if its JSON does not fit into one.
-std::optional<std::string> entry_of(const boost::json::value& column) {
-  if (!column.is_object()) return std::nullopt;
-  std::string out = "\n[[columns]]\n";
-  std::size_t said = 0;
-  for (const std::string& key : column_keys()) {
-    const auto* json = column.get_object().if_contains(key);
-    if (json == nullptr) continue;
-    const auto value = toml_of(*json);
+/// Returns an object as an entry [[name]]; null if its JSON does not fit into one.
+std::optional<std::string> entry_of(const std::string& name, const boost::json::value& json) {
+  if (!json.is_object()) return std::nullopt;
+  const bool of_layer = name != "columns";
+  const auto keys = keys_of(json.get_object(), of_layer ? layer_keys() : column_keys());
+  std::string out = fmt::format("\n[[{}]]\n", name);
+  for (const std::string& key : keys) {
+    const auto value = toml_of(of_layer, json.get_object().at(key));
     if (!value) return std::nullopt;
     out += fmt::format("{} = {}\n", key, *value);
-    ++said;
   }
-  return said == column.get_object().size() ? std::optional(out) : std::nullopt;
+  return keys.empty() ? std::nullopt : std::optional(out);
 }
 
-/// Returns columns as entries, or the text itself if it is no list of columns.
-std::string columns_text(const std::string& text) {
-  const std::string as_text = fmt::format("columns = {}\n", toml_quoted(text));
+/// Returns a list as entries, or the text itself if it is no list of objects.
+std::string entries_text(const std::string& name, const std::string& text) {
+  const std::string as_text = fmt::format("{} = {}\n", name, toml_quoted(text));
   boost::system::error_code failure;
   const auto json = boost::json::parse(text, failure);
   if (failure || !json.is_array() || json.get_array().empty()) return as_text;
   std::string out;
-  for (const auto& column : json.get_array()) {
-    const auto entry = entry_of(column);
+  for (const auto& one : json.get_array()) {
+    const auto entry = entry_of(name, one);
     if (!entry) return as_text;
     out += *entry;
   }
@@ -135,7 +160,7 @@ std::string columns_text(const std::string& text) {
 
 result<std::string> print_job(const std::vector<setting>& settings, const std::vector<setting_info>& known) {
   std::string out;
-  std::string columns;  // TOML tables come last
+  std::string entries;  // TOML tables come last
   for (const setting_info& info : known) {
     const auto found = std::ranges::find(settings, info.name, &setting::first);
     if (found == settings.end()) continue;
@@ -143,12 +168,12 @@ result<std::string> print_job(const std::vector<setting>& settings, const std::v
     if (find_non_utf8(text) != text.npos)
       return bad_input("--{} {}: is not UTF-8, which a job file has to be; use another name", info.name,
                        printable(text));
-    if (info.type == setting_type::columns)
-      columns = columns_text(text);
+    if (info.type == setting_type::entries)
+      entries += entries_text(info.name, text);
     else
       out += fmt::format("{} = {}\n", info.name, value_text(info, text));
   }
-  return out + columns;
+  return out + entries;
 }
 
 }  // namespace troupe::model

@@ -48,6 +48,9 @@ const std::vector<job_setting>& job_table();
 /// Returns the data sets' names in the order of `data_kind`.
 const std::array<std::string, data_kinds>& data_names();
 
+/// Parses the setting `data`; returns an error text if it names no data set.
+std::optional<std::string> read_data(job& to, std::string_view text);
+
 /// Returns layer widths as a setting's text: `none`, or separated by commas.
 std::string widths_text(const std::vector<std::size_t>& widths);
 

@@ -31,6 +31,12 @@ std::size_t mlp::numbers_per_sample() const {
   return numbers;
 }
 
+std::uint64_t mlp::multiply_adds() const {
+  std::uint64_t all = 0;
+  for (const layer& l : layers_) all += std::uint64_t{l.what.in} * l.what.out;
+  return all;
+}
+
 std::vector<float> mlp::initial_parameters(std::uint64_t seed, std::uint64_t number) const {
   std::vector<float> parameters(parameter_count_);
   for (std::size_t i = 0; i < layers_.size(); ++i)

@@ -25,6 +25,8 @@ class mlp {
   std::size_t parameter_count() const { return parameter_count_; }
   /// Returns the sum of the layers' output widths.
   std::size_t numbers_per_sample() const;
+  /// Returns the multiplications with an addition that the forward pass of a sample takes.
+  std::uint64_t multiply_adds() const;
 
   /// Fills in initial weights, which depend on seed and shape only. `number` distinguishes the networks of a model.
   std::vector<float> initial_parameters(std::uint64_t seed, std::uint64_t number = 0) const;

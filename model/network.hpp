@@ -57,6 +57,10 @@ class network {
   /// Returns the parameter range of each layer, whose gradient is finished as a whole, in the order of the flat buffer.
   virtual std::vector<parameter_range> ranges() const = 0;
   virtual std::size_t parameter_count() const = 0;
+  /// Returns the floats that a step keeps for each sample: activations and their gradients, without the input.
+  virtual std::size_t numbers_per_sample() const = 0;
+  /// Returns the multiplications with an addition that the forward pass of a sample takes in products.
+  virtual std::uint64_t multiply_adds() const = 0;
 
   /// Fill in initial parameters and buffers, which depend on shape and seed only.
   virtual std::vector<float> initial_parameters(std::uint64_t seed) const = 0;

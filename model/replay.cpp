@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "base/result.hpp"
 #include "model/datasets.hpp"
@@ -83,9 +85,9 @@ result<std::vector<std::uint64_t>> read_starts(const replay_file& from, const st
   return starts;
 }
 
-result<void> read_rank(const replay_file& from, std::uint32_t rank, rank_data& to) {
+// Reads a rank's bags and dense features.
+result<void> read_features(const replay_file& from, const std::string& prefix, rank_data& to) {
   const auto& config = from.config;
-  const std::string prefix = fmt::format("trainer.{}.", rank);
   TROUPE_SET(to.bag_starts, read_starts(from, prefix + "bags"));
   const std::uint64_t samples = to.bag_starts.back();
   for (std::size_t t = 0; t < config.tables.size(); ++t) {
@@ -100,6 +102,23 @@ result<void> read_rank(const replay_file& from, std::uint32_t rank, rank_data& t
   }
   if (config.dense_features > 0)
     TROUPE_SET(to.dense, from.reals<float>(prefix + "dense", samples * config.dense_features));
+  return {};
+}
+
+// Reads the input of a rank of a run with layers.
+result<void> read_input_samples(const replay_file& from, const std::string& prefix, rank_data& to) {
+  // The tensor bounds the number of steps by the file's length.
+  TROUPE_SET(to.dense, from.samples(prefix + "input", from.config.steps * from.config.batch));
+  for (std::uint64_t step = 0; step <= from.config.steps; ++step) to.bag_starts.push_back(step * from.config.batch);
+  return {};
+}
+
+result<void> read_rank(const replay_file& from, std::uint32_t rank, rank_data& to) {
+  const auto& config = from.config;
+  const std::string prefix = fmt::format("trainer.{}.", rank);
+  auto read = config.layers.empty() ? read_features(from, prefix, to) : read_input_samples(from, prefix, to);
+  if (!read) return read;
+  const std::uint64_t samples = to.bag_starts.back();
   if (config.loss == loss_kind::cross_entropy)
     TROUPE_SET(to.classes, from.integers(prefix + "target", samples));
   else
@@ -111,9 +130,10 @@ result<replay_data> load_replay(const std::string& path) {
   TROUPE_TRY(from, replay_file::open(path));
   replay_data data;
   data.config = from.config;
-  data.spec = {from.config.tables, from.config.dense_features, from.config.outputs};
+  data.spec = spec_of(from.config);
   TROUPE_SET(data.start.tables, from.tables<float>("init"));
   TROUPE_SET(data.start.dense, from.dense<float>("init"));
+  TROUPE_SET(data.start.buffers, from.buffers<float>("init"));
   for (std::uint32_t rank = 0; rank < from.config.trainers; ++rank) {
     if (auto read = read_rank(from, rank, data.ranks.emplace_back()); !read) return tl::unexpected(read.error());
     for (std::uint64_t step = 0; step < from.config.steps; ++step) {
@@ -143,10 +163,12 @@ class replay final : public dataset {
 
 // Checks that the job agrees with the run in the settings that the file's batches and weights depend on.
 std::optional<std::string> check_fit(const job& job, const std::string& path, const replay_config& config) {
+  constexpr std::array<std::string_view, 5> fitting{"trainers", "loss", "hidden", "layers", "interaction"};
   const auto given = to_settings(job);
   for (const auto& [name, text] : replay_settings(path, config)) {
-    if (name != "trainers" && name != "loss" && name != "hidden" && name != "interaction") continue;
+    if (std::ranges::find(fitting, name) == fitting.end()) continue;
     const auto own = std::ranges::find(given, name, &setting::first);
+    if (own == given.end()) return fmt::format("--{}: must be {}, as in the reference run", name, text);
     if (own->second != text)
       return fmt::format("--{} {}: must be {}, as in the reference run", name, own->second, text);
   }

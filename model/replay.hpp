@@ -14,10 +14,17 @@ namespace troupe::model {
 struct reference_run {
   /// The job's settings for `parse_job`, without `servers`.
   std::vector<setting> settings;
+  data_spec spec;
   /// [rows, dim] of each table after the last step.
   std::vector<std::vector<double>> tables;
-  /// For each linear layer its weight [out, in], then its bias [out], after the last step.
+  /// For each layer its parameters after the last step: of a linear layer its weight [out, in], then its bias [out].
   std::vector<double> dense;
+  /// The layers' buffers after the last step, such as running means.
+  std::vector<double> buffers;
+  /// Of a run with layers: samples [n, input], and what the network returns for them after the last step, in evaluation
+  /// mode [n, outputs]. Otherwise empty.
+  std::vector<float> eval_input;
+  std::vector<double> eval_output;
   /// [trainers][steps]: each rank's loss before the update.
   std::vector<std::vector<double>> losses;
 };

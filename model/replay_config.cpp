@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <optional>
 #include <string>
@@ -18,6 +19,9 @@ namespace json = boost::json;
 
 constexpr std::uint64_t width_max = 65536;
 constexpr std::uint64_t count_max = 1'000'000'000'000;
+// Of a run with layers; the product of the two cannot overflow.
+constexpr std::uint64_t sample_numbers_max = std::uint64_t{1} << 20;
+constexpr std::uint64_t samples_max = std::uint64_t{1} << 40;
 
 std::string shown_value(const json::value& value) { return printable(json::serialize(value)); }
 
@@ -172,32 +176,86 @@ table_spec read_table(object_reader& parent, const json::value& value, std::size
   return table;
 }
 
+void read_input(object_reader& reader, replay_config& config) {
+  const auto* value = reader.need("input");
+  config.dense_features = 1;
+  for (const auto& length : reader.array("input")) {
+    config.input.push_back(reader.whole(length, "input", 1, width_max));
+    // Beyond the limit it stays just above it, so that this cannot overflow.
+    config.dense_features = std::min(config.dense_features * config.input.back(), sample_numbers_max + 1);
+  }
+  if (reader.wrong()) return;
+  if (config.input.size() != 1 && config.input.size() != 3)
+    reader.refuse(fmt::format("input {}: must be [features] or [channels, height, width]", shown_value(*value)));
+  if (config.dense_features > sample_numbers_max)
+    reader.refuse(
+        fmt::format("input {}: a sample must have at most {} numbers", shown_value(*value), sample_numbers_max));
+}
+
+// Reads the input and network of a run with layers, and checks that the network takes the input and has the outputs.
+void read_layers(object_reader& reader, const json::value& value, replay_config& config) {
+  for (const char* other : {"dense_features", "hidden", "tables"}) {
+    const auto* given = reader.find(other);
+    const bool is_absent = given == nullptr || (given->is_array() && given->as_array().empty());
+    if (!is_absent) reader.refuse(fmt::format("{} {}: must be left out with layers", other, shown_value(*given)));
+  }
+  if (reader.array("layers").empty()) reader.refuse("layers []: must be at least one layer");
+  read_input(reader, config);
+  config.batch = reader.needed_whole("batch", 1, width_max);
+  if (config.steps * config.batch > samples_max)
+    reader.refuse(
+        fmt::format("batch {}: must be at most {} samples in all {} steps", config.batch, samples_max, config.steps));
+  if (reader.wrong()) return;
+  auto layers = parse_layers(json::serialize(value));
+  if (!layers) return reader.refuse(fmt::format("layers: {}", layers.error().message));
+  config.layers = std::move(*layers);
+  const auto made = make_layers(config.layers, config.input);
+  if (!made) return reader.refuse(fmt::format("layers: {}", made.error().message));
+  if (const sample_shape& out = made->back()->out(); out != sample_shape{config.outputs})
+    reader.refuse(fmt::format("outputs {}: must be {}, which the last layer returns", config.outputs, to_string(out)));
+}
+
+// Reads the input and network of a run without layers.
+void read_tables_and_hidden(object_reader& reader, replay_config& config) {
+  if (const auto* features = reader.find("dense_features"))
+    config.dense_features = reader.whole(*features, "dense_features", 0, width_max);
+  for (const auto& width : reader.array("hidden")) config.hidden.push_back(reader.whole(width, "hidden", 1, width_max));
+  for (const auto& table : reader.array("tables"))
+    config.tables.push_back(read_table(reader, table, config.tables.size()));
+  if (config.tables.empty() && config.dense_features == 0)
+    reader.refuse("dense_features 0: must be at least 1 without tables");
+}
+
 }  // namespace
+
+data_spec spec_of(const replay_config& config) {
+  data_spec spec;
+  spec.tables = config.tables;
+  spec.dense_features = config.dense_features;
+  spec.outputs = config.outputs;
+  if (config.input.size() == 3) spec.image = config.input;
+  return spec;
+}
 
 result<replay_config> parse_replay_config(std::string_view text) {
   json::error_code ec;
-  json::parse_options options;
-  options.max_depth = 4;
-  const auto value = json::parse(text, ec, {}, options);
+  const auto value = json::parse(text, ec);
   if (ec) return bad_input("{}: {}", ec.message(), printable(text));
 
   object_reader reader(value, "");
   replay_config config;
   config.trainers = static_cast<std::uint32_t>(reader.needed_whole("trainers", 1, actors_max));
   config.steps = reader.needed_whole("steps", 1, count_max);
-  if (const auto* features = reader.find("dense_features"))
-    config.dense_features = reader.whole(*features, "dense_features", 0, width_max);
-  for (const auto& width : reader.array("hidden")) config.hidden.push_back(reader.whole(width, "hidden", 1, width_max));
   config.outputs = reader.needed_whole("outputs", 1, width_max);
   reader.need("loss");
   config.loss = reader.name<loss_kind>(
       "loss",
       {{"cross_entropy", loss_kind::cross_entropy}, {"bce_logits", loss_kind::bce_logits}, {"mse", loss_kind::mse}},
       loss_kind::cross_entropy);
-  for (const auto& table : reader.array("tables"))
-    config.tables.push_back(read_table(reader, table, config.tables.size()));
-  if (config.tables.empty() && config.dense_features == 0)
-    reader.refuse("dense_features 0: must be at least 1 without tables");
+  if (const auto* layers = reader.find("layers"))
+    read_layers(reader, *layers, config);
+  else
+    read_tables_and_hidden(reader, config);
   config.dense_optimizer = read_optimizer(reader, "dense_optimizer", optimizer_use::dense);
   if (!config.tables.empty())
     config.sparse_optimizer = read_optimizer(reader, "sparse_optimizer", optimizer_use::table);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/job.hpp"
+#include "model/layer_spec.hpp"
 
 namespace troupe::model {
 
@@ -16,6 +17,11 @@ struct replay_config {
   std::uint64_t steps = 0;
   std::size_t dense_features = 0;
   std::vector<std::size_t> hidden;
+  /// The network layer by layer. Then there are no tables and no `hidden`, and `dense_features` is the count of
+  /// `input`.
+  std::vector<layer_spec> layers;
+  sample_shape input;     ///< with layers: of one sample, [features] or [channels, height, width]
+  std::size_t batch = 0;  ///< with layers: samples of each rank in each step
   std::size_t outputs = 0;
   loss_kind loss = loss_kind::cross_entropy;
   std::vector<table_spec> tables;
@@ -25,9 +31,13 @@ struct replay_config {
   sparse_reduction sparse_reduce = sparse_reduction::mean;
 };
 
+/// Returns the shapes of the run's input and output.
+data_spec spec_of(const replay_config& config);
+
 /// Parses a configuration. Absent keys have PyTorch's defaults (table mode mean, learning rate 0.001 for sgd and adam,
 /// 0.01 for adagrad, no hidden layers, dense features or weights). Required: trainers, steps, outputs, loss, and the
-/// optimizers (the tables' only if there are tables). Faults name key, value and limit.
+/// optimizers (the tables' only if there are tables); input and batch if there are layers. Faults name key, value and
+/// limit.
 result<replay_config> parse_replay_config(std::string_view json);
 
 }  // namespace troupe::model

@@ -72,7 +72,33 @@ result<std::vector<std::vector<Real>>> replay_file::tables(std::string_view pref
 }
 
 template <class Real>
+result<std::vector<Real>> replay_file::of_layers(std::string_view prefix,
+                                                 std::vector<named_parameter> (layer::*tensors)() const) const {
+  TROUPE_TRY(layers, make_layers(config.layers, config.input));
+  std::vector<Real> all;
+  for (std::size_t number = 0; number < layers.size(); ++number)
+    for (const named_parameter& tensor : (*layers[number].*tensors)()) {
+      TROUPE_TRY(numbers, shaped<Real>(fmt::format("{}.layer.{}.{}", prefix, number, tensor.name),
+                                       {tensor.shape.begin(), tensor.shape.end()}));
+      std::ranges::copy(numbers, std::back_inserter(all));
+    }
+  return all;
+}
+
+template <class Real>
+result<std::vector<Real>> replay_file::buffers(std::string_view prefix) const {
+  return of_layers<Real>(prefix, &layer::buffers);
+}
+
+result<std::vector<float>> replay_file::samples(const std::string& name, std::uint64_t samples) const {
+  std::vector<std::uint64_t> shape{samples};
+  shape.insert(shape.end(), config.input.begin(), config.input.end());
+  return shaped<float>(name, shape);
+}
+
+template <class Real>
 result<std::vector<Real>> replay_file::dense(std::string_view prefix) const {
+  if (!config.layers.empty()) return of_layers<Real>(prefix, &layer::parameters);
   std::uint64_t width = config.dense_features;
   for (const auto& table : config.tables) width += table.dim;
   std::vector<Real> all;
@@ -94,13 +120,25 @@ template result<std::vector<std::vector<float>>> replay_file::tables(std::string
 template result<std::vector<std::vector<double>>> replay_file::tables(std::string_view) const;
 template result<std::vector<float>> replay_file::dense(std::string_view) const;
 template result<std::vector<double>> replay_file::dense(std::string_view) const;
+template result<std::vector<float>> replay_file::buffers(std::string_view) const;
+template result<std::vector<double>> replay_file::buffers(std::string_view) const;
 
 namespace {
 
 // The settings that a reference run decides.
-constexpr std::array decided{"data",        "trainers",  "steps",           "hidden",
-                             "interaction", "loss",      "dense-optimizer", "sparse-optimizer",
-                             "dense-lr",    "sparse-lr", "sparse-reduce"};
+constexpr std::array decided{"data",        "trainers",     "steps",           "hidden",           "layers",
+                             "interaction", "loss",         "dense-optimizer", "sparse-optimizer", "dense-lr",
+                             "sparse-lr",   "sparse-reduce"};
+
+// Reads what the network of layers returned in the end, in evaluation mode.
+result<void> read_evaluation(const replay_file& from, reference_run& to) {
+  const auto* entry = from.file.find("eval.input");
+  const bool has_samples = entry != nullptr && !entry->shape.empty() && entry->shape.front() > 0;
+  const std::uint64_t samples = has_samples ? entry->shape.front() : 1;
+  TROUPE_SET(to.eval_input, from.samples("eval.input", samples));
+  TROUPE_SET(to.eval_output, from.shaped<double>("eval.output", {samples, from.config.outputs}));
+  return {};
+}
 
 }  // namespace
 
@@ -110,6 +148,7 @@ std::vector<setting> replay_settings(const std::string& path, const replay_confi
   what.trainers = config.trainers;
   what.steps = config.steps;
   what.hidden = config.hidden;
+  what.layers = config.layers;
   what.loss = config.loss;
   what.dense_optimizer = config.dense_optimizer;
   what.sparse_optimizer = config.sparse_optimizer;
@@ -123,8 +162,12 @@ result<reference_run> open_reference_run(const std::string& path) {
   TROUPE_TRY(file, replay_file::open(path));
   reference_run run;
   run.settings = replay_settings(path, file.config);
+  run.spec = spec_of(file.config);
   TROUPE_SET(run.tables, file.tables<double>("final"));
   TROUPE_SET(run.dense, file.dense<double>("final"));
+  TROUPE_SET(run.buffers, file.buffers<double>("final"));
+  if (!file.config.layers.empty())
+    if (auto read = read_evaluation(file, run); !read) return tl::unexpected(std::move(read.error()));
   for (std::uint32_t rank = 0; rank < file.config.trainers; ++rank) {
     auto losses = file.reals<double>(fmt::format("trainer.{}.loss", rank), file.config.steps);
     if (!losses) return tl::unexpected(std::move(losses.error()));

@@ -27,17 +27,27 @@ struct replay_file {
   /// The same. Fault: a value is not finite in `Real` (float or double).
   template <class Real>
   result<std::vector<Real>> reals(const std::string& name, std::uint64_t count) const;
+  /// The same for a tensor of the shape `shape`.
+  template <class Real>
+  result<std::vector<Real>> shaped(const std::string& name, const std::vector<std::uint64_t>& shape) const;
 
   /// Reads the tables' weights [rows, dim], PREFIX.table.T.weight. Fault: a shape differs from the configuration.
   template <class Real>
   result<std::vector<std::vector<Real>>> tables(std::string_view prefix) const;
-  /// Reads the linear layers' weights and biases, PREFIX.dense.L.{weight,bias}, in order.
+  /// Reads the network's weights: those of its layers, PREFIX.layer.L.NAME, or the linear layers' weights and biases,
+  /// PREFIX.dense.L.{weight,bias}, in order.
   template <class Real>
   result<std::vector<Real>> dense(std::string_view prefix) const;
+  /// Reads the layers' buffers, PREFIX.layer.L.NAME, in order.
+  template <class Real>
+  result<std::vector<Real>> buffers(std::string_view prefix) const;
+  /// Reads NAME, `samples` samples of a run with layers. Fault: another shape than [samples, input...].
+  result<std::vector<float>> samples(const std::string& name, std::uint64_t samples) const;
 
  private:
   template <class Real>
-  result<std::vector<Real>> shaped(const std::string& name, const std::vector<std::uint64_t>& shape) const;
+  result<std::vector<Real>> of_layers(std::string_view prefix,
+                                      std::vector<named_parameter> (layer::*tensors)() const) const;
 };
 
 /// Returns the settings that a reference run decides; see reference_run::settings.

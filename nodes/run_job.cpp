@@ -58,6 +58,8 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
   auto data = model::open_dataset(what);
   if (!data) return data;
   if (auto wrong = model::check_network(what, (*data)->spec())) return bad_input(std::move(*wrong));
+  if (auto wrong = model::check_batches(what, **data, actors::total_steps(what, **data)))
+    return bad_input(std::move(*wrong));
   if (const auto& from = options.checkpoints.from)
     if (auto wrong = model::check_resumed(from->manifest, what, **data, actors::total_steps(what, **data)))
       return bad_input(std::move(*wrong));

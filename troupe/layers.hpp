@@ -4,10 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "troupe/module.hpp"
+
+namespace troupe::model {
+class layer;
+struct layer_spec;
+}  // namespace troupe::model
 
 namespace troupe::nn {
 
@@ -41,6 +47,110 @@ class relu final : public module {
   void backward(const pass& how, const pass_numbers& numbers, const float* grad_output, float* grad_input,
                 float* grad_parameters) const override;
   bool runs_on_devices() const override { return true; }
+};
+
+/// What the layers below have in common. They are those that job files describe in [[layers]], with PyTorch's meanings.
+/// Inputs are of float32, [n, features] or images [n, channels, height, width]. Constructors throw `error` for options
+/// out of range, `output` for inputs that the layer cannot take.
+class described_layer : public module {
+ public:
+  std::string type() const override;
+  std::vector<parameter> parameters() const override;
+  std::vector<parameter> buffers() const override;
+  void initialize(std::uint64_t key, float* parameters, float* buffers) const override;
+  troupe::shape output(const tensor& input) const override;
+  std::size_t saved(const tensor& input) const override;
+  void forward(const pass& how, const pass_numbers& numbers) const override;
+  void backward(const pass& how, const pass_numbers& numbers, const float* grad_output, float* grad_input,
+                float* grad_parameters) const override;
+  bool runs_on_devices() const override { return true; }
+  bool uses_key() const override;
+
+ protected:
+  explicit described_layer(const model::layer_spec& spec);
+  /// Of a layer with parameters: `sample` is the shape of any sample that it takes.
+  described_layer(const model::layer_spec& spec, const troupe::shape& sample);
+
+ private:
+  std::unique_ptr<const model::layer> made_for(const tensor& input) const;
+
+  std::shared_ptr<const model::layer_spec> spec_;
+  std::shared_ptr<const model::layer> sample_;  ///< for the parameters; null: there are none
+};
+
+/// y = x Phi(x), by the error function.
+class gelu final : public described_layer {
+ public:
+  gelu();
+};
+
+/// Drops a share `rate` of the numbers of training passes, at random, and scales the others by 1 / (1 - rate).
+class dropout final : public described_layer {
+ public:
+  explicit dropout(double rate);
+};
+
+/// Makes a vector of each image.
+class flatten final : public described_layer {
+ public:
+  flatten();
+};
+
+/// A convolution by square kernels; the padding is of zeros.
+class conv2d final : public described_layer {
+ public:
+  struct options {
+    std::size_t in_channels = 0;
+    std::size_t out_channels = 0;
+    std::size_t kernel = 0;
+    std::size_t stride = 1;
+    std::size_t padding = 0;
+    bool bias = true;
+  };
+  explicit conv2d(const options& chosen);
+};
+
+/// The largest number of each window. `stride` 0: the kernel's size.
+class max_pool2d final : public described_layer {
+ public:
+  explicit max_pool2d(std::size_t kernel, std::size_t stride = 0);
+};
+
+/// The mean of each window. `stride` 0: the kernel's size.
+class avg_pool2d final : public described_layer {
+ public:
+  explicit avg_pool2d(std::size_t kernel, std::size_t stride = 0);
+};
+
+/// The mean of each channel: [n, channels].
+class global_avg_pool2d final : public described_layer {
+ public:
+  global_avg_pool2d();
+};
+
+/// Normalises each channel of images, or each feature, by the mean and variance of this trainer's batch; in evaluation
+/// by running statistics, which are rank 0's on all trainers. `scale` false: there is no `weight`.
+class batch_norm final : public described_layer {
+ public:
+  struct options {
+    std::size_t channels = 0;
+    double eps = 1e-5;
+    double momentum = 0.1;
+    bool scale = true;
+  };
+  explicit batch_norm(const options& chosen);
+};
+
+/// Normalises each row of [n, features].
+class layer_norm final : public described_layer {
+ public:
+  explicit layer_norm(std::size_t features, double eps = 1e-5);
+};
+
+/// x = x0 * (W (V x) + b) + x, `layers` times, where x0 is the input: the cross layers of DLRM-DCNv2.
+class low_rank_cross final : public described_layer {
+ public:
+  low_rank_cross(std::size_t features, std::size_t rank, std::size_t layers);
 };
 
 /// How an embedding bag makes one row of several.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <new>
 
+#include "base/host_memory.hpp"
 #include "kernels/device.hpp"
 #include "troupe/error.hpp"
 

@@ -60,12 +60,12 @@ class hybrid_step {
   void enqueue(std::size_t turn) {
     on_.embedding_bag_forward(kernels::pooling::sum, table_.data(), hybrid_dim, from_.bags(turn), input_.data(),
                               hybrid_dim);
-    float* outputs = model_.forward(on_, {true}, size_.batch, {weights_.data()}, input_.data(), activations_);
+    float* outputs = model_.forward(on_, {true}, size_.batch, {weights_.data()}, input_.data(), *activations_);
     model_.loss(on_, size_.batch, {classes_.data() + turn * size_.batch, nullptr}, outputs, loss_.data());
-    model_.backward_inputs(on_, {true}, size_.batch, {weights_.data()}, input_.data(), activations_, outputs,
+    model_.backward_inputs(on_, {true}, size_.batch, {weights_.data()}, input_.data(), *activations_, outputs,
                            grad_input_.data());
     model_.backward_parameters(
-        on_, size_.batch, input_.data(), activations_, outputs,
+        on_, size_.batch, input_.data(), *activations_, outputs,
         [this](model::parameter_range range) { return grads_.data() + range.first; }, [](model::parameter_range) {});
     on_.update_dense(sgd_, weights_.size(), weights_.data(), {}, grads_.data());
     table_gradient_->group();
@@ -85,7 +85,7 @@ class hybrid_step {
   kernels::device_array<float> input_;
   kernels::device_array<float> grad_input_;
   kernels::device_array<double> loss_;
-  model::hybrid_model::activations activations_;
+  std::unique_ptr<model::network::activations> activations_ = model_.make_activations();
   std::unique_ptr<kernels::table_gradient> table_gradient_ = on_.make_table_gradient();
   std::array<std::unique_ptr<kernels::graph>, turns> graphs_;
 };

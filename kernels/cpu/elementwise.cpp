@@ -33,6 +33,13 @@ void relu_gradient(std::size_t count, const float* y, const float* grad_y, float
   });
 }
 
+void multiply_add_all(std::size_t count, const float* a, const float* b, const float* c, float* y) {
+  for_each_vector(count, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto added = c != nullptr ? hn::LoadU(d, c + i) : hn::Zero(d);
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), added), d, y + i);
+  });
+}
+
 template <class D, std::size_t kVectors>
 HWY_INLINE void sum_block(D d, vectors<kVectors>, std::span<const float* const> in, std::size_t at, float scale,
                           float* out) {
@@ -86,6 +93,7 @@ namespace troupe::kernels {
 
 HWY_EXPORT(relu);
 HWY_EXPORT(relu_gradient);
+HWY_EXPORT(multiply_add_all);
 HWY_EXPORT(rank_sum);
 HWY_EXPORT(any_non_finite);
 HWY_EXPORT(squares);
@@ -96,6 +104,10 @@ void cpu_stream::relu_forward(std::size_t count, const float* x, float* y) { HWY
 
 void cpu_stream::relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x) {
   HWY_DYNAMIC_DISPATCH(relu_gradient)(count, y, grad_y, grad_x);
+}
+
+void cpu_stream::multiply_add(std::size_t count, const float* a, const float* b, const float* c, float* y) {
+  HWY_DYNAMIC_DISPATCH(multiply_add_all)(count, a, b, c, y);
 }
 
 void cpu_stream::sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out) {

@@ -42,8 +42,9 @@ bool cpu_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t o
     transpose(out, in, weight.numbers, transposed);
     small_product(batch, out, in, {x.numbers, in, 1}, transposed, bias, y);
   } else {
-    for (std::size_t b = 0; b < batch; ++b) std::copy_n(bias, out, y + b * out);
-    blas_product(factor_form::plain, factor_form::transposed, batch, out, in, x.numbers, weight.numbers, 1.0F, y);
+    for (std::size_t b = 0; b < batch && bias != nullptr; ++b) std::copy_n(bias, out, y + b * out);
+    blas_product(factor_form::plain, factor_form::transposed, batch, out, in, x.numbers, weight.numbers,
+                 bias != nullptr ? 1.0F : 0.0F, y);
   }
   if (then == activation::relu) relu_forward(batch * out, y, y);
   return false;
@@ -51,7 +52,7 @@ bool cpu_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t o
 
 void cpu_stream::linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, product_factor x,
                                             product_factor grad_y, float* grad_weight, float* grad_bias) {
-  column_sums(batch, out, grad_y.numbers, grad_bias);
+  if (grad_bias != nullptr) column_sums(batch, out, grad_y.numbers, grad_bias);
   if (is_small(batch, in, out))
     small_product(out, in, batch, {grad_y.numbers, 1, out}, x.numbers, nullptr, grad_weight);
   else

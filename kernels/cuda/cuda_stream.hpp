@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/cuda/convolutions.hpp"
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/matrix_products.hpp"
 #include "kernels/device.hpp"
@@ -63,14 +64,20 @@ class cuda_stream : public stream {
   /// Multiplies without an epilogue; throws if cuBLASLt has no algorithm.
   void multiply_plainly(const product_shape& shape, const product_operands& operands);
   matrix_products& products();
+  /// Requires: no numbers are empty.
+  void convolve(const convolution_key& key, convolution_operands operands);
+  /// Adds bias [channels] to y; and sums x over each channel.
+  void add_channel_bias(const channels_shape& shape, const float* bias, float* y);
+  void channel_sums(const channels_shape& shape, const float* x, float* sums);
 
   cuda_device& device_;
   const matmul_precision precision_;
   cudaStream_t handle_ = nullptr;
   std::shared_ptr<std::byte> parts_;  // partial results of a reduction
-  scratch first_factor_, second_factor_, partial_sums_;
+  scratch first_factor_, second_factor_, partial_sums_, convolution_workspace_;
   std::vector<std::shared_ptr<std::byte>> outgrown_;
   std::unique_ptr<matrix_products> products_;
+  std::unique_ptr<convolutions> convolutions_;  // null: none has been used
 };
 
 }  // namespace troupe::kernels::cuda

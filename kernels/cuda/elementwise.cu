@@ -1,10 +1,12 @@
 // Elementwise kernels, columns of matrices, and reductions to one number.
 
 #include <algorithm>
+#include <numbers>
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/packs.hpp"
 #include "kernels/cuda/reduce.hpp"
+#include "kernels/random_bits.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -43,6 +45,68 @@ __global__ void relu_backward_kernel(std::size_t count, const float* y, const fl
     auto grad = load_pack<kCount>(grad_y + at);
     unrolled<kCount>([&](int k) { grad.at[k] = output.at[k] > 0 ? grad.at[k] : 0.0F; });
     store_pack(grad, grad_x + at);
+  });
+}
+
+/// The distribution function of the normal distribution. By erfc, so that small values have all digits.
+__device__ float normal_below(float x) { return 0.5F * erfcf(x * -(std::numbers::sqrt2_v<float> / 2)); }
+
+template <int kWidth>
+__global__ void gelu_forward_kernel(std::size_t count, const float* x, float* y) {
+  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+    auto output = load_pack<kCount>(x + at);
+    for (float& number : output.at) number *= normal_below(number);
+    store_pack(output, y + at);
+  });
+}
+
+template <int kWidth>
+__global__ void gelu_backward_kernel(std::size_t count, const float* x, const float* grad_y, float* grad_x) {
+  constexpr float peak = 0.398942280F;  // of the normal density: 1 / sqrt(2 pi)
+  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+    const auto input = load_pack<kCount>(x + at);
+    auto grad = load_pack<kCount>(grad_y + at);
+    unrolled<kCount>([&](int k) {
+      const float number = input.at[k];
+      const float density = peak * expf(-0.5F * number * number);
+      grad.at[k] *= fmaf(number, density, normal_below(number));
+    });
+    store_pack(grad, grad_x + at);
+  });
+}
+
+/// `random_bits(key, counter)`.
+__device__ std::uint64_t bits_of(std::uint64_t key, std::uint64_t counter) {
+  std::uint64_t z = key + (counter + 1) * splitmix::increment;
+  z = (z ^ (z >> 30)) * splitmix::first_factor;
+  z = (z ^ (z >> 27)) * splitmix::second_factor;
+  return z ^ (z >> 31);
+}
+
+/// Requires: rows begin at packs.
+template <int kWidth>
+__global__ void dropout_kernel(dropout_mask mask, std::size_t count, std::size_t row_width, const float* x, float* y) {
+  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+    const std::size_t row = quotient(at, row_width);
+    const std::size_t column = at - row * row_width;
+    const std::uint64_t key = bits_of(mask.key, mask.first_row + row);
+    auto numbers = load_pack<kCount>(x + at);
+    unrolled<kCount>([&](int k) {
+      const bool is_dropped = bits_of(key, column + static_cast<unsigned>(k)) >> 32 < mask.threshold;
+      numbers.at[k] = is_dropped ? 0.0F : numbers.at[k] * mask.scale;
+    });
+    store_pack(numbers, y + at);
+  });
+}
+
+template <int kWidth>
+__global__ void multiply_add_kernel(std::size_t count, const float* a, const float* b, const float* c, float* y) {
+  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+    const auto first = load_pack<kCount>(a + at);
+    const auto second = load_pack<kCount>(b + at);
+    auto sum = c ? load_pack<kCount>(c + at) : pack<float, kCount>{};
+    unrolled<kCount>([&](int k) { sum.at[k] = fmaf(first.at[k], second.at[k], sum.at[k]); });
+    store_pack(sum, y + at);
   });
 }
 
@@ -141,6 +205,28 @@ void cuda_stream::relu_backward(std::size_t count, const float* y, const float* 
   const bool packs = fits_packs<4>(y) && fits_packs<4>(grad_y) && fits_packs<4>(grad_x);
   launch(packs ? relu_backward_kernel<4> : relu_backward_kernel<1>, blocks_for_packs(count), *this, count, y, grad_y,
          grad_x);
+}
+
+void cuda_stream::gelu_forward(std::size_t count, const float* x, float* y) {
+  launch(fits_packs<4>(x) && fits_packs<4>(y) ? gelu_forward_kernel<4> : gelu_forward_kernel<1>,
+         blocks_for_packs(count), *this, count, x, y);
+}
+
+void cuda_stream::gelu_backward(std::size_t count, const float* x, const float* grad_y, float* grad_x) {
+  const bool packs = fits_packs<4>(x) && fits_packs<4>(grad_y) && fits_packs<4>(grad_x);
+  launch(packs ? gelu_backward_kernel<4> : gelu_backward_kernel<1>, blocks_for_packs(count), *this, count, x, grad_y,
+         grad_x);
+}
+
+void cuda_stream::dropout(const dropout_mask& mask, std::size_t rows, std::size_t width, const float* x, float* y) {
+  const bool packs = width % 4 == 0 && fits_packs<4>(x) && fits_packs<4>(y);
+  launch(packs ? dropout_kernel<4> : dropout_kernel<1>, blocks_for_packs(rows * width), *this, mask, rows * width,
+         width, x, y);
+}
+
+void cuda_stream::multiply_add(std::size_t count, const float* a, const float* b, const float* c, float* y) {
+  const bool packs = fits_packs<4>(a) && fits_packs<4>(b) && fits_packs<4>(c) && fits_packs<4>(y);
+  launch(packs ? multiply_add_kernel<4> : multiply_add_kernel<1>, blocks_for_packs(count), *this, count, a, b, c, y);
 }
 
 void cuda_stream::sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out) {

@@ -42,6 +42,11 @@ constexpr std::size_t blocks_for(std::size_t threads, std::size_t most = 0x7ffff
 inline __device__ std::size_t global_thread() { return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 inline __device__ std::size_t thread_count() { return std::size_t{gridDim.x} * blockDim.x; }
 
+/// Returns a / b, by a division of 32 bits where both fit: a device has no other, and takes many for one of 64.
+inline __device__ std::size_t quotient(std::size_t a, std::size_t b) {
+  return (a | b) >> 32 == 0 ? static_cast<unsigned>(a) / static_cast<unsigned>(b) : a / b;
+}
+
 template <class Body, int... kIndices>
 __device__ void unroll(const Body& body, std::integer_sequence<int, kIndices...>) {
   (body(kIndices), ...);

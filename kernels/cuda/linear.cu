@@ -20,10 +20,10 @@ __global__ void to_bf16_kernel(std::size_t count, const float* x, __nv_bfloat16*
   });
 }
 
-/// y = then(y + bias).
+/// y = then(y + bias); `bias` may be null.
 __global__ void bias_kernel(std::size_t batch, std::size_t out, const float* bias, activation then, float* y) {
   for (std::size_t i = global_thread(); i < batch * out; i += thread_count()) {
-    const float sum = y[i] + bias[i % out];
+    const float sum = bias ? y[i] + bias[i % out] : y[i];
     y[i] = then == activation::relu && sum < 0 ? 0.0F : sum;  // by comparison, which keeps NaN
   }
 }
@@ -113,12 +113,18 @@ bool cuda_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t 
   const void* const a = as_factor(in_bf16, out * in, weight, first_factor_);
   const void* const b = as_factor(in_bf16, batch * in, x, second_factor_);
   auto* const only_read = const_cast<float*>(bias);
-  product_shape shape{true, false, out, batch, in, in_bf16, CUBLASLT_EPILOGUE_RELU_AUX_BIAS};
+  product_shape shape{
+      true, false, out, batch, in, in_bf16, bias ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_AUX};
   if (mask && products().multiply(shape, {a, b, y, only_read, mask}, handle_)) return true;
-  shape.epilogue = then == activation::relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  const bool has_relu = then == activation::relu;
+  if (bias)
+    shape.epilogue = has_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  else
+    shape.epilogue = has_relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
   if (products().multiply(shape, {a, b, y, only_read}, handle_)) return false;
   shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   multiply_plainly(shape, {a, b, y});
+  if (!bias && !has_relu) return false;
   launch(bias_kernel, blocks_for_packs(batch * out), *this, batch, out, bias, then, y);
   return false;
 }
@@ -130,10 +136,10 @@ void cuda_stream::linear_backward_parameters(std::size_t batch, std::size_t in, 
   const void* const a = as_factor(in_bf16, batch * in, x, first_factor_);
   const void* const b = as_factor(in_bf16, batch * out, grad_y, second_factor_);
   product_shape shape{false, true, in, out, batch, in_bf16, CUBLASLT_EPILOGUE_BGRADB};
-  if (products().multiply(shape, {a, b, grad_weight, grad_bias}, handle_)) return;
+  if (grad_bias && products().multiply(shape, {a, b, grad_weight, grad_bias}, handle_)) return;
   shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   multiply_plainly(shape, {a, b, grad_weight});
-  column_sums(batch, out, grad_y.numbers, grad_bias);
+  if (grad_bias) column_sums(batch, out, grad_y.numbers, grad_bias);
 }
 
 bool cuda_stream::linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, product_factor weight,

@@ -6,15 +6,6 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr unsigned all_lanes = 0xffffffff;
-
-/// Combines the values of all lanes of a warp; every lane gets the same result.
-template <class T, class Combine>
-__device__ T combine_warp(T x, Combine combine) {
-  for (unsigned apart = warp_lanes / 2; apart > 0; apart /= 2) x = combine(x, __shfl_xor_sync(all_lanes, x, apart));
-  return x;
-}
-
 /// Returns the loss of one sample on the lane that has its target, 0 on the others.
 __device__ double cross_entropy(std::size_t classes, const float* logits, std::size_t target, double batch,
                                 float* grad) {

@@ -32,6 +32,15 @@ struct least_of {
   __device__ value operator()(value a, value b) const { return b < a ? b : a; }
 };
 
+inline constexpr unsigned all_lanes = 0xffffffff;
+
+/// Combines the values of all lanes of a warp; every lane gets the same result.
+template <class T, class Combine>
+__device__ T combine_warp(T x, Combine combine) {
+  for (unsigned apart = warp_lanes / 2; apart > 0; apart /= 2) x = combine(x, __shfl_xor_sync(all_lanes, x, apart));
+  return x;
+}
+
 /// Combines the values of all threads of the block; thread 0 gets the result. Requires: all threads call it, once per
 /// kernel.
 template <class Combine>

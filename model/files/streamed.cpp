@@ -82,7 +82,7 @@ class streamed final : public dataset {
     return test_ && test_->source().file != train_.source().file ? of_train + test_->source().digest : of_train;
   }
 
-  std::uint64_t train_rows() const { return train_.rows(); }
+  std::optional<std::uint64_t> train_rows() const override { return train_.rows(); }
 
   std::uint64_t test_rows() const override { return test_ ? test_->rows() : 0; }
 
@@ -158,7 +158,7 @@ std::optional<std::string> check_memory(const file_rows& train, const file_rows*
 }
 
 std::optional<std::string> check_sizes(const job& job, const std::string& file, const streamed& data) {
-  const std::uint64_t rows = data.train_rows();
+  const std::uint64_t rows = data.train_rows().value();
   if (job.test_fraction > 0 && (rows == 0 || data.test_rows() == 0))
     return fmt::format("--test-fraction {}: leaves {} training rows and {} test rows of {}; must leave some of both",
                        job.test_fraction, rows, data.test_rows(), file);

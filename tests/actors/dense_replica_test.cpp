@@ -60,7 +60,7 @@ struct small {
 
   /// What the buckets have become, which is what comes back.
   void alone() {
-    for (std::uint32_t i = 0; i < replica.buckets(); ++i) replica.take(i, replica.share(i));
+    for (std::uint32_t i = 0; i < replica.buckets(); ++i) replica.take(i, replica.share(i, 0));
   }
 
   std::vector<float> weights() {
@@ -87,13 +87,17 @@ TEST(DenseReplica, AStepIsWhatTheChainRuleSays) {
   std::vector<std::uint32_t> order;
   s.replica.backward_parameters(true, [&](std::uint32_t bucket) {
     order.push_back(bucket);
-    const msg::tensor share = s.replica.share(bucket);
+    const msg::tensor share = s.replica.share(bucket, 0);
     EXPECT_TRUE(s.replica.is_reducing(bucket));
-    EXPECT_EQ(share.as<float>()[0], bucket == 0 ? 4.0F : 12.0F) << "the last layer's bucket is the first";
+    if (bucket < 2) {
+      EXPECT_EQ(share.as<float>()[0], bucket == 0 ? 4.0F : 12.0F) << "the last layer's bucket is the first";
+    } else {
+      EXPECT_EQ(share.as<float>()[0], 101.0F) << "the network's buffer comes last";
+    }
     s.replica.take(bucket, share);
     EXPECT_FALSE(s.replica.is_reducing(bucket));
   });
-  EXPECT_EQ(order, (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{0, 1, 2}));
   EXPECT_EQ(s.weights(), (std::vector<float>{2 - 0.5F * 12, 1 - 0.5F * 4}));
 }
 
@@ -101,7 +105,7 @@ TEST(DenseReplica, AMeanFromTheGroupIsAppliedWhateverTheShareWas) {
   small s;
   s.replica.open(1);
   s.pass({3, 1}, {5});
-  s.replica.backward_parameters(true, [&](std::uint32_t bucket) { s.replica.share(bucket); });
+  s.replica.backward_parameters(true, [&](std::uint32_t bucket) { s.replica.share(bucket, 0); });
   s.replica.take(1, msg::tensor::own(1, 1, std::vector<float>{0.5F}));
   s.replica.take(0, msg::tensor::own(1, 1, std::vector<float>{-8}));
   EXPECT_EQ(s.weights(), (std::vector<float>{1.75F, 5}));
@@ -116,8 +120,8 @@ TEST(DenseReplica, BatchesOfAnOptimizerStepAreSummedAndCounted) {
   s.pass({1, 1}, {2}, 2);
   s.replica.backward_parameters(true, [](std::uint32_t) {});
   EXPECT_EQ(s.replica.batches(), 2U);
-  EXPECT_EQ(s.replica.share(0).as<float>()[0], 6.0F);
-  EXPECT_EQ(s.replica.share(1).as<float>()[0], 14.0F);
+  EXPECT_EQ(s.replica.share(0, 0).as<float>()[0], 6.0F);
+  EXPECT_EQ(s.replica.share(1, 0).as<float>()[0], 14.0F);
 }
 
 TEST(DenseReplica, ASpoiltBatchMakesTheSharesNan) {
@@ -125,7 +129,7 @@ TEST(DenseReplica, ASpoiltBatchMakesTheSharesNan) {
   s.replica.open(1);
   s.pass({std::numeric_limits<float>::infinity(), 1}, {5});
   s.replica.poison();
-  for (std::uint32_t i = 0; i < 2; ++i) EXPECT_TRUE(std::isnan(s.replica.share(i).as<float>()[0]));
+  for (std::uint32_t i = 0; i < 2; ++i) EXPECT_TRUE(std::isnan(s.replica.share(i, 0).as<float>()[0]));
   EXPECT_EQ(s.replica.batches(), 1U);
 }
 
@@ -209,7 +213,7 @@ TEST(DenseReplica, WhatIsScoredIsNoTrainingPass) {
 
 TEST(DenseReplicaDeathTest, AnOrderThatCannotBeIsABug) {
   small s;
-  EXPECT_DEATH(s.replica.share(0), "assertion failed: may_follow");
+  EXPECT_DEATH(s.replica.share(0, 0), "assertion failed: may_follow");
   s.replica.open(1);
   EXPECT_DEATH(s.replica.open(2), "assertion failed: may_follow");
   EXPECT_DEATH(s.replica.take(0, {}), "assertion failed: may_follow");

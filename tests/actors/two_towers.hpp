@@ -25,6 +25,8 @@ class two_towers final : public model::network {
   std::vector<model::named_parameter> buffers() const override { return {{"passes", {1}, 0}}; }
   std::vector<model::parameter_range> ranges() const override { return {{0, dim_}, {dim_, 1}}; }
   std::size_t parameter_count() const override { return dim_ + 1; }
+  std::size_t numbers_per_sample() const override { return 2; }
+  std::uint64_t multiply_adds() const override { return dim_; }
   std::vector<float> initial_parameters(std::uint64_t seed) const override {
     std::vector<float> all(dim_ + 1, 0.5F + 0.125F * static_cast<float>(seed));
     all.back() = -0.25F;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/emulated_cuda/rounding.hpp"
 #include "tests/emulated_cuda/runtime.hpp"
 #include "tests/emulated_cuda/settings.hpp"
 
@@ -57,15 +58,6 @@ constexpr int reads_mask = CUBLASLT_EPILOGUE_DRELU & ~has_mask;
 
 // -- numbers ----------------------------------------------------------------------------------------------------------
 
-/// Keeps `kept` bits of the 23 after the point; ties go to even.
-float round_to(float x, int kept) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  if ((bits & 0x7f800000U) == 0x7f800000U) return x;
-  const int dropped = 23 - kept;
-  const std::uint32_t half = (1U << (dropped - 1)) - 1 + ((bits >> dropped) & 1U);
-  return std::bit_cast<float>((bits + half) >> dropped << dropped);
-}
-
 float factor(const void* matrix, const layout& as, std::size_t row, std::size_t col, cublasComputeType_t compute) {
   const std::size_t place = col * as.stride + row;
   if (as.type == CUDA_R_16BF) {
@@ -73,8 +65,8 @@ float factor(const void* matrix, const layout& as, std::size_t row, std::size_t 
     return std::bit_cast<float>(bits << 16);
   }
   const float x = static_cast<const float*>(matrix)[place];
-  if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) return round_to(x, 10);
-  if (compute == CUBLAS_COMPUTE_32F_FAST_16BF) return round_to(x, 7);
+  if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) return round_to(x, tf32_bits);
+  if (compute == CUBLAS_COMPUTE_32F_FAST_16BF) return round_to(x, bf16_bits);
   return x;
 }
 
@@ -163,9 +155,9 @@ bool mask_fits(const product& how, const layout& d) {
 }
 
 bool is_supported(const product& how, const layout& a, const layout& b, const layout& c, const layout& d) {
-  constexpr int known[] = {CUBLASLT_EPILOGUE_DEFAULT,       CUBLASLT_EPILOGUE_RELU,   CUBLASLT_EPILOGUE_BIAS,
-                           CUBLASLT_EPILOGUE_RELU_BIAS,     CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB,
-                           CUBLASLT_EPILOGUE_RELU_AUX_BIAS, CUBLASLT_EPILOGUE_DRELU};
+  constexpr int known[] = {CUBLASLT_EPILOGUE_DEFAULT,   CUBLASLT_EPILOGUE_RELU,          CUBLASLT_EPILOGUE_BIAS,
+                           CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_BGRADA,        CUBLASLT_EPILOGUE_BGRADB,
+                           CUBLASLT_EPILOGUE_RELU_AUX,  CUBLASLT_EPILOGUE_RELU_AUX_BIAS, CUBLASLT_EPILOGUE_DRELU};
   const bool rounds = how.compute != CUBLAS_COMPUTE_32F;
   const bool of_float = a.type == CUDA_R_32F && b.type == CUDA_R_32F;
   // cuBLASLt runs bf16 columns that do not begin at 16 bytes on a much slower kernel. The backend must not ask for it.

@@ -34,6 +34,11 @@ void set(settings& all, const std::string& setting) {
       refuse(setting);
     return;
   }
+  if (name == "cudnn") {
+    if (value != "none") refuse(setting);
+    all.has_cudnn = false;
+    return;
+  }
   char* end = nullptr;
   const double number = std::strtod(value.c_str(), &end);
   if (value.empty() || *end != '\0' || number < 0) refuse(setting);

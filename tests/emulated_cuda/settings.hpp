@@ -14,6 +14,7 @@ struct settings {
   /// Bits of the epilogues for which cuBLASLt knows no algorithm: all with epilogues=none, those that write or read a
   /// ReLU's mask with epilogues=no_mask, those that read it with epilogues=no_drelu.
   int refused_epilogues = 0;
+  bool has_cudnn = true;  ///< not with cudnn=none
 };
 
 /// Read once. A setting that is not known ends the process: it would test something else.

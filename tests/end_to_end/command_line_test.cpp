@@ -112,6 +112,8 @@ std::vector<wrong_line> values() {
       {{"train", "--batch-size", "32562"}, {"--batch-size 32562", "at most 32561"}},
       {{"train", "--data", "criteo:/nowhere/at all"}, {"/nowhere/at all: No such file or directory"}},
       {{"train", "--data", "csv:file"}, {"--columns"}},
+      {{"train", "--data", "idx:file"}, {"idx:IMAGES,LABELS"}},
+      {{"train", "--data", "mnist:/nowhere"}, {"/nowhere/train-images-idx3-ubyte", "tools/setup.sh mnist"}},
       {{"train", "--shuffle-rows", "5"}, {"--shuffle-rows", "criteo or csv"}},
       {{"train", "--dense-optimizer", "adma"}, {"--dense-optimizer", "adma", "adam"}},
       {{"train", "--sparse-optimizer", "sgd:momentun=0.9"}, {"--sparse-optimizer", "momentun", "momentum"}},

@@ -92,7 +92,8 @@ TEST(PrintedJob, RunsTheSameJob) {
 }
 
 TEST(PrintedJob, OfEachDataSetIsPrintedAgainAsItIs) {
-  for (const char* data : {"adult", "tutorial", "synthetic", "criteo:a b\\ \"c\"\t\xc3\xa9.gz", "replay:x"}) {
+  for (const char* data :
+       {"adult", "tutorial", "synthetic", "criteo:a b\\ \"c\"\t\xc3\xa9.gz", "mnist", "idx:a b,\"c\"", "replay:x"}) {
     const std::string file = write_file("printed.toml", printed({"train", "--data", data}));
     EXPECT_EQ(printed({"train", file}), read_file(file)) << data;
   }

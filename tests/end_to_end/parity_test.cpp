@@ -1,5 +1,6 @@
-// Goal: `troupe parity` accepts every reference run whatever the number of servers, notices a single weight that is
-// different, and refuses what is no reference run without harm. Method: the files themselves, and altered copies.
+// Goal: `troupe parity` accepts every reference run whatever the number of servers and threads, notices a single number
+// that is different, and refuses what is no reference run without harm. Method: the files themselves, and altered
+// copies.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +43,8 @@ struct safetensors {
   }
 };
 
-safetensors tutorial() { return safetensors(read_file(reference_run("tutorial_sum.safetensors"))); }
+safetensors file_of(const std::string& name) { return safetensors(read_file(reference_run(name + ".safetensors"))); }
+safetensors tutorial() { return file_of("tutorial_sum"); }
 
 struct accepted_case {
   const char* file;
@@ -76,6 +78,41 @@ INSTANTIATE_TEST_SUITE_P(
       return file.substr(0, file.find('.')) + "_servers_" + one.param.servers;
     });
 
+/// Runs the parity of a network given as layers, and expects it within the limit.
+void expect_layers_accepted(const std::string& name, const std::vector<std::string>& more) {
+  SCOPED_TRACE(name + " " + testing::PrintToString(more));
+  std::vector<std::string> arguments = {"parity", reference_run(name + ".safetensors"), "--json"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const outcome result = run(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
+  EXPECT_EQ(result.err, "");
+  const auto parity = last_event(result, "parity");
+  ASSERT_EQ(parity.size(), 5u);
+  EXPECT_EQ(parity.at("ok"), true);
+  for (const char* error : {"max_loss_error", "max_weight_error", "max_eval_error"})
+    EXPECT_LE(parity.at(error).to_number<double>(), 1e-4) << error;
+}
+
+class AcceptedLayers : public testing::TestWithParam<const char*> {};
+
+TEST_P(AcceptedLayers, WithinTheLimit) { expect_layers_accepted(GetParam(), {}); }
+
+INSTANTIATE_TEST_SUITE_P(Files, AcceptedLayers,
+                         testing::Values("convnet", "cross", "conv_max_pool", "conv_avg_pool", "batch_norm_features",
+                                         "batch_norm_images", "layer_norm_gelu", "cross_deep", "residual_images",
+                                         "residual_features", "strided_windows", "conv_cross"),
+                         [](const auto& one) { return std::string(one.param); });
+
+TEST(Parity, AcceptsLayersWhateverTheThreads) {
+  for (const char* name : {"residual_images", "batch_norm_features"})
+    for (const char* threads : {"1", "2", "3"}) expect_layers_accepted(name, {"--threads", threads});
+}
+
+TEST(Parity, AcceptsLayersInProcesses) {
+  for (const char* name : {"batch_norm_features", "batch_norm_images", "residual_images", "cross"})
+    expect_layers_accepted(name, {"--processes"});
+}
+
 TEST(Parity, IsReadable) {
   const outcome result = run({"parity", reference_run("tutorial_sum.safetensors")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -83,11 +120,14 @@ TEST(Parity, IsReadable) {
   for (const char* word : {"loss error", "weight error", "\nok"}) {
     EXPECT_NE(result.out.find(word), std::string::npos) << result.out;
   }
+  EXPECT_EQ(result.out.find("eval error"), std::string::npos) << result.out;
+  const outcome layers = run({"parity", reference_run("conv_avg_pool.safetensors")});
+  EXPECT_EQ(layers.exit_code, 0) << layers.err;
+  EXPECT_NE(layers.out.find("\neval error"), std::string::npos) << layers.out;
 }
 
-/// The tutorial's file with one number of a tensor replaced.
-std::string with_number(const std::string& tensor, double value) {
-  safetensors file = tutorial();
+/// A file with the first number of a tensor of type F64 replaced.
+std::string with_number(const std::string& tensor, double value, safetensors file = tutorial()) {
   const auto header = boost::json::parse(file.header);
   const auto begin = header.at(tensor).at("data_offsets").at(0).to_number<std::size_t>();
   std::memcpy(file.data.data() + begin, &value, sizeof value);
@@ -116,6 +156,16 @@ TEST(Parity, NoticesOneDenseWeight) {
 
 TEST(Parity, NoticesOneLoss) {
   expect_difference(write_file("file", with_number("trainer.1.loss", 17.0)), "trainer 1, step 1");
+}
+
+TEST(Parity, NoticesOneNumberOfANetworkOfLayers) {
+  const auto altered = [](const char* tensor) {
+    return write_file("file", with_number(tensor, 17.0, file_of("batch_norm_features")));
+  };
+  expect_difference(altered("final.layer.0.weight"), "dense weight 0");
+  // Running statistics: 16 means and variances of layer 1, then layer 4's.
+  expect_difference(altered("final.layer.4.running_var"), "running statistic 40");
+  expect_difference(altered("eval.output"), "sample 0, output 0");
 }
 
 class Refused : public testing::Test {
@@ -184,6 +234,17 @@ TEST_F(Refused, ConfigurationOfAnotherSize) {
   refused(tutorial().replace("\\\"steps\\\": 200", "\\\"steps\\\": 201").content());
   refused(tutorial().replace("\\\"rows\\\": 100", "\\\"rows\\\": 99").content());
   refused(tutorial().replace("\\\"outputs\\\": 8", "\\\"outputs\\\": 0").content());
+}
+
+TEST_F(Refused, LayersThatDoNotFit) {
+  const auto altered = [](const char* what, const char* text) {
+    return file_of("conv_max_pool").replace(what, text).content();
+  };
+  refused(altered("\\\"kernel\\\": 3", "\\\"kernel\\\": 13"));
+  refused(altered("\\\"outputs\\\": 4", "\\\"outputs\\\": 5"));
+  refused(altered("[1, 10, 10]", "[1, 10, 11]"));
+  refused(altered("\\\"flatten\\\"", "\\\"flat\\\""));
+  refused(altered("\"eval.input\"", "\"eval.inputs\""));
 }
 
 TEST_F(Refused, UnknownOptimizer) { refused(tutorial().replace("\\\"sgd\\\"", "\\\"sdg\\\"").content()); }

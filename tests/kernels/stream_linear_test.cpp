@@ -141,6 +141,30 @@ TYPED_TEST(StreamLinear, BackwardOverwritesTheInputsGradient) {
   });
 }
 
+TYPED_TEST(StreamLinear, GoesWithoutABias) {
+  this->on_each_precision([&](stream& on, double error, const layer_shape& s, std::size_t before) {
+    const layer l(*this, s, before);
+    const auto y = this->put(std::vector<float>(s.batch * s.out, std::numeric_limits<float>::quiet_NaN()), before);
+    for (const activation then : {activation::none, activation::relu}) {
+      on.linear_forward(s.batch, s.in, s.out, l.device_x.data() + before, l.device_weight.data() + before, nullptr,
+                        then, y.data() + before);
+      expect_sums(
+          this->got(on, y, before, s.batch * s.out), s.batch, s.out, s.in, error,
+          [&](std::size_t b, std::size_t o, std::size_t k) {
+            return static_cast<double>(l.x[b * s.in + k]) * static_cast<double>(l.weight[o * s.in + k]);
+          },
+          {}, then == activation::relu);
+    }
+    const auto grad_weight = this->template room<float>(s.out * s.in + before);
+    on.linear_backward_parameters(s.batch, s.in, s.out, l.device_x.data() + before, l.device_grad_y.data() + before,
+                                  grad_weight.data() + before, nullptr);
+    expect_sums(this->got(on, grad_weight, before, s.out * s.in), s.out, s.in, s.batch, error,
+                [&](std::size_t o, std::size_t i, std::size_t b) {
+                  return static_cast<double>(l.grad_y[b * s.out + o]) * static_cast<double>(l.x[b * s.in + i]);
+                });
+  });
+}
+
 TYPED_TEST(StreamLinear, RepeatsItsBits) {
   this->on_each_precision([&](stream& on, double, const layer_shape& s, std::size_t before) {
     const layer l(*this, s, before);
@@ -172,7 +196,7 @@ class StreamWithoutEpiloguesGpu : public stream_test<on_cuda> {};
 
 TEST_F(StreamWithoutEpiloguesGpu, BiasAndItsGradientAreKernelsOfOurOwn) {
   const std::string output = child_process("StreamLinear/Gpu.*", "TROUPE_EMULATED_CUDA=epilogues=none").output();
-  EXPECT_NE(output.find("[  PASSED  ] 5 tests"), std::string::npos) << output;
+  EXPECT_NE(output.find("[  PASSED  ] 6 tests"), std::string::npos) << output;
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ struct gradients {
 };
 
 gradients gradients_of(const hybrid_model& model, std::size_t batch, const std::vector<float>& parameters,
-                       const std::vector<float>& input, hybrid_model::activations& a,
+                       const std::vector<float>& input, network::activations& a,
                        const std::vector<float>& grad_outputs) {
   constexpr float unset = std::numeric_limits<float>::quiet_NaN();
   gradients g{std::vector<float>(parameters.size(), unset), std::vector<float>(input.size(), unset)};
@@ -136,7 +136,8 @@ TEST(Dlrm, ForwardAndBackwardAreThoseOfThePaper) {
       ASSERT_EQ(parameters.size(), model.parameter_count());
       const auto input = random.numbers(batch * model.in_features());
       const auto grad_outputs = random.numbers(batch * model.out_features());
-      hybrid_model::activations a;
+      const auto kept_a = model.make_activations();
+      network::activations& a = *kept_a;
       const float* outputs = model.forward(kernels::host_stream(), {}, batch, {parameters.data()}, input.data(), a);
       const reference_dlrm reference{s};
       expect_near({outputs, batch * 2}, reference.forward(batch, in_double(parameters), in_double(input)), 1e-5);
@@ -172,7 +173,8 @@ TEST(Dlrm, LayersFinishFromTheTopToTheBottom) {
   const auto parameters = model.initial_parameters(1);
   const auto input = source_of_numbers(2).numbers(3 * model.in_features());
   const auto grad_outputs = source_of_numbers(3).numbers(3 * 2);
-  hybrid_model::activations a;
+  const auto kept_a = model.make_activations();
+  network::activations& a = *kept_a;
   model.forward(kernels::host_stream(), {}, 3, {parameters.data()}, input.data(), a);
   std::vector<float> grads(parameters.size());
   std::vector<float> grad_input(input.size());
@@ -226,10 +228,12 @@ TEST(Dlrm, ASmallerBatchReusesTheBuffersOfALargerOne) {
   const auto large = random.numbers(20 * model.in_features());
   const auto input = random.numbers(3 * model.in_features());
   const auto grad_outputs = random.numbers(20 * 2);
-  hybrid_model::activations fresh;
+  const auto kept_fresh = model.make_activations();
+  network::activations& fresh = *kept_fresh;
   model.forward(kernels::host_stream(), {}, 3, {parameters.data()}, input.data(), fresh);
   const auto expected = gradients_of(model, 3, parameters, input, fresh, grad_outputs);
-  hybrid_model::activations used;
+  const auto kept_used = model.make_activations();
+  network::activations& used = *kept_used;
   model.forward(kernels::host_stream(), {}, 20, {parameters.data()}, large.data(), used);
   gradients_of(model, 20, parameters, large, used, grad_outputs);
   model.forward(kernels::host_stream(), {}, 3, {parameters.data()}, input.data(), used);

@@ -52,10 +52,15 @@ TEST(FileJob, SettingsOfFilesReachTheirFields) {
 }
 
 TEST(FileJob, SettingsOfFilesAreRefusedElsewhere) {
-  for (const char* name : {"shuffle-rows", "test-file", "test-fraction"}) {
+  for (const char* name : {"shuffle-rows", "test-fraction"}) {
     EXPECT_NE(refusal({{"data", "synthetic"}, {name, "0.5"}}).find("use it with --data criteo or csv"),
               std::string::npos)
         << name;
+  }
+  EXPECT_EQ(refusal({{"data", "synthetic"}, {"test-file", "t"}}),
+            "--test-file t: synthetic has no such setting; leave it out, or use it with --data criteo, csv or idx");
+  for (const char* name : {"columns", "header", "separator", "shuffle-rows", "test-fraction", "dim", "rows"}) {
+    EXPECT_NE(refusal({{"data", "idx:a,b"}, {name, "5"}}).find("idx has no such setting"), std::string::npos) << name;
   }
   for (const char* name : {"columns", "header", "separator", "classes"}) {
     EXPECT_NE(refusal({{"data", "criteo:x"}, {name, "5"}}).find("criteo has no such setting"), std::string::npos)

@@ -70,7 +70,7 @@ TEST(Job, MalformedValuesAreRefused) {
   EXPECT_EQ(refusal({{"consistency", "ssp:"}}),
             "--consistency ssp:: the number of steps must be a whole number between 0 and 1000");
   EXPECT_EQ(refusal({{"interaction", "dots"}}),
-            "--interaction dots: unknown; the nearest is dot, and there are cat or dot");
+            "--interaction dots: unknown; the nearest is dot, and there are cat, dot or dcn");
   EXPECT_EQ(refusal({{"nan", "go"}}), "--nan go: unknown; the nearest is stop, and there are stop or skip");
   EXPECT_EQ(refusal({{"wire-dtype", "tf32"}}),
             "--wire-dtype tf32: unknown; the nearest is f32, and there are f32, f16 or bf16");
@@ -101,16 +101,18 @@ TEST(Job, SettingsOfOtherDataAreRefused) {
       "--dim 4: tutorial has no such setting; leave it out, or use it with --data adult, synthetic, criteo or csv");
   EXPECT_EQ(
       refusal({{"data", "tutorial"}, {"batch-size", "4"}}),
-      "--batch-size 4: tutorial has no such setting; leave it out, or use it with --data adult, synthetic, criteo or "
-      "csv");
+      "--batch-size 4: tutorial has no such setting; leave it out, or use it with --data adult, synthetic, criteo, "
+      "csv, mnist or idx");
   EXPECT_EQ(refusal({{"data", "criteo:x"}, {"header", "true"}}),
             "--header true: criteo has no such setting; leave it out, or use it with --data csv");
   for (const char* name : {"tables", "rows", "bag", "classes", "id-skew"}) {
     EXPECT_NE(refusal({{"data", "tutorial"}, {name, "5"}}).find("no such setting"), std::string::npos) << name;
     EXPECT_NE(refusal({{"data", "replay:x"}, {name, "5"}}).find("no such setting"), std::string::npos) << name;
+    EXPECT_NE(refusal({{"data", "mnist"}, {name, "5"}}).find("mnist has no such setting"), std::string::npos) << name;
   }
   for (const char* name : {"columns", "header", "separator", "test-file", "test-fraction", "shuffle-rows"}) {
     EXPECT_NE(refusal({{name, "5"}}).find("adult has no such setting"), std::string::npos) << name;
+    EXPECT_NE(refusal({{"data", "mnist"}, {name, "5"}}).find("mnist has no such setting"), std::string::npos) << name;
   }
 }
 
@@ -122,6 +124,9 @@ TEST(Job, UnknownDataSetsAreRefused) {
   EXPECT_NE(refusal({{"data", "csv"}}).find("--data csv: "), std::string::npos);
   EXPECT_NE(refusal({{"data", ""}}).find("--data '': unknown data set"), std::string::npos);
   EXPECT_NE(refusal({{"data", "adult:x"}}).find("unknown data set"), std::string::npos);
+  EXPECT_EQ(refusal({{"data", "minst"}}),
+            "--data minst: unknown data set; the nearest is mnist, and there are adult, tutorial, synthetic, "
+            "criteo:FILE, csv:FILE, mnist[:DIR] and idx:IMAGES,LABELS");
 }
 
 TEST(Job, ValuesThatDoNotGoTogetherAreRefused) {
@@ -149,7 +154,7 @@ TEST(Job, BottomHiddenIsForDotAndDenseFeatures) {
   EXPECT_EQ(made.bottom_hidden, (widths{7, 5}));
   EXPECT_EQ(parsed(to_settings(made)).bottom_hidden, (widths{7, 5}));
   EXPECT_EQ(refusal({{"bottom-hidden", "64"}}),
-            "--bottom-hidden 64: only --interaction dot has a bottom MLP; leave it out, or use --interaction dot");
+            "--bottom-hidden 64: only --interaction dot and dcn have a bottom MLP; leave it out, or use one of them");
   EXPECT_NE(refusal({{"data", "replay:x"}, {"bottom-hidden", "none"}}).find("--bottom-hidden none: only"),
             std::string::npos);
   EXPECT_EQ(refusal({{"data", "synthetic"}, {"tables", "2"}, {"interaction", "dot"}, {"bottom-hidden", "64"}}),

@@ -62,7 +62,8 @@ constexpr const char* some_columns =
     R"({"name":"user","kind":"categorical","rows":1000}])";
 
 TEST(Job, DefaultsSurviveTheWayThroughSettings) {
-  for (const char* data : {"adult", "tutorial", "synthetic", "criteo:a.gz", "replay:some file.safetensors"}) {
+  for (const char* data : {"adult", "tutorial", "synthetic", "criteo:a.gz", "mnist", "mnist:a b:c", "idx:a:b,c d",
+                           "replay:some file.safetensors"}) {
     const job made = parsed({{"data", data}});
     expect_same(parsed(to_settings(made)), made);
   }
@@ -75,7 +76,7 @@ std::vector<setting> random_settings(random_sequence& random) {
   };
   const auto pick = [&random](std::vector<std::string> from) { return from[random.below(from.size())]; };
   const std::string data =
-      pick({"adult", "tutorial", "synthetic", "replay:a:b=c", "criteo:\xc3\xa9\x01\"\\.gz", "csv:x"});
+      pick({"adult", "tutorial", "synthetic", "replay:a:b=c", "criteo:\xc3\xa9\x01\"\\.gz", "csv:x", "idx:\",="});
   const std::vector<std::string> optimizers{"sgd", "sgd:momentum=0.9,nesterov=true", "adagrad:eps=1e-5",
                                             "adam:beta1=0.123456789,weight_decay=3e-7"};
   std::vector<std::string> table_optimizers{"rowwise-adagrad:eps=1e-3", "lazy-sgd:momentum=0.5", "lazy-adam"};
@@ -118,7 +119,8 @@ std::vector<setting> random_settings(random_sequence& random) {
     given.emplace_back("bag", number(1, 30));
     given.emplace_back("id-skew", pick({"uniform", "zipf:1.1", "zipf:0.7"}));
   }
-  if (data == "synthetic") given.emplace_back("classes", number(2, 10));
+  if (data == "synthetic" || data == "idx:\",=") given.emplace_back("classes", number(2, 10));
+  if (data == "idx:\",=") given.emplace_back("test-file", "\t,\x7f");
   if (from_file) {
     given.push_back(random.below(2) == 0 ? setting("test-file", "\t\x7f\n") : setting("test-fraction", "0.1"));
     given.emplace_back("shuffle-rows", number(1, 1000));

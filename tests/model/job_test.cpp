@@ -101,6 +101,23 @@ TEST(Job, DefaultsOfFiles) {
                                                                         {"sparse-reduce", "mean"}}));
 }
 
+TEST(Job, DefaultsOfImages) {
+  const std::map<std::string, std::string> both{{"servers", "0"},
+                                                {"batch-size", "64"},
+                                                {"hidden", "64"},
+                                                {"loss", "cross-entropy"},
+                                                {"dense-lr", "0.001"},
+                                                {"dense-optimizer", "adam"},
+                                                {"sparse-optimizer", "sgd"},
+                                                {"sparse-reduce", "mean"}};
+  auto of_mnist = both;
+  of_mnist.insert({{"data", "mnist:a"}, {"epochs", "2"}});
+  EXPECT_EQ(settings_of({{"data", "mnist:a"}}), defaults_with(of_mnist));
+  auto of_idx = both;
+  of_idx.insert({{"data", "idx:a,b"}, {"epochs", "1"}, {"classes", "10"}});
+  EXPECT_EQ(settings_of({{"data", "idx:a,b"}}), defaults_with(of_idx));
+}
+
 TEST(Job, SettingsReachTheirFields) {
   const job made = parsed({{"data", "synthetic"},
                            {"trainers", "3"},
@@ -225,11 +242,13 @@ TEST(Job, EverySettingHasAHelpLine) {
     EXPECT_TRUE(default_of.emplace(info.name, info.default_text).second) << info.name;
   }
   EXPECT_EQ(default_of["trainers"], "2");
-  EXPECT_EQ(default_of["epochs"], "adult 6; tutorial 100; else 1");
-  EXPECT_EQ(default_of["batch-size"], "adult 128; synthetic, criteo, csv 256");
+  EXPECT_EQ(default_of["servers"], "mnist, idx 0; else 1");
+  EXPECT_EQ(default_of["classes"], "synthetic, csv 2; idx 10");
+  EXPECT_EQ(default_of["epochs"], "adult 6; tutorial 100; mnist 2; else 1");
+  EXPECT_EQ(default_of["batch-size"], "adult 128; synthetic, criteo, csv 256; mnist, idx 64");
   EXPECT_EQ(default_of["rows"], "synthetic, criteo, csv 100000");
-  EXPECT_EQ(default_of["hidden"], "tutorial none; synthetic 64; else 64,32");
-  EXPECT_EQ(default_of["loss"], "tutorial, synthetic cross-entropy; else bce-logits");
+  EXPECT_EQ(default_of["hidden"], "tutorial none; synthetic, mnist, idx 64; else 64,32");
+  EXPECT_EQ(default_of["loss"], "adult, criteo, csv bce-logits; else cross-entropy");
   for (const auto& [name, text] : default_of) EXPECT_EQ(text.find("replay"), std::string::npos) << name << ": " << text;
   EXPECT_EQ(default_of["header"], "csv true");
   EXPECT_EQ(default_of["test-file"], "");
@@ -240,7 +259,7 @@ TEST(Job, EverySettingHasAHelpLine) {
   EXPECT_EQ(type_of["clip-norm"], setting_type::real);
   EXPECT_EQ(type_of["header"], setting_type::truth);
   EXPECT_EQ(type_of["bottom-hidden"], setting_type::widths);
-  EXPECT_EQ(type_of["columns"], setting_type::columns);
+  EXPECT_EQ(type_of["columns"], setting_type::entries);
 }
 
 TEST(Nearest, GoesByEditsAndSwaps) {

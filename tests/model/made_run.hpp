@@ -1,9 +1,10 @@
-// A small reference run for the tests of its readers.
+// Small reference runs for the tests of their readers.
 
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/model/tensor_file.hpp"
 
@@ -36,6 +37,41 @@ inline tensor_file made_run() {
   file.set<float>("trainer.0.dense", {3, 1}, {0.25F, 0.5F, 0.75F});
   file.set<float>("trainer.0.target", {3, 2}, {0, 1, 1, 0, 1, 1});
   file.set<double>("trainer.0.loss", {2}, {0.7, 0.6});
+  return file;
+}
+
+// Two steps of two trainers with two images of 1 x 2 x 2 each: a convolution by kernels of 2, a batch norm without
+// scale, a residual block of a batch norm, a flatten layer and a linear one; one output.
+inline tensor_file made_layer_run() {
+  tensor_file file;
+  file.config =
+      R"({"trainers":2,"steps":2,"batch":2,"input":[1,2,2],"outputs":1,"loss":"mse",)"
+      R"("layers":[{"kind":"conv2d","out_channels":2,"kernel":2,"bias":false},{"kind":"batch_norm","scale":false},)"
+      R"({"kind":"residual","layers":[{"kind":"batch_norm"}]},{"kind":"flatten"},{"kind":"linear","out":1}],)"
+      R"("dense_optimizer":{"kind":"sgd","lr":0.5}})";
+  for (const char* when : {"init", "final"}) {
+    const std::string layer = fmt::format("{}.layer.", when);
+    file.set<float>(layer + "0.weight", {2, 1, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+    file.set<double>(layer + "1.bias", {2}, {9, 10});
+    file.set<float>(layer + "1.running_mean", {2}, {-1, -2});
+    file.set<double>(layer + "1.running_var", {2}, {-3, -4});
+    file.set<float>(layer + "2.0.weight", {2}, {11, 12});
+    file.set<float>(layer + "2.0.bias", {2}, {13, 14});
+    file.set<float>(layer + "2.0.running_mean", {2}, {-5, -6});
+    file.set<float>(layer + "2.0.running_var", {2}, {-7, -8});
+    file.set<float>(layer + "4.weight", {1, 2}, {15, 16});
+    file.set<float>(layer + "4.bias", {1}, {17});
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string trainer = fmt::format("trainer.{}.", rank);
+    std::vector<float> numbers;
+    for (int i = 0; i < 16; ++i) numbers.push_back(static_cast<float>(100 * rank + i));
+    file.set<float>(trainer + "input", {4, 1, 2, 2}, numbers);
+    file.set<float>(trainer + "target", {4, 1}, {0, 1, 2, 3});
+    file.set<double>(trainer + "loss", {2}, {0.7, 0.6});
+  }
+  file.set<float>("eval.input", {1, 1, 2, 2}, {1, 2, 3, 4});
+  file.set<double>("eval.output", {1, 1}, {0.5});
   return file;
 }
 

@@ -7,37 +7,32 @@
 #include <limits>
 #include <map>
 
-#include "model/datasets.hpp"
 #include "tests/model/made_run.hpp"
-#include "tests/model/tensor_file.hpp"
+#include "tests/model/opened_run.hpp"
 
 namespace troupe::model::replay_test {
 namespace {
-
-std::string shipped(const std::string& name) { return fmt::format("{}/{}.safetensors", TROUPE_REFERENCE_RUNS, name); }
-
-// The job that the run describes, and its data.
-job job_of(const reference_run& run) {
-  const auto made = parse_job(run.settings);
-  EXPECT_TRUE(made.has_value()) << (made ? "" : made.error().message);
-  return made.value_or(job{});
-}
-
-std::shared_ptr<const dataset> data_of(const std::string& path) {
-  const auto run = open_reference_run(path);
-  EXPECT_TRUE(run.has_value()) << (run ? "" : run.error().message);
-  if (!run) return nullptr;
-  const auto opened = open_dataset(job_of(*run));
-  EXPECT_TRUE(opened.has_value()) << (opened ? "" : opened.error().message);
-  return opened.value_or(nullptr);
-}
 
 // -- the shipped files: expected values read from them with Python's struct module
 // ---------------------------------------
 
 TEST(Replay, AllShippedRunsOpenAndAreSound) {
-  const std::map<std::string, std::uint64_t> steps{
-      {"tutorial_sum", 200}, {"tutorial_mean", 200}, {"ctr_adagrad", 60}, {"mlp_mse", 100}};
+  const std::map<std::string, std::uint64_t> steps{{"tutorial_sum", 200},
+                                                   {"tutorial_mean", 200},
+                                                   {"ctr_adagrad", 60},
+                                                   {"mlp_mse", 100},
+                                                   {"convnet", 6},
+                                                   {"cross", 40},
+                                                   {"conv_max_pool", 8},
+                                                   {"conv_avg_pool", 10},
+                                                   {"batch_norm_features", 12},
+                                                   {"batch_norm_images", 8},
+                                                   {"layer_norm_gelu", 15},
+                                                   {"cross_deep", 20},
+                                                   {"residual_images", 8},
+                                                   {"residual_features", 10},
+                                                   {"strided_windows", 8},
+                                                   {"conv_cross", 10}};
   for (const auto& [name, count] : steps) {
     const auto run = open_reference_run(shipped(name));
     ASSERT_TRUE(run.has_value()) << run.error().message;
@@ -49,6 +44,7 @@ TEST(Replay, AllShippedRunsOpenAndAreSound) {
     ASSERT_TRUE(data->start().has_value());
     const auto start = *data->start();
     EXPECT_EQ(start.dense.size(), run->dense.size()) << name;
+    EXPECT_EQ(start.buffers.size(), run->buffers.size()) << name;
     ASSERT_EQ(start.tables.size(), run->tables.size()) << name;
     for (std::size_t t = 0; t < start.tables.size(); ++t) {
       EXPECT_EQ(start.tables[t].size(),
@@ -183,22 +179,6 @@ TEST(Replay, AFileWrittenAnewIsReadAnew) {
 // -- what does not fit
 // ---------------------------------------------------------------------------------------------------
 
-// Why the run or its data cannot be opened, without the path.
-std::string refusal(const tensor_file& content) {
-  const temporary_file file(content.bytes());
-  const auto run = open_reference_run(file.path());
-  std::string message;
-  if (!run) {
-    message = run.error().message;
-  } else {
-    const auto opened = open_dataset(job_of(*run));
-    if (!opened) message = opened.error().message;
-  }
-  EXPECT_EQ(message.find(file.path() + ": "), 0U) << message;
-  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-  return message.substr(std::min(message.size(), file.path().size() + 2));
-}
-
 template <class T>
 std::string refusal_with(const std::string& name, const std::vector<std::uint64_t>& shape,
                          const std::vector<T>& values) {
@@ -307,8 +287,10 @@ TEST(Replay, AJobThatDoesNotFitTheRunIsRefused) {
 // -- many small damages
 // --------------------------------------------------------------------------------------------------
 
-TEST(Replay, EveryFlippedByteIsSurvived) {
-  const std::string sound = made_run().bytes();
+class FlippedBytes : public testing::TestWithParam<bool> {};
+
+TEST_P(FlippedBytes, AreSurvived) {
+  const std::string sound = (GetParam() ? made_layer_run() : made_run()).bytes();
   const temporary_file file(sound);
   for (std::size_t place = 0; place < sound.size(); ++place) {
     for (const int flip : {0x01, 0x80}) {
@@ -328,6 +310,9 @@ TEST(Replay, EveryFlippedByteIsSurvived) {
     file.overwrite(place, sound[place]);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Replay, FlippedBytes, testing::Bool(),
+                         [](const auto& one) { return one.param ? "layers" : "tables"; });
 
 }  // namespace
 }  // namespace troupe::model::replay_test

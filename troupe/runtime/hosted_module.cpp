@@ -149,8 +149,8 @@ void hosted_module::apply(std::uint64_t update, float factor) {
   kernels::stream& on = numbers_->compute();
   if (factor != 1) on.multiply(count_, factor, mean_.data());
   numbers_->open(update);
-  for (std::uint32_t bucket = 0; bucket < numbers_->buckets(); ++bucket) {
-    numbers_->share(bucket);
+  for (std::uint32_t bucket = 0; bucket < numbers_->gradient_bucket_count(); ++bucket) {
+    numbers_->share(bucket, 0);
     const auto [first, count] = numbers_->range(bucket);
     const actors::device_matrix part{&on.device(), count, 1, {mean_.data() + first, 1}, mean_.owner()};
     numbers_->take(bucket, actors::on_device(part, on.record()));

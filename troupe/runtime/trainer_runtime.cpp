@@ -105,19 +105,19 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
 /// Answers the order to train.
 void trainer_runtime::deliver() {
   std::vector<float> all;
-  for (const auto& one : replicas_) {
-    if (!one->is_synchronized()) continue;  // other trainers have other numbers
-    const msg::tensor part = one->numbers().weights();
-    const auto numbers = part.as<float>();
-    all.insert(all.end(), numbers.begin(), numbers.end());
-  }
+  const auto add = [&](msg::tensor (actors::trained_parameters::*which)()) {
+    for (const auto& one : replicas_) {
+      if (!one->is_synchronized()) continue;  // other trainers have other numbers
+      const msg::tensor part = (one->numbers().*which)();
+      all.insert(all.end(), part.as<float>().begin(), part.as<float>().end());
+    }
+  };
+  add(&actors::trained_parameters::weights);
+  const std::uint64_t digest = digest_of(reinterpret_cast<const std::byte*>(all.data()), all.size() * sizeof(float));
   trace.rests();
-  msg::trained result{trace.next(steps_done_),
-                      steps_done_,
-                      stops_now_,
-                      {},
-                      digest_of(reinterpret_cast<const std::byte*>(all.data()), all.size() * sizeof(float))};
+  msg::trained result{trace.next(steps_done_), steps_done_, stops_now_, {}, digest};
   result.server_steps = server_steps();
+  if (rank_ == 0) add(&actors::trained_parameters::buffers);
   const std::uint64_t count = all.size();
   if (rank_ == 0) result.dense = msg::tensor::own(count, 1, std::move(all));
   promise_.deliver(std::move(result));
@@ -337,11 +337,11 @@ void trainer_runtime::reduce(tape& with, replica& one, const std::shared_ptr<pro
   actors::trained_parameters& numbers = one.numbers();
   numbers.open(step);
   const auto send = [&](std::uint32_t bucket) {
-    if (!one.is_synchronized()) return numbers.take(bucket, numbers.share(bucket));
+    if (!one.is_synchronized()) return numbers.take(bucket, numbers.share(bucket, 0));
     ++*missing;
-    msg::tensor share = numbers.share(bucket);
-    msg::reduce message{trace.next(step),  rank_,        one.first_bucket() + bucket,
-                        numbers.batches(), stop_wanted_, std::move(share)};
+    const std::uint32_t weight = numbers.weight(bucket, rank_);
+    msg::tensor share = numbers.share(bucket, rank_);
+    msg::reduce message{trace.next(step), rank_, one.first_bucket() + bucket, weight, stop_wanted_, std::move(share)};
     ask<msg::reduced>(
         peers_.group, peers_.group_number, std::move(message),
         [this, &numbers, bucket, done, missing](const msg::reduced& mean) {

@@ -1,0 +1,83 @@
+#include "apps/print_network.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/aligned.hpp"
+#include "base/json_text.hpp"
+#include "model/network_rows.hpp"
+
+namespace troupe::apps {
+namespace {
+
+struct totals {
+  std::uint64_t parameters = 0;
+  std::uint64_t multiply_adds = 0;
+};
+
+/// The tables and layers as JSON events, the sums last.
+void print_events(const std::vector<model::network_row>& rows, const model::data_spec& spec, const totals& all,
+                  launch::console& out) {
+  for (std::size_t t = 0; t < spec.tables.size(); ++t)
+    out.event(json_line("table")
+                  .add("number", std::uint64_t{t})
+                  .add("rows", static_cast<std::uint64_t>(spec.tables[t].rows))
+                  .add("dim", std::uint64_t{spec.tables[t].dim})
+                  .take());
+  const auto lengths = [](const model::sample_shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); };
+  for (const auto& [part, layer] : rows)
+    out.event(json_line("layer")
+                  .add("part", part)
+                  .add("number", std::uint64_t{layer.number})
+                  .add("kind", layer.kind)
+                  .add("options", layer.options)
+                  .add_json("in", lengths(layer.in))
+                  .add_json("out", lengths(layer.out))
+                  .add("parameters", std::uint64_t{layer.parameters})
+                  .add("multiply_adds", layer.multiply_adds)
+                  .take());
+  out.event(json_line("network").add("parameters", all.parameters).add("multiply_adds", all.multiply_adds).take());
+}
+
+using cells = std::array<std::string, 7>;
+
+std::string table_lines(const model::data_spec& spec) {
+  std::string text;
+  for (std::size_t t = 0; t < spec.tables.size();) {
+    std::size_t last = t;
+    while (last + 1 < spec.tables.size() && spec.tables[last + 1].rows == spec.tables[t].rows &&
+           spec.tables[last + 1].dim == spec.tables[t].dim)
+      ++last;
+    const std::string which = last > t ? fmt::format("tables {} to {}", t, last) : fmt::format("table {}", t);
+    text +=
+        fmt::format("{}: {} rows x {}{}\n", which, spec.tables[t].rows, spec.tables[t].dim, last > t ? " each" : "");
+    t = last + 1;
+  }
+  return text;
+}
+
+}  // namespace
+
+void print_network(const model::job& what, const model::data_spec& spec, launch::console& out) {
+  const auto rows = model::network_rows(what, spec);
+  totals all;
+  for (const auto& [part, layer] : rows) {
+    all.parameters += layer.parameters;
+    all.multiply_adds += layer.multiply_adds;
+  }
+  if (out.json()) return print_events(rows, spec, all, out);
+  std::vector<cells> lines = {{"layer", "kind", "options", "input", "output", "parameters", "multiply-adds"}};
+  for (const auto& [part, layer] : rows)
+    lines.push_back({fmt::format("{}.{}", part, layer.number), layer.kind, layer.options, model::to_string(layer.in),
+                     model::to_string(layer.out), std::to_string(layer.parameters),
+                     std::to_string(layer.multiply_adds)});
+  lines.push_back({"all", "", "", "", "", std::to_string(all.parameters), std::to_string(all.multiply_adds)});
+  out.result(table_lines(spec) + aligned(lines, 5));
+}
+
+}  // namespace troupe::apps

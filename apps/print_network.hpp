@@ -1,0 +1,15 @@
+// `troupe train --print-network`: the network of a job, layer by layer.
+
+#pragma once
+
+#include "launch/console.hpp"
+#include "model/data.hpp"
+#include "model/job.hpp"
+
+namespace troupe::apps {
+
+/// Prints tables and layers with their shapes, parameters and multiplications with an addition of a sample's forward
+/// pass: as a table, or with --json an event each. Requires: the job fits `spec` (`check_network`).
+void print_network(const model::job& what, const model::data_spec& spec, launch::console& out);
+
+}  // namespace troupe::apps

@@ -1,0 +1,75 @@
+// Loads cuDNN, and turns its errors into exceptions.
+
+#include "kernels/cuda/cudnn_library.hpp"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "kernels/device.hpp"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+constexpr const char* library_file = "libcudnn.so.9";
+
+[[noreturn]] void fail_to_load() {
+  const char* const words = dlerror();
+  throw device_error(std::string("convolutions on a CUDA device need cuDNN 9, which could not be loaded: ") +
+                     (words != nullptr ? words : "unknown error of the dynamic loader") +
+                     "; install cuDNN 9, name its folder in LD_LIBRARY_PATH, or try --device cpu");
+}
+
+cudnn_library load() {
+  void* const file = dlopen(library_file, RTLD_NOW | RTLD_LOCAL);  // stays: its functions may be in use until the end
+  if (file == nullptr) fail_to_load();
+  cudnn_library loaded;
+#define TROUPE_FIND(name)                                                    \
+  loaded.name = reinterpret_cast<decltype(loaded.name)>(dlsym(file, #name)); \
+  if (loaded.name == nullptr) fail_to_load();
+  TROUPE_CUDNN_FUNCTIONS(TROUPE_FIND)
+#undef TROUPE_FIND
+  return loaded;
+}
+
+const char* hint_for(cudnnStatus_t code) {
+  constexpr int category = 1000;                   // CUDNN_STATUS_FULL_ERROR_CODE
+  constexpr int sublibrary_loading_failed = 1008;  // the first versions' headers have no name for it
+  switch (static_cast<int>(code)) {
+    case CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED:
+    case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:
+      return "; the memory is full; try a smaller --batch-size";
+    case CUDNN_STATUS_NOT_INITIALIZED:
+      return "; cuDNN could not start: the driver may be too old, or the device's memory full";
+    case CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH:
+    case sublibrary_loading_failed:
+      return "; all of cuDNN's libraries must be of one version; install cuDNN 9 anew, or try --device cpu";
+    default:
+      break;
+  }
+  switch (code / category) {
+    case CUDNN_STATUS_BAD_PARAM / category:
+    case CUDNN_STATUS_NOT_SUPPORTED / category:
+      return "; images may be too large for cuDNN: a batch has less than 2^31 numbers; try a smaller --batch-size, or "
+             "--device cpu";
+    case CUDNN_STATUS_INTERNAL_ERROR / category:
+    case CUDNN_STATUS_EXECUTION_FAILED / category:
+      return "; a kernel failed and the device is of no more use to this process; start again, and report it";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+const cudnn_library& cudnn() {
+  static const cudnn_library loaded = load();
+  return loaded;
+}
+
+void check(cudnnStatus_t code, const char* call) {
+  if (code == CUDNN_STATUS_SUCCESS) return;
+  throw device_error(std::string(call) + ": " + cudnn().cudnnGetErrorString(code) + hint_for(code));
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,71 @@
+// Shapes of the kernels for images and for normalisation. Images are [batch, channels, height, width], without gaps.
+
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+
+namespace troupe::kernels {
+
+/// Returns how many places a window of `kernel` takes along `length`, with `padding` at both ends; 0 if it is larger.
+constexpr std::size_t window_places(std::size_t length, std::size_t kernel, std::size_t stride, std::size_t padding) {
+  const std::size_t padded = length + 2 * padding;
+  return padded < kernel ? 0 : (padded - kernel) / stride + 1;
+}
+
+/// A convolution of images with square kernels, as PyTorch's conv2d: weight [out_channels, in_channels, kernel,
+/// kernel], bias [out_channels]; the padding is of zeros.
+struct conv2d_shape {
+  std::size_t in_channels = 0;
+  std::size_t height = 0;
+  std::size_t width = 0;
+  std::size_t out_channels = 0;
+  std::size_t kernel = 0;
+  std::size_t stride = 1;
+  std::size_t padding = 0;
+
+  std::size_t out_height() const { return window_places(height, kernel, stride, padding); }
+  std::size_t out_width() const { return window_places(width, kernel, stride, padding); }
+  std::size_t inputs() const { return in_channels * height * width; }                ///< of a sample
+  std::size_t outputs() const { return out_channels * out_height() * out_width(); }  ///< of a sample
+  std::size_t weights() const { return out_channels * in_channels * kernel * kernel; }
+
+  auto operator<=>(const conv2d_shape&) const = default;
+};
+
+/// Pooling of images by windows of height `kernel_height` and width `kernel_width`, without padding.
+struct pool2d_shape {
+  std::size_t channels = 0;
+  std::size_t height = 0;
+  std::size_t width = 0;
+  std::size_t kernel_height = 0;
+  std::size_t kernel_width = 0;
+  std::size_t stride = 1;
+
+  std::size_t out_height() const { return window_places(height, kernel_height, stride, 0); }
+  std::size_t out_width() const { return window_places(width, kernel_width, stride, 0); }
+  std::size_t inputs() const { return channels * height * width; }               ///< of a sample
+  std::size_t outputs() const { return channels * out_height() * out_width(); }  ///< of a sample
+};
+
+/// Numbers x [batch, channels, area], for normalisation by channels.
+struct channels_shape {
+  std::size_t batch = 0;
+  std::size_t channels = 0;
+  std::size_t area = 1;
+
+  std::size_t count() const { return batch * channels * area; }
+  std::size_t of_channel() const { return batch * area; }
+};
+
+/// Which numbers dropout keeps, of a matrix [rows, width]: the number at (row, column) is dropped if the upper 32 bits
+/// of random_bits(random_bits(key, first_row + row), column) (random_bits.hpp) are below `threshold`.
+struct dropout_mask {
+  std::uint64_t key = 0;
+  std::uint64_t first_row = 0;
+  std::uint32_t threshold = 0;
+  float scale = 1;  ///< of the numbers that are kept
+};
+
+}  // namespace troupe::kernels

@@ -1,0 +1,49 @@
+// Whether a data set's batches have what the layers of a job's network need.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/hybrid.hpp"
+
+namespace troupe::model {
+
+namespace {
+
+/// Returns the first batch normalisation with one value a channel and sample, such as "layer 4 (batch_norm)"; none if
+/// each has more.
+std::optional<std::string> find_single_values(const std::vector<layer_spec>& specs, const sample_shape& in) {
+  const auto made = make_layers(specs, in);
+  if (!made) return std::nullopt;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const sample_shape& shape = (*made)[i]->in();
+    if (specs[i].kind == layer_kind::batch_norm && count_of(shape) == shape.front())
+      return fmt::format("layer {} (batch_norm)", i);
+    if (const auto within = find_single_values(specs[i].inner, shape)) return fmt::format("{} of layer {}", *within, i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> check_batches(const job& what, const dataset& data, std::uint64_t steps) {
+  const auto layers = top_layers(what, data.spec());
+  if (layers.empty()) return std::nullopt;
+  const auto single = find_single_values(layers, top_input(what, data.spec()));
+  if (!single) return std::nullopt;
+  constexpr const char* why = "and {} needs more than one value a channel; use another batch size";
+  if (what.batch_size == 1)
+    return fmt::format("--batch-size 1: each batch has 1 sample, {}", fmt::format(fmt::runtime(why), *single));
+  const auto rows = data.train_rows();
+  if (!rows) return std::nullopt;
+  for (std::uint64_t rank = 0; rank < std::min<std::uint64_t>(what.trainers, *rows); ++rank) {
+    const std::uint64_t of_rank = (*rows - rank + what.trainers - 1) / what.trainers;
+    const std::uint64_t last = of_rank / what.batch_size;  // the step of an epoch, from 0
+    if (of_rank % what.batch_size != 1 || last >= steps) continue;
+    return fmt::format("--batch-size {}: batch {} of trainer {} has 1 sample ({} rows over {} trainers), {}",
+                       what.batch_size, last + 1, rank, *rows, what.trainers, fmt::format(fmt::runtime(why), *single));
+  }
+  return std::nullopt;
+}
+
+}  // namespace troupe::model

@@ -1,0 +1,200 @@
+#include "model/job_codecs.hpp"
+
+#include "base/text.hpp"
+
+namespace troupe::model::codecs {
+
+// -- numbers ---------------------------------------------------------------------------------------------------------
+
+setting_fault read_real(double& to, std::string_view text, double high, bool zero_allowed) {
+  const auto number = parse_number<double>(text);
+  if (number && *number <= high && (zero_allowed ? *number >= 0 : *number > 0)) {
+    to = *number;
+    return std::nullopt;
+  }
+  return fmt::format("must be {}{}{:.0f}", number ? "" : "a number ",
+                     zero_allowed ? "between 0 and " : "above 0 and at most ", high);
+}
+
+constexpr double bucket_mib_max = 65536;
+constexpr double id_skew_max = 10;
+
+codec learning_rate(optimizer_spec job::*optimizer) {
+  return {[=](job& to, std::string_view text) { return read_real((to.*optimizer).lr, text, learning_rate_max, true); },
+          [=](const job& from) { return fmt::format("{}", (from.*optimizer).lr); }, setting_type::real};
+}
+
+codec bucket_size() {
+  return {[](job& to, std::string_view text) { return read_real(to.bucket_mib, text, bucket_mib_max, false); },
+          [](const job& from) { return fmt::format("{}", from.bucket_mib); }, setting_type::real};
+}
+
+codec total_steps() {
+  return {[](job& to, std::string_view text) {
+            std::uint64_t steps = 0;
+            auto refused = read_whole(steps, text, 1, 1'000'000'000'000);
+            if (!refused) to.steps = steps;
+            return refused;
+          },
+          [](const job& from) { return from.steps ? std::optional(fmt::format("{}", *from.steps)) : std::nullopt; },
+          setting_type::whole};
+}
+
+// -- names -----------------------------------------------------------------------------------------------------------
+
+setting_fault unknown_name(std::string_view text, const std::vector<std::string>& names) {
+  return fmt::format("unknown; the nearest is {}, and there are {}", nearest(std::string(text), names),
+                     alternatives(names));
+}
+
+codec consistency_mode() {
+  return {[](job& to, std::string_view text) -> setting_fault {
+            constexpr std::string_view ssp = "ssp:";
+            constexpr std::uint32_t steps_max = 1000;
+            if (text == "sync") {
+              to.staleness = 0;
+            } else if (text == "async") {
+              to.staleness = any_staleness;
+            } else if (text.starts_with(ssp)) {
+              auto refused = read_whole(to.staleness, text.substr(ssp.size()), 0, steps_max);
+              return refused ? setting_fault("the number of steps " + *refused) : std::nullopt;
+            } else {
+              return "must be sync, ssp:K (such as ssp:2) or async";
+            }
+            return std::nullopt;
+          },
+          [](const job& from) {
+            return from.staleness == 0               ? "sync"
+                   : from.staleness == any_staleness ? "async"
+                                                     : fmt::format("ssp:{}", from.staleness);
+          }};
+}
+
+codec clip_norm() {
+  constexpr double norm_max = 1e6;
+  return {[](job& to, std::string_view text) { return read_real(to.clip_norm, text, norm_max, true); },
+          [](const job& from) { return fmt::format("{}", from.clip_norm); }, setting_type::real};
+}
+
+codec test_fraction() {
+  return {[](job& to, std::string_view text) -> setting_fault {
+            const auto share = parse_number<double>(text);
+            if (!share || !(*share >= 0 && *share < 1)) return "must be a number of at least 0 and below 1";
+            to.test_fraction = *share;
+            return std::nullopt;
+          },
+          [](const job& from) { return fmt::format("{}", from.test_fraction); }, setting_type::real};
+}
+
+codec optional_text(std::string job::*field, setting_type type) {
+  return {[=](job& to, std::string_view text) -> setting_fault {
+            if (text.empty()) return "must not be empty";
+            to.*field = text;
+            return std::nullopt;
+          },
+          [=](const job& from) { return (from.*field).empty() ? std::nullopt : std::optional(from.*field); }, type};
+}
+
+codec separator() {
+  return {[](job& to, std::string_view text) -> setting_fault {
+            if (text == "tab") text = "\t";
+            if (text.size() != 1 || text == "\n" || text == "\r" || text == "\"")
+              return "must be a single character other than a quote or a line's end, or tab";
+            to.separator = text.front();
+            return std::nullopt;
+          },
+          [](const job& from) { return from.separator == '\t' ? "tab" : std::string(1, from.separator); }};
+}
+
+// -- special spellings -----------------------------------------------------------------------------------------------
+
+constexpr std::string_view zipf_prefix = "zipf:";
+
+codec id_skew() {
+  return {
+      [](job& to, std::string_view text) -> setting_fault {
+        if (text == "uniform") {
+          to.id_skew = 0;
+          return std::nullopt;
+        }
+        if (!text.starts_with(zipf_prefix)) return "must be uniform or zipf:S, such as zipf:1.1";
+        auto refused = read_real(to.id_skew, text.substr(zipf_prefix.size()), id_skew_max, false);
+        return refused ? setting_fault("the exponent " + *refused) : std::nullopt;
+      },
+      [](const job& from) { return from.id_skew == 0 ? "uniform" : fmt::format("{}{}", zipf_prefix, from.id_skew); }};
+}
+
+setting_fault read_widths(std::vector<std::size_t>& to, std::string_view text) {
+  constexpr std::size_t layers_max = 64;
+  constexpr std::uint64_t width_max = 65536;
+  std::vector<std::size_t> widths;
+  if (text != "none") {
+    for (const auto part : split(text, ',')) {
+      std::size_t width = 0;
+      if (read_whole(width, part, 1, width_max) || widths.size() == layers_max)
+        return fmt::format(
+            "must be none, or up to {} whole numbers between 1 and {} with commas between them, such as 64,32",
+            layers_max, width_max);
+      widths.push_back(width);
+    }
+  }
+  to = std::move(widths);
+  return std::nullopt;
+}
+
+codec hidden_widths() {
+  return {[](job& to, std::string_view text) { return read_widths(to.hidden, text); },
+          [](const job& from) { return from.layers.empty() ? std::optional(widths_text(from.hidden)) : std::nullopt; },
+          setting_type::widths};
+}
+
+codec layer_list() {
+  return {[](job& to, std::string_view text) -> setting_fault {
+            auto layers = parse_layers(text);
+            if (!layers) return std::move(layers.error().message);
+            to.layers = std::move(*layers);
+            return std::nullopt;
+          },
+          [](const job& from) { return from.layers.empty() ? std::nullopt : std::optional(to_json(from.layers)); },
+          setting_type::entries};
+}
+
+codec optional_whole(std::optional<std::size_t> job::*field, std::uint64_t low, std::uint64_t high) {
+  return {
+      [=](job& to, std::string_view text) { return read_whole((to.*field).emplace(), text, low, high); },
+      [=](const job& from) { return from.*field ? std::optional(fmt::format("{}", *(from.*field))) : std::nullopt; },
+      setting_type::whole};
+}
+
+codec bottom_widths() {
+  return {[](job& to, std::string_view text) { return read_widths(to.bottom_hidden.emplace(), text); },
+          [](const job& from) {
+            return from.bottom_hidden ? std::optional(widths_text(*from.bottom_hidden)) : std::nullopt;
+          },
+          setting_type::widths};
+}
+
+codec optimizer(optimizer_spec job::*field, optimizer_use use) {
+  return {[=](job& to, std::string_view text) -> setting_fault {
+            auto spec = parse_optimizer(text, use);
+            if (!spec) return std::move(spec.error().message);
+            spec->lr = (to.*field).lr;
+            spec->schedule = std::move((to.*field).schedule);
+            to.*field = std::move(*spec);
+            return std::nullopt;
+          },
+          [=](const job& from) { return to_string(from.*field); }};
+}
+
+codec schedule() {
+  return {[](job& to, std::string_view text) -> setting_fault {
+            auto parsed = parse_lr_schedule(text);
+            if (!parsed) return std::move(parsed.error().message);
+            to.dense_optimizer.schedule = *parsed;
+            to.sparse_optimizer.schedule = std::move(*parsed);
+            return std::nullopt;
+          },
+          [](const job& from) { return to_string(from.dense_optimizer.schedule); }};
+}
+
+}  // namespace troupe::model::codecs

@@ -1,0 +1,254 @@
+// Layers in plain double arithmetic, straight from their formulas, for samples one number after the other: what the
+// tests of layers and of networks of layers compare with.
+
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "kernels/random_bits.hpp"
+#include "model/layer_spec.hpp"
+
+namespace troupe::model {
+
+/// A batch of samples.
+struct reference_batch {
+  sample_shape shape;
+  std::size_t size = 0;
+  std::vector<double> numbers;
+
+  std::size_t width() const { return numbers.size() / size; }
+};
+
+/// Computes a layer in training mode from `parameters`, which it moves past its own. `key`: of the layer.
+reference_batch reference_layer(const layer_spec& spec, const reference_batch& x, const double*& parameters,
+                                std::uint64_t key);
+
+/// y[b, o] = the sum of weight[o, i] x[b, i], and a bias unless it is null.
+inline std::vector<double> reference_product(std::size_t size, std::size_t in, std::size_t out,
+                                             const std::vector<double>& x, const double* weight, const double* bias) {
+  std::vector<double> y(size * out);
+  for (std::size_t b = 0; b < size; ++b)
+    for (std::size_t o = 0; o < out; ++o) {
+      double sum = bias != nullptr ? bias[o] : 0;
+      for (std::size_t i = 0; i < in; ++i) sum += weight[o * in + i] * x[b * in + i];
+      y[b * out + o] = sum;
+    }
+  return y;
+}
+
+inline reference_batch reference_linear(const layer_spec& spec, const reference_batch& x, const double*& parameters) {
+  const std::size_t in = x.width();
+  const double* const bias = spec.bias ? parameters + spec.out * in : nullptr;
+  reference_batch y{{spec.out}, x.size, reference_product(x.size, in, spec.out, x.numbers, parameters, bias)};
+  parameters += spec.out * in + (spec.bias ? spec.out : 0);
+  return y;
+}
+
+inline reference_batch reference_conv2d(const layer_spec& spec, const reference_batch& x, const double*& parameters) {
+  const auto channels = x.shape[0], height = x.shape[1], width = x.shape[2], kernel = spec.kernel;
+  const std::size_t out_height = (height + 2 * spec.padding - kernel) / spec.stride + 1;
+  const std::size_t out_width = (width + 2 * spec.padding - kernel) / spec.stride + 1;
+  const std::size_t weights = spec.out_channels * channels * kernel * kernel;
+  reference_batch y{{spec.out_channels, out_height, out_width}, x.size, {}};
+  for (std::size_t b = 0; b < x.size; ++b)
+    for (std::size_t o = 0; o < spec.out_channels; ++o)
+      for (std::size_t row = 0; row < out_height; ++row)
+        for (std::size_t column = 0; column < out_width; ++column) {
+          double sum = spec.bias ? parameters[weights + o] : 0;
+          for (std::size_t c = 0; c < channels; ++c)
+            for (std::size_t i = 0; i < kernel; ++i)
+              for (std::size_t j = 0; j < kernel; ++j) {
+                const std::size_t r = row * spec.stride + i, s = column * spec.stride + j;  // in the padded image
+                if (r < spec.padding || r >= height + spec.padding || s < spec.padding || s >= width + spec.padding)
+                  continue;
+                sum += parameters[((o * channels + c) * kernel + i) * kernel + j] *
+                       x.numbers[((b * channels + c) * height + r - spec.padding) * width + s - spec.padding];
+              }
+          y.numbers.push_back(sum);
+        }
+  parameters += weights + (spec.bias ? spec.out_channels : 0);
+  return y;
+}
+
+inline reference_batch reference_pool2d(const layer_spec& spec, const reference_batch& x) {
+  const auto channels = x.shape[0], height = x.shape[1], width = x.shape[2];
+  const bool is_global = spec.kind == layer_kind::global_avg_pool2d;
+  const std::size_t kernel_height = is_global ? height : spec.kernel, kernel_width = is_global ? width : spec.kernel;
+  const std::size_t stride = is_global ? 1 : (spec.stride == 0 ? spec.kernel : spec.stride);
+  const std::size_t out_height = (height - kernel_height) / stride + 1, out_width = (width - kernel_width) / stride + 1;
+  reference_batch y{{channels, out_height, out_width}, x.size, {}};
+  if (is_global) y.shape = {channels};
+  for (std::size_t image = 0; image < x.size * channels; ++image)
+    for (std::size_t row = 0; row < out_height; ++row)
+      for (std::size_t column = 0; column < out_width; ++column) {
+        double sum = 0, largest = -std::numeric_limits<double>::infinity();
+        for (std::size_t i = 0; i < kernel_height; ++i)
+          for (std::size_t j = 0; j < kernel_width; ++j) {
+            const double one = x.numbers[(image * height + row * stride + i) * width + column * stride + j];
+            sum += one;
+            largest = std::max(largest, one);
+          }
+        y.numbers.push_back(
+            spec.kind == layer_kind::max_pool2d ? largest : sum / static_cast<double>(kernel_height * kernel_width));
+      }
+  return y;
+}
+
+/// Mean and variance (divided by the count) of a few numbers.
+struct reference_moments {
+  double mean = 0;
+  double variance = 0;
+
+  explicit reference_moments(const std::vector<double>& of) {
+    for (const double one : of) mean += one / static_cast<double>(of.size());
+    for (const double one : of) variance += (one - mean) * (one - mean) / static_cast<double>(of.size());
+  }
+};
+
+/// The numbers of a channel, and their places.
+inline std::vector<std::size_t> places_of_channel(const reference_batch& x, std::size_t channel) {
+  const std::size_t channels = x.shape[0], area = x.width() / channels;
+  std::vector<std::size_t> places;
+  for (std::size_t b = 0; b < x.size; ++b)
+    for (std::size_t i = 0; i < area; ++i) places.push_back((b * channels + channel) * area + i);
+  return places;
+}
+
+inline reference_moments moments_of_channel(const reference_batch& x, std::size_t channel) {
+  std::vector<double> numbers;
+  for (const std::size_t place : places_of_channel(x, channel)) numbers.push_back(x.numbers[place]);
+  return reference_moments(numbers);
+}
+
+inline reference_batch reference_batch_norm(const layer_spec& spec, const reference_batch& x,
+                                            const double*& parameters) {
+  const std::size_t channels = x.shape[0];
+  reference_batch y = x;
+  for (std::size_t c = 0; c < channels; ++c) {
+    const auto of = moments_of_channel(x, c);
+    const double weight = spec.scale ? parameters[c] : 1, bias = parameters[(spec.scale ? channels : 0) + c];
+    for (const std::size_t place : places_of_channel(x, c))
+      y.numbers[place] = (x.numbers[place] - of.mean) / std::sqrt(of.variance + spec.eps) * weight + bias;
+  }
+  parameters += (spec.scale ? 2 : 1) * channels;
+  return y;
+}
+
+inline reference_batch reference_layer_norm(const layer_spec& spec, const reference_batch& x,
+                                            const double*& parameters) {
+  const std::size_t width = x.width();
+  reference_batch y = x;
+  for (std::size_t b = 0; b < x.size; ++b) {
+    const auto row = x.numbers.begin() + static_cast<std::ptrdiff_t>(b * width);
+    const reference_moments of(std::vector<double>(row, row + static_cast<std::ptrdiff_t>(width)));
+    for (std::size_t i = 0; i < width; ++i)
+      y.numbers[b * width + i] =
+          (row[static_cast<std::ptrdiff_t>(i)] - of.mean) / std::sqrt(of.variance + spec.eps) * parameters[i] +
+          parameters[width + i];
+  }
+  parameters += 2 * width;
+  return y;
+}
+
+inline reference_batch reference_cross(const layer_spec& spec, const reference_batch& x, const double*& parameters) {
+  const std::size_t width = x.width();
+  reference_batch y = x;
+  for (std::size_t k = 0; k < spec.layers; ++k) {
+    const double* const w = parameters + spec.rank * width;
+    const double* const b = w + spec.rank * width;
+    const auto inner = reference_product(x.size, width, spec.rank, y.numbers, parameters, nullptr);
+    const auto outer = reference_product(x.size, spec.rank, width, inner, w, b);
+    for (std::size_t i = 0; i < outer.size(); ++i) y.numbers[i] += x.numbers[i] * outer[i];
+    parameters = b + width;
+  }
+  return y;
+}
+
+inline reference_batch reference_dropout(const layer_spec& spec, const reference_batch& x, std::uint64_t key,
+                                         std::size_t first_sample = 0) {
+  reference_batch y = x;
+  for (std::size_t b = 0; b < x.size; ++b)
+    for (std::size_t i = 0; i < x.width(); ++i) {
+      const auto bits = kernels::random_bits(kernels::random_bits(key, first_sample + b), i) >> 32;
+      const bool is_dropped = static_cast<double>(bits) < std::floor(spec.rate * 4294967296.0);
+      y.numbers[b * x.width() + i] *= is_dropped ? 0 : 1 / (1 - spec.rate);
+    }
+  return y;
+}
+
+inline reference_batch reference_residual(const layer_spec& spec, const reference_batch& x, const double*& parameters,
+                                          std::uint64_t key) {
+  reference_batch y = x;
+  for (std::size_t j = 0; j < spec.inner.size(); ++j)
+    y = reference_layer(spec.inner[j], y, parameters, kernels::random_bits(key, 1 + j));
+  for (std::size_t i = 0; i < y.numbers.size(); ++i) y.numbers[i] += x.numbers[i];
+  return y;
+}
+
+inline reference_batch reference_layer(const layer_spec& spec, const reference_batch& x, const double*& parameters,
+                                       std::uint64_t key) {
+  reference_batch y = x;
+  switch (spec.kind) {
+    case layer_kind::linear:
+      return reference_linear(spec, x, parameters);
+    case layer_kind::relu:
+      for (double& one : y.numbers) one = std::max(one, 0.0);
+      return y;
+    case layer_kind::gelu:
+      for (double& one : y.numbers) one *= (1 + std::erf(one / std::sqrt(2.0))) / 2;
+      return y;
+    case layer_kind::dropout:
+      return reference_dropout(spec, x, key);
+    case layer_kind::conv2d:
+      return reference_conv2d(spec, x, parameters);
+    case layer_kind::max_pool2d:
+    case layer_kind::avg_pool2d:
+    case layer_kind::global_avg_pool2d:
+      return reference_pool2d(spec, x);
+    case layer_kind::flatten:
+      y.shape = {x.width()};
+      return y;
+    case layer_kind::batch_norm:
+      return reference_batch_norm(spec, x, parameters);
+    case layer_kind::layer_norm:
+      return reference_layer_norm(spec, x, parameters);
+    case layer_kind::low_rank_cross:
+      return reference_cross(spec, x, parameters);
+    case layer_kind::residual:
+      return reference_residual(spec, x, parameters, key);
+  }
+  return y;
+}
+
+/// Computes the layers one after the other; `key` as a pass of a network has it.
+inline reference_batch reference_layers(const std::vector<layer_spec>& specs, reference_batch x,
+                                        const std::vector<double>& parameters, std::uint64_t key) {
+  const double* at = parameters.data();
+  for (std::size_t i = 0; i < specs.size(); ++i) x = reference_layer(specs[i], x, at, kernels::random_bits(key, i));
+  return x;
+}
+
+/// The central differences of `value` by each of `numbers`.
+template <class Value>
+std::vector<double> central_differences(std::vector<double> numbers, const Value& value) {
+  constexpr double h = 1e-6;
+  std::vector<double> all;
+  for (double& one : numbers) {
+    const double kept = one;
+    one = kept + h;
+    const double above = value(numbers);
+    one = kept - h;
+    const double below = value(numbers);
+    one = kept;
+    all.push_back((above - below) / (2 * h));
+  }
+  return all;
+}
+
+}  // namespace troupe::model
