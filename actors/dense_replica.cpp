@@ -57,14 +57,14 @@ void dense_replica::begin_pass(const pass& batch) {
 
 /// Runs forward, loss, and backward to the input. On a device, captures the calls as a graph or launches it.
 void dense_replica::run(const model::loss_targets& targets) {
-  const model::pass_mode mode{true, batch_.key};
+  const model::pass_mode mode{true, batch_.key, batch_.ranks};
   float* const grad_input = batch_.wants_grad_input ? grad_input_.data() : nullptr;
   const auto calls = [&] {
     float* outputs = network_.forward(compute(), mode, batch_.size, tensors(), batch_.input, *activations_);
     loss_(compute(), batch_.size, targets, outputs, loss_value_.data());
     network_.backward_inputs(compute(), mode, batch_.size, tensors(), batch_.input, *activations_, outputs, grad_input);
   };
-  if (is_on_host() || network_.uses_key()) return calls();
+  if (is_on_host() || network_.uses_key() || batch_.ranks != nullptr) return calls();
   // The addresses that the pass uses. Once no array grows any more, only a few combinations recur.
   std::vector<const void*> given = {batch_.input, grad_input, targets.classes, targets.values};
   activations_->append_addresses(given);

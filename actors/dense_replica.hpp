@@ -47,6 +47,8 @@ class dense_replica : public trained_parameters {
     std::span<const float> values = {};
     /// The key that the pass's random numbers are drawn from.
     std::uint64_t key = 0;
+    /// The other ranks' passes, for networks that ask them.
+    model::rank_means* ranks = nullptr;
     bool wants_grad_input = false;
     bool wants_it_on_host = false;  ///< in addition to the device
   };

@@ -75,6 +75,9 @@ msg::tensor trained_parameters::copy_of(const kernels::device_array<float>& numb
 void trained_parameters::open(std::uint64_t update) {
   constants_ = model::constants_at(options_.optimizer, update);
   buckets_->open();
+  if (!options_.applies_whole || statistics_.size() == 0) return;
+  statistics_before_.resize(*compute_, statistics_.size());
+  compute_->copy(statistics_.data(), statistics_before_.data(), statistics_.size() * sizeof(float));
 }
 
 /// The buffers leave behind the buckets, which the pass has filled.
@@ -119,6 +122,24 @@ msg::tensor trained_parameters::share_of_buffers(bool is_theirs) {
   return on_device({&compute_->device(), count, 1, {copy.data(), 1}, copy.owner()}, compute_->record());
 }
 
+msg::tensor trained_parameters::as_share(std::span<const float> numbers) {
+  const std::uint64_t count = numbers.size();
+  if (is_on_host()) return msg::tensor::own(count, 1, std::vector<float>(numbers.begin(), numbers.end()));
+  kernels::device_array<float> there;
+  kernels::assign(*compute_, numbers, there);
+  compute_->synchronize();  // the numbers are the caller's
+  return on_device({&compute_->device(), count, 1, {there.data(), 1}, there.owner()}, compute_->record());
+}
+
+std::vector<float> trained_parameters::on_host(const msg::tensor& mean) {
+  if (const device_block* where = block_of(mean.bytes)) compute_->wait(where->written());
+  const std::span<const float> there = mean.as<float>();
+  std::vector<float> copy;
+  const auto here = kernels::on_host<float>(*compute_, there.data(), there.size(), copy);
+  if (copy.empty()) copy.assign(here.begin(), here.end());
+  return copy;
+}
+
 void trained_parameters::give_up(std::uint32_t bucket) {
   if (is_of_buffers(bucket))
     buffers_are_shared_ = false;
@@ -160,6 +181,11 @@ double trained_parameters::mean_squared_norm() {
 void trained_parameters::apply(float factor) {
   if (factor != 1) compute_->multiply(mean_.size(), factor, mean_.data());
   update({0, weights_.size()}, mean_.data());
+}
+
+void trained_parameters::leave_out() {
+  if (statistics_.size() > 0)
+    compute_->copy(statistics_before_.data(), statistics_.data(), statistics_.size() * sizeof(float));
 }
 
 // -- other --------------------------------------------------------------------

@@ -6,7 +6,7 @@
 //     backward                   a batch's gradient; buckets of the last batch become full on the way
 //   share  take                  a bucket is sent; its mean arrives, and is applied
 //   mean_squared_norm  apply     with `applies_whole`: means are kept until all have arrived and the caller knows a
-//   factor
+//   factor, or leaves the step out (`leave_out`)
 //
 // What a network keeps besides and does not train (its buffers, such as running means) are rank 0's: with the buckets
 // goes one more, of rank 0's buffers, so that after each optimizer step all ranks have the same.
@@ -113,6 +113,10 @@ class trained_parameters {
   msg::tensor share(std::uint32_t bucket, std::uint32_t rank);
   /// Takes the mean of a bucket that was shared.
   void take(std::uint32_t bucket, const msg::tensor& mean);
+  /// Returns numbers of the host as a share of a bucket that is not of this object, and the numbers of a mean. Wait for
+  /// the device.
+  msg::tensor as_share(std::span<const float> numbers);
+  std::vector<float> on_host(const msg::tensor& mean);
   /// Settles a bucket that gets no mean.
   void give_up(std::uint32_t bucket);
 
@@ -120,6 +124,8 @@ class trained_parameters {
   double mean_squared_norm();
   /// Applies the means times `factor`.
   void apply(float factor);
+  /// Leaves the optimizer step out: the network's buffers are what they were before it. Requires: `applies_whole`.
+  void leave_out();
 
   // -- other -----------------------------------------------------------------------------
 
@@ -170,6 +176,8 @@ class trained_parameters {
   kernels::device_array<float> second_state_;
   kernels::device_array<float> mean_;  ///< the whole gradient, with `applies_whole`
   std::vector<msg::blob> means_;       ///< means that the stream may still use, since the host last waited for it
+  /// `statistics_` before the optimizer step, with `applies_whole`.
+  kernels::device_array<float> statistics_before_;
   kernels::update_constants constants_;
   kernels::mirrored_array<double> norm_;
 

@@ -89,6 +89,7 @@ caf::error trainer_state::set_up(msg::train& order) {
   network_ = std::make_unique<model::hybrid_model>(data_->spec(), job_);
   const bool uploads = devices.servers && !order.remote && !order.tables.empty();
   kernels::device* const of_tables = uploads ? &devices.of_server(order.tables[0][0].rank) : nullptr;
+  if (network_->synchronizes() && job_.trainers > 1) others_.emplace(job_.trainers);
   client_ = sparse_client(data_->spec(), std::move(order.tables),
                           {.wire = job_.wire_dtype,
                            .remote = order.remote,

@@ -34,6 +34,7 @@
 #include "actors/dense_replica.hpp"
 #include "actors/epoch_tally.hpp"
 #include "actors/inline_execution.hpp"
+#include "actors/interrupted_pass.hpp"
 #include "actors/sparse_client.hpp"
 #include "actors/step_schedule.hpp"
 #include "actors/trainer_phase.hpp"
@@ -118,6 +119,8 @@ class trainer_state {
 
   // One step, in order.
   void compute();
+  void meet_or_end();
+  void run_step();
   caf::error backward_inputs(const model::batch& samples);
   caf::error begin_pass(const model::batch& samples);
   caf::error check_loss(const model::batch& samples);
@@ -176,6 +179,7 @@ class trainer_state {
   bool stopping_ = false;        ///< some rank has, as of the current step: all ranks agree
 
   // Its parts.
+  std::optional<interrupted_pass> others_;   ///< the other ranks' passes, if the network asks them
   std::unique_ptr<inline_execution> woken_;  ///< runs the actors that this one wakes; null: workers do
   std::unique_ptr<model::hybrid_model> network_;
   sparse_client client_;

@@ -12,8 +12,35 @@
 
 namespace troupe::actors {
 
+/// The step's passes; where the network asks the other ranks in their midst, they may wait.
 void trainer_state::compute() {
   enter(trainer_phase::reducing);
+  if (!others_) return run_step();
+  ++waiting_;
+  others_->begin([this] { run_step(); });
+  meet_or_end();
+}
+
+/// Asks the group for what a pass waits for, as one more bucket of the step, until the pass is over.
+void trainer_state::meet_or_end() {
+  const std::span<const float> mine = others_->wanted();
+  if (mine.empty()) return arrived();
+  const std::uint64_t count = mine.size();
+  const std::uint32_t bucket = replica_->buckets() + others_->meetings();
+  msg::tensor share = replica_->as_share(mine);
+  ask<msg::reduced>(
+      peers_.group, peers_.group_number,
+      msg::reduce{trace.next(step), rank_, bucket, 1, stop_wanted_, std::move(share)},
+      [this, count](const msg::reduced& mean) {
+        if (is_over(phase_)) return;
+        if (mean.grad.rows != count || !mean.grad.consistent())
+          return fail(step, make_failure(errc::shape_mismatch, "a mean of {} numbers for {}", mean.grad.rows, count));
+        others_->go_on(replica_->on_host(mean.grad));
+        meet_or_end();
+      });
+}
+
+void trainer_state::run_step() {
   computed_ = std::move(ahead_.front());
   ahead_.pop_front();
   step = computed_.step;
@@ -26,6 +53,7 @@ void trainer_state::compute() {
   if (computed_.samples->size > 0) {
     if (auto error = backward_inputs(*computed_.samples)) return fail(step, error);
   } else {
+    if (others_) network_->stand_by(*others_);
     replica_->synchronize();  // instead of waiting for a loss: see `sparse_client::input_of`
     judge(step - 1);
     tally_.add_absent();
@@ -99,6 +127,7 @@ caf::error trainer_state::begin_pass(const model::batch& samples) {
                         .classes = samples.classes,
                         .values = samples.values,
                         .key = model::random_key(job_.seed, model::random_stream::network_passes, step, rank_),
+                        .ranks = others_ ? &*others_ : nullptr,
                         .wants_grad_input = has_tables,
                         .wants_it_on_host = has_tables && sparse_client::needs_host(computed_)});
   return {};
@@ -215,10 +244,12 @@ void trainer_state::clip_and_step() {
   for (std::size_t s = 0; s < client_.servers(); ++s)
     ask<msg::committed>(client_.server(s), server_number(client_.rank(s)),
                         msg::optimizer_step{trace.next(step), rank_, applies, factor}, [](const msg::committed&) {});
-  if (applies)
+  if (applies) {
     replica_->apply(factor);
-  else
+  } else {
+    replica_->leave_out();
     tally_.add_skipped();
+  }
 }
 
 void trainer_state::step_done() {

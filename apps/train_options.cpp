@@ -76,6 +76,10 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
   // Saved steps would override the given epochs.
   if (is_given("epochs") && !is_given("steps"))
     std::erase_if(all, [](const model::setting& one) { return one.first == "steps"; });
+  // These are in each other's place, so the saved one would be refused beside the given one.
+  for (const auto& [chosen, other] : {std::pair("layers", "hidden"), std::pair("hidden", "layers")})
+    if (is_given(chosen) && !is_given(other))
+      std::erase_if(all, [&](const model::setting& one) { return one.first == other; });
   all.insert(all.end(), given.begin(), given.end());
   return all;
 }

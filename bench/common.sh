@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What compare.sh, file_jobs.sh and gpu_runs.sh share: where things are, how they read options, run and note. Sourced,
+# What compare.sh, file_jobs.sh, mnist.sh and others share: where things are, how they read options, run and note. Sourced,
 # not run.
 
 set -euo pipefail

@@ -9,6 +9,9 @@
 #   recsys     bench_gpu's lookup and update of 10 tables of 1,677,721 x 128, 1,048,570 ids: millions of ids a second
 #   criteo     10 epochs of 1,000,000 rows of text in Criteo's format through DLRM with dots, batches of 16,384:
 #              samples/s. PyTorch has no run of it
+#   mnist      apps/examples/mnist.toml on random images, at batches of 64 and 1,024: samples/s
+#   dcn        26 tables of 100,000 x 128, bags of 8, cross layers of rank 512, batches of 6,912, products in bf16:
+#              samples/s. For these two PyTorch's figures are those that an H100 has had, not measured again
 #
 # --seconds: how long a run of PyTorch takes, and one of Troupe that is as fast as asked (3). PyTorch is that of
 # `python3`; without one that finds the card Troupe's figures stand alone. Prints each round and the medians. Exit code
@@ -88,6 +91,23 @@ criteo_side() {
     --bottom-hidden 512,256,64 --hidden 256 --batch-size 16384 --epochs 10 "${on_card[@]}"
 }
 
+mnist_side() {
+  measure "$2" "$troupe" train "$bench/../apps/examples/mnist.toml" --data "idx:$scratch/images,$scratch/labels" \
+    --batch-size "$batch" --epochs "$epochs" "${on_card[@]}"
+}
+
+# mnist BATCH EPOCHS ASKED BEFORE: in samples/s; BEFORE is what PyTorch with graphs had on an H100.
+mnist() {
+  local batch=$1 epochs=$2
+  by_turns mnist_side "mnist.$batch" troupe
+  show "mnist.$batch" "mnist, batch: $batch (PyTorch with graphs had $4 on an H100)" samples_per_s "$3"
+}
+
+dcn_side() {
+  measure "$2" "$troupe" train --data synthetic --tables 26 --rows 100000 --dim 128 --bag 8 --interaction dcn \
+    --hidden 1024,1024,512,256 --batch-size 6912 --matmul-precision bf16 --steps $((200 * seconds)) "${on_card[@]}"
+}
+
 peers=(eager graphs)
 torch=$("$python" -c 'import torch; print(f"PyTorch {torch.__version__}" if torch.cuda.is_available() else "")' \
   2>/dev/null) || true
@@ -118,3 +138,18 @@ done
 "$make_rows" criteo 1000000 "$scratch/criteo.tsv" || fail "$scratch has no room for the file: set TMPDIR"
 by_turns criteo_side criteo troupe
 show criteo "DLRM on Criteo's format (asked for on 16 cores)" samples_per_s 8e6
+
+# 60,000 random images of 28 x 28 in 10 classes, in the IDX format.
+{
+  printf '\0\0\10\3\0\0\352\140\0\0\0\34\0\0\0\34'
+  head -c $((60000 * 28 * 28)) /dev/urandom
+} >"$scratch/images"
+{
+  printf '\0\0\10\1\0\0\352\140'
+  for ((i = 0; i < 6000; ++i)); do printf '\0\1\2\3\4\5\6\7\10\11'; done
+} >"$scratch/labels"
+mnist 64 $((4 * seconds)) 200000 150,737
+mnist 1024 $((7 * seconds)) 400000 313,147
+
+by_turns dcn_side dcn troupe
+show dcn "DLRM-DCNv2 (PyTorch with graphs had 0.97 M on an H100)" samples_per_s 1.3e6

@@ -15,6 +15,10 @@ import statistics
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True  # nothing stays in this folder
+
+import plotting  # noqa: E402  (behind the line above)
+
 TRAINERS = [1, 2, 4, 8, 16]
 SERVERS = [1, 2, 4]
 PLACES = [("one process", 1)] + [("processes", servers) for servers in SERVERS]
@@ -49,35 +53,9 @@ def measure(troupe, place, trainers, servers, rounds):
 
 def plot(found, path):
     """Lines of samples/s over trainers, one for each number of servers, as SVG."""
-    width, height, left, bottom, top = 640, 320, 80, 40, 30
-    most = max(rate for rate, _ in found.values()) * 1.1
-    colours = ["#1b6ca8", "#c0392b", "#2e8b57"]
-
-    def x(trainers):
-        return left + TRAINERS.index(trainers) * (width - left - 120) / (len(TRAINERS) - 1)
-
-    def y(rate):
-        return height - bottom - rate / most * (height - bottom - top)
-
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
-             f'font-size="12"><rect width="{width}" height="{height}" fill="white"/>',
-             f'<text x="{left}" y="18" font-weight="bold">samples/s by trainers, a process each</text>']
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        rate = most / 1.1 * share
-        parts.append(f'<line x1="{left}" x2="{width - 110}" y1="{y(rate):.1f}" y2="{y(rate):.1f}" stroke="#ddd"/>'
-                     f'<text x="{left - 8}" y="{y(rate) + 4:.1f}" text-anchor="end">{rate / 1000:,.0f}k</text>')
-    for trainers in TRAINERS:
-        parts.append(f'<text x="{x(trainers):.1f}" y="{height - 18}" text-anchor="middle">{trainers}</text>')
-    for servers, colour in zip(SERVERS, colours):
-        points = " ".join(f"{x(t):.1f},{y(found[t, servers][0]):.1f}" for t in TRAINERS)
-        last = y(found[TRAINERS[-1], servers][0])
-        name = f"{servers} server{'s' if servers > 1 else ''}"
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts.append(f'<text x="{width - 100}" y="{last + 4 + 14 * SERVERS.index(servers) - 14:.1f}" '
-                     f'fill="{colour}">{name}</text>')
-    parts.append("</svg>\n")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("\n".join(parts))
+    plotting.lines(path, "samples/s by trainers, a process each", TRAINERS,
+                   [(f"{servers} server{'s' if servers > 1 else ''}", [found[t, servers][0] for t in TRAINERS], False)
+                    for servers in SERVERS])
 
 
 def main():

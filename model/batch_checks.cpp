@@ -27,9 +27,7 @@ std::optional<std::string> find_single_values(const std::vector<layer_spec>& spe
 }  // namespace
 
 std::optional<std::string> check_batches(const job& what, const dataset& data, std::uint64_t steps) {
-  const auto layers = top_layers(what, data.spec());
-  if (layers.empty()) return std::nullopt;
-  const auto single = find_single_values(layers, top_input(what, data.spec()));
+  const auto single = find_single_values(what.layers, top_input(what, data.spec()));
   if (!single) return std::nullopt;
   constexpr const char* why = "and {} needs more than one value a channel; use another batch size";
   if (what.batch_size == 1)

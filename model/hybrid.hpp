@@ -55,6 +55,8 @@ class hybrid_model final : public network {
   std::vector<float> initial_parameters(std::uint64_t seed) const override;
   std::vector<float> initial_buffers() const override { return top_->initial_buffers(); }
   bool uses_key() const override { return top_->uses_key(); }
+  bool synchronizes() const override { return top_->synchronizes(); }
+  void stand_by(rank_means& ranks) const override { top_->stand_by(ranks); }
 
   std::vector<parameter_range> ranges() const override;
 

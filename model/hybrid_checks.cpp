@@ -35,19 +35,22 @@ std::optional<std::string> check_vectors(const data_spec& spec) {
                      other->dim, table + 1, std::next(other)->dim);
 }
 
-/// A network given by layers: whether each takes what the one before it makes, and the last makes the outputs. Sets
-/// `weights` to its parameters.
+/// A network given by layers: whether each takes what the one before it makes, and the last makes the outputs. Messages
+/// have the numbers of the job's layers. Sets `weights` to the network's parameters.
 std::optional<std::string> check_layers(const job& what, const data_spec& spec, std::uint64_t& weights) {
-  const auto specs = top_layers(what, spec);
   const sample_shape in = top_input(what, spec);
-  const auto made = make_layers(specs, in);
+  // Cross layers before these keep the shape, so they fit whatever else does.
+  const auto given = make_layers(what.layers, in);
+  if (!given) return "--layers: " + given.error().message;
+  if (!given->empty() && given->back()->out() != sample_shape{spec.outputs})
+    return fmt::format("--layers: the last one, layer {} ({}), makes {}; {} needs {}; end with linear, out = {}",
+                       given->size() - 1, given->back()->kind(), to_string(given->back()->out()), what.data,
+                       spec.outputs, spec.outputs);
+  const auto made = make_layers(top_layers(what, spec), in);
   if (!made) return "--layers: " + made.error().message;
   for (const auto& one : *made)
     for (const named_parameter& tensor : one->parameters()) weights += tensor.count();
-  const sample_shape& out = made->back()->out();
-  if (out == sample_shape{spec.outputs}) return std::nullopt;
-  return fmt::format("--layers: the last one, layer {} ({}), makes {}; {} needs {}; end with linear, out = {}",
-                     specs.size() - 1, made->back()->kind(), to_string(out), what.data, spec.outputs, spec.outputs);
+  return std::nullopt;
 }
 
 std::optional<std::string> check_options(const job& what, const data_spec& spec) {
@@ -74,6 +77,8 @@ std::optional<std::string> check_network(const job& what, const data_spec& spec)
     weights += weights_of(spec.dense_features, bottom_hidden, spec.tables.front().dim);
     names += ", --bottom-hidden " + widths_text(bottom_hidden);
   }
+  if (what.interaction == interaction_kind::dcn)
+    names += fmt::format(", --cross-rank {}", what.cross_rank.value_or(default_cross_rank));
   if (weights <= dense_weights_max) return std::nullopt;
   return fmt::format("{}: the network would have {} weights; must be at most {}; use narrower layers", names, weights,
                      dense_weights_max);

@@ -249,6 +249,13 @@ or_mistake<std::string> entries_of(const std::string& name, const toml_value& va
   return boost::json::serialize(entries);
 }
 
+std::vector<std::size_t> lines_of_layers(const setting_info& info, const toml_value& value) {
+  std::vector<std::size_t> lines;
+  if (info.name == "layers" && value.is_array())
+    for (const toml_value& one : value.as_array()) lines.push_back(one.location().line());
+  return lines;
+}
+
 or_mistake<std::string> text_of(const setting_info& info, const toml_value& value) {
   switch (info.type) {
     case setting_type::text:
@@ -298,13 +305,24 @@ or_mistake<std::vector<job_file::entry>> read_entries(const std::string& text, c
     if (!parsed.contains(info.name)) continue;
     const toml_value& value = parsed.at(info.name);
     TROUPE_TRY(given, text_of(info, value));
-    entries.push_back({{info.name, std::move(given)}, value.location().line()});
+    entries.push_back({{info.name, std::move(given)}, value.location().line(), lines_of_layers(info, value)});
   }
   return entries;
 }
 
 std::string place_of(const std::string& path, std::size_t line) {
   return line == 0 ? printable_path(path) : fmt::format("{}:{}", printable_path(path), line);
+}
+
+/// Returns the line of the layer that a message names, else the setting's.
+std::size_t line_named(std::string_view message, const job_file::entry& from) {
+  constexpr std::string_view before_number = "layer ";
+  const auto at = message.find(before_number);
+  if (at == message.npos) return from.line;
+  const char* const digits = message.data() + at + before_number.size();
+  std::size_t number = from.lines.size();
+  std::from_chars(digits, message.data() + message.size(), number);
+  return number < from.lines.size() ? from.lines[number] : from.line;
 }
 
 }  // namespace
@@ -322,12 +340,12 @@ result<job_file> read_job_file(const std::string& path, const std::vector<settin
 }
 
 fault located(fault what, const job_file& file) {
-  for (const auto& [given, line] : file.entries) {
-    const std::string name = "--" + given.first;
+  for (const job_file::entry& one : file.entries) {
+    const std::string name = "--" + one.given.first;
     if (!what.message.starts_with(name + " ") && !what.message.starts_with(name + ":")) continue;
     const std::string_view rest = std::string_view(what.message).substr(name.size());
-    what.message =
-        fmt::format("{}: {}{}{}", place_of(file.path, line), given.first, rest.front() == ' ' ? " =" : "", rest);
+    what.message = fmt::format("{}: {}{}{}", place_of(file.path, line_named(rest, one)), one.given.first,
+                               rest.front() == ' ' ? " =" : "", rest);
     break;
   }
   return what;

@@ -49,7 +49,7 @@ std::vector<job_setting> run_and_data_settings() {
   return {
       line("data", "Job", "NAME", "data set: adult, tutorial, synthetic, criteo:FILE, csv:FILE, mnist[:DIR] or idx:IMAGES,LABELS",
            everywhere("adult"), {read_data, [](const job& from) { return from.data; }}),
-      line("trainers", "Job", "N", "trainers: ranks of the data-parallel group",
+      line("trainers", "Job", "N", "trainers: ranks of the data-parallel group; all: one for each CUDA device, or core",
            everywhere("2"), whole(&job::trainers, 1, actors_max)),
       line("servers", "Job", "N", "parameter servers; 0 only for a model without tables",
            each("1", "1", "1", "1", "1", "0", "0", "1"), whole(&job::servers, 0, actors_max)),

@@ -12,6 +12,7 @@
 
 #include "kernels/device.hpp"
 #include "model/parameters.hpp"
+#include "model/rank_means.hpp"
 
 namespace troupe::model {
 
@@ -34,6 +35,8 @@ class layer {
     std::uint64_t key = 0;
     /// The first sample's place in the rank's batch of the step.
     std::uint64_t first_sample = 0;
+    /// The other ranks' passes; null: there are none, or layers do not ask them.
+    rank_means* ranks = nullptr;
   };
 
   /// The numbers of a pass.
@@ -66,6 +69,12 @@ class layer {
   virtual std::uint64_t multiply_adds() const { return 0; }
   /// Whether passes depend on the key; then they are not captured as a graph.
   virtual bool uses_key() const { return false; }
+
+  /// Whether training passes of several ranks ask each other; then a rank without a batch stands by.
+  virtual bool synchronizes() const { return false; }
+  /// Gives the other ranks' passes, forward and backward, what they wait for from a rank without samples.
+  virtual void stand_by_forward(rank_means& /*ranks*/) const {}
+  virtual void stand_by_backward(rank_means& /*ranks*/) const {}
 
   virtual void forward(const pass& how, const numbers& of) const = 0;
 

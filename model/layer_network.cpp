@@ -89,6 +89,15 @@ bool layer_network::uses_key() const {
   return std::ranges::any_of(steps_, [](const step& one) { return one.what->uses_key(); });
 }
 
+bool layer_network::synchronizes() const {
+  return std::ranges::any_of(steps_, [](const step& one) { return one.what->synchronizes(); });
+}
+
+void layer_network::stand_by(rank_means& ranks) const {
+  for (const step& one : steps_) one.what->stand_by_forward(ranks);
+  for (std::size_t i = steps_.size(); i-- > 0;) steps_[i].what->stand_by_backward(ranks);
+}
+
 std::vector<float> layer_network::initial_parameters(std::uint64_t seed) const {
   std::vector<float> parameters(parameter_count_);
   std::vector<float> buffers(buffer_count_);
@@ -110,7 +119,7 @@ std::vector<float> layer_network::initial_buffers() const {
 }
 
 layer::pass layer_network::pass_of(std::size_t i, kernels::stream& on, const pass_mode& mode, std::size_t size) const {
-  return {on, size, mode.training, random_bits(mode.key, steps_[i].number), 0};
+  return {on, size, mode.training, random_bits(mode.key, steps_[i].number), 0, mode.ranks};
 }
 
 layer::numbers layer_network::numbers_of(std::size_t i, const tensors& all, const float* input,

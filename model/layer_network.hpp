@@ -70,6 +70,8 @@ class layer_network final : public network {
   std::vector<float> initial_parameters(std::uint64_t seed) const override;
   std::vector<float> initial_buffers() const override;
   bool uses_key() const override;
+  bool synchronizes() const override;
+  void stand_by(rank_means& ranks) const override;
 
   std::unique_ptr<network::activations> make_activations() const override { return std::make_unique<activations>(); }
 

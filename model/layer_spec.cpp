@@ -48,6 +48,7 @@ std::vector<std::string> all_kind_names() {
 }
 
 std::string shown_layer_value(const json::value& value) {
+  if (value.is_double()) return fmt::format("{}", value.get_double());
   const auto* text = value.if_string();
   return printable(text != nullptr ? std::string_view(*text) : std::string_view(json::serialize(value)));
 }
@@ -127,6 +128,7 @@ const std::vector<layer_option>& layer_options() {
        false,
        real_value(&layer_spec::momentum, "a number between 0 and 1", [](double x) { return x >= 0 && x <= 1; })},
       {"scale", {kind::batch_norm}, false, truth_value(&layer_spec::scale)},
+      {"synchronized", {kind::batch_norm}, false, truth_value(&layer_spec::synchronized)},
       {"rate",
        {kind::dropout},
        true,
@@ -268,7 +270,7 @@ std::string options_text(const layer_spec& layer) {
   const json::array all = in_json({layer});
   for (const auto& [name, value] : all.front().as_object()) {
     const std::string_view key = name;
-    if (key != "kind" && !value.is_array()) parts.push_back(fmt::format("{} {}", key, json::serialize(value)));
+    if (key != "kind" && !value.is_array()) parts.push_back(fmt::format("{} {}", key, shown_layer_value(value)));
   }
   for (const layer_spec& one : layer.inner) parts.push_back(to_string(one.kind));
   return fmt::format("{}", fmt::join(parts, ", "));

@@ -44,6 +44,7 @@ struct layer_spec {
   double eps = 1e-5;                   ///< norms
   double momentum = 0.1;               ///< batch_norm
   bool scale = true;                   ///< batch_norm: has `weight`
+  bool synchronized = false;           ///< batch_norm: with the statistics of all ranks' batches
   double rate = 0;                     ///< dropout: the share that is dropped, below 1
   std::size_t rank = 0;                ///< low_rank_cross
   std::size_t layers = 0;              ///< low_rank_cross: how many

@@ -15,6 +15,7 @@
 
 #include "kernels/device.hpp"
 #include "model/parameters.hpp"
+#include "model/rank_means.hpp"
 
 namespace troupe::model {
 
@@ -23,6 +24,8 @@ struct pass_mode {
   bool training = false;
   /// The key of the layers' random numbers, such as a hash of (seed, step, rank): the same key gives the same pass.
   std::uint64_t key = 0;
+  /// The passes of the other ranks; null: there are none, or the network does not ask them (`synchronizes`).
+  rank_means* ranks = nullptr;
 };
 
 class network {
@@ -68,6 +71,11 @@ class network {
 
   /// Returns whether passes depend on the key; then they are not captured as a graph.
   virtual bool uses_key() const { return false; }
+
+  /// Whether training passes of several ranks ask each other; then they are not captured either.
+  virtual bool synchronizes() const { return false; }
+  /// Takes part in the passes of the other ranks, forward and back to the inputs, without samples.
+  virtual void stand_by(rank_means& /*ranks*/) const {}
 
   virtual std::unique_ptr<activations> make_activations() const = 0;
 

@@ -24,7 +24,11 @@ std::vector<network_row> network_rows(const job& what, const data_spec& spec) {
     append_rows("bottom", bottom, {spec.dense_features}, all);
   }
   const auto top = top_layers(what, spec);
-  append_rows("top", top.empty() ? mlp_layers(what.hidden, spec.outputs) : top, top_input(what, spec), all);
+  const sample_shape in = top_input(what, spec);
+  if (top.empty())  // an MLP takes an image's pixels side by side
+    append_rows("top", mlp_layers(what.hidden, spec.outputs), {count_of(in)}, all);
+  else
+    append_rows("top", top, in, all);
   return all;
 }
 

@@ -52,6 +52,16 @@ class residual_layer final : public layer {
     return std::ranges::any_of(inner_, [](const inner_layer& one) { return one.what->uses_key(); });
   }
 
+  bool synchronizes() const override {
+    return std::ranges::any_of(inner_, [](const inner_layer& one) { return one.what->synchronizes(); });
+  }
+  void stand_by_forward(rank_means& ranks) const override {
+    for (const inner_layer& one : inner_) one.what->stand_by_forward(ranks);
+  }
+  void stand_by_backward(rank_means& ranks) const override {
+    for (std::size_t j = inner_.size(); j-- > 0;) inner_[j].what->stand_by_backward(ranks);
+  }
+
   void forward(const pass& how, const numbers& of) const override {
     const auto places = places_of(how, of);
     for (std::size_t j = 0; j < inner_.size(); ++j) inner_[j].what->forward(inner_pass(how, j), places[j].of);
@@ -97,7 +107,7 @@ class residual_layer final : public layer {
   static std::uint64_t inner_key(std::uint64_t key, std::size_t j) { return random_bits(key, 1 + j); }
 
   static pass inner_pass(const pass& how, std::size_t j) {
-    return {how.on, how.size, how.training, inner_key(how.key, j), how.first_sample};
+    return {how.on, how.size, how.training, inner_key(how.key, j), how.first_sample, how.ranks};
   }
 
   std::vector<place> places_of(const pass& how, const numbers& of) const {

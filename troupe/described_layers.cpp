@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <cmath>
+#include <utility>
+
 #include "model/layer_spec.hpp"
 #include "troupe/error.hpp"
 #include "troupe/layers.hpp"
@@ -7,6 +10,8 @@
 namespace troupe::nn {
 
 namespace {
+
+constexpr std::size_t width_max = (std::size_t{1} << 31) - 1;
 
 /// The words about a layer, without its number in a network.
 std::string without_number(const std::string& words, const std::string& kind) {
@@ -20,8 +25,19 @@ T checked(result<T> made, const model::layer_spec& spec) {
   throw error(error_kind::input, without_number(made.error().message, model::to_string(spec.kind)));
 }
 
+/// The layer as parsing knows it, with its limits. JSON has no NaN and no Inf.
+model::layer_spec checked(const model::layer_spec& spec) {
+  for (const auto& [name, value] :
+       {std::pair{"eps", spec.eps}, std::pair{"momentum", spec.momentum}, std::pair{"rate", spec.rate}})
+    if (!std::isfinite(value))
+      throw error(error_kind::input,
+                  fmt::format("{}: {} {}: must be a finite number", model::to_string(spec.kind), name, value));
+  return checked(model::parse_layers(model::to_json({spec})), spec).front();
+}
+
 std::vector<parameter> tensors_of(const std::vector<model::named_parameter>& named) {
   std::vector<parameter> all;
+  all.reserve(named.size());
   for (const model::named_parameter& one : named) all.push_back({one.name, troupe::shape::of(one.shape)});
   return all;
 }
@@ -29,9 +45,11 @@ std::vector<parameter> tensors_of(const std::vector<model::named_parameter>& nam
 /// The shape of a sample of the batch.
 model::sample_shape sample_of(const tensor& input, const model::layer_spec& spec) {
   const troupe::shape& batch = input.shape();
-  if (input.type() != dtype::f32 || batch.dimensions() < 2 || batch.count() == 0)
+  const bool has_samples = (batch.dimensions() == 2 || batch.dimensions() == 4) && batch.count() > 0;
+  if (input.type() != dtype::f32 || !has_samples)
     throw error(error_kind::input,
-                fmt::format("{}: takes float32 [n, features] or [n, channels, height, width], not {} of {}",
+                fmt::format("{}: takes [n, features] or [n, channels, height, width] of float32, each at least 1, not "
+                            "{} of {}",
                             model::to_string(spec.kind), to_string(batch), to_string(input.type())));
   model::sample_shape sample;
   for (std::size_t i = 1; i < batch.dimensions(); ++i) sample.push_back(batch[i]);
@@ -53,10 +71,13 @@ model::layer_spec pool_spec(model::layer_kind kind, std::size_t kernel, std::siz
 }  // namespace
 
 described_layer::described_layer(const model::layer_spec& spec)
-    : spec_(std::make_shared<const model::layer_spec>(
-          checked(model::parse_layers(model::to_json({spec})), spec).front())) {}
+    : spec_(std::make_shared<const model::layer_spec>(checked(spec))) {}
 
-described_layer::described_layer(const model::layer_spec& spec, const troupe::shape& sample) : described_layer(spec) {
+described_layer::described_layer(const model::layer_spec& spec, const char* width, const troupe::shape& sample)
+    : described_layer(spec) {
+  if (sample[0] == 0 || sample[0] > width_max)
+    throw error(error_kind::input,
+                fmt::format("{}: {} {}: must be a whole number between 1 and {}", type(), width, sample[0], width_max));
   model::sample_shape lengths;
   for (std::size_t i = 0; i < sample.dimensions(); ++i) lengths.push_back(sample[i]);
   sample_ = checked(model::make_layer(*spec_, 0, lengths), *spec_);
@@ -123,7 +144,7 @@ conv2d::conv2d(const options& chosen)
                        .stride = chosen.stride,
                        .padding = chosen.padding,
                        .bias = chosen.bias},
-                      {chosen.in_channels, chosen.kernel, chosen.kernel}) {}
+                      "in_channels", {chosen.in_channels, chosen.kernel, chosen.kernel}) {}
 
 max_pool2d::max_pool2d(std::size_t kernel, std::size_t stride)
     : described_layer(pool_spec(model::layer_kind::max_pool2d, kernel, stride)) {}
@@ -138,13 +159,13 @@ batch_norm::batch_norm(const options& chosen)
                        .eps = chosen.eps,
                        .momentum = chosen.momentum,
                        .scale = chosen.scale},
-                      troupe::shape(chosen.channels)) {}
+                      "channels", troupe::shape(chosen.channels)) {}
 
 layer_norm::layer_norm(std::size_t features, double eps)
-    : described_layer({.kind = model::layer_kind::layer_norm, .eps = eps}, troupe::shape(features)) {}
+    : described_layer({.kind = model::layer_kind::layer_norm, .eps = eps}, "features", troupe::shape(features)) {}
 
 low_rank_cross::low_rank_cross(std::size_t features, std::size_t rank, std::size_t layers)
-    : described_layer({.kind = model::layer_kind::low_rank_cross, .rank = rank, .layers = layers},
+    : described_layer({.kind = model::layer_kind::low_rank_cross, .rank = rank, .layers = layers}, "features",
                       troupe::shape(features)) {}
 
 }  // namespace troupe::nn

@@ -68,8 +68,8 @@ class described_layer : public module {
 
  protected:
   explicit described_layer(const model::layer_spec& spec);
-  /// Of a layer with parameters: `sample` is the shape of any sample that it takes.
-  described_layer(const model::layer_spec& spec, const troupe::shape& sample);
+  /// Of a layer with parameters: `sample` is the shape of any sample that it takes; `width` names its first length.
+  described_layer(const model::layer_spec& spec, const char* width, const troupe::shape& sample);
 
  private:
   std::unique_ptr<const model::layer> made_for(const tensor& input) const;

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
+#include "model/layer_spec.hpp"
 
 namespace troupe::model {
 
@@ -19,6 +22,19 @@ const std::string* value_of(std::span<const setting> settings, const std::string
 
 std::string shown(const std::string& name, const std::string* value) {
   return value != nullptr ? fmt::format("--{} {}", name, printable(*value)) : fmt::format("no --{}", name);
+}
+
+/// Returns the first layer in which two networks differ, as the two halves of a difference.
+std::pair<std::string, std::string> layers_that_differ(const std::string& saved, const std::string& now) {
+  const auto before = parse_layers(saved).value_or(std::vector<layer_spec>());
+  const auto after = parse_layers(now).value_or(std::vector<layer_spec>());
+  const auto [in_before, in_after] = std::ranges::mismatch(before, after);
+  const auto text = [](const auto& all, const auto& at) {
+    constexpr std::size_t length = 200;
+    return at == all.end() ? "none" : printable(to_json({*at}), length);
+  };
+  return {fmt::format("--layers: layer {} is {}", in_after - after.begin(), text(after, in_after)),
+          text(before, in_before)};
 }
 
 }  // namespace
@@ -93,8 +109,12 @@ std::optional<std::string> first_difference(std::span<const setting> saved, std:
     const auto found = std::ranges::find_if(settings, differs);
     if (found == settings.end()) continue;
     const std::string& name = found->first;
+    const std::string* before = value_of(saved, name);
+    const std::string* after = value_of(now, name);
+    std::pair difference{shown(name, after), shown(name, before)};
+    if (name == "layers" && before != nullptr && after != nullptr) difference = layers_that_differ(*before, *after);
     return fmt::format("{}: the run of the checkpoint has {}; go on with the same job, or start anew without --resume",
-                       shown(name, value_of(now, name)), shown(name, value_of(saved, name)));
+                       difference.first, difference.second);
   }
   return std::nullopt;
 }

@@ -15,6 +15,7 @@
 #include "model/random.hpp"
 #include "tests/library/arguments.hpp"
 #include "tests/library/own_modules.hpp"
+#include "tests/library/run_trainers.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
 #include "troupe/troupe.hpp"
 
@@ -122,6 +123,23 @@ TEST(Buckets, OfAnySizeGiveTheSameBits) {
   };
   EXPECT_EQ(digest(1e-6), digest(25));
   EXPECT_THROW(digest(0), error);
+}
+
+/// So many buckets of gradients, and one of running means.
+task<> make_buckets(trainer me, int count) {
+  nn::sequential network;
+  for (int i = 0; i < count; ++i) network.add(test::scale(1));
+  network.add(test::running_mean(1));
+  me.data_parallel(std::move(network), {.bucket_mib = 1e-6});
+  co_return;
+}
+
+TEST(Buckets, OfBuffersCountToo) {
+  EXPECT_EQ(test::error_of(1, make_buckets, 1023), "no error");
+  EXPECT_EQ(
+      test::error_of(1, make_buckets, 1024),
+      "trainer 0, step 0: sequential: the trainer's modules have 1025 buckets or more, at most 1024 can be; use a "
+      "larger bucket_mib than 1e-06");
 }
 
 using events = std::vector<std::string>;

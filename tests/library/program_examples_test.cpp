@@ -1,5 +1,5 @@
 // The examples that are programs as a whole: the tutorial against the program's own run of it, also killed and resumed;
-// and a data set of one's own.
+// a data set of one's own; and a network for images.
 
 #include <gtest/gtest.h>
 
@@ -109,6 +109,16 @@ TEST(ProgramExamples, OwnDataLearnsItsArms) {
   EXPECT_EQ(output_of("own_data", "--threads 1"), output);
   EXPECT_EQ(output_of("own_data", "--prepare 0"), output);
   EXPECT_EQ(output_of("own_data", "--processes --prepare 2"), output);
+}
+
+TEST(ProgramExamples, ImageClassifierLearnsItsStripes) {
+  const std::string output = output_of("image_classifier");
+  std::array<double, 2> right{};
+  ASSERT_EQ(std::sscanf(output.c_str(), "right: %lf before, %lf after", &right[0], &right[1]), 2) << output;
+  EXPECT_LT(right[0], 0.6);
+  EXPECT_GT(right[1], 0.95);
+  EXPECT_EQ(output_of("image_classifier", "--processes"), output);
+  EXPECT_EQ(output_of("image_classifier", "--threads 1"), output);
 }
 
 }  // namespace

@@ -120,12 +120,6 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
       from_(from),
       first_bucket_(first_bucket),
       numbers_(ranges_of(stretches_), checked(where, *module_), options_of(options)) {
-  constexpr std::size_t buckets_max = actors::bucket_window<int>::buckets_max;
-  if (first_bucket + numbers_.buckets() > buckets_max)
-    throw error(error_kind::input,
-                fmt::format("{}: the trainer's modules have {} buckets or more, at most {} can be; use a larger "
-                            "bucket_mib than {}",
-                            module_->type(), first_bucket + numbers_.buckets(), buckets_max, options.bucket_mib));
   check_names(*module_, name_);
   std::vector<float> parameters(nn::count_of(module_->parameters()));
   std::vector<float> buffers(nn::count_of(module_->buffers()));
@@ -137,6 +131,12 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
     buffers = restored(module_->buffers(), "");
   }
   numbers_.start(parameters, buffers);
+  constexpr std::size_t buckets_max = actors::bucket_window<int>::buckets_max;
+  if (first_bucket + numbers_.buckets() > buckets_max)
+    throw error(error_kind::input,
+                fmt::format("{}: the trainer's modules have {} buckets or more, at most {} can be; use a larger "
+                            "bucket_mib than {}",
+                            module_->type(), first_bucket + numbers_.buckets(), buckets_max, options.bucket_mib));
 }
 
 /// Returns tensors of the checkpoint, flat.

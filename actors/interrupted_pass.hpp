@@ -1,0 +1,64 @@
+// A pass that waits in its midst for numbers of other ranks, while its actor handles other messages.
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/fiber.hpp"
+#include "model/rank_means.hpp"
+
+namespace troupe::actors {
+
+/// Belongs to one actor.
+class interrupted_pass final : public model::rank_means {
+ public:
+  explicit interrupted_pass(std::uint32_t ranks) : ranks_(ranks) {}
+
+  /// Runs a pass until it ends or waits. Requires: none is under way.
+  void begin(std::function<void()> pass) {
+    TROUPE_ASSERT(!pass_);
+    meetings_ = 0;
+    pass_ = std::make_unique<fiber>(std::move(pass));
+    resume();
+  }
+
+  /// What the pass waits to have the means of; empty: it is over.
+  std::span<const float> wanted() const { return wanted_; }
+  /// How often the pass has waited before.
+  std::uint32_t meetings() const { return meetings_; }
+
+  /// Goes on with the means of what is wanted, as many numbers.
+  void go_on(std::span<const float> means) {
+    TROUPE_ASSERT(means.size() == wanted_.size() && !means.empty());
+    std::ranges::copy(means, wanted_.begin());
+    ++meetings_;
+    resume();
+  }
+
+  std::uint32_t ranks() const override { return ranks_; }
+  void mean(std::span<float> numbers) override {
+    TROUPE_ASSERT(pass_);
+    wanted_ = numbers;
+    pass_->leave();
+  }
+
+ private:
+  void resume() {
+    wanted_ = {};
+    pass_->resume();
+    if (pass_->is_over()) pass_.reset();
+  }
+
+  std::uint32_t ranks_;
+  std::uint32_t meetings_ = 0;
+  std::span<float> wanted_;
+  std::unique_ptr<fiber> pass_;  ///< null: none is under way
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,282 @@
+// Goal: a network given by layers is trained with the same result however the program is set up, broken off and gone on
+// with; what is said of it is right. Method: runs of a convolutional network with running statistics and dropout on
+// small images, compared by their digests; closed forms of its sizes.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "model/safetensors.hpp"
+#include "tests/end_to_end/cuda.hpp"
+#include "tests/end_to_end/layered_job.hpp"
+#include "tests/model/made_checkpoint.hpp"
+
+namespace troupe::end_to_end::layers_test {
+namespace {
+
+/// Expects one digest of the job in one process and in several, and with one, two and three threads; returns it.
+std::string expect_one_digest(const words& job, const launch& how = {}) {
+  const std::string digest = digest_of(run(job, how));
+  EXPECT_NE(digest, "");
+  for (const words& set_up : {words{"--processes"}, words{"--threads", "1"}, words{"--threads", "2"},
+                              words{"--threads", "3"}, words{"--processes", "--threads", "1"}})
+    EXPECT_EQ(digest_of(run(with(job, set_up), how)), digest) << testing::PrintToString(set_up);
+  return digest;
+}
+
+TEST(Layers, HaveOneDigestHoweverTheProgramIsSetUp) {
+  const words job = layered_job();
+  const std::string digest = expect_one_digest(job);
+  EXPECT_NE(digest_of(run(with(job, {"--seed", "2"}))), digest);
+}
+
+#if defined(__x86_64__)
+TEST(Layers, HaveOneDigestWithTheKernelsForAvx2) {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    GTEST_SKIP() << "skipped: this processor has no AVX2";
+  launch how;
+  how.environment = {{"ONEDNN_MAX_CPU_ISA", "AVX2"}, {"OPENBLAS_CORETYPE", "Haswell"}};
+  expect_one_digest(layered_job(), how);
+}
+#endif
+
+struct agreed_case {
+  const char* name;
+  words options;
+};
+
+void PrintTo(const agreed_case& one, std::ostream* out) { *out << one.name; }
+
+class AgreedLayers : public testing::TestWithParam<agreed_case> {};
+
+TEST_P(AgreedLayers, AreTheSameInProcessesAndNotThoseOfThePlainJob) {
+  const words job = layered_job();
+  const words asked = with(job, GetParam().options);
+  const std::string digest = digest_of(run(asked));
+  EXPECT_EQ(digest_of(run(with(asked, {"--processes"}))), digest);
+  EXPECT_NE(digest, digest_of(run(job)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Jobs, AgreedLayers,
+    testing::Values(agreed_case{"accumulated", {"--accumulate", "2"}}, agreed_case{"clipped", {"--clip-norm", "0.5"}},
+                    agreed_case{"all", {"--accumulate", "3", "--clip-norm", "0.5", "--nan", "skip"}}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+TEST(Layers, ThatNothingIsWrongWithAreNotChangedByTheLimits) {
+  const words job = layered_job();
+  const std::string digest = digest_of(run(job));
+  EXPECT_EQ(digest_of(run(with(job, {"--clip-norm", "1000000"}))), digest);
+  const auto skipping = last_event(run(with(job, {"--nan", "skip"})), "done");
+  EXPECT_EQ(skipping.at("weights_digest").as_string(), digest);
+  EXPECT_EQ(skipping.at("skipped_steps"), 0);
+}
+
+TEST(Layers, GoOnFromTheMiddleOfAnEpochAsIfNothingHadBeen) {
+  const words job = layered_job();
+  const std::string whole = digest_of(run(job));
+  const model::checkpoint_folder folder;
+  EXPECT_EQ(run(with(job, {"--steps", "16", "--checkpoint-every", "7", "--save", folder.path()})).exit_code, 0);
+  const words on = {"train", "--resume", folder.path(), "--json", "--device", "cpu"};
+  EXPECT_EQ(digest_of(run(with(on, {"--steps", "26"}))), whole) << "3 steps into the second epoch";
+  EXPECT_EQ(digest_of(run(with(job, {"--resume", folder.path(), "--processes"}))), whole);
+}
+
+/// A tensor of the newest checkpoint in a folder, as it is exported.
+std::vector<float> exported(const std::string& folder, const std::string& name) {
+  const std::string path = folder + "/exported";
+  const outcome made = run({"checkpoint", "export", folder, "--output", path, "--force"});
+  EXPECT_EQ(made.exit_code, 0) << made.err;
+  const auto file = model::safetensors_file::open(path);
+  const auto numbers = file ? file->read_floats(name) : tl::unexpected(file.error());
+  EXPECT_TRUE(numbers.has_value()) << numbers.error().message;
+  return numbers.value_or(std::vector<float>());
+}
+
+TEST(Layers, HaveTheirRunningStatisticsInTheCheckpointAndTheDigest) {
+  // A momentum of 0 leaves the statistics as they began, and nothing else different before an evaluation.
+  const std::string normed = R"([[layers]]
+kind = "conv2d"
+out_channels = 6
+kernel = 3
+
+[[layers]]
+kind = "batch_norm"
+momentum = MOMENTUM
+
+[[layers]]
+kind = "global_avg_pool2d"
+
+[[layers]]
+kind = "linear"
+out = 4
+)";
+  std::map<std::string, std::string> digests;
+  for (const char* momentum : {"0.0", "0.1"}) {
+    std::string layers = normed;
+    layers.replace(layers.find("MOMENTUM"), 8, momentum);
+    const model::checkpoint_folder folder;
+    digests[momentum] = digest_of(run(with(layered_job(layers), {"--steps", "3", "--save", folder.path()})));
+    const bool stay = momentum == std::string("0.0");
+    EXPECT_EQ(exported(folder.path(), "top.1.running_mean") == std::vector<float>(6, 0), stay);
+    EXPECT_EQ(exported(folder.path(), "top.1.running_var") == std::vector<float>(6, 1), stay);
+  }
+  EXPECT_NE(digests["0.0"], digests["0.1"]);
+}
+
+// A step of rows of which one is so large that the gradient overflows: nothing may change, in any step.
+TEST(Layers, LeaveRunningStatisticsAloneInASkippedStep) {
+  std::string rows = "y,a,b\n";
+  for (int row = 0; row < 40; ++row) rows += row == 7 ? "1,3e38,3e38\n" : row % 3 == 0 ? "1,0.5,2\n" : "0,-1,1\n";
+  const std::string file = write_file("large.csv", rows);
+  const auto trained = [&](const char* epochs, const words& more) {
+    const model::checkpoint_folder folder;
+    const outcome result = run(
+        with({"train",
+              "--json",
+              "--data",
+              "csv:" + file,
+              "--columns",
+              R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "numeric"}, {"name": "b", "kind": "numeric"}])",
+              "--layers",
+              R"([{"kind": "residual", "layers": [{"kind": "batch_norm"}]}, {"kind": "linear", "out": 1}])",
+              "--loss",
+              "mse",
+              "--servers",
+              "0",
+              "--batch-size",
+              "20",
+              "--epochs",
+              epochs,
+              "--nan",
+              "skip",
+              "--eval-every",
+              "0",
+              "--save",
+              folder.path()},
+             more));
+    const auto done = last_event(result, "done");
+    EXPECT_FALSE(done.empty()) << result.err;
+    if (done.empty()) return std::string();
+    EXPECT_EQ(std::to_string(done.at("skipped_steps").to_number<int>()), epochs);
+    EXPECT_EQ(exported(folder.path(), "top.0.0.running_mean"), std::vector<float>(2, 0));
+    EXPECT_EQ(exported(folder.path(), "top.0.0.running_var"), std::vector<float>(2, 1));
+    return std::string(done.at("weights_digest").as_string());
+  };
+  const std::string digest = trained("1", {});
+  EXPECT_EQ(trained("6", {}), digest);
+  EXPECT_EQ(trained("6", {"--processes"}), digest);
+}
+
+// -- what is printed --------------------------------------------------------------------------------------------------
+
+/// Parameters and multiply-adds of each layer of `convolutions`: of a convolution in x out x kernel^2 weights, each
+/// used at every place of the output; of a linear layer in x out weights and a bias.
+struct layer_size {
+  const char* kind;
+  int parameters;
+  int multiply_adds;
+};
+const std::vector<layer_size> sizes = {{"conv2d", 1 * 6 * 3 * 3, 1 * 6 * 3 * 3 * 8 * 8},
+                                       {"batch_norm", 2 * 6, 0},
+                                       {"relu", 0, 0},
+                                       {"max_pool2d", 0, 0},
+                                       {"residual", 6 * 6 * 3 * 3 + 2 * 6, 6 * 6 * 3 * 3 * 4 * 4},
+                                       {"flatten", 0, 0},
+                                       {"linear", (6 * 4 * 4 + 1) * 16, 6 * 4 * 4 * 16},
+                                       {"dropout", 0, 0},
+                                       {"linear", (16 + 1) * 4, 16 * 4}};
+
+TEST(PrintedNetwork, HasTheNumbersOfEachLayerAsJson) {
+  const outcome result = run(with(layered_job(), {"--print-network"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto lines = json_lines(result.out);
+  ASSERT_EQ(lines.size(), sizes.size() + 1);
+  int parameters = 0;
+  int multiply_adds = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    EXPECT_EQ(lines[i].at("event"), "layer");
+    EXPECT_EQ(lines[i].at("number"), i);
+    EXPECT_EQ(lines[i].at("kind"), sizes[i].kind);
+    EXPECT_EQ(lines[i].at("parameters"), sizes[i].parameters) << i;
+    EXPECT_EQ(lines[i].at("multiply_adds"), sizes[i].multiply_adds) << i;
+    EXPECT_EQ(lines[i].at("in"), i > 0 ? lines[i - 1].at("out") : boost::json::parse("[1,8,8]"));
+    parameters += sizes[i].parameters;
+    multiply_adds += sizes[i].multiply_adds;
+  }
+  EXPECT_EQ(lines[4].at("out"), boost::json::parse("[6,4,4]"));
+  EXPECT_EQ(lines.back().at("event"), "network");
+  EXPECT_EQ(lines.back().at("parameters"), parameters);
+  EXPECT_EQ(lines.back().at("multiply_adds"), multiply_adds);
+}
+
+TEST(PrintedNetwork, IsThatOfHiddenWidthsOnThePixelsOfImages) {
+  const outcome result = run({"train", "--data", written_images("train", 402), "--classes", "4", "--hidden", "16",
+                              "--print-network", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto sum = last_event(result, "network");
+  EXPECT_EQ(sum.at("parameters"), (8 * 8 + 1) * 16 + (16 + 1) * 4);
+  EXPECT_EQ(sum.at("multiply_adds"), 8 * 8 * 16 + 16 * 4);
+}
+
+TEST(PrintedNetwork, IsReadable) {
+  words job = layered_job();
+  std::erase(job, "--json");
+  const outcome result = run(with(job, {"--print-network"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto cells_of = [&](const std::string& part) {
+    std::istringstream line(line_with(result.out, part));
+    return words(std::istream_iterator<std::string>(line), {});
+  };
+  EXPECT_EQ(cells_of("top.4"), (words{"top.4", "residual", "conv2d,", "batch_norm", "6", "x", "4", "x", "4", "6", "x",
+                                      "4", "x", "4", "336", "5184"}));
+  EXPECT_EQ(cells_of("top.7"), (words{"top.7", "dropout", "rate", "0.3", "16", "16", "0", "0"}));
+  EXPECT_EQ(cells_of("all"), (words{"all", "2022", "10240"}));
+}
+
+// -- all trainers -----------------------------------------------------------------------------------------------------
+
+TEST(AllTrainers, AreAsManyAsThisMachineHasCores) {
+  const words job = layered_job();
+  const std::string cores = std::to_string(std::max(1U, std::thread::hardware_concurrency()));
+  const std::string expected = digest_of(run(with(job, {"--trainers", cores})));
+  EXPECT_EQ(digest_of(run(with(job, {"--trainers", "all"}))), expected);
+  EXPECT_EQ(digest_of(run(with(job, {"--trainers", "all", "--threads", "1"}))), expected);
+}
+
+TEST(AllTrainers, AreRefusedByAMasterWhoseTrainersAreElsewhere) {
+  EXPECT_EQ(
+      expect_error(run({"master", "--listen", "127.0.0.1:0", "--trainers", "all"}), 2),
+      "troupe: error: --trainers all: the trainers compute on hosts that are to join; say how many there will be");
+}
+
+// -- devices ----------------------------------------------------------------------------------------------------------
+
+using LayersGpu = CudaGpu;
+
+TEST_F(LayersGpu, MeanWhatTheyMeanOnTheProcessor) {
+  const words here = layered_job();
+  words there = here;
+  *std::find(there.begin(), there.end(), "cpu") = "cuda";
+  const auto expected = last_event(run(here), "done");
+  EXPECT_GT(expected.at("accuracy").to_number<double>(), 0.5) << "of four classes";
+  const auto done = last_event(run(there), "done");
+  for (const char* figure : {"loss", "accuracy", "test_loss"})
+    EXPECT_NEAR(done.at(figure).to_number<double>(), expected.at(figure).to_number<double>(), 1e-5) << figure;
+  EXPECT_EQ(digest_of(run(there)), done.at("weights_digest").as_string());
+}
+
+// -- cross layers -----------------------------------------------------------------------------------------------------
+
+TEST(CrossLayers, HaveOneDigestWithTables) {
+  expect_one_digest({"train",        "--json", "--device", "cpu", "--data",       "synthetic", "--tables",      "2",
+                     "--rows",       "500",    "--dim",    "8",   "--bag",        "3",         "--interaction", "dcn",
+                     "--cross-rank", "4",      "--hidden", "16",  "--batch-size", "32",        "--steps",       "8"});
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end::layers_test
