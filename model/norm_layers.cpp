@@ -10,8 +10,8 @@ namespace troupe::model {
 
 namespace {
 
-/// Saves of each channel the batch's mean and variance, and the sums of the way back, those of this rank's batch and
-/// those of the input's gradient: [6, channels].
+/// Saves of each channel the batch's mean and variance, and the sums of the way back, those of this rank's batch and,
+/// if it synchronizes, those of the gradient of the input: [4 or 6, channels].
 class batch_norm_layer final : public layer {
  public:
   batch_norm_layer(const layer_spec& spec, const sample_shape& in)
@@ -40,7 +40,7 @@ class batch_norm_layer final : public layer {
     std::fill_n(buffers + channels_, channels_, 1.0F);
   }
 
-  std::size_t saved(std::size_t /*size*/) const override { return 6 * channels_; }
+  std::size_t saved(std::size_t /*size*/) const override { return (synchronizes_ ? 6 : 4) * channels_; }
 
   bool synchronizes() const override { return synchronizes_; }
   void stand_by_forward(rank_means& ranks) const override {
