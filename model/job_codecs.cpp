@@ -152,6 +152,7 @@ codec layer_list() {
   return {[](job& to, std::string_view text) -> setting_fault {
             auto layers = parse_layers(text);
             if (!layers) return std::move(layers.error().message);
+            if (layers->empty()) return "must have at least 1 layer; leave it out for an MLP of --hidden";
             to.layers = std::move(*layers);
             return std::nullopt;
           },

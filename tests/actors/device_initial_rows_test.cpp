@@ -10,15 +10,14 @@
 #include "kernels/devices.hpp"
 #include "model/embedding_bag.hpp"
 #include "tests/emulated_cuda/counts.hpp"
+#include "tests/kernels/needs_device.hpp"
 
 namespace troupe::actors::device_initial_rows_test {
 namespace {
 
-TEST(DeviceInitialRowsGpu, AreTheProcessorsAndComeFromNoHost) {
-  if (const auto report = kernels::find_devices(); !report.cuda_usable) {
-    if (std::getenv("TROUPE_CUDA_MODULE")) FAIL() << report.reason;
-    GTEST_SKIP() << "skipped: " << report.reason;
-  }
+using DeviceInitialRowsGpu = needs_device;
+
+TEST_F(DeviceInitialRowsGpu, AreTheProcessorsAndComeFromNoHost) {
   model::embedding_bag_options options;
   options.rows = 301;
   options.dim = 13;

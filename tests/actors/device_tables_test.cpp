@@ -16,6 +16,7 @@
 #include "kernels/devices.hpp"
 #include "tests/actors/stage.hpp"
 #include "tests/emulated_cuda/counts.hpp"
+#include "tests/kernels/needs_device.hpp"
 
 namespace troupe::actors::device_tables_test {
 namespace {
@@ -185,15 +186,7 @@ std::vector<float> floats_of(const msg::rows& rows) {
   return all;
 }
 
-class DeviceTablesGpu : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const auto report = kernels::find_devices(); !report.cuda_usable) {
-      if (std::getenv("TROUPE_CUDA_MODULE")) FAIL() << report.reason;
-      GTEST_SKIP() << "skipped: " << report.reason;
-    }
-  }
-};
+class DeviceTablesGpu : public needs_device {};
 
 /// Widths, modes and optimizers of every sort; two of them visit every row.
 std::vector<table_kind> many_kinds() {

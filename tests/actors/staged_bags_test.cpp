@@ -12,6 +12,7 @@
 #include "kernels/devices.hpp"
 #include "protocol/errors.hpp"
 #include "tests/actors/sparse_client_support.hpp"
+#include "tests/kernels/needs_device.hpp"
 
 namespace troupe::actors::staged_bags_test {
 namespace {
@@ -57,15 +58,7 @@ TEST(StagedBags, GiveTheNumbersOfTheirBatch) {
   }
 }
 
-class StagedBagsGpu : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const auto report = kernels::find_devices(); !report.cuda_usable) {
-      if (std::getenv("TROUPE_CUDA_MODULE")) FAIL() << report.reason;
-      GTEST_SKIP() << "skipped: " << report.reason;
-    }
-  }
-};
+class StagedBagsGpu : public needs_device {};
 
 TEST_F(StagedBagsGpu, DenseFeaturesComeToTheirColumns) {
   kernels::device& device = kernels::cuda_backend().open(0);

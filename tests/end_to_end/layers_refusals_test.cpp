@@ -45,6 +45,10 @@ TEST(RefusedLayers, WhoseShapesDoNotFitAreNamedWithBothShapes) {
       "--layers: the last one, layer 0 (conv2d), makes 4 x 6 x 6; " + data + " needs 4; end with linear, out = 4");
 }
 
+TEST(RefusedLayers, WithoutAnyLayer) {
+  EXPECT_EQ(said_of("[]"), "--layers []: must have at least 1 layer; leave it out for an MLP of --hidden");
+}
+
 TEST(RefusedLayers, WithKernelsLargerThanTheirInput) {
   EXPECT_EQ(said_of(R"([{"kind": "conv2d", "out_channels": 3, "kernel": 11, "padding": 1}])"),
             "--layers: layer 0 (conv2d): its kernel of 11 x 11 does not fit into an image of 1 x 8 x 8 with a padding "

@@ -9,6 +9,7 @@
 
 #include "kernels/device.hpp"
 #include "kernels/devices.hpp"
+#include "tests/kernels/needs_device.hpp"
 #include "tests/library/arguments.hpp"
 #include "tests/library/own_modules.hpp"
 #include "troupe/troupe.hpp"
@@ -16,13 +17,7 @@
 namespace troupe::devices_test {
 namespace {
 
-class LibraryGpu : public testing::Test {
- protected:
-  void SetUp() override {
-    const kernels::device_report found = kernels::find_devices();
-    if (!found.cuda_usable) GTEST_SKIP() << "skipped: no CUDA device (" << found.reason << ")";
-  }
-};
+class LibraryGpu : public needs_device {};
 
 /// Returns what `cluster.run(trainers, function, arguments...)` answers, on a machine of two servers.
 template <class Function, class... Arguments>

@@ -13,6 +13,7 @@
 #include "model/job.hpp"
 #include "model/layer_network.hpp"
 #include "nodes/run_job.hpp"
+#include "tests/kernels/needs_device.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/model/made_images.hpp"
 #include "tests/trace/temporary_folder.hpp"
@@ -149,13 +150,7 @@ TEST(ImageNetworks, BrokenOffAndResumedHaveTheBitsOfTheUnbrokenRun) {
   EXPECT_NE(run({"--seed", "2"}).digest, unbroken.digest);
 }
 
-class ImageNetworksGpu : public testing::Test {
- protected:
-  void SetUp() override {
-    const kernels::device_report found = kernels::find_devices();
-    if (!found.cuda_usable) GTEST_SKIP() << "skipped: no CUDA device (" << found.reason << ")";
-  }
-};
+class ImageNetworksGpu : public needs_device {};
 
 TEST_F(ImageNetworksGpu, TrainAsOnTheProcessor) {
   const outcome here = run();

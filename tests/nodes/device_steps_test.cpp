@@ -13,6 +13,7 @@
 #include "kernels/devices.hpp"
 #include "nodes/run_job.hpp"
 #include "tests/emulated_cuda/counts.hpp"
+#include "tests/kernels/needs_device.hpp"
 
 namespace troupe::nodes::device_steps_test {
 namespace {
@@ -50,13 +51,11 @@ class step_watch final : public actors::fault_injector {
   std::map<std::uint64_t, counts_so_far> counts_;
 };
 
-class DeviceStepsGpu : public testing::Test {
+class DeviceStepsGpu : public needs_device {
  protected:
   void SetUp() override {
-    if (const auto report = kernels::find_devices(); !report.cuda_usable) {
-      if (std::getenv("TROUPE_CUDA_MODULE")) FAIL() << report.reason;
-      GTEST_SKIP() << "skipped: " << report.reason;
-    }
+    needs_device::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
     options_.devices.numbers = {0};
     options_.devices.trainers = options_.devices.servers = true;
     options_.threads = 1;

@@ -1,0 +1,24 @@
+// What tests on a CUDA device begin with.
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "kernels/devices.hpp"
+
+namespace troupe {
+
+/// Skips its tests where there is no CUDA device, and fails them where TROUPE_CUDA_MODULE names a module that has none.
+class needs_device : public testing::Test {
+ protected:
+  void SetUp() override {
+    const kernels::device_report found = kernels::find_devices();
+    if (found.cuda_usable) return;
+    if (std::getenv("TROUPE_CUDA_MODULE") != nullptr) FAIL() << found.reason;
+    GTEST_SKIP() << "skipped: no CUDA device (" << found.reason << ")";
+  }
+};
+
+}  // namespace troupe
