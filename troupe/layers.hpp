@@ -99,6 +99,7 @@ class flatten final : public described_layer {
 /// A convolution by square kernels; the padding is of zeros.
 class conv2d final : public described_layer {
  public:
+  /// As the arguments of PyTorch's Conv2d.
   struct options {
     std::size_t in_channels = 0;
     std::size_t out_channels = 0;
@@ -132,6 +133,7 @@ class global_avg_pool2d final : public described_layer {
 /// by running statistics, which are rank 0's on all trainers. `scale` false: there is no `weight`.
 class batch_norm final : public described_layer {
  public:
+  /// As the arguments of PyTorch's BatchNorm1d and BatchNorm2d.
   struct options {
     std::size_t channels = 0;
     double eps = 1e-5;
