@@ -211,6 +211,7 @@ void trainer_state::advance() {
     switch (phase_) {
       case trainer_phase::looking_up:
         if (ahead_.front().unanswered > 0) return;
+        if (gives_way()) return;
         if (blocks_link(*ahead_.front().samples)) return after_others([] {});
         compute();
         break;

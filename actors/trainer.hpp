@@ -21,6 +21,7 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -140,6 +141,8 @@ class trainer_state {
   bool is_long(const model::batch& samples) const;
   bool blocks_link(const model::batch& samples) const;
   void after_others(std::function<void()> what);
+  std::function<void(caf::event_based_actor*)> turn_of(std::function<void()> what);
+  bool gives_way();
   bool ends_update() const { return schedule_.ends_update(step); }
   /// Returns whether ranks must agree on the gradient before it is applied.
   bool clips_or_skips() const { return job_.clip_norm > 0 || job_.nan == model::nan_policy::skip; }
@@ -176,10 +179,10 @@ class trainer_state {
   context tested_;               ///< test rows to be scored
   bool has_gradient_ = false;    ///< the current step has a gradient
   bool stop_wanted_ = false;     ///< this rank has been asked to stop
-  bool stopping_ = false;        ///< some rank has, as of the current step: all ranks agree
+  std::chrono::steady_clock::time_point gave_way_ = std::chrono::steady_clock::now();
+  bool stopping_ = false;  ///< some rank has, as of the current step: all ranks agree
 
   // Its parts.
-  std::optional<interrupted_pass> others_;   ///< the other ranks' passes, if the network asks them
   std::unique_ptr<inline_execution> woken_;  ///< runs the actors that this one wakes; null: workers do
   std::unique_ptr<model::hybrid_model> network_;
   sparse_client client_;
@@ -187,7 +190,9 @@ class trainer_state {
   network_input test_input_;
   test_share tests_;
   epoch_tally tally_;
-  std::optional<dense_replica> replica_;  ///< destroyed first: its streams may use the others' memory
+  std::optional<dense_replica> replica_;  ///< its streams may use the others' memory, so it goes before them
+  /// The other ranks' passes, if the network asks them. Destroyed first: a pass that waits uses the replica.
+  std::optional<interrupted_pass> others_;
 };
 
 /// The behavior of trainer `rank` in run `run` with `servers` parameter servers; spawn with this function.

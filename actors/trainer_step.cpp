@@ -1,7 +1,9 @@
 // The trainer's step: forward, loss, backward, and the gradient's reduction and application.
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
@@ -82,17 +84,34 @@ bool trainer_state::is_long(const model::batch& samples) const {
 /// worker first runs the actors that became ready last.
 void trainer_state::after_others(std::function<void()> what) {
   ++waiting_;
-  self_->spawn<caf::hidden>(
-      [me = caf::strong_actor_ptr(self_->ctrl()), what, this](caf::event_based_actor* turn) mutable {
-        const auto go_on = [what, this] {
-          const actor_trace::turn as_turn(trace, step);
-          what();
-          arrived();
-        };
-        // The thread that reads a link also runs actors.
-        const bool on_link_thread = dynamic_cast<inline_execution*>(turn->context()) != nullptr;
-        run_in(me, go_on, on_link_thread ? nullptr : turn->context());
-      });
+  self_->spawn<caf::hidden>(turn_of(std::move(what)));
+}
+
+/// Returns the behavior of an actor that has this one call `what`, and go on.
+std::function<void(caf::event_based_actor*)> trainer_state::turn_of(std::function<void()> what) {
+  return [me = caf::strong_actor_ptr(self_->ctrl()), what = std::move(what), this](caf::event_based_actor* turn) {
+    const auto go_on = [what, this] {
+      const actor_trace::turn as_turn(trace, step);
+      what();
+      arrived();
+    };
+    // The thread that reads a link also runs actors.
+    const bool on_link_thread = dynamic_cast<inline_execution*>(turn->context()) != nullptr;
+    run_in(me, go_on, on_link_thread ? nullptr : turn->context());
+  };
+}
+
+/// Now and then lets everybody else have a turn first. Trainers without tables wait for each other only, and a worker
+/// runs the actors first that became ready last: on a single one, the master would never hear a wish to stop.
+bool trainer_state::gives_way() {
+  constexpr std::chrono::milliseconds interval{50};
+  if (rank_ != 0 || client_.servers() > 0 || !replica_->is_on_host()) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < gave_way_ + interval) return false;
+  gave_way_ = now;
+  ++waiting_;
+  self_->home_system().spawn<caf::hidden>(turn_of([] {}));  // behind all that are ready, as its parent is no actor
+  return true;
 }
 
 /// Runs forward, loss, and backward to the tables' rows. On a device the backward pass continues while the host waits

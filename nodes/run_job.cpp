@@ -16,6 +16,9 @@ namespace troupe::nodes {
 
 namespace {
 
+/// What a user changes to have fewer dense weights.
+const char* network_option(const model::job& what) { return what.layers.empty() ? "--hidden" : "--layers"; }
+
 /// Refuses a model that does not fit in memory, before anything is allocated.
 result<void> check_memory(const model::job& what, const model::dataset& data, const actors::compute_devices& devices) {
   const auto add = [](std::uint64_t a, std::uint64_t b) {
@@ -34,7 +37,8 @@ result<void> check_memory(const model::job& what, const model::dataset& data, co
   if (tables > available)
     return bad_input(model::memory_fault("--rows, --tables: the tables with their optimizer's state", tables));
   if (add(tables, dense) > available)
-    return bad_input(model::memory_fault("--hidden, --trainers: the dense weights of all trainers", dense));
+    return bad_input(model::memory_fault(
+        fmt::format("{}, --trainers: the dense weights of all trainers", network_option(what)), dense));
   return {};
 }
 
@@ -46,10 +50,10 @@ result<void> check_messages(const model::job& what, const model::dataset& data, 
                                                      static_cast<std::uint64_t>(1 + buffers) * sizeof(float));
   if (bytes <= msg::blob::max_bytes) return {};
   return bad_input(
-      "--hidden: the dense weights {}have {} bytes, between processes the limit is {}; use smaller or fewer layers, or "
+      "{}: the dense weights {}have {} bytes, between processes the limit is {}; use smaller or fewer layers, or "
       "'troupe train' without --processes",
-      buffers > 0 ? "and their optimizer's state, which go into a checkpoint together, " : "", bytes,
-      msg::blob::max_bytes);
+      network_option(what), buffers > 0 ? "and their optimizer's state, which go into a checkpoint together, " : "",
+      bytes, msg::blob::max_bytes);
 }
 
 }  // namespace
