@@ -1,6 +1,7 @@
 // Goal: the first SIGINT or SIGTERM ends a run the ordinary way, the second ends the program. Method: a job that would
 // take days, signalled once it has shown that it runs.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -43,6 +44,21 @@ TEST_P(FirstSignal, StopsTheRunWithItsTables) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find("stopped"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("weights digest"), std::string::npos) << result.out;
+}
+
+// Trainers without tables wait for each other only.
+TEST_P(FirstSignal, StopsARunWithoutTablesOnASingleWorker) {
+  std::string rows = "y,a,b\n";
+  for (int row = 0; row < 64; ++row) rows += fmt::format("{},{},{}\n", row % 2, row % 7, row % 11);
+  program running({"train", "--data", "csv:" + write_file("rows.csv", rows), "--columns",
+                   R"([{"name":"y","kind":"label"},{"name":"a","kind":"numeric"},{"name":"b","kind":"numeric"}])",
+                   "--servers", "0", "--batch-size", "8", "--threads", "1", "--epochs", "1000000000", "--json"});
+  ASSERT_TRUE(running.wait_for_output("\"event\":\"epoch\""));
+  running.send(GetParam());
+  const outcome result = running.finish();
+  ASSERT_TRUE(result.in_time);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(last_event(result, "done").at("stopped"), true);
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, FirstSignal, testing::Values(SIGINT, SIGTERM));
