@@ -25,7 +25,8 @@ class fiber {
   void resume();
   bool is_over() const { return is_over_; }
 
-  /// Goes back to who has called `resume`, and returns with the next `resume`. Requires: called by the body.
+  /// Leaves the body for the caller of `resume`, and returns when `resume` is called again. Requires: the body calls
+  /// it.
   void leave();
 
  private:

@@ -44,7 +44,7 @@ class layer_network final : public network {
     std::vector<kernels::device_array<float>> outputs_;
     std::vector<kernels::device_array<float>> grads_;  // of the outputs; the last one is the caller's
     std::vector<kernels::device_array<float>> saved_;
-    // Of the last `backward_inputs`, for `backward_parameters`.
+    // `backward_inputs` keeps these for `backward_parameters`.
     pass_mode mode_;
     tensors numbers_;
   };

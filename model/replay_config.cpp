@@ -19,7 +19,7 @@ namespace json = boost::json;
 
 constexpr std::uint64_t width_max = 65536;
 constexpr std::uint64_t count_max = 1'000'000'000'000;
-// Of a run with layers; the product of the two cannot overflow.
+// These limit a run with layers. Their product cannot overflow.
 constexpr std::uint64_t sample_numbers_max = std::uint64_t{1} << 20;
 constexpr std::uint64_t samples_max = std::uint64_t{1} << 40;
 

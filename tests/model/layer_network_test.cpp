@@ -170,7 +170,7 @@ TEST(LayerNetwork, ForwardIsTheLayersOneAfterTheOtherAndGradientsAreCentralDiffe
                 2e-3);
     expect_near(grads, central_differences(parameters, [&](const auto& at) { return value(reference(in_x, at)); }),
                 2e-3);
-    // The same where nobody asks for the input's gradient.
+    // The parameters' gradients are the same if nobody asks for the input's.
     ours.forward(x);
     EXPECT_TRUE(same_bits(ours.backward(x, grad_y, nullptr), grads));
   }

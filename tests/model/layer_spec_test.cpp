@@ -28,7 +28,7 @@ std::string fault_of(const result<T>& made) {
 
 std::string refusal(const std::string& text) { return fault_of(parse_layers(text)); }
 
-// Of the second layer, after its name.
+// Returns what is said of the second layer, without its name.
 std::string refusal_of(const std::string& kind, const std::string& options) {
   const auto message = refusal(R"([{"kind": "relu"}, {"kind": ")" + kind + "\"" + options + "}]");
   const std::string start = "layer 1 (" + kind + "): ";

@@ -163,7 +163,7 @@ TEST(Layers, ForwardIsTheFormulaAndGradientsAreCentralDifferences) {
       expect_near(grad, central_differences(parameters, [&](const auto& at) { return product(value_of(x, at)); }),
                   2e-3);
       if (grad.empty()) continue;
-      // The same where nobody asks for the input's gradient.
+      // The parameters' gradients are the same if nobody asks for the input's.
       std::fill(p.saved.begin(), p.saved.end(), nan_float);
       p.forward();
       made->backward_input(p.how(true), p.numbers(), grad_y.data(), nullptr);
