@@ -1,13 +1,28 @@
 #include "base/fiber.hpp"
 
+#include <cxxabi.h>
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/tsan_interface.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "base/assert.hpp"
+
+// Sanitizers are told of every change of the stack. They come with the program: null in one without them.
+#pragma weak __asan_unpoison_memory_region
+#pragma weak __sanitizer_start_switch_fiber
+#pragma weak __sanitizer_finish_switch_fiber
+#pragma weak __tsan_create_fiber
+#pragma weak __tsan_destroy_fiber
+#pragma weak __tsan_get_current_fiber
+#pragma weak __tsan_switch_to_fiber
 
 namespace troupe {
 
@@ -16,16 +31,29 @@ namespace {
 constexpr std::size_t stack_bytes = std::size_t{8} << 20;  // as a thread has; only what is used takes memory
 constexpr unsigned half_bits = 32;
 
-/// Unwinds the stack of a body that is not to go on.
-struct unwinding {};
-
 /// A stack with a page below it that nobody may touch.
 std::byte* make_stack() {
   void* const memory = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  mprotect(memory, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE);
+  if (mprotect(memory, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE) != 0) {
+    munmap(memory, stack_bytes);
+    throw std::bad_alloc();
+  }
   return static_cast<std::byte*>(memory);
+}
+
+/// The exceptions that the calling thread has caught and not let go yet: a list and a count, by the C++ ABI.
+std::byte* exceptions_in_hand() { return reinterpret_cast<std::byte*>(abi::__cxa_get_globals()); }
+
+/// `keeps`: what the address sanitizer keeps of the stack that is left; null: that one ends.
+void tell_start(void** keeps, const void* bottom, std::size_t bytes, void* thread) {
+  if (__sanitizer_start_switch_fiber != nullptr) __sanitizer_start_switch_fiber(keeps, bottom, bytes);
+  if (__tsan_switch_to_fiber != nullptr) __tsan_switch_to_fiber(thread, 0);
+}
+
+void tell_end(void* kept, const void** bottom, std::size_t* bytes) {
+  if (__sanitizer_finish_switch_fiber != nullptr) __sanitizer_finish_switch_fiber(kept, bottom, bytes);
 }
 
 }  // namespace
@@ -39,14 +67,20 @@ fiber::fiber(std::function<void()> body) : body_(std::move(body)), stack_(make_s
   const auto self = reinterpret_cast<std::uintptr_t>(this);
   makecontext(&inside_, reinterpret_cast<void (*)()>(&fiber::enter), 2, static_cast<unsigned>(self),
               static_cast<unsigned>(self >> half_bits));
+  if (__tsan_create_fiber != nullptr) inside_thread_ = __tsan_create_fiber(0);
+}
+
+void fiber::unwind() {
+  if (is_over_ || body_ != nullptr) return;  // it has not begun
+  is_unwinding_ = true;
+  go_in();
+  TROUPE_ASSERT(is_over_);
 }
 
 fiber::~fiber() {
-  if (!is_over_ && body_ == nullptr) {  // it has begun
-    is_unwinding_ = true;
-    swapcontext(&outside_, &inside_);
-    TROUPE_ASSERT(is_over_);
-  }
+  unwind();
+  if (__tsan_destroy_fiber != nullptr) __tsan_destroy_fiber(inside_thread_);
+  if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(stack_, stack_bytes);
   munmap(stack_, stack_bytes);
 }
 
@@ -56,6 +90,7 @@ void fiber::enter(unsigned low, unsigned high) {
 }
 
 void fiber::run() {
+  tell_end(nullptr, &outside_bottom_, &outside_bytes_);
   {
     const std::function<void()> body = std::exchange(body_, nullptr);
     try {
@@ -66,17 +101,36 @@ void fiber::run() {
     }
   }
   is_over_ = true;
-  swapcontext(&inside_, &outside_);  // for good
+  go_out(true);
+}
+
+/// Other than in the body, the thread is the same afterwards.
+void fiber::go_in() {
+  std::byte* const in_hand = exceptions_in_hand();
+  std::ranges::swap_ranges(exceptions_, std::span(in_hand, exceptions_.size()));
+  if (__tsan_get_current_fiber != nullptr) outside_thread_ = __tsan_get_current_fiber();
+  void* kept = nullptr;
+  tell_start(&kept, stack_, stack_bytes, inside_thread_);
+  swapcontext(&outside_, &inside_);
+  tell_end(kept, nullptr, nullptr);
+  std::ranges::swap_ranges(exceptions_, std::span(in_hand, exceptions_.size()));
+}
+
+void fiber::go_out(bool for_good) {
+  void* kept = nullptr;
+  tell_start(for_good ? nullptr : &kept, outside_bottom_, outside_bytes_, outside_thread_);
+  swapcontext(&inside_, &outside_);
+  tell_end(kept, &outside_bottom_, &outside_bytes_);
 }
 
 void fiber::resume() {
   TROUPE_ASSERT(!is_over_);
-  swapcontext(&outside_, &inside_);
+  go_in();
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 void fiber::leave() {
-  swapcontext(&inside_, &outside_);
+  if (!is_unwinding_) go_out(false);
   if (is_unwinding_) throw unwinding();
 }
 

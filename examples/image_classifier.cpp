@@ -55,11 +55,11 @@ double accuracy_of(trainer me, const data_parallel& model) {
 }
 
 task<> train(trainer me) {
-  auto model = me.data_parallel(
-      nn::sequential(nn::conv2d({.in_channels = 1, .out_channels = 8, .kernel = 3, .padding = 1, .bias = false}),
-                     nn::batch_norm({.channels = 8}), nn::relu(), nn::max_pool2d(2),
-                     nn::conv2d({.in_channels = 8, .out_channels = 16, .kernel = 3, .padding = 1, .bias = false}),
-                     nn::batch_norm({.channels = 16}), nn::relu(), nn::global_avg_pool2d(), nn::linear(16, 3)));
+  auto model = me.data_parallel(nn::sequential(
+      nn::conv2d({.in_channels = 1, .out_channels = 8, .kernel = 3, .padding = 1, .bias = false}),
+      nn::batch_norm({.channels = 8, .synchronized = true}), nn::relu(), nn::max_pool2d(2),
+      nn::conv2d({.in_channels = 8, .out_channels = 16, .kernel = 3, .padding = 1, .bias = false}),
+      nn::batch_norm({.channels = 16, .synchronized = true}), nn::relu(), nn::global_avg_pool2d(), nn::linear(16, 3)));
   distributed_optimizer optimizer(adam{.lr = 0.01}, model);
   const double before = accuracy_of(me, model);
   for (const auto step : me.steps(100)) {

@@ -151,7 +151,11 @@ namespace {
 
 /// A pass of a part: with random numbers of its own.
 pass part_of(const pass& whole, std::uint64_t number, bool goes_on) {
-  return {.on = whole.on, .training = whole.training, .key = model::random_bits(whole.key, number), .goes_on = goes_on};
+  return {.on = whole.on,
+          .training = whole.training,
+          .key = model::random_bits(whole.key, number),
+          .goes_on = goes_on,
+          .ranks = whole.ranks};
 }
 
 }  // namespace
@@ -212,6 +216,9 @@ std::string sequential::first_without_device_code() const {
 }
 bool sequential::uses_key() const {
   return std::ranges::any_of(modules_, [](const auto& one) { return one->uses_key(); });
+}
+bool sequential::synchronizes() const {
+  return std::ranges::any_of(modules_, [](const auto& one) { return one->synchronizes(); });
 }
 
 // -- residual -----------------------------------------------------------------------------

@@ -45,6 +45,7 @@ class sequential final : public module {
   bool runs_on_devices() const override { return first_without_device_code().empty(); }
   std::string first_without_device_code() const override;
   bool uses_key() const override;
+  bool synchronizes() const override;
 
  private:
   struct stage;
@@ -81,6 +82,7 @@ class residual final : public module {
   bool runs_on_devices() const override { return module_->runs_on_devices(); }
   std::string first_without_device_code() const override { return module_->first_without_device_code(); }
   bool uses_key() const override { return module_->uses_key(); }
+  bool synchronizes() const override { return module_->synchronizes(); }
 
  private:
   std::shared_ptr<const module> module_;

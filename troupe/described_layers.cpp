@@ -61,7 +61,7 @@ model::layer::numbers numbers_of(const pass_numbers& from) {
 }
 
 model::layer::pass pass_of(const pass& how, const pass_numbers& numbers) {
-  return {.on = how.on, .size = numbers.input.shape()[0], .training = how.training, .key = how.key};
+  return {.on = how.on, .size = numbers.input.shape()[0], .training = how.training, .key = how.key, .ranks = how.ranks};
 }
 
 model::layer_spec pool_spec(model::layer_kind kind, std::size_t kernel, std::size_t stride) {
@@ -131,6 +131,8 @@ void described_layer::backward(const pass& how, const pass_numbers& numbers, con
 
 bool described_layer::uses_key() const { return spec_->kind == model::layer_kind::dropout && spec_->rate > 0; }
 
+bool described_layer::synchronizes() const { return spec_->synchronized; }
+
 gelu::gelu() : described_layer({.kind = model::layer_kind::gelu}) {}
 
 dropout::dropout(double rate) : described_layer({.kind = model::layer_kind::dropout, .rate = rate}) {}
@@ -158,7 +160,8 @@ batch_norm::batch_norm(const options& chosen)
     : described_layer({.kind = model::layer_kind::batch_norm,
                        .eps = chosen.eps,
                        .momentum = chosen.momentum,
-                       .scale = chosen.scale},
+                       .scale = chosen.scale,
+                       .synchronized = chosen.synchronized},
                       "channels", troupe::shape(chosen.channels)) {}
 
 layer_norm::layer_norm(std::size_t features, double eps)

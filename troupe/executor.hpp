@@ -24,22 +24,19 @@ class executor : public std::enable_shared_from_this<executor> {
   virtual void post(std::shared_ptr<runnable> what) = 0;
 
   /// Returns the executor that the calling thread runs tasks of; null: none.
-  static executor* current() { return current_; }
+  static executor* current();
 
   /// The calling thread runs tasks of `which` during the lifetime of this object.
   class scope {
    public:
-    explicit scope(executor& which) : before_(current_) { current_ = &which; }
-    ~scope() { current_ = before_; }
+    explicit scope(executor& which);
+    ~scope();
     scope(const scope&) = delete;
     scope& operator=(const scope&) = delete;
 
    private:
     executor* before_;
   };
-
- private:
-  static inline thread_local executor* current_ = nullptr;
 };
 
 }  // namespace troupe

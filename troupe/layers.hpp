@@ -65,6 +65,7 @@ class described_layer : public module {
                 float* grad_parameters) const override;
   bool runs_on_devices() const override { return true; }
   bool uses_key() const override;
+  bool synchronizes() const override;
 
  protected:
   explicit described_layer(const model::layer_spec& spec);
@@ -131,6 +132,11 @@ class global_avg_pool2d final : public described_layer {
 
 /// Normalises each channel of images, or each feature, by the mean and variance of this trainer's batch; in evaluation
 /// by running statistics, which are rank 0's on all trainers. `scale` false: there is no `weight`.
+///
+/// `synchronized`: by those of the batches of all trainers together. For replicas (`trainer::data_parallel`), whose
+/// trainers compute the same passes of the same step in the same order. One without a batch, or with fewer parts of
+/// one, takes part from its optimizer step on. A pass waits for the other trainers, and may go on on another thread.
+/// Refused on a server, and in a replica whose gradients are not synchronised; of a trainer alone it is the usual one.
 class batch_norm final : public described_layer {
  public:
   /// As the arguments of PyTorch's BatchNorm1d and BatchNorm2d.
@@ -139,6 +145,7 @@ class batch_norm final : public described_layer {
     double eps = 1e-5;
     double momentum = 0.1;
     bool scale = true;
+    bool synchronized = false;
   };
   explicit batch_norm(const options& chosen);
 };

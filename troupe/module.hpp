@@ -17,6 +17,9 @@
 namespace troupe::kernels {
 class stream;
 }
+namespace troupe::model {
+class rank_means;
+}
 
 namespace troupe::nn {
 
@@ -36,6 +39,9 @@ struct pass {
   std::uint64_t key = 0;
   /// A backward pass that follows another with the same arguments: what that has left in `saved` is still there.
   bool goes_on = false;
+  /// The same passes of the other trainers, for modules that synchronise; null: there are none, or they are not asked.
+  /// A module made of others hands it on.
+  model::rank_means* ranks = nullptr;
 
   /// For kernels of one's own, the cudaStream_t to launch them on; null: the numbers are in the host's memory.
   void* cuda_stream() const;
@@ -108,6 +114,9 @@ class module {
   virtual std::string first_without_device_code() const { return runs_on_devices() ? "" : type(); }
   /// Whether passes depend on the key; then they are not captured as a graph.
   virtual bool uses_key() const { return false; }
+  /// Whether training passes ask those of the other trainers, as batch normalisation over all trainers does. So does a
+  /// module in which one does.
+  virtual bool synchronizes() const { return false; }
 };
 
 /// The number of floats in all tensors.

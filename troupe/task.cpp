@@ -2,6 +2,18 @@
 
 namespace troupe {
 
+namespace {
+
+/// Only the functions below name it: a task may go on on another thread in the midst of a function of the user's, which
+/// would keep the address.
+thread_local executor* current_executor = nullptr;
+
+}  // namespace
+
+executor* executor::current() { return current_executor; }
+executor::scope::scope(executor& which) : before_(std::exchange(current_executor, &which)) {}
+executor::scope::~scope() { current_executor = before_; }
+
 detail::root_task detail::run_root(task<> what, std::function<void(std::exception_ptr)> on_end) {
   std::exception_ptr thrown;
   try {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -53,13 +54,16 @@ TEST(Fiber, ThrowsWhatItsBodyThrows) {
   EXPECT_TRUE(one.is_over());
 }
 
+/// Compilers take for granted that a function's thread stays the same: so this is one of its own.
+[[gnu::noinline]] void note_thread(std::vector<std::thread::id>& seen) { seen.push_back(std::this_thread::get_id()); }
+
 TEST(Fiber, GoesOnInAnotherThread) {
   fiber* self = nullptr;
   std::vector<std::thread::id> seen;
   fiber one([&] {
-    seen.push_back(std::this_thread::get_id());
+    note_thread(seen);
     self->leave();
-    seen.push_back(std::this_thread::get_id());
+    note_thread(seen);
   });
   self = &one;
   one.resume();
@@ -84,6 +88,56 @@ TEST(Fiber, UnwindsWhatItHasNotFinished) {
     const fiber never([copy = held] { FAIL() << "it was not resumed"; });
   }
   EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST(Fiber, LeavesOnlyOnceWhileItUnwinds) {
+  int tries = 0;
+  {
+    fiber* self = nullptr;
+    fiber one([&] {
+      while (tries < 3) {
+        try {
+          self->leave();
+        } catch (...) {  // as users' code may
+          ++tries;
+        }
+      }
+    });
+    self = &one;
+    one.resume();
+  }
+  EXPECT_EQ(tries, 3);
+}
+
+TEST(Fiber, KeepsTheExceptionsThatItHasInHand) {
+  fiber* self = nullptr;
+  std::string words;
+  fiber one([&] {
+    try {
+      throw std::runtime_error("inside");
+    } catch (...) {
+      self->leave();
+      try {
+        throw;
+      } catch (const std::runtime_error& error) {
+        words = error.what();
+      }
+    }
+  });
+  self = &one;
+  one.resume();
+  EXPECT_EQ(std::current_exception(), nullptr);
+  try {
+    throw std::runtime_error("outside");
+  } catch (...) {
+    one.resume();
+    try {
+      throw;
+    } catch (const std::runtime_error& error) {
+      words += std::string(" and ") + error.what();
+    }
+  }
+  EXPECT_EQ(words, "inside and outside");
 }
 
 TEST(Fiber, HasAStackForALotOfNumbers) {

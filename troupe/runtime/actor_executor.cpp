@@ -29,12 +29,37 @@ void actor_executor::post_function(std::function<void()> what) {
   post(std::make_shared<function_runnable>(std::move(what)));
 }
 
+void actor_executor::use_own_stack(bool wanted) {
+  uses_stack_ = wanted;
+  if (!wanted || stack_) return;
+  stack_ = std::make_unique<fiber>([this] {
+    while (true) {
+      run_ready();
+      stack_->leave();
+    }
+  });
+}
+
 void actor_executor::drain() {
-  while (!ready_.empty()) {
+  if (!uses_stack_ && task_ == task_state::none) return run_ready();
+  if (task_ == task_state::waits || (task_ == task_state::none && ready_.empty())) return;
+  runs_stack_ = true;
+  stack_->resume();
+  runs_stack_ = false;
+}
+
+void actor_executor::run_ready() {
+  while (!ready_.empty() && !is_ending_) {
     const auto next = std::move(ready_.front());
     ready_.pop_front();
     next->run();
   }
+}
+
+void actor_executor::end_stack() {
+  const scope here(*this);
+  is_ending_ = runs_stack_ = true;
+  if (stack_) stack_->unwind();
 }
 
 }  // namespace troupe::runtime

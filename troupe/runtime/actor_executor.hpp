@@ -1,16 +1,20 @@
 // The tasks of an actor: a trainer's function, a client's, or methods of a server's objects. They run on the thread
-// that the actor has at the moment, between two of its messages or as part of one.
+// that the actor has at the moment, between two of its messages or as part of one. Those of a trainer can have a stack
+// of their own, so that a pass can wait for other trainers in its midst while the actor handles more messages.
 
 #pragma once
 
 #include <caf/actor_cast.hpp>
 #include <caf/actor_control_block.hpp>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
 
+#include "base/fiber.hpp"
 #include "troupe/executor.hpp"
+#include "troupe/future.hpp"
 
 namespace troupe::runtime {
 
@@ -37,15 +41,48 @@ class actor_executor final : public executor {
     drain();
   }
 
+  /// When tasks go on the next time, they are on a stack of their own, or no longer: to change to it and back takes a
+  /// microsecond. Throws std::bad_alloc if there is no memory for it.
+  void use_own_stack(bool wanted);
+  /// Unwinds a task that waits in its midst; no other one goes on. Before what tasks use is destroyed.
+  void end_stack();
+
+  /// Whether the caller is a task that can `wait`.
+  bool can_wait() const { return runs_stack_ && current() == this; }
+  /// Returns the result, or throws its error. Until it is here the actor handles other messages, and no task of it goes
+  /// on. Requires: `can_wait`.
+  template <class T>
+  T wait(future<T> coming) {
+    const auto here = std::make_shared<future<T>>();
+    task_ = task_state::waits;
+    std::move(coming).then([this, me = shared_from_this(), here](future<T> ready) {
+      *here = std::move(ready);
+      task_ = task_state::goes_on;
+      post_function([] {});  // the actor may be at something else than its tasks
+    });
+    if (task_ == task_state::waits) stack_->leave();
+    task_ = task_state::none;
+    return here->get();
+  }
+
   /// The one whose task runs on the calling thread; null: none.
   static actor_executor* here() { return dynamic_cast<actor_executor*>(current()); }
 
  private:
+  /// Whether the stack was left in the midst of a task.
+  enum class task_state : std::uint8_t { none, waits, goes_on };
+
   void drain();
+  void run_ready();
 
   caller& caller_;
   caf::weak_actor_ptr actor_;
   std::deque<std::shared_ptr<runnable>> ready_;  ///< posted from the actor's own thread
+  std::unique_ptr<fiber> stack_;                 ///< of tasks; null: they had none yet
+  bool uses_stack_ = false;
+  task_state task_ = task_state::none;
+  bool runs_stack_ = false;
+  bool is_ending_ = false;
 };
 
 }  // namespace troupe::runtime

@@ -44,9 +44,9 @@ std::shared_ptr<group_calls> communicator::find_or_make(group_name name) {
   return known;
 }
 
-std::shared_ptr<group_calls> communicator::all() {
+std::shared_ptr<group_calls> communicator::all(std::uint32_t instance) {
   if (peers_.of_rank.empty()) throw error(error_kind::input, "group: this trainer has no peers");
-  group_name name{std::vector<std::uint32_t>(peers_.of_rank.size()), 0};
+  group_name name{std::vector<std::uint32_t>(peers_.of_rank.size()), instance};
   std::iota(name.members.begin(), name.members.end(), 0U);
   return find_or_make(std::move(name));
 }

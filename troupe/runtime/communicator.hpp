@@ -31,6 +31,9 @@ namespace troupe::runtime {
 class communicator;
 
 struct group_name {
+  /// Of all trainers, in which their passes meet; the users' subgroups count from 1.
+  static constexpr std::uint32_t of_passes = UINT32_MAX;
+
   std::vector<std::uint32_t> members;  ///< ranks of trainers
   std::uint32_t instance = 0;          ///< 0: the group of all trainers
 
@@ -84,7 +87,8 @@ class communicator {
 
   // -- for groups ---------------------------------------------------------------------
 
-  std::shared_ptr<group_calls> all();
+  /// The group of all trainers. `instance`: 0, or `group_name::of_passes`.
+  std::shared_ptr<group_calls> all(std::uint32_t instance = 0);
   std::shared_ptr<group_calls> subgroup(const group_calls& parent, const std::vector<std::uint32_t>& ranks);
   /// Throws `error` if this trainer cannot call that.
   template <class Result>

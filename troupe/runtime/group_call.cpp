@@ -115,6 +115,7 @@ given_numbers group_call::share_for(std::uint32_t member, bool keeps) {
     case collective_kind::barrier:
       return {};
     case collective_kind::all_gather:
+    case collective_kind::meeting:
       break;
     case collective_kind::broadcast:
       if (!is_root) return {};
@@ -132,8 +133,13 @@ given_numbers group_call::share_for(std::uint32_t member, bool keeps) {
 
 std::optional<std::uint32_t> group_call::disagreeing() const {
   for (std::uint32_t member = 0; member < members(); ++member)
-    if (shares_[member] && shares_[member]->words != words_) return member;
+    if (shares_[member] && shares_[member]->words != words_ && !stands_by(*shares_[member])) return member;
   return {};
+}
+
+/// Whether that member or this one gives no numbers to a meeting.
+bool group_call::stands_by(const share& other) const {
+  return order_.kind == collective_kind::meeting && (order_.input.count() == 0 || other.given.numbers.rows == 0);
 }
 
 bool group_call::finish() {
@@ -144,6 +150,7 @@ bool group_call::finish() {
     case collective_kind::reduce_scatter:
       return reduce();
     case collective_kind::all_gather:
+    case collective_kind::meeting:
       return gather();
     case collective_kind::gather:
       return order_.root != me_ || gather();
@@ -188,7 +195,8 @@ bool group_call::reduce() {
 bool group_call::gather() {
   for (std::uint32_t member = 0; member < members(); ++member) {
     auto one = member == me_ ? clone_of(order_.input) : tensor_of(shares_[member]->given);
-    if (!one || one->shape() != order_.input.shape() || one->type() != order_.input.type()) return false;
+    if (!one || one->type() != order_.input.type()) return false;
+    if (one->shape() != order_.input.shape() && (member == me_ || !stands_by(*shares_[member]))) return false;
     results_.push_back(std::move(*one));
   }
   return true;

@@ -5,6 +5,8 @@
 // each reduces all of them. Larger ones are cut into one slice for each member, which reduces that slice and sends the
 // others its sum (as buckets of gradients: actors/ordered_sum.hpp has a drawing).
 //
+// A meeting gathers tensors as all_gather does. Members who give no numbers may have other words than the rest.
+//
 //   open        shares of others may have come        `call`                             -> called
 //   called      this trainer has called, too          `has_all_shares`, then `finish`    -> exchanging or over
 //   exchanging  sums of other members are missing     `add_sum`, the last one            -> over
@@ -30,7 +32,8 @@ enum class collective_kind : std::uint8_t {
   broadcast,
   gather,
   scatter,
-  barrier
+  barrier,
+  meeting
 };
 
 /// What a trainer calls. `root`: its rank in the group.
@@ -40,6 +43,7 @@ struct call_order {
   std::uint32_t root = 0;
   tensor input = {};               ///< null where the call needs none of this trainer
   std::vector<tensor> parts = {};  ///< of the root of a scatter
+  std::string words = {};          ///< of a meeting
 };
 
 /// Numbers on their way between trainers. Empty lengths and numbers: none.
@@ -78,7 +82,7 @@ class group_call {
   /// What this trainer gives another member. `keeps`: the receiver gets the memory itself, as it is in this process.
   given_numbers share_for(std::uint32_t member, bool keeps);
 
-  /// Returns a member that has called something else.
+  /// Returns a member that has called something else; in a meeting, one who gives numbers, as this one does.
   std::optional<std::uint32_t> disagreeing() const;
   bool has_all_shares() const { return arrived_ + 1 == shares_.size(); }
   /// Computes the result, or this member's slice of it. Returns false if a share is not what such a call has.
@@ -102,6 +106,7 @@ class group_call {
     std::size_t count = 0;
   };
 
+  bool stands_by(const share& other) const;
   std::uint32_t members() const { return static_cast<std::uint32_t>(shares_.size()); }
   bool goes_in_slices() const;
   slice slice_of(std::uint32_t member) const;

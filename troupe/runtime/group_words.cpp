@@ -33,7 +33,7 @@ std::string tensor_words(const tensor& x) { return fmt::format("{} of {}", to_st
 
 const char* name_of(collective_kind kind) {
   constexpr const char* names[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                   "gather",     "scatter",    "barrier"};
+                                   "gather",     "scatter",    "barrier",        "meeting"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -60,6 +60,8 @@ std::string words_of(const call_order& what, const group_calls& in) {
     case collective_kind::broadcast:
     case collective_kind::scatter:
       return fmt::format("{} from trainer {}", name, root());
+    case collective_kind::meeting:
+      return what.words;
     case collective_kind::barrier:
       break;
   }

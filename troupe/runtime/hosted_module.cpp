@@ -25,6 +25,12 @@ constexpr std::size_t passes_max = 4096;
 hosted_module::hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, server_desk& desk)
     : module_(std::move(module)), how_(how), desk_(desk), count_(nn::count_of(module_->parameters())) {
   check_names(*module_, fmt::format("table.{}", how.table));
+  if (module_->synchronizes())
+    throw error(
+        error_kind::input,
+        fmt::format("{}: a module in it synchronizes, which only replicas can (trainer::data_parallel); a server "
+                    "computes each trainer's passes when they come; leave out `synchronized`",
+                    module_->type()));
   std::vector<float> parameters(count_);
   std::vector<float> buffers(nn::count_of(module_->buffers()));
   in_module(*module_, "initialize", [&] { module_->initialize(how.key, parameters.data(), buffers.data()); });

@@ -34,7 +34,7 @@ module_pass::module_pass(const nn::module& of, const actors::trained_parameters&
 }
 
 nn::pass module_pass::how(bool goes_on) const {
-  return {.on = on(), .training = mode_.training, .key = mode_.key, .goes_on = goes_on};
+  return {.on = on(), .training = mode_.training, .key = mode_.key, .goes_on = goes_on, .ranks = mode_.ranks};
 }
 
 nn::pass_numbers module_pass::numbers() {

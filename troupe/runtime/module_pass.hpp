@@ -35,6 +35,8 @@ class module_pass {
   struct mode {
     bool training = false;
     std::uint64_t key = 0;
+    /// Those of the other trainers; outlives the pass. Null: there are none.
+    model::rank_means* ranks = nullptr;
   };
 
   /// Applies the module. Throws `error` if it cannot take such an input.

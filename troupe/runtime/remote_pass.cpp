@@ -54,10 +54,12 @@ void remote_pass::backward(tape& /*on*/) {
     try {
       detail::unpacker from(result);
       if (here->source_ != nullptr) tape::give(*here->source_, from.next_tensor());
-      in.go_on();
     } catch (...) {
-      in.fail(std::current_exception());
+      return in.fail(std::current_exception());
     }
+    in.owner().calls().executor()->post_function([me] {  // passes that follow may wait
+      if (const auto still_here = me.lock()) still_here->in_.go_on();
+    });
   });
 }
 

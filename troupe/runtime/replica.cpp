@@ -15,6 +15,7 @@
 #include "troupe/runtime/gradient_writers.hpp"
 #include "troupe/runtime/module_pass.hpp"
 #include "troupe/runtime/module_state.hpp"
+#include "troupe/runtime/pass_means.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe::runtime {
@@ -23,9 +24,16 @@ namespace troupe::runtime {
 class application final : public node {
  public:
   application(replica& of, const tape& in, const tensor& input)
-      : replica_(of), source_(in.maker_of(input)), pass_(in_module(*of.module_, "forward", [&] {
-          return module_pass(*of.module_, of.numbers_, input, {.training = true, .key = in.next_key()});
-        })) {}
+      : replica_(of),
+        source_(in.maker_of(input)),
+        others_(in.owner(), of),
+        pass_(in_module(*of.module_, "forward", [&] {
+          const bool has_others = of.is_synchronized_ && in.owner().trainers() > 1;
+          return module_pass(*of.module_, of.numbers_, input,
+                             {.training = true, .key = in.next_key(), .ranks = has_others ? &others_ : nullptr});
+        })) {
+    others_.turn();
+  }
 
   const tensor& output() const { return pass_->output(); }
   const replica& of() const { return replica_; }
@@ -56,6 +64,7 @@ class application final : public node {
 
   replica& replica_;
   node* source_;  ///< what computed the input; null: nothing whose gradient is wanted
+  pass_means others_;
   std::optional<module_pass> pass_;
 };
 
@@ -121,6 +130,12 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
       first_bucket_(first_bucket),
       numbers_(ranges_of(stretches_), checked(where, *module_), options_of(options)) {
   check_names(*module_, name_);
+  if (meets() && !is_synchronized_)
+    throw error(
+        error_kind::input,
+        fmt::format("data_parallel: a module in {} synchronizes, and the replica does not, so that trainers need "
+                    "not take the same steps; leave out one or the other",
+                    module_->type()));
   std::vector<float> parameters(nn::count_of(module_->parameters()));
   std::vector<float> buffers(nn::count_of(module_->buffers()));
   const std::uint64_t key = model::random_key(seed, model::random_stream::dense_weights, 0, number);

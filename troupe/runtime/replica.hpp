@@ -44,8 +44,12 @@ class replica {
   void load_state_dict(const named_tensors& state);
 
   bool is_synchronized() const { return is_synchronized_; }
+  /// Whether its training passes ask those of the other trainers.
+  bool meets() const { return module_->synchronizes(); }
   /// For people: the name that the user gave it, or the module's type.
   const std::string& label() const { return label_; }
+  /// The same on all trainers: the module's type and the replica's name.
+  std::string words() const { return module_->type() + " " + name_; }
   actors::trained_parameters& numbers() { return numbers_; }
   /// The number of its first bucket among those of the trainer.
   std::uint32_t first_bucket() const { return first_bucket_; }

@@ -96,7 +96,7 @@ future<> tape::backward(const tensor& loss, double scale) {
   is_going_back_ = true;
   try {
     begin_backward(loss, scale);
-    go_on();
+    go_back();
   } catch (...) {
     fail(std::current_exception());
   }
@@ -123,6 +123,14 @@ void tape::begin_backward(const tensor& loss, double scale) {
 }
 
 void tape::go_on() {
+  try {
+    go_back();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void tape::go_back() {
   while (next_ > 0) {
     node& next = *nodes_[--next_];
     if (next.grad.count() == 0 || next.is_spent) continue;

@@ -71,7 +71,7 @@ class tape {
   /// Goes back from `loss`, whose node was added last or before. Fails with `error` if it is no loss, or not finite;
   /// throws it if another way back is under way.
   future<> backward(const tensor& loss, double scale);
-  /// What a node has waited for is here.
+  /// What a node has waited for is here. In a task, since a pass may wait for other trainers.
   void go_on();
   void fail(const std::exception_ptr& why) {
     is_going_back_ = false;
@@ -98,6 +98,7 @@ class tape {
   bool training_;
   std::uint64_t key_;
   void begin_backward(const tensor& loss, double scale);
+  void go_back();
 
   bool has_gone_back_ = false;
   bool has_stepped_ = false;

@@ -25,6 +25,7 @@ void trainer_runtime::start(std::uint64_t run, std::uint32_t rank, std::uint32_t
   rank_ = rank;
   function_ = std::move(function);
   executor_ = std::make_shared<actor_executor>(calls_, caf::strong_actor_ptr(self_->ctrl()));
+  executor_->use_own_stack(true);  // until the first step, by which most programs have made their replicas
   woken_ = actors::own_execution(self_, actors::devices_of(self_->system()));
   const std::uint32_t number = actors::trainer_number(rank, servers);
   calls_.start(self_, trace, number, executor_);
@@ -56,6 +57,9 @@ caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
   if (order.request_timeout_ms > 0) peers_.timeout = std::chrono::milliseconds(order.request_timeout_ms);
   saves_ = order.saves;
   checkpoint_every_ = order.checkpoint_every;
+  saves_by_time_ = saves_ && (order.checkpoint_seconds > 0 || order.checkpoint_mtbf > 0);
+  if (rank_ == 0 && saves_by_time_) timer_.emplace(order.checkpoint_seconds, order.checkpoint_mtbf);
+  if (timer_) timer_->start(actors::checkpoint_timer::now(), order.from.steps_done);
   step = steps_done_ = saved_step_ = order.from.steps_done;
   kept_.start(order);
   begin_ = clock::now();
@@ -67,9 +71,17 @@ caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
     } catch (const error&) {
       return ended(std::current_exception());
     }
-    task_ = running_task(function_(trainer(*this)), [this](const std::exception_ptr& thrown) { ended(thrown); });
+    executor_->post_function([this] { run_function(); });
   });
   return promise_;
+}
+
+void trainer_runtime::run_function() {
+  try {
+    task_ = running_task(function_(trainer(*this)), [this](const std::exception_ptr& thrown) { ended(thrown); });
+  } catch (...) {  // by a function that is no coroutine
+    ended(std::current_exception());
+  }
 }
 
 /// Other trainers end too, so what this one waits for may never come.
@@ -84,6 +96,8 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
     return communicator_.end(steps_done_, [this] { finish(); });
+  } catch (const fiber::unwinding&) {
+    return;  // with this actor
   } catch (const run_stopped&) {
     stops_now_ = true;
     return deliver();
@@ -94,10 +108,8 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
     }
     cause = actors::make_failure(e.kind() == error_kind::input ? actors::errc::bad_input : actors::errc::exception,
                                  e.what());
-  } catch (const std::exception& e) {
-    cause = actors::make_failure(actors::errc::exception, e.what());
   } catch (...) {
-    cause = actors::make_failure(actors::errc::exception, "an exception of unknown type");
+    cause = actors::cause_of(std::current_exception());
   }
   self_->quit(actors::failure_of(name, step, cause));
 }
@@ -167,18 +179,6 @@ void trainer_runtime::check_peers() const {
 std::uint64_t trainer_runtime::begin_context() {
   if (step == steps_done_) trace.step_begins(++step);
   return ++contexts_;
-}
-
-std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn::module> module,
-                                                       const data_parallel_options& options) {
-  std::uint32_t buckets = 0;
-  for (const auto& one : replicas_) buckets += one->numbers().buckets();
-  if (options.has_name() && !replica_names_.insert(options.name).second)
-    throw error(error_kind::input,
-                fmt::format("data_parallel: the name '{}' is another replica's; choose another", options.name));
-  replicas_.push_back(std::make_shared<replica>(std::move(module), options, seed_, replicas_.size(), buckets, kept_,
-                                                rank_, actors::devices_of(self_->system()).of_trainer(rank_)));
-  return replicas_.back();
 }
 
 std::vector<msg::module_ref> trainer_runtime::shards_of(const reference& module) const {
@@ -294,9 +294,11 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
                 "each step, after the step before it");
   if (saves_) check_loops();
   steps_done_ = step;
+  executor_->use_own_stack(meets());
   with.mark_stepped();
   kept_.note_step();
   check_peers();
+  if (saves_by_time_) look_at_clock();
   send_gradients(with, members);
   promise<> done;
   auto coming = done.get_future();
@@ -304,6 +306,7 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
   auto missing = std::make_shared<int>(1);
   for (const trained& one : members)
     if (const auto* local = std::get_if<std::shared_ptr<replica>>(&one)) reduce(with, **local, shared, missing);
+  if (meets()) stand_by(shared, missing);
   if (--*missing == 0) end_step(shared);
   return coming;
 }
@@ -329,34 +332,6 @@ void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
   }
   if (!saves_now()) return go_on();
   save(go_on, [done](const error& why) { done->fail(why); });
-}
-
-/// Sends the replica's buckets to the group. When the mean of the last one has come, `done`.
-void trainer_runtime::reduce(tape& with, replica& one, const std::shared_ptr<promise<>>& done,
-                             const std::shared_ptr<int>& missing) {
-  actors::trained_parameters& numbers = one.numbers();
-  numbers.open(step);
-  const auto send = [&](std::uint32_t bucket) {
-    if (!one.is_synchronized()) return numbers.take(bucket, numbers.share(bucket, 0));
-    ++*missing;
-    const std::uint32_t weight = numbers.weight(bucket, rank_);
-    msg::tensor share = numbers.share(bucket, rank_);
-    msg::reduce message{trace.next(step), rank_, one.first_bucket() + bucket, weight, stop_wanted_, std::move(share)};
-    ask<msg::reduced>(
-        peers_.group, peers_.group_number, std::move(message),
-        [this, &numbers, bucket, done, missing](const msg::reduced& mean) {
-          numbers.take(bucket, mean.grad);
-          stops_now_ = stops_now_ || mean.stop;
-          if (--*missing == 0) end_step(done);
-        },
-        [done](const caf::error& why) { done->fail(to_error(why)); });
-  };
-  one.backward(with, step, [&](std::uint32_t bucket) {
-    if (one.is_synchronized()) send(bucket);  // else its parameters change when the pass is over
-  });
-  // Without a pass in this context, or of a module without parameters, the shares are zeros.
-  for (std::uint32_t bucket = 0; bucket < numbers.buckets(); ++bucket)
-    if (!numbers.is_reducing(bucket)) send(bucket);
 }
 
 std::chrono::milliseconds trainer_runtime::deadline() const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "actors/actor_trace.hpp"
+#include "actors/checkpoint_timer.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/sparse_client.hpp"
 #include "actors/traced_system.hpp"
@@ -56,6 +57,11 @@ class trainer_runtime {
   using pointer = msg::library_trainer_actor::stateful_pointer<trainer_runtime>;
 
   explicit trainer_runtime(pointer self) : self_(self) {}
+  ~trainer_runtime() {
+    if (executor_) executor_->end_stack();
+  }
+  trainer_runtime(const trainer_runtime&) = delete;
+  trainer_runtime& operator=(const trainer_runtime&) = delete;
 
   /// For error lines: the actor's name, and the current step.
   std::string name;
@@ -120,6 +126,8 @@ class trainer_runtime {
   static trainer_runtime& current();
 
   runtime::communicator& communicator() { return communicator_; }
+  /// Gives the other trainers' passes numbers, for theirs; `words`: the pass. Of who stands by the tensor is empty.
+  future<std::vector<tensor>> meet(std::string words, tensor numbers);
   /// Returns how long a collective may take.
   std::chrono::milliseconds deadline() const;
 
@@ -158,6 +166,7 @@ class trainer_runtime {
     caf::timespan timeout = caf::infinite;  ///< of a request
   };
 
+  void run_function();
   void ended(const std::exception_ptr& thrown);
   void note_end(std::uint32_t rank, std::uint64_t steps);
   void deliver();
@@ -178,8 +187,12 @@ class trainer_runtime {
   void finish();
   void resume();
   void check_loops();
+  void look_at_clock();
   std::vector<std::uint64_t> server_steps() const;
   void reduce(tape& with, replica& one, const std::shared_ptr<promise<>>& done, const std::shared_ptr<int>& missing);
+  /// Whether passes of its replicas ask those of the other trainers.
+  bool meets() const;
+  void stand_by(const std::shared_ptr<promise<>>& done, const std::shared_ptr<int>& missing);
 
   pointer self_;
   trainer_caller calls_{*this};
@@ -196,6 +209,10 @@ class trainer_runtime {
   /// Whether it saves checkpoints: at the end, and every so many steps (0: only at the end).
   bool saves_ = false;
   std::uint64_t checkpoint_every_ = 0;
+  bool saves_by_time_ = false;
+  std::optional<actors::checkpoint_timer> timer_;  ///< of rank 0, if it saves by time
+  bool save_wanted_ = false;                       ///< by this trainer, after the current step
+  bool saving_ = false;                            ///< by some trainer: all agree
   std::uint64_t saved_step_ = 0;
   loop_places loops_;
   kept_state kept_{loops_};

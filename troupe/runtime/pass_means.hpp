@@ -1,0 +1,36 @@
+// What training passes of a module that synchronises, such as batch normalisation over all trainers, ask the other
+// trainers. All trainers meet equally often. In each meeting those in a pass are in the same one; the others, which
+// have no batch, or fewer parts of one, are at their optimizer step and stand by (`trainer_runtime::stand_by`). When
+// all are there, the step goes on.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "model/rank_means.hpp"
+
+namespace troupe::runtime {
+
+class replica;
+class trainer_runtime;
+
+/// Of the passes of a replica applied to an input. The task in which they are waits in their midst.
+class pass_means final : public model::rank_means {
+ public:
+  pass_means(trainer_runtime& of, const replica& where) : trainer_(of), replica_(where) {}
+
+  /// What follows is the way back.
+  void turn() { way_ = "backward"; }
+
+  std::uint32_t ranks() const override;
+  /// Throws `error` if another trainer is in another pass, has ended or is late, or if no task is running.
+  void mean(std::span<float> numbers) override;
+
+ private:
+  trainer_runtime& trainer_;
+  const replica& replica_;
+  const char* way_ = "forward";
+};
+
+}  // namespace troupe::runtime

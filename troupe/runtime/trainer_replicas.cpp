@@ -1,0 +1,81 @@
+// A trainer's replicas: how they are made, their gradients reduced, and their passes meet those of other trainers.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "troupe/error.hpp"
+#include "troupe/runtime/errors.hpp"
+#include "troupe/runtime/trainer_runtime.hpp"
+
+namespace troupe::runtime {
+
+std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn::module> module,
+                                                       const data_parallel_options& options) {
+  std::uint32_t buckets = 0;
+  for (const auto& one : replicas_) buckets += one->numbers().buckets();
+  if (options.has_name() && !replica_names_.insert(options.name).second)
+    throw error(error_kind::input,
+                fmt::format("data_parallel: the name '{}' is another replica's; choose another", options.name));
+  replicas_.push_back(std::make_shared<replica>(std::move(module), options, seed_, replicas_.size(), buckets, kept_,
+                                                rank_, actors::devices_of(self_->system()).of_trainer(rank_)));
+  if (meets()) executor_->use_own_stack(true);
+  return replicas_.back();
+}
+
+/// Sends the replica's buckets to the group. When the mean of the last one has come, `done`.
+void trainer_runtime::reduce(tape& with, replica& one, const std::shared_ptr<promise<>>& done,
+                             const std::shared_ptr<int>& missing) {
+  actors::trained_parameters& numbers = one.numbers();
+  numbers.open(step);
+  const auto send = [&](std::uint32_t bucket) {
+    if (!one.is_synchronized()) return numbers.take(bucket, numbers.share(bucket, 0));
+    ++*missing;
+    const std::uint32_t weight = numbers.weight(bucket, rank_);
+    msg::tensor share = numbers.share(bucket, rank_);
+    msg::reduce message{trace.next(step), rank_,       one.first_bucket() + bucket, weight, stop_wanted_,
+                        std::move(share), save_wanted_};
+    ask<msg::reduced>(
+        peers_.group, peers_.group_number, std::move(message),
+        [this, &numbers, bucket, done, missing](const msg::reduced& mean) {
+          numbers.take(bucket, mean.grad);
+          stops_now_ = stops_now_ || mean.stop;
+          saving_ = saving_ || mean.save;
+          if (--*missing == 0) end_step(done);
+        },
+        [done](const caf::error& why) { done->fail(to_error(why)); });
+  };
+  one.backward(with, step, [&](std::uint32_t bucket) {
+    if (one.is_synchronized()) send(bucket);  // else its parameters change when the pass is over
+  });
+  // Without a pass in this context, or of a module without parameters, the shares are zeros.
+  for (std::uint32_t bucket = 0; bucket < numbers.buckets(); ++bucket)
+    if (!numbers.is_reducing(bucket)) send(bucket);
+}
+
+bool trainer_runtime::meets() const {
+  return trainers_ > 1 && std::ranges::any_of(replicas_, [](const auto& one) { return one->meets(); });
+}
+
+future<std::vector<tensor>> trainer_runtime::meet(std::string words, tensor numbers) {
+  return communicator_.call<std::vector<tensor>>(
+      *communicator_.all(group_name::of_passes),
+      {.kind = collective_kind::meeting, .input = std::move(numbers), .words = std::move(words)}, deadline());
+}
+
+/// Takes part in the passes of other trainers, without numbers, until all trainers are at this step.
+void trainer_runtime::stand_by(const std::shared_ptr<promise<>>& done, const std::shared_ptr<int>& missing) {
+  ++*missing;
+  meet("the optimizer step", tensor({0})).then([this, done, missing](future<std::vector<tensor>> met) {
+    try {
+      const auto all = met.get();
+      if (std::ranges::any_of(all, [](const tensor& one) { return one.count() > 0; })) stand_by(done, missing);
+      if (--*missing == 0) end_step(done);
+    } catch (...) {
+      done->fail(std::current_exception());
+    }
+  });
+}
+
+}  // namespace troupe::runtime
