@@ -12,6 +12,7 @@ dense_replica::dense_replica(const model::network& what, model::loss_function lo
       options_(chosen),
       activations_(what.make_activations()) {
   loss_value_.resize(compute(), 1);
+  losses_.resize(compute(), open_max);
 }
 
 /// The streams, which are destroyed later, may still use this object's arrays.
@@ -33,6 +34,7 @@ void dense_replica::start(std::span<const float> parameters, std::span<const flo
 /// Enqueues the copies to the host behind the pass.
 void dense_replica::begin_pass(const pass& batch) {
   TROUPE_ASSERT(batch.size > 0);
+  TROUPE_ASSERT(open_.empty() || (open_.size() < open_max && open_.back().step + 1 == batch.step));
   batch_ = batch;
   if (batch.wants_grad_input) {
     if (!is_on_host()) grad_input_.release();  // servers may still read the previous gradient
@@ -40,7 +42,8 @@ void dense_replica::begin_pass(const pass& batch) {
   }
   const model::loss_targets targets{classes_.put(copies(), batch.classes), values_.put(copies(), batch.values)};
   for (kernels::stream_timer* one : timers()) one->set_step(batch.step);
-  compute().wait(*copies().record());
+  begun_ = copies().record();
+  compute().wait(*begun_);
   {
     const auto scope = timed(timer_, trace::range_name::forward_backward);
     run(targets);
@@ -50,9 +53,9 @@ void dense_replica::begin_pass(const pass& batch) {
   passed_ = compute().record();
   copies().wait(*passed_);
   const auto scope = timed(copy_timer_, trace::range_name::copy);
-  loss_value_.download(copies());
-  watch().fetch(copies());
+  copies().download(loss_value_.data(), loss_on_host(batch.step), sizeof(double));
   if (batch.wants_it_on_host) grad_input_.download(copies());
+  open_.push_back({batch.step, batch.size, follow(copies())});
 }
 
 /// Runs forward, loss, and backward to the input. On a device, captures the calls as a graph or launches it.
@@ -73,9 +76,11 @@ void dense_replica::run(const model::loss_targets& targets) {
   compute().capture_or_launch(passes_[std::move(which)], calls);
 }
 
-double dense_replica::end_pass() {
-  forget_means();
-  return *loss_value_.host();
+dense_replica::batch_loss dense_replica::end_pass() {
+  const open_pass one = open_.front();
+  open_.pop_front();
+  arrive(one.end);
+  return {one.step, one.size, *loss_on_host(one.step)};
 }
 
 void dense_replica::backward_parameters(bool last, const std::function<void(std::uint32_t)>& full) {

@@ -5,13 +5,15 @@
 //     begin_pass  end_pass       a batch: forward, loss, and backward to the input; then its loss is known
 //     backward_parameters        the rest of the backward pass
 //
-// The host waits once a batch, for the loss and the gradient of the input; by then the rest of the backward pass is
-// enqueued too (`backward_parameters` before `end_pass`).
+// On a device the calls only enqueue. A batch's loss may be taken (`end_pass`) once the host has waited for it, by
+// which time the rest of the backward pass is enqueued too; or a batch later, when the next one's passes are enqueued:
+// then the host never waits for what it has just enqueued.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -63,10 +65,22 @@ class dense_replica : public trained_parameters {
   /// buffers: the network's initial ones.
   void start(std::span<const float> parameters, std::span<const float> buffers = {});
 
+  /// The loss of a batch.
+  struct batch_loss {
+    std::uint64_t step = 0;
+    std::size_t size = 0;
+    double loss = 0;
+  };
+
+  /// Requires: at most one pass has not ended, which is of the step before.
   void begin_pass(const pass& batch);
-  /// Returns the batch's loss; the gradient of the input is ready. Requires, on a device: the host has waited for
-  /// `copies()`.
-  double end_pass();
+  /// The event in the order of `copies()` after which the last pass begun has its input, and the pass before may end.
+  const kernels::event& begun() const { return *begun_; }
+  /// Ends the first pass that has not ended. Requires, on a device: the host has waited for `copies()`, or for `begun`
+  /// of the next pass.
+  batch_loss end_pass();
+  /// The number of passes that have not ended.
+  std::size_t open_passes() const { return open_.size(); }
   /// See `trained_parameters::backward`.
   void backward_parameters(bool last, const std::function<void(std::uint32_t bucket)>& full);
 
@@ -91,14 +105,27 @@ class dense_replica : public trained_parameters {
   const model::loss_function loss_;
   const options options_;
 
-  // Of the pass under way.
+  /// A pass that has not ended.
+  struct open_pass {
+    std::uint64_t step = 0;
+    std::size_t size = 0;
+    place end;
+  };
+  static constexpr std::size_t open_max = 2;
+  double* loss_on_host(std::uint64_t step) const { return losses_.data() + step % open_max; }
+
+  std::deque<open_pass> open_;
+  kernels::staging_array<double> losses_;  ///< of these on the host, by step modulo `open_max`
+
+  // Of the last pass begun.
   pass batch_;
+  std::unique_ptr<const kernels::event> begun_;
   std::unique_ptr<model::network::activations> activations_;
   kernels::mirrored_array<float> grad_input_;
   std::shared_ptr<const kernels::event> passed_;
   kernels::uploaded_array<std::int64_t> classes_;
   kernels::uploaded_array<float> values_;
-  kernels::mirrored_array<double> loss_value_;
+  kernels::device_array<double> loss_value_;
   std::vector<float> outputs_;
   /// The passes from the input to its gradient, captured as graphs, by batch size and addresses.
   std::map<std::pair<std::size_t, std::vector<const void*>>, std::unique_ptr<kernels::graph>> passes_;

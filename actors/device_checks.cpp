@@ -42,7 +42,7 @@ device_need need_of(const model::job& what, const model::data_spec& spec) {
   const double buffers = 3 + model::state_buffers(what.dense_optimizer);
   // Besides the current step's: inputs of the steps around it, and gradients that servers have not applied yet.
   const std::uint64_t ahead = model::lookups_ahead(what.staleness);
-  const auto further = static_cast<double>(ahead + 1 + what.accumulate + ahead);
+  const auto further = static_cast<double>(ahead + 2 + what.accumulate + ahead);
   // In bf16 the layers save x, weights and gradients rounded as well.
   const double with_saved = what.matmul_precision == kernels::matmul_precision::bf16 ? 1.5 : 1.0;
   need.weights = static_cast<double>(model.parameter_count()) * (buffers + with_saved - 1) * float_bytes;
@@ -96,7 +96,8 @@ result<void> check_devices(const model::job& what, const model::dataset& data, c
   try {
     return check_device_memory(what, data, devices);
   } catch (const kernels::device_error& refused) {
-    return bad_input(refused.what());
+    const bool is_fault = refused.why() == kernels::device_error::reason::failed;
+    return failure(is_fault ? fault_kind::device : fault_kind::input, refused.what());
   }
 }
 

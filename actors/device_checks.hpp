@@ -10,7 +10,7 @@
 namespace troupe::actors {
 
 /// Opens the devices. Faults, of kind input: the backend cannot use one of them, the job has more vectors than their
-/// kernels take, or a device has less free memory than the job needs on it.
+/// kernels take, or a device has less free memory than the job needs on it; of kind device: one of them fails.
 result<void> check_devices(const model::job& what, const model::dataset& data, const compute_devices& devices);
 
 /// Checks whether a trainer that is about to start fits into its device's free memory. Returns a fault, of kind input,

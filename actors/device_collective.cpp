@@ -139,7 +139,7 @@ void device_collective::launch_ready() {
     const bucket_id id = ready_.front();
     const state now = reduction_.poll();
     if (now == state::failed) {
-      group_.refuse(id.step, make_failure(errc::peer_failed, reduction_.error()));
+      group_.refuse(id.step, cause_of(reduction_.error()));
       return;
     }
     if (now == state::busy) {
@@ -190,7 +190,7 @@ void device_collective::answer(const bucket_id& id, group_bucket& all,
                                const std::vector<device_reduction::share>& shares) {
   const std::uint64_t batches = all.sum.batches();
   const float scale = batches > 0 ? 1.0F / static_cast<float>(batches) : 1.0F;
-  running_.push_back({id, std::chrono::steady_clock::now(), reduction_.means(id.bucket, shares, scale)});
+  running_.push_back({id, group_.now(), reduction_.means(id.bucket, shares, scale)});
   const std::vector<msg::tensor>& means = running_.back().means;
   all.sum.summed_elsewhere();
   group_.finish(id, all, [&](std::uint32_t rank) -> const msg::tensor& {
@@ -216,20 +216,25 @@ void device_collective::forget_what_is_over() {
 void device_collective::look_for_late() {
   forget_what_is_over();
   const bool failed = reduction_.poll() == kernels::communicator::state::failed;
-  const auto now = std::chrono::steady_clock::now();
-  if (!failed && (running_.empty() || now - running_.front().begin < group_.timeout())) return;
+  if (!failed && (running_.empty() || group_.now() - running_.front().begin < group_.timeout())) return;
   const bucket_id id = running_.empty() ? bucket_id{group_.step, 0} : running_.front().id;
-  const std::string what = failed ? reduction_.error()
-                                  : fmt::format("bucket {} has been on the devices for {} s{}", id.bucket,
-                                                static_cast<double>(group_.timeout().count()) / 1000,
-                                                ranks_.processes > 1 ? "; --request-timeout allows more" : "");
+  if (failed) {
+    group_.refuse(id.step, cause_of(reduction_.error()));
+    return;
+  }
   std::vector<std::uint32_t> others;
   for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank)
     if (!ranks_.is_local(rank)) others.push_back(rank);
-  group_.refuse(id.step,
-                make_failure(errc::timeout, others.empty() ? what
-                                                           : fmt::format("{} (the other ranks are the trainers {})",
-                                                                         what, fmt::join(others, ", "))));
+  group_.refuse(
+      id.step,
+      make_failure(
+          errc::device_failed,
+          "the all-reduce of bucket {} has not ended on CUDA device{} {} within {} s, though all trainers are "
+          "in it{}: a device or NCCL's connection hangs; NCCL_DEBUG=INFO tells more, nvidia-smi may tell why{}",
+          id.bucket, reduction_.numbers().size() == 1 ? "" : "s", fmt::join(reduction_.numbers(), ", "),
+          static_cast<double>(group_.timeout().count()) / 1000,
+          others.empty() ? "" : fmt::format(" (the others are trainers {})", fmt::join(others, ", ")),
+          ranks_.processes > 1 ? "; --request-timeout allows more" : ""));
 }
 
 }  // namespace troupe::actors

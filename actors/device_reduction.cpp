@@ -37,6 +37,12 @@ std::vector<std::string> device_reduction::uuids() const {
   return all;
 }
 
+std::vector<int> device_reduction::numbers() const {
+  std::vector<int> all;
+  for (const lane& one : lanes_) all.push_back(one.where->number());
+  return all;
+}
+
 kernels::communicator_id device_reduction::make_id() { return kernels::cuda_backend().make_communicator_id(); }
 
 void device_reduction::connect(const kernels::communicator_id& id, std::size_t first, std::size_t all) {

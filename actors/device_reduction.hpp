@@ -32,6 +32,9 @@ class device_reduction {
   /// The UUIDs of the devices of this process's ranks, each once.
   std::vector<std::string> uuids() const;
 
+  /// Their numbers in this process.
+  std::vector<int> numbers() const;
+
   static kernels::communicator_id make_id();
 
   /// Begins to connect the devices of this process, as numbers `first`, ... of `all`. With a single device there is
@@ -40,7 +43,8 @@ class device_reduction {
 
   /// Returns whether `launch` or `means` may be called; `busy` before `connect`, too.
   kernels::communicator::state poll();
-  std::string error() const { return communicator_ ? communicator_->error() : std::string(); }
+  /// Requires: `poll` returns `failed`.
+  kernels::device_error error() const { return kernels::device_error(communicator_->error(), communicator_->why()); }
 
   /// Aborts all work under way, so that the streams waiting for it continue, and marks all means in use as invalid.
   /// Does not wait, since the abort itself may take long. The reduction cannot be used afterwards.

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/device.hpp"
 #include "protocol/errors.hpp"
 
 namespace troupe::actors {
@@ -29,21 +30,48 @@ inline std::string no_server(std::uint32_t rank, std::size_t servers) {
                      servers, std::uint64_t{rank} + 1);
 }
 
+/// Returns the code of a device's error.
+inline errc code_of(kernels::device_error::reason why) {
+  using enum kernels::device_error::reason;
+  switch (why) {
+    case memory:
+      return errc::out_of_memory;
+    case failed:
+      return errc::device_failed;
+    case given_up:
+      return errc::peer_failed;
+    case refused:
+      break;
+  }
+  return errc::exception;
+}
+
+inline caf::error cause_of(const kernels::device_error& failed) {
+  return make_failure(code_of(failed.why()), failed.what());
+}
+
+/// Returns what an exception means, in its words.
+inline caf::error cause_of(const std::exception_ptr& thrown) {
+  using kernels::device_error;
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    return make_failure(errc::out_of_memory,
+                        "out of memory; use fewer --rows or --trainers, a smaller --dim, --hidden or --batch-size");
+  } catch (const device_error& e) {
+    return cause_of(e);
+  } catch (const std::exception& e) {
+    return make_failure(errc::exception, e.what());
+  } catch (...) {
+    return make_failure(errc::exception, "an exception of unknown type");
+  }
+}
+
 /// Makes `self` turn an exception in a handler into such an error, pass it to `tell`, and quit with it.
 /// Requires: the actor's state has `name` and `step`.
 void fail_on_exceptions(auto* self, std::function<void(const caf::error&)> tell = {}) {
   self->set_exception_handler([self, tell = std::move(tell)](std::exception_ptr& thrown) -> caf::error {
-    caf::error cause = make_failure(errc::exception, "an exception of unknown type");
-    try {
-      std::rethrow_exception(thrown);
-    } catch (const std::bad_alloc&) {
-      cause = make_failure(errc::out_of_memory,
-                           "out of memory; use fewer --rows or --trainers, a smaller --dim, --hidden or --batch-size");
-    } catch (const std::exception& e) {
-      cause = make_failure(errc::exception, e.what());
-    } catch (...) {
-    }
-    const caf::error failure = failure_of(self->state.name, self->state.step, cause);
+    const caf::error failure = failure_of(self->state.name, self->state.step, cause_of(thrown));
     if (tell) tell(failure);
     return failure;
   });

@@ -24,21 +24,23 @@ void non_finite_watch::look(kernels::stream& on, std::uint64_t step, const float
   open_.push_back({step, count, what});
 }
 
-void non_finite_watch::fetch(kernels::stream& on) {
-  fetched_ = open_.size();
-  if (fetched_ == 0) return;
-  const std::size_t first = (next_ - fetched_) % results_.size();
-  const std::size_t until_end = std::min(fetched_, results_.size() - first);
-  results_.download(on, first, until_end);
-  if (fetched_ > until_end) results_.download(on, 0, fetched_ - until_end);
+std::uint64_t non_finite_watch::fetch(kernels::stream& on) {
+  if (const std::size_t count = next_ - fetched_; count > 0) {
+    const std::size_t first = fetched_ % results_.size();
+    const std::size_t until_end = std::min(count, results_.size() - first);
+    results_.download(on, first, until_end);
+    if (count > until_end) results_.download(on, 0, count - until_end);
+  }
+  fetched_ = next_;
+  if (on.device().is_host()) know(next_);
+  return next_;
 }
 
 std::optional<non_finite_watch::finding> non_finite_watch::judge(std::uint64_t last_step) {
-  while (fetched_ > 0 && open_.front().step <= last_step) {
+  for (std::uint64_t i = next_ - open_.size(); i < known_ && open_.front().step <= last_step; ++i) {
     const search one = open_.front();
-    const kernels::non_finite found = results_.host()[(next_ - open_.size()) % results_.size()];
+    const kernels::non_finite found = results_.host()[i % results_.size()];
     open_.pop_front();
-    --fetched_;
     if (found.place < one.count) return finding{one.step, one.what, found.number, found.place, one.count};
   }
   return std::nullopt;

@@ -1,8 +1,8 @@
 // The search for NaN and Inf in what a device computes: it is enqueued on a stream, and judged when the host has waited
-// for that stream anyway. So it costs no further wait, and a finding may be reported one step late, but names its own
-// step.
+// for that stream anyway. So it costs no further wait, and a finding may be reported a step or two late, but names its
+// own step.
 //
-//   look ──▶ open ──fetch──▶ fetched ──(the host waits for the stream)──▶ judge
+//   look ──▶ open ──fetch──▶ fetched ──(the host waits for the stream)──know──▶ known ──judge──▶
 
 #pragma once
 
@@ -40,12 +40,16 @@ class non_finite_watch {
   /// Enqueues on `on` a search of `numbers` [count] of `step`. `what`: what they are, in words for people.
   void look(kernels::stream& on, std::uint64_t step, const float* numbers, std::size_t count, const char* what);
 
-  /// Enqueues a copy of the results of the searches so far to the host, and of nothing else: a later search may write
-  /// its result meanwhile.
-  void fetch(kernels::stream& on);
+  /// Enqueues a copy of the results to the host, of the searches so far that have not been fetched, and of nothing
+  /// else: a later search may write its result, and the host read earlier ones, meanwhile. Returns the number of all
+  /// searches so far. On the processor they are known.
+  std::uint64_t fetch(kernels::stream& on);
 
-  /// Returns the first fetched finding in the steps up to `last_step`. Requires: the host has waited for the stream of
-  /// `fetch`.
+  /// The first `searches` are known. Requires: the host has waited for the stream, behind the `fetch` that returned
+  /// that.
+  void know(std::uint64_t searches) { known_ = searches; }
+
+  /// Returns the first known finding in the steps up to `last_step`.
   std::optional<finding> judge(std::uint64_t last_step);
 
  private:
@@ -54,8 +58,10 @@ class non_finite_watch {
     std::size_t count;
     const char* what;
   };
-  std::deque<search> open_;
-  std::size_t fetched_ = 0;  ///< the first open searches
+  std::deque<search> open_;  ///< the last ones, which have not been judged
+  // Numbers of searches since the beginning.
+  std::uint64_t known_ = 0;
+  std::uint64_t fetched_ = 0;
   std::uint64_t next_ = 0;
   kernels::mirrored_array<kernels::non_finite> results_;  ///< by search number, modulo the size
 };

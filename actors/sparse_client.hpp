@@ -139,7 +139,8 @@ class sparse_client {
   void free_copied(const context& c, model::batch& samples) const;
 
   /// Returns the buffer of a step's input, in rotation: those of the steps looked up, which servers on a device fill;
-  /// that of the current step; and that of the step before, free once the host has waited for the current step.
+  /// that of the current step; and those of the two steps before. The host waits in each step for the loss of the step
+  /// before at the latest, and then that of the step before it is free.
   network_input& input_of(std::uint64_t step) { return inputs_[step % inputs_.size()]; }
 
   /// On a CUDA device, resizes `input` and offers servers of this process their columns of it. Requires: called before

@@ -42,10 +42,17 @@ struct step_schedule {
     return is_last(step) || (step / steps_per_epoch) % eval_every == 0;
   }
 
-  /// Returns whether a checkpoint follows this step; never within an optimizer step. `stopping`: the run ends with it.
-  bool saves_after(std::uint64_t step, bool stopping) const {
+  /// Returns whether the next step follows this one, and nothing else: no end of an epoch or of the run, no evaluation,
+  /// no checkpoint, unless the run is stopped or the trainers agree on a checkpoint.
+  bool goes_on_after(std::uint64_t step) const {
+    return !is_last(step) && !completes_epoch(step) && !saves_after(step, false);
+  }
+
+  /// Returns whether a checkpoint follows this step; never within an optimizer step. `wanted`: the run ends with it, or
+  /// the trainers have agreed on one.
+  bool saves_after(std::uint64_t step, bool wanted) const {
     if (!saves || !ends_update(step)) return false;
-    if (stopping || is_last(step)) return true;
+    if (wanted || is_last(step)) return true;
     const std::uint64_t before = (update(step) - 1) * accumulate;
     return checkpoint_every > 0 && step / checkpoint_every > before / checkpoint_every;
   }

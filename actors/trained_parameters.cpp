@@ -13,7 +13,7 @@ trained_parameters::trained_parameters(const std::vector<model::parameter_range>
   constexpr std::size_t first_bucket_bytes = std::size_t{1} << 20;  // small, so that the group starts early
   buckets_.emplace(*compute_, model::plan_buckets(ranges, std::min(options_.bucket_bytes, first_bucket_bytes),
                                                   options_.bucket_bytes));
-  watch_ = non_finite_watch(*compute_, 2 * (buckets_->size() + 1));  // searches of a step and the step before
+  watch_ = non_finite_watch(*compute_, 3 * (buckets_->size() + 1));  // searches of a step and the two before
   norm_.resize(*compute_, 1);
 }
 
@@ -196,16 +196,18 @@ void trained_parameters::look_at_weights(std::uint64_t step) {
 }
 
 void trained_parameters::synchronize() {
-  watch_.fetch(*compute_);
+  const place end = follow(*compute_);
   compute_->synchronize();
-  forget_means();
+  arrive(end);
 }
 
-/// Requires: the host has waited for the device to use the means.
-void trained_parameters::forget_means() {
-  for (const msg::blob& mean : means_)
-    if (block_of(mean)->is_lost()) throw kernels::device_error("an allreduce on CUDA devices was given up");
-  means_.clear();
+void trained_parameters::arrive(const place& at) {
+  watch_.know(at.searches);
+  for (; forgotten_means_ < at.means; ++forgotten_means_) {
+    if (block_of(means_.front())->is_lost())
+      throw kernels::device_error("an allreduce on CUDA devices was given up", kernels::device_error::reason::given_up);
+    means_.pop_front();
+  }
 }
 
 }  // namespace troupe::actors

@@ -13,13 +13,14 @@
 //
 // They are in the memory of a device; on a CUDA device there are two streams, one of which only copies to and from the
 // host. On the processor a call returns when all its work is done. A NaN that only the device sees there is reported
-// one step later (`judge`).
+// later, with its step (`judge`).
 
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -135,7 +136,8 @@ class trained_parameters {
   /// Returns the first NaN or Inf known to the host in the steps up to `last_step`.
   std::optional<non_finite_watch::finding> judge(std::uint64_t last_step) { return watch_.judge(last_step); }
 
-  /// Waits for the device. Throws if any mean that it was given is invalid.
+  /// Waits for the device. Throws if any mean that it was given is invalid. Requires: the host has waited for all
+  /// places of `follow`.
   void synchronize();
 
   /// From now on times what a device does, for `timers`. Waits for it.
@@ -148,8 +150,17 @@ class trained_parameters {
   kernels::stream_timer& copy_timer() { return copy_timer_; }
 
  protected:
-  /// Drops the means that the device has used. Requires: the host has waited for that.
-  void forget_means();
+  /// A place in a stream's order.
+  struct place {
+    std::uint64_t searches = 0;  ///< for NaN and Inf, of all, whose results are on the host
+    std::uint64_t means = 0;     ///< of all given, which the device has used
+  };
+  /// Enqueues a copy of the searches' results on `on`, and returns the place behind it. Requires: `on` waits for what
+  /// `compute()` has been given.
+  place follow(kernels::stream& on) { return {watch_.fetch(on), forgotten_means_ + means_.size()}; }
+  /// May judge those searches from now on, and drops those means; throws if one is invalid. Requires: the host has
+  /// waited for the place.
+  void arrive(const place& at);
   non_finite_watch& watch() { return watch_; }
   bool watches() const { return options_.watches; }
   /// Times what is called on a stream during the lifetime of the result.
@@ -175,7 +186,8 @@ class trained_parameters {
   kernels::device_array<float> first_state_;
   kernels::device_array<float> second_state_;
   kernels::device_array<float> mean_;  ///< the whole gradient, with `applies_whole`
-  std::vector<msg::blob> means_;       ///< means that the stream may still use, since the host last waited for it
+  std::deque<msg::blob> means_;        ///< the last means given, which the stream may still use
+  std::uint64_t forgotten_means_ = 0;  ///< given before them
   /// `statistics_` before the optimizer step, with `applies_whole`.
   kernels::device_array<float> statistics_before_;
   kernels::update_constants constants_;

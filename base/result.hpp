@@ -14,11 +14,12 @@ namespace troupe {
 enum class fault_kind {
   input,           ///< a setting, address or file that the user gave is wrong
   run,             ///< the run itself failed
+  device,          ///< a compute device failed, or the connection between devices: a new process may succeed
   unreachable,     ///< nobody answers (yet): a retry may succeed
   no_peer,         ///< the other side speaks another protocol, or another version of the handshake
   refused,         ///< the other side refused, with its reason
   not_trusted,     ///< wrong token, or a certificate that is missing, expired or of another authority
-  lost,            ///< an established link ended
+  lost,            ///< an established link ended, or what a run needs: processes, links; another attempt may succeed
   address_in_use,  ///< another process listens there
 };
 

@@ -25,6 +25,8 @@ class communicator {
 
   /// Returns what failed and what to try; empty unless `poll` returned `failed`.
   virtual std::string error() const = 0;
+  /// Returns what kind of failure that is. Requires: `error` is not empty.
+  virtual device_error::reason why() const = 0;
 
   /// Sums `count` floats over all devices in place; buffers[i] and streams[i] belong to this process's device i.
   /// Requires: all devices of all processes launch the same collectives in the same order.

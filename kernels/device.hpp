@@ -7,7 +7,7 @@
 // rows and ranks have the same order on every device.
 //
 // Errors: every call throws `device_error` if the device fails; an asynchronous failure is thrown by `synchronize` at
-// the latest. Pointers are device pointers unless a comment says host.
+// the latest, and from then on by every call. Pointers are device pointers unless a comment says host.
 
 #pragma once
 
@@ -27,10 +27,22 @@
 
 namespace troupe::kernels {
 
-/// A device call failed. The text has the call, its error and what to try.
+/// A device call failed. The text has the device, the call, its error and what to try.
 class device_error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  enum class reason : std::uint8_t {
+    refused,   ///< the device or its libraries cannot do what was asked for, and would refuse it again
+    memory,    ///< its memory, or the host's for copies to it, is full
+    failed,    ///< the device, its driver or its connection to others failed; a new process may well succeed
+    given_up,  ///< others failed, so that what the caller waits for does not come
+  };
+
+  explicit device_error(const std::string& text, reason why = reason::refused) : std::runtime_error(text), why_(why) {}
+
+  reason why() const { return why_; }
+
+ private:
+  reason why_;
 };
 
 /// Type to which a matrix product rounds its factors. Sums are always float32.

@@ -71,7 +71,8 @@ std::size_t count_cores() {
 
 /// Asks the probe first: it is cheaper, and its errors are clearer than those of the backend's libraries.
 backend& load_cuda_backend() {
-  if (const device_report report = find_devices(); !report.cuda_usable) throw device_error(report.reason);
+  if (const device_report report = find_devices(); !report.cuda_usable)
+    throw device_error("no CUDA device can be used: " + report.reason + "; 'troupe devices' tells what there is");
   const module_symbol symbol = find_in_module("libtroupe_cuda.so", backend_symbol);
   if (symbol.address == nullptr) throw device_error(symbol.error);
   return reinterpret_cast<backend_function*>(symbol.address)();

@@ -61,10 +61,15 @@ std::int64_t stream_timer::time_of(placed_mark& mark) {
 std::span<const stream_timer::timed_span> stream_timer::collect() {
   over_.clear();
   auto next = ended_.begin();
-  for (; next != ended_.end() && next->end.at->is_over(); ++next) {
-    next->what.begin = time_of(next->begin);
-    next->what.end = time_of(next->end);
-    over_.push_back(next->what);
+  try {
+    for (; next != ended_.end() && next->end.at->is_over(); ++next) {
+      next->what.begin = time_of(next->begin);
+      next->what.end = time_of(next->end);
+      over_.push_back(next->what);
+    }
+  } catch (const device_error&) {
+    ended_.clear();  // the times of some may be half known
+    throw;
   }
   ended_.erase(ended_.begin(), next);
   return over_;

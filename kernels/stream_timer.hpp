@@ -60,7 +60,8 @@ class stream_timer {
   };
 
   /// Returns the spans that are over and have not been returned before, in order; they stay until the next call. Does
-  /// not wait. Call it about once a step, best when the host has just waited for the stream.
+  /// not wait. Call it about once a step, best when the host has just waited for the stream. If the device fails, the
+  /// spans are lost.
   std::span<const timed_span> collect();
 
  private:

@@ -8,9 +8,9 @@ namespace troupe::protocol {
 
 namespace {
 
-constexpr std::array<std::string_view, 12> names = {
-    "none",       "bad_input",     "unknown_module", "bad_index",   "shape_mismatch", "wrong_context",
-    "not_finite", "out_of_memory", "exception",      "peer_failed", "timeout",        "malformed"};
+constexpr std::array<std::string_view, 13> names = {
+    "none",          "bad_input", "unknown_module", "bad_index", "shape_mismatch", "wrong_context", "not_finite",
+    "out_of_memory", "exception", "peer_failed",    "timeout",   "malformed",      "device_failed"};
 
 }  // namespace
 
@@ -49,6 +49,10 @@ std::string describe(const caf::error& error) {
 bool is_secondary(const caf::error& error) {
   return error == caf::sec::request_receiver_down || error == caf::sec::broken_promise || error == errc::peer_failed ||
          error == caf::exit_reason::remote_link_unreachable;
+}
+
+bool is_transient(const caf::error& error) {
+  return is_secondary(error) || error == errc::timeout || error == errc::malformed || error == errc::device_failed;
 }
 
 }  // namespace troupe::protocol

@@ -22,11 +22,14 @@ enum class errc : std::uint8_t {
   shape_mismatch,  ///< a tensor of another dtype or shape than the receiver expects
   wrong_context,   ///< a message from another run, from a finished step, or in another actor's name
   not_finite,      ///< NaN or Inf in a loss, gradient or weight
-  out_of_memory,   ///< a table that does not fit
+  out_of_memory,   ///< what does not fit into the memory of the host or of a device
   exception,       ///< a handler threw
   peer_failed,     ///< a request was left unanswered because its receiver ended
   timeout,         ///< a request was not answered in time
   malformed,       ///< bytes from another process that do not form a message
+  /// A compute device, its driver or the connection between devices failed: what was asked for was right, and may well
+  /// succeed in a new process. Not too little memory of a device, which is `out_of_memory`.
+  device_failed,
 };
 
 std::string to_string(errc x);
@@ -51,6 +54,10 @@ std::string describe(const caf::error& error);
 
 /// True if `error` only reports that another actor is gone.
 bool is_secondary(const caf::error& error);
+
+/// True if `error` is of the processes, machines and links of a run, not of its job: begun again, the run may get past
+/// it.
+bool is_transient(const caf::error& error);
 
 }  // namespace troupe::protocol
 

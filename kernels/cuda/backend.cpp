@@ -22,13 +22,13 @@ constexpr auto timeout = std::chrono::seconds(5);
 
 /// Throws unless the call has succeeded or is in progress; `poll` returns how that ends. Adds NCCL's text on the last
 /// error of the process.
-void check_begun(ncclResult_t code, const char* call) {
+void check_begun(ncclResult_t code, const char* call, int device = current_device()) {
   try {
-    check(code, call);
+    check(code, call, device);
   } catch (const device_error& error) {
     const std::string words = ncclGetLastError(nullptr);
     if (words.empty()) throw;
-    throw device_error(std::string(error.what()) + " (NCCL: " + words + ")");
+    throw device_error(std::string(error.what()) + " (NCCL: " + words + ")", error.why());
   }
 }
 
@@ -78,19 +78,20 @@ class nccl_communicator final : public communicator {
   state poll() override {
     bool busy = false;
     try {
-      for (const ncclComm_t part : parts_) {
+      for (std::size_t i = 0; i < parts_.size(); ++i) {
         ncclResult_t now = ncclSuccess;
-        check_begun(ncclCommGetAsyncError(part, &now), "ncclCommGetAsyncError");
-        check_begun(now, "NCCL");
+        check_begun(ncclCommGetAsyncError(parts_[i], &now), "ncclCommGetAsyncError", devices_[i]->number());
+        check_begun(now, "NCCL", devices_[i]->number());
         busy |= now == ncclInProgress;
       }
     } catch (const device_error& error) {
-      if (error_.empty()) error_ = error.what();
+      fail(error.what(), error.why());
     }
     return !error_.empty() ? state::failed : busy ? state::busy : state::ready;
   }
 
   std::string error() const override { return error_; }
+  device_error::reason why() const override { return why_; }
 
   void all_reduce(std::span<float* const> buffers, std::size_t count, std::span<stream* const> streams) override {
     in_group([&] {
@@ -110,10 +111,17 @@ class nccl_communicator final : public communicator {
       if (part != nullptr) ncclCommAbort(part);
     ncclGroupEnd();
     parts_.clear();
-    if (error_.empty()) error_ = "the communicator was aborted";
+    fail("the communicator was aborted", device_error::reason::given_up);
   }
 
  private:
+  /// Keeps the first error.
+  void fail(const std::string& error, device_error::reason why) {
+    if (!error_.empty()) return;
+    error_ = error;
+    why_ = why;
+  }
+
   /// Returns whether all operations have finished without an error.
   bool finish() {
     for (const ncclComm_t part : parts_) {
@@ -131,6 +139,7 @@ class nccl_communicator final : public communicator {
   const std::vector<device*> devices_;
   std::vector<ncclComm_t> parts_;
   std::string error_;
+  device_error::reason why_ = device_error::reason::failed;
 };
 
 class cuda_backend final : public backend {

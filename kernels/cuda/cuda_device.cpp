@@ -42,9 +42,11 @@ thread_local int current = -1;
 
 }  // namespace
 
+int current_device() { return current; }
+
 void make_current(int device) {
   if (device == current) return;
-  check(cudaSetDevice(device), "cudaSetDevice");
+  check(cudaSetDevice(device), "cudaSetDevice", device);
   current = device;
 }
 
@@ -131,8 +133,9 @@ std::shared_ptr<std::byte> cuda_device::allocate(std::size_t bytes) {
     cudaGetLastError();  // clears the error, so that the next call does not report it
     const memory_use use = memory();
     throw device_error("the memory of CUDA device " + std::to_string(number_) + " is too small: " + in_mib(bytes) +
-                       " more are needed, " + in_mib(use.free) + " of " + in_mib(use.total) +
-                       " are free; try a smaller --batch-size, more --devices, or --server-device cpu");
+                           " more are needed, " + in_mib(use.free) + " of " + in_mib(use.total) +
+                           " are free; try a smaller --batch-size, more --devices, or --server-device cpu",
+                       device_error::reason::memory);
   }
   check(code, "cudaMalloc");
   return given;
@@ -144,10 +147,12 @@ std::shared_ptr<std::byte> cuda_device::allocate_staging(std::size_t bytes) {
   std::shared_ptr<std::byte> given = staging_.allocate(bytes, code);
   if (code == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    throw device_error("the host has too little memory for copies to and from CUDA device " + std::to_string(number_) +
-                       ": " + in_mib(bytes) +
-                       " more are needed that stay in place; try a smaller --batch-size, or see the limit of locked "
-                       "memory (ulimit -l)");
+    throw device_error(
+        "the host has too little memory for copies to and from CUDA device " + std::to_string(number_) + ": " +
+            in_mib(bytes) +
+            " more are needed that stay in place; try a smaller --batch-size, or see the limit of locked "
+            "memory (ulimit -l)",
+        device_error::reason::memory);
   }
   check(code, "cudaMallocHost");
   return given;
@@ -160,10 +165,10 @@ std::unique_ptr<stream> cuda_device::make_stream(matmul_precision precision, str
 
 std::unique_ptr<device> open_cuda_device(int number) {
   int count = 0;
-  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount", number);
   if (number < 0 || number >= count) throw device_error(missing_text(number, count));
   cudaDeviceProp properties;
-  check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
+  check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties", number);
   if (properties.major < 8)
     throw device_error("CUDA device " + std::to_string(number) + " (" + properties.name + ") has compute capability " +
                        std::to_string(properties.major) + "." + std::to_string(properties.minor) +

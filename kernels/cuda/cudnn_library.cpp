@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "kernels/cuda/check.hpp"
 #include "kernels/device.hpp"
 
 namespace troupe::kernels::cuda {
@@ -32,31 +33,38 @@ cudnn_library load() {
   return loaded;
 }
 
-const char* hint_for(cudnnStatus_t code) {
+struct meaning_of_status {
+  device_error::reason why;
+  const char* hint;
+};
+
+meaning_of_status meaning_of(cudnnStatus_t code) {
+  using enum device_error::reason;
   constexpr int category = 1000;                   // CUDNN_STATUS_FULL_ERROR_CODE
   constexpr int sublibrary_loading_failed = 1008;  // the first versions' headers have no name for it
   switch (static_cast<int>(code)) {
     case CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED:
     case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:
-      return "; the memory is full; try a smaller --batch-size";
+      return {memory, "; the memory is full; try a smaller --batch-size"};
     case CUDNN_STATUS_NOT_INITIALIZED:
-      return "; cuDNN could not start: the driver may be too old, or the device's memory full";
+      return {failed, "; cuDNN could not start: the driver may be too old, or the device's memory full"};
     case CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH:
     case sublibrary_loading_failed:
-      return "; all of cuDNN's libraries must be of one version; install cuDNN 9 anew, or try --device cpu";
+      return {refused, "; all of cuDNN's libraries must be of one version; install cuDNN 9 anew, or try --device cpu"};
     default:
       break;
   }
   switch (code / category) {
     case CUDNN_STATUS_BAD_PARAM / category:
     case CUDNN_STATUS_NOT_SUPPORTED / category:
-      return "; images may be too large for cuDNN: a batch has less than 2^31 numbers; try a smaller --batch-size, or "
-             "--device cpu";
+      return {refused,
+              "; images may be too large for cuDNN: a batch has less than 2^31 numbers; try a smaller --batch-size, or "
+              "--device cpu"};
     case CUDNN_STATUS_INTERNAL_ERROR / category:
     case CUDNN_STATUS_EXECUTION_FAILED / category:
-      return "; a kernel failed and the device is of no more use to this process; start again, and report it";
+      return {failed, "; a kernel failed and the device is of no more use to this process; start again, and report it"};
     default:
-      return "";
+      return {failed, ""};
   }
 }
 
@@ -69,7 +77,10 @@ const cudnn_library& cudnn() {
 
 void check(cudnnStatus_t code, const char* call) {
   if (code == CUDNN_STATUS_SUCCESS) return;
-  throw device_error(std::string(call) + ": " + cudnn().cudnnGetErrorString(code) + hint_for(code));
+  const meaning_of_status meaning = meaning_of(code);
+  throw device_error(
+      device_prefix(current_device()) + call + ": " + cudnn().cudnnGetErrorString(code) + cuda_words() + meaning.hint,
+      meaning.why);
 }
 
 }  // namespace troupe::kernels::cuda

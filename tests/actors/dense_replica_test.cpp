@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "tests/actors/two_towers.hpp"
@@ -55,7 +56,7 @@ struct small {
                         .values = targets,
                         .key = 77,
                         .wants_grad_input = true});
-    return replica.end_pass();
+    return replica.end_pass().loss;
   }
 
   /// What the buckets have become, which is what comes back.
@@ -194,6 +195,26 @@ TEST(DenseReplica, AGradientThatIsNotFiniteIsNamedWithItsStep) {
   EXPECT_FALSE(unwatched.replica.judge(9));
 }
 
+// As above, 4; and y = 2·1·1 + 1 = 3 against 2.
+TEST(DenseReplica, ALossMayBeTakenWhenTheNextPassHasBegun) {
+  small s;
+  s.replica.open(1);
+  const std::vector<float> first = {3, 1};
+  const std::vector<float> second = {1, 1, 1, 1};
+  const std::vector<float> targets = {5, 2, 2};
+  s.replica.begin_pass({.step = 7, .size = 1, .input = first.data(), .values = {targets.data(), 1}});
+  s.replica.backward_parameters(false, [](std::uint32_t) {});
+  s.replica.begin_pass({.step = 8, .size = 2, .input = second.data(), .values = {targets.data() + 1, 2}});
+  EXPECT_EQ(s.replica.open_passes(), 2U);
+  for (const auto& [step, size, loss] : {std::tuple(7U, 1U, 4.0), std::tuple(8U, 2U, 1.0)}) {
+    const auto ended = s.replica.end_pass();
+    EXPECT_EQ(ended.step, step);
+    EXPECT_EQ(ended.size, size);
+    EXPECT_EQ(ended.loss, loss);
+  }
+  EXPECT_EQ(s.replica.open_passes(), 0U);
+}
+
 TEST(DenseReplica, WhatIsScoredIsNoTrainingPass) {
   small s;
   s.replica.open(1);
@@ -218,6 +239,11 @@ TEST(DenseReplicaDeathTest, AnOrderThatCannotBeIsABug) {
   EXPECT_DEATH(s.replica.open(2), "assertion failed: may_follow");
   EXPECT_DEATH(s.replica.take(0, {}), "assertion failed: may_follow");
   EXPECT_DEATH(s.replica.begin_pass({}), "assertion failed: batch.size > 0");
+  const std::vector<float> pair = {3, 1};
+  for (const std::uint64_t step : {1, 2})
+    s.replica.begin_pass({.step = step, .size = 1, .input = pair.data(), .values = {pair.data(), 1}});
+  EXPECT_DEATH(s.replica.begin_pass({.step = 3, .size = 1, .input = pair.data(), .values = {pair.data(), 1}}),
+               "assertion failed: open_");
   EXPECT_DEATH(s.replica.start(std::vector<float>(3)), "assertion failed: parameters.size");
 }
 

@@ -7,6 +7,10 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/backend.hpp"
+#include "kernels/device_array.hpp"
+#include "tests/kernels/needs_device.hpp"
+
 namespace troupe::actors::non_finite_watch_test {
 namespace {
 
@@ -44,6 +48,30 @@ TEST(NonFiniteWatch, NothingIsKnownBeforeItHasBeenFetched) {
   EXPECT_FALSE(watch.judge(9));
   watch.fetch(on);
   EXPECT_TRUE(watch.judge(9));
+}
+
+class NonFiniteWatchGpu : public needs_device {};
+
+TEST_F(NonFiniteWatchGpu, OnlyWhatTheHostHasWaitedForIsJudged) {
+  const auto stream = kernels::cuda_backend().open(0).make_stream();
+  non_finite_watch watch(*stream, 4);
+  kernels::device_array<float> numbers;
+  kernels::assign<float>(*stream, bad_at(1, std::numeric_limits<float>::quiet_NaN()), numbers);
+  watch.look(*stream, 1, numbers.data(), 10, "this");
+  EXPECT_EQ(watch.fetch(*stream), 1U);
+  watch.look(*stream, 1, numbers.data(), 10, "that");
+  EXPECT_EQ(watch.fetch(*stream), 2U);
+  stream->synchronize();
+  EXPECT_FALSE(watch.judge(1));
+  watch.know(1);
+  const auto first = watch.judge(1);
+  ASSERT_TRUE(first);
+  EXPECT_STREQ(first->what, "this");
+  EXPECT_FALSE(watch.judge(1));
+  watch.know(2);
+  const auto second = watch.judge(1);
+  ASSERT_TRUE(second);
+  EXPECT_STREQ(second->what, "that");
 }
 
 TEST(NonFiniteWatch, PlacesAreUsedRoundAndRound) {

@@ -13,6 +13,8 @@ struct counts_so_far {
   std::uint64_t launches = 0;  ///< of kernels; a sort or a running sum is one
   std::uint64_t waits = 0;     ///< of the host, for a stream or an event
   std::uint64_t uploads = 0;   ///< copies from the host to a device
+  /// Graphs that a device had to do yet when the host went on: launched after the events that the host waited for.
+  std::uint64_t graphs_ahead = 0;
 };
 
 /// Returns the counts of this process; nothing if its CUDA is a card's.
@@ -25,8 +27,9 @@ inline std::optional<counts_so_far> counts_now() {
   const auto launches = count_of("troupe_emulated_launches");
   const auto waits = count_of("troupe_emulated_waits");
   const auto uploads = count_of("troupe_emulated_uploads");
-  if (!launches || !waits || !uploads) return std::nullopt;
-  return counts_so_far{*launches, *waits, *uploads};
+  const auto graphs_ahead = count_of("troupe_emulated_graphs_ahead");
+  if (!launches || !waits || !uploads || !graphs_ahead) return std::nullopt;
+  return counts_so_far{*launches, *waits, *uploads, *graphs_ahead};
 }
 
 }  // namespace troupe::emulated_cuda

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/emulated_cuda/faults.hpp"
 #include "tests/emulated_cuda/rounding.hpp"
 #include "tests/emulated_cuda/runtime.hpp"
 #include "tests/emulated_cuda/settings.hpp"
@@ -188,17 +189,20 @@ bool are_on_device(const product& how, const operands& on) {
 // -- descriptors ------------------------------------------------------------------------------------------------------
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  TROUPE_CUBLAS_CALL;
   if (troupe::emulated_cuda::usable() != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;
   *handle = new cublasLtContext{troupe::emulated_cuda::current_device()};
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  TROUPE_CUBLAS_CALL;
   delete handle;
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* descriptor, cublasComputeType_t compute, cudaDataType_t) {
+  TROUPE_CUBLAS_CALL;
   static_assert(sizeof(product) <= sizeof(cublasLtMatmulDescOpaque_t));
   auto* opaque = new cublasLtMatmulDescOpaque_t{};
   new (opaque) product{.compute = compute};
@@ -207,12 +211,14 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* descriptor, cublas
 }
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t descriptor) {
+  TROUPE_CUBLAS_CALL;
   delete descriptor;
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor, cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, std::size_t bytes) {
+  TROUPE_CUBLAS_CALL;
   auto& how = *reinterpret_cast<product*>(descriptor);
   const auto set = [&](auto& member) {
     if (bytes != sizeof member) return CUBLAS_STATUS_INVALID_VALUE;
@@ -239,6 +245,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor, c
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* descriptor, cudaDataType type, std::uint64_t rows,
                                           std::uint64_t cols, std::int64_t stride) {
+  TROUPE_CUBLAS_CALL;
   static_assert(sizeof(layout) <= sizeof(cublasLtMatrixLayoutOpaque_t));
   if (stride < static_cast<std::int64_t>(rows)) return CUBLAS_STATUS_INVALID_VALUE;
   auto* opaque = new cublasLtMatrixLayoutOpaque_t{};
@@ -248,22 +255,26 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* descriptor, cu
 }
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t descriptor) {
+  TROUPE_CUBLAS_CALL;
   delete descriptor;
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  TROUPE_CUBLAS_CALL;
   *preference = new cublasLtMatmulPreferenceOpaque_t{};
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  TROUPE_CUBLAS_CALL;
   delete preference;
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
                                                     const void*, std::size_t) {
+  TROUPE_CUBLAS_CALL;
   return CUBLAS_STATUS_SUCCESS;  // there is but one algorithm, which needs nothing
 }
 
@@ -274,6 +285,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t, int wanted,
                                               cublasLtMatmulHeuristicResult_t results[], int* found) {
+  TROUPE_CUBLAS_CALL;
   *found = 0;
   if (wanted < 1 || !mask_fits(content_of<product>(descriptor), content_of<layout>(d)))
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -293,6 +305,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
                               cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t*, void*, std::size_t, cudaStream_t stream) {
+  TROUPE_CUBLAS_CALL;
   const auto& how = content_of<product>(descriptor);
   const operands on = {a,
                        b,

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tests/emulated_cuda/faults.hpp"
 #include "tests/emulated_cuda/rounding.hpp"
 #include "tests/emulated_cuda/runtime.hpp"
 #include "tests/emulated_cuda/settings.hpp"
@@ -172,6 +173,7 @@ cudnnStatus_t list_algorithms(const geometry& shape, Algorithm in_any_order, Alg
 // -- handles and descriptors ------------------------------------------------------------------------------------------
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  TROUPE_CUDNN_CALL;
   if (usable() != cudaSuccess) return CUDNN_STATUS_NOT_INITIALIZED;
   if (captures() > 0) return CUDNN_STATUS_EXECUTION_FAILED;  // it allocates
   *handle = new cudnnContext{current_device(), nullptr};
@@ -179,11 +181,13 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
 }
 
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  TROUPE_CUDNN_CALL;
   delete handle;
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  TROUPE_CUDNN_CALL;
   if (stream == nullptr || stream->device() != handle->device) return CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH;
   handle->stream = stream;
   return CUDNN_STATUS_SUCCESS;
@@ -213,17 +217,20 @@ const char* cudnnGetErrorString(cudnnStatus_t status) {
 }
 
 cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* made) {
+  TROUPE_CUDNN_CALL;
   *made = new cudnnTensorStruct;
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t old) {
+  TROUPE_CUDNN_CALL;
   delete old;
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t format,
                                          cudnnDataType_t type, int n, int c, int h, int w) {
+  TROUPE_CUDNN_CALL;
   if (format != CUDNN_TENSOR_NCHW || type != CUDNN_DATA_FLOAT) return CUDNN_STATUS_NOT_SUPPORTED;
   const std::array<int, 4> sizes{n, c, h, w};
   if (std::any_of(sizes.begin(), sizes.end(), [](int size) { return size < 1; })) return CUDNN_STATUS_BAD_PARAM;
@@ -233,17 +240,20 @@ cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensor, cudnnTe
 }
 
 cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* made) {
+  TROUPE_CUDNN_CALL;
   *made = new cudnnFilterStruct;
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t old) {
+  TROUPE_CUDNN_CALL;
   delete old;
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filter, cudnnDataType_t type,
                                          cudnnTensorFormat_t format, int k, int c, int h, int w) {
+  TROUPE_CUDNN_CALL;
   if (format != CUDNN_TENSOR_NCHW || type != CUDNN_DATA_FLOAT) return CUDNN_STATUS_NOT_SUPPORTED;
   const std::array<int, 4> sizes{k, c, h, w};
   if (std::any_of(sizes.begin(), sizes.end(), [](int size) { return size < 1; })) return CUDNN_STATUS_BAD_PARAM;
@@ -252,11 +262,13 @@ cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filter, cudnnDa
 }
 
 cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t* made) {
+  TROUPE_CUDNN_CALL;
   *made = new cudnnConvolutionStruct;
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t old) {
+  TROUPE_CUDNN_CALL;
   delete old;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -264,6 +276,7 @@ cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t old
 cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t how, int pad_h, int pad_w, int stride_h,
                                               int stride_w, int dilation_h, int dilation_w, cudnnConvolutionMode_t mode,
                                               cudnnDataType_t type) {
+  TROUPE_CUDNN_CALL;
   if (pad_h < 0 || stride_h < 1 || dilation_h < 1) return CUDNN_STATUS_BAD_PARAM;
   if (pad_w != pad_h || stride_w != stride_h || dilation_h != 1 || dilation_w != 1 || mode != CUDNN_CROSS_CORRELATION ||
       type != CUDNN_DATA_FLOAT)
@@ -274,6 +287,7 @@ cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t how, 
 }
 
 cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t how, cudnnMathType_t math) {
+  TROUPE_CUDNN_CALL;
   if (math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) return CUDNN_STATUS_NOT_SUPPORTED;  // half precision
   how->math = math;
   return CUDNN_STATUS_SUCCESS;
@@ -285,6 +299,7 @@ cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorD
                                                      cudnnFilterDescriptor_t weight, cudnnConvolutionDescriptor_t how,
                                                      cudnnTensorDescriptor_t y, int wanted, int* found,
                                                      cudnnConvolutionFwdAlgoPerf_t* list) {
+  TROUPE_CUDNN_CALL;
   return list_algorithms(geometry_of(x, weight, how, y), CUDNN_CONVOLUTION_FWD_ALGO_GEMM,
                          CUDNN_CONVOLUTION_FWD_ALGO_FFT, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, wanted,
                          found, list);
@@ -294,6 +309,7 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, cudnnFi
                                                           cudnnTensorDescriptor_t y, cudnnConvolutionDescriptor_t how,
                                                           cudnnTensorDescriptor_t x, int wanted, int* found,
                                                           cudnnConvolutionBwdDataAlgoPerf_t* list) {
+  TROUPE_CUDNN_CALL;
   return list_algorithms(geometry_of(x, weight, how, y), CUDNN_CONVOLUTION_BWD_DATA_ALGO_0,
                          CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, wanted, found, list);
 }
@@ -302,6 +318,7 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, cudnn
                                                             cudnnTensorDescriptor_t y, cudnnConvolutionDescriptor_t how,
                                                             cudnnFilterDescriptor_t weight, int wanted, int* found,
                                                             cudnnConvolutionBwdFilterAlgoPerf_t* list) {
+  TROUPE_CUDNN_CALL;
   return list_algorithms(geometry_of(x, weight, how, y), CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0,
                          CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, wanted, found,
                          list);
@@ -312,6 +329,7 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, c
                                       cudnnConvolutionDescriptor_t how, cudnnConvolutionFwdAlgo_t algorithm,
                                       void* workspace, std::size_t bytes, const void* beta,
                                       cudnnTensorDescriptor_t y_form, void* y) {
+  TROUPE_CUDNN_CALL;
   auto* const result = static_cast<float*>(y);
   const convolution_call call{geometry_of(x_form, weight_form, how, y_form),
                               static_cast<const float*>(x),
@@ -334,6 +352,7 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
                                            cudnnConvolutionDescriptor_t how, cudnnConvolutionBwdDataAlgo_t algorithm,
                                            void* workspace, std::size_t bytes, const void* beta,
                                            cudnnTensorDescriptor_t x_form, void* x) {
+  TROUPE_CUDNN_CALL;
   auto* const result = static_cast<float*>(x);
   const convolution_call call{geometry_of(x_form, weight_form, how, y_form),
                               result,
@@ -357,6 +376,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
                                              cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace,
                                              std::size_t bytes, const void* beta, cudnnFilterDescriptor_t weight_form,
                                              void* weight) {
+  TROUPE_CUDNN_CALL;
   auto* const result = static_cast<float*>(weight);
   const convolution_call call{geometry_of(x_form, weight_form, how, y_form),
                               static_cast<const float*>(x),

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "tests/emulated_cuda/faults.hpp"
 #include "tests/emulated_cuda/runtime.hpp"
 #include "tests/emulated_cuda/settings.hpp"
 
@@ -44,6 +45,7 @@ std::string device_identity(int number) {
 using namespace troupe::emulated_cuda;
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
   const cudaError_t code = troupe::emulated_cuda::usable();
   *count = code == cudaSuccess ? troupe::emulated_cuda::configured().devices : 0;
   return troupe::emulated_cuda::note(code);
@@ -54,6 +56,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     return troupe::emulated_cuda::note(code);
   if (device < 0 || device >= troupe::emulated_cuda::configured().devices)
     return troupe::emulated_cuda::note(cudaErrorInvalidDevice);
+  TROUPE_CUDA_CALL(device);
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "Emulated card %d", device);
   properties->uuid = troupe::emulated_cuda::uuid_of(device);
@@ -74,6 +77,7 @@ cudaError_t cudaSetDevice(int device) {
     return troupe::emulated_cuda::note(code);
   if (device < 0 || device >= troupe::emulated_cuda::configured().devices)
     return troupe::emulated_cuda::note(cudaErrorInvalidDevice);
+  TROUPE_CUDA_CALL(device);
   troupe::emulated_cuda::chosen_device = device;
   return cudaSuccess;
 }
@@ -89,6 +93,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 cudaError_t cudaGetLastError() {
+  if (const cudaError_t code = error_of(current_device()); code != cudaSuccess) return code;
   const cudaError_t code = troupe::emulated_cuda::last_error;
   troupe::emulated_cuda::last_error = cudaSuccess;
   return code;
@@ -110,6 +115,14 @@ const char* cudaGetErrorString(cudaError_t code) {
       return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorInvalidResourceHandle:
       return "invalid resource handle";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
+    case cudaErrorECCUncorrectable:
+      return "uncorrectable ECC error encountered";
+    case cudaErrorDevicesUnavailable:
+      return "CUDA-capable device(s) is/are busy or unavailable";
+    case cudaErrorUnknown:
+      return "unknown error";
     case cudaErrorNotReady:
       return "device not ready";
     case cudaErrorLaunchFailure:

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/emulated_cuda/faults.hpp"
 #include "tests/emulated_cuda/runtime.hpp"
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
@@ -224,7 +225,7 @@ cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()> threa
     return cudaErrorInvalidConfiguration;
   if (blocks.y * blocks.z * threads.y * threads.z != 1) return cudaErrorInvalidConfiguration;
   ++counted().launches;
-  return enqueue(config.stream, [blocks, threads, kernel = std::move(thread)] {
+  return enqueue_kernel(config.stream, [blocks, threads, kernel = std::move(thread)] {
     gridDim = blocks;
     blockDim = threads;
     for (unsigned block = 0; block < blocks.x; ++block) {

@@ -79,25 +79,25 @@ std::uint64_t meeting::next_sum(std::size_t count) {
 }
 
 template <class Done>
-bool meeting::wait_for(const std::atomic<bool>& aborted, Done done) const {
+bool meeting::wait_for(const std::function<bool()>& is_over, Done done) const {
   while (!done()) {
-    if (aborted) return false;
+    if (is_over()) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   return true;
 }
 
-void meeting::sum(std::uint64_t first_step, float* buffer, std::size_t count, const std::atomic<bool>& aborted) {
+void meeting::sum(std::uint64_t first_step, float* buffer, std::size_t count, const std::function<bool()>& is_over) {
   rank_part& mine = parts_[rank_];
-  if (!wait_for(aborted, [&] { return mine.read == first_step; })) return;
+  if (!wait_for(is_over, [&] { return mine.read == first_step; })) return;
   for (std::uint64_t i = 0; i < steps_of(count); ++i) {
     const std::uint64_t step = first_step + i;
     float* const numbers = buffer + i * chunk;
     const std::size_t size = std::min(chunk, count - i * chunk);
-    if (!wait_for(aborted, [&] { return all_at(&rank_part::read, step); })) return;
+    if (!wait_for(is_over, [&] { return all_at(&rank_part::read, step); })) return;
     std::copy_n(numbers, size, mine.numbers);
     mine.written = step + 1;
-    if (!wait_for(aborted, [&] { return all_at(&rank_part::written, step + 1); })) return;
+    if (!wait_for(is_over, [&] { return all_at(&rank_part::written, step + 1); })) return;
     for (std::size_t k = 0; k < size; ++k) {
       float total = parts_[0].numbers[k];
       for (int r = 1; r < ranks_; ++r) total += parts_[r].numbers[k];

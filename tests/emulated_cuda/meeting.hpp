@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace troupe::emulated_cuda {
@@ -28,14 +29,14 @@ class meeting {
   std::uint64_t next_sum(std::size_t count);
 
   /// Sums `buffer` over all ranks in rank order, when the sums before `first_step` are over; waits for the other ranks,
-  /// or ends early and with nothing of use once `aborted`.
-  void sum(std::uint64_t first_step, float* buffer, std::size_t count, const std::atomic<bool>& aborted);
+  /// or ends early and with nothing of use once `is_over`.
+  void sum(std::uint64_t first_step, float* buffer, std::size_t count, const std::function<bool()>& is_over);
 
  private:
   struct rank_part;
 
   template <class Done>
-  bool wait_for(const std::atomic<bool>& aborted, Done done) const;
+  bool wait_for(const std::function<bool()>& is_over, Done done) const;
   /// Whether every rank's counter has come to `step`.
   bool all_at(std::atomic<std::uint64_t> rank_part::*counter, std::uint64_t step) const;
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kernels/device.hpp"
+#include "tests/emulated_cuda/faults.hpp"
 #include "tests/emulated_cuda/runtime.hpp"
 #include "tests/emulated_cuda/settings.hpp"
 
@@ -117,6 +118,7 @@ using namespace troupe::emulated_cuda;
 // -- memory -----------------------------------------------------------------------------------------------------------
 
 cudaError_t cudaMalloc(void** address, std::size_t bytes) {
+  TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
   *address = nullptr;
   if (const cudaError_t code = troupe::emulated_cuda::usable(); code != cudaSuccess || bytes == 0)
     return troupe::emulated_cuda::note(code);
@@ -126,10 +128,12 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) {
 }
 
 cudaError_t cudaFree(void* address) {
+  TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
   return troupe::emulated_cuda::note(troupe::emulated_cuda::book().release(address, false));
 }
 
 cudaError_t cudaMallocHost(void** address, std::size_t bytes) {
+  TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
   *address = nullptr;
   if (const cudaError_t code = troupe::emulated_cuda::usable(); code != cudaSuccess || bytes == 0)
     return troupe::emulated_cuda::note(code);
@@ -139,10 +143,12 @@ cudaError_t cudaMallocHost(void** address, std::size_t bytes) {
 }
 
 cudaError_t cudaFreeHost(void* address) {
+  TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
   return troupe::emulated_cuda::note(troupe::emulated_cuda::book().release(address, true));
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
   if (const cudaError_t code = troupe::emulated_cuda::usable(); code != cudaSuccess)
     return troupe::emulated_cuda::note(code);
   *total = troupe::emulated_cuda::configured().memory_mib << 20;
@@ -153,11 +159,13 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 // -- copies -----------------------------------------------------------------------------------------------------------
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  TROUPE_CUDA_CALL(device_of(stream));
   if (bytes == 0) return cudaSuccess;
   return troupe::emulated_cuda::note(troupe::emulated_cuda::copy(from, to, bytes, kind, stream));
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  TROUPE_CUDA_CALL(device_of(stream));
   if (bytes == 0) return cudaSuccess;
   if (troupe::emulated_cuda::find_place(to, bytes) != troupe::emulated_cuda::place::device)
     return troupe::emulated_cuda::note(cudaErrorInvalidValue);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,11 +15,14 @@
 #include <random>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "tests/emulated_cuda/faults.hpp"
 #include "tests/emulated_cuda/meeting.hpp"
 #include "tests/emulated_cuda/runtime.hpp"
+#include "tests/emulated_cuda/settings.hpp"
 
 using namespace troupe::emulated_cuda;
 
@@ -27,7 +31,8 @@ struct ncclComm {
 
   phase now = phase::meeting;
   int device = 0;
-  bool asked = false;  ///< about what is being launched
+  bool asked = false;      ///< about what is being launched
+  std::uint64_t sums = 0;  ///< so far
   std::shared_ptr<troupe::emulated_cuda::meeting> with;
   std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<std::atomic<int>> under_way = std::make_shared<std::atomic<int>>(0);
@@ -67,11 +72,10 @@ ncclResult_t end_group() {
 void launch(ncclComm& comm) {
   for (auto& [stream, task] : comm.to_launch) {
     ++*comm.under_way;
-    const auto code =
-        troupe::emulated_cuda::enqueue_anywhere(stream, [task = std::move(task), under_way = comm.under_way] {
-          task();
-          --*under_way;
-        });
+    const auto code = troupe::emulated_cuda::enqueue_mark(stream, [task = std::move(task), under_way = comm.under_way] {
+      task();
+      --*under_way;
+    });
     if (code != cudaSuccess) comm.now = ncclComm::phase::failed;
   }
   comm.to_launch.clear();
@@ -80,6 +84,7 @@ void launch(ncclComm& comm) {
 }  // namespace
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  TROUPE_NCCL_CALL(current_device());
   static std::atomic<unsigned> count = 0;
   *id = {};
   std::snprintf(id->internal, sizeof id->internal, "/emulated-nccl-%d-%u-%08x", getpid(), ++count,
@@ -98,6 +103,7 @@ ncclResult_t ncclGroupEnd() {
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  TROUPE_NCCL_CALL(current_device());
   if (rank < 0 || rank >= ranks) return refuse(ncclInvalidArgument, "Invalid rank requested");
   if (config == nullptr || config->blocking != 0) return refuse(ncclInvalidUsage, "only non-blocking is emulated");
   const std::string name(id.internal, strnlen(id.internal, sizeof id.internal));
@@ -114,6 +120,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  TROUPE_NCCL_CALL(comm->device);
   using phase = ncclComm::phase;
   if (comm->now == phase::meeting && comm->with->all_are_here()) {
     last_words = comm->with->find_duplicate();
@@ -130,6 +137,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
 
 ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t operation,
                            ncclComm_t comm, cudaStream_t stream) {
+  TROUPE_NCCL_CALL(comm->device);
   if (comm->now != ncclComm::phase::idle) return refuse(ncclInvalidArgument, "the communicator is not ready");
   if (type != ncclFloat32 || operation != ncclSum || from != to) {
     return refuse(ncclInvalidArgument, "only sums of floats in place are emulated");
@@ -141,27 +149,36 @@ ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataTyp
     return refuse(ncclInvalidArgument, "the buffer is not in a device's memory");
   }
   const std::uint64_t first = comm->with->next_sum(count);
-  troupe::emulated_cuda::work task = [with = comm->with, aborted = comm->aborted, first,
-                                      buffer = static_cast<float*>(to),
-                                      count] { with->sum(first, buffer, count, *aborted); };
+  const bool hangs = ++comm->sums == troupe::emulated_cuda::configured().hanging_sum;
+  troupe::emulated_cuda::work task = [with = comm->with, aborted = comm->aborted, first, device = comm->device, hangs,
+                                      buffer = static_cast<float*>(to), count] {
+    const auto is_over = [&] { return *aborted || error_of(device) != cudaSuccess; };
+    if (hangs)
+      while (!is_over()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (!is_over()) with->sum(first, buffer, count, is_over);
+  };
   group.emplace_back(comm, std::pair(stream, std::move(task)));
   return group_depth == 0 ? end_group() : ncclSuccess;
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  TROUPE_NCCL_CALL(comm->device);
   if (comm->now != ncclComm::phase::idle) return refuse(ncclInvalidUsage, "the communicator is not ready");
   comm->now = ncclComm::phase::finalizing;
   return ncclInProgress;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  TROUPE_NCCL_CALL(comm->device);
   delete comm;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   *comm->aborted = true;
+  const int device = comm->device;
   delete comm;
+  TROUPE_NCCL_CALL(device);
   return ncclSuccess;
 }
 
@@ -169,6 +186,8 @@ const char* ncclGetErrorString(ncclResult_t code) {
   switch (code) {
     case ncclSuccess:
       return "no error";
+    case ncclUnhandledCudaError:
+      return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
     case ncclSystemError:
       return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
     case ncclInvalidArgument:

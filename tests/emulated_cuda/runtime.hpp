@@ -39,6 +39,9 @@ cudaError_t enqueue(cudaStream_t stream, work task);
 /// The same for copies and other things that do not depend on the thread's device.
 cudaError_t enqueue_anywhere(cudaStream_t stream, work task);
 
+/// The same for what a stream comes to even if its device has failed.
+cudaError_t enqueue_mark(cudaStream_t stream, work task);
+
 /// How many streams the calling thread has capture. Meanwhile it may not allocate.
 int& captures();
 
@@ -50,12 +53,14 @@ enum class place : std::uint8_t { pageable, pinned, device, astray };
 /// Where the bytes [address, address + bytes) lie; `astray` if they only begin in memory that the runtime gave out.
 place find_place(const void* address, std::size_t bytes);
 
-/// What the process has asked of CUDA so far, for tests: `troupe_emulated_launches`, `troupe_emulated_waits` and
-/// `troupe_emulated_uploads` tell it.
+/// What the process has asked of CUDA so far, for tests: `troupe_emulated_launches`, `troupe_emulated_waits`,
+/// `troupe_emulated_uploads` and `troupe_emulated_graphs_ahead` tell it.
 struct counts {
-  std::atomic<std::uint64_t> launches = 0;  ///< of kernels; a sort or a running sum is one
-  std::atomic<std::uint64_t> waits = 0;     ///< of the host, for a stream or an event
-  std::atomic<std::uint64_t> uploads = 0;   ///< copies from the host to a device
+  std::atomic<std::uint64_t> launches = 0;      ///< of kernels; a sort or a running sum is one
+  std::atomic<std::uint64_t> waits = 0;         ///< of the host, for a stream or an event
+  std::atomic<std::uint64_t> uploads = 0;       ///< copies from the host to a device
+  std::atomic<std::uint64_t> graphs = 0;        ///< launched
+  std::atomic<std::uint64_t> graphs_ahead = 0;  ///< launched after the events that the host waited for
 };
 counts& counted();
 
@@ -63,7 +68,8 @@ counts& counted();
 class milestone {
  public:
   void reach(std::uint64_t count);
-  void wait_for(std::uint64_t count);
+  /// Waits for the count, or until `device` fails.
+  void wait_for(std::uint64_t count, int device);
   bool has_reached(std::uint64_t count);
 
  private:
@@ -84,6 +90,7 @@ struct CUstream_st {
   int device() const { return device_; }
 
   void push(troupe::emulated_cuda::work task);
+  /// Waits until everything is done, or until the device fails.
   void wait_until_idle();
   /// What went wrong so far; stays.
   cudaError_t failure();
@@ -110,5 +117,6 @@ struct CUevent_st {
   bool is_timed = false;
   std::shared_ptr<std::atomic<std::int64_t>> passed_ns = std::make_shared<std::atomic<std::int64_t>>(0);
   std::atomic<std::uint64_t> recorded = 0;
+  std::atomic<std::uint64_t> graphs_before = 0;  ///< that had been launched when it was recorded last
   std::shared_ptr<troupe::emulated_cuda::milestone> over = std::make_shared<troupe::emulated_cuda::milestone>();
 };

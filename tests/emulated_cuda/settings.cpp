@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace troupe::emulated_cuda {
 namespace {
@@ -15,6 +16,56 @@ namespace {
 [[noreturn]] void refuse(const std::string& setting) {
   std::fprintf(stderr, "TROUPE_EMULATED_CUDA: '%s' is no setting\n", setting.c_str());
   std::abort();
+}
+
+struct named_error {
+  const char* name;
+  cudaError_t code;
+  bool lasts;
+};
+
+constexpr named_error known_errors[] = {
+    {"cudaErrorUnknown", cudaErrorUnknown, false},
+    {"cudaErrorMemoryAllocation", cudaErrorMemoryAllocation, false},
+    {"cudaErrorIllegalAddress", cudaErrorIllegalAddress, true},
+    {"cudaErrorLaunchFailure", cudaErrorLaunchFailure, true},
+    {"cudaErrorECCUncorrectable", cudaErrorECCUncorrectable, true},
+    {"cudaErrorDevicesUnavailable", cudaErrorDevicesUnavailable, true},
+};
+
+/// Reads a whole number behind `mark`, and cuts both off; `none` if the mark is not there.
+std::uint64_t cut_number(std::string& value, char mark, std::uint64_t none, const std::string& setting) {
+  const std::size_t at = value.find(mark);
+  if (at == std::string::npos) return none;
+  char* end = nullptr;
+  const std::uint64_t number = std::strtoull(value.c_str() + at + 1, &end, 10);
+  if (*end != '\0' || at + 1 == value.size()) refuse(setting);
+  value.resize(at);
+  return number;
+}
+
+void set_fault(settings& all, const std::string& name, std::string value, const std::string& setting) {
+  planned_fault one;
+  std::string error = name == "lose" ? "cudaErrorDevicesUnavailable" : "cudaErrorUnknown";
+  if (const std::size_t colon = value.find(':'); colon != std::string::npos) {
+    error = value.substr(colon + 1);
+    value.resize(colon);
+  }
+  const named_error* found = nullptr;
+  for (const named_error& known : known_errors)
+    if (error == known.name) found = &known;
+  if (found == nullptr) refuse(setting);
+  one.code = found->code;
+  one.lasts = found->lasts;
+  one.device = static_cast<int>(cut_number(value, '/', static_cast<std::uint64_t>(any_device), setting));
+  one.at = cut_number(value, '@', 0, setting);
+  one.function = value;
+  if (name == "lose") {
+    one.function = any_function;
+    one.device = std::atoi(value.c_str());
+  }
+  if (one.at == 0 || value.empty()) refuse(setting);
+  all.faults.push_back(std::move(one));
 }
 
 void set(settings& all, const std::string& setting) {
@@ -34,6 +85,11 @@ void set(settings& all, const std::string& setting) {
       refuse(setting);
     return;
   }
+  if (name == "fail" || name == "lose") return set_fault(all, name, value, setting);
+  if (name == "counts") {
+    all.counts_file = value;
+    return;
+  }
   if (name == "cudnn") {
     if (value != "none") refuse(setting);
     all.has_cudnn = false;
@@ -50,6 +106,8 @@ void set(settings& all, const std::string& setting) {
     all.capability = static_cast<int>(std::lround(number * 10));
   } else if (name == "driver") {
     all.driver = static_cast<int>(number);
+  } else if (name == "hang") {
+    all.hanging_sum = static_cast<std::uint64_t>(number);
   } else {
     refuse(setting);
   }
@@ -67,7 +125,7 @@ settings read_settings() {
 }  // namespace
 
 const settings& configured() {
-  static const settings all = read_settings();
+  static const settings& all = *new settings(read_settings());  // threads may ask until the very end
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/check.hpp"
+#include "tests/emulated_cuda/faults.hpp"
 #include "tests/emulated_cuda/runtime.hpp"
 
 namespace troupe::kernels::cuda {
@@ -16,12 +17,12 @@ namespace {
 
 /// Work for which CUB would overwrite all of its scratch memory.
 void enqueue_with(void* scratch, std::size_t scratch_bytes, cudaStream_t stream, emulated_cuda::work task) {
-  check(emulated_cuda::enqueue(stream,
-                               [scratch, scratch_bytes, task = std::move(task)] {
-                                 std::memset(scratch, 0xff, scratch_bytes);
-                                 task();
-                               }),
-        "enqueue");
+  check(emulated_cuda::enqueue_kernel(stream,
+                                      [scratch, scratch_bytes, task = std::move(task)] {
+                                        std::memset(scratch, 0xff, scratch_bytes);
+                                        task();
+                                      }),
+        "enqueue_kernel");
   ++emulated_cuda::counted().launches;
 }
 

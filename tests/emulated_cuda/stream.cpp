@@ -1,10 +1,25 @@
 // The threads behind streams, and what they wait for.
 
+#include <chrono>
 #include <utility>
 
+#include "tests/emulated_cuda/faults.hpp"
 #include "tests/emulated_cuda/runtime.hpp"
+#include "tests/emulated_cuda/settings.hpp"
 
 namespace troupe::emulated_cuda {
+namespace {
+
+/// Waits for `done`, or until the device fails, of which nobody is told.
+template <class Done>
+void wait_on(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int device, const Done& done) {
+  constexpr std::chrono::milliseconds look{1};
+  if (configured().faults.empty()) return changed.wait(lock, done);
+  while (!changed.wait_for(lock, look, done) && error_of(device) == cudaSuccess) {
+  }
+}
+
+}  // namespace
 
 void milestone::reach(std::uint64_t count) {
   {
@@ -14,9 +29,9 @@ void milestone::reach(std::uint64_t count) {
   changed_.notify_all();
 }
 
-void milestone::wait_for(std::uint64_t count) {
+void milestone::wait_for(std::uint64_t count, int device) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return reached_ >= count; });
+  wait_on(changed_, lock, device, [&] { return reached_ >= count; });
 }
 
 bool milestone::has_reached(std::uint64_t count) {
@@ -35,6 +50,12 @@ int& captures() {
 }
 
 cudaError_t enqueue_anywhere(cudaStream_t stream, work task) {
+  return enqueue_mark(stream, [device = device_of(stream), task = std::move(task)] {
+    if (error_of(device) == cudaSuccess) task();
+  });
+}
+
+cudaError_t enqueue_mark(cudaStream_t stream, work task) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;  // the default stream: nobody here should use it
   if (const cudaError_t code = stream->failure(); code != cudaSuccess) return code;
   if (stream->capturing) {
@@ -55,6 +76,7 @@ cudaError_t enqueue(cudaStream_t stream, work task) {
 extern "C" std::uint64_t troupe_emulated_launches() { return troupe::emulated_cuda::counted().launches; }
 extern "C" std::uint64_t troupe_emulated_waits() { return troupe::emulated_cuda::counted().waits; }
 extern "C" std::uint64_t troupe_emulated_uploads() { return troupe::emulated_cuda::counted().uploads; }
+extern "C" std::uint64_t troupe_emulated_graphs_ahead() { return troupe::emulated_cuda::counted().graphs_ahead; }
 
 CUstream_st::CUstream_st(int device) : device_(device), worker_([this] { run(); }) {}
 
@@ -77,7 +99,7 @@ void CUstream_st::push(troupe::emulated_cuda::work task) {
 
 void CUstream_st::wait_until_idle() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return tasks_.empty(); });
+  troupe::emulated_cuda::wait_on(changed_, lock, device_, [&] { return tasks_.empty(); });
 }
 
 cudaError_t CUstream_st::failure() {

@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <map>
+#include <set>
+#include <sstream>
 
 #include "kernels/devices.hpp"
+#include "model/random.hpp"
 #include "tests/end_to_end/cuda.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
@@ -25,6 +29,148 @@ TEST_F(EmulatedCudaGpu, NobodyHangsInTheCollectiveOfAKilledTrainer) {
   for (const outcome& left : all.finish_members(1))
     EXPECT_NE(left.err.find("trainer 1"), std::string::npos) << left.err;
   EXPECT_EQ(all.master().finish().exit_code, 1);
+}
+
+// -- what fails in the midst of a run ---------------------------------------------------------
+
+/// Two trainers, each on a card, NCCL between them, and a server whose table is on the first card.
+const words brief = {"--data", "adult", "--steps", "3", "--eval-every", "0", "--device", "cuda"};
+
+launch with_fault(const std::string& fault) { return with_cards("devices=2," + fault); }
+
+/// The calls of an unbroken run in one process, by function.
+std::map<std::string, std::uint64_t> calls_of(const words& options, std::string& digest) {
+  const model::checkpoint_folder folder;
+  digest = train_on_cards(options, with_fault("counts=" + (folder / "calls"))).digest;
+  std::map<std::string, std::uint64_t> calls;
+  for (const std::string& file : model::entries_of(folder.path())) {
+    std::istringstream lines(read_file(folder / file));
+    std::string function;
+    for (std::uint64_t count = 0; lines >> function >> count;) calls[function] += count;
+  }
+  return calls;
+}
+
+/// Expects that a run ended with one line that names the device, whoever met the error and when, and what to try.
+std::string expect_device_error(const outcome& result) {
+  EXPECT_TRUE(result.in_time);
+  EXPECT_EQ(result.signal, 0) << result.err;
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  std::string line = line_with(result.err, "troupe: error: ");
+  const bool is_of_actor = line.find(", step ") != line.npos;
+  const bool is_of_beginning = line.find("troupe: error: CUDA device ") != line.npos;  // no actor is there yet
+  EXPECT_TRUE(is_of_actor || is_of_beginning) << line;
+  for (const char* part : {"CUDA device", "; "}) EXPECT_NE(line.find(part), line.npos) << line;
+  return line;
+}
+
+/// Expects that a fault ends the run so, or changes nothing of what it computes.
+void expect_named_or_harmless(const std::string& fault, const words& options, const std::string& digest) {
+  SCOPED_TRACE(fault);
+  const outcome result = run(with({"train", "--json", "--quiet"}, options), with_fault(fault));
+  if (result.exit_code == 0) {
+    EXPECT_EQ(digest_of(result), digest) << result.err;
+  } else if (result.exit_code == 2) {  // whoever asks for devices at all is told that CUDA does not know them
+    EXPECT_TRUE(line_with(result.err, "troupe: error: ").find(" device") != std::string::npos) << result.err;
+  } else {
+    expect_device_error(result);
+  }
+}
+
+/// Of each function the first and the last call, and others drawn from a seed: each alone, and for good.
+TEST_F(EmulatedCudaGpu, AnyCallThatFailsIsToldOrChangesNothing) {
+  std::string digest;
+  const auto calls = calls_of(brief, digest);
+  ASSERT_GT(calls.size(), 20U);
+  std::uint64_t all = 0;
+  for (const auto& [function, count] : calls) {
+    all += count;
+    for (const std::uint64_t at : std::set<std::uint64_t>{1, count})
+      expect_named_or_harmless(fmt::format("fail={}@{}", function, at), brief, digest);
+  }
+  model::random_sequence random(model::mix(1));
+  for (const char* error : {"", ":cudaErrorECCUncorrectable"})
+    for (int i = 0; i < 15; ++i)
+      expect_named_or_harmless(fmt::format("fail=any@{}{}", 1 + random.below(all), error), brief, digest);
+}
+
+struct failing_device {
+  const char* name;
+  const char* fault;
+  words parts;  ///< of the error
+  words placed = {"--device", "cuda"};
+};
+
+void PrintTo(const failing_device& one, std::ostream* out) { *out << one.name; }
+
+class FailingCudaGpu : public EmulatedCudaGpu, public testing::WithParamInterface<failing_device> {};
+
+/// In the midst of the run, in one process and in several; the newest checkpoint goes on to the unbroken run's weights.
+TEST_P(FailingCudaGpu, EndsTheRunWithItsNameAndWithoutASpoiltCheckpoint) {
+  const words& placed = GetParam().placed;
+  const std::string whole = train_on_cards(with(adult, placed)).digest;
+  for (const words& spread : {words{}, words{"--processes", "--request-timeout", "2"}}) {
+    SCOPED_TRACE(testing::PrintToString(spread));
+    const model::checkpoint_folder folder;
+    const std::string saved = folder / "saved";
+    const words saving = {"--save", saved, "--checkpoint-every", "1", "--quiet", "--json"};
+    const words options = with(with(with(with({"train"}, adult), placed), saving), spread);
+    const outcome result = run(options, with_fault(GetParam().fault));
+    const std::string line = expect_device_error(result);
+    EXPECT_NE(line.find(", step "), line.npos) << line;
+    for (const std::string& part : GetParam().parts) EXPECT_NE(line.find(part), line.npos) << line;
+    EXPECT_EQ(std::string(last_event(result, "error").at("code").as_string()), "device") << line;
+    EXPECT_EQ(run({"checkpoint", "verify", saved}).exit_code, 0);
+    EXPECT_EQ(train_on_cards(with({"--resume", saved, "--steps", "12"}, placed)).digest, whole);
+  }
+}
+
+const std::vector<failing_device> failing = {
+    {"illegal_address", "fail=kernel@100/1:cudaErrorIllegalAddress", {"CUDA device 1: "}},
+    {"memory_errors",
+     "fail=cudaMemcpyAsync@30/1:cudaErrorECCUncorrectable",
+     {"CUDA device 1: cudaMemcpyAsync: uncorr"}},
+    {"lost", "lose=1@900", {"CUDA device 1: "}},
+    {"one_call", "fail=cudaStreamWaitEvent@30/1", {"CUDA device 1: cudaStreamWaitEvent: unknown error"}},
+    {"of_nccl", "fail=ncclAllReduce@5/1", {"allreduce", "CUDA device 1: ncclAllReduce: unhandled cuda error"}},
+    {"of_a_server",
+     "fail=kernel@30:cudaErrorIllegalAddress",
+     {"server 0, step ", "CUDA device 0: ", "an illegal memory access"},
+     {"--device", "cpu", "--server-device", "cuda"}},
+};
+INSTANTIATE_TEST_SUITE_P(Faults, FailingCudaGpu, testing::ValuesIn(failing),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST_F(EmulatedCudaGpu, AnyCallOfAProcessThatFailsIsToldOrChangesNothing) {
+  const words options = with(brief, {"--processes"});
+  const std::string digest = train_on_cards(options).digest;
+  constexpr std::uint64_t calls_max = 500;  // about those of one process on device 1
+  model::random_sequence random(model::mix(2));
+  for (const char* error : {"", ":cudaErrorLaunchFailure"})
+    for (int i = 0; i < 6; ++i)
+      expect_named_or_harmless(fmt::format("fail=any@{}/1{}", 1 + random.below(calls_max), error), options, digest);
+}
+
+TEST_F(EmulatedCudaGpu, MemoryThatIsFullInTheMidstOfARunEndsItWithWhatIsMissing) {
+  for (const words& spread : {words{}, words{"--processes"}}) {
+    SCOPED_TRACE(testing::PrintToString(spread));
+    const outcome result = run(with(with({"train", "--quiet"}, brief), spread),
+                               with_fault("fail=cudaMalloc@12/1:cudaErrorMemoryAllocation"));
+    const std::string line = expect_device_error(result);
+    for (const char* part : {"the memory of CUDA device 1 is too small", "are needed", "--batch-size"})
+      EXPECT_NE(line.find(part), line.npos) << line;
+  }
+}
+
+/// Nobody but the group's own deadline ends it: all ranks are in it, and none of their streams goes on.
+TEST_F(EmulatedCudaGpu, AnAllReduceThatHangsEndsTheRun) {
+  const outcome result =
+      run(with({"train", "--quiet", "--json", "--processes", "--request-timeout", "2"}, brief), with_fault("hang=2"));
+  const std::string line = expect_device_error(result);
+  for (const char* part :
+       {"allreduce, step 2: the all-reduce of bucket 0 has not ended on CUDA device ", " within 2 s"})
+    EXPECT_NE(line.find(part), line.npos) << line;
+  EXPECT_EQ(std::string(last_event(result, "error").at("code").as_string()), "device") << line;
 }
 
 // -- what cannot work ------------------------------------------------------------------------

@@ -34,6 +34,8 @@ struct made_device {
   std::uint64_t recorded = 0;
   std::uint64_t made = 0;
   std::uint64_t waits = 0;
+  std::uint64_t asked = 0;  ///< times between marks
+  std::uint64_t fails = 0;  ///< when asked so often
 };
 
 class made_mark final : public time_mark {
@@ -49,6 +51,7 @@ class made_mark final : public time_mark {
     const auto& from = static_cast<const made_mark&>(earlier);
     EXPECT_TRUE(is_over() && from.is_over());
     EXPECT_GT(number_, from.number_);
+    if (++of_.asked == of_.fails) throw device_error("a made device fails", device_error::reason::failed);
     return time_ - from.time_;
   }
 
@@ -149,6 +152,29 @@ TEST(StreamTimer, KeepsToTheHostsClockHoweverTheDevicesRuns) {
       EXPECT_LE(spans[0].end, after);
       last = spans[0].end;
     }
+  }
+}
+
+/// Whichever of a span's times it does not tell: the failure is told once, and later spans are.
+TEST(StreamTimer, LosesTheSpansOfADeviceThatFails) {
+  for (std::uint64_t fails = 1; fails <= 4; ++fails) {
+    SCOPED_TRACE(fails);
+    made_device device;
+    device.fails = fails;
+    made_stream on(device);
+    stream_timer timer;
+    timer.start(on);
+    for (std::uint16_t what = 1; what <= 2; ++what) {
+      timer.begin(what);
+      timer.end();
+    }
+    EXPECT_THROW(timer.collect(), device_error);
+    EXPECT_TRUE(timer.collect().empty());
+    timer.begin(3);
+    timer.end();
+    const auto spans = timer.collect();
+    ASSERT_EQ(spans.size(), 1U);
+    EXPECT_EQ(spans[0].what, 3);
   }
 }
 

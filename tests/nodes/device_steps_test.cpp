@@ -44,6 +44,7 @@ class step_watch final : public actors::fault_injector {
   }
 
   counts_so_far at(std::uint64_t step) { return counts_.at(step); }
+  std::uint64_t last() const { return counts_.empty() ? 0 : counts_.rbegin()->first; }
 
  private:
   std::mutex mutex_;
@@ -62,19 +63,19 @@ class DeviceStepsGpu : public needs_device {
   }
 
   /// Even one table has 256 indices in a step: fewer cannot all be those of one row, which saves a launch.
-  void train(const std::string& trainers, const std::string& tables) {
-    const auto job = model::parse_job({{"data", "synthetic"},
-                                       {"rows", "500"},
-                                       {"tables", tables},
-                                       {"dim", "4"},
-                                       {"hidden", "8"},
-                                       {"bag", "8"},
-                                       {"batch-size", "32"},
-                                       {"trainers", trainers},
-                                       {"steps", std::to_string(steps)},
-                                       {"eval-every", "0"}});
-    ASSERT_TRUE(job) << job.error().message;
-    const auto done = run_job(*job, options_, nullptr);
+  auto run(const std::map<std::string, std::string>& settings) {
+    std::map<std::string, std::string> all = {
+        {"data", "synthetic"}, {"rows", "500"},      {"dim", "4"},      {"hidden", "8"},
+        {"bag", "8"},          {"batch-size", "32"}, {"trainers", "1"}, {"steps", std::to_string(steps)},
+        {"eval-every", "0"}};
+    for (const auto& [name, value] : settings) all[name] = value;
+    const auto job = model::parse_job({all.begin(), all.end()});
+    EXPECT_TRUE(job) << job.error().message;
+    return run_job(*job, options_, nullptr);
+  }
+
+  void train(const std::map<std::string, std::string>& settings) {
+    const auto done = run(settings);
     ASSERT_TRUE(done) << done.error().message;
     EXPECT_EQ(done->steps, steps);
   }
@@ -89,7 +90,7 @@ TEST_F(DeviceStepsGpu, OfOneRankWakeNobody) {
   options_.observer.on_epoch = [&](const actors::epoch_summary& one) {
     if (one.epoch == 1) has_gone_on = watch.wait_for(steps);
   };
-  train("1", "2");
+  train({{"tables", "2"}});
   EXPECT_TRUE(has_gone_on);
 }
 
@@ -101,13 +102,46 @@ TEST_F(DeviceStepsGpu, HaveOneWaitForEachTrainerAndTheLaunchesOfOneTable) {
   std::map<std::string, std::uint64_t> launches;
   for (const std::string tables : {"1", "2", "7"}) {
     step_watch watch;
-    train("1", tables);
+    train({{"tables", tables}});
     EXPECT_EQ(watch.at(last).waits - watch.at(first).waits, last - first) << tables << " tables";
     launches[tables] = watch.at(last).launches - watch.at(first).launches;
   }
   EXPECT_GT(launches["1"], 0u);
   EXPECT_EQ(launches["2"], launches["1"]);
   EXPECT_EQ(launches["7"], launches["1"]);
+}
+
+/// The network's passes of a step are a graph. By the time the host waits, it has launched those of the step, unless it
+/// needs their numbers.
+TEST_F(DeviceStepsGpu, WaitForTheStepBeforeWhereTheHostNeedsNoNumber) {
+  if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: only the emulation counts";
+  constexpr std::uint64_t first = 60;
+  constexpr std::uint64_t last = 90;
+  const auto count = [this](const std::map<std::string, std::string>& settings) {
+    step_watch watch;
+    train(settings);
+    return std::pair(watch.at(last).waits - watch.at(first).waits,
+                     watch.at(last).graphs_ahead - watch.at(first).graphs_ahead);
+  };
+  using counted = std::pair<std::uint64_t, std::uint64_t>;
+  EXPECT_EQ(count({}), counted(last - first, last - first));
+  EXPECT_LE(count({{"trainers", "2"}}).first, 2 * (last - first + 1)) << "the other one may be a step ahead";
+  EXPECT_EQ(count({{"clip-norm", "1"}}).second, 0u);
+  EXPECT_EQ(count({{"nan", "skip"}}).second, 0u);
+}
+
+/// Both name the step; only the processor knows its loss before the step is reduced.
+TEST_F(DeviceStepsGpu, ReduceAStepBeforeItsNanIsTold) {
+  const auto fail = [this] {
+    step_watch watch;
+    const auto done =
+        run({{"loss", "mse"}, {"dense-optimizer", "sgd"}, {"dense-lr", "1000000"}, {"sparse-lr", "1000000"}});
+    return std::pair(done ? "it did not fail" : done.error().message, watch.last());
+  };
+  constexpr const char* line = "trainer 0, step 3: the loss is NaN; try a smaller --dense-lr or --sparse-lr";
+  EXPECT_EQ(fail(), std::pair(std::string(line), std::uint64_t{3}));
+  options_.devices = {};
+  EXPECT_EQ(fail(), std::pair(std::string(line), std::uint64_t{2}));
 }
 
 }  // namespace
