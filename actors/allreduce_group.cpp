@@ -110,7 +110,7 @@ group_bucket& allreduce_group_state::find_or_open(const bucket_id& id, std::uint
   all.ranks.resize(ranks_.ranks());
   all.sequence = ++collectives_;
   all.launched = trace.latest();
-  if (timeout_.count() > 0) all.begin = std::chrono::steady_clock::now();
+  if (timeout_.count() > 0) all.begin = now();
   return all;
 }
 
@@ -127,7 +127,7 @@ caf::result<msg::reduced> allreduce_group_state::handle(msg::reduce& share) {
   collective_->join();
   const std::span<const float> numbers = share.grad.as<float>();
   group_bucket& all = find_or_open(id, numbers.size());
-  const auto next = all.sum.add_share({share.rank, share.batches, share.stop, numbers.size(), 0, numbers});
+  const auto next = all.sum.add_share({share.rank, share.batches, share.stop, numbers.size(), 0, numbers, share.save});
   if (!next) return failure_of(name, id.step, error_of(next.error()));
   if (next->send_slices) send_slices(share, all.sum);
   note_launch(share.head, share.rank, all);
@@ -142,8 +142,8 @@ caf::result<void> allreduce_group_state::handle(msg::bucket_share& share) {
   if (auto error = check(share.head, share.rank, share.bucket, false)) return refuse(id.step, error);
   if (auto error = collective_->check(share)) return refuse(id.step, error);
   group_bucket& all = find_or_open(id, share.count);
-  const auto next =
-      all.sum.add_share({share.rank, share.batches, share.stop, share.count, share.first, floats_of(share.grad)});
+  const auto next = all.sum.add_share(
+      {share.rank, share.batches, share.stop, share.count, share.first, floats_of(share.grad), share.save});
   if (!next) return refuse(id.step, error_of(next.error()));
   note_launch(share.head, share.rank, all);
   all.ranks[share.rank] = {share.head, std::move(share.grad), {}};
@@ -156,7 +156,7 @@ caf::result<void> allreduce_group_state::handle(msg::bucket_sum& part) {
   group_bucket* const all = buckets_.find(id);
   if (part.head.run != run_ || all == nullptr)
     return refuse(id.step, make_failure(errc::wrong_context, "a sum of bucket {}, which is not open", part.bucket));
-  const auto next = all->sum.add_sum(process_of_sender(), part.first, floats_of(part.grad), part.stop);
+  const auto next = all->sum.add_sum(process_of_sender(), part.first, floats_of(part.grad), part.stop, part.save);
   if (!next) return refuse(id.step, error_of(next.error()));
   follow(id, *all, *next);
   return {};
@@ -202,7 +202,7 @@ void allreduce_group_state::send_slices(const msg::reduce& share, const ordered_
               share.grad.bytes.part(part.first * sizeof(float), part.size * sizeof(float))};
     self_->send(groups_[process],
                 msg::bucket_share{trace.next(share.head.step, msg::id_of(share.head)), share.rank, share.bucket,
-                                  share.batches, share.stop, part.first, sum.count(), std::move(grad)});
+                                  share.batches, share.stop, part.first, sum.count(), std::move(grad), share.save});
   }
 }
 
@@ -214,7 +214,7 @@ void allreduce_group_state::send_sum(const bucket_id& id, const group_bucket& al
   for (std::uint32_t process = 0; process < ranks_.processes; ++process)
     if (process != ranks_.me)
       self_->send(groups_[process], msg::bucket_sum{trace.next(id.step, msg::id_of(all.ranks[0].head)), id.bucket,
-                                                    mine.first, all.sum.stop(), part});
+                                                    mine.first, all.sum.stop(), part, all.sum.save()});
 }
 
 void allreduce_group_state::note_launch(const msg::header& share, std::uint32_t rank, const group_bucket& all) {
@@ -258,7 +258,7 @@ void allreduce_group_state::look_for_late_ranks() {
         sums.push_back(rank);
     }
     const auto allowed = shares.empty() ? timeout_ + 2 * timeout_ / looks_per_timeout : timeout_;
-    if (std::chrono::steady_clock::now() - all.begin < allowed) continue;
+    if (now() - all.begin < allowed) continue;
     std::string what = collective_->awaited();
     if (!shares.empty())
       what = fmt::format("share of trainer {}", fmt::join(shares, ", "));
@@ -284,8 +284,8 @@ caf::result<msg::actor_status> allreduce_group_state::handle(const msg::actor_qu
 
 msg::allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer self, std::uint64_t run,
                                                     group_layout layout) {
+  fail_on_exceptions(self);  // before the devices are opened
   self->state.start(run, std::move(layout));
-  fail_on_exceptions(self);
   drop_unexpected(self);
   return {
       recorded<msg::reduce>(self),        recorded<msg::bucket_share>(self), recorded<msg::bucket_sum>(self),

@@ -111,15 +111,19 @@ class allreduce_group_state {
   const rank_layout& ranks() const { return ranks_; }
   const std::vector<msg::allreduce_actor>& groups() const { return groups_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
+  /// Returns the time by which deadlines go: that of the actor system's clock.
+  std::chrono::steady_clock::time_point now() const { return self_->clock().now(); }
   /// A bucket under way.
   group_bucket& bucket(const bucket_id& id);
   /// Answers this process's ranks, each with the mean that `mean_of` returns for it, and closes the bucket.
   void finish(const bucket_id& id, group_bucket& all, const auto& mean_of) {
     const bool stop = all.sum.stop();
+    const bool save = all.sum.save();
     for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank) {
       if (!ranks_.is_local(rank)) continue;
       group_bucket::participant& mine = all.ranks[rank];
-      mine.promise.deliver(msg::reduced{trace.next(id.step, msg::id_of(mine.head)), id.bucket, stop, mean_of(rank)});
+      mine.promise.deliver(
+          msg::reduced{trace.next(id.step, msg::id_of(mine.head)), id.bucket, stop, mean_of(rank), save});
     }
     close(id, all);
   }

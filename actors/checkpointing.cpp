@@ -8,6 +8,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
+#include "actors/inline_execution.hpp"
 #include "base/assert.hpp"
 
 namespace troupe::actors {
@@ -22,6 +23,15 @@ constexpr bool may_follow(checkpointing::state from, checkpointing::state to) {
 }
 
 }  // namespace
+
+double mean_time_between_failures(const run_checkpoints& rules, const membership& members) {
+  if (!rules.automatic) return 0;
+  if (rules.mtbf > 0) return rules.mtbf;
+  constexpr double of_one_host = 24.0 * 60 * 60;
+  std::set<std::string> hosts;
+  for (const auto& [number, one] : members.nodes()) hosts.insert(one.host);
+  return of_one_host / static_cast<double>(std::max<std::size_t>(hosts.size(), 1));
+}
 
 void checkpointing::enter(state next) {
   TROUPE_ASSERT(may_follow(state_, next));
@@ -41,8 +51,8 @@ void checkpointing::start(const run_plan& plan, const table_shards& tables, cons
 }
 
 void checkpointing::save_beginning() {
-  const auto& [store, every, from] = plan_->checkpoints;
-  if (!store || from) return;
+  const auto& store = plan_->checkpoints.store;
+  if (!store || plan_->checkpoints.from) return;
   model::checkpoint_manifest nothing;
   nothing.settings = plan_->settings;
   nothing.data_digest = plan_->data_digest;
@@ -117,12 +127,46 @@ void checkpointing::write() {
   files_.clear();
   problem_.reset();
   auto folder = plan_->checkpoints.store->begin(step());
-  if (!folder) return finish(folder.error());
-  parts_missing_ = 1;  // the dense part
+  if (!folder) {
+    forget();
+    return finish(folder.error());
+  }
+  position_ = position();  // before any trainer's report of a later step
+  parts_missing_ = 1;      // the dense part
   for (std::size_t t = 0; t < tables_->size(); ++t)
     for (const msg::module_ref& shard : (*tables_)[t]) ask_for(t, shard, std::filesystem::absolute(*folder));
-  const actor_trace::range working(trace_, trace::range_name::save, step());
-  written(model::write_dense(*folder, dense_views()));
+  aside(
+      trace::range_name::save,
+      [folder = *folder, views = dense_views(), numbers = shares_] { return model::write_dense(folder, views); },
+      [this](result<model::saved_file> file) { written(std::move(file)); });
+}
+
+/// Servers need not keep the state any more that no file can be written of.
+void checkpointing::forget() {
+  for (const auto& shards : *tables_)
+    for (const msg::module_ref& shard : shards)
+      requests_.ask_aside<msg::saved_module>(
+          shard.server, server_number(shard.rank),
+          msg::save_module{trace_.next(step_of(shard), plan_->cause), shard.module, {}}, [](msg::saved_module&) {},
+          [](const caf::error&) {});
+}
+
+/// Has `work` done on the thread that writes, and then calls `then` with its result as the master, unless it has ended.
+/// Requires: `work` refers to nothing of the master's.
+template <class Work, class Then>
+void checkpointing::aside(trace::range_name name, Work work, Then then) {
+  const std::uint64_t begin = trace_.is_on() ? trace::ticks_now() : 0;
+  auto* const self = requests_.self();
+  writer_.run(self->system(), [this, name, begin, me = caf::actor_cast<caf::weak_actor_ptr>(self),
+                               work = std::move(work), then = std::move(then)] {
+    auto made = work();
+    if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
+      run_in(strong, [this, name, begin, then, made = std::move(made)]() mutable {
+        if (state_ != state::writing) return;
+        { const actor_trace::range working(trace_, name, step(), begin); }
+        then(std::move(made));
+      });
+  });
 }
 
 /// Asks a server to write a shard.
@@ -156,12 +200,9 @@ void checkpointing::written(result<model::saved_file> part) {
     problem_ = std::move(part.error());
   if (--parts_missing_ > 0) return;
   if (problem_) return finish(std::move(problem_));
-  const auto commit = [this] {
-    const actor_trace::range working(trace_, trace::range_name::commit, step());
-    return plan_->checkpoints.store->commit(manifest());
-  };
-  const auto done = commit();
-  finish(done ? std::nullopt : std::optional<fault>(done.error()));
+  aside(
+      trace::range_name::commit, [store = plan_->checkpoints.store, made = manifest()] { return store->commit(made); },
+      [this](const result<void>& done) { finish(done ? std::nullopt : std::optional<fault>(done.error())); });
 }
 
 std::vector<model::tensor_view> checkpointing::dense_views() const {
@@ -185,12 +226,8 @@ std::vector<model::tensor_view> checkpointing::dense_views() const {
   return views;
 }
 
-model::checkpoint_manifest checkpointing::manifest() const {
-  model::checkpoint_manifest made;
-  made.step = step();
-  made.settings = plan_->settings;
-  made.data_digest = plan_->data_digest;
-  model::run_position& position = made.position;
+model::run_position checkpointing::position() const {
+  model::run_position position;
   const run_summary& before = figures_->so_far();
   position.samples = before.samples;
   position.seconds = before.seconds;
@@ -200,6 +237,15 @@ model::checkpoint_manifest checkpointing::manifest() const {
     position.epoch_seconds = std::max(position.epoch_seconds, share->seconds);
   }
   if (before.samples > 0) position.last_epoch = before.figures;
+  return position;
+}
+
+model::checkpoint_manifest checkpointing::manifest() const {
+  model::checkpoint_manifest made;
+  made.step = step();
+  made.settings = plan_->settings;
+  made.data_digest = plan_->data_digest;
+  made.position = position_;
   for (const model::tensor_view& view : dense_views()) made.dense.push_back(view.what);
   for (std::size_t t = 0; t < tables_->size(); ++t) {
     const planned_table& table = plan_->tables[t];
@@ -209,12 +255,15 @@ model::checkpoint_manifest checkpointing::manifest() const {
   return made;
 }
 
-/// The checkpoint has been committed or has failed: the trainers continue.
+/// The checkpoint has been committed or has failed: trainers that wait go on.
 void checkpointing::finish(std::optional<fault> problem) {
   const std::uint64_t at_step = step();
   if (problem) plan_->checkpoints.store->abandon();
   const std::chrono::duration<double> seconds = clock::now() - begin_;
-  report_({at_step, seconds.count(), std::move(problem)});
+  double stood_still = 0;
+  for (const auto& share : shares_)
+    stood_still = std::max(stood_still, share->stood_still + (share->goes_on ? 0 : seconds.count()));
+  report_({at_step, seconds.count(), std::move(problem), stood_still});
   const auto all =
       std::exchange(waiting_, std::vector<std::optional<caf::typed_response_promise<msg::committed>>>(waiting_.size()));
   std::vector<msg::message_id> asked;

@@ -1,5 +1,6 @@
-// How the master takes checkpoints. All trainers pause after the same step; the servers write their shards, the master
-// writes the dense part and commits. A failed checkpoint is reported, and training continues.
+// How the master takes checkpoints. All trainers hand over their state after the same step, and wait for the end or go
+// on; the servers write their shards as of that step, the master has a thread write the dense part and commit. A failed
+// checkpoint is reported, and training continues.
 //
 //   trying ◀──▶ idle ──▶ gathering ──▶ writing
 //                 ▲                       │
@@ -9,12 +10,13 @@
 //   |-----------|-----------|-------------------------------------------------------------------------------|
 //   | idle      | trying    | the run begins; the servers try to write into an empty folder                 |
 //   | trying    | idle      | they have tried; the folder is removed                                        |
-//   | idle      | gathering | the first trainer has paused                                                  |
-//   | gathering | writing   | all trainers have paused                                                      |
-//   | writing   | idle      | all parts are written and committed, or one failed; the trainers continue     |
+//   | idle      | gathering | the first trainer has handed over its state                                   |
+//   | gathering | writing   | all trainers have                                                             |
+//   | writing   | idle      | all parts are written and committed, or one failed; trainers that wait go on  |
 
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -28,8 +30,12 @@
 #include "actors/open_requests.hpp"
 #include "actors/run_figures.hpp"
 #include "actors/run_plan.hpp"
+#include "actors/writing_thread.hpp"
 
 namespace troupe::actors {
+
+/// Returns the mean time between failures in seconds, if the time between checkpoints follows from it; else 0.
+double mean_time_between_failures(const run_checkpoints& rules, const membership& members);
 
 /// Belongs to the master.
 class checkpointing {
@@ -52,13 +58,19 @@ class checkpointing {
   /// Removes that folder.
   void tried();
 
-  /// A trainer has paused; `go_on` is answered when it may continue. Returns an error if it must not pause, or not now.
+  /// A trainer has handed over its state; `go_on` is answered when the checkpoint is there, or has failed. Returns an
+  /// error if there is none to take, or not now.
   caf::error add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on);
 
   /// A trainer has ended, after a checkpoint if the run saves any: later ones have its last share.
   void ended(std::uint32_t rank);
 
   state now() const { return state_; }
+  /// Returns whether training stands still for the checkpoint that is being written.
+  bool holds_up() const {
+    return state_ == state::writing &&
+           std::ranges::any_of(shares_, [](const auto& one) { return one && !one->goes_on; });
+  }
   /// Returns whether that trainer has reached the step of the checkpoint under way.
   bool has(std::uint32_t rank) const { return rank < waiting_.size() && (waiting_[rank] || ended_[rank]); }
   /// Returns the ranks of the servers that still have a shard to write.
@@ -70,12 +82,16 @@ class checkpointing {
   void enter(state next);
   void write_if_complete();
   void write();
+  void forget();
+  template <class Work, class Then>
+  void aside(trace::range_name name, Work work, Then then);
   void ask_for(std::size_t table, const msg::module_ref& shard, const std::string& folder);
   void written(result<model::saved_file> part);
   void finish(std::optional<fault> problem);
   std::uint64_t step() const;
   std::uint64_t step_of(const msg::module_ref& shard) const;
   std::vector<model::tensor_view> dense_views() const;
+  model::run_position position() const;
   model::checkpoint_manifest manifest() const;
 
   open_requests& requests_;
@@ -92,10 +108,12 @@ class checkpointing {
   std::vector<bool> ended_;
   std::multiset<std::uint32_t> unwritten_;  ///< the server's rank for each shard
   std::size_t parts_missing_ = 0;
+  model::run_position position_;
   std::vector<model::saved_file> files_;
   std::map<std::size_t, std::vector<model::table_part>> parts_;  ///< of each table, as its servers tell them
   std::optional<fault> problem_;
   clock::time_point begin_;
+  writing_thread writer_;
 };
 
 }  // namespace troupe::actors

@@ -66,6 +66,7 @@ class open_requests {
     send<Answer>(whom, number, timeout(), std::move(message), std::move(on_answer), std::move(on_error));
   }
 
+  msg::master_actor::pointer self() const { return self_; }
   bool none_open() const { return pending_ == 0; }
   /// The requests with a timeout, in the order in which they were sent.
   const std::map<std::uint64_t, question>& questions() const { return questions_; }

@@ -58,6 +58,7 @@ void ordered_sum::begin(const rank_layout& layout, std::uint32_t bucket, std::ui
   summed_.assign(layout.processes, false);
   sums_missing_ = how == bucket_exchange::slices ? layout.processes - 1 : takes_shares(layout.me) ? 0 : 1;
   stop_elsewhere_ = false;
+  save_elsewhere_ = false;
 }
 
 std::optional<std::uint32_t> ordered_sum::root() const {
@@ -118,7 +119,7 @@ bucket_actions ordered_sum::sum() {
 }
 
 ordered_sum::outcome ordered_sum::add_sum(std::optional<std::uint32_t> from, std::uint64_t first,
-                                          std::span<const float> numbers, bool stop) {
+                                          std::span<const float> numbers, bool stop, bool save) {
   TROUPE_ASSERT(state_ != state::idle);
   for (std::uint32_t process = 0; process < layout_->processes; ++process) {
     if (process == layout_->me || process != from.value_or(process)) continue;
@@ -127,6 +128,7 @@ ordered_sum::outcome ordered_sum::add_sum(std::optional<std::uint32_t> from, std
     std::ranges::copy(numbers, room_for_mean() + first);
     summed_[process] = true;
     stop_elsewhere_ = stop_elsewhere_ || stop;
+    save_elsewhere_ = save_elsewhere_ || save;
     if (--sums_missing_ == 0 && state_ == state::exchanging) enter(state::reduced);
     return bucket_actions{.finish = state_ == state::reduced};
   }
@@ -160,6 +162,10 @@ std::uint64_t ordered_sum::batches() const {
 
 bool ordered_sum::stop() const {
   return stop_elsewhere_ || std::ranges::any_of(parts_, [](const auto& one) { return one && one->stop; });
+}
+
+bool ordered_sum::save() const {
+  return save_elsewhere_ || std::ranges::any_of(parts_, [](const auto& one) { return one && one->save; });
 }
 
 }  // namespace troupe::actors

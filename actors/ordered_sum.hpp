@@ -90,13 +90,14 @@ struct share_of_rank {
   std::uint64_t count = 0;    ///< parameters of the whole bucket
   std::uint64_t first = 0;    ///< the first parameter of `numbers`
   std::span<const float> numbers;
+  bool save = false;  ///< the rank wants a checkpoint
 };
 
 /// What the caller does next, in this order.
 struct bucket_actions {
   bool send_slices = false;  ///< send each other process that `takes_shares` its slice of the share just added
   bool sum = false;          ///< call `sum`, or have the bucket summed elsewhere
-  bool send_sum = false;     ///< send this process's slice of the mean, and `stop`, to the other processes
+  bool send_sum = false;     ///< send this process's slice of the mean, `stop` and `save`, to the other processes
   bool finish = false;       ///< answer this process's ranks with the mean, then call `end`
 
   bool operator==(const bucket_actions&) const = default;
@@ -121,10 +122,10 @@ class ordered_sum {
   /// Sums this process's slice. Requires: the bucket is complete.
   bucket_actions sum();
 
-  /// Adds the slice that process `from` has summed; none: the sender is unknown, and `first` identifies it. `stop`:
-  /// whether some rank whose share has gone there wants to end the run.
+  /// Adds the slice that process `from` has summed; none: the sender is unknown, and `first` identifies it. `stop` and
+  /// `save`: whether some rank whose share has gone there wants to end the run, or wants a checkpoint.
   outcome add_sum(std::optional<std::uint32_t> from, std::uint64_t first, std::span<const float> numbers,
-                  bool stop = false);
+                  bool stop = false, bool save = false);
 
   /// The announced bucket has been summed elsewhere.
   void summed_elsewhere();
@@ -149,6 +150,8 @@ class ordered_sum {
   std::uint64_t batches() const;
   /// Returns whether some rank wants to end the run.
   bool stop() const;
+  /// Returns whether some rank wants a checkpoint.
+  bool save() const;
   /// Returns the slice that `process` sums.
   bucket_slice slice_of(std::uint32_t process) const;
   /// The memory of the mean: after `sum`, this process's slice is written; in state reduced, all of it.
@@ -169,6 +172,7 @@ class ordered_sum {
   std::vector<bool> summed_;    ///< by process: its sum has arrived
   std::uint32_t sums_missing_ = 0;
   bool stop_elsewhere_ = false;  ///< a sum that has arrived says so
+  bool save_elsewhere_ = false;  ///< likewise
   std::shared_ptr<float[]> mean_;
   std::vector<const float*> inputs_;  ///< of `sum`, a member to reuse its memory
 };

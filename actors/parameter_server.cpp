@@ -135,7 +135,9 @@ caf::result<void> parameter_server_state::handle(msg::gradient& grads) {
   last_sequence_[grads.rank] = grads.head.sequence;
   const msg::header head = grads.head;
   const auto [rank, ends_step] = std::pair(grads.rank, grads.step);
-  context_of(update_of(head.step)).ranks[rank].parts.push_back(std::move(grads));
+  context& open = context_of(update_of(head.step));
+  open.keeps = open.keeps || grads.keeps;
+  open.ranks[rank].parts.push_back(std::move(grads));
   if (!ends_step) return {};
   if (error = complete(head, rank, {}); error) self_->quit(error);
   return {};
@@ -229,130 +231,9 @@ caf::error parameter_server_state::complete(const msg::header& head, std::uint32
   } else {
     open.ranks[rank].complete = true;
     ++open.complete;
-    // The next step may have been completed before this one: a trainer without data does not wait for lookups.
-    while (context_of(committed_ + 1).complete == trainers_)
-      if (auto error = commit(committed_ + 1)) return error;
+    if (auto error = commit_complete()) return error;
   }
   release_parked();
-  return {};
-}
-
-contributors parameter_server_state::contributors_to(std::span<const contribution> ranks) {
-  contributors from;
-  for (const contribution& rank : ranks) {
-    const auto batches = std::ranges::count_if(rank.parts, &msg::gradient::has_batch);
-    from.batches += static_cast<std::uint64_t>(batches);
-    from.trainers += batches > 0 ? 1 : 0;
-  }
-  return from;
-}
-
-/// Returns whether these gradients are worth the threads that are idle.
-bool parameter_server_state::is_much(std::span<const contribution> ranks) const {
-  constexpr std::size_t many_bytes = std::size_t{1} << 20;
-  std::size_t bytes = 0;
-  for (const contribution& rank : ranks)
-    for (const msg::gradient& part : rank.parts)
-      for (const msg::bag_gradient& grad : part.tables) bytes += grad.grad.bytes.size();
-  return bytes >= many_bytes;
-}
-
-/// Passes every module the gradients of `ranks`, in rank order.
-caf::error parameter_server_state::collect(std::span<const contribution> ranks, contributors from) {
-  const module_list modules = all_of(modules_);
-  const auto pass = [&](std::size_t i) {
-    boost::container::small_vector<const msg::bag_gradient*, few_modules> ordered;
-    for (const contribution& rank : ranks)
-      for (const msg::gradient& part : rank.parts)
-        for (const msg::bag_gradient& grad : part.tables)
-          if (grad.module == modules[i].number) ordered.push_back(&grad);
-    return modules[i].module->collect(ordered, from);
-  };
-  side_by_side_ = is_much(ranks) && run_on_any_thread(modules);
-  const auto error = first_error(modules.size(), side_by_side_, pass);
-  return error ? refusal(error) : caf::error();
-}
-
-caf::error parameter_server_state::apply(std::uint64_t update, step_order order) {
-  if (!order.apply) return {};
-  const module_list modules = all_of(modules_);
-  // Modules may have been made since the gradients were collected.
-  caf::error fault = first_error(modules.size(), side_by_side_ && run_on_any_thread(modules), [&](std::size_t i) {
-    modules[i].module->apply(update, order.factor);
-    return caf::error();
-  });
-  for (const hosted& one : modules) {
-    if (one.module->finishes_later()) {
-      one.module->launch();
-      is_unfinished_ = true;
-    } else if (auto error = one.module->finish(); error && !fault) {
-      fault = refusal(error);
-    }
-  }
-  return fault;
-}
-
-/// Ends the last optimizer step on devices, which has gone on since it was applied: the host does not wait within it.
-caf::error parameter_server_state::finish_last_step() {
-  if (!std::exchange(is_unfinished_, false)) return {};
-  std::optional<actor_trace::range> waiting;
-  if (timer_ != nullptr) waiting.emplace(trace, trace::range_name::device_wait, step);
-  caf::error fault;
-  for (const auto& [number, module] : modules_)
-    if (module->finishes_later())
-      if (auto error = module->finish(); error && !fault) fault = failure_of(name, step, error);
-  in_use_.clear();
-  return fault;
-}
-
-/// Drops a rank's gradients, unless devices still read them.
-void parameter_server_state::drop_gradients(contribution& rank) {
-  if (is_unfinished_) std::ranges::move(rank.parts, std::back_inserter(in_use_));
-  rank.parts.clear();
-}
-
-void parameter_server_state::deliver_committed(context& done) {
-  for (auto& [head, promise] : std::exchange(done.waiting, {}))
-    promise.deliver(msg::committed{trace.next(step, msg::id_of(head))});
-}
-
-/// Applies an optimizer step. Requires: all of its gradients have arrived.
-caf::error parameter_server_state::commit(std::uint64_t update) {
-  context& ready = context_of(update);
-  const actor_trace::range working(trace, trace::range_name::apply, ready.last_step, trace.latest());
-  if (auto error = finish_last_step()) return error;
-  work_on(ready.last_step);
-  if (auto* wrong = faults()) wrong->applying(rank_, ready.last_step);
-  if (!std::exchange(collected_, false))
-    if (auto error = collect(ready.ranks, contributors_to(ready.ranks))) return error;
-  if (auto error = apply(update, ready.order)) return error;
-  ++committed_;
-  step = ready.last_step;
-  for (contribution& rank : ready.ranks) {
-    drop_gradients(rank);
-    rank.wants_norm = false;
-    rank.complete = false;
-  }
-  ready.complete = 0;
-  deliver_committed(ready);
-  return answer_norms();
-}
-
-/// Consistency async: applies one trainer's gradients alone, weighted as if all trainers had as many batches.
-caf::error parameter_server_state::apply_rank(std::uint64_t update, std::uint32_t rank) {
-  context& open = context_of(update);
-  const actor_trace::range working(trace, trace::range_name::apply, open.last_step, trace.latest());
-  if (auto error = finish_last_step()) return error;
-  work_on(open.last_step);
-  if (auto* wrong = faults()) wrong->applying(rank_, open.last_step);
-  const std::span mine(&open.ranks[rank], 1);
-  const std::uint64_t batches = contributors_to(mine).batches;
-  if (auto error = collect(mine, {trainers_, batches * trainers_})) return error;
-  if (auto error = apply(update, open.order)) return error;
-  drop_gradients(open.ranks[rank]);
-  last_update_[rank] = update;
-  step = std::max(step, open.last_step);
-  deliver_committed(open);
   return {};
 }
 

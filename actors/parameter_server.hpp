@@ -16,6 +16,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@
 #include "actors/actor_trace.hpp"
 #include "actors/failure.hpp"
 #include "actors/remote_module.hpp"
+#include "actors/writing_thread.hpp"
 #include "kernels/stream_timer.hpp"
 #include "model/job.hpp"
 #include "protocol/messages.hpp"
@@ -86,6 +89,7 @@ class parameter_server_state {
     std::vector<contribution> ranks;
     std::uint32_t complete = 0;
     std::uint64_t last_step = 0;
+    bool keeps = false;  ///< a checkpoint is taken of the state before it
     step_order order;
     std::vector<std::pair<msg::header, caf::typed_response_promise<msg::committed>>> waiting;
     std::vector<std::pair<msg::header, caf::typed_response_promise<msg::squared_norm>>> norm_waiting;
@@ -130,6 +134,7 @@ class parameter_server_state {
   caf::expected<msg::rows> pool(const msg::lookup& wanted);
   caf::error accept(const msg::gradient& grads);
   caf::error complete(const msg::header& head, std::uint32_t rank, step_order order);
+  caf::error commit_complete();
   caf::error commit(std::uint64_t update);
   void deliver_committed(context& done);
   caf::error apply_rank(std::uint64_t update, std::uint32_t rank);
@@ -142,6 +147,15 @@ class parameter_server_state {
   caf::error answer_norms();
   void release_parked();
   void release_parked_calls();
+
+  // Checkpoints.
+  void begin_keeping(std::uint64_t update);
+  void keep_state(std::uint64_t update);
+  bool make_way();
+  void go_on();
+  void begin_save(const msg::save_module& order, std::uint64_t updates,
+                  caf::typed_response_promise<msg::saved_module> promise);
+
   /// The tables' work from now on is of this step. Records what the device has done.
   void work_on(std::uint64_t at_step) {
     if (timer_ == nullptr) return;
@@ -184,7 +198,15 @@ class parameter_server_state {
   std::vector<parked_query> parked_queries_;
   trainer_origins origins_;
   std::vector<msg::parameter_server_actor> servers_;  // by rank
-  kernels::stream_timer* timer_ = nullptr;            ///< of the tables on a device; null: nothing is timed
+  std::uint64_t checkpoint_memory_ = msg::any_memory;
+  std::shared_ptr<model::memory_allowance> allowance_;  ///< of the last checkpoint
+  std::optional<std::uint64_t> kept_update_;            ///< the optimizer step of its state
+  std::set<std::uint64_t> kept_;                        ///< modules that keep that state until it is to be written
+  std::set<std::uint64_t> begun_;                       ///< those of which it has begun to be written
+  std::size_t writing_ = 0;                             ///< those that are being written
+  bool is_held_up_ = false;  ///< the next optimizer step is complete, and waits for the checkpoint's memory
+  writing_thread writer_;
+  kernels::stream_timer* timer_ = nullptr;  ///< of the tables on a device; null: nothing is timed
   std::unique_ptr<module_host> host_;
 };
 

@@ -1,4 +1,4 @@
-// The parameter server's modules: creation, description, saving, loading and release.
+// The parameter server's modules: creation, description, loading and release.
 
 #include <tuple>
 #include <utility>
@@ -44,6 +44,7 @@ caf::error parameter_server_state::expect(std::uint32_t trainers, std::uint32_t 
 caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& order) {
   if (auto error = check_run(order.head)) return error;
   if (auto error = expect(order.trainers, order.accumulate, order.staleness, order.steps_done)) return error;
+  checkpoint_memory_ = order.checkpoint_memory;
   auto made = make(order);
   if (!made) return refusal(made.error());
   const std::uint64_t module = next_module_++;
@@ -110,16 +111,6 @@ caf::result<msg::tensor> parameter_server_state::handle(const msg::row_digests& 
   });
 }
 
-caf::result<msg::saved_module> parameter_server_state::handle(const msg::save_module& order) {
-  return after_step<msg::saved_module>(order, [this, order](remote_module& module) -> caf::expected<msg::saved_module> {
-    const actor_trace::range working(trace, trace::range_name::save, step);
-    auto saved = module.save(order.folder);
-    if (!saved) return saved.error();
-    const auto& [file, parts] = *saved;
-    return msg::saved_module{trace.next(step, msg::id_of(order.head)), file.name, file.length, file.digest, parts};
-  });
-}
-
 caf::result<msg::committed> parameter_server_state::handle(const msg::restore_module& order) {
   const auto module = find(order.head, order.module);
   if (!module) return module.error();
@@ -136,6 +127,7 @@ caf::result<void> parameter_server_state::handle(const msg::release& order) {
   const auto module = find(order.head, order.module);
   if (!module) return module.error();
   if (auto error = finish_last_step()) self_->quit(error);
+  kept_.erase(order.module);
   modules_.erase(order.module);
   return {};
 }

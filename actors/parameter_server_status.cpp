@@ -46,6 +46,7 @@ caf::result<msg::actor_status> parameter_server_state::handle(const msg::actor_q
     tell_missing_async(now);
   } else {
     const context& next = contexts_[(committed_ + 1) % contexts_.size()];
+    if (is_held_up_) now.waits.push_back({name, "the checkpoint", kept_update_.value_or(0) * accumulate_, name});
     const bool is_begun = std::ranges::any_of(
         next.ranks, [](const contribution& one) { return one.complete || one.wants_norm || !one.parts.empty(); });
     if (is_begun || !parked_.empty() || !parked_calls_.empty() || !parked_queries_.empty())

@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "actors/arriving_rows.hpp"
 #include "actors/bag_cache.hpp"
 #include "actors/device_tensor.hpp"
 #include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
+#include "actors/kept_table.hpp"
 #include "actors/remote_module.hpp"
 #include "actors/row_codec.hpp"
 #include "base/digest.hpp"
@@ -22,6 +25,10 @@ class remote_embedding_bag final : public remote_module {
   remote_embedding_bag(const model::embedding_bag_options& options, model::sparse_reduction reduce, Where&& where,
                        std::uint64_t lookups_max)
       : looked_up_(lookups_max), reduce_(reduce), table_(options, std::forward<Where>(where)) {}
+  ~remote_embedding_bag() override {
+    if (const auto kept = in_use_.lock()) kept->drop();
+  }
+  remote_embedding_bag(const remote_embedding_bag&) = delete;
 
   caf::error set_optimizer(const std::string& optimizer, double lr) override {
     auto parsed = model::parse_optimizer(optimizer, model::optimizer_use::table);
@@ -32,6 +39,7 @@ class remote_embedding_bag final : public remote_module {
       return make_failure(errc::bad_input, "{}: the optimizer {} with lr {}, another trainer has chosen {} with lr {}",
                           words(), optimizer, lr, model::to_string(now), now.lr);
     if (std::exchange(is_chosen_, true)) return {};
+    if (const auto kept = in_use_.lock()) kept->drop();
     table_.set_optimizer(*parsed);
     return restored_ ? restore_state(optimizer) : caf::error();
   }
@@ -112,16 +120,17 @@ class remote_embedding_bag final : public remote_module {
 
   std::vector<std::pair<std::string, msg::tensor>> state_dict() override {
     std::vector<std::pair<std::string, msg::tensor>> entries;
-    for (const buffer& own : buffers())
+    for (const table_array& own : arrays())
       entries.emplace_back(own.name, msg::tensor(own.type, static_cast<std::uint64_t>(table_.rows()), own.columns,
                                                  msg::blob::own(copy_of(own.bytes))));
     return entries;
   }
 
   caf::error load_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) override {
-    const auto own = buffers();
+    if (const auto kept = in_use_.lock(); kept && !kept->let_all_change()) kept->drop();
+    const auto own = arrays();
     for (const auto& [name, numbers] : entries) {
-      const auto to = std::ranges::find(own, name, &buffer::name);
+      const auto to = std::ranges::find(own, name, &table_array::name);
       if (to == own.end()) return make_failure(errc::bad_input, "{} has no entry '{}'", words(), name);
       const bool fits = numbers.consistent() && numbers.rows == static_cast<std::uint64_t>(table_.rows()) &&
                         numbers.cols == to->columns;
@@ -144,27 +153,33 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  caf::expected<saved> save(const std::string& folder) override {
-    std::vector<msg::parameter_info> infos;
-    std::vector<model::tensor_view> parts;
-    std::vector<std::byte> copy;
-    for (const auto& [name, type, columns, bytes] : buffers()) {
-      const auto rows = static_cast<std::uint64_t>(table_.rows());
-      infos.push_back({name, type, rows, columns});
-      parts.push_back({{name, tensor_type_of(type), {rows, columns}}, bytes});
-      if (is_on_host()) continue;
-      parts.back().fetch = [&](std::span<const std::byte> some) {
-        return kernels::on_host(table_.stream(), some.data(), some.size(), copy);
-      };
-    }
-    auto file = model::write_table(folder, table_.options().table, shard(), parts);
-    if (!file) return make_failure(errc::exception, file.error().message);
-    return saved{std::move(*file), std::move(infos)};
+  caf::expected<saved> save(const std::string& folder) override { return begin_save(folder)(); }
+
+  void keep(const std::shared_ptr<model::memory_allowance>& memory) override {
+    kept_ = std::make_shared<kept_table>(table_.options().table, shard(), arrays(), table_.stream(), memory);
+    in_use_ = kept_;
+  }
+
+  bool make_way() override {
+    const auto kept = in_use_.lock();
+    if (!kept) return true;
+    if (model::visits_every_row(table_.options().optimizer)) return kept->let_all_change();
+    return std::ranges::all_of(contributions_, [&](const auto& one) { return kept->let_change(one.bags.indices); });
+  }
+
+  void forget() override { kept_.reset(); }
+
+  std::function<caf::expected<saved>()> begin_save(const std::string& folder) override {
+    if (!kept_) keep(std::make_shared<model::memory_allowance>(std::numeric_limits<std::uint64_t>::max()));
+    const auto write = [kept = std::exchange(kept_, nullptr), folder] { return kept->write(folder); };
+    if (!in_use_.lock()->is_written_here()) return write;
+    return [made = write()] { return made; };
   }
 
   caf::error restore(const model::checkpoint& from) override {
+    if (const auto kept = in_use_.lock()) kept->drop();
     restored_ = from;
-    return restore_from(buffers());
+    return restore_from(arrays());
   }
 
   caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override {
@@ -315,16 +330,8 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  /// One array of the module in memory: rows of `columns` numbers, without gaps.
-  struct buffer {
-    std::string name;
-    msg::dtype type;
-    std::size_t columns;
-    std::span<std::byte> bytes;
-  };
-
-  caf::error restore_from(const std::vector<buffer>& parts) {
-    for (const buffer& own : parts) {
+  caf::error restore_from(const std::vector<table_array>& parts) {
+    for (const table_array& own : parts) {
       result<void> read;
       overwrite(own.bytes, [&](std::span<std::byte> bytes) {
         read = model::read_table(*restored_, table_.options().table, own.name, shard(), bytes);
@@ -337,7 +344,7 @@ class remote_embedding_bag final : public remote_module {
   /// Reads the state of an optimizer that was chosen after `restore`.
   caf::error restore_state(const std::string& optimizer) {
     const std::size_t table = table_.options().table;
-    std::vector<buffer> parts = buffers();
+    std::vector<table_array> parts = arrays();
     if (const auto& before = restored_->manifest.tables[table].parts; before.size() != parts.size())
       return make_failure(errc::bad_input,
                           "{}: the optimizer {} has {} buffers of state, the checkpoint's run had one with {}", words(),
@@ -346,8 +353,9 @@ class remote_embedding_bag final : public remote_module {
     return restore_from(parts);
   }
 
-  std::vector<buffer> buffers() {
-    std::vector<buffer> result = {{"weight", dtype_of(table_.options().dtype), table_.dim(), table_.weight_bytes()}};
+  std::vector<table_array> arrays() {
+    std::vector<table_array> result = {
+        {"weight", dtype_of(table_.options().dtype), table_.dim(), table_.weight_bytes()}};
     for (const auto& [numbers, columns] : table_.state())
       result.push_back(
           {fmt::format("state.{}", result.size() - 1), msg::dtype::f32, columns, std::as_writable_bytes(numbers)});
@@ -368,7 +376,9 @@ class remote_embedding_bag final : public remote_module {
   float scale_ = 1;
   std::vector<model::embedding_bag::contribution> contributions_;
   std::vector<msg::tensor_buffer> decoded_;
-  model::embedding_bag table_;  // declared last: destroyed first, once its stream has passed
+  std::shared_ptr<kept_table> kept_;  ///< for `begin_save`
+  std::weak_ptr<kept_table> in_use_;  ///< until it is written
+  model::embedding_bag table_;        // declared last: destroyed first, once its stream has passed
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "kernels/device.hpp"
 #include "model/checkpoint/tensors.hpp"
 #include "model/exact_sum.hpp"
+#include "model/kept_rows.hpp"
 #include "model/table_batch.hpp"
 #include "protocol/messages.hpp"
 
@@ -123,6 +124,19 @@ class remote_module {
   };
   /// Writes weights and optimizer state to a new file in `folder`.
   virtual caf::expected<saved> save(const std::string& folder) = 0;
+
+  /// Keeps weights and optimizer state as they are, for `begin_save`, while optimizer steps go on. A module that does
+  /// nothing here is saved before the next one.
+  virtual void keep(const std::shared_ptr<model::memory_allowance>& /*memory*/) {}
+  /// Called before the collected gradient is applied. Returns false if it must not be yet, since what is kept would be
+  /// lost: ask again when memory has been given back.
+  virtual bool make_way() { return true; }
+  /// What is kept is not needed.
+  virtual void forget() {}
+  /// Returns the call that writes what was kept, else the state as it is now, as `save` does. Thread of that call: any.
+  virtual std::function<caf::expected<saved>()> begin_save(const std::string& folder) {
+    return [made = save(folder)] { return made; };
+  }
 
   /// Reads weights and optimizer state from a checkpoint, whatever its number of shards. If trainers choose the
   /// optimizer later, `set_optimizer` reads its state.

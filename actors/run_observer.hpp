@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,6 +66,7 @@ struct checkpoint_summary {
   std::uint64_t step = 0;
   double seconds = 0;
   std::optional<fault> problem;  ///< why it failed; training continues
+  double stood_still = 0;        ///< seconds for which a trainer stood still, at the most
 };
 
 /// Where a run saves checkpoints, and the one that it resumes from.
@@ -73,12 +75,21 @@ struct run_checkpoints {
   std::shared_ptr<model::checkpoint_store> store;
   /// Steps between checkpoints; 0: only at the end.
   std::uint64_t every = 0;
+  /// And seconds between them; 0: none by time.
+  double seconds = 0;
+  /// The seconds between them follow from what they cost, and from `mtbf`: the mean time between failures in seconds;
+  /// 0: a day, divided by the number of hosts.
+  bool automatic = false;
+  double mtbf = 0;
+  /// Bytes that each server may take for what changes while a checkpoint is written; msg::any_memory: it decides.
+  std::uint64_t memory = std::numeric_limits<std::uint64_t>::max();
   /// Null: the run begins anew. Requires: `first_difference` finds none between its job and the run's.
   std::shared_ptr<const model::checkpoint> from;
 };
 
 /// Called on the actor system's threads, never two at a time.
 struct run_observer {
+  std::function<void(std::uint64_t step)> on_begin;      ///< training begins, after that step
   std::function<void(const run_progress&)> on_progress;  ///< at most 10 a second
   std::function<void(const epoch_summary&)> on_epoch;
   std::function<void(const checkpoint_summary&)> on_checkpoint;

@@ -58,7 +58,8 @@ void table_setup::start(const run_plan& plan, const std::vector<msg::parameter_s
               .trainers = plan.trainers,
               .accumulate = plan.accumulate,
               .staleness = plan.staleness,
-              .steps_done = plan.server_steps.empty() ? plan.steps_done : plan.server_steps[table.servers[s]]},
+              .steps_done = plan.server_steps.empty() ? plan.steps_done : plan.server_steps[table.servers[s]],
+              .checkpoint_memory = plan.checkpoints.memory},
           [this, t, s](msg::module_ref& made) { tables_[t][s] = std::move(made); }, [this] { fill(); });
   }
 }

@@ -76,6 +76,8 @@ caf::error trainer_state::set_up(msg::train& order) {
                .eval_every = data_->test_rows() > 0 ? job_.eval_every : 0,
                .saves = order.saves,
                .checkpoint_every = order.checkpoint_every};
+  if (rank_ == 0 && order.saves && (order.checkpoint_seconds > 0 || order.checkpoint_mtbf > 0))
+    timer_.emplace(order.checkpoint_seconds, order.checkpoint_mtbf);
   peers_ = {.group = order.group, .group_number = order.group_number, .reports = order.reports, .remote = order.remote};
   if (order.remote) peers_.timeout = std::chrono::milliseconds(order.request_timeout_ms);
 
@@ -110,7 +112,7 @@ caf::error trainer_state::make_replica(const msg::trainer_position& from) {
   constexpr double mib = 1024 * 1024;
   const auto loss = [this](kernels::stream& on, std::size_t size, const model::loss_targets& of_batch, float* outputs,
                            double* to) { network_->loss(on, size, of_batch, outputs, to); };
-  const std::size_t inputs = model::lookups_ahead(job_.staleness) + 2;
+  const std::size_t inputs = model::lookups_ahead(job_.staleness) + 3;
   replica_.emplace(*network_, loss, devices_of(self_->system()).of_trainer(rank_),
                    dense_replica::options{
                        .parameters = {.optimizer = job_.dense_optimizer,
@@ -136,6 +138,7 @@ caf::error trainer_state::make_replica(const msg::trainer_position& from) {
 /// Begins with the first thing to do after `from`.
 void trainer_state::resume(const msg::trainer_position& from) {
   step = looked_up_ = from.steps_done;
+  if (timer_) timer_->start(checkpoint_timer::now(), step);
   tally_.resume(schedule_.epoch_after(step), from, epoch_tally::clock::now());
   if (!schedule_.is_last(step)) {
     enter(trainer_phase::looking_up);
@@ -225,7 +228,7 @@ void trainer_state::advance() {
         score();
         break;
       case trainer_phase::saving:
-        go_on();
+        std::exchange(save_follows_, false) ? begin_save(stood_still_since_) : go_on();
         break;
       case trainer_phase::idle:
       case trainer_phase::done:

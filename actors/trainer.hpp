@@ -12,8 +12,10 @@
 //   full (on a device, it is computed before, and sent with the event after which it is full); while the group and the
 //   servers work, the next batch is prepared.
 // On a CUDA device the trainer has a thread of its own, which also runs the actors that it wakes. The host waits once a
-// step, for the loss and the rows' gradient; the next step's rows are copied when they arrive, during the backward
-// pass, the allreduce and the update.
+// step. If it needs the loss or the rows' gradient to go on, it waits for those; the next step's rows are copied when
+// they arrive, during the backward pass, the allreduce and the update. Otherwise it goes on: it waits until the device
+// has the step's input, and so the loss of the step before, with this step's passes enqueued. It takes the last loss
+// before anything but a step follows.
 //
 // With accumulation, buckets and the optimizer step are sent only with the last batch of each optimizer step.
 // If all ranks must agree on the gradient first (clipping, NaN policy `skip`), gradients do not order the optimizer
@@ -32,6 +34,7 @@
 
 #include "actors/actor_trace.hpp"
 #include "actors/batches_ahead.hpp"
+#include "actors/checkpoint_timer.hpp"
 #include "actors/dense_replica.hpp"
 #include "actors/epoch_tally.hpp"
 #include "actors/inline_execution.hpp"
@@ -124,7 +127,9 @@ class trainer_state {
   void run_step();
   caf::error backward_inputs(const model::batch& samples);
   caf::error begin_pass(const model::batch& samples);
-  caf::error check_loss(const model::batch& samples);
+  bool waits_for_loss() const;
+  void take_losses(bool all);
+  void take_loss();
   void send_gradients();
   void ask_for_norms();
   void reduce_gradient();
@@ -154,6 +159,8 @@ class trainer_state {
   void report_epoch();
   void save_or_go_on();
   void save();
+  void begin_save(epoch_tally::clock::time_point begin);
+  void saved();
   void go_on();
   void finish();
 
@@ -180,7 +187,15 @@ class trainer_state {
   bool has_gradient_ = false;    ///< the current step has a gradient
   bool stop_wanted_ = false;     ///< this rank has been asked to stop
   std::chrono::steady_clock::time_point gave_way_ = std::chrono::steady_clock::now();
-  bool stopping_ = false;  ///< some rank has, as of the current step: all ranks agree
+  bool stopping_ = false;                  ///< some rank has, as of the current step: all ranks agree
+  std::optional<checkpoint_timer> timer_;  ///< of rank 0, if checkpoints are taken by time
+  bool save_wanted_ = false;               ///< by this rank, after the current step
+  bool saving_ = false;                    ///< by some rank: all agree
+  bool is_written_ = true;                 ///< the last checkpoint, or it has failed
+  bool save_follows_ = false;              ///< another one, when it is
+  bool waits_for_save_ = false;
+  epoch_tally::clock::time_point stood_still_since_;  ///< for a checkpoint
+  bool keeps_ = false;                                ///< servers keep the state before the next optimizer step
 
   // Its parts.
   std::unique_ptr<inline_execution> woken_;  ///< runs the actors that this one wakes; null: workers do

@@ -1,6 +1,7 @@
 // What the trainer does between steps: epochs and their reports, evaluation, checkpoints, the end.
 
 #include <span>
+#include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
@@ -10,7 +11,8 @@
 namespace troupe::actors {
 
 void trainer_state::save_or_go_on() {
-  if (schedule_.saves_after(step, stopping_)) return save();
+  const bool wanted = std::exchange(saving_, false) || stopping_;
+  if (schedule_.saves_after(step, wanted)) return save();
   go_on();
 }
 
@@ -26,28 +28,46 @@ void trainer_state::go_on() {
   prepare_next();
 }
 
-/// Pauses until all actors' states after this step are on disk, or writing them has failed.
+/// Has a checkpoint taken of all actors' states after this step, once the one before is written.
 void trainer_state::save() {
+  enter(trainer_phase::saving);
+  trace.progresses();
+  if (is_written_) return begin_save(epoch_tally::clock::now());
+  save_follows_ = waits_for_save_ = true;
+  ++waiting_;
+  stood_still_since_ = epoch_tally::clock::now();
+}
+
+/// Hands over this rank's state. With consistency sync training goes on while it is written, as servers keep theirs;
+/// else, and at the end, the trainer waits until it is on disk, or has failed. `begin`: since when it stands still.
+void trainer_state::begin_save(epoch_tally::clock::time_point begin) {
   // A rank whose device has found a NaN that the host does not know yet must prevent the commit.
   replica_->synchronize();
   if (!judge(step)) return;
-  enter(trainer_phase::saving);
-  ++waiting_;
-  trace.progresses();
-  const auto begin = epoch_tally::clock::now();
+  if (timer_) timer_->begins(checkpoint_timer::now(), step);
   msg::save_dense share = tally_.position(begin, !schedule_.completes_epoch(step));
   share.head = trace.next(step);
   share.rank = rank_;
   if (rank_ == 0) share.dense = replica_->state();
+  share.goes_on = job_.staleness == 0 && !stopping_ && !schedule_.is_last(step);
+  share.stood_still = std::chrono::duration<double>(epoch_tally::clock::now() - begin).count();
+  is_written_ = false;
+  stood_still_since_ = begin;
+  keeps_ = share.goes_on;
+  if (share.goes_on) {
+    tally_.pause(begin, epoch_tally::clock::now());
+  } else {
+    waits_for_save_ = true;
+    ++waiting_;
+  }
   const msg::message_id asked = msg::id_of(share.head);
   trace.asks(share.head, caf::type_id_v<msg::save_dense>, master_number);
   self_->request(peers_.reports, peers_.timeout, std::move(share))
       .then(
-          [this, begin, asked](const msg::committed& answer) {
+          [this, asked](const msg::committed& answer) {
             trace.has_answer(asked);
             const actor_trace::handling scope(trace, answer, trace::flag::answer);
-            tally_.pause(begin, epoch_tally::clock::now());
-            arrived();
+            saved();
           },
           [this](const caf::error& error) {
             fail(step,
@@ -57,6 +77,15 @@ void trainer_state::save() {
                                     "the master did not answer save_dense within {} s; --request-timeout allows more",
                                     static_cast<double>(peers_.timeout.count()) / 1e9));
           });
+}
+
+/// The checkpoint is on disk, or has failed.
+void trainer_state::saved() {
+  is_written_ = true;
+  if (timer_) timer_->ends(checkpoint_timer::now(), step);
+  if (!std::exchange(waits_for_save_, false)) return;
+  if (!save_follows_) tally_.pause(stood_still_since_, epoch_tally::clock::now());
+  arrived();
 }
 
 void trainer_state::report_epoch() {

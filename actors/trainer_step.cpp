@@ -51,11 +51,13 @@ void trainer_state::run_step() {
   look_up_through(step + model::lookups_ahead(job_.staleness));
 
   if (schedule_.begins_update(step)) replica_->open(schedule_.update(step));
-  has_gradient_ = false;
-  if (computed_.samples->size > 0) {
+  save_wanted_ = timer_ && ends_update() && timer_->is_due(checkpoint_timer::now());
+  has_gradient_ = computed_.samples->size > 0;
+  if (has_gradient_) {
     if (auto error = backward_inputs(*computed_.samples)) return fail(step, error);
   } else {
     if (others_) network_->stand_by(*others_);
+    if (replica_->open_passes() > 0) take_losses(true);
     replica_->synchronize();  // instead of waiting for a loss: see `sparse_client::input_of`
     judge(step - 1);
     tally_.add_absent();
@@ -114,20 +116,37 @@ bool trainer_state::gives_way() {
   return true;
 }
 
-/// Runs forward, loss, and backward to the tables' rows. On a device the backward pass continues while the host waits
-/// for the loss.
+/// Runs forward, loss, and backward to the tables' rows. On a device enqueues the whole backward pass, and then waits.
 caf::error trainer_state::backward_inputs(const model::batch& samples) {
   if (auto error = begin_pass(samples)) return error;
-  if (replica_->is_on_host()) return check_loss(samples);
-  const auto fetched = replica_->copies().record();
+  if (replica_->is_on_host()) {
+    take_loss();
+    return {};
+  }
   backward_parameters();
   const actor_trace::range working(trace, trace::range_name::forward_backward, step);
+  take_losses(waits_for_loss());
+  return {};
+}
+
+/// Returns whether the host needs this step's loss, or its rows' gradient, before it goes on. Trainers that do not wait
+/// for each other's gradients (async) would hear from a server of a NaN that one of them has not seen yet.
+bool trainer_state::waits_for_loss() const {
+  return clips_or_skips() || job_.staleness == model::any_staleness || sparse_client::needs_host(computed_);
+}
+
+/// Waits for the device, and takes the losses that have come: that of the step before, and with `all` this step's.
+/// Without, the host waits until the device has this step's input: the device then has its passes to do.
+void trainer_state::take_losses(bool all) {
   {
     const actor_trace::range waiting(trace, trace::range_name::device_wait, step);
-    fetched->wait();
+    if (all)
+      replica_->copies().synchronize();
+    else
+      replica_->begun().wait();
   }
   note_device_work();
-  return check_loss(samples);
+  while (replica_->open_passes() > (all ? 0 : 1) && !is_over(phase_)) take_loss();
 }
 
 caf::error trainer_state::begin_pass(const model::batch& samples) {
@@ -152,20 +171,20 @@ caf::error trainer_state::begin_pass(const model::batch& samples) {
   return {};
 }
 
-/// Takes the loss, which the host knows now, and decides whether there is a gradient.
-caf::error trainer_state::check_loss(const model::batch& samples) {
-  const double loss = replica_->end_pass();
-  if (!judge(step - 1)) return {};
-  tally_.add_loss(loss, samples.size);
-  if (!std::isfinite(loss)) {
-    if (job_.nan == model::nan_policy::stop)
-      return make_failure(errc::not_finite, "the loss is {}; try a smaller --dense-lr or --sparse-lr", kind_of(loss));
+/// Takes the first loss that has not been taken, which the host knows now, and decides whether there is a gradient.
+void trainer_state::take_loss() {
+  const auto [of_step, size, loss] = replica_->end_pass();
+  if (!judge(of_step - 1)) return;
+  tally_.add_loss(loss, size);
+  if (std::isfinite(loss)) {
+    judge(of_step);
+  } else if (job_.nan == model::nan_policy::skip) {
     replica_->poison();
-    return {};
+    has_gradient_ = false;
+  } else {
+    fail(of_step,
+         make_failure(errc::not_finite, "the loss is {}; try a smaller --dense-lr or --sparse-lr", kind_of(loss)));
   }
-  has_gradient_ = true;
-  judge(step);
-  return {};
 }
 
 /// Returns whether the mean is this rank's own share, so that no other actor need be woken for it. Not without tables:
@@ -195,17 +214,19 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
     return replica_->give_up(bucket);
   if (reduces_alone()) {
     stopping_ = stopping_ || stop_wanted_;
+    saving_ = saving_ || save_wanted_;
     return replica_->take(bucket, share);
   }
   ++waiting_;
   const std::uint64_t count = share.rows;
-  msg::reduce message{trace.next(step), rank_, bucket, weight, stop_wanted_, std::move(share)};
+  msg::reduce message{trace.next(step), rank_, bucket, weight, stop_wanted_, std::move(share), save_wanted_};
   ask<msg::reduced>(peers_.group, peers_.group_number, std::move(message),
                     [this, bucket, count](const msg::reduced& mean) {
                       if (mean.grad.rows != count || !mean.grad.consistent())
                         return fail(step, make_failure(errc::shape_mismatch, "a mean of {} numbers for a bucket of {}",
                                                        mean.grad.rows, count));
                       stopping_ = stopping_ || mean.stop;
+                      saving_ = saving_ || mean.save;
                       replica_->take(bucket, mean.grad);
                       arrived();
                     });
@@ -222,8 +243,9 @@ void trainer_state::send_gradients() {
       if (auto error = client_.check_gradients(computed_, grads)) return fail(step, error);
   }
   const bool rides = ends_update() && !clips_or_skips();
+  const bool keeps = std::exchange(keeps_, false);
   for (std::size_t s = 0; s < grads.size(); ++s) {
-    msg::gradient message{trace.next(step), rank_, has_gradient_, rides, std::move(grads[s])};
+    msg::gradient message{trace.next(step), rank_, has_gradient_, rides, std::move(grads[s]), keeps};
     if (auto* wrong = faults()) wrong->signs(rank_, step, message);
     self_->send(client_.server(s), std::move(message));
   }
@@ -272,6 +294,9 @@ void trainer_state::clip_and_step() {
 }
 
 void trainer_state::step_done() {
+  const bool goes_on = !stopping_ && !saving_ && schedule_.goes_on_after(step);
+  if (replica_->open_passes() > 0 && !goes_on) take_losses(true);
+  if (is_over(phase_)) return;
   trace.step_ends(step + 1);
   if (rank_ == 0) {
     if (auto where = tally_.tell_progress(epoch_tally::clock::now())) {

@@ -6,11 +6,51 @@
 
 #include "base/number.hpp"
 #include "base/text.hpp"
+#include "launch/attempt.hpp"
 #include "launch/option_table.hpp"
 #include "launch/text.hpp"
 #include "model/checkpoint/store.hpp"
+#include "protocol/server_messages.hpp"
 
 namespace troupe::launch {
+
+namespace {
+
+constexpr const char* lock_name = "lock";
+constexpr std::uint64_t seconds_max = 1'000'000'000;
+
+/// Reads a positive number of seconds.
+result<double> read_seconds(std::string_view name, const std::string& text, std::string_view else_words) {
+  const auto seconds = parse_number<double>(text);
+  if (seconds && *seconds > 0 && *seconds <= static_cast<double>(seconds_max)) return *seconds;
+  return bad_input("--{} {}: must be a number of seconds above 0 and up to {}{}", name, printable(text), seconds_max,
+                   else_words);
+}
+
+/// Reads by what time checkpoints are taken.
+result<void> read_times(const std::vector<model::setting>& given, checkpoint_order& order) {
+  if (const auto text = option_text(given, "checkpoint-seconds")) {
+    order.automatic = *text == "auto";
+    if (!order.automatic) TROUPE_SET(order.seconds, read_seconds("checkpoint-seconds", *text, ", or auto"));
+    if (!order.save)
+      return bad_input("--checkpoint-seconds {}: needs --save DIR, the folder for the checkpoints", printable(*text));
+  }
+  if (const auto text = option_text(given, "mtbf")) {
+    TROUPE_SET(order.mtbf, read_seconds("mtbf", *text, ""));
+    if (!order.automatic) return bad_input("--mtbf {}: is for --checkpoint-seconds auto", printable(*text));
+  }
+  return {};
+}
+
+/// A later attempt goes on from what earlier ones have saved.
+std::optional<std::string> folder_to_resume(const std::vector<model::setting>& given, const checkpoint_order& order) {
+  const attempt* mine = attempt::mine();
+  if (mine != nullptr && mine->before().number > 1 && order.save)
+    if (const auto steps = model::checkpoint_steps(*order.save); steps && !steps->empty()) return order.save;
+  return option_text(given, "resume");
+}
+
+}  // namespace
 
 result<checkpoint_order> read_checkpoint_options(const std::vector<model::setting>& given) {
   checkpoint_order order;
@@ -24,7 +64,15 @@ result<checkpoint_order> read_checkpoint_options(const std::vector<model::settin
       return bad_input("--checkpoint-every {}: needs --save DIR, the folder for the checkpoints", *steps);
     order.every = *steps;
   }
-  if (const auto folder = option_text(given, "resume")) {
+  if (const auto text = option_text(given, "checkpoint-memory")) {
+    order.memory = parse_number<std::uint64_t>(*text);
+    if (!order.memory || *order.memory == msg::any_memory)
+      return bad_input("--checkpoint-memory {}: must be a whole number of bytes, 0 or more", printable(*text));
+    if (!order.save)
+      return bad_input("--checkpoint-memory {}: needs --save DIR, the folder for the checkpoints", *order.memory);
+  }
+  if (auto read = read_times(given, order); !read) return tl::unexpected(std::move(read.error()));
+  if (const auto folder = folder_to_resume(given, order)) {
     auto found = model::newest_whole_checkpoint(*folder);
     if (!found) return bad_input("{}", about_folder("--resume", *folder, found.error().message));
     order.resume = std::move(*found);
@@ -35,11 +83,18 @@ result<checkpoint_order> read_checkpoint_options(const std::vector<model::settin
 result<actors::run_checkpoints> open_checkpoints(const checkpoint_order& order) {
   actors::run_checkpoints made;
   made.every = order.every;
+  made.seconds = order.seconds;
+  made.automatic = order.automatic;
+  made.mtbf = order.mtbf;
+  made.memory = order.memory.value_or(msg::any_memory);
   if (order.resume) made.from = std::make_shared<const model::checkpoint>(order.resume->what);
   if (!order.save) return made;
-  auto store = model::checkpoint_store::open(*order.save, order.resume ? &*order.resume : nullptr);
+  attempt* mine = attempt::mine();
+  const int lock = mine == nullptr ? -1 : mine->kept(lock_name);
+  auto store = model::checkpoint_store::open(*order.save, order.resume ? &*order.resume : nullptr, lock);
   if (!store)
     return tl::unexpected<fault>(fault{store.error().kind, about_folder("--save", *order.save, store.error().message)});
+  if (mine != nullptr && lock < 0) mine->keep(lock_name, store->lock_descriptor());
   made.store = std::make_shared<model::checkpoint_store>(std::move(*store));
   return made;
 }
@@ -47,8 +102,12 @@ result<actors::run_checkpoints> open_checkpoints(const checkpoint_order& order) 
 std::string resume_advice(const checkpoint_order& order, const std::string& command) {
   if (!order.save) return "nothing was saved (--save DIR), so start anew";
   const std::string folder = shell_word(*order.save);
-  const std::string every = order.every > 0 ? fmt::format(" --checkpoint-every {}", order.every) : "";
-  return fmt::format("go on from the last checkpoint: {} --resume {} --save {}{}", command, folder, folder, every);
+  std::string when = order.every > 0 ? fmt::format(" --checkpoint-every {}", order.every) : "";
+  if (order.seconds > 0) when += fmt::format(" --checkpoint-seconds {}", order.seconds);
+  if (order.automatic) when += " --checkpoint-seconds auto";
+  if (order.memory) when += fmt::format(" --checkpoint-memory {}", *order.memory);
+  if (order.mtbf > 0) when += fmt::format(" --mtbf {}", order.mtbf);
+  return fmt::format("go on from the last checkpoint: {} --resume {} --save {}{}", command, folder, folder, when);
 }
 
 }  // namespace troupe::launch

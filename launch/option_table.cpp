@@ -37,9 +37,24 @@ constexpr std::array all_options = {
                 option_set::checkpoints, "Checkpoints", file},
     option_info{"checkpoint-every", "N", "only at the end", "and every N steps",
                 option_set::checkpoints, "Checkpoints", file, setting_type::whole},
+    option_info{"checkpoint-seconds", "S|auto", nullptr, "and every S seconds; auto is what Young's formula makes of their "
+                "cost and of --mtbf",
+                option_set::checkpoints, "Checkpoints", file, setting_type::real},
+    option_info{"mtbf", "SECONDS", "a day, divided by the number of hosts", "the mean time between failures, for "
+                "--checkpoint-seconds auto",
+                option_set::checkpoints, "Checkpoints", file, setting_type::real},
+    option_info{"checkpoint-memory", "BYTES", "a quarter of what is available", "what each server may take to keep rows "
+                "that change while a checkpoint is written; when it is used up, steps wait",
+                option_set::checkpoints, "Checkpoints", file, setting_type::whole},
     option_info{"resume", "DIR", nullptr, "go on with the run of the newest checkpoint in this folder; --epochs and --steps "
                 "still count from its beginning",
                 option_set::checkpoints, "Checkpoints", file},
+    option_info{"restarts", "N", "3 with checkpoints every N steps or S seconds, else 0", "attempts without a new "
+                "checkpoint that may follow when processes are lost; 0: the run ends",
+                option_set::restarts, "Checkpoints", file, setting_type::whole},
+    option_info{"rejoin-timeout", "SECONDS", "60", "how long lost members may take to come back; then those who are here do "
+                "their part too",
+                option_set::restarts, "Checkpoints", file, setting_type::real},
     option_info{"metrics-csv", "FILE", nullptr, "a line of metrics for each epoch, as CSV",
                 option_set::outputs, "Output", file},
     option_info{"tensorboard", "DIR", nullptr, "the same as an event file for TensorBoard",

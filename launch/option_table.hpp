@@ -21,6 +21,7 @@ enum class option_set : std::uint8_t {
   batches,
   processes,
   checkpoints,
+  restarts,
   outputs,
   trace,
   token,

@@ -267,6 +267,7 @@ or_mistake<std::string> text_of(const setting_info& info, const toml_value& valu
       return wrong_type(info.name, value, "a whole number");
     case setting_type::real:
       if (value.is_integer() || value.is_floating()) return number_text(value);
+      if (info.name == "checkpoint-seconds" && value.is_string() && value.as_string() == "auto") return "auto";
       return wrong_type(info.name, value, "a number");
     case setting_type::truth:
       if (value.is_boolean()) return value.as_boolean() ? "true" : "false";

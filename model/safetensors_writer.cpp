@@ -93,7 +93,7 @@ result<written_file> write_safetensors(const std::string& path, std::span<const 
   TROUPE_TRY(writer, safetensors_writer::create(path, std::move(declared), metadata));
   for (const tensor_declaration& next : writer.tensors()) {
     const auto found = std::ranges::find(tensors, next.name, [](const tensor_view& one) { return one.what.name; });
-    const std::size_t piece_bytes = found->fetch ? std::size_t{64} << 20 : found->bytes.size();
+    const std::size_t piece_bytes = found->fetch ? found->piece_bytes : found->bytes.size();
     for (std::span<const std::byte> left = found->bytes; !left.empty();) {
       const auto piece = left.first(std::min(piece_bytes, left.size()));
       left = left.subspan(piece.size());

@@ -37,6 +37,7 @@ struct tensor_view {
   std::span<const std::byte> bytes;
   /// Copies a part of `bytes` to host memory that stays valid until the next call. Null: `bytes` is in host memory.
   std::function<std::span<const std::byte>(std::span<const std::byte> some)> fetch = nullptr;
+  std::size_t piece_bytes = std::size_t{64} << 20;  ///< what is fetched at a time
 };
 
 /// Text by name.
@@ -68,7 +69,7 @@ class safetensors_writer {
   std::vector<tensor_declaration> tensors_;
 };
 
-/// Writes a whole file of tensors in memory, without copying them; `fetch` copies at most 64 MiB at a time.
+/// Writes a whole file of tensors in memory, without copying them, but for what `fetch` copies.
 result<written_file> write_safetensors(const std::string& path, std::span<const tensor_view> tensors,
                                        const tensor_metadata& metadata);
 

@@ -51,6 +51,8 @@ struct message_traits {
   bool by_bucket = false;
   /// How many of its last fields contents in older recordings lack: they have their default values then.
   std::uint8_t added = 0;
+  /// How many of its last fields contents leave out: they depend on the time, and change no number.
+  std::uint8_t untold = 0;
 };
 
 template <class T>
@@ -67,6 +69,15 @@ bool inspect(Inspector& f, T& x) {
   return [&]<class... Field>(boost::mp11::mp_list<Field...>) {
     return f.object(x).fields(f.field(std::string_view(Field::name), x.*Field::pointer)...);
   }(fields_of<T>());
+}
+
+/// Saves the first fields of a message, without its last `Without`.
+template <std::size_t Without, class Inspector, described T>
+bool inspect_first(Inspector& f, T& x) {
+  constexpr std::size_t count = boost::mp11::mp_size<fields_of<T>>::value - Without;
+  return [&]<class... Field>(boost::mp11::mp_list<Field...>) {
+    return f.object(x).fields(f.field(std::string_view(Field::name), x.*Field::pointer)...);
+  }(boost::mp11::mp_take_c<fields_of<T>, count>());
 }
 
 /// Whether T carries bulk bytes.

@@ -82,7 +82,10 @@ trace::content content_of(const Message& message, bool with_bytes) {
   made.id = msg::id_of(message.head);
   made.type = caf::type_id_v<Message>;
   content_writer writer(made, with_bytes);
-  (void)writer.apply(const_cast<Message&>(message));
+  if constexpr (traits_v<Message>.untold > 0)
+    (void)inspect_first<traits_v<Message>.untold>(writer, const_cast<Message&>(message));
+  else
+    (void)writer.apply(const_cast<Message&>(message));
   made.fields_digest = digest_of_fields(writer.fields);
   if (with_bytes) made.fields = std::move(writer.fields);
   return made;

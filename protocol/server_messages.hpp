@@ -4,6 +4,7 @@
 
 #include <caf/typed_actor.hpp>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,6 +37,8 @@ struct module_spec {
 };
 BOOST_DESCRIBE_STRUCT(module_spec, (), (type, args))
 
+constexpr std::uint64_t any_memory = std::numeric_limits<std::uint64_t>::max();
+
 /// Creates a module, or one of its `shards` shards if it is spread over several servers.
 struct instantiate {
   header head;
@@ -50,8 +53,13 @@ struct instantiate {
   std::uint32_t staleness = 0;
   /// Global steps that the run has already completed.
   std::uint64_t steps_done = 0;
+  /// The bytes that the server may take for rows that change while a checkpoint is written; any_memory: it decides.
+  std::uint64_t checkpoint_memory = any_memory;
+
+  static constexpr message_traits traits{.added = 1};
 };
-BOOST_DESCRIBE_STRUCT(instantiate, (), (head, spec, shard, shards, trainers, accumulate, staleness, steps_done))
+BOOST_DESCRIBE_STRUCT(instantiate, (),
+                      (head, spec, shard, shards, trainers, accumulate, staleness, steps_done, checkpoint_memory))
 
 /// A reference to a remote module or to one of its shards.
 struct module_ref {
@@ -121,10 +129,12 @@ struct gradient {
   /// The optimizer step is part of this gradient; no `optimizer_step` follows.
   bool step = true;
   std::vector<bag_gradient> tables;
+  /// A checkpoint is taken of the state before this optimizer step: the server keeps that state until it is written.
+  bool keeps = false;
 
-  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true};
+  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true, .untold = 1};
 };
-BOOST_DESCRIBE_STRUCT(gradient, (), (head, rank, has_batch, step, tables))
+BOOST_DESCRIBE_STRUCT(gradient, (), (head, rank, has_batch, step, tables, keeps))
 
 /// Asks for the squared norm of the step's gradient in this server's modules, as the optimizer would see it. Answered
 /// when all trainers have asked, i.e. when all their gradients have arrived.
@@ -225,7 +235,8 @@ struct row_digests {
 };
 BOOST_DESCRIBE_STRUCT(row_digests, (), (head, module, first_row, rows))
 
-/// Writes a module's weights and optimizer state after step head.step to a file in `folder`.
+/// Writes a module's weights and optimizer state after step head.step to a file in `folder`; empty: that state, if it
+/// was kept, is not needed any more. Answered when it is on disk.
 struct save_module {
   header head;
   std::uint64_t module = 0;

@@ -28,10 +28,12 @@ struct reduce {
   /// This rank wants to end the run after this step; the answer tells all ranks at the same step.
   bool stop = false;
   tensor grad;
+  /// This rank wants a checkpoint after this step; the answer tells all ranks.
+  bool save = false;
 
-  static constexpr message_traits traits{.replayed = true};
+  static constexpr message_traits traits{.replayed = true, .untold = 1};
 };
-BOOST_DESCRIBE_STRUCT(reduce, (), (head, rank, bucket, batches, stop, grad))
+BOOST_DESCRIBE_STRUCT(reduce, (), (head, rank, bucket, batches, stop, grad, save))
 
 /// The mean gradient over all batches, summed in rank order.
 struct reduced {
@@ -39,10 +41,12 @@ struct reduced {
   std::uint32_t bucket = 0;
   bool stop = false;
   tensor grad;
+  /// Some rank wants a checkpoint after this step.
+  bool save = false;
 
-  static constexpr message_traits traits{.replayed = true};
+  static constexpr message_traits traits{.replayed = true, .diff = comparable::parts, .added = 1};
 };
-BOOST_DESCRIBE_STRUCT(reduced, (), (head, bucket, stop, grad))
+BOOST_DESCRIBE_STRUCT(reduced, (), (head, bucket, stop, grad, save))
 
 /// A rank's share of a bucket, or of its slice [first, first + rows of grad), for the group of another process.
 struct bucket_share {
@@ -56,10 +60,11 @@ struct bucket_share {
   std::uint64_t count = 0;
   /// The share; empty: zeros.
   tensor grad;
+  bool save = false;  ///< as in `reduce`
 
-  static constexpr message_traits traits{.via = plane::data};
+  static constexpr message_traits traits{.via = plane::data, .untold = 1};
 };
-BOOST_DESCRIBE_STRUCT(bucket_share, (), (head, rank, bucket, batches, stop, first, count, grad))
+BOOST_DESCRIBE_STRUCT(bucket_share, (), (head, rank, bucket, batches, stop, first, count, grad, save))
 
 /// The slice of a bucket that the sending process reduces for all: the mean over all batches.
 struct bucket_sum {
@@ -68,10 +73,11 @@ struct bucket_sum {
   std::uint64_t first = 0;
   bool stop = false;  ///< some rank whose share the sender has wants to end the run
   tensor grad;
+  bool save = false;  ///< likewise: wants a checkpoint
 
-  static constexpr message_traits traits{.via = plane::data};
+  static constexpr message_traits traits{.via = plane::data, .untold = 1};
 };
-BOOST_DESCRIBE_STRUCT(bucket_sum, (), (head, bucket, first, stop, grad))
+BOOST_DESCRIBE_STRUCT(bucket_sum, (), (head, bucket, first, stop, grad, save))
 
 /// The GPUs that the trainers of the sending group's process use. All groups exchange these before they reduce anything
 /// on devices.
@@ -152,12 +158,16 @@ struct train {
   std::vector<named_shape> names = {};
   /// All servers, by rank.
   std::vector<server_place> servers = {};
+  /// Rank 0 wants a checkpoint so many seconds after the last one (0: none by time). With `checkpoint_mtbf`, the mean
+  /// time between failures in seconds, the time between two follows from what they have cost.
+  double checkpoint_seconds = 0;
+  double checkpoint_mtbf = 0;
 
-  static constexpr message_traits traits{.diff = comparable::parts, .added = 2};
+  static constexpr message_traits traits{.diff = comparable::parts, .added = 4};
 };
 BOOST_DESCRIBE_STRUCT(train, (),
                       (head, rank, trainers, job, tables, group, reports, from, saves, checkpoint_every, data_digest,
-                       remote, request_timeout_ms, group_number, names, servers))
+                       remote, request_timeout_ms, group_number, names, servers, checkpoint_seconds, checkpoint_mtbf))
 
 struct trained {
   header head;
@@ -223,7 +233,7 @@ BOOST_DESCRIBE_STRUCT(evaluation, (),
                       (head, rank, epoch, rows, correct, scores, labels, log_loss_sum, probability_sum, tested,
                        loss_sum))
 
-/// A trainer has reached a step with a checkpoint. Answered when the checkpoint is done and training may continue.
+/// A trainer has reached a step with a checkpoint. Answered when the checkpoint is done or has failed.
 struct save_dense {
   header head;
   std::uint32_t rank = 0;
@@ -238,10 +248,15 @@ struct save_dense {
   std::vector<named_shape> names = {};
   /// As in `trained`.
   std::vector<std::uint64_t> server_steps = {};
+  /// The trainer goes on without waiting for the answer, and has stood still so many seconds.
+  bool goes_on = false;
+  double stood_still = 0;
 
-  static constexpr message_traits traits{.diff = comparable::parts};
+  static constexpr message_traits traits{.diff = comparable::parts, .added = 2};
 };
-BOOST_DESCRIBE_STRUCT(save_dense, (), (head, rank, samples, loss_sum, seconds, skipped, dense, names, server_steps))
+BOOST_DESCRIBE_STRUCT(save_dense, (),
+                      (head, rank, samples, loss_sum, seconds, skipped, dense, names, server_steps, goes_on,
+                       stood_still))
 
 /// Another trainer's loop has ended after `steps` optimizer steps, in a run whose trainers decide when they end. A
 /// trainer that takes more steps would wait for ever.

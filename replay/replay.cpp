@@ -94,8 +94,9 @@ void replayed_actor::compare(const msg::header& head, std::uint16_t type, std::u
   }
   const expected_message& recorded = (*expected_)[found->second.places[found->second.next++]];
   if (recorded.held != nullptr) {
-    // Buckets also carry the wish to stop, which a replay does not have.
-    const bool with_fields = all_.order_.is_whole || !protocol::traits_by_id(type).by_bucket;
+    // Buckets also carry wishes to stop and to save, which a replay does not have.
+    const protocol::message_traits& traits = protocol::traits_by_id(type);
+    const bool with_fields = !traits.by_bucket || (all_.order_.is_whole && traits.diff == protocol::comparable::whole);
     const std::uint64_t digest = recorded.held->fields_digest;
     std::string words = analysis::compare_parts(*recorded.held, now, "recorded", "now");
     if (words.empty() && with_fields && digest != now.fields_digest)

@@ -57,30 +57,38 @@ void remove_files_folder(const std::string& path) {
   ::rmdir(path.c_str());
 }
 
-/// Writes the owner into the lock file, for error messages only.
-void write_owner(int lock) {
-  const std::string owner = fmt::format("host {}, pid {}", host_name(), ::getpid());
+std::string read_owner(int lock) {
+  std::array<char, 512> owner{};
+  const ssize_t size = ::pread(lock, owner.data(), owner.size(), 0);
+  return {owner.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+}
+
+/// Writes the owner into the lock file, and a number that no other owner has; returns what the file has now.
+std::string write_owner(int lock) {
+  std::random_device random;
+  const std::string owner = fmt::format("host {}, pid {}\n{:08x}{:08x}", host_name(), ::getpid(), random(), random());
   if (::ftruncate(lock, 0) == 0) (void)!::pwrite(lock, owner.data(), owner.size(), 0);
+  return read_owner(lock);
 }
 
 /// Returns the owner, as in ` (host a, pid 17)`; empty if the file has none.
-std::string read_owner(int lock) {
-  std::array<char, 512> owner{};
-  const ssize_t size = ::read(lock, owner.data(), owner.size());
-  return size > 0 ? fmt::format(" ({})", printable(std::string(owner.data(), static_cast<std::size_t>(size)))) : "";
+std::string owner_words(int lock) {
+  const std::string owner = read_owner(lock);
+  return owner.empty() ? "" : fmt::format(" ({})", printable(owner.substr(0, owner.find('\n'))));
 }
 
 }  // namespace
 
 // -- opening ------------------------------------------------------------------
 
-result<checkpoint_store> checkpoint_store::open(const std::string& directory, const resume_point* resumed) {
+result<checkpoint_store> checkpoint_store::open(const std::string& directory, const resume_point* resumed, int lock) {
   if (directory.empty()) return bad_input("the folder for checkpoints has no name");
   // A slash at the end would make the folder its own parent.
   std::string bare = directory;
   while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
   if (auto made = make_folders(bare); !made) return bad_input(std::move(made.error().message));
   checkpoint_store store(std::move(bare));
+  store.lock_ = lock;
   if (auto locked = store.lock(); !locked) return tl::unexpected(std::move(locked.error()));
   if (auto vacant = store.check_vacant(resumed); !vacant) return tl::unexpected(std::move(vacant.error()));
   return store;
@@ -89,6 +97,7 @@ result<checkpoint_store> checkpoint_store::open(const std::string& directory, co
 checkpoint_store::checkpoint_store(checkpoint_store&& other) noexcept
     : directory_(std::move(other.directory_)),
       lock_(std::exchange(other.lock_, -1)),
+      owner_(std::move(other.owner_)),
       torn_(std::move(other.torn_)),
       step_(other.step_),
       begun_(std::exchange(other.begun_, {})) {}
@@ -96,6 +105,7 @@ checkpoint_store::checkpoint_store(checkpoint_store&& other) noexcept
 checkpoint_store& checkpoint_store::operator=(checkpoint_store&& other) noexcept {
   std::swap(directory_, other.directory_);
   std::swap(lock_, other.lock_);
+  std::swap(owner_, other.owner_);
   std::swap(torn_, other.torn_);
   std::swap(step_, other.step_);
   std::swap(begun_, other.begun_);
@@ -108,6 +118,10 @@ checkpoint_store::~checkpoint_store() {
 }
 
 result<void> checkpoint_store::lock() {
+  if (lock_ >= 0) {
+    owner_ = write_owner(lock_);
+    return {};
+  }
   constexpr mode_t owner_only = 0600;  // others could hold the lock
   const std::string name = path(checkpoint_lock_name);
   lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, owner_only);
@@ -123,14 +137,21 @@ result<void> checkpoint_store::lock() {
   }
   (void)::fchmod(lock_, owner_only);  // for an existing file; fails for another user's
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) {
-    write_owner(lock_);
+    owner_ = write_owner(lock_);
     return {};
   }
   if (errno == EWOULDBLOCK)
     return refuse(directory_,
                   fmt::format("another run{} saves its checkpoints there now; wait for its end, or name another folder",
-                              read_owner(lock_)));
+                              owner_words(lock_)));
   return refuse(path(checkpoint_lock_name), std::strerror(errno));
+}
+
+/// Refuses the save of a process that was taken for dead, and has woken while a later attempt goes on.
+result<void> checkpoint_store::check_owner() const {
+  if (read_owner(lock_) == owner_) return {};
+  return run_fault("checkpoint step {} in {}: another attempt at the run{} saves there now", step_,
+                   printable_path(directory_), owner_words(lock_));
 }
 
 result<void> checkpoint_store::check_vacant(const resume_point* resumed) {
@@ -209,6 +230,7 @@ result<void> checkpoint_store::write_manifest(const checkpoint_manifest& manifes
   const std::string uncommitted = path(uncommitted_manifest_name(manifest.step));
   if (const auto written = write_whole_file(uncommitted, std::as_bytes(std::span(text))); !written)
     return tl::unexpected(written.error());
+  if (auto ours = check_owner(); !ours) return ours;
   const std::string committed = path(manifest_name(manifest.step));
   if (::rename(uncommitted.c_str(), committed.c_str()) != 0)
     return run_fault("{}: renaming it: {}", printable_path(uncommitted), std::strerror(errno));

@@ -16,6 +16,7 @@ class AllreduceProcesses : public stage {
     std::vector<float> numbers;
     std::uint32_t batches = 1;
     bool stop = false;
+    bool save = false;
   };
 
   /// The group of each process; each reaches the others through actors that stand for them.
@@ -57,7 +58,8 @@ class AllreduceProcesses : public stage {
 
   static msg::reduce to_reduce(std::uint64_t step, std::uint32_t rank, std::uint32_t bucket, const rank_share& share) {
     return {head(step),    rank,       bucket,
-            share.batches, share.stop, msg::tensor::own(share.numbers.size(), 1, share.numbers)};
+            share.batches, share.stop, msg::tensor::own(share.numbers.size(), 1, share.numbers),
+            share.save};
   }
 
   /// What every rank gets, in order of ranks; `seed` 0: in order.
@@ -94,6 +96,7 @@ class AllreduceProcesses : public stage {
     for (const msg::reduced& one : exchange(process_of_rank, shares, seed)) {
       EXPECT_TRUE(one.grad.bytes == expected.grad.bytes) << shares.front().numbers.size() << " numbers, seed " << seed;
       EXPECT_EQ(one.stop, expected.stop);
+      EXPECT_EQ(one.save, expected.save);
     }
   }
 
@@ -197,6 +200,17 @@ TEST_F(AllreduceProcesses, OneWishToStopReachesAllProcesses) {
     shares.resize(4, shares.front());
     shares.back().stop = false;
     for (const msg::reduced& one : exchange({0, 1, 2, 3}, shares, 0)) EXPECT_TRUE(one.stop);
+  }
+}
+
+TEST_F(AllreduceProcesses, OneWishForACheckpointReachesAllProcesses) {
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    auto shares = random_shares(3, 5, 1);
+    shares[rank].save = true;
+    for (const msg::reduced& one : exchange({0, 1, 2}, shares, 0)) EXPECT_TRUE(one.save);
+    shares.resize(4, shares.front());
+    shares.back().save = false;
+    for (const msg::reduced& one : exchange({0, 1, 2, 3}, shares, 0)) EXPECT_TRUE(one.save);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "actors/faults.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "tests/actors/run_stage.hpp"
 
@@ -66,13 +67,39 @@ class CheckpointRun : public run_stage {
     }
     if (saves) checkpoints.store = store(from ? &*from : nullptr);
     checkpoints.every = every;
+    checkpoints.seconds = by_time_;
     begin(what, noting(), std::move(checkpoints));
     run();
     EXPECT_TRUE(answer_->value) << protocol::describe(answer_->error);
     return answer_->value.value_or(msg::run_result{});
   }
 
+  /// The steps of the checkpoints taken, with the clock of `jumping_clock` at hand.
+  std::vector<std::uint64_t> steps_by_time(const settings& what, std::uint64_t every) {
+    jumping_clock clock;
+    install_faults(&clock);
+    by_time_ = 50;
+    finish(what, true, every, false);
+    install_faults(nullptr);
+    by_time_ = 0;
+    std::vector<std::uint64_t> steps;
+    for (const auto& one : taken_) steps.push_back(one.step);
+    return steps;
+  }
+
+  /// Goes on by 100 s when server 0 applies step 7, and again at step 15.
+  struct jumping_clock : fault_injector {
+    void applying(std::uint32_t rank, std::uint64_t step) override {
+      if (rank == 0) now = std::max<std::uint64_t>(now, step >= 15 ? 200 : step >= 7 ? 100 : 0);
+    }
+    std::chrono::steady_clock::time_point checkpoint_clock() override {
+      return std::chrono::steady_clock::time_point(std::chrono::seconds(now));
+    }
+    std::uint64_t now = 0;
+  };
+
   std::string folder_;
+  double by_time_ = 0;  ///< seconds between checkpoints
   std::vector<epoch_summary> epochs_;
   std::vector<checkpoint_summary> taken_;
   static inline std::shared_ptr<const model::dataset> rows_;
@@ -127,6 +154,29 @@ TEST_F(CheckpointRun, AccumulationIsNeverCut) {
   EXPECT_EQ(finish(job, false, 0, true).weights_digest, whole.weights_digest);
 }
 
+// Rank 0 looks at the clock in step 8, whose rows need step 7, and wants a checkpoint after it; then in step 16.
+TEST_F(CheckpointRun, CheckpointsComeByTimeWhenAllRanksAgree) {
+  using list = std::vector<std::uint64_t>;
+  const std::string unsaved = finish(adult("1", "25"), false, 0, false).weights_digest;
+  for (const char* trainers : {"1", "2", "3"}) {
+    auto job = adult("2", "25");
+    job.emplace_back("trainers", trainers);
+    EXPECT_EQ(steps_by_time(job, 0), (list{8, 16, 25})) << trainers << " trainers";
+    std::filesystem::remove_all(folder_);
+  }
+  EXPECT_EQ(steps_by_time(adult("1", "25"), 10), (list{8, 10, 16, 20, 25})) << "beside those by steps";
+  std::filesystem::remove_all(folder_);
+  finish(adult("3", "16"), true, 7, false);
+  EXPECT_EQ(finish(adult("1", "25"), false, 0, true).weights_digest, unsaved);
+}
+
+// Step 7 is applied with step 9, so it is step 12 that can end with a checkpoint; step 15 ends an optimizer step.
+TEST_F(CheckpointRun, CheckpointsByTimeNeverCutAnOptimizerStep) {
+  auto job = adult("1", "24");
+  job.emplace_back("accumulate", "3");
+  EXPECT_EQ(steps_by_time(job, 0), (std::vector<std::uint64_t>{12, 18, 24}));
+}
+
 TEST_F(CheckpointRun, AWishToStopLeavesACheckpointToGoOnFrom) {
   const msg::run_result whole = finish(adult("1", "30"), false, 0, false);
   run_checkpoints checkpoints;
@@ -172,13 +222,18 @@ TEST_F(CheckpointRun, ARunStoppedAtItsLastStepIsEvaluatedByTheOneThatGoesOn) {
   const msg::run_result whole = finish(adult("1", "18"), false, 0, false);
   run_checkpoints checkpoints;
   checkpoints.store = store();
-  checkpoints.every = 17;
-  run_observer stopping;
-  stopping.on_checkpoint = [this](const checkpoint_summary& taken) {
-    if (taken.step == 17) caf::anon_send(trainers_[0], msg::stop{});
-  };
-  begin(adult("1", "18"), std::move(stopping), checkpoints);
+  // The wish comes before the rows of the last step.
+  struct stopping : fault_injector {
+    void applying(std::uint32_t, std::uint64_t step) override {
+      if (step == 17) caf::anon_send(whom, msg::stop{});
+    }
+    msg::trainer_actor whom;
+  } late;
+  begin(adult("1", "18"), {}, checkpoints);
+  late.whom = trainers_[0];
+  install_faults(&late);
   run();
+  install_faults(nullptr);
   ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
   EXPECT_TRUE(answer_->value->stopped);
   EXPECT_EQ(answer_->value->steps, 18u);

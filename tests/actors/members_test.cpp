@@ -72,7 +72,9 @@ class Members : public stage {
                 *waits = self->make_response_promise<msg::connected>();
                 return *waits;
               },
-              [](msg::run_over&) {}, [](msg::actor_query&) { return msg::actor_status{}; },
+              [](msg::host_ranks&) {},
+              [](msg::run_over&) {},
+              [](msg::actor_query&) { return msg::actor_status{}; },
               [](msg::evidence_query&) { return msg::evidence{}; }};
     });
     run();

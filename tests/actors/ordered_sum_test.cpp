@@ -355,6 +355,21 @@ TEST_F(Refusals, OneWishToStopIsEveryones) {
     }
     sum_.sum();
     EXPECT_TRUE(sum_.stop());
+    EXPECT_FALSE(sum_.save());
+    sum_.end();
+  }
+}
+
+TEST_F(Refusals, OneWishForACheckpointIsEveryones) {
+  for (std::uint32_t who = 0; who < 4; ++who) {
+    begin(1);
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(sum_.save(), rank > who);
+      EXPECT_TRUE(sum_.add_share({rank, 1, false, 1, 0, {numbers_.data(), 1}, rank == who}));
+    }
+    sum_.sum();
+    EXPECT_TRUE(sum_.save());
+    EXPECT_FALSE(sum_.stop());
     sum_.end();
   }
 }

@@ -132,7 +132,7 @@ class trained {
                           .values = context.samples->values,
                           .wants_grad_input = true,
                           .wants_it_on_host = sparse_client::needs_host(context)});
-      loss += replica.end_pass() / ranks;
+      loss += replica.end_pass().loss / ranks;
       gradients.push_back(client.gradients(context, replica.grad_input(), replica.passed()));
       replica.backward_parameters(true,
                                   [&](std::uint32_t bucket) { shares[bucket].push_back(replica.share(bucket, 0)); });

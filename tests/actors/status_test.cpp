@@ -187,7 +187,9 @@ TEST_F(Status, NamesWhoWaitsForACheckpoint) {
   checkpoints.every = 10;
   hold_gradients(1, UINT64_MAX);
   road_.never_saves = true;
-  begin(tutorial("2", "1"), {}, checkpoints);
+  auto job = tutorial("2", "1");
+  job.emplace_back("consistency", "ssp:1");  // for which trainers stand still
+  begin(job, {}, checkpoints);
   run();
   ASSERT_TRUE(answer_->pending());
   const msg::run_status now = told();
@@ -274,6 +276,7 @@ class StatusOfGathering : public Status {
             return unanswered_.emplace_back(self->make_response_promise<msg::committed>());
           },
           [self](const msg::connect_peers&) { return self->make_response_promise<msg::connected>(); },
+          [](const msg::host_ranks&) {},
           [](const msg::run_over&) {},
           [](const msg::actor_query&) {
             return msg::actor_status{{}, "node", "", 0, {}, {{"server 0", 2, 4096, 0}}};

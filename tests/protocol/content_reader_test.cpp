@@ -40,7 +40,8 @@ class ContentReader : public testing::Test {
     EXPECT_FALSE(is_kept(longer));
     if (!before.fields.empty()) {
       trace::content shorter = before;
-      shorter.fields.pop_back();
+      // One that lacks the byte of a new truth is an older version's.
+      shorter.fields.resize(shorter.fields.size() - (traits_v<Message>.added > 0 ? 2 : 1));
       EXPECT_FALSE(read_content_into(shorter, made));
     }
     if (!before.parts.empty()) {

@@ -47,8 +47,21 @@ void trainer_runtime::check_loops() {
         "iteration");
 }
 
+/// Decides whether this trainer wants a checkpoint after the step, and throws if the others would not hear of it.
+void trainer_runtime::look_at_clock() {
+  const bool is_told = std::ranges::any_of(
+      replicas_, [](const auto& one) { return one->is_synchronized() && one->numbers().buckets() > 0; });
+  if (trainers_ > 1 && !is_told)
+    throw error(
+        error_kind::input,
+        "--checkpoint-seconds: trainers agree on a checkpoint in the steps that they take together, and none of "
+        "their replicas has gradients that are summed up; use --checkpoint-every N");
+  save_wanted_ = timer_ && timer_->is_due(actors::checkpoint_timer::now());
+  if (!is_told) saving_ = save_wanted_;
+}
+
 bool trainer_runtime::saves_now() const {
-  return saves_ && (stops_now_ || (checkpoint_every_ > 0 && step % checkpoint_every_ == 0));
+  return saves_ && (stops_now_ || saving_ || (checkpoint_every_ > 0 && step % checkpoint_every_ == 0));
 }
 
 /// Gives the master this trainer's part of a checkpoint, and calls `then` when training may go on.
@@ -66,9 +79,14 @@ void trainer_runtime::save(std::function<void()> then, std::function<void(const 
     return on_error(wrong);
   }
   saved_step_ = steps_done_;
+  saving_ = false;
+  if (timer_) timer_->begins(actors::checkpoint_timer::now(), steps_done_);
   ask<msg::committed>(
       peers_.reports, actors::master_number, std::move(share),
-      [then = std::move(then)](const msg::committed&) { then(); },
+      [this, then = std::move(then)](const msg::committed&) {
+        if (timer_) timer_->ends(actors::checkpoint_timer::now(), steps_done_);
+        then();
+      },
       [on_error = std::move(on_error)](const caf::error& why) { on_error(to_error(why)); });
 }
 
