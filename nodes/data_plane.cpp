@@ -7,7 +7,6 @@
 #include <boost/asio/use_future.hpp>
 #include <utility>
 
-#include "base/number.hpp"
 #include "links/shared_memory_link.hpp"
 #include "links/tls_context.hpp"
 
@@ -17,16 +16,6 @@ namespace {
 
 /// The messages of a step follow each other within this time; a longer computation gets the core.
 constexpr std::chrono::microseconds linger{30};
-
-/// Which side connects: trainers connect to servers, and of two of the same role the later to the earlier.
-bool dials(const msg::peer_node& from, const msg::peer_node& to) {
-  return from.trains == to.trains ? from.node > to.node : from.trains;
-}
-
-std::uint64_t number_in(const links::hello& items, std::string_view name) {
-  const auto text = links::find_item(items, name);
-  return (text ? parse_number<std::uint64_t>(*text) : std::nullopt).value_or(UINT64_MAX);
-}
 
 /// Removes `name: ` from the front, where the text has named it already.
 std::string without_name(const std::string& words, const std::string& name) {
@@ -58,10 +47,10 @@ result<links::endpoint> data_plane::listen(const links::endpoint& where) {
     auto made = links::listener::open(
         thread_.io(), where, how_.mine, how_.links, how_.handshakes,
         {.on_hello = [this](const links::hello& theirs, const links::endpoint&,
-                            const std::string& certificate) { return judge(theirs, certificate); },
+                            const std::string& certificate) { return rules_.judge(theirs, certificate); },
          .on_link =
              [this](links::link_ptr wire) {
-               const auto node = static_cast<std::uint32_t>(number_in(wire->peer(), "node"));
+               const auto node = static_cast<std::uint32_t>(node_in(wire->peer()));
                add(node, std::move(wire));
              },
          .on_rejected = [](const links::endpoint&, const fault&) {}});
@@ -73,47 +62,11 @@ result<links::endpoint> data_plane::listen(const links::endpoint& where) {
   return boost::asio::post(thread_.io(), boost::asio::use_future(open)).get();
 }
 
-bool data_plane::need_a_link(const msg::peer_node& a, const msg::peer_node& b) const {
-  return a.node != b.node && (a.trains || b.trains || me_.servers_talk);
-}
-
-const msg::peer_node* data_plane::find(std::uint32_t node) const {
-  const auto known = std::ranges::find(peers_, node, &msg::peer_node::node);
-  return known == peers_.end() ? nullptr : &*known;
-}
-
-links::hello data_plane::about_me() const {
-  return {{"purpose", "data"},
-          {"run", std::to_string(me_.run)},
-          {"node", std::to_string(me_.node)},
-          {"incarnation", std::to_string(me_.incarnation)}};
-}
-
-/// Accepts a peer by its hello if a link to it is needed.
-links::hello_reply data_plane::judge(const links::hello& theirs, const std::string& certificate) const {
-  if (links::find_item(theirs, "purpose") != "data") return bad_input("this port takes data links only");
-  if (number_in(theirs, "run") != me_.run)
-    return bad_input("a data link of run {}, this is run {}", number_in(theirs, "run"), me_.run);
-  const auto node = number_in(theirs, "node");
-  const msg::peer_node* peer = node > UINT32_MAX ? nullptr : find(static_cast<std::uint32_t>(node));
-  if (peer == nullptr) return bad_input("a data link of node {}, which is not in this run", node);
-  if (number_in(theirs, "incarnation") != peer->incarnation)
-    return bad_input("{} is in its incarnation {}; this is incarnation {}", peer->name, peer->incarnation,
-                     number_in(theirs, "incarnation"));
-  if (certificate != peer->certificate) return bad_input("{} had another certificate when it joined", peer->name);
-  if (!missing_.contains(peer->node)) return bad_input("{} has its data link, or needs none", peer->name);
-  return about_me();
-}
-
 void data_plane::expect(const identity& me, std::vector<msg::peer_node> peers,
                         std::function<void(std::uint32_t, const std::string&)> on_lost) {
   boost::asio::post(thread_.io(), boost::asio::use_future([&] {
-                      me_ = me;
-                      peers_ = std::move(peers);
                       on_lost_ = std::move(on_lost);
-                      if (const msg::peer_node* mine = myself())
-                        for (const msg::peer_node& other : peers_)
-                          if (need_a_link(*mine, other)) missing_.insert(other.node);
+                      rules_.expect(me, std::move(peers));
                     }))
       .get();
 }
@@ -122,15 +75,13 @@ void data_plane::connect(std::function<void(const std::string&)> done) {
   boost::asio::post(thread_.io(), [this, done = std::move(done)]() mutable {
     on_settled_ = std::move(done);
     const auto give_up = std::chrono::steady_clock::now() + how_.links.dead_after;
-    if (const msg::peer_node* mine = myself())
-      for (const msg::peer_node& other : peers_)
-        if (need_a_link(*mine, other) && dials(*mine, other)) dial(other.node, give_up);
+    for (const std::uint32_t node : rules_.to_dial()) dial(node, give_up);
     settle_if_complete();
   });
 }
 
 void data_plane::dial(std::uint32_t node, std::chrono::steady_clock::time_point give_up) {
-  const msg::peer_node* peer = find(node);
+  const msg::peer_node* peer = rules_.find(node);
   const auto where = links::parse_endpoint(peer->address);
   if (!where) return settle(fmt::format("{} has no address for data links: {}", peer->name, peer->address));
   links::credentials mine = how_.mine;
@@ -138,13 +89,13 @@ void data_plane::dial(std::uint32_t node, std::chrono::steady_clock::time_point 
   if (mine.tls && mine.tls->by_certificates && peer->certificate.empty())
     return settle(fmt::format("{} has joined without a certificate", peer->name));
   troupe::links::connect(
-      thread_.io(), *where, mine, about_me(), how_.links, how_.handshakes,
+      thread_.io(), *where, mine, rules_.about_me(), how_.links, how_.handshakes,
       [this, node, give_up](result<links::link_ptr> made) { dialled(node, give_up, std::move(made)); });
 }
 
 void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_point give_up,
                          result<links::link_ptr> made) {
-  const msg::peer_node* peer = find(node);
+  const msg::peer_node* peer = rules_.find(node);
   if (!made) {
     if (made.error().kind == fault_kind::unreachable && std::chrono::steady_clock::now() < give_up) {
       constexpr std::chrono::milliseconds pause{100};
@@ -156,14 +107,14 @@ void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_poi
     }
     return settle(fmt::format(
         "{} cannot be reached at {} by {}: {}; let it name an address that others reach by --advertise HOST",
-        peer->name, peer->address, myself()->name, without_name(made.error().message, peer->address)));
+        peer->name, peer->address, rules_.myself()->name, without_name(made.error().message, peer->address)));
   }
-  if (number_in((*made)->peer(), "node") != node) return settle(fmt::format("{} is somebody else", peer->name));
+  if (node_in((*made)->peer()) != node) return settle(fmt::format("{} is somebody else", peer->name));
   add(node, std::move(*made));
 }
 
 void data_plane::add(std::uint32_t node, links::link_ptr wire) {
-  const msg::peer_node* peer = find(node);
+  const msg::peer_node* peer = rules_.find(node);
   const bool same_host = wire->local_address().host == wire->remote_address().host;
   wire = links::with_shared_memory(std::move(wire), how_.links, same_host ? links::shared_memory_bytes : 0);
   auto made = std::make_shared<data_link>(system_, std::move(wire), unit_, actors_,
@@ -172,19 +123,19 @@ void data_plane::add(std::uint32_t node, links::link_ptr wire) {
                                                              .request_timeout = how_.request_timeout,
                                                              .message_bytes_max = how_.links.frame_bytes_max});
   made->start([this, node](const std::string& why) {
-    if (on_settled_) return settle(fmt::format("{} is gone: {}", find(node)->name, why));
+    if (on_settled_) return settle(fmt::format("{} is gone: {}", rules_.find(node)->name, why));
     if (on_lost_) on_lost_(node, why);
   });
   {
     const std::lock_guard lock(mutex_);
     links_[node] = std::move(made);
   }
-  missing_.erase(node);
+  rules_.made(node);
   settle_if_complete();
 }
 
 void data_plane::settle_if_complete() {
-  if (!missing_.empty()) return;
+  if (!rules_.complete()) return;
   listener_.reset();  // no more links are needed
   settle({});
 }

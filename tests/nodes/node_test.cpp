@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "nodes/data_plane.hpp"
 #include "nodes/node_actor.hpp"
 #include "tests/actors/stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
@@ -42,7 +43,7 @@ class Node : public actors::stage {
     node_options options;
     options.trains = trains;
     spawn(node, node_state::dependencies{boss, std::make_shared<master_watch>(), data_.get(), options, "a session",
-                                         links::endpoint{"127.0.0.1", 7}, [](result<void>) {}});
+                                         links::endpoint{"127.0.0.1", 7}, [](const node_end&) {}});
     run();
     auto answer = ask<msg::committed>(
         *comes, msg::expect_peers{{}, {{3, 0, "server 1 (host b, pid 12)", trains, {1}, "127.0.0.1:7"}}, folder});

@@ -9,6 +9,7 @@
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/trainer.hpp"
+#include "nodes/data_plane.hpp"
 #include "nodes/node_actor.hpp"
 #include "tests/nodes/two_nodes.hpp"
 
@@ -73,9 +74,9 @@ class TwoNodesMembers : public TwoNodes {
     made->data = std::make_shared<data_plane>(there_.system(), data_plane::options{});
     made->handle = there_.spawn(node, node_state::dependencies{master_there_, made->watch, made->data.get(), options,
                                                                "session", links::endpoint{"there", 7001},
-                                                               [made = made.get()](result<void> how) {
+                                                               [made = made.get()](node_end how) {
                                                                  EXPECT_FALSE(made->outcome);
-                                                                 made->outcome = std::move(how);
+                                                                 made->outcome = std::move(how.how);
                                                                },
                                                                &made->devices});
     run();
@@ -104,6 +105,7 @@ class TwoNodesMembers : public TwoNodes {
                 made->waits = self->make_response_promise<msg::connected>();
                 return made->waits;
               },
+              [](msg::host_ranks&) {},
               [=](msg::run_over& word) { made->end = std::move(word); },
               [](msg::actor_query&) { return msg::actor_status{}; },
               [](msg::evidence_query&) { return msg::evidence{}; }};

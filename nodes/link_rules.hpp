@@ -1,0 +1,58 @@
+// Which data links a process needs, which of them it makes, and whom it lets in. It makes no connection itself.
+
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "links/connect.hpp"
+#include "links/hello.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe::nodes {
+
+/// A process's identity within its run.
+struct link_identity {
+  std::uint64_t run = 0;
+  std::uint32_t node = 0;
+  std::uint32_t incarnation = 0;
+  /// Servers have links to each other.
+  bool servers_talk = false;
+};
+
+/// Thread: one.
+class link_rules {
+ public:
+  /// Needs a link to each of `peers` that this process works with.
+  void expect(const link_identity& me, std::vector<msg::peer_node> peers);
+
+  /// Returns null if that node is not in the run.
+  const msg::peer_node* find(std::uint32_t node) const;
+  const msg::peer_node* myself() const { return find(me_.node); }
+  /// Returns the nodes to which this process connects; the others connect to it.
+  std::vector<std::uint32_t> to_dial() const;
+
+  /// What this process says of itself when it connects.
+  links::hello about_me() const;
+  /// Accepts a peer by its hello if a link to it is needed.
+  links::hello_reply judge(const links::hello& theirs, const std::string& certificate) const;
+
+  /// There is a link to that node now.
+  void made(std::uint32_t node) { missing_.erase(node); }
+  /// Returns whether no link is missing.
+  bool complete() const { return missing_.empty(); }
+
+ private:
+  bool need_a_link(const msg::peer_node& a, const msg::peer_node& b) const;
+
+  link_identity me_;
+  std::vector<msg::peer_node> peers_;
+  std::set<std::uint32_t> missing_;  ///< nodes without a link yet
+};
+
+/// Returns the number of the node that says this of itself; UINT64_MAX: none.
+std::uint64_t node_in(const links::hello& items);
+
+}  // namespace troupe::nodes

@@ -1,0 +1,161 @@
+// What happens in a simulation, in the order of the simulated time, and to which process.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "model/random.hpp"
+#include "tests/simulation/sim_clock.hpp"
+
+namespace troupe::simulation {
+
+/// What an event is, for the fingerprint.
+enum class event_tag : std::uint8_t {
+  turn = 1,  ///< of an actor
+  timer,
+  arrival,  ///< of a frame
+  silence,
+  connecting,
+  expiry,  ///< of requests
+  joining,
+  leaving,
+  attempt,
+  see_off,
+  look,  ///< for members
+  starting,
+  waking,
+  power,
+  fault,
+};
+
+/// A simulated process, as events see it.
+class event_owner {
+ public:
+  enum class state : std::uint8_t { running, stopped, dead };
+
+  explicit event_owner(std::uint32_t number) : number_(number) {}
+  virtual ~event_owner() = default;
+  event_owner(const event_owner&) = delete;
+  event_owner& operator=(const event_owner&) = delete;
+
+  std::uint32_t number() const { return number_; }
+  bool is_dead() const { return state_ == state::dead; }
+  bool is_stopped() const { return state_ == state::stopped; }
+
+  /// Called before and after each of its events.
+  virtual void enter() = 0;
+  virtual void leave() = 0;
+
+ private:
+  friend class event_loop;
+
+  const std::uint32_t number_;
+  state state_ = state::running;
+  std::deque<std::pair<event_tag, std::function<void()>>> put_off_;  ///< while it is stopped
+};
+
+/// Draws, from a seed, how long everything takes; so it draws the order.
+class event_loop {
+ public:
+  explicit event_loop(std::uint64_t seed) : clock_(seed), random_(model::mix(seed + 1)) {}
+
+  sim_time now() const { return clock_.now(); }
+  std::uint64_t steps() const { return steps_; }
+  /// A number that follows from all that has happened.
+  std::uint64_t fingerprint() const { return fingerprint_; }
+  /// For what is no fault.
+  model::random_sequence& random() { return random_; }
+
+  /// Between `least` and `most`; short ones are as likely as long ones.
+  sim_duration draw(sim_duration least, sim_duration most) {
+    const auto spread = static_cast<std::uint64_t>((most - least).count());
+    const unsigned shift = static_cast<unsigned>(random_.below(8));
+    return least + sim_duration(static_cast<std::int64_t>(random_.below((spread >> shift) + 1)));
+  }
+
+  /// Has `what` happen to `whom`: later, if it is stopped then; never, if it is dead. Null: to nobody.
+  void at(sim_time when, event_owner* whom, event_tag tag, std::function<void()> what) {
+    queue_.push({when, next_++, whom, tag, std::move(what)});
+  }
+  void after(sim_duration time, event_owner* whom, event_tag tag, std::function<void()> what) {
+    at(now() + time, whom, tag, std::move(what));
+  }
+
+  void kill(event_owner& whom) {
+    whom.state_ = event_owner::state::dead;
+    whom.put_off_.clear();
+  }
+  void stop(event_owner& whom) { whom.state_ = event_owner::state::stopped; }
+  void wake(event_owner& whom) {
+    TROUPE_ASSERT(whom.is_stopped());
+    whom.state_ = event_owner::state::running;
+    // What it was about to do it may do before it hears, bit by bit, what has happened meanwhile.
+    constexpr std::chrono::microseconds most{200};
+    sim_time when = now();
+    for (auto& [tag, what] : std::exchange(whom.put_off_, {})) {
+      if (tag != event_tag::turn) when += draw(sim_duration(0), most);
+      at(tag == event_tag::turn ? now() : when, &whom, tag, std::move(what));
+    }
+  }
+
+  /// Returns false if nothing is left to happen.
+  bool step() {
+    if (queue_.empty()) return false;
+    event next = std::move(const_cast<event&>(queue_.top()));
+    queue_.pop();
+    clock_.advance_to(next.when);
+    if (next.whom != nullptr && next.whom->is_dead()) return true;
+    if (next.whom != nullptr && next.whom->is_stopped()) {
+      next.whom->put_off_.emplace_back(next.tag, std::move(next.what));
+      return true;
+    }
+    ++steps_;
+    note(static_cast<std::uint64_t>(next.tag) + (next.whom != nullptr ? 1000 * (next.whom->number() + 1) : 0));
+    if (next.whom == nullptr) {
+      next.what();
+    } else {
+      as(*next.whom, next.what);
+    }
+    return true;
+  }
+
+  /// Calls `what` as a process.
+  static void as(event_owner& whom, const std::function<void()>& what) {
+    whom.enter();
+    what();
+    whom.leave();
+  }
+
+  void note(std::uint64_t what) {
+    fingerprint_ =
+        model::mix(fingerprint_ ^ model::mix(what + static_cast<std::uint64_t>(now().time_since_epoch().count())));
+  }
+
+ private:
+  struct event {
+    sim_time when;
+    std::uint64_t number;
+    event_owner* whom;
+    event_tag tag;
+    std::function<void()> what;
+
+    bool operator<(const event& other) const {  // the first one is the greatest
+      return when != other.when ? when > other.when : number > other.number;
+    }
+  };
+
+  sim_clock clock_;
+  model::random_sequence random_;
+  std::priority_queue<event> queue_;
+  std::uint64_t next_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint64_t fingerprint_ = 0;
+};
+
+}  // namespace troupe::simulation

@@ -1,0 +1,49 @@
+// The simulated process with the master: begins attempts, until one succeeds or another would be of no use.
+
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "actors/master.hpp"
+#include "model/checkpoint/resume.hpp"
+#include "tests/simulation/sim_control.hpp"
+#include "tests/simulation/sim_process.hpp"
+#include "tests/simulation/world.hpp"
+
+namespace troupe::simulation {
+
+class leader {
+ public:
+  leader(world& where, std::uint32_t number);
+  ~leader();
+
+  sim_process& process() { return process_; }
+  const msg::master_actor& master() const { return boss_; }
+  std::uint64_t run_number() const { return run_; }
+
+  void begin_attempt();
+  /// A member connects. `session`: its name for this connection.
+  result<void> accept(const std::shared_ptr<sim_link>& wire, place_number place, const std::string& session);
+
+ private:
+  result<actors::run_checkpoints> open_checkpoints();
+  actors::run_observer observer();
+  void attempt_failed(const caf::error& why);
+  void see_off();
+  void look_for_members(std::uint64_t attempt);
+
+  world& where_;
+  sim_process process_;
+  std::uint64_t run_ = 0;
+  std::string lost_;  ///< why the last attempt failed
+  msg::master_actor boss_;
+  std::weak_ptr<model::checkpoint_store> store_;
+  std::map<std::string, std::shared_ptr<sim_control>> controls_;  ///< by session
+  std::map<std::string, place_number> places_;                    ///< likewise
+  std::map<place_number, sim_time> absent_since_;
+};
+
+}  // namespace troupe::simulation
