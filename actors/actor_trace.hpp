@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "actors/faults.hpp"
 #include "actors/replay_gate.hpp"
 #include "kernels/stream_timer.hpp"
 #include "protocol/header.hpp"
@@ -246,6 +247,7 @@ auto recorded(Self* self) {
       if (!has_turn(self, message)) return answered_elsewhere(std::type_identity<answer_type>());
       let_next_come(self);  // behind this one
     }
+    if (auto* wrong = faults()) wrong->handles(self->state.name, caf::type_id_v<Message>);
     const std::uint8_t flags = has_answer ? trace::flag::request : 0;
     actor_trace::handling scope(self->state.trace, message, flags);
     if constexpr (has_answer) {

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "protocol/server_messages.hpp"
 
@@ -15,6 +18,8 @@ class fault_injector {
  public:
   virtual ~fault_injector() = default;
 
+  /// An actor is about to handle a message of this type.
+  virtual void handles(std::string_view /*actor*/, std::uint16_t /*type*/) {}
   /// Server `rank` is about to apply the gradients of `step`.
   virtual void applying(std::uint32_t /*rank*/, std::uint64_t /*step*/) {}
   /// Returns whether a message sent to another process is lost on its way.
@@ -25,6 +30,10 @@ class fault_injector {
   virtual void gradient(std::uint32_t /*rank*/, std::uint64_t /*step*/, std::span<float> /*grad*/) {}
   /// Trainer `rank` is about to send this gradient of `step`.
   virtual void signs(std::uint32_t /*rank*/, std::uint64_t /*step*/, troupe::msg::gradient& /*message*/) {}
+  /// A piece of a table's shard is about to be written to a checkpoint.
+  virtual void writing(std::size_t /*table*/, std::uint32_t /*shard*/) {}
+  /// Returns the time by which rank 0 takes checkpoints.
+  virtual std::chrono::steady_clock::time_point checkpoint_clock() { return std::chrono::steady_clock::now(); }
 };
 
 /// Access by `faults` and `install_faults`.

@@ -57,15 +57,17 @@ caf::expected<msg::admitted> master_state::admit(const msg::join_node& offer) {
   auto made = members_.join(offer, step);
   if (!made) return made.error();
   self_->monitor(offer.node);  // its connection may have ended before the offer arrived
-  return msg::admitted{.head = trace.next(0, msg::id_of(offer.head)),
-                       .run = plan_.run,
-                       .node = made->node,
-                       .incarnation = made->incarnation,
-                       .ranks = std::move(made->ranks),
-                       .servers = plan_.servers,
-                       .resume = members_.rules()->resume,
-                       .on_devices = plan_.devices.on_devices,
-                       .device_reason = plan_.devices.reason};
+  return msg::admitted{
+      .head = trace.next(0, msg::id_of(offer.head)),
+      .run = plan_.run,
+      .node = made->node,
+      .incarnation = made->incarnation,
+      .ranks = std::move(made->ranks),
+      .servers = plan_.servers,
+      .resume = members_.rules()->resume,
+      .on_devices = plan_.devices.on_devices,
+      .device_reason = plan_.devices.reason,
+      .rejoin_ms = members_.rules()->again ? static_cast<std::uint64_t>(members_.rules()->rejoin_timeout.count()) : 0};
 }
 
 void master_state::act_on(const verdict& found) {
@@ -105,7 +107,20 @@ caf::result<msg::run_result> master_state::handle(const msg::run& order) {
     handle(msg::stop{order.head});
   else
     begin_if_complete();
+  if (members_.is_remote() && members_.rules()->attempt > 1) wait_for_lost_members();
   return promise_;
+}
+
+/// Members of the attempt before may come back for a while. Then those who are here host the lost ranks.
+void master_state::wait_for_lost_members() {
+  self_->run_delayed(members_.rules()->rejoin_timeout, [this] {
+    if (phase_ != run_phase::gathering) return;
+    const auto given = members_.rehost();
+    if (!given) return fail(given.error());
+    for (const auto& [node, ranks] : *given)
+      self_->send(members_.nodes().at(node).handle, msg::host_ranks{trace.next(step, plan_.cause), ranks});
+    wait_for_lost_members();  // one of them may be lost too
+  });
 }
 
 void master_state::begin_if_complete() {
@@ -122,7 +137,9 @@ void master_state::connect_nodes() {
   enter(run_phase::connecting);
   std::vector<msg::peer_node> peers;
   for (const auto& [number, one] : members_.nodes()) peers.push_back(one.what);
-  const std::string folder = checkpoints_.folder_to_try();
+  // A later attempt does not end because the disk fails for a moment: its servers could write before.
+  const bool tries = members_.rules()->attempt == 1;
+  const std::string folder = tries ? checkpoints_.folder_to_try() : std::string();
   for (const auto& [number, one] : members_.nodes())
     requests_.ask<msg::committed>(
         one.handle, msg::expect_peers{trace.next(0, plan_.cause), peers, folder, plan_.servers_talk},
@@ -130,7 +147,7 @@ void master_state::connect_nodes() {
 }
 
 void master_state::connect_links() {
-  checkpoints_.tried();
+  if (members_.rules()->attempt == 1) checkpoints_.tried();
   for (const auto& [number, one] : members_.nodes())
     requests_.ask<msg::connected>(
         one.handle, msg::connect_peers{trace.next(0, plan_.cause)},
@@ -151,6 +168,7 @@ void master_state::start_training() {
   const std::chrono::duration<double> since_begin = run_figures::clock::now() - begin_;
   figures_.set_up_took(since_begin.count());
   training_began_ = run_figures::clock::now();
+  if (observer_.on_begin) observer_.on_begin(plan_.steps_done);
   if (plan_.companion)
     plan_.companion->begin(self_->system(), plan_.run, members_.servers(), tables_.tables(),
                            [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)](const caf::error& why) {
@@ -178,7 +196,9 @@ void master_state::start_training() {
                    .request_timeout_ms = rules ? static_cast<std::uint64_t>(rules->request_timeout.count()) : 0,
                    .group_number = members_.group_number_of(rank),
                    .names = plan_.names.empty() ? std::vector<msg::named_shape>() : plan_.names[rank],
-                   .servers = members_.servers_of(rank)},
+                   .servers = members_.servers_of(rank),
+                   .checkpoint_seconds = plan_.checkpoints.seconds,
+                   .checkpoint_mtbf = mean_time_between_failures(plan_.checkpoints, members_)},
         [this, rank](msg::trained& result) { trainer_done(rank, std::move(result)); }, [this] { training_done(); });
 }
 
@@ -222,22 +242,24 @@ void master_state::deliver() {
 void master_state::end(msg::run_result&& result) {
   enter(run_phase::over);
   promise_.deliver(std::move(result));
-  end_members(true, {});
+  end_members(true, {}, false);
 }
 
 void master_state::fail(const caf::error& error) {
   if (!promise_.pending()) return;
   enter(run_phase::over);
   promise_.deliver(error);
-  end_members(false, protocol::describe(error));
+  const auto& rules = members_.rules();
+  const bool again = protocol::is_transient(error) && rules && rules->again && rules->again();
+  end_members(false, protocol::describe(error), again);
 }
 
 /// Ends the members of this process; nodes end their own.
-void master_state::end_members(bool done, const std::string& words) {
+void master_state::end_members(bool done, const std::string& words, bool again) {
   requests_.close();
   if (plan_.companion) plan_.companion->stop();
   for (const auto& [number, one] : members_.nodes())
-    self_->send(one.handle, msg::run_over{trace.next(step, plan_.cause), done, words});
+    self_->send(one.handle, msg::run_over{trace.next(step, plan_.cause), done, words, again});
   if (!members_.is_remote())
     for (const caf::actor_addr& address : members_.addresses())
       if (auto strong = caf::actor_cast<caf::actor>(address)) self_->send_exit(strong, caf::exit_reason::user_shutdown);

@@ -74,6 +74,7 @@ class master_state {
   void act_on(const verdict& found);
 
   // The run's stages, in order.
+  void wait_for_lost_members();
   void begin_if_complete();
   void connect_nodes();
   void connect_links();
@@ -84,7 +85,7 @@ class master_state {
   void collect();
   void deliver();
   void end(msg::run_result&& result);
-  void end_members(bool done, const std::string& words);
+  void end_members(bool done, const std::string& words, bool again);
   void pass_on(const std::vector<epoch_summary>& complete);
 
   // Status and diagnosis.

@@ -81,6 +81,10 @@ caf::result<msg::run_status> master_state::handle(const msg::status& query) {
   const auto round = std::make_shared<status_round>();
   round->asked = query.head;
   msg::run_status& told = round->told;
+  if (const auto& rules = members_.rules()) {
+    told.attempt = rules->attempt;
+    told.lost = rules->lost;
+  }
   // Reserved in advance: answers are stored by reference, so no element may move.
   const auto& servers = members_.servers();
   const auto& trainers = members_.trainers();
@@ -119,7 +123,7 @@ caf::result<msg::run_status> master_state::handle(const msg::status& query) {
 void master_state::tell_status(status_round& round) {
   msg::run_status& told = round.told;
   told.head = trace.next(step, msg::id_of(round.asked));
-  told.phase = checkpoints_.now() == checkpointing::state::writing ? "saving" : words_of(phase_);
+  told.phase = checkpoints_.holds_up() ? "saving" : words_of(phase_);
   told.step = step;
   told.total_steps = plan_.total_steps;
   told.diagnosis = diagnosis_;

@@ -163,6 +163,34 @@ caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join
   return ranks;
 }
 
+caf::expected<std::map<std::uint32_t, std::vector<std::uint32_t>>> membership::rehost() {
+  TROUPE_ASSERT(state_ == state::open);
+  std::map<std::uint32_t, std::vector<std::uint32_t>> given;
+  for (const bool trains : {false, true}) {
+    std::vector<std::uint32_t> lost;
+    for (std::uint32_t rank = 0; rank < (trains ? wanted_trainers_ : wanted_servers_); ++rank)
+      if (node_of(trains, rank) == nullptr) lost.push_back(rank);
+    std::vector<std::uint32_t> hosts;
+    for (const auto& [number, one] : nodes_)
+      if (one.what.trains == trains) hosts.push_back(number);
+    if (hosts.empty() && !lost.empty())
+      return make_failure(errc::peer_failed, "no process came for {}{} {} within {} s (--rejoin-timeout)",
+                          role_name(trains), lost.size() > 1 ? "s" : "", fmt::join(lost, ", "),
+                          static_cast<double>(rules_->rejoin_timeout.count()) / 1000);
+    for (std::size_t i = 0; i < lost.size(); ++i) given[hosts[i % hosts.size()]].push_back(lost[i]);
+  }
+  for (const auto& [number, ranks] : given) {
+    node& one = nodes_.at(number);
+    one.what.ranks.insert(one.what.ranks.end(), ranks.begin(), ranks.end());
+    note_(fmt::format("{} hosts {}{} {} too", one.what.name, role_name(one.what.trains), ranks.size() > 1 ? "s" : "",
+                      fmt::join(ranks, ", ")));
+    const std::string process = one.what.name.substr(one.what.name.find(" ("));
+    one.what.name =
+        fmt::format("the process of {}s {}{}", role_name(one.what.trains), fmt::join(one.what.ranks, ", "), process);
+  }
+  return given;
+}
+
 /// A process with trainers must have a proxy for every server, and a group.
 caf::error membership::linked(std::uint32_t number, msg::connected links) {
   TROUPE_ASSERT(state_ == state::closed);

@@ -35,6 +35,13 @@ struct node_rules {
   /// Returns the fingerprint of a control connection's certificate, by session; empty: it has none. Null: no connection
   /// has one.
   std::function<std::string(const std::string& session)> certificate_of = {};
+  /// Returns whether another attempt would follow if this one failed. Null: none would.
+  std::function<bool()> again = {};
+  /// For so long members that were lost may come back; then others host their ranks too.
+  std::chrono::milliseconds rejoin_timeout{60'000};
+  /// The number of this attempt at the run, and why the one before has failed: its members are to come back.
+  std::uint64_t attempt = 1;
+  std::string lost = {};
 };
 
 /// The shards of each table, by shard number.
@@ -89,6 +96,10 @@ class membership {
   caf::error linked(std::uint32_t number, msg::connected links);
   /// All trainers, and `group`, are in this process.
   void set_group(msg::allreduce_actor group);
+
+  /// Gives the ranks that nobody has taken to nodes of their role, in turn, and returns them by node; or an error that
+  /// names ranks for which there is no node.
+  caf::expected<std::map<std::uint32_t, std::vector<std::uint32_t>>> rehost();
 
   /// Returns whether every member that the run needs has joined.
   bool complete() const;

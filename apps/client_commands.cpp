@@ -112,6 +112,7 @@ std::string status_text(const msg::run_status& now) {
   if (now.samples_per_s) line("samples/s", compact(*now.samples_per_s));
   if (now.steps_per_s) line("steps/s", compact(*now.steps_per_s));
   if (now.progress_age_s) line("as of", duration_text(*now.progress_age_s) + " ago");
+  if (now.attempt > 1) line("attempt", fmt::format("{}; lost before: {}", now.attempt, one_line(now.lost)));
   if (!now.diagnosis.empty()) line("diagnosis", one_line(now.diagnosis));
   for (const std::string& part : {members_table(now), links_text(now), waits_text(now)})
     if (!part.empty()) text += fmt::format("\n{}", part);
@@ -127,6 +128,8 @@ std::string status_event(const msg::run_status& now) {
   line.add("servers", std::uint64_t{now.servers}).add("trainers", std::uint64_t{now.trainers});
   line.add_json("nodes", json_array(now.nodes, [](const msg::node_status& node) { return json(node); }));
   line.add_json("actors", json_array(now.actors, [](const msg::actor_status& one) { return json(one); }));
+  line.add("attempt", now.attempt);
+  if (now.attempt > 1) line.add("lost", one_line(now.lost));
   if (!now.diagnosis.empty()) line.add("diagnosis", one_line(now.diagnosis));
   line.add_json("waits", json_array(now.waits, [](const msg::wait_status& wait) { return json(wait); }));
   return line.take();

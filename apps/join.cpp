@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
-#include "launch/signals.hpp"
+#include "launch/rejoin.hpp"
 #include "nodes/node.hpp"
 
 namespace troupe::apps {
@@ -69,13 +69,8 @@ result<nodes::node_options> read_options(const CLI::App& app, const machine_opti
 result<int> join(const CLI::App& app, const program_context& context) {
   TROUPE_TRY(mine, read_own_options(app));
   TROUPE_TRY(options, read_options(app, mine.machine, context));
-  TROUPE_TRY(traced, run_trace::start(mine.traced, context.out));
-  options.recorder = traced.recorder();
-  options.watch.step_timeout = mine.traced.step_timeout;
-  options.watch.wanted = diagnosis_wanted;
-  const auto done = nodes::run_node(options, &stop_on_signals());
-  traced.finish(done.has_value() || done.error().kind == fault_kind::input, context.out);
-  if (!done) return tl::unexpected<fault>(done.error());
+  auto done = take_part(std::move(options), mine.traced, false, context.out);
+  if (!done) return tl::unexpected<fault>(std::move(done.error()));
   return exit_done;
 }
 

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
+#include "launch/restarts.hpp"
 #include "launch/signals.hpp"
 
 namespace troupe::apps {
@@ -18,6 +19,8 @@ result<int> lead(const CLI::App& app, const program_context& context) {
   for (const char* name : {"device", "devices", "server-device", "prepare"})
     if (const auto text = given_text(app, name))
       return bad_input("--{} {}: the master computes nothing; give it to 'troupe join'", name, printable(*text));
+  if (auto supervised = supervise_if_wanted(app, context.out); !supervised)
+    return tl::unexpected<fault>(std::move(supervised.error()));
   TROUPE_TRY(order, read_train_order(app, computing::elsewhere));
   if (order.processes)
     return bad_input("--processes: is for 'troupe train'; servers and trainers come to a master by 'troupe join'");
@@ -31,6 +34,8 @@ result<int> lead(const CLI::App& app, const program_context& context) {
   gather.listen = where;
   gather.network = std::move(network);
   gather.resume = resume_words(order, fmt::format("troupe master --listen {}", links::to_string(where)));
+  gather.rejoin_timeout = order.rejoin_timeout;
+  if (auto fits = fit_to_attempt(gather); !fits) return tl::unexpected<fault>(std::move(fits.error()));
   gather.on_listening = [&](const links::endpoint& found) {
     context.out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::to_string(found),
                                  order.what.servers, order.what.servers == 1 ? "" : "s", order.what.trainers,

@@ -1,11 +1,13 @@
 #include "apps/report.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <vector>
 
 #include "apps/epoch_log.hpp"
 #include "base/units.hpp"
@@ -44,20 +46,32 @@ std::vector<test_column> test_columns(bool has_rmse, bool has_classes) {
 
 double run_report::steps_per_s() const { return rate(run.steps, run.seconds); }
 double run_report::samples_per_s() const { return rate(run.samples, run.seconds); }
+double run_report::goodput() const {
+  if (steps_redone == 0) return 1;
+  return static_cast<double>(run.steps) / static_cast<double>(run.steps + steps_redone);
+}
+
+epoch_history::epoch_history(int file) : file_(file) {
+  rows before;
+  if (file_ >= 0 && ::pread(file_, &before, sizeof(before), 0) == sizeof(before)) kept_ = before;
+}
 
 void epoch_history::add(const actors::epoch_summary& epoch) {
-  last_ = row{epoch.epoch, epoch.steps, samples_per_s(epoch), epoch.seconds, epoch.figures};
-  if ((epoch.epoch - 1) % stride_ != 0) return;
-  rows_.push_back(*last_);
-  if (rows_.size() <= rows_max) return;
-  stride_ *= 2;
-  std::erase_if(rows_, [this](const row& kept) { return (kept.epoch - 1) % stride_ != 0; });
+  kept_.last = row{epoch.epoch, epoch.steps, samples_per_s(epoch), epoch.seconds, epoch.figures};
+  if ((epoch.epoch - 1) % kept_.stride == 0) kept_.all[kept_.count++] = *kept_.last;
+  if (kept_.count > rows_max) {
+    kept_.stride *= 2;
+    const auto end = std::remove_if(kept_.all.begin(), kept_.all.end(),
+                                    [this](const row& one) { return (one.epoch - 1) % kept_.stride != 0; });
+    kept_.count = static_cast<std::size_t>(end - kept_.all.begin());
+  }
+  if (file_ >= 0) (void)!::pwrite(file_, &kept_, sizeof(kept_), 0);
 }
 
 std::string epoch_history::table() const {
-  if (!last_) return std::string();
-  std::vector<row> lines = rows_;
-  if (lines.empty() || lines.back().epoch != last_->epoch) lines.push_back(*last_);
+  if (!kept_.last) return std::string();
+  std::vector<row> lines(kept_.all.begin(), kept_.all.begin() + static_cast<std::ptrdiff_t>(kept_.count));
+  if (lines.empty() || lines.back().epoch != kept_.last->epoch) lines.push_back(*kept_.last);
   const auto columns =
       test_columns(std::ranges::any_of(lines, [](const row& line) { return bool(line.figures.rmse); }),
                    std::ranges::any_of(lines, [](const row& line) { return bool(line.figures.accuracy); }));
@@ -70,7 +84,8 @@ std::string epoch_history::table() const {
     for (const test_column& one : columns) text += fmt::format("  {:>{}}", one.text(line.figures), one.width);
     text += fmt::format("  {:>9}  {:>7}\n", compact(line.samples_per_s), fmt::format("{:.4g}", line.seconds));
   }
-  if (last_->epoch > rows_max) text += fmt::format("({} epochs; some are left out)\n", count_text(last_->epoch));
+  if (kept_.last->epoch > rows_max)
+    text += fmt::format("({} epochs; some are left out)\n", count_text(kept_.last->epoch));
   return text;
 }
 
@@ -94,6 +109,9 @@ std::string summary_table(const run_report& report) {
   line("accuracy", fixed(run.figures.accuracy, 4));
   line("log loss", fixed(run.figures.log_loss, 4));
   line("calibration", fixed(run.figures.calibration, 4));
+  if (report.attempts > 1)
+    line("attempts", fmt::format("{}; {} steps were done again (goodput {:.1f} %)", report.attempts,
+                                 count_text(report.steps_redone), 100 * report.goodput()));
   line("peak memory", fmt::format("{:.1f} MiB", report.peak_rss_mib));
   line("weights digest", run.weights_digest.empty() ? "-" : run.weights_digest);
   return text;
@@ -113,6 +131,7 @@ json_line done_event(const run_report& report, const model::job& what) {
   line.add("steps_per_s", report.steps_per_s()).add("samples_per_s", report.samples_per_s());
   add(line, run.figures);
   line.add("peak_rss_mib", report.peak_rss_mib);
+  line.add("attempts", report.attempts).add("goodput", report.goodput());
   // A run that was stopped before it began has no weights.
   run.weights_digest.empty() ? line.add_json("weights_digest", "null") : line.add("weights_digest", run.weights_digest);
   if (what.nan == model::nan_policy::skip) line.add("skipped_steps", run.skipped_steps);

@@ -2,10 +2,11 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
+#include <type_traits>
 
 #include "base/json_text.hpp"
 #include "model/job.hpp"
@@ -20,16 +21,27 @@ struct run_report {
   double setup_seconds = 0;
   /// VmHWM of the largest process of the run.
   double peak_rss_mib = 0;
+  /// Attempts at the run, and the steps that were done again after losses.
+  std::uint64_t attempts = 1;
+  std::uint64_t steps_redone = 0;
 
   double steps_per_s() const;
   double samples_per_s() const;
+  /// The share of the steps of all attempts that did not have to be done again.
+  double goodput() const;
 };
 
 /// Rows of the epoch table: all epochs of a short run; of a long one the first, the last, and evenly spaced ones. Its
-/// memory does not grow with the number of epochs.
+/// memory does not grow with the number of epochs, and is kept in a file between the attempts at a run.
 class epoch_history {
  public:
+  /// Reads what `file` has, and keeps it there from now on; -1: no file.
+  explicit epoch_history(int file = -1);
+
   void add(const actors::epoch_summary& epoch);
+
+  /// Returns the last epoch's number; 0 before its end.
+  std::uint64_t last() const { return kept_.last ? kept_.last->epoch : 0; }
 
   /// Returns "" before the end of the first epoch.
   std::string table() const;
@@ -46,10 +58,17 @@ class epoch_history {
 
   static constexpr std::size_t rows_max = 20;
 
-  /// Epochs 1, 1 + stride, 1 + 2 stride, ...
-  std::vector<row> rows_;
-  std::uint64_t stride_ = 1;
-  std::optional<row> last_;
+  struct rows {
+    /// Epochs 1, 1 + stride, 1 + 2 stride, ...
+    std::array<row, rows_max + 1> all{};
+    std::size_t count = 0;
+    std::uint64_t stride = 1;
+    std::optional<row> last;
+  };
+  static_assert(std::is_trivially_copyable_v<rows>, "it is written to a file as it is");
+
+  rows kept_;
+  int file_;
 };
 
 /// Adds the figures of an epoch to `line`.

@@ -1,6 +1,7 @@
 // `troupe train`: runs a job on this machine, in one process or several, and reports it.
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -21,7 +22,9 @@
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
 #include "launch/processes.hpp"
+#include "launch/restarts.hpp"
 #include "launch/signals.hpp"
+#include "launch/supervisor.hpp"
 #include "launch/text.hpp"
 #include "model/job.hpp"
 #include "model/memory.hpp"
@@ -45,7 +48,11 @@ std::string epoch_event(const actors::epoch_summary& epoch) {
 }
 
 std::string checkpoint_event(const actors::checkpoint_summary& taken) {
-  return json_line("checkpoint").add("step", taken.step).add("seconds", taken.seconds).take();
+  return json_line("checkpoint")
+      .add("step", taken.step)
+      .add("seconds", taken.seconds)
+      .add("stood_still", taken.stood_still)
+      .take();
 }
 
 progress_display::style progress_style(const console& out) {
@@ -57,11 +64,30 @@ progress_display::style progress_style(const console& out) {
   return fitting;
 }
 
+/// Returns the file in which the attempts at this run keep the history of its epochs; -1: nobody supervises it.
+int history_file() {
+  attempt* mine = attempt::mine();
+  if (mine == nullptr) return -1;
+  constexpr const char* name = "epochs";
+  if (const int kept = mine->kept(name); kept >= 0) return kept;
+  const int made = memfd_create(name, MFD_CLOEXEC);
+  if (made >= 0) mine->keep(name, made);
+  return made;
+}
+
 /// Shows a run's progress, and stops the run if stdout is closed. Thread: any.
 class run_display {
  public:
   run_display(console& out, const model::job& what, const nodes::stop_request& stop)
-      : out_(out), stop_(stop), progress_(progress_style(out), what.steps ? 0 : what.epochs) {}
+      : out_(out), stop_(stop), progress_(progress_style(out), what.steps ? 0 : what.epochs), history_(history_file()) {
+    attempt* mine = attempt::mine();
+    if (mine == nullptr) return;
+    told_ = mine->before().told;
+    out_.redirect([this, mine](std::string_view text) { return mine->print(text, told_); });
+  }
+  ~run_display() { out_.flush(); }
+  run_display(const run_display&) = delete;
+  run_display& operator=(const run_display&) = delete;
 
   void step(const actors::run_progress& now) {
     const std::lock_guard lock(mutex_);
@@ -72,12 +98,20 @@ class run_display {
 
   void epoch(const actors::epoch_summary& now) {
     const std::lock_guard lock(mutex_);
-    if (out_.json())
-      out_.event(epoch_event(now));
-    else
-      history_.add(now);
+    if (now.epoch > history_.last()) history_.add(now);
+    if (now.epoch <= told_) return;  // by an earlier attempt
+    told_ = now.epoch;
+    if (out_.json()) out_.event(epoch_event(now));
     progress_.epoch(now);
     look_after_stop();
+  }
+
+  void attempt_began(const attempt_news& now) {
+    const std::lock_guard lock(mutex_);
+    progress_.clear();
+    out_.note(words_of(now));
+    if (out_.json()) out_.event(event_of(now));
+    out_.flush();
   }
 
   void checkpoint(const actors::checkpoint_summary& now) {
@@ -125,6 +159,7 @@ class run_display {
   const nodes::stop_request& stop_;
   progress_display progress_;
   epoch_history history_;
+  std::uint64_t told_ = 0;  ///< the last epoch of which stdout has an event, or soon has
   std::mutex mutex_;
   bool noted_ = false;
 };
@@ -150,6 +185,7 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
     display.epoch(now);
   };
 
+  report_to_supervisor(options.observer, [&](const attempt_news& now) { display.attempt_began(now); });
   options.watch.on_diagnosis = [&](const std::string& line) { display.tell(line); };
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
   if (const std::string on = actors::describe(options.devices, order.what.trainers, order.what.servers); !on.empty())
@@ -166,6 +202,7 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
                                              .resume = resume_words(order, "troupe train --processes")});
     if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
     options.gather = std::move(*gather);
+    options.gather->rejoin_timeout = order.rejoin_timeout;
     // With a token other processes may ask for the status, and need the address.
     if (!order.network.mine.token.empty())
       options.gather->on_listening = [&display, start = options.gather->on_listening](const links::endpoint& where) {
@@ -176,12 +213,23 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
   auto run = nodes::run_job(order.what, options, &stop);
-  for (const std::string& line : children.finish(run ? seen_off_after : let_go_after)) display.note(line);
+  if (!run && fails_attempt(run.error())) {
+    display.close();
+    traced.finish(false, out);
+    return exit_again;
+  }
+  const supervision_end supervised = end_supervision(run.has_value());
+  auto ended = children.finish(run ? seen_off_after : let_go_after);
+  ended.insert(ended.end(), supervised.roles.lines.begin(), supervised.roles.lines.end());
+  for (const std::string& line : ended) display.note(line);
   display.close();
   traced.finish(run.has_value() || run.error().kind == fault_kind::input, out);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
 
-  run_report report{std::move(*run), 0, std::max(peak_rss_mib(), children.peak_rss_mib())};
+  run_report report{.run = std::move(*run),
+                    .peak_rss_mib = std::max({peak_rss_mib(), children.peak_rss_mib(), supervised.roles.peak_rss_mib}),
+                    .attempts = supervised.attempts,
+                    .steps_redone = supervised.steps_redone};
   report.setup_seconds = before_run.count() + report.run.setup_seconds;
   if (out.json()) {
     out.result(done_event(report, order.what).take());
@@ -265,6 +313,8 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
   if (given_text(app, "role")) return run_role(app, context);
   if (const auto rank = given_text(app, "rank"))
     return bad_input("--rank {}: goes with --role only; the ranks of a run are its own business", printable(*rank));
+  if (auto supervised = supervise_if_wanted(app, context.out); !supervised)
+    return tl::unexpected<fault>(std::move(supervised.error()));
   TROUPE_TRY(order, read_train_order(app));
   TROUPE_TRY(is_printed, print_if_asked(app, order, context.out));
   if (is_printed) return exit_done;

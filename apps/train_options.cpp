@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
+#include "launch/restarts.hpp"
 #include "model/hybrid.hpp"
 
 namespace troupe::apps {
@@ -131,6 +132,7 @@ result<void> fill(train_order& order, const CLI::App& app, computing where) {
     for (const char* name : {"device", "devices", "server-device"})
       if (const auto text = option_text(order.run_settings, name))
         order.device_words += fmt::format(" --{} {}", name, *text);
+  TROUPE_SET(order.rejoin_timeout, read_rejoin_timeout(order.run_settings));
   order.metrics_csv = option_text(order.run_settings, "metrics-csv");
   order.processes = option_text(order.run_settings, "processes") == "true";
   order.tensorboard = option_text(order.run_settings, "tensorboard");
@@ -143,11 +145,20 @@ result<void> fill(train_order& order, const CLI::App& app, computing where) {
 void add_train_options(CLI::App& app) {
   app.add_option("JOB.toml")->description("a job file; options override it");
   add_job_options(app);
-  for (const option_set set :
-       {option_set::machine, option_set::batches, option_set::checkpoints, option_set::outputs, option_set::trace})
+  for (const option_set set : {option_set::machine, option_set::batches, option_set::checkpoints, option_set::restarts,
+                               option_set::outputs, option_set::trace})
     add_options(app, set);
   add_switch(app, "print-job", "print the whole job as a job file, and do not run it", "Output");
   add_switch(app, "print-network", "print the job's network layer by layer, and do not run it", "Output");
+}
+
+result<void> supervise_if_wanted(const CLI::App& app, console& out) {
+  for (const char* prints : {"--print-job", "--print-network"})
+    if (app.get_option(prints)->count() > 0) return {};
+  TROUPE_TRY(file, read_file(app));
+  auto supervised = launch::supervise_if_wanted(given_settings(app, file, run_settings()), out);
+  if (!supervised) return tl::unexpected<fault>(model::located(std::move(supervised.error()), file));
+  return {};
 }
 
 result<train_order> read_train_order(const CLI::App& app, computing where) {

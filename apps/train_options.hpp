@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ struct train_order {
   std::optional<std::string> tensorboard;
   trace_order traced;
   checkpoint_order checkpoints;
+  std::chrono::milliseconds rejoin_timeout{};
 
   /// The job file without the settings that the command line overrides; for `located`.
   model::job_file file;
@@ -40,6 +42,10 @@ struct train_order {
 
 /// Adds all options of `read_train_order`, and --print-job.
 void add_train_options(CLI::App& app);
+
+/// With --restarts of command line or job file: makes this process a supervisor, and returns in the process that leads
+/// an attempt at the run (launch/supervisor.hpp). Not for orders that only print.
+result<void> supervise_if_wanted(const CLI::App& app, console& out);
 
 /// Whether this process computes. If not, the job file's devices are for other processes.
 enum class computing : std::uint8_t { here, elsewhere };

@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -69,6 +71,21 @@ result<child_process> child_process::start(const std::string& path, std::vector<
   posix_spawnattr_destroy(&attributes);
   if (problem != 0) return run_fault(std::strerror(problem));
   return child_process(pid);
+}
+
+result<std::optional<child_process>> child_process::fork() {
+  std::signal(SIGCHLD, SIG_DFL);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return run_fault(std::strerror(errno));
+  if (pid > 0) return child_process(pid);
+  end_with_parent(parent);
+  return std::nullopt;
+}
+
+void end_with_parent(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(EXIT_FAILURE);  // it ended before
 }
 
 child_process::child_process(child_process&& other) noexcept

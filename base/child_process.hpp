@@ -30,6 +30,9 @@ struct child_options {
   std::vector<int> default_signals;
 };
 
+/// Has the system kill this process when `parent`, which started it, ends; it ends at once if that has happened.
+void end_with_parent(pid_t parent);
+
 /// A child process. It starts with no signal blocked. Thread: one at a time.
 class child_process {
  public:
@@ -37,6 +40,10 @@ class child_process {
   /// SIGCHLD to its default action, because the system discards exit codes while it is ignored.
   static result<child_process> start(const std::string& path, std::vector<std::string> arguments,
                                      const child_options& options);
+
+  /// Makes a copy of this process, as fork(2) does; returns null in the copy, which is killed when this process ends.
+  /// Requires: this process has one thread. The fault holds only the system's reason.
+  static result<std::optional<child_process>> fork();
 
   child_process(child_process&& other) noexcept;
   child_process& operator=(child_process&&) = delete;

@@ -19,6 +19,8 @@ class descriptor {
   /// Opens `path` with flags of open(2). A new file has mode 0666 within the umask. The fault holds only the system's
   /// reason.
   static result<descriptor> open(const std::string& path, int flags);
+  /// Owns `number`, which is open.
+  static descriptor adopt(int number) { return descriptor(number); }
 
   descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   descriptor& operator=(descriptor&& other) noexcept {

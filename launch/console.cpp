@@ -25,7 +25,11 @@ bool console::to_terminal() { return isatty(STDOUT_FILENO) == 1; }
 
 void console::result(std::string_view text) {
   flush();
-  if (output_error_ == 0) output_error_ = write_all(STDOUT_FILENO, text);
+  write(text);
+}
+
+void console::write(std::string_view text) {
+  if (output_error_ == 0) output_error_ = writer_ ? writer_(text) : write_all(STDOUT_FILENO, text);
 }
 
 void console::event(std::string_view line) {
@@ -35,7 +39,7 @@ void console::event(std::string_view line) {
 
 void console::flush() {
   if (held_.empty()) return;
-  if (output_error_ == 0) output_error_ = write_all(STDOUT_FILENO, held_);
+  write(held_);
   held_.clear();
   last_write_ = std::chrono::steady_clock::now();
 }
@@ -46,7 +50,7 @@ int console::error(const fault& what) {
   log(fmt::format("{}: error: {}\n", name_, one_line(what.message)));
   if (json_) {
     json_line line("error");
-    line.add("code", input ? "input" : "run").add("message", what.message);
+    line.add("code", input ? "input" : what.kind == fault_kind::device ? "device" : "run").add("message", what.message);
     result(line.take());
   }
   return input ? exit_wrong_input : exit_failed;

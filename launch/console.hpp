@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,9 @@ class console {
   /// Writes a line that `quiet` does not suppress.
   void tell(const std::string& line);
 
+  /// Has `writer` write to stdout from now on: it returns 0, or the errno of the failure.
+  void redirect(std::function<int(std::string_view)> writer) { writer_ = std::move(writer); }
+
   bool json() const { return json_; }
   bool quiet() const { return quiet_; }
   /// Returns whether stdout is a terminal.
@@ -64,6 +68,8 @@ class console {
   int finish(int code);
 
  private:
+  void write(std::string_view text);
+
   std::string program_;
   std::string name_;
   bool json_;
@@ -71,6 +77,7 @@ class console {
   /// errno of the first failed write to stdout.
   int output_error_ = 0;
   std::string held_;
+  std::function<int(std::string_view)> writer_;
   std::chrono::steady_clock::time_point last_write_{};
 };
 

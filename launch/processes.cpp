@@ -12,6 +12,8 @@
 
 #include "base/number.hpp"
 #include "base/result.hpp"
+#include "launch/rejoin.hpp"
+#include "launch/restarts.hpp"
 #include "launch/signals.hpp"
 #include "launch/trace_options.hpp"
 #include "links/tls_context.hpp"
@@ -32,6 +34,7 @@ constexpr const char* trainers_variable = "TROUPE_TRAINERS";
 constexpr const char* device_variable = "TROUPE_DEVICE";
 constexpr const char* server_device_variable = "TROUPE_SERVER_DEVICE";
 constexpr const char* devices_variable = "TROUPE_DEVICES";
+constexpr const char* parent_variable = "TROUPE_PARENT";
 
 /// The children's name in the system's tools.
 std::string own_path() {
@@ -44,6 +47,10 @@ std::string ended_by_signal(const std::string& name, const child_process& child)
   return fmt::format("{} (pid {}) was ended by signal {}", name, child.pid(), *child.signal());
 }
 
+std::string ended_by_itself(const std::string& name, const child_process& child) {
+  return fmt::format("{} (pid {}) ended with exit code {}", name, child.pid(), *child.exit_code());
+}
+
 template <class Number>
 std::optional<Number> number_in(const char* variable) {
   const char* text = std::getenv(variable);
@@ -54,11 +61,11 @@ std::optional<Number> number_in(const char* variable) {
 
 role_processes::~role_processes() { finish(std::chrono::milliseconds(0)); }
 
-void role_processes::start(const children_options& chosen, const links::endpoint& where) {
+role_orders orders_of(const children_options& chosen, const links::endpoint& where) {
   const nodes::network_options& network = chosen.network;
   const machine_options& machine = chosen.machine;
-  child_options options;
-  options.variables = {
+  role_orders orders{chosen.command, {}, chosen.servers, chosen.trainers};
+  orders.variables = {
       fmt::format("{}={}", master_variable, links::to_string(where)),
       fmt::format("{}={}", token_variable, network.mine.token),
       fmt::format("{}={}", tls_key_variable, network.mine.tls ? links::to_text(network.mine.tls->key) : ""),
@@ -72,18 +79,39 @@ void role_processes::start(const children_options& chosen, const links::endpoint
       fmt::format("{}={}", server_device_variable, machine.devices.servers ? "cuda" : "cpu"),
       fmt::format("{}={}", devices_variable, fmt::join(machine.devices.numbers, ",")),
   };
-  options.variables.insert(options.variables.end(), chosen.variables.begin(), chosen.variables.end());
-  options.out = STDOUT_FILENO;  // what a user's trainer functions print
-  options.own_group = true;     // only this process gets Ctrl-C; it stops the run
-  bool all = true;
-  for (std::uint32_t rank = 0; rank < chosen.servers && all; ++rank)
-    all = start_one(chosen.command, "server", rank, options);
-  for (std::uint32_t rank = 0; rank < chosen.trainers && all; ++rank)
-    all = start_one(chosen.command, "trainer", rank, options);
+  orders.variables.insert(orders.variables.end(), chosen.variables.begin(), chosen.variables.end());
+  return orders;
 }
 
-bool role_processes::start_one(std::vector<std::string> command, const char* role, std::uint32_t rank,
-                               const child_options& options) {
+void role_processes::start(const role_orders& orders) {
+  not_started_.reset();
+  const auto runs = [this](const std::string& name) {
+    return std::ranges::find(all_, name, &process::name) != all_.end();
+  };
+  bool all = true;
+  for (std::uint32_t rank = 0; rank < orders.servers && all; ++rank)
+    all = runs(fmt::format("server {}", rank)) || start_one(orders, "server", rank);
+  for (std::uint32_t rank = 0; rank < orders.trainers && all; ++rank)
+    all = runs(fmt::format("trainer {}", rank)) || start_one(orders, "trainer", rank);
+}
+
+void role_processes::start_missing(const role_orders& orders) {
+  for (process& one : all_) {
+    poll(one.child);
+    if (one.child.has_ended() || !one.child.is_stopped()) continue;
+    one.child.kill();
+    note_end(one.child);
+  }
+  std::erase_if(all_, [](const process& one) { return one.child.has_ended(); });
+  start(orders);
+}
+
+bool role_processes::start_one(const role_orders& orders, const char* role, std::uint32_t rank) {
+  child_options options;
+  options.variables = orders.variables;
+  options.out = STDOUT_FILENO;  // what a user's trainer functions print
+  options.own_group = true;     // only this process gets Ctrl-C; it stops the run
+  std::vector<std::string> command = orders.command;
   for (const std::string& word :
        {std::string("--role"), std::string(role), std::string("--rank"), std::to_string(rank)})
     command.push_back(word);
@@ -110,15 +138,24 @@ void role_processes::poll(child_process& child) {
 
 std::optional<std::string> role_processes::missing() {
   if (not_started_) return not_started_;
-  for (auto& [name, child] : all_) {
+  for (auto& [name, child, is_told] : all_) {
     poll(child);
     if (child.is_stopped())
       return fmt::format("{} (pid {}) was stopped by a signal before it had joined", name, child.pid());
-    if (child.exit_code())
-      return fmt::format("{} (pid {}) ended with exit code {}", name, child.pid(), *child.exit_code());
+    if (child.exit_code()) return ended_by_itself(name, child);
     if (child.signal()) return ended_by_signal(name, child);
   }
   return std::nullopt;
+}
+
+std::vector<std::string> role_processes::take_lost() {
+  std::vector<std::string> lost;
+  for (process& one : all_) {
+    poll(one.child);
+    if (!one.child.has_ended() || std::exchange(one.is_told, true) || one.child.exit_code() == exit_done) continue;
+    lost.push_back(one.child.signal() ? ended_by_signal(one.name, one.child) : ended_by_itself(one.name, one.child));
+  }
+  return lost;
 }
 
 std::vector<std::string> role_processes::finish(std::chrono::milliseconds timeout) {
@@ -130,7 +167,7 @@ std::vector<std::string> role_processes::finish(std::chrono::milliseconds timeou
   };
   while (!all_ended() && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(interval);
   std::vector<std::string> killed;
-  for (auto& [name, child] : all_) {
+  for (auto& [name, child, is_told] : all_) {
     if (child.signal()) killed.push_back(ended_by_signal(name, child));
     if (child.has_ended()) continue;
     child.kill();
@@ -168,7 +205,8 @@ result<nodes::gather_options> gather_children(role_processes& children, children
   gather.resume = options.resume;
   links::credentials& mine = gather.network.mine;
   const bool is_random = mine.token.empty();
-  if (is_random) mine.token = links::random_token();
+  attempt* supervised = attempt::mine();
+  if (is_random) mine.token = supervised ? supervised->before().token : links::random_token();
   // With the user's token other processes may join too, by TLS; the children use TLS only if the user asks for it.
   if (options.tls || !is_random) {
     auto made = links::make_tls(is_random ? links::expanded_key(mine.token) : links::stretched_key(mine.token));
@@ -178,8 +216,18 @@ result<nodes::gather_options> gather_children(role_processes& children, children
   }
   options.network = gather.network;
   if (!options.tls) options.network.mine.tls = nullptr;
+  if (supervised) {
+    if (auto fits = fit_to_attempt(gather); !fits) return tl::unexpected(std::move(fits.error()));
+    gather.on_listening = [supervised, options = std::move(options)](const links::endpoint& where) {
+      role_orders orders = orders_of(options, where);
+      orders.variables.push_back(fmt::format("{}={}", parent_variable, ::getppid()));
+      supervised->start_roles(orders);
+    };
+    gather.hopeless = [supervised] { return supervised->hopeless(); };
+    return gather;
+  }
   gather.on_listening = [&children, options = std::move(options)](const links::endpoint& where) {
-    children.start(options, where);
+    children.start(orders_of(options, where));
   };
   gather.hopeless = [&children] { return children.missing(); };
   return gather;
@@ -240,6 +288,7 @@ result<nodes::node_options> read_role_order() {
 
 result<void> play_role(const std::string& role, const std::string& rank, actors::trainer_maker make_trainer,
                        console& out, std::optional<std::vector<model::setting>> expected) {
+  if (const auto parent = number_in<pid_t>(parent_variable)) end_with_parent(*parent);
   TROUPE_TRY(options, read_role_order());
   options.expected_job = std::move(expected);
   const auto number = parse_number<std::uint32_t>(rank);
@@ -251,13 +300,7 @@ result<void> play_role(const std::string& role, const std::string& rank, actors:
   options.join_timeout = options.network.dead_after / 2;  // the master listens already
   options.make_trainer = std::move(make_trainer);
   TROUPE_TRY(wanted, read_trace_options(std::vector<model::setting>()));
-  TROUPE_TRY(traced, run_trace::start(wanted, out));
-  options.recorder = traced.recorder();
-  options.watch.step_timeout = wanted.step_timeout;
-  options.watch.wanted = diagnosis_wanted;
-  auto done = nodes::run_node(options, &stop_on_signals());
-  traced.finish_quietly(done.has_value() || done.error().kind == fault_kind::input);  // the master's process prints
-  return done;
+  return take_part(std::move(options), wanted, true, out);  // the master's process tells of recordings
 }
 
 }  // namespace troupe::launch

@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/child_process.hpp"
+#include "launch/attempt.hpp"
 #include "launch/console.hpp"
 #include "launch/machine_options.hpp"
 #include "model/job.hpp"
@@ -38,6 +40,9 @@ struct children_options {
   std::string resume = {};
 };
 
+/// Returns what the processes of a run are, which join the master at `where`.
+role_orders orders_of(const children_options& options, const links::endpoint& where);
+
 /// The processes of a run with --processes. Thread: one at a time.
 class role_processes {
  public:
@@ -47,9 +52,14 @@ class role_processes {
   role_processes(const role_processes&) = delete;
   role_processes& operator=(const role_processes&) = delete;
 
-  /// Starts servers and trainers, which join the master at `where`. Role and rank are on the command line of each; the
-  /// rest is in its environment. If the system cannot start them, `missing` returns the reason.
-  void start(const children_options& options, const links::endpoint& where);
+  /// Starts servers and trainers. Role and rank are on the command line of each; the rest is in its environment. If the
+  /// system cannot start them, `missing` returns the reason.
+  void start(const role_orders& orders);
+
+  /// Starts those again that have ended or could not be started; kills stopped ones before.
+  void start_missing(const role_orders& orders);
+  /// Returns a line for each process that has ended since the last call, unless with success.
+  std::vector<std::string> take_lost();
 
   /// Returns why a process is missing, as in `server 0 (pid 17) ended with exit code 1`; null while all run.
   std::optional<std::string> missing();
@@ -66,13 +76,14 @@ class role_processes {
   struct process {
     std::string name;
     child_process child;
+    bool is_told = false;  ///< that it has ended
   };
 
-  bool start_one(std::vector<std::string> command, const char* role, std::uint32_t rank, const child_options& options);
+  bool start_one(const role_orders& orders, const char* role, std::uint32_t rank);
   void poll(child_process& child);
   void note_end(const child_process& child);
 
-  std::vector<process> all_;
+  std::list<process> all_;
   long peak_rss_kib_ = 0;
   std::optional<std::string> not_started_;
 };

@@ -20,6 +20,7 @@
 #include <memory>
 #include <string>
 
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
@@ -37,6 +38,10 @@ struct handshake_limits {
 
 /// The acceptor's answer to a hello: its own hello, or the reason for a refusal.
 using hello_reply = result<hello>;
+
+/// Returns a socket that listens at `where` (port 0: any free one); for a name, at the first of its addresses that this
+/// machine has. Faults: address_in_use, input.
+result<descriptor> listening_socket(const endpoint& where);
 
 /// Accepts links until it is destroyed. Calls all callbacks on the thread that runs `io`, and none after the
 /// destructor.
@@ -58,6 +63,11 @@ class listener {
   static result<std::unique_ptr<listener>> open(boost::asio::io_context& io, const endpoint& where,
                                                 const credentials& mine, const link_limits& links,
                                                 const handshake_limits& handshakes, callbacks what);
+
+  /// The same with a socket of `listening_socket`, of which it takes a duplicate.
+  static result<std::unique_ptr<listener>> adopt(boost::asio::io_context& io, const descriptor& socket,
+                                                 const credentials& mine, const link_limits& links,
+                                                 const handshake_limits& handshakes, callbacks what);
 
   virtual ~listener() = default;
 

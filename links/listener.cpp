@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -192,9 +194,9 @@ result<tcp_acceptor> listen_at_first(asio::io_context& io, const std::vector<asi
   return tl::unexpected(std::move(why));
 }
 
-result<std::unique_ptr<listener>> listener::open(boost::asio::io_context& io, const endpoint& where,
-                                                 const credentials& mine, const link_limits& links,
-                                                 const handshake_limits& handshakes, callbacks what) {
+namespace {
+
+result<tcp_acceptor> listen_at(asio::io_context& io, const endpoint& where) {
   boost::system::error_code error;
   tcp_resolver resolver(io);
   const auto found =
@@ -203,11 +205,48 @@ result<std::unique_ptr<listener>> listener::open(boost::asio::io_context& io, co
   if (error) return tl::unexpected(cannot_listen(where, error));
   std::vector<asio::ip::tcp::endpoint> addresses;
   for (const auto& one : found) addresses.push_back(one.endpoint());
-  TROUPE_TRY(acceptor, listen_at_first(io, addresses));
+  return listen_at_first(io, addresses);
+}
+
+std::unique_ptr<listener> start_to_accept(asio::io_context& io, tcp_acceptor acceptor, const credentials& mine,
+                                          const link_limits& links, const handshake_limits& handshakes,
+                                          listener::callbacks what) {
   const endpoint bound = to_endpoint(acceptor.local_endpoint());
   auto state = std::make_shared<accepting>(io, std::move(acceptor), bound, mine, links, handshakes, std::move(what));
   asio::post(io, [state] { state->accept(); });
   return std::make_unique<tcp_listener>(std::move(state));
+}
+
+}  // namespace
+
+result<descriptor> listening_socket(const endpoint& where) {
+  asio::io_context io;
+  TROUPE_TRY(acceptor, listen_at(io, where));
+  boost::system::error_code error;
+  const int socket = acceptor.release(error);
+  if (error) return tl::unexpected(cannot_listen(where, error));
+  return descriptor::adopt(socket);
+}
+
+result<std::unique_ptr<listener>> listener::open(asio::io_context& io, const endpoint& where, const credentials& mine,
+                                                 const link_limits& links, const handshake_limits& handshakes,
+                                                 callbacks what) {
+  TROUPE_TRY(acceptor, listen_at(io, where));
+  return start_to_accept(io, std::move(acceptor), mine, links, handshakes, std::move(what));
+}
+
+result<std::unique_ptr<listener>> listener::adopt(asio::io_context& io, const descriptor& socket,
+                                                  const credentials& mine, const link_limits& links,
+                                                  const handshake_limits& handshakes, callbacks what) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  const int own = ::fcntl(socket.number(), F_DUPFD_CLOEXEC, 0);
+  boost::system::error_code error(errno, boost::system::system_category());
+  tcp_acceptor acceptor(io);
+  if (own >= 0 && ::getsockname(own, reinterpret_cast<sockaddr*>(&address), &size) == 0)
+    acceptor.assign(address.ss_family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), own, error);
+  if (error) return bad_input("the port that an earlier attempt listened at: {}", error.message());
+  return start_to_accept(io, std::move(acceptor), mine, links, handshakes, std::move(what));
 }
 
 }  // namespace troupe::links

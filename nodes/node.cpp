@@ -14,6 +14,7 @@
 #include "actors/traced_system.hpp"
 #include "links/io_thread.hpp"
 #include "nodes/caf_network.hpp"
+#include "nodes/data_plane.hpp"
 #include "nodes/diagnosis.hpp"
 #include "nodes/master_connection.hpp"
 #include "nodes/node_actor.hpp"
@@ -65,13 +66,15 @@ links::endpoint advertised(const node_options& options, const links::endpoint& l
 }
 
 /// Takes part in the run until it is over for this node. `devices`: in the settings of `system`.
-result<void> take_part(caf::actor_system& system, actors::compute_devices& devices, const node_options& options,
-                       const links::link_ptr& control, const std::shared_ptr<control_tunnel>& tunnel,
-                       const std::string& session, const stop_request* stop_wish) {
+node_end take_part(caf::actor_system& system, actors::compute_devices& devices, const node_options& options,
+                   const links::link_ptr& control, const std::shared_ptr<control_tunnel>& tunnel,
+                   const std::string& session, const stop_request* stop_wish) {
   auto watch = std::make_shared<master_watch>();
   constexpr std::chrono::seconds timeout{10};
   auto master = find_master(system, *tunnel, timeout, [watch](const std::string& why) { watch->lost(why); });
-  if (!master) return run_fault("master {}: {}", links::to_string(options.master), protocol::describe(master.error()));
+  if (!master)
+    return {failure(fault_kind::unreachable, fmt::format("master {}: {}", links::to_string(options.master),
+                                                         protocol::describe(master.error())))};
 
   const network_options& network = options.network;
   data_plane data(system, {.mine = network.mine,
@@ -79,13 +82,13 @@ result<void> take_part(caf::actor_system& system, actors::compute_devices& devic
                            .handshakes = {.time = network.dead_after},
                            .request_timeout = network.request_timeout});
   auto listening = data.listen(data_address(options, control));
-  if (!listening) return bad_input("data links: {}", listening.error().message);
+  if (!listening) return {bad_input("data links: {}", listening.error().message)};
 
-  auto promise = std::make_shared<std::promise<result<void>>>();
+  auto promise = std::make_shared<std::promise<node_end>>();
   auto outcome = promise->get_future();
   system.spawn(node,
                node_state::dependencies{*master, watch, &data, options, session, advertised(options, *listening),
-                                        [promise](result<void> how) { promise->set_value(std::move(how)); }, &devices});
+                                        [promise](node_end how) { promise->set_value(std::move(how)); }, &devices});
   bool passed_on = false;
   watchdog steps(options.recorder, options.watch.step_timeout);
   while (outcome.wait_for(look_interval) != std::future_status::ready) {
@@ -101,10 +104,12 @@ result<void> take_part(caf::actor_system& system, actors::compute_devices& devic
 
 }  // namespace
 
-result<void> run_node(const node_options& options, const stop_request* stop_wish) {
+node_end run_node(const node_options& options, const stop_request* stop_wish) {
   const std::string session = links::random_token();
   links::io_thread control;
-  TROUPE_TRY(link, wait_for_master(control.io(), options, session, stop_wish));
+  const auto connected = wait_for_master(control.io(), options, session, stop_wish);
+  if (!connected) return {tl::unexpected(connected.error())};
+  const links::link_ptr& link = *connected;
   if (link == nullptr) return {};
 
   actors::traced_config config;

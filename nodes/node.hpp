@@ -46,8 +46,15 @@ struct node_options {
   std::function<void(const std::string&)> on_note;
 };
 
-/// Joins the run and returns when it has ended. A wish to stop goes to the master and stops the whole run. Faults: why
-/// it could not join, or why the run failed.
-result<void> run_node(const node_options& options, const stop_request* stop_wish);
+/// How a node's part in an attempt at the run has ended.
+struct node_end {
+  /// Faults: why it could not join, or why the attempt failed.
+  result<void> how;
+  /// For so long the node should try to come back, since another attempt may follow; 0: the run is over for it.
+  std::chrono::milliseconds rejoin_within{0};
+};
+
+/// Joins the run and returns when this attempt has ended. A wish to stop goes to the master and stops the whole run.
+node_end run_node(const node_options& options, const stop_request* stop_wish);
 
 }  // namespace troupe::nodes

@@ -52,8 +52,12 @@ void node_state::start(dependencies all) {
       .then([this](const msg::admitted& place) { admitted_as(place); },
             [this](const caf::error& error) {
               const bool input = error == protocol::errc::bad_input;
-              end(tl::unexpected(fault{input ? fault_kind::input : fault_kind::run,
-                                       reason(error, protocol::message_name_v<msg::join_node>)}));
+              // The attempt before is not over, or its master has just gone.
+              const bool early = error == protocol::errc::wrong_context || protocol::is_transient(error);
+              end(failure(input   ? fault_kind::input
+                          : early ? fault_kind::unreachable
+                                  : fault_kind::run,
+                          reason(error, protocol::message_name_v<msg::join_node>)));
             });
 }
 
@@ -70,12 +74,15 @@ template <class Offer>
 void node_state::offer(Offer what) {
   self_->request(all_.master, all_.options.network.request_timeout, std::move(what))
       .then([](const msg::joined&) {},
-            [this](const caf::error& error) { end(run_fault(reason(error, protocol::message_name_v<Offer>))); });
+            [this](const caf::error& error) {
+              end(run_fault(reason(error, protocol::message_name_v<Offer>)), protocol::is_transient(error));
+            });
 }
 
-/// Starts this process's servers or trainers and offers them to the master.
+/// Takes the place that the master gives to this process.
 void node_state::admitted_as(const msg::admitted& place) {
   place_ = place;
+  is_admitted_ = true;
   trace.start(self_, self_->system(), place.run, actors::node_number(place.node), fmt::format("node {}", place.node),
               place.incarnation);
   if (auto* recorder = actors::recorder_of(self_->system()))
@@ -84,23 +91,7 @@ void node_state::admitted_as(const msg::admitted& place) {
   actors::compute_devices& devices = all_.options.devices;
   devices.follow({place.on_devices, place.device_reason});
   if (all_.devices != nullptr) *all_.devices = devices;
-  for (const std::uint32_t rank : place.ranks) {
-    if (trains) {
-      auto made = all_.options.make_trainer(self_->system(), place.run, rank, place.servers);
-      actors_.push_back(caf::actor_cast<caf::actor>(made.actor));
-      if (made.tell_peers)
-        all_.data->actors().add(actors::trainer_number(rank, place.servers),
-                                caf::actor_cast<caf::strong_actor_ptr>(made.actor));
-      offer(msg::join_trainer{trace.next(0, msg::id_of(place.head)), made.actor, rank});
-      trainers_.emplace(rank, std::move(made));
-    } else {
-      const auto made = actors::spawn_computing(*self_, devices.servers, actors::parameter_server, place.run, rank);
-      servers_.push_back(made);
-      actors_.push_back(caf::actor_cast<caf::actor>(made));
-      all_.data->actors().add(actors::server_number(rank), caf::actor_cast<caf::strong_actor_ptr>(made));
-      offer(msg::join_server{trace.next(0, msg::id_of(place.head)), made, rank});
-    }
-  }
+  host(place.ranks, msg::id_of(place.head));
   if (!all_.options.on_note) return;
   const bool on_devices = trains ? devices.trainers : devices.servers;
   const bool by_advice = (trains ? devices.trainers_by_default : devices.servers_by_default) && !devices.reason.empty();
@@ -110,6 +101,37 @@ void node_state::admitted_as(const msg::admitted& place) {
                                    : by_advice ? " on the processor"
                                                : "",
                                    by_advice ? ", as of --device auto: " + devices.reason : ""));
+}
+
+/// Starts these servers or trainers and offers them to the master.
+void node_state::host(const std::vector<std::uint32_t>& ranks, msg::message_id cause) {
+  for (const std::uint32_t rank : ranks) {
+    if (all_.options.trains) {
+      auto made = all_.options.make_trainer(self_->system(), place_.run, rank, place_.servers);
+      actors_.push_back(caf::actor_cast<caf::actor>(made.actor));
+      if (made.tell_peers)
+        all_.data->actors().add(actors::trainer_number(rank, place_.servers),
+                                caf::actor_cast<caf::strong_actor_ptr>(made.actor));
+      offer(msg::join_trainer{trace.next(0, cause), made.actor, rank});
+      trainers_.emplace(rank, std::move(made));
+    } else {
+      const auto made =
+          actors::spawn_computing(*self_, all_.options.devices.servers, actors::parameter_server, place_.run, rank);
+      servers_.push_back(made);
+      actors_.push_back(caf::actor_cast<caf::actor>(made));
+      all_.data->actors().add(actors::server_number(rank), caf::actor_cast<caf::strong_actor_ptr>(made));
+      offer(msg::join_server{trace.next(0, cause), made, rank});
+    }
+  }
+}
+
+void node_state::handle(const msg::host_ranks& order) {
+  place_.ranks.insert(place_.ranks.end(), order.ranks.begin(), order.ranks.end());
+  host(order.ranks, msg::id_of(order.head));
+  if (all_.options.on_note)
+    all_.options.on_note(fmt::format("hosts {}{} {} too, for whom nobody came",
+                                     all_.options.trains ? "trainer" : "server", order.ranks.size() > 1 ? "s" : "",
+                                     fmt::join(order.ranks, ", ")));
 }
 
 caf::result<msg::committed> node_state::handle(const msg::expect_peers& order) {
@@ -230,21 +252,26 @@ void node_state::master_lost(const std::string& why) {
   const std::uint64_t at_step = all_.data->newest_step();
   const std::string when = at_step > 0 ? fmt::format(" in step {}", at_step) : "";
   const std::string advice = place_.resume.empty() ? "" : "; " + place_.resume;
-  end(run_fault("the master ({}) is gone{}: {}{}", links::to_string(all_.options.master), when, why, advice));
+  const fault_kind kind = is_admitted_ ? fault_kind::run : fault_kind::unreachable;
+  end(failure(kind,
+              fmt::format("the master ({}) is gone{}: {}{}", links::to_string(all_.options.master), when, why, advice)),
+      true);
 }
 
 void node_state::fail(const caf::error& error) { end(run_fault(protocol::describe(error))); }
 
 void node_state::handle(const msg::run_over& word) {
   if (word.done) return end({});
+  if (word.again) return end(run_fault(word.words), true);
   end(run_fault(all_.options.leader_tells ? std::string() : word.words));
 }
 
-void node_state::end(result<void> outcome) {
+/// `again`: another attempt may follow.
+void node_state::end(result<void> outcome, bool again) {
   if (std::exchange(ended_, true)) return;
   all_.watch->forget();
   for (const caf::actor& one : actors_) self_->send_exit(one, caf::exit_reason::user_shutdown);
-  all_.on_end(std::move(outcome));
+  all_.on_end({std::move(outcome), std::chrono::milliseconds(again ? place_.rejoin_ms : 0)});
   self_->quit();
 }
 
@@ -269,9 +296,9 @@ msg::node_actor::behavior_type node(node_state::pointer self, node_state::depend
   self->state.start(std::move(all));
   actors::fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {
-      actors::recorded<msg::expect_peers>(self),   actors::recorded<msg::connect_peers>(self),
-      actors::recorded<msg::run_over>(self),       actors::recorded<msg::actor_query>(self),
-      actors::recorded<msg::evidence_query>(self),
+      actors::recorded<msg::expect_peers>(self), actors::recorded<msg::connect_peers>(self),
+      actors::recorded<msg::host_ranks>(self),   actors::recorded<msg::run_over>(self),
+      actors::recorded<msg::actor_query>(self),  actors::recorded<msg::evidence_query>(self),
   };
 }
 

@@ -12,7 +12,7 @@
 #include "actors/actor_trace.hpp"
 #include "actors/trainer_maker.hpp"
 #include "base/result.hpp"
-#include "nodes/data_plane.hpp"
+#include "nodes/data_links.hpp"
 #include "nodes/master_connection.hpp"
 #include "nodes/node.hpp"
 #include "protocol/messages.hpp"
@@ -33,12 +33,12 @@ class node_state {
   struct dependencies {
     msg::master_actor master;
     std::shared_ptr<master_watch> watch;
-    data_plane* data = nullptr;
+    data_links* data = nullptr;
     node_options options;
     std::string session;
     links::endpoint data_address;
     /// Called once: the run is over, or this node cannot take part.
-    std::function<void(result<void>)> on_end;
+    std::function<void(node_end)> on_end;
     /// The devices in the settings of the actor system, which follow the master's advice before servers or trainers are
     /// made. May be null.
     actors::compute_devices* devices = nullptr;
@@ -48,6 +48,7 @@ class node_state {
 
   caf::result<msg::committed> handle(const msg::expect_peers& order);
   caf::result<msg::connected> handle(const msg::connect_peers& order);
+  void handle(const msg::host_ranks& order);
   void handle(const msg::run_over& word);
 
   /// Ends the node: it cannot continue.
@@ -60,13 +61,14 @@ class node_state {
   void offer(Offer what);
   std::string reason(const caf::error& error, std::string_view question) const;
   void admitted_as(const msg::admitted& place);
+  void host(const std::vector<std::uint32_t>& ranks, msg::message_id cause);
   msg::connected links_to_peers(const msg::header& asked);
   void introduce_trainers();
   void tell_servers_their_peers();
   caf::error try_to_save(const std::string& folder) const;
   void master_lost(const std::string& why);
   void peer_lost(std::uint32_t node, const std::string& why);
-  void end(result<void> outcome);
+  void end(result<void> outcome, bool again = false);
 
   pointer self_;
   dependencies all_;
@@ -76,6 +78,7 @@ class node_state {
   std::vector<caf::actor> actors_;
   std::vector<msg::parameter_server_actor> servers_;        // of actors_
   std::map<std::uint32_t, actors::made_trainer> trainers_;  // of actors_, by rank
+  bool is_admitted_ = false;
   bool ended_ = false;
 };
 

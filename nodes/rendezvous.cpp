@@ -74,12 +74,17 @@ class control_plane {
   result<links::endpoint> listen() {
     const network_options& network = options_.gather->network;
     const auto open = [&]() -> result<links::endpoint> {
+      const links::link_limits limits = control_tunnel::limits(network.dead_after);
+      const links::handshake_limits handshakes{.time = network.dead_after};
+      links::listener::callbacks what{
+          .on_hello = [this](const links::hello& theirs, auto&&...) { return judge(theirs); },
+          .on_link = [this](links::link_ptr wire) { take(std::move(wire)); },
+          .on_rejected = [this](const links::endpoint&, const fault& why) { turn_away(why); }};
+      const gather_options& gather = *options_.gather;
       auto made =
-          links::listener::open(thread_.io(), options_.gather->listen, network.mine,
-                                control_tunnel::limits(network.dead_after), {.time = network.dead_after},
-                                {.on_hello = [this](const links::hello& theirs, auto&&...) { return judge(theirs); },
-                                 .on_link = [this](links::link_ptr wire) { take(std::move(wire)); },
-                                 .on_rejected = [this](const links::endpoint&, const fault& why) { turn_away(why); }});
+          gather.socket
+              ? links::listener::adopt(thread_.io(), *gather.socket, network.mine, limits, handshakes, std::move(what))
+              : links::listener::open(thread_.io(), gather.listen, network.mine, limits, handshakes, std::move(what));
       if (!made) return tl::unexpected(made.error());
       listener_ = std::move(*made);
       return listener_->address();
@@ -87,8 +92,10 @@ class control_plane {
     return boost::asio::post(thread_.io(), boost::asio::use_future(open)).get();
   }
 
-  /// Waits a limited time until all nodes have left; then closes the other connections.
+  /// Lets nobody in any more, and waits a limited time until all nodes have left; then closes the other connections.
   void see_off() {
+    // Members that come back already are for the next attempt: they wait at its port.
+    boost::asio::post(thread_.io(), boost::asio::use_future([this] { listener_.reset(); })).get();
     std::unique_lock lock(mutex_);
     constexpr std::chrono::milliseconds longest{2000};
     changed_.wait_for(lock, std::min(longest, options_.gather->network.dead_after / 2),
@@ -179,7 +186,8 @@ result<actors::run_summary> run_with_nodes(
   const msg::master_actor boss =
       system.spawn(actors::master, run, options.observer, options.checkpoints,
                    actors::node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine,
-                                      [certificates](const std::string& session) { return certificates->of(session); }},
+                                      [certificates](const std::string& session) { return certificates->of(session); },
+                                      gather.again, gather.rejoin_timeout, gather.attempt, gather.lost},
                    plan);
   control_plane control(system, boss, options, certificates);
   auto where = control.listen();

@@ -35,8 +35,15 @@ std::uint64_t draw_run_number() {
 }
 
 fault to_fault(const caf::error& error) {
-  const bool input = error == protocol::errc::bad_input || error == protocol::errc::bad_index;
-  return {input ? fault_kind::input : fault_kind::run, protocol::describe(error)};
+  using protocol::errc;
+  const bool input = error == errc::bad_input || error == errc::bad_index;
+  const bool device = error == errc::device_failed;
+  const bool lost = protocol::is_transient(error);
+  return {input    ? fault_kind::input
+          : device ? fault_kind::device
+          : lost   ? fault_kind::lost
+                   : fault_kind::run,
+          protocol::describe(error)};
 }
 
 actors::run_summary to_summary(const msg::run_result& result, double seconds_before) {

@@ -17,6 +17,7 @@
 #include "actors/run_plan.hpp"
 #include "actors/trainer.hpp"
 #include "actors/trainer_maker.hpp"
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
@@ -40,8 +41,16 @@ struct gather_options {
   network_options network;
   /// All members share this machine's memory, and only processes started for a rank may join.
   bool on_this_machine = false;
+  /// A socket that listens already, in place of `listen`, and outlives the run; null: none.
+  std::shared_ptr<const descriptor> socket = {};
   /// The command that resumes from the last checkpoint, in words; told when a process has died.
   std::string resume;
+  /// Returns whether another attempt at the run would follow if this one failed. Null: none would.
+  std::function<bool()> again = {};
+  /// The number of this attempt, and why the one before has failed; for so long those that were lost may come back.
+  std::uint64_t attempt = 1;
+  std::string lost = {};
+  std::chrono::milliseconds rejoin_timeout{60'000};
   /// Called with the address when members may join.
   std::function<void(const links::endpoint&)> on_listening;
   /// Polled until the run has begun: returns why missing members will not come, if that is known.

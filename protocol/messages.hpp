@@ -145,19 +145,29 @@ struct connected {
 };
 BOOST_DESCRIBE_STRUCT(connected, (), (head, servers, group, group_number))
 
+/// The node is to host these ranks too, whose processes were lost: nobody else came for them.
+struct host_ranks {
+  header head;
+  std::vector<std::uint32_t> ranks;
+
+  static constexpr message_traits traits{.diff = comparable::no};
+};
+BOOST_DESCRIBE_STRUCT(host_ranks, (), (head, ranks))
+
 /// The run has ended, with success or not; the node may exit.
 struct run_over {
   header head;
   bool done = false;
-  std::string words;  ///< if not done: one line that says why
+  std::string words;   ///< if not done: one line that says why
+  bool again = false;  ///< another attempt follows: the node is to come back to the master
 
   static constexpr message_traits traits{.diff = comparable::no};
 };
-BOOST_DESCRIBE_STRUCT(run_over, (), (head, done, words))
+BOOST_DESCRIBE_STRUCT(run_over, (), (head, done, words, again))
 
 using node_actor = caf::typed_actor<caf::result<committed>(expect_peers), caf::result<connected>(connect_peers),
-                                    caf::result<void>(run_over), caf::result<actor_status>(actor_query),
-                                    caf::result<evidence>(evidence_query)>;
+                                    caf::result<void>(host_ranks), caf::result<void>(run_over),
+                                    caf::result<actor_status>(actor_query), caf::result<evidence>(evidence_query)>;
 
 /// A process asks to join a run. Answered with its place in the run, or refused with the reason.
 struct join_node {
@@ -189,10 +199,13 @@ struct admitted {
   /// the node likes.
   bool on_devices = true;
   std::string device_reason = {};
+  /// For so long the node tries to come back if the run or its master is lost; 0: it does not.
+  std::uint64_t rejoin_ms = 0;
 
   static constexpr message_traits traits{.diff = comparable::no};
 };
-BOOST_DESCRIBE_STRUCT(admitted, (), (head, run, node, incarnation, ranks, servers, resume, on_devices, device_reason))
+BOOST_DESCRIBE_STRUCT(admitted, (),
+                      (head, run, node, incarnation, ranks, servers, resume, on_devices, device_reason, rejoin_ms))
 
 /// A control connection has ended.
 struct node_lost {

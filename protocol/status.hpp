@@ -98,12 +98,15 @@ struct run_status {
   std::vector<wait_status> waits;    ///< of all actors, each with its last known cause
   /// The last diagnosis: its verdict, and where it is stored; empty: there was none.
   std::string diagnosis;
+  /// The number of this attempt at the run, and why the one before has failed.
+  std::uint64_t attempt = 1;
+  std::string lost;
 
   static constexpr message_traits traits{.diff = comparable::no};
 };
 BOOST_DESCRIBE_STRUCT(run_status, (),
                       (head, phase, step, total_steps, servers, trainers, samples_per_s, steps_per_s, progress_age_s,
-                       nodes, actors, waits, diagnosis))
+                       nodes, actors, waits, diagnosis, attempt, lost))
 
 // -- diagnosis: the recordings of all processes, collected when something takes too long -------------------------
 

@@ -80,7 +80,8 @@
   a_struct(peer_tensor) \
   a_struct(peer_ended) \
   a_struct(call) \
-  a_struct(returned)
+  a_struct(returned) \
+  a_struct(host_ranks)
 // clang-format on
 
 namespace troupe::protocol {

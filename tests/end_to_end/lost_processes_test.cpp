@@ -83,7 +83,8 @@ class LostProcessTiming : public testing::TestWithParam<loss_case> {
 };
 
 TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
-  const words options = with(with(endless, two_each), {"--save", folder_.path(), "--checkpoint-every", "50"});
+  const words options =
+      with(with(endless, two_each), {"--save", folder_.path(), "--checkpoint-every", "50", "--restarts", "0"});
   program running(with(with({"train", "--json", "--processes"}, options), GetParam().timeout_options));
   ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\"")) << running.error();
   const pid_t lost = process_of(running, GetParam().who);
@@ -123,7 +124,7 @@ TEST(LostMasterTiming, EndsItsProcessesInTime) {
 TEST(LostProcess, LeavesACheckpointFromWhichTheAdviceGoesOn) {
   const model::checkpoint_folder folder;
   const words job = with({"--data", "tutorial", "--servers", "1", "--trainers", "2", "--seed", "7"}, {"--json"});
-  const words saving = {"--save", folder.path(), "--checkpoint-every", "20"};
+  const words saving = {"--save", folder.path(), "--checkpoint-every", "20", "--restarts", "0"};
   program running(with(with({"train", "--processes", "--epochs", "1000000000"}, job), saving));
   ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\"")) << running.error();
   ASSERT_EQ(kill(process_of(running, "trainer 1"), SIGKILL), 0);
@@ -142,7 +143,8 @@ class LostHostTiming : public testing::TestWithParam<loss_case> {
 };
 
 TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
-  const words options = with(with(endless, two_each), {"--save", folder_.path(), "--checkpoint-every", "50"});
+  const words options =
+      with(with(endless, two_each), {"--save", folder_.path(), "--checkpoint-every", "50", "--restarts", "0"});
   gathered_run several(options, GetParam().timeout_options);
   several.join_all(2, 2);
   ASSERT_TRUE(several.master().wait_for_output("\"event\":\"checkpoint\"")) << several.master().error();

@@ -49,10 +49,12 @@ TEST(TrainJson, HasAnEventForEachEpochAndOneForTheEnd) {
   EXPECT_GT(done.at("samples").to_number<double>(), 300);
   EXPECT_GT(done.at("setup_seconds").to_number<double>(), 0);
   EXPECT_GT(done.at("peak_rss_mib").to_number<double>(), 1);
+  EXPECT_EQ(done.at("attempts"), 1);
+  EXPECT_EQ(done.at("goodput").to_number<double>(), 1);
   EXPECT_LT(done.at("loss").to_number<double>(), events.front().at("loss").to_number<double>());
-  expect_fields(done,
-                {"event", "steps", "samples", "seconds", "setup_seconds", "steps_per_s", "samples_per_s", "loss", "auc",
-                 "accuracy", "log_loss", "calibration", "test_loss", "rmse", "peak_rss_mib", "weights_digest"});
+  expect_fields(done, {"event", "steps", "samples", "seconds", "setup_seconds", "steps_per_s", "samples_per_s", "loss",
+                       "auc", "accuracy", "log_loss", "calibration", "test_loss", "rmse", "peak_rss_mib", "attempts",
+                       "goodput", "weights_digest"});
 }
 
 TEST(TrainJson, NumbersReadBackAsTheyWere) {

@@ -6,14 +6,26 @@
 //   skip-reduce rank=1 step=4
 //   flip rank=1 step=7                          (the lowest bit of the first number of the table gradients)
 //   impersonate rank=1 step=4 as=0              (sends its table gradients in that trainer's name)
+//   die actor=server-0 at=17 once=FILE          (before it handles its 17th message; once: only who can make the file)
+//                                               (actor=trainer-1-sends: before it sends its 17th table gradient;
+//                                               actor=server-0-applies: before it applies its 17th step)
+//   abort actor=server-0 at=17 once=FILE        (the same, by SIGABRT)
+//   throw actor=server-0 at=17                  (an exception, from the handler of its 17th message)
 //   clock trainer=1 offset-ms=3000 ppm=50       (in the process of that rank of --processes)
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
 #include <caf/type_id.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -57,7 +69,10 @@ class injector : public troupe::actors::fault_injector {
  public:
   explicit injector(std::vector<wanted_fault> all) : all_(std::move(all)) {}
 
+  void handles(std::string_view actor, std::uint16_t) override { end_if_wanted(actor); }
+
   void applying(std::uint32_t rank, std::uint64_t step) override {
+    end_if_wanted("server " + std::to_string(rank) + " applies");
     for (const wanted_fault& one : all_)
       if (one.name == "slow-apply" && one.number("server") == rank && step >= one.number("first") &&
           step <= one.number("last"))
@@ -90,6 +105,7 @@ class injector : public troupe::actors::fault_injector {
   }
 
   void signs(std::uint32_t rank, std::uint64_t step, troupe::msg::gradient& message) override {
+    end_if_wanted("trainer " + std::to_string(rank) + " sends");
     for (const wanted_fault& one : all_) {
       if (one.name != "impersonate" || one.number("rank") != rank || one.number("step") != step) continue;
       message.rank = static_cast<std::uint32_t>(one.number("as"));
@@ -98,7 +114,34 @@ class injector : public troupe::actors::fault_injector {
   }
 
  private:
+  /// Ends the process, or its actor, if that is to happen here.
+  void end_if_wanted(std::string_view place) {
+    for (const wanted_fault& one : all_) {
+      const bool ends = one.name == "die" || one.name == "abort" || one.name == "throw";
+      if (!ends || one.settings.at("actor") != with_dashes(place) || reached_.fetch_add(1) + 1 != one.number("at") ||
+          !is_first(one))
+        continue;
+      if (one.name == "throw") throw std::runtime_error("thrown on purpose");
+      if (one.name == "abort") std::abort();
+      ::kill(::getpid(), SIGKILL);
+    }
+  }
+
+  static std::string with_dashes(std::string_view actor) {
+    std::string name(actor);
+    std::ranges::replace(name, ' ', '-');
+    return name;
+  }
+
+  /// Whether this is the first process to which it happens, if it is to happen once.
+  static bool is_first(const wanted_fault& one) {
+    const auto file = one.settings.find("once");
+    constexpr mode_t mode = 0600;
+    return file == one.settings.end() || ::open(file->second.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, mode) >= 0;
+  }
+
   const std::vector<wanted_fault> all_;
+  std::atomic<std::uint64_t> reached_ = 0;  ///< so often was the place at which something is to end
   std::atomic<bool> lost_ = false;
 };
 

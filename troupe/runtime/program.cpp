@@ -17,6 +17,7 @@
 #include "launch/arguments.hpp"
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
+#include "launch/restarts.hpp"
 #include "launch/text.hpp"
 #include "nodes/trace_sources.hpp"
 #include "trace/recording.hpp"
@@ -65,9 +66,9 @@ void add_cluster_options(CLI::App& app) {
   launch::add_text_option(app, "servers", "N", "parameter servers (default: 1)", "Run");
   launch::add_text_option(app, "seed", "N", "the seed of all random numbers (default: 1)", "Run");
   for (const option_set set :
-       {option_set::machine, option_set::batches, option_set::processes, option_set::checkpoints, option_set::trace,
-        option_set::token, option_set::certificates, option_set::certificate_name, option_set::insecure,
-        option_set::timeouts, option_set::process_tls})
+       {option_set::machine, option_set::batches, option_set::processes, option_set::checkpoints, option_set::restarts,
+        option_set::trace, option_set::token, option_set::certificates, option_set::certificate_name,
+        option_set::insecure, option_set::timeouts, option_set::process_tls})
     launch::add_options(app, set, std::nullopt, program_words);
   launch::add_text_option(app, "listen", "HOST:PORT", "lead a run whose members join from elsewhere", "Network");
   launch::add_text_option(app, "join", "HOST:PORT", "join the run that listens there", "Network");
@@ -191,8 +192,9 @@ result<void> check_part(const CLI::App& app, const program_order& order) {
   if (joins || order.listen)
     if (auto wrong = refuse({"processes"}, "is for a run on this machine alone"); !wrong) return wrong;
   if (joins)
-    if (auto wrong =
-            refuse({"listen", "page", "save", "checkpoint-every", "resume"}, "is for the process that leads the run");
+    if (auto wrong = refuse({"listen", "page", "save", "checkpoint-every", "checkpoint-seconds", "mtbf",
+                             "checkpoint-memory", "resume", "restarts", "rejoin-timeout"},
+                            "is for the process that leads the run");
         !wrong)
       return wrong;
   if (!joins)
@@ -285,6 +287,9 @@ result<void> fill(program_order& order, const CLI::App& app, std::span<const opt
     if (const auto* added = app.get_option_no_throw("--" + one.name); added != nullptr && added->count() > 0)
       given.emplace_back(one.name,
                          one.name == "page" && added->results().front().empty() ? "0" : added->results().front());
+  if (order.part == program_part::leader && !order.replayed)
+    if (auto supervised = launch::supervise_if_wanted(given, out); !supervised) return supervised;
+  TROUPE_SET(order.rejoin_timeout, launch::read_rejoin_timeout(given));
   TROUPE_SET(order.machine, launch::read_machine_options([&](const char* name) -> std::optional<std::string> {
                const std::string_view option = name;
                if (order.listen && (option == "device" || option == "server-device")) return "cpu";

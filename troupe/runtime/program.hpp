@@ -57,6 +57,7 @@ struct program_order {
   bool tls = false;
   std::optional<links::endpoint> listen = {};
   launch::checkpoint_order checkpoints = {};
+  std::chrono::milliseconds rejoin_timeout{};
   /// The given network options, for advice.
   std::string network_words = {};
 

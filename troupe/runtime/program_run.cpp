@@ -8,7 +8,10 @@
 #include <utility>
 
 #include "launch/processes.hpp"
+#include "launch/rejoin.hpp"
+#include "launch/restarts.hpp"
 #include "launch/signals.hpp"
+#include "launch/supervisor.hpp"
 #include "launch/text.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "replay/outcome.hpp"
@@ -46,11 +49,15 @@ void fill_gather(nodes::run_options& options, program_order& order, launch::role
                                                      .resume = resume_words(order, "--processes")});
     if (!gather) throw error(error_kind::run, gather.error().message);
     options.gather = std::move(*gather);
+    options.gather->rejoin_timeout = order.rejoin_timeout;
   } else if (order.listen) {
     options.gather.emplace();
     options.gather->listen = *order.listen;
     options.gather->network = order.network;
     options.gather->resume = resume_words(order, "--listen " + links::to_string(*order.listen));
+    options.gather->rejoin_timeout = order.rejoin_timeout;
+    if (auto fits = launch::fit_to_attempt(*options.gather); !fits)
+      throw error(error_kind::input, fits.error().message);
     options.gather->on_listening = [&](const links::endpoint& where) {
       out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::to_string(where), order.servers,
                            order.servers == 1 ? "" : "s", what.trainers, what.trainers == 1 ? "" : "s"));
@@ -85,6 +92,8 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
       out.error({fault_kind::run,
                  fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
   };
+  launch::report_to_supervisor(options.observer,
+                               [&out](const launch::attempt_news& now) { out.note(launch::words_of(now)); });
   TROUPE_SET(options.checkpoints, launch::open_checkpoints(order.checkpoints));
   if (order.checkpoints.resume)
     for (const std::string& line : order.checkpoints.resume->warnings) out.warning(line);
@@ -93,6 +102,12 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   launch::role_processes children;
   fill_gather(options, order, children, what, traced.recorder() != nullptr, out);
   auto run = nodes::run(request_of(order, what), options, &launch::stop_on_signals());
+  if (!run && launch::fails_attempt(run.error())) {
+    traced.finish(false, out);
+    std::fflush(nullptr);
+    std::_Exit(launch::exit_again);
+  }
+  for (const std::string& line : launch::end_supervision(run.has_value()).roles.lines) out.note(line);
   for (const std::string& line : children.finish(run ? launch::seen_off_after : launch::let_go_after)) out.note(line);
   traced.finish(run.has_value() || run.error().kind == fault_kind::input, out);
   return run;
@@ -131,14 +146,7 @@ result<void> join(const program_order& order, const program_run& what, launch::c
   offer.batch_threads = order.machine.batch_threads;
   offer.make_trainer = what.make_trainer;
   offer.on_note = [&out](const std::string& line) { out.note(line); };
-  launch::trace_order tracing = order.tracing;
-  TROUPE_TRY(traced, launch::run_trace::start(tracing, out));
-  offer.recorder = traced.recorder();
-  offer.watch.step_timeout = tracing.step_timeout;
-  offer.watch.wanted = launch::diagnosis_wanted;
-  auto done = nodes::run_node(offer, &launch::stop_on_signals());
-  traced.finish(done.has_value() || done.error().kind == fault_kind::input, out);
-  return done;
+  return launch::take_part(std::move(offer), order.tracing, false, out);
 }
 
 }  // namespace

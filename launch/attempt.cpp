@@ -1,0 +1,118 @@
+#include "launch/attempt.hpp"
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value_from.hpp>
+#include <boost/json/value_to.hpp>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace troupe::launch {
+
+namespace {
+
+namespace json = boost::json;
+
+std::unique_ptr<attempt> current;
+bool is_over = false;
+
+/// A message with text for stdout as it is: JSON would have to quote it.
+std::string printed(std::string_view text, std::uint64_t told) {
+  return std::string(1, attempt::print_mark) + std::to_string(told) + '\n' + std::string(text);
+}
+
+}  // namespace
+
+attempt* attempt::mine() { return is_over ? nullptr : current.get(); }
+
+bool attempt::is_supervised() { return current != nullptr; }
+
+void attempt::begin(attempt_history before, message_socket supervisor) {
+  TROUPE_ASSERT(current == nullptr);
+  current.reset(new attempt(std::move(before), std::move(supervisor)));
+}
+
+attempt::attempt(attempt_history before, message_socket supervisor)
+    : before_(std::move(before)), supervisor_(std::move(supervisor)) {}
+
+void attempt::tell(const std::string& what, std::uint64_t number) {
+  supervisor_.send(json::serialize(json::object{{"what", what}, {"number", number}}));
+}
+
+void attempt::tell(const std::string& what, const std::string& text, int attached) {
+  supervisor_.send(json::serialize(json::object{{"what", what}, {"text", text}}), attached);
+}
+
+bool attempt::may_fail() const { return has_saved_ ? before_.restarts > 0 : before_.losses < before_.restarts; }
+
+int attempt::kept(const std::string& name) const {
+  const auto found = before_.kept.find(name);
+  return found == before_.kept.end() ? -1 : found->second;
+}
+
+void attempt::keep(const std::string& name, int descriptor) { tell("keep", name, descriptor); }
+
+int attempt::print(std::string_view text, std::uint64_t told) {
+  constexpr std::size_t room = message_socket::bytes_max / 2;
+  for (; text.size() > room; text.remove_prefix(room))
+    if (!supervisor_.send(printed(text.substr(0, room), 0))) return EPIPE;
+  return supervisor_.send(printed(text, told)) ? 0 : EPIPE;
+}
+
+void attempt::start_roles(const role_orders& orders) {
+  if (before_.roles) return;
+  supervisor_.send(json::serialize(json::object{{"what", "start"},
+                                                {"command", json::value_from(orders.command)},
+                                                {"variables", json::value_from(orders.variables)},
+                                                {"servers", orders.servers},
+                                                {"trainers", orders.trainers}}));
+  before_.roles = orders;
+}
+
+void attempt::resume_by(const std::string& words) { tell("resume", words); }
+
+std::uint64_t attempt::begun(std::uint64_t from) {
+  redone_now_ = before_.reached - std::min(from, before_.reached);
+  tell("begun", from);
+  return redone_now_;
+}
+
+void attempt::reached(std::uint64_t step) {
+  if (std::exchange(told_step_, std::max(told_step_, step)) < step) tell("reached", step);
+}
+
+void attempt::saved(std::uint64_t step) {
+  reached(step);
+  has_saved_ = true;
+  tell("saved", step);
+}
+
+void attempt::failed(const std::string& why) { tell("failed", why); }
+
+std::optional<std::string> attempt::hopeless() {
+  const auto got = supervisor_.receive(std::chrono::milliseconds(0));
+  if (!got) return std::nullopt;
+  return json::value_to<std::string>(json::parse(got->text).at("hopeless"));
+}
+
+roles_end attempt::finish_roles(bool done) {
+  tell("over", done ? 1 : 0);
+  roles_end end;
+  // The supervisor lives as long as this process, and limits the time.
+  constexpr std::chrono::seconds longest{10};
+  while (const auto got = supervisor_.receive(longest)) {
+    const json::value what = json::parse(got->text);
+    if (!what.as_object().contains("peak_rss_mib")) continue;
+    end.peak_rss_mib = json::value_to<double>(what.at("peak_rss_mib"));
+    end.lines = json::value_to<std::vector<std::string>>(what.at("lines"));
+    break;
+  }
+  is_over = true;
+  return end;
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,50 @@
+#include "launch/rejoin.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "base/result.hpp"
+#include "launch/signals.hpp"
+
+namespace troupe::launch {
+
+namespace {
+
+using rejoin_clock = std::chrono::steady_clock;
+
+/// Takes part in one attempt, and records it.
+result<nodes::node_end> take_part_once(nodes::node_options& options, trace_order recording, bool quietly,
+                                       console& out) {
+  TROUPE_TRY(traced, run_trace::start(recording, out));
+  options.recorder = traced.recorder();
+  options.watch.step_timeout = recording.step_timeout;
+  options.watch.wanted = diagnosis_wanted;
+  nodes::node_end ended = nodes::run_node(options, &stop_on_signals());
+  const bool clean = ended.how.has_value() || ended.how.error().kind == fault_kind::input;
+  quietly ? traced.finish_quietly(clean) : traced.finish(clean, out);
+  return ended;
+}
+
+}  // namespace
+
+result<void> take_part(nodes::node_options options, const trace_order& recording, bool quietly, console& out) {
+  rejoin_clock::time_point give_up = {};
+  for (;;) {
+    TROUPE_TRY(ended, take_part_once(options, recording, quietly, out));
+    if (ended.how) return {};
+    const auto now = rejoin_clock::now();
+    if (ended.rejoin_within.count() > 0)
+      give_up = now + ended.rejoin_within + 2 * options.network.dead_after;  // the master has to notice, and to begin
+    else if (now >= give_up || ended.how.error().kind != fault_kind::unreachable)
+      return std::move(ended.how);
+    if (stop_on_signals().requested()) return {};
+    options.join_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(give_up - now);
+    if (!quietly && ended.rejoin_within.count() > 0)
+      out.note(fmt::format("{}; coming back to the master, for up to {} s", ended.how.error().message,
+                           static_cast<double>(ended.rejoin_within.count()) / 1000));
+  }
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,57 @@
+// The options by which a run survives the loss of processes, and what the process that leads an attempt does for it.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/run_observer.hpp"
+#include "base/result.hpp"
+#include "launch/attempt.hpp"
+#include "launch/console.hpp"
+#include "model/job.hpp"
+#include "nodes/run.hpp"
+
+namespace troupe::launch {
+
+/// Reads the options of the set `restarts` from `given` (of command line and job file) and makes this process a
+/// supervisor if they want one: then it returns in the process that leads an attempt. Call it before devices are looked
+/// for and threads are started. No effect in a process that a supervisor has made.
+result<void> supervise_if_wanted(const std::vector<model::setting>& given, console& out);
+
+/// How long lost members may take to come back.
+result<std::chrono::milliseconds> read_rejoin_timeout(const std::vector<model::setting>& given);
+
+/// Fits the gathering of members to the attempt that this process leads, if it leads one: they come to the same port in
+/// each attempt. `resume` of `gather` is told when no attempt is left.
+result<void> fit_to_attempt(nodes::gather_options& gather);
+
+/// Has the supervisor know how far the attempt is. Requires: the observer's functions are set, those that are wanted.
+/// `on_attempt` is called when training goes on after an attempt was lost.
+struct attempt_news {
+  std::uint64_t number = 0;
+  std::string lost;  ///< why the one before has failed
+  std::uint64_t from_step = 0;
+  std::uint64_t lost_steps = 0;  ///< that have to be done again
+  double seconds = 0;            ///< from the loss to here
+};
+void report_to_supervisor(actors::run_observer& observer, std::function<void(const attempt_news&)> on_attempt);
+
+/// Returns the line for people, and the event.
+std::string words_of(const attempt_news& news);
+std::string event_of(const attempt_news& news);
+
+/// What the supervisor tells at the end of a run.
+struct supervision_end {
+  roles_end roles;
+  std::uint64_t attempts = 1;
+  std::uint64_t steps_redone = 0;
+};
+/// Ends the supervision of this process, if there is one: the run is over, with success if `done`.
+supervision_end end_supervision(bool done);
+
+/// Whether an attempt that this process leads has failed of the environment; then the supervisor has been told, and the
+/// process is to end with `exit_again`.
+bool fails_attempt(const fault& why);
+
+}  // namespace troupe::launch

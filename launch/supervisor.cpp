@@ -1,0 +1,293 @@
+#include "launch/supervisor.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value_from.hpp>
+#include <boost/json/value_to.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <utility>
+#include <vector>
+
+#include "base/child_process.hpp"
+#include "base/result.hpp"
+#include "launch/attempt.hpp"
+#include "launch/processes.hpp"
+#include "links/credentials.hpp"
+
+namespace troupe::launch {
+
+namespace {
+
+namespace json = boost::json;
+using supervisor_clock = std::chrono::steady_clock;
+
+constexpr std::array forwarded = {SIGINT, SIGTERM, SIGUSR1};
+constexpr std::size_t sigterm_place = 1;
+std::array<std::atomic<int>, forwarded.size()> signals_to_pass = {};
+std::atomic<int> stops_asked = 0;
+
+/// Counts signals. Those of a terminal reach the leading process too, which is in the same process group.
+void on_supervisor_signal(int number, siginfo_t* info, void*) {
+  if (number != SIGUSR1) stops_asked.fetch_add(1);
+  for (std::size_t i = 0; i < forwarded.size(); ++i)
+    if (forwarded[i] == number && info->si_code != SI_KERNEL) signals_to_pass[i].fetch_add(1);
+}
+
+/// A signal that is ignored at the program's start stays ignored.
+void handle_signals(bool as_supervisor) {
+  for (const int number : forwarded) {
+    struct sigaction before = {};
+    sigaction(number, nullptr, &before);
+    if ((before.sa_flags & SA_SIGINFO) == 0 && before.sa_handler == SIG_IGN) continue;
+    struct sigaction action = {};
+    if (as_supervisor) {
+      action.sa_sigaction = &on_supervisor_signal;
+      action.sa_flags = SA_SIGINFO;
+    } else {
+      action.sa_handler = SIG_DFL;
+    }
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, nullptr);
+  }
+}
+
+/// Returns how many processes the system has killed for want of memory; 0 if it does not tell.
+std::uint64_t killed_for_memory() {
+  std::ifstream counters("/proc/vmstat");
+  std::string name;
+  std::uint64_t value = 0;
+  while (counters >> name >> value)
+    if (name == "oom_kill") return value;
+  return 0;
+}
+
+std::size_t threads_of_this_process() {
+  std::error_code unknown;
+  const std::filesystem::directory_iterator tasks("/proc/self/task", unknown);
+  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+class supervisor {
+ public:
+  supervisor(std::uint64_t restarts, console& out) : out_(out) {
+    history_.restarts = restarts;
+    history_.token = links::random_token();
+  }
+
+  /// Returns in copies of this process only.
+  result<void> run();
+
+ private:
+  void watch(child_process& leader, const message_socket& channel);
+  void handle(message_socket::message&& got, const message_socket& channel);
+  void print(const std::string& message);
+  void pass_signals(child_process& leader);
+  void look_after_stopped(child_process& leader);
+  void look_after_roles(const message_socket& channel);
+  void note_loss();
+  void finish_if_over(const child_process& leader);
+  void prepare_next(const child_process& leader);
+  [[noreturn]] void end(int code);
+
+  console& out_;
+  attempt_history history_;
+  std::map<std::string, descriptor> kept_;
+  role_processes roles_;
+
+  // Of the attempt under way.
+  bool begun_ = false;
+  std::string failed_;
+  std::vector<std::string> ended_roles_;
+  std::optional<supervisor_clock::time_point> lost_at_;
+  std::optional<supervisor_clock::time_point> stopped_since_;
+  std::optional<supervisor_clock::time_point> quit_at_;
+  std::uint64_t killed_for_memory_ = 0;
+};
+
+result<void> supervisor::run() {
+  std::fflush(nullptr);  // else both processes would write what is buffered
+  std::cout.flush();
+  handle_signals(true);
+  for (;;) {
+    auto ends = message_socket::make_pair();
+    if (!ends) return run_fault("--restarts: a socket for the process that leads the run: {}", ends.error().message);
+    killed_for_memory_ = killed_for_memory();
+    auto leader = child_process::fork();
+    if (!leader) return run_fault("--restarts: the process that leads the run: {}", leader.error().message);
+    if (!*leader) {
+      handle_signals(false);
+      attempt::begin(std::move(history_), std::move(ends->second));
+      return {};
+    }
+    { const message_socket closed = std::move(ends->second); }
+    watch(**leader, ends->first);
+    finish_if_over(**leader);
+    prepare_next(**leader);
+  }
+}
+
+/// Returns when the leading process has ended.
+void supervisor::watch(child_process& leader, const message_socket& channel) {
+  constexpr std::chrono::milliseconds interval{20};
+  while (!leader.has_ended()) {
+    if (auto got = channel.receive(interval)) handle(std::move(*got), channel);
+    pass_signals(leader);
+    look_after_roles(channel);
+    leader.poll();
+    look_after_stopped(leader);
+  }
+  while (auto got = channel.receive(std::chrono::milliseconds(0))) handle(std::move(*got), channel);
+  note_loss();
+}
+
+void supervisor::handle(message_socket::message&& got, const message_socket& channel) {
+  if (got.text.front() == attempt::print_mark) return print(got.text);
+  const json::object what = json::parse(got.text).as_object();
+  const json::string& name = what.at("what").as_string();
+  const auto number = [&] { return what.at("number").to_number<std::uint64_t>(); };
+  const auto text = [&] { return json::value_to<std::string>(what.at("text")); };
+  if (name == "reached") {
+    history_.reached = std::max(history_.reached, number());
+  } else if (name == "saved") {
+    if (number() > history_.saved) history_.losses = 0;
+    history_.saved = std::max(history_.saved, number());
+  } else if (name == "begun") {
+    begun_ = true;
+    history_.redone += history_.reached - std::min(history_.reached, number());
+    history_.reached = number();
+  } else if (name == "failed") {
+    failed_ = text();
+    note_loss();
+  } else if (name == "resume") {
+    history_.resume = text();
+  } else if (name == "keep" && got.attached) {
+    history_.kept[text()] = got.attached->number();
+    kept_.insert_or_assign(text(), std::move(*got.attached));
+  } else if (name == "start") {
+    history_.roles = {json::value_to<std::vector<std::string>>(what.at("command")),
+                      json::value_to<std::vector<std::string>>(what.at("variables")),
+                      what.at("servers").to_number<std::uint32_t>(), what.at("trainers").to_number<std::uint32_t>()};
+    roles_.start(*history_.roles);
+  } else if (name == "over") {
+    const auto lines = roles_.finish(number() != 0 ? seen_off_after : let_go_after);
+    history_.kept.clear();  // a later run of the program may want the port, or the folder
+    kept_.clear();
+    channel.send(
+        json::serialize(json::object{{"peak_rss_mib", roles_.peak_rss_mib()}, {"lines", json::value_from(lines)}}));
+  }
+}
+
+/// Writes what the leading process has to say, at once; when nobody reads it, the run is to stop.
+void supervisor::print(const std::string& message) {
+  const std::size_t end = message.find('\n');
+  const bool was_lost = out_.output_lost();
+  out_.result(std::string_view(message).substr(end + 1));
+  history_.told = std::max<std::uint64_t>(history_.told, std::stoull(message.substr(1, end - 1)));
+  if (out_.output_lost() && !was_lost) signals_to_pass[sigterm_place].fetch_add(1);
+}
+
+/// The first stop is the leading process's to act upon. After a further one it has a second.
+void supervisor::pass_signals(child_process& leader) {
+  for (std::size_t i = 0; i < forwarded.size(); ++i)
+    for (int count = signals_to_pass[i].exchange(0); count > 0; --count) ::kill(leader.pid(), forwarded[i]);
+  if (stops_asked.load() < 2) return;
+  const auto now = supervisor_clock::now();
+  if (!quit_at_) quit_at_ = now + std::chrono::seconds(1);
+  if (now < *quit_at_) return;
+  leader.kill();
+  end(exit_interrupted);
+}
+
+/// A process that leads a run and has been stopped for long is taken for dead, as its members take it.
+void supervisor::look_after_stopped(child_process& leader) {
+  constexpr std::chrono::seconds longest{5};
+  const auto now = supervisor_clock::now();
+  if (!leader.is_stopped()) stopped_since_.reset();
+  if (!leader.is_stopped() || leader.has_ended()) return;
+  if (!stopped_since_) stopped_since_ = now;
+  if (now - *stopped_since_ < longest) return;
+  failed_ = fmt::format("the process that leads the run (pid {}) was stopped", leader.pid());
+  leader.kill();
+}
+
+/// Starts processes again that were lost before the attempt has begun. Later losses end it.
+void supervisor::look_after_roles(const message_socket& channel) {
+  const auto lost = roles_.take_lost();
+  if (lost.empty()) return;
+  ended_roles_.insert(ended_roles_.end(), lost.begin(), lost.end());
+  note_loss();
+  if (begun_ || stops_asked.load() > 0) return;
+  if (++history_.losses > history_.restarts)
+    channel.send(json::serialize(json::object{{"hopeless", lost.front()}}));
+  else
+    roles_.start_missing(*history_.roles);
+}
+
+void supervisor::note_loss() {
+  if (!lost_at_) lost_at_ = supervisor_clock::now();
+}
+
+/// Ends this process unless the environment has ended the attempt.
+void supervisor::finish_if_over(const child_process& leader) {
+  constexpr int by_signal = 128;  // as shells have it
+  if (const auto code = leader.exit_code(); code && *code != exit_again) end(*code);
+  const auto signal = leader.signal();
+  if (signal == SIGINT || signal == SIGTERM) end(by_signal + *signal);  // before it handled them
+}
+
+void supervisor::prepare_next(const child_process& leader) {
+  std::string why = failed_;
+  if (why.empty() && leader.signal())
+    why = fmt::format("the process that led the run (pid {}) was ended by signal {}", leader.pid(), *leader.signal());
+  for (const std::string& line : ended_roles_) why += (why.empty() ? "" : "; ") + line;
+  if (killed_for_memory() > killed_for_memory_) why += "; the system has killed processes for want of memory";
+  if (++history_.losses > history_.restarts) {
+    const std::uint64_t failed = history_.losses;
+    const std::string budget =
+        fmt::format("{} attempt{} failed without a new checkpoint, --restarts {} allows no other", failed,
+                    failed == 1 ? "" : "s", history_.restarts);
+    end(out_.error({fault_kind::run,
+                    fmt::format("{}; {}{}{}", why, budget, history_.resume.empty() ? "" : "; ", history_.resume)}));
+  }
+  ++history_.number;
+  history_.lost = std::move(why);
+  history_.lost_at = *lost_at_;
+  if (history_.roles) roles_.start_missing(*history_.roles);
+  begun_ = false;
+  failed_.clear();
+  ended_roles_.clear();
+  lost_at_.reset();
+  stopped_since_.reset();
+}
+
+void supervisor::end(int code) {
+  roles_.finish(let_go_after);
+  std::_Exit(out_.finish(code));
+}
+
+/// Lives in copies too, whose end must not end the processes of the original.
+supervisor* the_supervisor = nullptr;
+
+}  // namespace
+
+result<void> supervise(std::uint64_t restarts, console& out) {
+  if (const std::size_t threads = threads_of_this_process(); threads != 1)
+    return bad_input(
+        "--restarts {}: the process has {} threads already, and only one with a single thread can be begun again; make "
+        "the cluster before threads, or use --restarts 0",
+        restarts, threads);
+  the_supervisor = new supervisor(restarts, out);
+  return the_supervisor->run();
+}
+
+}  // namespace troupe::launch
