@@ -178,6 +178,14 @@ std::vector<wrong_file> wrong_files() {
   files.push_back({"devices = 'x'\n", ":1: devices = x: must be numbers of devices"});
   files.push_back({"checkpoint-every = 20\n", ":1: checkpoint-every = 20: needs --save DIR"});
   files.push_back({"save = 'x'\ncheckpoint-every = 0\n", ":2: checkpoint-every = 0: must be a whole number between 1"});
+  files.push_back({"checkpoint-seconds = 20\n", ":1: checkpoint-seconds = 20: needs --save DIR"});
+  files.push_back({"save = 'x'\ncheckpoint-seconds = 'often'\n", ":2: checkpoint-seconds = 'often': must be a number"});
+  files.push_back({"save = 'x'\ncheckpoint-seconds = 0\n", ":2: checkpoint-seconds = 0: must be a number of seconds"});
+  files.push_back({"save = 'x'\ncheckpoint-seconds = 5\nmtbf = 9.5\n", ":3: mtbf = 9.5: is for --checkpoint-seconds"});
+  files.push_back({"save = 'x'\ncheckpoint-seconds = 'auto'\nmtbf = 0\n", ":3: mtbf = 0: must be a number of seconds"});
+  files.push_back({"checkpoint-memory = 5\n", ":1: checkpoint-memory = 5: needs --save DIR"});
+  files.push_back(
+      {"save = 'x'\ncheckpoint-memory = -1\n", ":2: checkpoint-memory = -1: must be a whole number of bytes"});
   files.push_back({"resume = '/nowhere'\n", ":1: resume = /nowhere: No such file or directory"});
   return files;
 }

@@ -122,6 +122,30 @@ TEST(Resume, WorksAfterFiftyKills) {
   }
 }
 
+// In one process, and with the servers in others.
+TEST(Resume, GoesOnFromACheckpointThatTimeHasBrought) {
+  const std::string whole = digest_of_run(run(adult("320")));
+  for (const bool apart : {false, true})
+    for (const char* memory : {"0", "1000000"}) {
+      const model::checkpoint_folder folder;
+      arguments saving = {"--save", folder.path(), "--checkpoint-seconds", "0.0001", "--checkpoint-memory", memory};
+      if (apart) saving.emplace_back("--processes");
+      const outcome half = run(adult("300", saving));
+      ASSERT_EQ(half.exit_code, 0) << half.err;
+      std::vector<std::uint64_t> steps;
+      for (const auto& event : json_lines(half.out)) {
+        if (event.at("event") != "checkpoint") continue;
+        steps.push_back(event.at("step").to_number<std::uint64_t>());
+        EXPECT_GE(event.at("stood_still").to_number<double>(), 0);
+      }
+      ASSERT_FALSE(steps.empty());
+      EXPECT_EQ(steps.back(), 300u);
+      // So the one before is the newest: that of the beginning, where time has brought none.
+      std::filesystem::remove(folder / "step-000000000300.json");
+      EXPECT_EQ(digest_of_run(run(adult("320", {"--resume", folder.path()}))), whole);
+    }
+}
+
 TEST(Resume, FallsBackFromATornCheckpointAndSaysSo) {
   const std::string whole = digest_of_run(run(adult("120")));
   const model::checkpoint_folder folder;

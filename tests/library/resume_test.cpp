@@ -83,6 +83,17 @@ TEST_P(Resume, HasTheBitsOfTheUnbrokenRun) {
   EXPECT_EQ(over.losses, unbroken.losses);
 }
 
+TEST(ResumeByTime, CheckpointsChangeNothingAndAreGoneOnFrom) {
+  const trace::temporary_folder folder;
+  const outcome unbroken = run({}, {});
+  std::vector<std::string> words = {"--save", folder.path().string(), "--checkpoint-seconds", "0.000001"};
+  EXPECT_THROW(run(words, {.break_after = 7}), error);
+  words.insert(words.end(), {"--resume", folder.path().string()});
+  const outcome resumed = run(words, {});
+  EXPECT_EQ(resumed.digest, unbroken.digest);
+  EXPECT_EQ(resumed.losses, unbroken.losses);
+}
+
 INSTANTIATE_TEST_SUITE_P(Optimizers, Resume,
                          testing::Values(sgd{.lr = 0.05}, sgd{.lr = 0.05, .momentum = 0.9}, adagrad{.lr = 0.05},
                                          adam{.lr = 0.01}),
