@@ -146,6 +146,7 @@ TEST(Processes, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
   EXPECT_EQ(full.exit_code, 1) << full.err;
   EXPECT_NE(full.err.find("troupe: error: no checkpoint of step 10: "), std::string::npos) << full.err;
   EXPECT_EQ(std::string(last_event(full, "done").at("weights_digest").as_string()), whole);
+  EXPECT_EQ(last_event(full, "done").at("attempts").to_number<int>(), 1);
 }
 
 TEST(Processes, ASecondRunThatSavesInTheSameFolderNamesTheFirst) {

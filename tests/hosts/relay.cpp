@@ -13,9 +13,12 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
+
+#include "links/frame.hpp"
 
 namespace troupe::hosts {
 
@@ -65,6 +68,19 @@ void send_at_once(int socket) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+/// The first frame of `bytes` that is whole and has some content: not one that only says that somebody lives.
+std::span<char> first_frame(std::vector<char>& bytes) {
+  constexpr std::size_t content_min = 128;
+  constexpr links::link_limits limits;
+  for (std::size_t begin = 0; begin + links::frame_header_bytes <= bytes.size(); ++begin) {
+    const std::span<char> rest(bytes.data() + begin, bytes.size() - begin);
+    const auto header = links::parse_frame_header(std::as_bytes(rest).first(links::frame_header_bytes), limits);
+    if (!header || header->length < content_min || header->length > rest.size() - links::frame_header_bytes) continue;
+    return rest.first(links::frame_header_bytes + header->length);
+  }
+  return {};
+}
+
 bool would_wait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 }  // namespace
@@ -83,6 +99,7 @@ struct relay::stretch {
   std::size_t held_bytes = 0;
   clock::time_point free_at;  // when a slow line is through with what it has
   bool ended = false;         // nothing more comes
+  bool cut_off = false;       // nor does the other direction go on
   bool told = false;          // and the other side knows
   bool broken = false;
 };
@@ -132,6 +149,11 @@ relay::~relay() {
 void relay::swallow(way which) {
   swallows_[static_cast<std::size_t>(which)] = true;
   wake();
+}
+
+void relay::spoil(way which, damage how) {
+  const std::scoped_lock lock(mutex_);
+  wanted_[static_cast<std::size_t>(which)] = how;
 }
 
 void relay::lose() {
@@ -211,6 +233,8 @@ void relay::take(stretch& one, way which) {
     }
     if (swallows) continue;
     bytes.resize(static_cast<std::size_t>(got));
+    spoil_if_wanted(one, which, bytes);
+    if (bytes.empty()) continue;
     auto due = clock::now() + how_.delay;
     if (slow) {
       due = std::max(due, one.free_at) + std::chrono::nanoseconds(std::nano::den * bytes.size() / how_.bytes_per_s);
@@ -219,6 +243,42 @@ void relay::take(stretch& one, way which) {
     one.held_bytes += bytes.size();
     one.held.push_back({due, std::move(bytes), 0});
   }
+}
+
+void relay::spoil_if_wanted(stretch& one, way which, std::vector<char>& bytes) {
+  const std::scoped_lock lock(mutex_);
+  auto& wanted = wanted_[static_cast<std::size_t>(which)];
+  if (!wanted) return;
+  const std::span<char> spoilt = wanted->encrypted ? std::span<char>(bytes) : first_frame(bytes);
+  if (spoilt.empty()) return;
+  const auto begin = bytes.begin() + (spoilt.data() - bytes.data());
+  const auto end = begin + static_cast<std::ptrdiff_t>(spoilt.size());
+  constexpr std::size_t bits = 8;
+  const auto place = begin + static_cast<std::ptrdiff_t>(wanted->at % spoilt.size());
+  switch (wanted->what) {
+    case damage::kind::flip: {
+      const std::size_t bit = wanted->at % (spoilt.size() * bits);
+      spoilt[bit / bits] = static_cast<char>(spoilt[bit / bits] ^ (1 << (bit % bits)));
+      break;
+    }
+    case damage::kind::drop:
+      bytes.erase(place, end);
+      break;
+    case damage::kind::lose:
+      bytes.erase(begin, end);
+      break;
+    case damage::kind::repeat: {
+      const std::vector<char> again(begin, end);
+      bytes.insert(end, again.begin(), again.end());
+      break;
+    }
+    case damage::kind::cut_off:
+      bytes.erase(place, bytes.end());
+      one.ended = one.cut_off = true;
+      break;
+  }
+  wanted.reset();
+  has_spoiled_ = true;
 }
 
 void relay::deliver(stretch& one, way which) {
@@ -241,6 +301,7 @@ void relay::deliver(stretch& one, way which) {
     if (next.sent == next.bytes.size()) one.held.pop_front();
   }
   if (!one.ended || !one.held.empty() || std::exchange(one.told, true)) return;
+  one.broken = one.cut_off;  // closes both ends
   ::shutdown(one.to, SHUT_WR);
 }
 

@@ -1,5 +1,6 @@
 // A relay between processes of a run, for what a network can do to their connections: delay and throttle them, swallow
-// what is sent while the connections stay open, and end them. It does not look into what it passes on.
+// what is sent while the connections stay open, end them, and spoil what is under way. It does not look into what it
+// passes on, except for where frames begin.
 
 #pragma once
 
@@ -9,7 +10,10 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "links/endpoint.hpp"
 
@@ -25,6 +29,22 @@ struct travel {
 
 /// Which way bytes go: from those who connect to the relay to its target, and back.
 enum class way : std::uint8_t { there, back };
+
+/// What happens to some bytes.
+struct damage {
+  enum class kind : std::uint8_t {
+    flip,     ///< one bit is another
+    drop,     ///< the bytes from a place on never come, those that follow do
+    lose,     ///< they never come, those that follow do
+    repeat,   ///< they come twice
+    cut_off,  ///< the bytes from a place on never come, and the connection ends
+  };
+  kind what = kind::flip;
+  /// The bit or byte, of as many as there are: larger numbers begin anew.
+  std::size_t at = 0;
+  /// They are encrypted: then not a frame is spoilt, but what comes together.
+  bool encrypted = false;
+};
 
 /// Its thread does the work; call from one other thread. Listens and connects on the host that its maker is on.
 class relay {
@@ -43,6 +63,11 @@ class relay {
   /// Ends all connections, and takes no more.
   void lose();
 
+  /// Spoils, of what goes that way from now on, the first frame with some content.
+  void spoil(way which, damage how);
+  /// Whether that has happened.
+  bool has_spoiled() const { return has_spoiled_; }
+
   /// How many bytes have been passed on.
   std::uint64_t passed(way which) const { return passed_[static_cast<std::size_t>(which)]; }
 
@@ -55,6 +80,7 @@ class relay {
   bool move(connection& one);
   void take(stretch& one, way which);
   void deliver(stretch& one, way which);
+  void spoil_if_wanted(stretch& one, way which, std::vector<char>& bytes);
   void wake() const;
 
   const travel how_;
@@ -67,7 +93,10 @@ class relay {
   std::atomic<bool> loses_ = false;
   std::array<std::atomic<bool>, 2> swallows_ = {};
   std::array<std::atomic<std::uint64_t>, 2> passed_ = {};
-  std::list<connection> connections_;  // of the thread
+  std::atomic<bool> has_spoiled_ = false;
+  std::mutex mutex_;
+  std::array<std::optional<damage>, 2> wanted_;  // guarded by mutex_
+  std::list<connection> connections_;            // of the thread
   std::thread thread_;
 };
 

@@ -181,5 +181,22 @@ TEST_F(ThreeHostsTest, AllNoticeThatAHostOfServersIsCutOff) {
     expect_match(told.members[i], std::string(R"(the master \(10\.77\.0\.1:\d+\) is gone in step \d+: )") + silent);
 }
 
+TEST_F(ThreeHostsTest, ABitThatIsFlippedOnAPlainLinkIsFoundByItsDigest) {
+  const auto run = lead(endless, with(soon, {"--insecure"}));
+  const auto between = relay_on(net->c, three_hosts::c_address, {three_hosts::b_address, 0});
+  run->join("server", {.on = &net->b, .options = {"--advertise", links::to_string(between->address())}});
+  run->join("server", {.on = &net->b});
+  for (int i = 0; i < 2; ++i) run->join("trainer", {.on = &net->a});
+  run->wait_until_it_trains();
+  constexpr std::size_t bit_of_the_body = 24 * 8 + 100;
+  between->spoil(way::there, {damage::kind::flip, bit_of_the_body});
+  const auto told = run->finish_failed();
+  EXPECT_TRUE(between->has_spoiled());
+  // The trainer whose connection ends may be the first to tell.
+  expect_match(told.master,
+               "server 0.*(a frame of \\d+ bytes came damaged: its bytes do not match their digest|"
+               "its connection was (closed|reset))");
+}
+
 }  // namespace
 }  // namespace troupe::hosts::three_hosts_test

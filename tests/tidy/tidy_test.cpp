@@ -1,5 +1,6 @@
 // What CONTRIBUTING.md promises of the sources, read from the sources themselves: the width of lines, the length of
-// files and functions, which room uses which, headers that nobody includes, and types that have one name.
+// files and functions, which room uses which, headers that nobody includes, and types that have one name; and that the
+// tests exist that docs/faults.md names.
 
 #include <gtest/gtest.h>
 
@@ -232,6 +233,34 @@ TEST(Tidy, NoTwoTypesOfHeadersHaveOneName) {
     }
   }
   EXPECT_GT(where.size(), 300U) << "this test is out of date";
+}
+
+/// Each row names files below tests/, and after each the tests in it.
+TEST(Tidy, TheTestsThatTheTableOfFaultsNamesExist) {
+  static const std::regex test(R"((TYPED_)?TEST(_F|_P)?\(([A-Za-z0-9_]+), *([A-Za-z0-9_]+)\).*)");
+  static const std::regex row(R"(\| (\d+) \|.*)");
+  static const std::regex name(R"(`(([a-z_]+/[a-z_0-9]+_test)|([A-Z][A-Za-z0-9]+\.[A-Z][A-Za-z0-9]+))`)");
+  std::set<std::string> known;
+  std::smatch match;
+  for (const source& one : sources())
+    for (const std::string& line : one.lines)
+      if (one.room() == "tests" && std::regex_match(line, match, test))
+        known.insert(one.path + " " + match[3].str() + "." + match[4].str());
+  std::size_t rows = 0;
+  for (const std::string& line : lines_of(TROUPE_SOURCES "/docs/faults.md")) {
+    std::string file;
+    std::size_t named = 0;
+    for (std::sregex_iterator i(line.begin(), line.end(), name), end; i != end; ++i) {
+      if ((*i)[2].matched) file = "tests/" + (*i)[2].str() + ".cpp";
+      if (!(*i)[3].matched) continue;
+      EXPECT_TRUE(known.contains(file + " " + (*i)[3].str())) << (*i)[3] << " is not in " << file;
+      ++named;
+    }
+    if (!std::regex_match(line, match, row)) continue;
+    EXPECT_EQ(match[1], std::to_string(++rows));
+    EXPECT_GT(named, 0U) << line;
+  }
+  EXPECT_EQ(rows, 60U);
 }
 
 }  // namespace

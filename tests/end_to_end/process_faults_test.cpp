@@ -1,0 +1,154 @@
+// Goal: what goes wrong within a process ends the run at once with its place if it would come back, and costs an
+// attempt if it would not; a process that wakes after its run has gone on without it changes nothing; and what a
+// process has too little of is said. Method: exceptions and aborts at messages, SIGCONT after the next attempt has
+// begun, limits.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <regex>
+
+#include "tests/end_to_end/several.hpp"
+#include "tests/model/made_checkpoint.hpp"
+
+namespace troupe::end_to_end::process_faults_test {
+namespace {
+
+const words two_each = {"--servers", "2", "--trainers", "2"};
+const words short_job = {"--data", "tutorial", "--steps", "24", "--seed", "7", "--servers", "2", "--trainers", "2"};
+
+launch with_fault(const std::string& fault) {
+  launch how;
+  how.program = TROUPE_FAULTY_PROGRAM;
+  how.environment = {{"TROUPE_FAULTS", fault}};
+  return how;
+}
+
+/// Runs a program of this machine under limits that bash's `ulimit` sets.
+outcome run_limited(const std::string& limits, const words& arguments) {
+  launch how;
+  how.program = "/bin/bash";
+  return run(with({"-c", "ulimit " + limits + " && exec \"$@\"", "bash", TROUPE_PROGRAM}, arguments), how);
+}
+
+std::size_t count_of(const outcome& from, std::string_view event) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      json_lines(from.out), [&](const auto& one) { return one.at("event").as_string() == event; }));
+}
+
+// -- exceptions and aborts --------------------------------------------------------------
+
+struct place_of_fault {
+  const char* actor;
+  int at;
+  const char* told;  ///< in the error line
+};
+
+void PrintTo(const place_of_fault& one, std::ostream* out) { *out << one.actor << " at " << one.at; }
+
+std::string name_of_place(const testing::TestParamInfo<place_of_fault>& one) {
+  std::string name = one.param.actor;
+  std::erase(name, '-');
+  return name;
+}
+
+class FaultOf : public testing::TestWithParam<place_of_fault> {
+ protected:
+  words command() const {
+    return with(with({"train", "--json", "--processes"}, short_job),
+                {"--save", folder_.path(), "--checkpoint-every", "6"});
+  }
+
+  const model::checkpoint_folder folder_;
+};
+
+TEST_P(FaultOf, AnExceptionEndsTheRunAtOnceWithItsPlace) {
+  const outcome ended =
+      run(command(), with_fault(fmt::format("throw actor={} at={}", GetParam().actor, GetParam().at)));
+  EXPECT_TRUE(ended.in_time);
+  EXPECT_EQ(ended.exit_code, 1) << ended.err;
+  EXPECT_EQ(count_of(ended, "attempt"), 0U) << ended.out;
+  const std::string expected = fmt::format("troupe: error: {}.*step \\d+: .*thrown on purpose", GetParam().told);
+  EXPECT_TRUE(std::regex_search(ended.err, std::regex(expected))) << ended.err;
+}
+
+TEST_P(FaultOf, AnAbortCostsAnAttempt) {
+  static const std::string expected = digest_of(run(with({"train", "--json"}, short_job)));
+  const std::string once = folder_.path() + "-ended";
+  const outcome ended =
+      run(command(), with_fault(fmt::format("abort actor={} at={} once={}", GetParam().actor, GetParam().at, once)));
+  EXPECT_TRUE(std::filesystem::remove(once));
+  EXPECT_EQ(digest_of(ended), expected) << ended.err;
+  EXPECT_EQ(last_event(ended, "done").at("attempts").to_number<int>(), 2);
+  EXPECT_NE(ended.out.find("was ended by signal 6"), std::string::npos) << ended.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(An, FaultOf,
+                         testing::Values(place_of_fault{"master", 20, "master"},
+                                         place_of_fault{"server-1", 20, "server 1"},
+                                         place_of_fault{"server-0-applies", 10, "server 0"},
+                                         place_of_fault{"trainer-1-sends", 21, "trainer 1"},
+                                         place_of_fault{"trainer-0-sends", 22, "trainer 0"},
+                                         place_of_fault{"allreduce", 20, "allreduce"}),
+                         name_of_place);
+
+// -- who wakes after his place was given to others ---------------------------------------
+
+/// Of checkpoints' folders, without the letters by which each save is told from others.
+words entries_without_marks(const std::string& folder) {
+  constexpr std::size_t step_letters = std::string_view("step-000000000000").size();
+  words all = model::entries_of(folder);
+  for (std::string& one : all)
+    if (std::filesystem::is_directory(folder + "/" + one)) one.resize(step_letters);
+  return all;
+}
+
+TEST(Zombie, OfARunThatHasGoneOnChangesNothing) {
+  const words job = {"--data", "tutorial", "--epochs", "300", "--seed", "7"};
+  const auto options = [&](const std::string& folder) {
+    return with(with(job, two_each), {"--save", folder, "--checkpoint-every", "100", "--rejoin-timeout", "0.5"});
+  };
+  const model::checkpoint_folder unbroken;
+  const std::string expected = digest_of(run(with({"train", "--json"}, options(unbroken.path()))));
+  const model::checkpoint_folder folder;
+  gathered_run several(options(folder.path()), {"--dead-after", "1"});
+  several.join_all(2, 1);
+  program& zombie = several.join_as("trainer");
+  ASSERT_TRUE(several.master().wait_for_output("\"event\":\"checkpoint\",\"step\":200,")) << several.master().error();
+  const pid_t stopped = zombie.process();
+  ASSERT_EQ(kill(stopped, SIGSTOP), 0);
+  several.set_aside(stopped);
+  ASSERT_TRUE(several.master().wait_for_output("\"event\":\"attempt\"")) << several.master().error();
+  ASSERT_EQ(kill(stopped, SIGCONT), 0);
+  EXPECT_EQ(several.finish(), expected);
+  const outcome woken = zombie.finish();
+  EXPECT_TRUE(woken.in_time);
+  EXPECT_NE(woken.exit_code, 0) << woken.err;
+  EXPECT_EQ(woken.signal, 0) << woken.err;
+  EXPECT_EQ(entries_without_marks(folder.path()), entries_without_marks(unbroken.path()));
+}
+
+// -- too little of something ---------------------------------------------------------------
+
+TEST(TooFewDescriptors, EndARunOfSeveralProcesses) {
+  const outcome ended = run_limited("-n 16", with({"train", "--processes", "--restarts", "1"}, short_job));
+  EXPECT_TRUE(ended.in_time);
+  EXPECT_EQ(ended.exit_code, 1) << ended.err;
+  EXPECT_NE(ended.err.find("Too many open files"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("troupe: error: "), std::string::npos) << ended.err;
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which cannot have such stacks
+TEST(TooFewThreads, AreSaidWithTheOption) {
+  const outcome ended = run_limited("-s 1073741824", with({"train", "--threads", "300"}, short_job));
+  EXPECT_TRUE(std::regex_search(expect_error(ended, 2), std::regex("--threads 300: the system lets this process start "
+                                                                   "\\d+ threads, 308 are needed")))
+      << ended.err;
+}
+#endif
+
+}  // namespace
+}  // namespace troupe::end_to_end::process_faults_test
