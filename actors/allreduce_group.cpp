@@ -268,7 +268,8 @@ void allreduce_group_state::look_for_late_ranks() {
                                  id.bucket, what, static_cast<double>(allowed.count()) / 1000));
     return;
   }
-  self_->run_delayed(timeout_ / looks_per_timeout, [this] { look_for_late_ranks(); });
+  const auto next = std::min(timeout_ / looks_per_timeout, collective_->look_interval());
+  self_->run_delayed(next, [this] { look_for_late_ranks(); });
 }
 
 caf::result<msg::actor_status> allreduce_group_state::handle(const msg::actor_query& query) {

@@ -79,8 +79,11 @@ class collective {
   /// returns; then nothing is left to do.
   virtual bucket_actions sum(const bucket_id& id, group_bucket& all) = 0;
 
-  /// Ends the group if an operation of this collective takes too long. Called at intervals.
+  /// Ends the group if an operation of this collective takes too long or has failed. Called at intervals.
   virtual void look_for_late() {}
+
+  /// Returns how long it may pass unseen that an operation has failed.
+  virtual std::chrono::milliseconds look_interval() const { return std::chrono::milliseconds::max(); }
 
   /// What a bucket waits for when every rank's share is there, in words for people.
   virtual const char* awaited() const = 0;

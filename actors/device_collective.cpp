@@ -204,10 +204,12 @@ void device_collective::answer(const bucket_id& id, group_bucket& all,
 
 // -- deadlines --------------------------------------------------------------------------------------------------------
 
+/// Asks every device, since a failed one tells its error.
 void device_collective::forget_what_is_over() {
   const auto is_over = [](const running& one) {
-    return std::ranges::all_of(one.means,
-                               [](const msg::tensor& mean) { return block_of(mean.bytes)->written().is_over(); });
+    bool all = true;
+    for (const msg::tensor& mean : one.means) all &= block_of(mean.bytes)->written().is_over();
+    return all;
   };
   while (!running_.empty() && is_over(running_.front())) running_.pop_front();
 }

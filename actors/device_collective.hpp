@@ -47,6 +47,7 @@ class device_collective final : public collective {
   caf::error introduce(const msg::group_devices& theirs) override;
   bucket_actions sum(const bucket_id& id, group_bucket& all) override;
   void look_for_late() override;
+  std::chrono::milliseconds look_interval() const override { return std::chrono::seconds(1); }
   const char* awaited() const override { return "connection of the devices"; }
 
  private:

@@ -12,6 +12,8 @@
 #include "kernels/backend.hpp"
 #include "kernels/devices.hpp"
 #include "tests/actors/stage.hpp"
+#include "tests/emulated_cuda/counts.hpp"
+#include "tests/kernels/child_process.hpp"
 
 namespace troupe::actors::allreduce_deadline_test {
 namespace {
@@ -198,6 +200,40 @@ TEST_F(AllreduceDeadlineGpu, ADeviceThatHangsEndsTheGroupAndWhatItGaveIsLost) {
        "NCCL_DEBUG=INFO"});
   for (const auto& one : given) EXPECT_TRUE(block_of(one->value->grad.bytes)->is_lost());
   held.let_go();
+}
+
+/// For a child, whose device 1 fails while nobody but the group asks for it: device 0 waits for it.
+TEST_F(AllreduceDeadlineGpu, DISABLED_OneDeviceFails) {
+  clock_stage all(on_two_devices);
+  group_layout layout = group_layout::one_process(2);
+  layout.timeout = timeout;
+  const auto group = all.spawn(allreduce_group, std::uint64_t{1}, std::move(layout));
+  kernels::device& fails = kernels::cuda_backend().open(1);
+  const auto works = kernels::cuda_backend().open(0).make_stream();
+  held_stream held(fails);
+  std::vector<msg::reduce> shares;
+  shares.push_back(share(0, *works));
+  shares.push_back(share(1, held.on()));
+  const answers given = launch(all, group, std::move(shares));
+  const auto reason = all.watch(group);
+  all.run();
+  EXPECT_THROW(while (true) fails.memory(), kernels::device_error);
+  EXPECT_FALSE(block_of(given[0]->value->grad.bytes)->written().is_over());
+  all.let_pass(3s);
+  ASSERT_TRUE(*reason) << "long before its deadline";
+  EXPECT_EQ(**reason, errc::device_failed);
+  for (const char* part : {"allreduce, step 3: CUDA device 1: ", "uncorrectable ECC error"})
+    EXPECT_NE(protocol::describe(**reason).find(part), std::string::npos) << protocol::describe(**reason);
+  EXPECT_THROW(held.let_go(), kernels::device_error);
+}
+
+TEST_F(AllreduceDeadlineGpu, ADeviceThatFailsIsSeenWithoutAnotherShare) {
+  if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: not the emulated CUDA";
+  const std::string output =
+      kernels::test::child_process("AllreduceDeadlineGpu.DISABLED_OneDeviceFails",
+                                   "TROUPE_EMULATED_CUDA=fail=cudaMemGetInfo@500/1:cudaErrorECCUncorrectable")
+          .output();
+  EXPECT_NE(output.find("[  PASSED  ] 1 test"), std::string::npos) << output;
 }
 
 TEST_F(AllreduceDeadlineGpu, ASumThatIsOverIsNeverLate) {

@@ -6,7 +6,6 @@
 
 #include <csignal>
 #include <map>
-#include <set>
 #include <sstream>
 
 #include "kernels/devices.hpp"
@@ -77,20 +76,19 @@ void expect_named_or_harmless(const std::string& fault, const words& options, co
   }
 }
 
-/// Of each function the first and the last call, and others drawn from a seed: each alone, and for good.
+/// One call of each function, and others of any, drawn from a seed: each alone, and for good.
 TEST_F(EmulatedCudaGpu, AnyCallThatFailsIsToldOrChangesNothing) {
   std::string digest;
   const auto calls = calls_of(brief, digest);
   ASSERT_GT(calls.size(), 20U);
+  model::random_sequence random(model::mix(1));
   std::uint64_t all = 0;
   for (const auto& [function, count] : calls) {
     all += count;
-    for (const std::uint64_t at : std::set<std::uint64_t>{1, count})
-      expect_named_or_harmless(fmt::format("fail={}@{}", function, at), brief, digest);
+    expect_named_or_harmless(fmt::format("fail={}@{}", function, 1 + random.below(count)), brief, digest);
   }
-  model::random_sequence random(model::mix(1));
   for (const char* error : {"", ":cudaErrorECCUncorrectable"})
-    for (int i = 0; i < 15; ++i)
+    for (int i = 0; i < 10; ++i)
       expect_named_or_harmless(fmt::format("fail=any@{}{}", 1 + random.below(all), error), brief, digest);
 }
 
@@ -113,7 +111,7 @@ TEST_P(FailingCudaGpu, EndsTheRunWithItsNameAndWithoutASpoiltCheckpoint) {
     SCOPED_TRACE(testing::PrintToString(spread));
     const model::checkpoint_folder folder;
     const std::string saved = folder / "saved";
-    const words saving = {"--save", saved, "--checkpoint-every", "1", "--quiet", "--json"};
+    const words saving = {"--save", saved, "--checkpoint-every", "1", "--restarts", "0", "--quiet", "--json"};
     const words options = with(with(with(with({"train"}, adult), placed), saving), spread);
     const outcome result = run(options, with_fault(GetParam().fault));
     const std::string line = expect_device_error(result);
@@ -263,8 +261,12 @@ TEST_F(CudaGpu, NoCheckpointIsTakenOfAStepWithANan) {
     kept.push_back(run({"checkpoint", "list", saved}).out);
     EXPECT_EQ(run({"checkpoint", "verify", saved}).exit_code, 0);
   }
-  const auto last_step = [](const std::string& list) { return list.substr(list.rfind('\n', list.size() - 2) + 1, 12); };
-  EXPECT_EQ(last_step(kept[1]), last_step(kept[0])) << kept[0] << kept[1];
+  // What is being written when step 44 fails may come too late.
+  for (const std::string& list : kept) {
+    const int newest = std::stoi(lines_of(list).at(1));
+    EXPECT_LT(newest, 44) << list;
+    EXPECT_GE(newest, 41) << list;
+  }
 }
 
 // -- without a device, always ------------------------------------------------------------------
