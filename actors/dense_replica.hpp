@@ -117,7 +117,7 @@ class dense_replica : public trained_parameters {
   std::deque<open_pass> open_;
   kernels::staging_array<double> losses_;  ///< of these on the host, by step modulo `open_max`
 
-  // Of the last pass begun.
+  // These belong to the last pass begun.
   pass batch_;
   std::unique_ptr<const kernels::event> begun_;
   std::unique_ptr<model::network::activations> activations_;

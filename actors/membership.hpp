@@ -97,8 +97,8 @@ class membership {
   /// All trainers, and `group`, are in this process.
   void set_group(msg::allreduce_actor group);
 
-  /// Gives the ranks that nobody has taken to nodes of their role, in turn, and returns them by node; or an error that
-  /// names ranks for which there is no node.
+  /// Assigns each free rank to a node of its role, in turn. Returns the assigned ranks by node number; an error names
+  /// the ranks if their role has no node.
   caf::expected<std::map<std::uint32_t, std::vector<std::uint32_t>>> rehost();
 
   /// Returns whether every member that the run needs has joined.

@@ -104,7 +104,7 @@ class supervisor {
   std::map<std::string, descriptor> kept_;
   role_processes roles_;
 
-  // Of the attempt under way.
+  // These belong to the attempt under way.
   bool begun_ = false;
   std::string failed_;
   std::vector<std::string> ended_roles_;
@@ -187,7 +187,7 @@ void supervisor::handle(message_socket::message&& got, const message_socket& cha
   }
 }
 
-/// Writes what the leading process has to say, at once; when nobody reads it, the run is to stop.
+/// Writes the leading process's text to stdout at once. If stdout is closed, it asks the run to stop.
 void supervisor::print(const std::string& message) {
   const std::size_t end = message.find('\n');
   const bool was_lost = out_.output_lost();

@@ -50,7 +50,7 @@ class kept_rows {
   bool let_change(std::span<const std::int64_t> which);
   /// The same for all rows.
   bool let_all_change();
-  /// Nobody needs the rows any more: they may change and go.
+  /// The reader has ended: the rows may change, and their memory may be freed.
   void drop();
 
   // -- the thread that reads ------------------------------------------------------------------------

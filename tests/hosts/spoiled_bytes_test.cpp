@@ -32,7 +32,7 @@ const words impatient = {"--request-timeout", "2"};
 
 constexpr std::size_t bits = 8;
 constexpr std::size_t in_the_header = 2 * bits;
-/// Of the bytes, or bits, of a frame that has fewer: seeded, the same at each run.
+/// A place beyond any frame: it counts modulo the bytes, or bits, that a frame has.
 constexpr std::size_t somewhere = 1'000'003;
 
 struct spoiling {
@@ -122,7 +122,8 @@ TEST_P(SpoiledBytes, EndARunThatIsNotSupervised) {
 INSTANTIATE_TEST_SUITE_P(Of, SpoiledBytes, testing::ValuesIn(all_spoilings),
                          [](const auto& one) { return std::string(one.param.name); });
 
-/// Of a lookup or gradient, and of an answer: what comes again is not handled again, and no attempt is lost.
+/// The relay repeats the frame of a lookup, a gradient or an answer: the receiver handles it once, and no attempt is
+/// lost.
 class RepeatedFrames : public SpoiledBytesTest {};
 
 TEST_P(RepeatedFrames, AreHandledOnce) {

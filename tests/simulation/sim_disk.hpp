@@ -34,7 +34,7 @@ class sim_disk {
   /// A folder on it, with which it begins.
   const std::string& root() const { return root_; }
 
-  /// Who calls from now on; if `dead`, nothing that it calls has an effect any more.
+  /// Sets the process that calls from now on. If it is `dead`, its calls have no effect.
   void caller(std::uint32_t process, bool dead) {
     process_ = process;
     dead_ = dead;

@@ -35,7 +35,7 @@ class module_pass {
   struct mode {
     bool training = false;
     std::uint64_t key = 0;
-    /// Those of the other trainers; outlives the pass. Null: there are none.
+    /// Averages numbers over the ranks within the pass, and outlives it. Null: the pass uses its own batch alone.
     model::rank_means* ranks = nullptr;
   };
 

@@ -15,7 +15,7 @@ namespace troupe::runtime {
 class replica;
 class trainer_runtime;
 
-/// Of the passes of a replica applied to an input. The task in which they are waits in their midst.
+/// Exchanges the means of one replica's passes. The trainer's task waits within the pass until the sums are here.
 class pass_means final : public model::rank_means {
  public:
   pass_means(trainer_runtime& of, const replica& where) : trainer_(of), replica_(where) {}
