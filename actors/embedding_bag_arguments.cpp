@@ -131,7 +131,7 @@ msg::module_spec embedding_bag_spec(const model::job& job, const model::table_sp
            {"table", std::to_string(table)},
            {"dtype", dtypes[static_cast<std::size_t>(job.row_dtype)]},
            {"optimizer", model::to_string(job.sparse_optimizer)},
-           {"lr", fmt::format("{}", job.sparse_optimizer.lr)},
+           {"lr", fmt::format("{}", model::with_rates_of_members(job.sparse_optimizer, job).lr)},
            {"lr_schedule", model::to_string(job.sparse_optimizer.schedule)},
            {"reduce", reductions[static_cast<std::size_t>(job.sparse_reduce)]}}};
 }

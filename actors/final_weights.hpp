@@ -88,6 +88,8 @@ class final_weights {
 
   /// Rank `rank` has finished with these dense weights.
   void add(std::uint32_t rank, msg::trained&& result);
+  /// The step after which they have finished.
+  std::uint64_t step() const { return trained_.front().steps; }
   /// Returns an error that names the step unless all trainers finished with the same weights.
   caf::error check() const;
   /// Calls `then` when the servers have applied all gradients that the trainers have sent.
@@ -101,7 +103,6 @@ class final_weights {
 
  private:
   void ask_for_digests();
-  std::uint64_t step() const { return trained_.front().steps; }
   std::uint64_t step_of(const msg::module_ref& shard) const;
 
   open_requests& requests_;

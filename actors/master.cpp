@@ -223,11 +223,26 @@ void master_state::training_done() {
   });
 }
 
+/// Returns how many trainers the run goes on with if its present ones end after this step; 0: it is over then.
+std::uint32_t master_state::goes_on_with(std::uint64_t after_step) const {
+  if (stops_ || after_step == plan_.total_steps) return 0;
+  return scales_to_ == 0 && after_step == plan_.changes_after ? plan_.changes_to : scales_to_;
+}
+
 void master_state::collect() {
   enter(run_phase::collecting);
   const std::chrono::duration<double> took = run_figures::clock::now() - training_began_;
   if (plan_.total_steps == 0) figures_.training_took(took.count());
   if (auto error = weights_.check()) return fail(error);
+  if (const std::uint32_t trainers = goes_on_with(weights_.step()); trainers > 0) {
+    msg::run_result so_far;
+    so_far.head = trace.next(0, plan_.cause);
+    figures_.fill(so_far);
+    so_far.steps = weights_.step();
+    so_far.stopped = true;
+    so_far.goes_on_with = trainers;
+    return end(std::move(so_far));
+  }
   weights_.collect(plan_, tables_.tables(), [this] { deliver(); });
 }
 
@@ -241,8 +256,12 @@ void master_state::deliver() {
 
 void master_state::end(msg::run_result&& result) {
   enter(run_phase::over);
+  const std::uint32_t trainers = result.goes_on_with;
   promise_.deliver(std::move(result));
-  end_members(true, {}, false);
+  if (trainers == 0) return end_members(true, {}, false);
+  for (const std::uint32_t number : members_.surplus(trainers))
+    self_->send(members_.nodes().at(number).handle, msg::run_over{trace.next(step, plan_.cause), true, {}});
+  end_members(false, fmt::format("the run goes on with {} trainer{}", trainers, trainers == 1 ? "" : "s"), true);
 }
 
 void master_state::fail(const caf::error& error) {
@@ -267,6 +286,7 @@ void master_state::end_members(bool done, const std::string& words, bool again) 
 }
 
 void master_state::handle(const msg::stop& order) {
+  stops_ = true;
   if (phase_ == run_phase::unordered && members_.is_remote()) stop_early_ = true;
   if (phase_ == run_phase::gathering) {
     msg::run_result nothing;
@@ -277,6 +297,23 @@ void master_state::handle(const msg::stop& order) {
   }
   for (const msg::trainer_actor& one : members_.trainers())
     self_->send(one, msg::stop{trace.next(step, msg::id_of(order.head))});
+}
+
+caf::result<void> master_state::handle(const msg::scale& order) {
+  const auto refused = [&](const std::string& why) {
+    return make_failure(errc::bad_input, "--trainers {}: {}", order.trainers, why);
+  };
+  if (phase_ != run_phase::training)
+    return refused(fmt::format("the run is not training (it is {}); ask again when it is", words_of(phase_)));
+  if (!plan_.check_trainers)
+    return refused("the run keeps its trainers: only one with --elastic MIN:MAX can have others");
+  if (stops_ || scales_to_ > 0)
+    return refused(stops_ ? "the run is being stopped" : fmt::format("it is about to go on with {}", scales_to_));
+  if (const auto wrong = plan_.check_trainers(order.trainers, step)) return refused(*wrong);
+  scales_to_ = order.trainers;
+  for (const msg::trainer_actor& one : members_.trainers())
+    self_->send(one, msg::stop{trace.next(step, msg::id_of(order.head))});
+  return {};
 }
 
 // -- what trainers report -----------------------------------------------------------
@@ -293,6 +330,9 @@ void master_state::handle(const msg::progress& report) {
 void master_state::handle(msg::epoch_report& report) {
   if (!is_under_way(phase_)) return;
   step = std::max(step, report.head.step);
+  // Of an epoch that other trainers go on with, these tell nothing.
+  const bool is_partial = plan_.epochs && !plan_.epochs->completes_epoch(report.head.step);
+  if (is_partial && goes_on_with(report.head.step) > 0) return;
   pass_on(figures_.add(std::move(report)));
 }
 
@@ -330,7 +370,7 @@ msg::master_actor::behavior_type master(master_state::pointer self, std::uint64_
       recorded<msg::epoch_report>(self),  recorded<msg::evaluation>(self),   recorded<msg::save_dense>(self),
       recorded<msg::join_node>(self),     recorded<msg::node_lost>(self),    recorded<msg::link_lost>(self),
       recorded<msg::give_up>(self),       recorded<msg::trouble>(self),      recorded<msg::collect_evidence>(self),
-      recorded<msg::verdict_found>(self),
+      recorded<msg::verdict_found>(self), recorded<msg::scale>(self),
   };
 }
 

@@ -48,6 +48,7 @@ class master_state {
   caf::result<msg::admitted> handle(const msg::join_node& offer);
   caf::result<msg::run_result> handle(const msg::run& order);
   void handle(const msg::stop& order);
+  caf::result<void> handle(const msg::scale& order);
 
   void handle(const msg::progress& report);
   void handle(msg::epoch_report& report);
@@ -87,6 +88,7 @@ class master_state {
   void end(msg::run_result&& result);
   void end_members(bool done, const std::string& words, bool again);
   void pass_on(const std::vector<epoch_summary>& complete);
+  std::uint32_t goes_on_with(std::uint64_t after_step) const;
 
   // Status and diagnosis.
   struct status_round;
@@ -103,6 +105,8 @@ class master_state {
   run_plan plan_;
   caf::typed_response_promise<msg::run_result> promise_;  ///< pending until the run is over
   bool stop_early_ = false;                               ///< a stop was requested before the run
+  bool stops_ = false;                                    ///< or since then
+  std::uint32_t scales_to_ = 0;                           ///< trainers that are asked for; 0: none are
   std::vector<std::pair<msg::join_node, caf::typed_response_promise<msg::admitted>>>
       early_;  ///< came before the run was requested
   run_figures::clock::time_point begin_;

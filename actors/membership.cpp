@@ -136,6 +136,7 @@ caf::expected<std::vector<std::uint32_t>> membership::check_offer(const msg::joi
   if (!offer.name.empty() && same_name != nodes_.end())
     return refused(fmt::format("--name {}: is taken by {}; choose another", offer.name, same_name->second.what.name));
   for (const auto& [key, value] : offer.job) {
+    if (is_elastic() && (key == "trainers" || key == "memberships")) continue;
     const auto known = std::ranges::find(settings_, key, &msg::arguments::value_type::first);
     if (known != settings_.end() && known->second == value) continue;
     return refused(fmt::format("the job differs from the master's: --{} is {} there and {} at the master", key, value,
@@ -157,7 +158,8 @@ caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join
   }
   if (offer.rank != msg::any_rank && (ranks.empty() || ranks.front() != offer.rank))
     return make_failure(errc::bad_input, "{} {} is taken, or the job has none", role_name(offer.trains), offer.rank);
-  if (ranks.size() < offer.count || offer.count == 0)
+  const bool may_be_fewer = is_elastic() && rules_->attempt > 1 && !ranks.empty();  // it has come back for what is left
+  if ((ranks.size() < offer.count && !may_be_fewer) || offer.count == 0)
     return make_failure(errc::bad_input, "{} {}{} offered: the job asks for {}, {} have joined", offer.count,
                         role_name(offer.trains), offer.count == 1 ? "" : "s", wanted, taken);
   return ranks;
@@ -189,6 +191,19 @@ caf::expected<std::map<std::uint32_t, std::vector<std::uint32_t>>> membership::r
         fmt::format("the process of {}s {}{}", role_name(one.what.trains), fmt::join(one.what.ranks, ", "), process);
   }
   return given;
+}
+
+std::vector<std::uint32_t> membership::surplus(std::uint32_t trainers) const {
+  std::map<std::uint32_t, std::uint32_t> by_rank;  // node numbers by their lowest rank
+  std::size_t kept = 0;
+  std::vector<std::uint32_t> found;
+  for (const auto& [number, one] : nodes_)
+    if (one.what.trains) by_rank[std::ranges::min(one.what.ranks)] = number;
+  for (const auto& [rank, number] : by_rank) {
+    if (kept >= trainers) found.push_back(number);
+    kept += nodes_.at(number).what.ranks.size();
+  }
+  return found;
 }
 
 /// A process with trainers must have a proxy for every server, and a group.
@@ -327,6 +342,10 @@ void membership::leave(std::uint32_t number, const std::string& why) {
   };
   for (const std::uint32_t rank : what.ranks) what.trains ? free(trainers_, rank) : free(servers_, rank);
   note_(fmt::format("{} has left: {}", what.name, why));
+}
+
+bool membership::is_elastic() const {
+  return std::ranges::find(settings_, "elastic", &msg::arguments::value_type::first) != settings_.end();
 }
 
 std::string membership::with_advice(const std::string& words) const {

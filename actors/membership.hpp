@@ -101,6 +101,9 @@ class membership {
   /// the ranks if their role has no node.
   caf::expected<std::map<std::uint32_t, std::vector<std::uint32_t>>> rehost();
 
+  /// Returns the numbers of the nodes that are not needed if the run goes on with so many trainers.
+  std::vector<std::uint32_t> surplus(std::uint32_t trainers) const;
+
   /// Returns whether every member that the run needs has joined.
   bool complete() const;
   /// Returns an error unless so many members have joined.
@@ -153,6 +156,8 @@ class membership {
   caf::expected<std::vector<std::uint32_t>> check_offer(const msg::join_node& offer, std::uint64_t step) const;
   caf::expected<std::vector<std::uint32_t>> free_ranks(const msg::join_node& offer) const;
   void leave(std::uint32_t number, const std::string& why);
+  /// Whether the number of trainers may change.
+  bool is_elastic() const;
   std::string with_advice(const std::string& words) const;
 
   state state_ = state::early;

@@ -80,7 +80,7 @@ void run_figures::start(const run_plan& plan) {
 
 run_progress run_figures::add(const msg::progress& report) {
   const std::uint64_t step = report.head.step;
-  const std::uint64_t steps_of_epoch = plan_->steps_per_epoch > 0 ? (step - 1) % plan_->steps_per_epoch + 1 : step;
+  const std::uint64_t steps_of_epoch = plan_->epochs ? plan_->epochs->of(step - 1).step_of_epoch + 1 : step;
   last_progress_ = {static_cast<double>(report.samples) * plan_->trainers / report.seconds,
                     static_cast<double>(steps_of_epoch) / report.seconds, clock::now()};
   const double seconds = so_far_.seconds + report.seconds;

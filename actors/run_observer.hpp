@@ -59,6 +59,7 @@ struct run_summary {
   double staleness_mean = 0;
   /// The final weights, if requested: each table [rows, dim], and rank 0's dense weights in `initial_weights` order.
   std::optional<model::initial_weights> weights;
+  std::uint32_t goes_on_with = 0;  ///< not 0: an elastic run goes on with so many trainers, in another attempt
 };
 
 /// A checkpoint, taken or failed.

@@ -49,8 +49,9 @@ caf::error restore_positions(run_plan& plan, const model::job& what, const model
   const bool evaluated = last.auc || last.accuracy || last.log_loss || last.calibration || last.test_loss;
   auto dense = restore_dense(plan, model::state_buffers(what.dense_optimizer));
   if (!dense) return dense.error();
+  const auto ranks = model::positions_of(saved.position, plan.trainers);
   for (std::uint32_t rank = 0; rank < plan.trainers; ++rank) {
-    const model::rank_position& mine = saved.position.ranks.at(rank);
+    const model::rank_position& mine = ranks[rank];
     plan.positions[rank] = {.steps_done = plan.steps_done,
                             .samples = mine.samples,
                             .loss_sum = mine.loss_sum,
@@ -79,7 +80,7 @@ run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dat
                 .dense = network.parameters(),
                 .dense_buffers = network.buffers(),
                 .loss = what.loss,
-                .steps_per_epoch = data->steps_per_epoch(),
+                .epochs = data->epochs(),
                 .total_steps = total_steps(what, *data),
                 .positions = std::vector<msg::trainer_position>(what.trainers)};
   const auto& specs = data->spec().tables;
@@ -102,6 +103,14 @@ caf::expected<run_plan> plan_job(const troupe::msg::run& order, const run_checkp
   plan.checkpoints = checkpoints;
   plan.devices = advice_for(*what);
   if (auto error = restore_positions(plan, *what, **data)) return error;
+  if (const auto change = model::next_change(what->elastic.memberships, plan.steps_done)) {
+    plan.changes_after = *change;
+    plan.changes_to = model::trainers_at(what->elastic.memberships, *change);
+  }
+  if (what->elastic.is_on())
+    plan.check_trainers = [what = *what, data = *data](std::uint32_t trainers, std::uint64_t step) {
+      return model::check_change(what, *data, trainers, step);
+    };
   return plan;
 }
 

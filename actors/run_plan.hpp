@@ -11,6 +11,7 @@
 
 #include "actors/compute_devices.hpp"
 #include "actors/run_observer.hpp"
+#include "model/epoch_plan.hpp"
 #include "model/job.hpp"
 #include "model/parameters.hpp"
 #include "protocol/header.hpp"
@@ -65,9 +66,14 @@ struct run_plan {
   std::vector<model::named_parameter> dense = {};
   std::vector<model::named_parameter> dense_buffers = {};  ///< not trained, such as running means
   model::loss_kind loss = {};
-  /// 0: the run has no epochs, and its trainers decide when it ends.
-  std::uint64_t steps_per_epoch = 0;
+  /// Null: the run has no epochs, and its trainers decide when it ends.
+  std::optional<model::epoch_plan> epochs = {};
   std::uint64_t total_steps = 0;
+  /// The step after which the number of trainers changes, as the job has it, and to what; 0: it does not.
+  std::uint64_t changes_after = 0;
+  std::uint32_t changes_to = 0;
+  /// Returns why the run cannot go on with so many trainers after a step; null if it can. Null: it never can.
+  std::function<std::optional<std::string>(std::uint32_t trainers, std::uint64_t step)> check_trainers = {};
   bool return_weights = false;
   run_checkpoints checkpoints = {};
   /// May be null.

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 
+#include "model/epoch_plan.hpp"
+
 namespace troupe::actors {
 
 struct step_schedule {
   std::uint64_t total_steps = 0;
-  std::uint64_t steps_per_epoch = 1;
+  model::epoch_plan epochs = model::epoch_plan(1);
   /// Steps (one batch of each rank) in an optimizer step.
   std::uint64_t accumulate = 1;
   /// Epochs from one evaluation to the next; 0: no evaluation, for instance without test rows.
@@ -17,6 +19,8 @@ struct step_schedule {
   /// Whether checkpoints are taken: at the end, and every `checkpoint_every` steps (0: only at the end).
   bool saves = false;
   std::uint64_t checkpoint_every = 0;
+  /// The step after which the number of trainers changes, so that another attempt follows; 0: none.
+  std::uint64_t changes_after = 0;
 
   bool is_last(std::uint64_t step) const { return step == total_steps; }
 
@@ -31,21 +35,21 @@ struct step_schedule {
   }
 
   /// Returns the epoch, from 0, in which a run resumes after `step`; after the last step, the last epoch.
-  std::uint64_t epoch_after(std::uint64_t step) const { return (is_last(step) ? step - 1 : step) / steps_per_epoch; }
+  std::uint64_t epoch_after(std::uint64_t step) const { return epochs.epochs_after(is_last(step) ? step - 1 : step); }
   /// Returns the position of a step in its epoch, from 1.
-  std::uint64_t step_of_epoch(std::uint64_t step) const { return (step - 1) % steps_per_epoch + 1; }
-  bool completes_epoch(std::uint64_t step) const { return step % steps_per_epoch == 0; }
+  std::uint64_t step_of_epoch(std::uint64_t step) const { return epochs.of(step - 1).step_of_epoch + 1; }
+  bool completes_epoch(std::uint64_t step) const { return epochs.completes_epoch(step); }
 
   /// Returns whether an evaluation follows this step.
   bool evaluates_after(std::uint64_t step) const {
     if (eval_every == 0 || !(completes_epoch(step) || is_last(step))) return false;
-    return is_last(step) || (step / steps_per_epoch) % eval_every == 0;
+    return is_last(step) || epochs.epochs_after(step) % eval_every == 0;
   }
 
   /// Returns whether the next step follows this one, and nothing else: no end of an epoch or of the run, no evaluation,
   /// no checkpoint, unless the run is stopped or the trainers agree on a checkpoint.
   bool goes_on_after(std::uint64_t step) const {
-    return !is_last(step) && !completes_epoch(step) && !saves_after(step, false);
+    return !is_last(step) && step != changes_after && !completes_epoch(step) && !saves_after(step, false);
   }
 
   /// Returns whether a checkpoint follows this step; never within an optimizer step. `wanted`: the run ends with it, or

@@ -13,7 +13,7 @@
 namespace troupe::actors {
 
 std::uint64_t total_steps(const model::job& what, const model::dataset& data) {
-  return what.steps ? *what.steps : what.epochs * data.steps_per_epoch();
+  return what.steps ? *what.steps : data.epochs().steps_until(what.epochs);
 }
 
 void trainer_state::start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers) {
@@ -71,11 +71,12 @@ caf::error trainer_state::set_up(msg::train& order) {
     return make_failure(errc::shape_mismatch, "shards of {} tables for a model of {}", order.tables.size(),
                         data_->spec().tables.size());
   schedule_ = {.total_steps = total_steps(job_, *data_),
-               .steps_per_epoch = data_->steps_per_epoch(),
+               .epochs = data_->epochs(),
                .accumulate = job_.accumulate,
                .eval_every = data_->test_rows() > 0 ? job_.eval_every : 0,
                .saves = order.saves,
-               .checkpoint_every = order.checkpoint_every};
+               .checkpoint_every = order.checkpoint_every,
+               .changes_after = model::next_change(job_.elastic.memberships, order.from.steps_done).value_or(0)};
   if (rank_ == 0 && order.saves && (order.checkpoint_seconds > 0 || order.checkpoint_mtbf > 0))
     timer_.emplace(order.checkpoint_seconds, order.checkpoint_mtbf);
   peers_ = {.group = order.group, .group_number = order.group_number, .reports = order.reports, .remote = order.remote};
@@ -115,7 +116,7 @@ caf::error trainer_state::make_replica(const msg::trainer_position& from) {
   const std::size_t inputs = model::lookups_ahead(job_.staleness) + 3;
   replica_.emplace(*network_, loss, devices_of(self_->system()).of_trainer(rank_),
                    dense_replica::options{
-                       .parameters = {.optimizer = job_.dense_optimizer,
+                       .parameters = {.optimizer = model::with_rates_of_members(job_.dense_optimizer, job_),
                                       .bucket_bytes = static_cast<std::size_t>(job_.bucket_mib * mib),
                                       .watches = job_.nan == model::nan_policy::stop,
                                       .applies_whole = clips_or_skips(),

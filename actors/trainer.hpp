@@ -149,6 +149,10 @@ class trainer_state {
   std::function<void(caf::event_based_actor*)> turn_of(std::function<void()> what);
   bool gives_way();
   bool ends_update() const { return schedule_.ends_update(step); }
+  /// An elastic run that stops may go on with other trainers, which could not tell of this epoch.
+  bool evaluates_now() const {
+    return schedule_.evaluates_after(step) && (!stopping_ || (job_.elastic.is_on() && schedule_.completes_epoch(step)));
+  }
   /// Returns whether ranks must agree on the gradient before it is applied.
   bool clips_or_skips() const { return job_.clip_norm > 0 || job_.nan == model::nan_policy::skip; }
 

@@ -93,7 +93,7 @@ void trainer_state::report_epoch() {
   report.head = trace.next(step);
   report.rank = rank_;
   report.steps = schedule_.step_of_epoch(step);
-  report.evaluates = schedule_.evaluates_after(step) && !stopping_;
+  report.evaluates = evaluates_now();
   send_report(std::move(report));
 }
 

@@ -294,6 +294,7 @@ void trainer_state::clip_and_step() {
 }
 
 void trainer_state::step_done() {
+  stopping_ = stopping_ || step == schedule_.changes_after;
   const bool goes_on = !stopping_ && !saving_ && schedule_.goes_on_after(step);
   if (replica_->open_passes() > 0 && !goes_on) take_losses(true);
   if (is_over(phase_)) return;
@@ -305,7 +306,7 @@ void trainer_state::step_done() {
     }
   }
   if (schedule_.completes_epoch(step)) report_epoch();
-  if (schedule_.evaluates_after(step) && !stopping_) return begin_evaluation();
+  if (evaluates_now()) return begin_evaluation();
   save_or_go_on();
 }
 

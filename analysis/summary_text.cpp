@@ -45,6 +45,25 @@ std::string processes_text(const trace::recording& run) {
   return "\nProcesses\n" + rows.text();
 }
 
+std::string attempts_text(const trace::recording& run) {
+  if (run.attempts.empty() || (run.attempts.size() == 1 && run.attempts.front().number == 1)) return "";
+  table rows({"attempt", "run", "last step", "", "ended by"}, "rrrll");
+  for (const trace::attempt_info& one : run.attempts)
+    rows.add({std::to_string(one.number), std::to_string(one.run), count_text(one.last_step),
+              one.run == run.run ? "this one" : "", one.ended.empty() ? "-" : one.ended});
+  return "\nAttempts at this run\n" + rows.text();
+}
+
+boost::json::array attempts_json(const trace::recording& run) {
+  boost::json::array all;
+  for (const trace::attempt_info& one : run.attempts)
+    all.push_back({{"attempt", one.number},
+                   {"run", std::to_string(one.run)},
+                   {"last_step", one.last_step},
+                   {"ended_by", one.ended}});
+  return all;
+}
+
 std::string stalls_text(const trace::recording& run, const summary& what) {
   if (what.stalls.empty()) return "";
   table rows({"process", "host", "pid", "times", "in all", "of the time", "longest"}, "rlrrrrr");
@@ -116,9 +135,9 @@ std::string summary_text(const causality& of, const summary& what, std::size_t l
   return fmt::format("{} messages, {}, of {} actors in {} process{}, in {}\n", count_text(what.messages),
                      size_text(what.bytes), what.actors.size(), run.processes.size(),
                      run.processes.size() == 1 ? "" : "es", time_text(what.end - what.begin)) +
-         trouble_text(run, what, limit) + processes_text(run) + stalls_text(run, what) + actors_text(run, what, limit) +
-         device_use_text(run, what.devices, what.end - what.begin, limit) + steps_text(run, what, limit) +
-         edges_text(run, what, limit);
+         trouble_text(run, what, limit) + attempts_text(run) + processes_text(run) + stalls_text(run, what) +
+         actors_text(run, what, limit) + device_use_text(run, what.devices, what.end - what.begin, limit) +
+         steps_text(run, what, limit) + edges_text(run, what, limit);
 }
 
 boost::json::array processes_json(const trace::recording& run) {
@@ -195,6 +214,7 @@ boost::json::object summary_json(const causality& of, const summary& what) {
           {"end_ns", what.end},
           {"messages", what.messages},
           {"bytes", what.bytes},
+          {"attempts", attempts_json(run)},
           {"processes", processes_json(run)},
           {"actors", actors},
           {"edges", edges},

@@ -1,4 +1,4 @@
-// `troupe status` and `troupe stop`, which connect to a running master.
+// `troupe status`, `troupe stop` and `troupe scale`, which connect to a running master.
 
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 #include "apps/aligned.hpp"
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
+#include "base/number.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "launch/network_options.hpp"
@@ -174,7 +175,36 @@ result<int> stop_run(const CLI::App& app, const program_context& context) {
   return exit_done;
 }
 
+result<int> scale_run(const CLI::App& app, const program_context& context) {
+  constexpr std::uint32_t trainers_max = 1024;
+  const auto text = given_text(app, "trainers");
+  if (!text) return bad_input("--trainers N is missing: how many the run is to go on with");
+  const auto trainers = parse_number<std::uint32_t>(*text);
+  if (!trainers || *trainers == 0 || *trainers > trainers_max)
+    return bad_input("--trainers {}: must be a whole number between 1 and {}", printable(*text), trainers_max);
+  TROUPE_TRY(options, read_client_options(app, context.out));
+  if (auto taken = nodes::ask_scale(options, *trainers); !taken) return tl::unexpected<fault>(taken.error());
+  const std::string master = links::to_string(options.master);
+  context.out.result(context.out.json()
+                         ? json_line("scale").add("master", master).add("trainers", std::uint64_t{*trainers}).take()
+                         : fmt::format("master {}: the run goes on with {} trainer{} after the step under way\n",
+                                       master, *trainers, *trainers == 1 ? "" : "s"));
+  return exit_done;
+}
+
 }  // namespace
+
+subcommand add_scale(CLI::App& program) {
+  subcommand made =
+      add_client(program, "scale", "have an elastic run go on with another number of trainers",
+                 "New trainers come by troupe join, or with --processes by themselves; who does not come\n"
+                 "within --rejoin-timeout is hosted by those that are there.\n"
+                 "Exit codes: 0 the master goes on with so many; 1 it cannot be reached, refuses or does\n"
+                 "not answer; 2 an option or a file is wrong.",
+                 scale_run);
+  add_text_option(*made.app, "trainers", "N", "how many trainers the run is to have", "Run");
+  return made;
+}
 
 subcommand add_status(CLI::App& program) {
   return add_client(program, "status", "show how a run is, and who waits on whom",

@@ -115,9 +115,10 @@ int run_command_line(const std::vector<std::string>& arguments, std::chrono::ste
       "--version", [] { return version_text(); }, "the version, and those of the libraries");
   program.footer("'troupe train' trains on the Adult data set; 'troupe train --help' lists what else there is.");
 
-  const std::vector<subcommand> all = {
-      add_train(program),  add_master(program),     add_join(program),  add_status(program), add_stop(program),
-      add_parity(program), add_checkpoint(program), add_trace(program), add_bench(program),  add_devices(program)};
+  const std::vector<subcommand> all = {add_train(program),  add_master(program),     add_join(program),
+                                       add_status(program), add_stop(program),       add_scale(program),
+                                       add_parity(program), add_checkpoint(program), add_trace(program),
+                                       add_bench(program),  add_devices(program)};
   const auto chosen = [&]() -> const subcommand* {
     const auto found = std::ranges::find_if(all, [](const subcommand& one) { return one.app->parsed(); });
     return found == all.end() ? nullptr : &*found;

@@ -112,6 +112,7 @@ std::string summary_table(const run_report& report) {
   if (report.attempts > 1)
     line("attempts", fmt::format("{}; {} steps were done again (goodput {:.1f} %)", report.attempts,
                                  count_text(report.steps_redone), 100 * report.goodput()));
+  if (!report.memberships.empty()) line("memberships", report.memberships);
   line("peak memory", fmt::format("{:.1f} MiB", report.peak_rss_mib));
   line("weights digest", run.weights_digest.empty() ? "-" : run.weights_digest);
   return text;
@@ -132,6 +133,7 @@ json_line done_event(const run_report& report, const model::job& what) {
   add(line, run.figures);
   line.add("peak_rss_mib", report.peak_rss_mib);
   line.add("attempts", report.attempts).add("goodput", report.goodput());
+  if (!report.memberships.empty()) line.add("memberships", report.memberships);
   // A run that was stopped before it began has no weights.
   run.weights_digest.empty() ? line.add_json("weights_digest", "null") : line.add("weights_digest", run.weights_digest);
   if (what.nan == model::nan_policy::skip) line.add("skipped_steps", run.skipped_steps);

@@ -24,6 +24,7 @@ struct run_report {
   /// Attempts at the run, and the steps that were done again after losses.
   std::uint64_t attempts = 1;
   std::uint64_t steps_redone = 0;
+  std::string memberships = {};  ///< of an elastic run, as its job has them
 
   double steps_per_s() const;
   double samples_per_s() const;

@@ -40,6 +40,7 @@ subcommand add_join(CLI::App& program);
 subcommand add_bench(CLI::App& program);
 subcommand add_status(CLI::App& program);
 subcommand add_stop(CLI::App& program);
+subcommand add_scale(CLI::App& program);
 subcommand add_checkpoint(CLI::App& program);
 subcommand add_trace(CLI::App& program);
 

@@ -122,6 +122,8 @@ subcommand add_trace(CLI::App& program) {
     else
       add_text_option(*app, option.name, option.value, option.meaning, "Analysis");
   add_text_option(*app, "run", "ID", "which run, if the files hold several", "Input");
+  add_text_option(*app, "attempt", "K", "which attempt at a run that has lost processes (default: the newest)",
+                  "Input");
   add_switch(*app, "json", "the result as a JSON object on one line", "Output");
   app->footer(
       "Examples:\n"

@@ -35,10 +35,22 @@ result<std::optional<std::uint64_t>> read_number(const question& asked, const st
   return bad_input("--{} {}: must be a whole number, {} or more", name, printable(*text), least);
 }
 
-result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths) {
+result<trace::sources> sources_of(const question& asked, std::span<const std::string> paths, std::uint64_t share) {
   TROUPE_TRY(run, read_number(asked, "run", 1));
-  auto read = trace::read_recording(nodes::trace_sources({paths.begin(), paths.end()}, run.value_or(0)));
+  TROUPE_TRY(attempt, read_number(asked, "attempt", 1));
+  if (run && attempt) return bad_input("--attempt {}: goes without --run, which names one already", *attempt);
+  trace::sources from = nodes::trace_sources({paths.begin(), paths.end()}, run.value_or(0), share);
+  from.attempt = attempt.value_or(0);
+  return from;
+}
+
+result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths) {
+  TROUPE_TRY(from, sources_of(asked, paths));
+  auto read = trace::read_recording(from);
   if (!read) return bad_input(one_line(read.error().message));
+  if (read->attempts.size() > 1 && from.run == 0 && from.attempt == 0)
+    asked.out.note(fmt::format("of {} attempts at this run, this is the newest, {}; --attempt K reads another",
+                               read->attempts.size(), read->attempts.back().number));
   for (const std::string& warning : read->warnings) asked.out.warning(one_line(warning));
   return std::move(*read);
 }

@@ -10,6 +10,7 @@
 
 #include "apps/subcommand.hpp"
 #include "base/result.hpp"
+#include "nodes/trace_sources.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe::apps {
@@ -25,7 +26,12 @@ struct question {
 /// Reads --NAME as a whole number of at least `least`; null if it was not given.
 result<std::optional<std::uint64_t>> read_number(const question& asked, const std::string& name, std::uint64_t least);
 
-/// Reads the recording in files and folders; warns of unreadable parts.
+/// Returns the files and folders, and which run or attempt of them --run or --attempt names. `share` as in
+/// `trace_sources`.
+result<trace::sources> sources_of(const question& asked, std::span<const std::string> paths,
+                                  std::uint64_t share = nodes::share_of_one_recording);
+
+/// Reads the recording in files and folders; warns of unreadable parts, and says which of several attempts it is.
 result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths);
 
 // Each prints its answer and returns the exit code; a fault for wrong input.

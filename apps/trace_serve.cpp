@@ -16,10 +16,8 @@
 namespace troupe::apps {
 
 result<int> serve_page(const question& asked) {
-  TROUPE_TRY(run, read_number(asked, "run", 1));
   page::live_page::options how;
-  how.from =
-      nodes::trace_sources({asked.words.begin(), asked.words.end()}, run.value_or(0), nodes::share_of_two_readings);
+  TROUPE_SET(how.from, sources_of(asked, asked.words, nodes::share_of_two_readings));
   how.host = given_text(asked.app, "listen").value_or("127.0.0.1");
   if (const auto text = given_text(asked.app, "port")) {
     const auto port = parse_number<std::uint16_t>(*text);

@@ -71,7 +71,7 @@ class printer {
 }  // namespace
 
 result<int> tail(const question& asked) {
-  TROUPE_TRY(run, read_number(asked, "run", 1));
+  TROUPE_TRY(from, sources_of(asked, asked.words));
   TROUPE_TRY(lines, read_number(asked, "lines", 0));
   constexpr std::uint64_t usual_lines = 20;
   trace::filter wanted;
@@ -81,7 +81,7 @@ result<int> tail(const question& asked) {
     wanted = std::move(*parsed);
   }
   const bool follows = asked.app.count("--no-follow") == 0;
-  auto all = trace::follower::open(nodes::trace_sources({asked.words.begin(), asked.words.end()}, run.value_or(0)));
+  auto all = trace::follower::open(std::move(from));
   if (!all) return bad_input(one_line(all.error().message));
   const nodes::stop_request& stop = stop_on_signals();
   printer to(asked.out, wanted.count);

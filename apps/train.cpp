@@ -185,11 +185,17 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
     display.epoch(now);
   };
 
-  report_to_supervisor(options.observer, [&](const attempt_news& now) { display.attempt_began(now); });
+  report_to_supervisor(options.observer, order.what.trainers, [&](const attempt_news& now) {
+    display.attempt_began(now);
+    describe_attempt(traced.recorder());
+  });
   options.watch.on_diagnosis = [&](const std::string& line) { display.tell(line); };
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
   if (const std::string on = actors::describe(options.devices, order.what.trainers, order.what.servers); !on.empty())
     display.note(on);
+  if (order.what.elastic.is_on())
+    attempt::mine()->remember(memberships_name, model::to_string(order.what.elastic.memberships));
+  if (const auto words = words_of_what_losses_change(order.what, options.devices)) display.note(*words);
   role_processes children;
   if (order.processes) {
     auto gather = gather_children(children, {.command = {"troupe", "train"},
@@ -218,6 +224,15 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
     traced.finish(false, out);
     return exit_again;
   }
+  if (run && run->goes_on_with > 0) {
+    attempt& mine = *attempt::mine();
+    mine.remember(memberships_name,
+                  model::to_string(model::changed(order.what.elastic.memberships, run->steps, run->goes_on_with)));
+    mine.goes_on_with(run->goes_on_with);
+    display.close();
+    traced.finish(true, out);
+    return exit_again;
+  }
   const supervision_end supervised = end_supervision(run.has_value());
   auto ended = children.finish(run ? seen_off_after : let_go_after);
   ended.insert(ended.end(), supervised.roles.lines.begin(), supervised.roles.lines.end());
@@ -229,7 +244,8 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
   run_report report{.run = std::move(*run),
                     .peak_rss_mib = std::max({peak_rss_mib(), children.peak_rss_mib(), supervised.roles.peak_rss_mib}),
                     .attempts = supervised.attempts,
-                    .steps_redone = supervised.steps_redone};
+                    .steps_redone = supervised.steps_redone,
+                    .memberships = model::to_string(order.what.elastic.memberships)};
   report.setup_seconds = before_run.count() + report.run.setup_seconds;
   if (out.json()) {
     out.result(done_event(report, order.what).take());
@@ -277,6 +293,9 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
   stop_on_signals();  // before large files are read, which takes long
   TROUPE_TRY(data, nodes::check_run(order.what, options));
   if (auto wrong = check_metrics_csv(order)) return bad_input(std::move(*wrong));
+  if (order.what.elastic.is_on() && (attempt::mine() == nullptr || !order.checkpoints.save))
+    return bad_input(
+        "--elastic: trainers join and leave between attempts, so it needs --save DIR and --restarts above 0");
   if (!options.gather || options.gather->on_this_machine) tell_memory(order, *data, context.out);
   trace_order tracing = order.traced;
   TROUPE_TRY(traced, run_trace::start(tracing, context.out));
@@ -284,7 +303,7 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
   std::optional<std::uint64_t> kept_to;
   if (order.checkpoints.resume) {
     const std::uint64_t done = order.checkpoints.resume->what.manifest.step;
-    kept_to = done - done % data->steps_per_epoch();
+    kept_to = done - data->epochs().of(done).step_of_epoch;
   }
   TROUPE_TRY(logs, open_epoch_logs(order.metrics_csv, order.tensorboard, kept_to));
   if (order.checkpoints.resume)

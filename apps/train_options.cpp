@@ -9,8 +9,10 @@
 
 #include "actors/device_advice.hpp"
 #include "apps/print_network.hpp"
+#include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "launch/attempt.hpp"
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
 #include "launch/restarts.hpp"
@@ -85,18 +87,82 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
   return all;
 }
 
+const model::setting* find_setting(const std::vector<model::setting>& all, std::string_view name) {
+  const auto found = std::ranges::find(all, name, &model::setting::first);
+  return found == all.end() ? nullptr : &*found;
+}
+
+void put(std::vector<model::setting>& settings, const char* name, std::string text) {
+  std::erase_if(settings, [&](const model::setting& one) { return one.first == name; });
+  settings.emplace_back(name, std::move(text));
+}
+
+/// Returns the memberships that the attempt before has left; empty: there was none, or it is no elastic run.
+std::string remembered_memberships() {
+  const attempt* mine = attempt::mine();
+  return mine == nullptr ? std::string() : mine->remembered(memberships_name);
+}
+
+/// Returns the memberships of an elastic run that goes on after `step` steps of the job `before`. Attempts have told
+/// them to those that follow.
+result<std::vector<model::membership>> resumed_memberships(const model::job& before, std::uint64_t step,
+                                                           const std::vector<model::setting>& given) {
+  using all = std::vector<model::membership>;
+  if (const std::string text = remembered_memberships(); !text.empty()) return model::parse_memberships(text);
+  const all saved = before.elastic.is_on() ? before.elastic.memberships : all{{0, before.trainers}};
+  all wanted = saved;
+  const auto had = [step](all from) {
+    std::erase_if(from, [step](const model::membership& one) { return one.first_step >= step; });
+    return from;
+  };
+  if (const auto* list = find_setting(given, "memberships")) {
+    TROUPE_SET(wanted, model::parse_memberships(list->second));
+    if (had(wanted) != had(saved))
+      return bad_input("--memberships {}: the run of the checkpoint had others before step {}: {}",
+                       printable(list->second), step, model::to_string(saved));
+  }
+  const auto* trainers = find_setting(given, "trainers");
+  const auto number = trainers == nullptr ? std::nullopt : parse_number<std::uint32_t>(trainers->second);
+  if (!number || *number == 0 || *number == model::trainers_at(wanted, step)) return wanted;
+  if (find_setting(given, "memberships") != nullptr)
+    return bad_input("--trainers {}: --memberships has {} in step {}; leave one of them out", *number,
+                     model::trainers_at(wanted, step), step);
+  return model::changed(std::move(wanted), step, *number);
+}
+
+/// Reads the job of a new run. Later attempts at an elastic one begin as the one before was to go on.
+result<model::job> new_job(std::vector<model::setting> given) {
+  if (std::string text = remembered_memberships(); !text.empty()) {
+    std::erase_if(given, [](const model::setting& one) { return one.first == "trainers"; });
+    put(given, "memberships", std::move(text));
+  }
+  TROUPE_TRY(made, model::parse_job(given));
+  if (made.elastic.is_on() && made.trainers != made.elastic.memberships.front().trainers)
+    return bad_input("--trainers {}: --memberships begins with {}; leave one of them out", made.trainers,
+                     made.elastic.memberships.front().trainers);
+  return made;
+}
+
 /// Reads the job. A resumed one must agree with the saved one, whose missing settings have their defaults: an older
 /// version may have saved it.
 result<void> fill_job(train_order& order, const std::vector<model::setting>& given) {
   if (!order.checkpoints.resume) {
-    TROUPE_SET(order.what, model::parse_job(given));
+    TROUPE_SET(order.what, new_job(given));
     return {};
   }
-  const std::vector<model::setting>& saved = order.checkpoints.resume->what.manifest.settings;
-  TROUPE_TRY(settings, resumed_settings(saved, given));
+  const model::checkpoint_manifest& from = order.checkpoints.resume->what.manifest;
+  TROUPE_TRY(settings, resumed_settings(from.settings, given));
+  TROUPE_TRY(saved_job, model::parse_job(from.settings));
+  std::vector<std::string_view> free = model::settings_free_on_resume;
+  if (saved_job.elastic.is_on() || find_setting(given, "elastic") != nullptr) {
+    TROUPE_TRY(memberships, resumed_memberships(saved_job, from.step, given));
+    put(settings, "memberships", model::to_string(memberships));
+    put(settings, "trainers", std::to_string(model::trainers_at(memberships, from.step)));
+    free.insert(free.end(), {"elastic", "memberships", "trainers"});
+    if (!saved_job.elastic.is_on()) free.insert(free.end(), {"elastic-batch", "elastic-lr"});
+  }
   TROUPE_SET(order.what, model::parse_job(settings));
-  TROUPE_TRY(saved_job, model::parse_job(saved));
-  auto differs = model::first_difference(model::to_settings(saved_job), model::to_settings(order.what));
+  auto differs = model::first_difference(model::to_settings(saved_job), model::to_settings(order.what), free);
   if (differs) return bad_input(std::move(*differs));
   return {};
 }
@@ -156,7 +222,12 @@ result<void> supervise_if_wanted(const CLI::App& app, console& out) {
   for (const char* prints : {"--print-job", "--print-network"})
     if (app.get_option(prints)->count() > 0) return {};
   TROUPE_TRY(file, read_file(app));
-  auto supervised = launch::supervise_if_wanted(given_settings(app, file, run_settings()), out);
+  auto given = given_settings(app, file, run_settings());
+  for (model::setting& one : given_settings(app, file, model::job_settings()))
+    if (one.first == "elastic") given.push_back(std::move(one));
+  const CLI::Option* asked = app.get_option_no_throw("--supervised");
+  if (asked != nullptr && asked->count() > 0) given.emplace_back("supervised", "true");
+  auto supervised = launch::supervise_if_wanted(given, out);
   if (!supervised) return tl::unexpected<fault>(model::located(std::move(supervised.error()), file));
   return {};
 }

@@ -40,6 +40,9 @@ struct train_order {
   std::vector<model::setting> run_settings;
 };
 
+/// By this name attempts at an elastic run remember its memberships.
+constexpr const char* memberships_name = "memberships";
+
 /// Adds all options of `read_train_order`, and --print-job.
 void add_train_options(CLI::App& app);
 

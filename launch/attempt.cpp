@@ -56,6 +56,16 @@ int attempt::kept(const std::string& name) const {
 
 void attempt::keep(const std::string& name, int descriptor) { tell("keep", name, descriptor); }
 
+std::string attempt::remembered(const std::string& name) const {
+  const auto found = before_.remembered.find(name);
+  return found == before_.remembered.end() ? std::string() : found->second;
+}
+
+void attempt::remember(const std::string& name, const std::string& text) {
+  before_.remembered[name] = text;
+  supervisor_.send(json::serialize(json::object{{"what", "remember"}, {"name", name}, {"text", text}}));
+}
+
 int attempt::print(std::string_view text, std::uint64_t told) {
   constexpr std::size_t room = message_socket::bytes_max / 2;
   for (; text.size() > room; text.remove_prefix(room))
@@ -64,7 +74,7 @@ int attempt::print(std::string_view text, std::uint64_t told) {
 }
 
 void attempt::start_roles(const role_orders& orders) {
-  if (before_.roles) return;
+  if (before_.roles && before_.roles->trainers == orders.trainers) return;
   supervisor_.send(json::serialize(json::object{{"what", "start"},
                                                 {"command", json::value_from(orders.command)},
                                                 {"variables", json::value_from(orders.variables)},
@@ -91,7 +101,9 @@ void attempt::saved(std::uint64_t step) {
   tell("saved", step);
 }
 
-void attempt::failed(const std::string& why) { tell("failed", why); }
+void attempt::failed(const std::string& why, bool by_device) { tell(by_device ? "device failed" : "failed", why); }
+
+void attempt::goes_on_with(std::uint32_t trainers) { tell("trainers", trainers); }
 
 std::optional<std::string> attempt::hopeless() {
   const auto got = supervisor_.receive(std::chrono::milliseconds(0));

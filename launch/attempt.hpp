@@ -43,10 +43,11 @@ struct attempt_history {
   std::uint64_t told = 0;      ///< the last epoch that stdout has
   std::string lost;            ///< why the attempt before has failed
   std::chrono::steady_clock::time_point lost_at{};
-  std::string resume;                ///< how a person goes on, in words
-  std::string token;                 ///< of the processes that the supervisor starts
-  std::map<std::string, int> kept;   ///< descriptors that attempts have left to the next ones
-  std::optional<role_orders> roles;  ///< of the processes that run
+  std::string resume;                             ///< how a person goes on, in words
+  std::string token;                              ///< of the processes that the supervisor starts
+  std::map<std::string, int> kept;                ///< descriptors that attempts have left to the next ones
+  std::map<std::string, std::string> remembered;  ///< texts, likewise
+  std::optional<role_orders> roles;               ///< of the processes that run
 };
 
 /// The attempt that this process leads. Thread: any, except for `finish_roles` and `hopeless`: one.
@@ -71,10 +72,15 @@ class attempt {
   /// Leaves a duplicate of a descriptor to the next attempts.
   void keep(const std::string& name, int descriptor);
 
+  /// Returns the text that an earlier attempt has left under this name; empty: none has.
+  std::string remembered(const std::string& name) const;
+  /// Leaves a text to the next attempts.
+  void remember(const std::string& name, const std::string& text);
+
   /// Has the supervisor write to stdout, which tells the epochs up to `told`. Returns 0, or an errno.
   int print(std::string_view text, std::uint64_t told);
 
-  /// Has the supervisor start these processes, unless they run already.
+  /// Has the supervisor start those of these processes that do not run already, and end those of other ranks.
   void start_roles(const role_orders& orders);
   /// Tells how a person would go on if no attempt is left.
   void resume_by(const std::string& words);
@@ -84,7 +90,10 @@ class attempt {
   void reached(std::uint64_t step);
   void saved(std::uint64_t step);
   /// The environment has ended the attempt; the process is to end with `exit_again`.
-  void failed(const std::string& why);
+  void failed(const std::string& why, bool by_device = false);
+
+  /// The attempt has ended so that the next one goes on with so many trainers; the process is to end with `exit_again`.
+  void goes_on_with(std::uint32_t trainers);
 
   /// Returns why the run cannot begin, if the supervisor has told so.
   std::optional<std::string> hopeless();

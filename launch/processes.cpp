@@ -85,6 +85,12 @@ role_orders orders_of(const children_options& chosen, const links::endpoint& whe
 
 void role_processes::start(const role_orders& orders) {
   not_started_.reset();
+  std::erase_if(all_, [&](process& one) {
+    if (one.rank < (one.trains ? orders.trainers : orders.servers)) return false;
+    one.child.kill();
+    note_end(one.child);
+    return true;
+  });
   const auto runs = [this](const std::string& name) {
     return std::ranges::find(all_, name, &process::name) != all_.end();
   };
@@ -121,7 +127,8 @@ bool role_processes::start_one(const role_orders& orders, const char* role, std:
     return false;
   }
   kill_when_interrupted(child->pid());
-  all_.push_back({fmt::format("{} {}", role, rank), std::move(*child)});
+  all_.push_back(
+      {fmt::format("{} {}", role, rank), std::move(*child), false, role == std::string_view("trainer"), rank});
   return true;
 }
 
@@ -138,7 +145,7 @@ void role_processes::poll(child_process& child) {
 
 std::optional<std::string> role_processes::missing() {
   if (not_started_) return not_started_;
-  for (auto& [name, child, is_told] : all_) {
+  for (auto& [name, child, is_told, trains, rank] : all_) {
     poll(child);
     if (child.is_stopped())
       return fmt::format("{} (pid {}) was stopped by a signal before it had joined", name, child.pid());
@@ -167,7 +174,7 @@ std::vector<std::string> role_processes::finish(std::chrono::milliseconds timeou
   };
   while (!all_ended() && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(interval);
   std::vector<std::string> killed;
-  for (auto& [name, child, is_told] : all_) {
+  for (auto& [name, child, is_told, trains, rank] : all_) {
     if (child.signal()) killed.push_back(ended_by_signal(name, child));
     if (child.has_ended()) continue;
     child.kill();

@@ -77,6 +77,8 @@ class role_processes {
     std::string name;
     child_process child;
     bool is_told = false;  ///< that it has ended
+    bool trains = false;
+    std::uint32_t rank = 0;
   };
 
   bool start_one(const role_orders& orders, const char* role, std::uint32_t rank);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -21,15 +22,20 @@ namespace {
 constexpr std::uint64_t restarts_by_default = 3;
 constexpr const char* port_name = "port";
 
-/// Restarts are the default where little is lost by an attempt.
+/// Restarts are the default where little is lost by an attempt, and where attempts are how trainers join and leave.
 result<std::uint64_t> read_restarts(const std::vector<model::setting>& given) {
   constexpr std::uint64_t restarts_max = 1'000'000;
   const auto text = option_text(given, "restarts");
-  if (!text)
-    return option_text(given, "checkpoint-every") || option_text(given, "checkpoint-seconds") ? restarts_by_default : 0;
+  const auto has = [&](const char* name) {
+    return std::ranges::find(given, name, &model::setting::first) != given.end();
+  };
+  const bool wants = has("elastic") || has("supervised") || has("checkpoint-every") || has("checkpoint-seconds");
+  if (!text) return wants ? restarts_by_default : 0;
   const auto number = parse_number<std::uint64_t>(*text);
   if (!number || *number > restarts_max)
     return bad_input("--restarts {}: must be a whole number between 0 and {}", printable(*text), restarts_max);
+  if (*number == 0 && has("supervised"))
+    return bad_input("--restarts 0: --supervised has a run go on after losses; leave one of them out");
   return *number;
 }
 
@@ -70,14 +76,15 @@ result<void> fit_to_attempt(nodes::gather_options& gather) {
   return {};
 }
 
-void report_to_supervisor(actors::run_observer& observer, std::function<void(const attempt_news&)> on_attempt) {
+void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers,
+                          std::function<void(const attempt_news&)> on_attempt) {
   attempt* mine = attempt::mine();
   if (mine == nullptr) return;
-  observer.on_begin = [mine, on_attempt = std::move(on_attempt)](std::uint64_t step) {
+  observer.on_begin = [mine, trainers, on_attempt = std::move(on_attempt)](std::uint64_t step) {
     const attempt_history& before = mine->before();
     const std::uint64_t lost_steps = mine->begun(step);
     const std::chrono::duration<double> since = std::chrono::steady_clock::now() - before.lost_at;
-    if (before.number > 1) on_attempt({before.number, before.lost, step, lost_steps, since.count()});
+    if (before.number > 1) on_attempt({before.number, before.lost, step, lost_steps, since.count(), trainers});
   };
   observer.on_progress = [mine, then = observer.on_progress](const actors::run_progress& now) {
     mine->reached(now.step);
@@ -101,6 +108,7 @@ std::string event_of(const attempt_news& news) {
       .add("lost_steps", news.lost_steps)
       .add("seconds", news.seconds)
       .add("lost", news.lost)
+      .add("trainers", std::uint64_t{news.trainers})
       .take();
 }
 
@@ -114,10 +122,22 @@ supervision_end end_supervision(bool done) {
   return end;
 }
 
+std::optional<std::string> words_of_what_losses_change(const model::job& what, const actors::compute_devices& devices) {
+  attempt* mine = attempt::mine();
+  if (mine == nullptr || mine->before().number > 1) return std::nullopt;
+  constexpr const char* same = "after a loss the weights are those of a run that lost nothing, bit for bit";
+  if (what.staleness != 0)
+    return fmt::format("--consistency {}: it is not promised that {}",
+                       what.staleness == model::any_staleness ? "async" : fmt::format("ssp:{}", what.staleness), same);
+  if (devices.trainers && devices.numbers.size() > 1)
+    return fmt::format("on {} CUDA devices: {}, only with as many devices", devices.numbers.size(), same);
+  return std::nullopt;
+}
+
 bool fails_attempt(const fault& why) {
   attempt* mine = attempt::mine();
   if (mine == nullptr || (why.kind != fault_kind::lost && why.kind != fault_kind::device)) return false;
-  mine->failed(why.message);
+  mine->failed(why.message, why.kind == fault_kind::device);
   return true;
 }
 

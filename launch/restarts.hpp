@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,9 @@
 
 namespace troupe::launch {
 
-/// Reads the options of the set `restarts` from `given` (of command line and job file) and makes this process a
-/// supervisor if they want one: then it returns in the process that leads an attempt. Call it before devices are looked
-/// for and threads are started. No effect in a process that a supervisor has made.
+/// Reads the options of the set `restarts`, `elastic` and `supervised`, from `given` (of command line and job file) and
+/// makes this process a supervisor if they want one: then it returns in the process that leads an attempt. Call it
+/// before devices are looked for and threads are started. No effect in a process that a supervisor has made.
 result<void> supervise_if_wanted(const std::vector<model::setting>& given, console& out);
 
 /// How long lost members may take to come back.
@@ -34,8 +35,10 @@ struct attempt_news {
   std::uint64_t from_step = 0;
   std::uint64_t lost_steps = 0;  ///< that have to be done again
   double seconds = 0;            ///< from the loss to here
+  std::uint32_t trainers = 0;
 };
-void report_to_supervisor(actors::run_observer& observer, std::function<void(const attempt_news&)> on_attempt);
+void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers,
+                          std::function<void(const attempt_news&)> on_attempt);
 
 /// Returns the line for people, and the event.
 std::string words_of(const attempt_news& news);
@@ -49,6 +52,9 @@ struct supervision_end {
 };
 /// Ends the supervision of this process, if there is one: the run is over, with success if `done`.
 supervision_end end_supervision(bool done);
+
+/// Returns a line for people if losses may change the weights of the run that this process begins; null: they do not.
+std::optional<std::string> words_of_what_losses_change(const model::job& what, const actors::compute_devices& devices);
 
 /// Whether an attempt that this process leads has failed of the environment; then the supervisor has been told, and the
 /// process is to end with `exit_again`.

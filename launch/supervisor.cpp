@@ -107,6 +107,8 @@ class supervisor {
   // These belong to the attempt under way.
   bool begun_ = false;
   std::string failed_;
+  bool failed_by_device_ = false;
+  std::uint32_t changed_to_ = 0;  ///< trainers that the next attempt is to have; 0: it follows a loss
   std::vector<std::string> ended_roles_;
   std::optional<supervisor_clock::time_point> lost_at_;
   std::optional<supervisor_clock::time_point> stopped_since_;
@@ -165,8 +167,15 @@ void supervisor::handle(message_socket::message&& got, const message_socket& cha
     begun_ = true;
     history_.redone += history_.reached - std::min(history_.reached, number());
     history_.reached = number();
-  } else if (name == "failed") {
+  } else if (name == "failed" || name == "device failed") {
     failed_ = text();
+    failed_by_device_ = name == "device failed";
+    note_loss();
+  } else if (name == "remember") {
+    history_.remembered[json::value_to<std::string>(what.at("name"))] = text();
+  } else if (name == "trainers") {
+    changed_to_ = static_cast<std::uint32_t>(number());
+    if (history_.roles) history_.roles->trainers = changed_to_;
     note_loss();
   } else if (name == "resume") {
     history_.resume = text();
@@ -182,6 +191,7 @@ void supervisor::handle(message_socket::message&& got, const message_socket& cha
     const auto lines = roles_.finish(number() != 0 ? seen_off_after : let_go_after);
     history_.kept.clear();  // a later run of the program may want the port, or the folder
     kept_.clear();
+    history_.remembered.clear();
     channel.send(
         json::serialize(json::object{{"peak_rss_mib", roles_.peak_rss_mib()}, {"lines", json::value_from(lines)}}));
   }
@@ -251,12 +261,14 @@ void supervisor::prepare_next(const child_process& leader) {
     why = fmt::format("the process that led the run (pid {}) was ended by signal {}", leader.pid(), *leader.signal());
   for (const std::string& line : ended_roles_) why += (why.empty() ? "" : "; ") + line;
   if (killed_for_memory() > killed_for_memory_) why += "; the system has killed processes for want of memory";
-  if (++history_.losses > history_.restarts) {
+  if (changed_to_ > 0) {
+    why = fmt::format("{} trainer{} from here on", changed_to_, changed_to_ == 1 ? "" : "s");
+  } else if (++history_.losses > history_.restarts) {
     const std::uint64_t failed = history_.losses;
     const std::string budget =
         fmt::format("{} attempt{} failed without a new checkpoint, --restarts {} allows no other", failed,
                     failed == 1 ? "" : "s", history_.restarts);
-    end(out_.error({fault_kind::run,
+    end(out_.error({failed_by_device_ ? fault_kind::device : fault_kind::run,
                     fmt::format("{}; {}{}{}", why, budget, history_.resume.empty() ? "" : "; ", history_.resume)}));
   }
   ++history_.number;
@@ -265,6 +277,8 @@ void supervisor::prepare_next(const child_process& leader) {
   if (history_.roles) roles_.start_missing(*history_.roles);
   begun_ = false;
   failed_.clear();
+  failed_by_device_ = false;
+  changed_to_ = 0;
   ended_roles_.clear();
   lost_at_.reset();
   stopped_since_.reset();

@@ -13,11 +13,13 @@
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "launch/attempt.hpp"
 #include "launch/option_table.hpp"
 #include "launch/text.hpp"
 #include "links/credentials.hpp"
 #include "nodes/trace_sources.hpp"
 #include "page/access.hpp"
+#include "trace/attempts.hpp"
 #include "trace/names.hpp"
 #include "trace/run_folders.hpp"
 
@@ -42,6 +44,8 @@ std::vector<std::string> split(const std::string& text) {
   }
   return items;
 }
+
+constexpr const char* folder_name = "trace folder";
 
 std::string words(const std::filesystem::path& folder) { return shell_word(folder.string()); }
 
@@ -137,11 +141,16 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
     out.warning(fmt::format("nothing is recorded: {}; --trace-dir names another folder", why));
     return run_trace();
   };
-  if (order.own_folder) {
+  attempt* const mine = attempt::mine();
+  if (order.own_folder && mine != nullptr) order.how.folder = mine->remembered(folder_name);
+  if (order.own_folder && !order.how.folder.empty()) {
+    trace::remove_old_rings(order.how.folder);  // if the attempt before has left it
+  } else if (order.own_folder) {
     auto folder = trace::make_run_folder(temporary_place());
     if (!folder) return refused(folder.error().message);
     if (!folder->warning.empty()) out.warning(folder->warning);
     order.how.folder = std::move(folder->path);
+    if (mine != nullptr) mine->remember(folder_name, order.how.folder.string());
   }
   auto started = trace::recorder::start(order.how);
   if (!started) {
@@ -150,6 +159,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
     return refused(started.error().message);
   }
   made.recorder_ = std::move(*started);
+  describe_attempt(made.recorder_.get());
   made.stalls_ = std::make_unique<trace::stall_watch>(*made.recorder_);
   if (order.page) {
     trace::sources from = nodes::trace_sources({order.how.folder}, 0, nodes::share_of_two_readings);
@@ -162,6 +172,15 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
     out.tell(fmt::format("the run can be watched at {}", made.page_->url()));
   }
   return made;
+}
+
+void describe_attempt(trace::recorder* recorder) {
+  attempt* const mine = attempt::mine();
+  if (mine == nullptr || recorder == nullptr) return;
+  constexpr const char* name = "supervised run";
+  if (mine->remembered(name).empty()) mine->remember(name, links::random_token());
+  recorder->describe(trace::attempt_key, trace::describe_attempt(mine->remembered(name), mine->before().number,
+                                                                 mine->before().lost, mine->redone()));
 }
 
 void run_trace::finish_quietly(bool clean) {

@@ -14,7 +14,7 @@ namespace {
 class adult final : public dataset {
  public:
   adult(std::shared_ptr<const adult_data> data, const job& job)
-      : data_(std::move(data)), loss_(job.loss), sampler_(data_->train.size(), job.trainers, job.batch_size, job.seed) {
+      : data_(std::move(data)), loss_(job.loss), sampler_(epochs_of(job, data_->train.size()), job.seed) {
     for (const std::int64_t rows : data_->table_rows)
       spec_.tables.push_back({rows, job.dim, kernels::pooling::sum, false});
     spec_.dense_features = adult_dense_features;
@@ -24,7 +24,7 @@ class adult final : public dataset {
 
   const data_spec& spec() const override { return spec_; }
 
-  std::uint64_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
+  epoch_plan epochs() const override { return sampler_.epochs(); }
   std::optional<std::uint64_t> train_rows() const override { return data_->train.size(); }
 
   result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {

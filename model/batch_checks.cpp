@@ -34,12 +34,21 @@ std::optional<std::string> check_batches(const job& what, const dataset& data, s
     return fmt::format("--batch-size 1: each batch has 1 sample, {}", fmt::format(fmt::runtime(why), *single));
   const auto rows = data.train_rows();
   if (!rows) return std::nullopt;
-  for (std::uint64_t rank = 0; rank < std::min<std::uint64_t>(what.trainers, *rows); ++rank) {
-    const std::uint64_t of_rank = (*rows - rank + what.trainers - 1) / what.trainers;
-    const std::uint64_t last = of_rank / what.batch_size;  // the step of an epoch, from 0
-    if (of_rank % what.batch_size != 1 || last >= steps) continue;
-    return fmt::format("--batch-size {}: batch {} of trainer {} has 1 sample ({} rows over {} trainers), {}",
-                       what.batch_size, last + 1, rank, *rows, what.trainers, fmt::format(fmt::runtime(why), *single));
+  const epoch_plan epochs = epochs_of(what, *rows);
+  std::vector<std::uint64_t> first_steps = {0};
+  for (const membership& one : what.elastic.memberships) first_steps.push_back(one.first_step);
+  for (const std::uint64_t first : first_steps) {
+    // A full batch, what is left at the end of an epoch in which the number of trainers has changed, and of a whole
+    // one.
+    const std::uint64_t epoch = epochs.of(first).epoch;
+    for (const std::uint64_t step : {first, epochs.steps_until(epoch + 1) - 1, epochs.steps_until(epoch + 2) - 1}) {
+      const epoch_plan::place at = epochs.of(step);
+      for (std::uint64_t rank = 0; step < steps && rank < at.trainers; ++rank)
+        if (at.size_of(rank) == 1)
+          return fmt::format("--batch-size {}: batch {} of trainer {} has 1 sample ({} rows over {} trainers), {}",
+                             what.batch_size, at.step_of_epoch + 1, rank, *rows, at.trainers,
+                             fmt::format(fmt::runtime(why), *single));
+    }
   }
   return std::nullopt;
 }

@@ -27,7 +27,7 @@ std::optional<std::string> check_share(const job& job, std::uint64_t rows, const
 
 std::uint64_t numbers_per_batch(const job& job, const data_spec& spec) {
   const std::uint64_t of_sample = spec.tables.size() * std::max<std::uint64_t>(1, job.bag) + spec.dense_features;
-  return job.batch_size * of_sample;
+  return batch_of_trainer(job) * of_sample;
 }
 
 result<std::shared_ptr<const dataset>> open_dataset(const job& job) {

@@ -14,6 +14,7 @@
 
 #include "base/result.hpp"
 #include "model/batch.hpp"
+#include "model/epoch_plan.hpp"
 
 namespace troupe::model {
 
@@ -38,15 +39,16 @@ class dataset {
   /// Returns a digest of the files' content, independent of their names; empty for rows that depend on settings only.
   virtual std::string digest() const { return {}; }
 
-  /// Returns the global steps of one pass over the training rows.
-  virtual std::uint64_t steps_per_epoch() const = 0;
+  /// Returns how passes over the training rows are cut into global steps.
+  virtual epoch_plan epochs() const = 0;
+  /// Returns the global steps of the first epoch, and of each if the number of trainers is fixed.
+  std::uint64_t steps_per_epoch() const { return epochs().steps_until(1); }
 
   /// Returns the training rows, which the ranks of an epoch share as `sharded_sampler` does; none if they do not.
   virtual std::optional<std::uint64_t> train_rows() const { return std::nullopt; }
 
-  /// Returns the batch of `rank` in global step `step` (0 for the first of the run; epoch = step / steps_per_epoch());
-  /// of size 0 if the rank has no more rows in this epoch. A data set of a file may block to read it, and returns its
-  /// faults.
+  /// Returns the batch of `rank` in global step `step` (0 for the first of the run); of size 0 if the rank has no more
+  /// rows in this epoch. A data set of a file may block to read it, and returns its faults.
   virtual result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const = 0;
 
   /// Returns the number of rows held out for evaluation.

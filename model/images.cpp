@@ -29,7 +29,7 @@ class image_set final : public dataset {
       : train_(std::move(train)),
         test_(std::move(test)),
         loss_(job.loss),
-        sampler_(train_->rows, job.trainers, job.batch_size, job.seed) {
+        sampler_(epochs_of(job, train_->rows), job.seed) {
     spec_.dense_features = count_of(train_->shape);
     spec_.image = train_->shape;
     spec_.outputs = outputs_for(loss_, classes);
@@ -40,7 +40,7 @@ class image_set final : public dataset {
 
   std::string digest() const override { return test_ ? train_->digest + test_->digest : train_->digest; }
 
-  std::uint64_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
+  epoch_plan epochs() const override { return sampler_.epochs(); }
   std::optional<std::uint64_t> train_rows() const override { return train_->rows; }
 
   result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {

@@ -68,6 +68,20 @@ const std::string* last_given(const std::vector<setting>& given, const std::stri
   return found == given.rend() ? nullptr : &found->second;
 }
 
+// Fills in what elastic jobs have besides their range: they begin with the first of their memberships.
+std::optional<std::string> complete_elastic(job& made, const std::vector<setting>& given) {
+  if (!made.elastic.is_on()) {
+    for (const char* name : {"elastic-batch", "elastic-lr", "memberships"})
+      if (const std::string* text = last_given(given, name))
+        return fmt::format("{}: is for jobs with --elastic MIN:MAX", with_value(name, *text));
+    return std::nullopt;
+  }
+  auto& memberships = made.elastic.memberships;
+  if (memberships.empty()) memberships = {{0, made.trainers}};
+  if (last_given(given, "trainers") == nullptr) made.trainers = memberships.front().trainers;
+  return std::nullopt;
+}
+
 }  // namespace
 
 const std::array<std::string, data_kinds>& data_names() {
@@ -140,6 +154,7 @@ result<job> parse_job(const std::vector<setting>& given) {
   if (const std::string* hidden = last_given(given, "hidden"); hidden != nullptr && !made.layers.empty())
     return bad_input("{}: the job has --layers, which are in its place; leave one of them out",
                      with_value("hidden", *hidden));
+  if (auto wrong = complete_elastic(made, given)) return bad_input(std::move(*wrong));
   complete_job(made, *kind);
   if (auto wrong = check_job(made, *kind)) return bad_input(std::move(*wrong));
   return made;

@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "kernels/device.hpp"
 #include "model/data.hpp"
+#include "model/elasticity.hpp"
 #include "model/layer_spec.hpp"
 #include "model/optimizer.hpp"
 
@@ -95,6 +96,10 @@ struct job {
   nan_policy nan = nan_policy::stop;
   double bucket_mib = 25;
   std::uint64_t eval_every = 1;
+  elasticity elastic;
+  /// With `elastic`.
+  elastic_batch_kind elastic_batch = elastic_batch_kind::total;
+  elastic_lr_rule elastic_lr = elastic_lr_rule::none;
 };
 
 /// What `trainers` may be instead of a number, until the machine that runs the job is known: one a device, or a core.

@@ -77,7 +77,7 @@ std::optional<std::string> check_synthetic(const job& what) {
   if (rows > table_weights_max / (what.tables * what.dim))
     return fmt::format("--rows {}: {} table(s) of {} rows x {} would be more than {} weights; use fewer rows",
                        what.rows, what.tables, what.rows, what.dim, table_weights_max);
-  const std::uint64_t indices = std::uint64_t{what.trainers} * what.batch_size * what.bag;
+  const std::uint64_t indices = samples_of_step(what, std::max(what.trainers, what.elastic.trainers_max)) * what.bag;
   if (bounded_product(indices, what.accumulate) > kernels::step_indices_max)
     return fmt::format(
         "--batch-size {}: {} trainers x {} samples x {} indices x {} batches (--accumulate) must be at most {} an "
@@ -126,6 +126,30 @@ std::optional<std::string> check_agreement(const job& what) {
   return std::nullopt;
 }
 
+std::optional<std::string> check_elastic(const job& what) {
+  if (!what.elastic.is_on()) return std::nullopt;
+  const auto range = fmt::format("--elastic {}:{}", what.elastic.trainers_min, what.elastic.trainers_max);
+  if (what.staleness != 0)
+    return fmt::format("{}: needs --consistency sync: else the weights would depend on more than the memberships",
+                       range);
+  if (what.elastic_lr != elastic_lr_rule::none && what.elastic_batch == elastic_batch_kind::total)
+    return fmt::format("--elastic-lr {}: with --elastic-batch total a step always has as many samples; use rank",
+                       what.elastic_lr == elastic_lr_rule::linear ? "linear" : "sqrt");
+  const auto& all = what.elastic.memberships;
+  for (const membership& one : all) {
+    if (one.first_step % what.accumulate != 0)
+      return fmt::format("--memberships: step {} is within an optimizer step of --accumulate {}", one.first_step,
+                         what.accumulate);
+    if (auto wrong = check_trainers(what, one.trainers))
+      return all.size() == 1
+                 ? fmt::format("--trainers {}: {}", one.trainers, *wrong)
+                 : fmt::format("--memberships: {} trainers from step {} on: {}", one.trainers, one.first_step, *wrong);
+  }
+  if (std::ranges::find(all, what.trainers, &membership::trainers) == all.end())
+    return fmt::format("--trainers {}: --memberships {} has no step with so many", what.trainers, to_string(all));
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<data_spec> spec_of(const job& what) {
@@ -134,7 +158,8 @@ std::optional<data_spec> spec_of(const job& what) {
 }
 
 double samples_per_step(const job& what) {
-  return data_kind_of(what.data) == data_kind::tutorial ? tutorial_mean_batch : static_cast<double>(what.batch_size);
+  return data_kind_of(what.data) == data_kind::tutorial ? tutorial_mean_batch
+                                                        : static_cast<double>(batch_of_trainer(what));
 }
 
 void complete_job(job& what, data_kind kind) {
@@ -150,6 +175,7 @@ void complete_job(job& what, data_kind kind) {
 
 std::optional<std::string> check_job(const job& what, data_kind kind) {
   if (auto wrong = check_agreement(what)) return wrong;
+  if (auto wrong = check_elastic(what)) return wrong;
   const bool is_file = kind == data_kind::criteo || kind == data_kind::csv;
   if (is_file) {
     if (auto wrong = check_files(what, kind)) return wrong;

@@ -198,4 +198,36 @@ codec schedule() {
           [](const job& from) { return to_string(from.dense_optimizer.schedule); }};
 }
 
+// -- elastic jobs ----------------------------------------------------------------------------------------------------
+
+codec elastic_range() {
+  return {[](job& to, std::string_view text) -> setting_fault {
+            const auto colon = std::min(text.find(':'), text.size());
+            elasticity& made = to.elastic;
+            if (colon == text.size() || read_whole(made.trainers_min, text.substr(0, colon), 1, actors_max) ||
+                read_whole(made.trainers_max, text.substr(colon + 1), made.trainers_min, actors_max))
+              return fmt::format("must be MIN:MAX, two whole numbers between 1 and {}, such as 1:8", actors_max);
+            return std::nullopt;
+          },
+          [](const job& from) { return fmt::format("{}:{}", from.elastic.trainers_min, from.elastic.trainers_max); }};
+}
+
+codec elastic_only(codec how) {
+  return {std::move(how.read),
+          [write = std::move(how.write)](const job& from) {
+            return from.elastic.is_on() ? write(from) : std::optional<std::string>();
+          },
+          how.type};
+}
+
+codec memberships() {
+  return {[](job& to, std::string_view text) -> setting_fault {
+            auto parsed = parse_memberships(text);
+            if (!parsed) return std::move(parsed.error().message);
+            to.elastic.memberships = std::move(*parsed);
+            return std::nullopt;
+          },
+          [](const job& from) { return to_string(from.elastic.memberships); }};
+}
+
 }  // namespace troupe::model::codecs

@@ -65,6 +65,13 @@ codec optimizer(optimizer_spec job::*field, optimizer_use use);
 /// The schedule applies to both learning rates.
 codec schedule();
 
+codec elastic_range();
+
+codec memberships();
+
+/// A setting that only elastic jobs have: others write none.
+codec elastic_only(codec how);
+
 template <class T>
 setting_fault read_whole(T& to, std::string_view text, std::uint64_t low, std::uint64_t high) {
   const auto number = parse_number<std::uint64_t>(text);

@@ -159,9 +159,32 @@ std::vector<job_setting> training_settings() {
   // clang-format on
 }
 
+/// Settings of jobs whose number of trainers changes. Data sets whose batches do not depend on `batch-size` have none.
+std::vector<job_setting> elastic_settings() {
+  constexpr auto has_batches = [] {
+    return each(no_default, nullptr, no_default, no_default, no_default, no_default, no_default, nullptr);
+  };
+  // clang-format off
+  return {
+      line("elastic", "Elastic", "MIN:MAX", "trainers may join and leave between attempts (troupe scale), and may be so many; needs --save and --restarts",
+           has_batches(), elastic_only(elastic_range())),
+      line("elastic-batch", "Elastic", "WHAT", "what stays then: the samples of a step (total, the default), or each trainer's (rank)",
+           has_batches(), elastic_only(choice<elastic_batch_kind>(&job::elastic_batch, {{"total", elastic_batch_kind::total},
+                                                                                       {"rank", elastic_batch_kind::rank}}))),
+      line("elastic-lr", "Elastic", "RULE", "with rank, how learning rates follow the samples of a step: none (the default), linear or sqrt",
+           has_batches(), elastic_only(choice<elastic_lr_rule>(&job::elastic_lr, {{"none", elastic_lr_rule::none},
+                                                                                 {"linear", elastic_lr_rule::linear},
+                                                                                 {"sqrt", elastic_lr_rule::sqrt}}))),
+      line("memberships", "Elastic", "LIST", "STEP:TRAINERS with commas between them: from which step on the run has how many trainers; repeats a run",
+           has_batches(), elastic_only(memberships())),
+  };
+  // clang-format on
+}
+
 std::vector<job_setting> make_table() {
   auto all = run_and_data_settings();
   std::ranges::move(training_settings(), std::back_inserter(all));
+  std::ranges::move(elastic_settings(), std::back_inserter(all));
   return all;
 }
 

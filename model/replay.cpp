@@ -151,7 +151,7 @@ class replay final : public dataset {
   explicit replay(std::shared_ptr<const replay_data> data) : data_(std::move(data)) {}
 
   const data_spec& spec() const override { return data_->spec; }
-  std::uint64_t steps_per_epoch() const override { return data_->config.steps; }
+  epoch_plan epochs() const override { return epoch_plan(data_->config.steps); }
   result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
     return data_->batch_of(step % data_->config.steps, rank);
   }

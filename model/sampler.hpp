@@ -4,22 +4,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
+#include "model/epoch_plan.hpp"
 #include "model/random.hpp"
 
 namespace troupe::model {
 
-/// Distributes `rows` rows over `ranks` ranks, reshuffled every epoch: rank r takes positions r, r + ranks, r +
-/// 2*ranks, ... of the epoch's permutation, `batch_size` in each step. Its last batch of an epoch may be short, and
-/// later steps empty. Guarantees: every row occurs once in an epoch. Stateless. Thread: any.
+/// Distributes the rows of an epoch, reshuffled every epoch: of a step's rows in the epoch's permutation, rank r takes
+/// the r-th and then every n-th of n ranks. In the last step of an epoch ranks may have fewer, or none. Guarantees:
+/// every row occurs once in an epoch. Stateless. Thread: any.
 class sharded_sampler {
  public:
-  /// Requires: all arguments but `seed` are at least 1.
-  sharded_sampler(std::uint64_t rows, std::uint64_t ranks, std::uint64_t batch_size, std::uint64_t seed)
-      : rows_(rows), ranks_(ranks), batch_size_(batch_size), seed_(seed) {}
+  sharded_sampler(epoch_plan epochs, std::uint64_t seed) : epochs_(std::move(epochs)), seed_(seed) {}
+  /// For `ranks` ranks with `batch_size` rows each in a step. Requires: all arguments but `seed` are at least 1.
+  sharded_sampler(std::uint64_t rows, std::uint32_t ranks, std::uint64_t batch_size, std::uint64_t seed)
+      : sharded_sampler(
+            epoch_plan(rows, {{.trainers = ranks, .samples = batch_size > rows / ranks ? rows : ranks * batch_size}}),
+            seed) {}
 
-  /// Returns the batches of the rank with the most rows.
-  std::uint64_t steps_per_epoch() const { return (rows_of(0) + batch_size_ - 1) / batch_size_; }
+  const epoch_plan& epochs() const { return epochs_; }
 
   /// The rows of a rank in a step.
   class share {
@@ -43,26 +47,18 @@ class sharded_sampler {
 
   /// Returns the rows of `rank` in global step `step` (from 0).
   share of(std::uint64_t step, std::uint64_t rank) const {
-    const std::uint64_t epoch = step / steps_per_epoch();
-    const std::uint64_t taken = step % steps_per_epoch() * batch_size_;
-    const std::uint64_t total = rows_of(rank);
+    const epoch_plan::place at = epochs_.of(step);
     share result;
-    result.rows_ = rows_;
-    result.key_ = random_key(seed_, random_stream::shuffle, epoch);
-    result.first_ = rank + taken * ranks_;
-    result.stride_ = ranks_;
-    result.size_ = static_cast<std::size_t>(total <= taken                ? 0
-                                            : total - taken < batch_size_ ? total - taken
-                                                                          : batch_size_);
+    result.rows_ = epochs_.epoch_samples();
+    result.key_ = random_key(seed_, random_stream::shuffle, at.epoch);
+    result.first_ = at.first + rank;
+    result.stride_ = at.trainers;
+    result.size_ = static_cast<std::size_t>(at.size_of(rank));
     return result;
   }
 
  private:
-  std::uint64_t rows_of(std::uint64_t rank) const { return rank < rows_ ? (rows_ - rank + ranks_ - 1) / ranks_ : 0; }
-
-  std::uint64_t rows_;
-  std::uint64_t ranks_;
-  std::uint64_t batch_size_;
+  epoch_plan epochs_;
   std::uint64_t seed_;
 };
 

@@ -26,7 +26,7 @@ class synthetic final : public dataset {
  public:
   explicit synthetic(const job& job)
       : seed_(job.seed),
-        batch_size_(job.batch_size),
+        epochs_(epochs_of(job, synthetic_epoch_steps * first_step_samples(job))),
         bag_(job.bag),
         classes_(job.classes),
         reciprocal_(UINT64_MAX / job.classes + 1),
@@ -41,13 +41,14 @@ class synthetic final : public dataset {
 
   const data_spec& spec() const override { return spec_; }
 
-  std::uint64_t steps_per_epoch() const override { return synthetic_epoch_steps; }
+  epoch_plan epochs() const override { return epochs_; }
 
   result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
     const std::uint64_t key = random_key(seed_, random_stream::synthetic, step, rank);
-    if (!zipf_) return uniform(batch_size_, [&](std::size_t sample) { return place{key, sample * draws()}; });
+    const auto size = static_cast<std::size_t>(epochs_.of(step).size_of(rank));
+    if (!zipf_) return uniform(size, [&](std::size_t sample) { return place{key, sample * draws()}; });
     random_sequence random(key);
-    return skewed(batch_size_, [&random](std::size_t) -> random_sequence& { return random; });
+    return skewed(size, [&random](std::size_t) -> random_sequence& { return random; });
   }
 
   std::uint64_t test_rows() const override { return held_out_rows; }
@@ -149,7 +150,7 @@ class synthetic final : public dataset {
   }
 
   std::uint64_t seed_;
-  std::size_t batch_size_;
+  epoch_plan epochs_;
   std::size_t bag_;
   std::uint64_t classes_;
   std::uint64_t reciprocal_;  // 2^64 / classes_, rounded up

@@ -27,7 +27,7 @@ class tutorial final : public dataset {
 
   const data_spec& spec() const override { return spec_; }
 
-  std::uint64_t steps_per_epoch() const override { return tutorial_epoch_steps; }
+  epoch_plan epochs() const override { return epoch_plan(tutorial_epoch_steps); }
 
   // Step and rank key the stream, so a later epoch has other batches. This function costs about as much as the rest of
   // the step: therefore it uses no growing vectors, and two numbers from each draw.

@@ -62,14 +62,14 @@ result<Answer> ask_through(control_tunnel& tunnel, const client_options& options
 }
 
 template <class Answer, class Message>
-result<Answer> ask_master(const client_options& options) {
+result<Answer> ask_master(const client_options& options, Message message = {}) {
   const auto give_up = clock::now() + options.timeout;
   links::io_thread control;
   TROUPE_TRY(link, connect_to_master(control.io(), options.master, options.network, options.timeout, "client",
                                      links::random_token(), nullptr));
   const auto tunnel = std::make_shared<control_tunnel>(control.io(), link, client_message_bytes_max);
-  auto outcome =
-      ask_through<Answer>(*tunnel, options, give_up, Message{msg::header_source(0, actors::client_number).next(0, 0)});
+  message.head = msg::header_source(0, actors::client_number).next(0, 0);
+  auto outcome = ask_through<Answer>(*tunnel, options, give_up, std::move(message));
   tunnel->close();
   return outcome;
 }
@@ -81,5 +81,9 @@ result<msg::run_status> ask_status(const client_options& options) {
 }
 
 result<void> ask_stop(const client_options& options) { return ask_master<void, msg::stop>(options); }
+
+result<void> ask_scale(const client_options& options, std::uint32_t trainers) {
+  return ask_master<void>(options, msg::scale{{}, trainers});
+}
 
 }  // namespace troupe::nodes

@@ -58,7 +58,8 @@ actors::run_summary to_summary(const msg::run_result& result, double seconds_bef
                               .skipped_steps = result.skipped_steps,
                               .staleness_max = result.staleness_max,
                               .staleness_mean = result.staleness_mean,
-                              .weights = std::nullopt};
+                              .weights = std::nullopt,
+                              .goes_on_with = result.goes_on_with};
   if (result.dense.rows > 0) {
     summary.weights.emplace();
     const auto copy = [](const msg::tensor& from) {

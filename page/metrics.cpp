@@ -77,6 +77,17 @@ void add_totals(const trace::recording& of, const totals& sums, exposition& to) 
   for (const auto& [actor, sum] : sums.steps()) to.add(seconds(sum.latency), {{"actor", of.actor_name(actor)}});
 }
 
+void add_attempts(const trace::recording& what, exposition& to) {
+  const auto now = std::ranges::find(what.attempts, what.run, &trace::attempt_info::run);
+  if (now == what.attempts.end()) return;  // it is not supervised
+  to.begin("troupe_attempts", "gauge", "Attempts at the run, the one under way among them.");
+  to.add(now->number);
+  to.begin("troupe_goodput_ratio", "gauge",
+           "The share of the steps of all attempts that did not have to be done again.");
+  const std::uint64_t all = now->last_step + now->redone;
+  to.add(all == 0 ? 1 : static_cast<double>(now->last_step) / static_cast<double>(all));
+}
+
 void add_board(const trace::recording& what, exposition& to) {
   const auto by_actor = [&](const char* name, const char* type, const char* help, const auto& value) {
     to.begin(name, type, help);
@@ -173,6 +184,7 @@ std::string metrics_text(const reading& of, const totals& sums) {
   to.begin("troupe_trace_readable", "gauge", "Whether the newest of the run could be read.");
   to.add(of.what && of.problem.empty() ? 1 : 0);
   if (!of.what) return to.take();
+  add_attempts(*of.what, to);
   add_totals(*of.what, sums, to);
   add_board(*of.what, to);
   add_metrics(*of.what, to);

@@ -82,11 +82,12 @@ struct run_result {
   double staleness_mean = 0;
   std::optional<double> test_loss;
   std::optional<double> rmse;
+  std::uint32_t goes_on_with = 0;  ///< not 0: an elastic run goes on with so many trainers, in another attempt
 };
 BOOST_DESCRIBE_STRUCT(run_result, (),
                       (head, steps, samples, setup_seconds, seconds, loss, auc, accuracy, stopped, weights_digest,
                        tables, dense, log_loss, calibration, skipped_steps, staleness_max, staleness_mean, test_loss,
-                       rmse))
+                       rmse, goes_on_with))
 
 /// Asks to finish the current step, then end the run.
 struct stop {
@@ -95,6 +96,15 @@ struct stop {
   static constexpr message_traits traits{.diff = comparable::no};
 };
 BOOST_DESCRIBE_STRUCT(stop, (), (head))
+
+/// Asks to finish the current step, and then to go on with so many trainers. Answered when the run will, or refused.
+struct scale {
+  header head;
+  std::uint32_t trainers = 0;
+
+  static constexpr message_traits traits{.diff = comparable::no};
+};
+BOOST_DESCRIBE_STRUCT(scale, (), (head, trainers))
 
 // -- nodes: the processes of a distributed run -----------------------------------
 
@@ -239,10 +249,10 @@ BOOST_DESCRIBE_STRUCT(link_lost, (), (head, node, peer, why))
 
 using master_actor =
     caf::typed_actor<caf::result<joined>(join_server), caf::result<joined>(join_trainer), caf::result<run_result>(run),
-                     caf::result<run_status>(status), caf::result<void>(stop), caf::result<void>(progress),
-                     caf::result<void>(epoch_report), caf::result<void>(evaluation), caf::result<committed>(save_dense),
-                     caf::result<admitted>(join_node), caf::result<void>(node_lost), caf::result<void>(link_lost),
-                     caf::result<void>(give_up), caf::result<void>(trouble),
+                     caf::result<run_status>(status), caf::result<void>(stop), caf::result<void>(scale),
+                     caf::result<void>(progress), caf::result<void>(epoch_report), caf::result<void>(evaluation),
+                     caf::result<committed>(save_dense), caf::result<admitted>(join_node), caf::result<void>(node_lost),
+                     caf::result<void>(link_lost), caf::result<void>(give_up), caf::result<void>(trouble),
                      caf::result<collected_evidence>(collect_evidence), caf::result<void>(verdict_found)>;
 
 }  // namespace troupe::msg

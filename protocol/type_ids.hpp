@@ -81,7 +81,8 @@
   a_struct(peer_ended) \
   a_struct(call) \
   a_struct(returned) \
-  a_struct(host_ranks)
+  a_struct(host_ranks) \
+  a_struct(scale)
 // clang-format on
 
 namespace troupe::protocol {

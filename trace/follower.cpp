@@ -142,7 +142,7 @@ result<recording> follower::take() {
   // The ring of a running process holds all that its log has, except what is older.
   for (trace_file& log : std::exchange(logs_, {})) files.push_back(std::move(log));
   if (files.empty()) return recording{};
-  auto made = make_recording(std::move(files), from_.run, from_.newest);
+  auto made = make_recording(std::move(files), from_);
   if (made && from_.run == 0) from_.run = made->run;
   return made;
 }

@@ -35,28 +35,6 @@ std::string text_of(const boost::json::object& from, std::string_view key) {
   return found != nullptr && found->is_string() ? harmless(found->as_string()) : "";
 }
 
-/// Returns the run to read: the one named, or the only one.
-result<std::uint64_t> choose_run(const std::vector<trace_file>& files, std::uint64_t wanted, bool newest) {
-  std::map<std::uint64_t, std::size_t> runs;
-  for (const trace_file& file : files) ++runs[file.run];
-  if (wanted != 0) {
-    if (runs.contains(wanted)) return wanted;
-    std::vector<std::uint64_t> known;
-    for (const auto& [run, count] : runs) known.push_back(run);
-    return bad_input("run {}: not among these files, which are of run {}", wanted, fmt::join(known, ", "));
-  }
-  if (runs.size() > 1) runs.erase(0);  // 0: a process that had not joined a run yet
-  if (runs.size() == 1) return runs.begin()->first;
-  if (newest)
-    return std::ranges::max_element(files, {},
-                                    [](const trace_file& file) { return file.run == 0 ? 0 : file.begin.realtime_ns; })
-        ->run;
-  std::string words;
-  for (const auto& [run, count] : runs)
-    words += fmt::format("{}{} ({} file{})", words.empty() ? "" : ", ", run, count, count == 1 ? "" : "s");
-  return bad_input("these files are of {} runs: {}; name one by --run", runs.size(), words);
-}
-
 /// A sort key, greater is newer: a ring is written until the end, a log some time later, a copy never again.
 auto age_of(const trace_file& file) {
   return std::tuple(file.next_chunk, file.seen.ticks == 0, !file.is_log, file.seen.ticks);
@@ -348,44 +326,13 @@ class reader {
 
 }  // namespace
 
-result<std::vector<std::filesystem::path>> find_trace_files(const sources& from) {
-  std::vector<std::filesystem::path> found;
-  for (const std::filesystem::path& path : from.paths) {
-    std::error_code failed;
-    if (!std::filesystem::is_directory(path, failed)) {
-      if (!std::filesystem::exists(path, failed))
-        return bad_input("{}: there is no such file or folder", path.string());
-      if (!std::filesystem::is_regular_file(path, failed))
-        return bad_input("{}: is neither a file nor a folder", path.string());
-      found.push_back(path);
-      continue;
-    }
-    const std::size_t before = found.size();
-    for (std::filesystem::recursive_directory_iterator i(path, failed), end; !failed && i != end; i.increment(failed))
-      if (i->is_regular_file(failed) && is_trace_file(i->path())) found.push_back(i->path());
-    if (failed) return bad_input("{}: cannot be read: {}", path.string(), failed.message());
-    if (found.size() == before) return bad_input("{}: holds no traces (*.ring, *.log)", path.string());
-  }
-  std::ranges::sort(found);
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
-}
-
-result<recording> read_recording(const sources& from) {
-  TROUPE_TRY(paths, find_trace_files(from));
-  std::vector<trace_file> files;
-  memory_budget budget(from.memory_bytes_max);
-  for (const std::filesystem::path& path : paths) {
-    TROUPE_TRY(file, read_trace_file(path, budget));
-    files.push_back(std::move(file));
-  }
-  return make_recording(std::move(files), from.run, from.newest);
-}
-
-result<recording> make_recording(std::vector<trace_file> files, std::uint64_t run, bool newest) {
-  TROUPE_TRY(chosen, choose_run(files, run, newest));
+result<recording> make_recording(std::vector<trace_file> files, const sources& from) {
+  auto attempts = attempts_in(files);
+  TROUPE_TRY(chosen, choose_run(files, attempts, from));
   std::erase_if(files, [&](const trace_file& file) { return file.run != chosen; });
-  return reader(std::move(files)).take();
+  recording made = reader(std::move(files)).take();
+  made.attempts = std::move(attempts);
+  return made;
 }
 
 }  // namespace troupe::trace

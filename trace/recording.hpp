@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "trace/attempts.hpp"
 #include "trace/content.hpp"
 #include "trace/file_format.hpp"
 
@@ -104,6 +105,7 @@ bool is_recording(const process_info& one);
 
 struct recording {
   std::uint64_t run = 0;
+  std::vector<attempt_info> attempts;  ///< at this run, in all files; empty: it was not supervised
   std::vector<process_info> processes;
   /// Sorted by begin; the events of one actor are in the order in which they happened.
   std::vector<event> events;
@@ -130,13 +132,14 @@ struct recording {
 struct sources {
   std::vector<std::filesystem::path> paths;
   std::uint64_t run = 0;
-  bool newest = false;  ///< take the run that began last
+  std::uint64_t attempt = 0;  ///< of a supervised run; 0: the newest
+  bool newest = false;        ///< take the run that began last
   std::uint64_t memory_bytes_max = std::uint64_t{1}
                                    << 30;  ///< limit for all files and for the recording made from them
 };
 
 /// Reads a recording. Errors (one line for the user): nothing there, a foreign or damaged file, a newer version,
-/// several runs, more memory than `memory_bytes_max`.
+/// several runs that are no attempts at one, more memory than `memory_bytes_max`.
 result<recording> read_recording(const sources& from);
 
 /// Returns the files that `from` names and those in its folders, sorted by name. Errors: nothing there.
@@ -144,6 +147,7 @@ result<std::vector<std::filesystem::path>> find_trace_files(const sources& from)
 
 struct trace_file;
 /// Makes a recording from one or more files already read. Errors: as read_recording.
-result<recording> make_recording(std::vector<trace_file> files, std::uint64_t run = 0, bool newest = false);
+/// Of several attempts at one supervised run it has the one that `from` names, else the newest.
+result<recording> make_recording(std::vector<trace_file> files, const sources& from = {});
 
 }  // namespace troupe::trace

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/host.hpp"
@@ -106,6 +107,18 @@ result<run_folder> make_run_folder(const fs::path& place) {
   if (::mkdtemp(name.data()) == nullptr)
     return bad_input("{}; {}: cannot be made: {}", folder.error().message, name, std::strerror(errno));
   return run_folder{name, fmt::format("{}; the trace goes to {} instead", folder.error().message, name)};
+}
+
+void remove_old_rings(const fs::path& folder) {
+  constexpr std::size_t kept = 64;
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  std::error_code failed;
+  for (fs::directory_iterator i(folder, failed), end; !failed && i != end; i.increment(failed))
+    if (i->path().extension() == ".ring" && fs::is_regular_file(i->symlink_status(failed)))
+      found.emplace_back(i->last_write_time(failed), i->path());
+  std::ranges::sort(found);
+  for (std::size_t i = 0; i + kept < found.size(); ++i)
+    if (is_of_gone_process(found[i].second)) fs::remove(found[i].second, failed);
 }
 
 }  // namespace troupe::trace

@@ -26,7 +26,7 @@ distributed_sampler::distributed_sampler(trainer me, std::uint64_t rows, std::si
     throw error(error_kind::input,
                 fmt::format("distributed_sampler of {} rows in batches of {}: both must be at most {}", rows,
                             batch_size, rows_max));
-  steps_ = model::sharded_sampler(rows_, trainers_, batch_size_, seed_).steps_per_epoch();
+  steps_ = model::sharded_sampler(rows_, trainers_, batch_size_, seed_).epochs().steps_until(1);
 }
 
 std::vector<std::int64_t> distributed_sampler::rows(std::uint64_t epoch, std::uint64_t step) const {

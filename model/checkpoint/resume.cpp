@@ -97,6 +97,16 @@ std::optional<std::string> check_resumed(const checkpoint_manifest& from, const 
   return std::nullopt;
 }
 
+std::vector<rank_position> positions_of(const run_position& saved, std::uint32_t trainers) {
+  if (saved.ranks.size() == trainers) return saved.ranks;
+  std::vector<rank_position> ranks(trainers);
+  for (const rank_position& one : saved.ranks) {
+    ranks.front().loss_sum += one.loss_sum;
+    ranks.front().samples += one.samples;
+  }
+  return ranks;
+}
+
 std::optional<std::string> first_difference(std::span<const setting> saved, std::span<const setting> now,
                                             std::span<const std::string_view> free) {
   const auto differs = [&](const setting& one) {

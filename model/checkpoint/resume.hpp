@@ -33,6 +33,10 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory);
 std::optional<std::string> check_resumed(const checkpoint_manifest& from, const job& what, const dataset& data,
                                          std::uint64_t total_steps);
 
+/// Returns what each rank has counted in the epoch under way; if their number has changed since `saved`, the first one
+/// has the counts of all, added in rank order.
+std::vector<rank_position> positions_of(const run_position& saved, std::uint32_t trainers);
+
 /// Settings that may change on resume: they do not change what a step computes, except perhaps its rounding.
 extern const std::vector<std::string_view> settings_free_on_resume;
 

@@ -28,8 +28,7 @@ namespace {
 constexpr std::uint64_t steps_in_block = 4;
 
 row_cut cut_for(const job& job) {
-  const std::uint64_t wanted =
-      std::max(row_cut::block_rows_min, steps_in_block * job.trainers * static_cast<std::uint64_t>(job.batch_size));
+  const std::uint64_t wanted = std::max(row_cut::block_rows_min, steps_in_block * first_step_samples(job));
   return {job.shuffle_rows, (wanted + job.shuffle_rows - 1) / job.shuffle_rows};
 }
 
@@ -39,7 +38,7 @@ class streamed final : public dataset {
       : seed_(job.seed),
         loss_(job.loss),
         train_(std::move(train), row_selection::kept(job.test_fraction)),
-        sampler_(train_.rows(), job.trainers, job.batch_size, job.seed) {
+        sampler_(epochs_of(job, train_.rows()), job.seed) {
     if (test != nullptr)
       test_.emplace(std::move(test),
                     job.test_file.empty() ? row_selection::held_out(job.test_fraction) : row_selection::all());
@@ -47,12 +46,12 @@ class streamed final : public dataset {
 
   const data_spec& spec() const override { return train_.source().format->spec(); }
 
-  std::uint64_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
+  epoch_plan epochs() const override { return sampler_.epochs(); }
 
   result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
     const auto share = sampler_.of(step, rank);
     batch_builder made(train_.source().format->layout(), loss_, share.size());
-    const std::uint64_t epoch = step / steps_per_epoch();
+    const std::uint64_t epoch = sampler_.epochs().epochs_after(step);
     cursor place(train_);
     std::uint64_t window = 0;  // within its block
     std::uint64_t key = 0;

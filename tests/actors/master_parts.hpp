@@ -46,7 +46,7 @@ class given_tables : public model::dataset {
   }
 
   const model::data_spec& spec() const override { return spec_; }
-  std::uint64_t steps_per_epoch() const override { return 4; }
+  model::epoch_plan epochs() const override { return model::epoch_plan(4); }
   result<model::batch> train_batch(std::uint64_t, std::uint32_t) const override { return model::batch{}; }
 
   std::optional<model::initial_weights> start() const override {
@@ -82,6 +82,7 @@ class master_parts_stage : public stage {
               [](const troupe::msg::run&) { return msg::run_result{}; },
               [](const msg::status&) { return msg::run_status{}; },
               [](const msg::stop&) {},
+              [](const msg::scale&) {},
               [](const msg::progress&) {},
               [](const msg::epoch_report&) {},
               [](const msg::evaluation&) {},

@@ -21,7 +21,7 @@ std::vector<std::uint64_t> steps(const step_schedule& of, const std::function<bo
 using list = std::vector<std::uint64_t>;
 
 TEST(StepSchedule, TheLastOptimizerStepMayBeShort) {
-  const step_schedule of{.total_steps = 8, .steps_per_epoch = 8, .accumulate = 3};
+  const step_schedule of{.total_steps = 8, .epochs = model::epoch_plan(8), .accumulate = 3};
   EXPECT_EQ(steps(of, [&](auto step) { return of.begins_update(step); }), (list{1, 4, 7}));
   EXPECT_EQ(steps(of, [&](auto step) { return of.ends_update(step); }), (list{3, 6, 8}));
   list updates;
@@ -35,7 +35,7 @@ TEST(StepSchedule, TheLastOptimizerStepMayBeShort) {
 }
 
 TEST(StepSchedule, EpochsAreCountedAndTheLastMayBeShort) {
-  const step_schedule of{.total_steps = 7, .steps_per_epoch = 3};
+  const step_schedule of{.total_steps = 7, .epochs = model::epoch_plan(3)};
   EXPECT_EQ(steps(of, [&](auto step) { return of.completes_epoch(step); }), (list{3, 6}));
   list places;
   list epochs;
@@ -45,12 +45,12 @@ TEST(StepSchedule, EpochsAreCountedAndTheLastMayBeShort) {
   }
   EXPECT_EQ(places, (list{1, 2, 3, 1, 2, 3, 1}));
   EXPECT_EQ(epochs, (list{0, 0, 1, 1, 1, 2, 2}));
-  const step_schedule whole{.total_steps = 6, .steps_per_epoch = 3};
+  const step_schedule whole{.total_steps = 6, .epochs = model::epoch_plan(3)};
   EXPECT_EQ(whole.epoch_after(6), 1U) << "the last epoch, though it is over";
 }
 
 TEST(StepSchedule, TestRowsFollowEveryFewEpochsAndTheLastStep) {
-  step_schedule of{.total_steps = 11, .steps_per_epoch = 2, .eval_every = 2};
+  step_schedule of{.total_steps = 11, .epochs = model::epoch_plan(2), .eval_every = 2};
   const auto evaluates = [&](auto step) { return of.evaluates_after(step); };
   EXPECT_EQ(steps(of, evaluates), (list{4, 8, 11}));
   of.eval_every = 1;
@@ -60,12 +60,13 @@ TEST(StepSchedule, TestRowsFollowEveryFewEpochsAndTheLastStep) {
 }
 
 TEST(StepSchedule, CheckpointsFollowTheOptimizerStepInWhichOneIsDue) {
-  step_schedule of{.total_steps = 14, .steps_per_epoch = 14, .accumulate = 3, .saves = true, .checkpoint_every = 4};
+  step_schedule of{
+      .total_steps = 14, .epochs = model::epoch_plan(14), .accumulate = 3, .saves = true, .checkpoint_every = 4};
   const auto saves = [&](auto step) { return of.saves_after(step, false); };
   EXPECT_EQ(steps(of, saves), (list{6, 9, 12, 14})) << "due after 4, 8 and 12, and at the end";
   EXPECT_EQ(steps(of, [&](auto step) { return of.saves_after(step, true); }), (list{3, 6, 9, 12, 14}));
   EXPECT_EQ(steps(of, [&](auto step) { return of.goes_on_after(step); }), (list{1, 2, 3, 4, 5, 7, 8, 10, 11, 13}));
-  of.steps_per_epoch = 5;
+  of.epochs = model::epoch_plan(5);
   EXPECT_EQ(steps(of, [&](auto step) { return of.goes_on_after(step); }), (list{1, 2, 3, 4, 7, 8, 11, 13}));
   of.checkpoint_every = 0;
   EXPECT_EQ(steps(of, saves), list{14});

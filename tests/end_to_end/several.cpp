@@ -28,6 +28,35 @@ std::string digest_of(const outcome& from) {
   return done.contains("weights_digest") ? std::string(done.at("weights_digest").as_string()) : "";
 }
 
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> all;
+  std::istringstream list(read_file(fmt::format("/proc/{0}/task/{0}/children", parent)));
+  for (pid_t child = 0; list >> child;) all.push_back(child);
+  return all;
+}
+
+pid_t leader_of(pid_t parent) {
+  for (const pid_t child : children_of(parent)) {
+    const words command = proc_words(child, "cmdline");
+    if (std::ranges::find(command, "--role") == command.end()) return child;
+  }
+  ADD_FAILURE() << "nobody leads";
+  return 0;
+}
+
+std::vector<boost::json::object> events_of(const outcome& from, std::string_view name) {
+  std::vector<boost::json::object> found;
+  for (boost::json::object& one : json_lines(from.out))
+    if (one.at("event").as_string() == name) found.push_back(std::move(one));
+  return found;
+}
+
+void expect_epochs(const outcome& from, std::uint64_t count) {
+  std::uint64_t next = 1;
+  for (const auto& one : events_of(from, "epoch")) EXPECT_EQ(one.at("epoch").to_number<std::uint64_t>(), next++);
+  EXPECT_EQ(next, count + 1);
+}
+
 pid_t process_of(program& leader, const std::string& who) {
   const std::string begin = who + " (host ";
   if (!leader.wait_for_error(begin)) {

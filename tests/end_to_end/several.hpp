@@ -2,9 +2,11 @@
 
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "links/endpoint.hpp"
@@ -25,6 +27,15 @@ launch with_token(const std::string& token = run_token);
 
 /// The digest of a run that has ended well.
 std::string digest_of(const outcome& from);
+
+std::vector<pid_t> children_of(pid_t parent);
+/// The process that leads the attempt under way, of a run whose supervisor is `parent`.
+pid_t leader_of(pid_t parent);
+
+/// Its JSON lines of that event.
+std::vector<boost::json::object> events_of(const outcome& from, std::string_view name);
+/// Expects that each of `count` epochs is told once, in order.
+void expect_epochs(const outcome& from, std::uint64_t count);
 
 /// The process of `who`, as in `trainer 1`, waited for in what `leader` prints about who has joined.
 pid_t process_of(program& leader, const std::string& who);

@@ -25,37 +25,6 @@ const std::string& unbroken_digest() {
   return digest;
 }
 
-std::vector<pid_t> children_of(pid_t parent) {
-  std::vector<pid_t> all;
-  std::istringstream list(read_file(fmt::format("/proc/{0}/task/{0}/children", parent)));
-  for (pid_t child = 0; list >> child;) all.push_back(child);
-  return all;
-}
-
-/// The process that leads the attempt under way, of a run whose supervisor is `parent`.
-pid_t leader_of(pid_t parent) {
-  for (const pid_t child : children_of(parent)) {
-    const words command = proc_words(child, "cmdline");
-    if (std::ranges::find(command, "--role") == command.end()) return child;
-  }
-  ADD_FAILURE() << "nobody leads";
-  return 0;
-}
-
-std::vector<boost::json::object> events_of(const outcome& from, std::string_view name) {
-  std::vector<boost::json::object> found;
-  for (boost::json::object& one : json_lines(from.out))
-    if (one.at("event").as_string() == name) found.push_back(std::move(one));
-  return found;
-}
-
-/// Every epoch is told once, in order.
-void expect_epochs(const outcome& from, std::uint64_t count) {
-  std::uint64_t next = 1;
-  for (const auto& one : events_of(from, "epoch")) EXPECT_EQ(one.at("epoch").to_number<std::uint64_t>(), next++);
-  EXPECT_EQ(next, count + 1);
-}
-
 class Survival : public testing::Test {
  protected:
   words saving(const char* every = "100") const { return {"--save", folder_.path(), "--checkpoint-every", every}; }
@@ -112,6 +81,55 @@ TEST_F(Survival, OfARunInOneProcess) {
   EXPECT_EQ(digest_of(ended), unbroken_digest());
   expect_epochs(ended, 300);
   EXPECT_EQ(last_event(ended, "done").at("attempts").to_number<int>(), 2);
+}
+
+TEST_F(Survival, LeavesTracesOfItsAttemptsInOneFolder) {
+  const model::checkpoint_folder traces;
+  program running(with(with({"train", "--json", "--processes", "--trace", "full", "--trace-dir", traces.path()},
+                            with(job, {"--servers", "1", "--trainers", "1"})),
+                       saving()));
+  ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\",\"step\":200,")) << running.error();
+  ASSERT_EQ(kill(process_of(running, "server 0"), SIGKILL), 0);
+  EXPECT_EQ(running.finish().exit_code, 0);
+  const outcome newest = run({"trace", "summary", traces.path(), "--json"});
+  ASSERT_EQ(newest.exit_code, 0) << newest.err;
+  EXPECT_NE(newest.err.find("of 2 attempts at this run, this is the newest, 2; --attempt K reads another"),
+            std::string::npos)
+      << newest.err;
+  const auto told = last_event(newest, "summary");
+  const auto& attempts = told.at("attempts").as_array();
+  ASSERT_EQ(attempts.size(), 2u);
+  EXPECT_NE(attempts[0].at("ended_by").as_string().find("server 0 (pid "), boost::json::string::npos) << newest.out;
+  EXPECT_GE(attempts[0].at("last_step").to_number<int>(), 200);
+  EXPECT_EQ(attempts[1].at("last_step").to_number<int>(), 3000);
+  const outcome first = run({"trace", "summary", traces.path(), "--json", "--attempt", "1"});
+  EXPECT_EQ(last_event(first, "summary").at("run"), attempts[0].at("run"));
+  EXPECT_EQ(run({"trace", "check", traces.path(), "--attempt", "2"}).exit_code, 0);
+  const std::string line = expect_error(run({"trace", "summary", traces.path(), "--attempt", "3"}), 2);
+  EXPECT_NE(line.find("--attempt 3: not among these files, which are of attempt 1, 2"), std::string::npos) << line;
+}
+
+TEST_F(Survival, SaysWhereLossesChangeTheWeights) {
+  const words short_job = {"train", "--data", "tutorial", "--epochs", "1", "--checkpoint-every", "5"};
+  const auto said = [&](const char* consistency) {
+    const model::checkpoint_folder folder;
+    return run(with(short_job, {"--consistency", consistency, "--save", folder.path()})).err;
+  };
+  EXPECT_NE(said("ssp:2").find("--consistency ssp:2: it is not promised that after a loss"), std::string::npos);
+  EXPECT_NE(said("async").find("--consistency async: it is not promised that after a loss"), std::string::npos);
+  EXPECT_EQ(said("sync").find("promised"), std::string::npos);
+}
+
+TEST_F(Survival, OfAMasterIsAskedForByName) {
+  const std::string line =
+      expect_error(run({"master", "--listen", "127.0.0.1:0", "--supervised", "--restarts", "0"}, with_token()), 2);
+  EXPECT_NE(line.find("--restarts 0: --supervised has a run go on after losses"), std::string::npos) << line;
+  gathered_run several(with(job, {"--supervised", "--servers", "1", "--trainers", "1"}));
+  several.join_all(1, 1);
+  ASSERT_TRUE(several.master().wait_for_output("\"event\":\"epoch\",\"epoch\":3,")) << several.master().error();
+  ASSERT_EQ(kill(leader_of(several.master().process()), SIGKILL), 0);
+  const std::string expected = digest_of(run(with({"train", "--json", "--servers", "1", "--trainers", "1"}, job)));
+  EXPECT_EQ(several.finish(), expected);
 }
 
 TEST_F(Survival, GivesUpWhenAttemptsMakeNoProgress) {

@@ -10,7 +10,7 @@ namespace {
 // The rows that all ranks take in an epoch, in the order of step, rank and sample.
 std::vector<std::uint64_t> epoch_rows(const sharded_sampler& sampler, std::uint64_t epoch, std::uint64_t ranks) {
   std::vector<std::uint64_t> rows;
-  const std::uint64_t steps = sampler.steps_per_epoch();
+  const std::uint64_t steps = sampler.epochs().steps_until(1);
   for (std::uint64_t step = epoch * steps; step < (epoch + 1) * steps; ++step) {
     for (std::uint64_t rank = 0; rank < ranks; ++rank) {
       const auto share = sampler.of(step, rank);
@@ -45,7 +45,7 @@ TEST(Sampler, OrderDiffersBetweenEpochsAndSeeds) {
 // 11 rows for 2 ranks in batches of 5: rank 0 has 6 rows (5 and 1), rank 1 has 5 (5 and none).
 TEST(Sampler, TailsAreUneven) {
   const sharded_sampler sampler(11, 2, 5, 1);
-  EXPECT_EQ(sampler.steps_per_epoch(), 2U);
+  EXPECT_EQ(sampler.epochs().steps_until(1), 2U);
   EXPECT_EQ(sampler.of(0, 0).size(), 5U);
   EXPECT_EQ(sampler.of(0, 1).size(), 5U);
   EXPECT_EQ(sampler.of(1, 0).size(), 1U);
@@ -55,7 +55,7 @@ TEST(Sampler, TailsAreUneven) {
 
 TEST(Sampler, MoreRanksThanRowsLeavesSomeWithout) {
   const sharded_sampler sampler(3, 5, 10, 1);
-  EXPECT_EQ(sampler.steps_per_epoch(), 1U);
+  EXPECT_EQ(sampler.epochs().steps_until(1), 1U);
   for (std::uint64_t rank = 0; rank < 5; ++rank) EXPECT_EQ(sampler.of(0, rank).size(), rank < 3 ? 1U : 0U) << rank;
 }
 
@@ -63,7 +63,7 @@ TEST(Sampler, MoreRanksThanRowsLeavesSomeWithout) {
 TEST(Sampler, RanksTakeTurnsInThePermutation) {
   const sharded_sampler sampler(100, 3, 7, 5);
   const std::uint64_t key = random_key(5, random_stream::shuffle, 2);
-  const auto share = sampler.of(2 * sampler.steps_per_epoch() + 1, 2);
+  const auto share = sampler.of(2 * sampler.epochs().steps_until(1) + 1, 2);
   ASSERT_EQ(share.size(), 7U);
   for (std::size_t i = 0; i < share.size(); ++i) EXPECT_EQ(share.row(i), shuffled(100, key, 2 + (7 + i) * 3));
 }

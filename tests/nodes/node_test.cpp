@@ -30,7 +30,8 @@ msg::master_actor::behavior_type admitting_master(msg::master_actor::pointer, st
           [](const msg::give_up&) {},
           [](const msg::trouble&) {},
           [](const msg::collect_evidence&) { return msg::collected_evidence{}; },
-          [](const msg::verdict_found&) {}};
+          [](const msg::verdict_found&) {},
+          [](const msg::scale&) {}};
 }
 
 class Node : public actors::stage {

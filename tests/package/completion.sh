@@ -20,7 +20,7 @@ cd "$(mktemp -d)" || exit 1
 trap 'rm -r "$PWD"' EXIT
 touch job.toml
 
-offers "--help --version train master join status stop parity checkpoint trace bench devices" ""
+offers "--help --version train master join status stop scale parity checkpoint trace bench devices" ""
 offers "train trace" tr
 offers "--trainers --trace --trace-dir --trace-filter --trace-payload --trace-ring-mib" train --tra
 offers "auto cpu cuda" train --device ""

@@ -151,6 +151,17 @@ TEST(Metrics, TellWhatTheBoardsSay) {
   EXPECT_TRUE(has_line(text, "troupe_up 1"));
 }
 
+TEST(Metrics, TellTheAttemptsOfASupervisedRunAndWhatTheyLost) {
+  trace::made_recording made(1, 1);
+  const auto text = [&] { return metrics_text(*made_source::over(made.done()), {}); };
+  EXPECT_EQ(text().find("troupe_attempts"), std::string::npos);
+  made.edit().run = 25;
+  made.edit().attempts = {{.number = 1, .run = 31, .last_step = 90},
+                          {.number = 2, .run = 25, .last_step = 150, .redone = 50}};
+  EXPECT_TRUE(has_line(text(), "troupe_attempts 2")) << text();
+  EXPECT_TRUE(has_line(text(), "troupe_goodput_ratio 0.75")) << text();
+}
+
 TEST(Metrics, SayThatNothingCanBeRead) {
   reading nothing;
   nothing.problem = "no files";

@@ -60,6 +60,16 @@ actors::run_observer leader::observer() {
   return all;
 }
 
+/// Returns the job of an attempt from that step on, which may have another number of trainers than the one before.
+std::vector<model::setting> leader::job_from(std::uint64_t step) {
+  std::vector<model::setting> settings = where_.what().job;
+  const auto what = model::parse_job(settings).value();
+  trainers_ = what.elastic.is_on() ? model::trainers_at(what.elastic.memberships, step) : what.trainers;
+  for (auto& [name, text] : settings)
+    if (name == "trainers") text = std::to_string(trainers_);
+  return settings;
+}
+
 void leader::begin_attempt() {
   const scenario& what = where_.what();
   if (!store_.expired()) {  // the attempt before has not let go of the folder yet
@@ -77,6 +87,7 @@ void leader::begin_attempt() {
     where_.events().after(pause, &process_, event_tag::attempt, [this] { begin_attempt(); });
     return;
   }
+  const auto job = job_from(checkpoints->from ? checkpoints->from->manifest.step : 0);
   run_ = 1 + where_.events().random().below(std::uint64_t{1} << 53);
   where_.tell(fmt::format("attempt {} is run {}, from step {}", attempt, run_,
                           checkpoints->from ? checkpoints->from->manifest.step : 0));
@@ -92,26 +103,33 @@ void leader::begin_attempt() {
       process_.system().spawn(actors::master, run_, observer(), std::move(*checkpoints),
                               std::optional<actors::node_rules>(std::move(rules)), actors::planner(actors::plan_job));
   process_.system().registry().put(boss_.id(), caf::actor_cast<caf::strong_actor_ptr>(boss_));
-  process_.system().spawn([this, what, attempt, run = run_, boss = boss_](caf::event_based_actor* self) {
-    const msg::run order{msg::header_source(run, actors::client_number).next(0, 0), what.job, false};
+  process_.system().spawn([this, job, run = run_, boss = boss_](caf::event_based_actor* self) {
+    const msg::run order{msg::header_source(run, actors::client_number).next(0, 0), job, false};
     self->request(boss, caf::infinite, order)
-        .then(
-            [this](const msg::run_result& result) {
-              where_.finished({.digest = result.weights_digest,
-                               .steps = result.steps,
-                               .samples = result.samples,
-                               .figures = {result.loss, result.auc, result.accuracy, result.log_loss,
-                                           result.calibration, result.test_loss, result.rmse},
-                               .epochs = {}});
-              where_.events().after(sim_duration(0), &process_, event_tag::see_off, [this] { see_off(); });
-            },
-            [this](const caf::error& why) {
-              where_.events().after(sim_duration(0), &process_, event_tag::attempt,
-                                    [this, why] { attempt_failed(why); });
-            });
+        .then([this](const msg::run_result& result) { attempt_ended(result); },
+              [this](const caf::error& why) {
+                where_.events().after(sim_duration(0), &process_, event_tag::attempt,
+                                      [this, why] { attempt_failed(why); });
+              });
   });
   absent_since_.clear();
   look_for_members(attempt);
+}
+
+void leader::attempt_ended(const msg::run_result& result) {
+  if (result.goes_on_with > 0) {
+    lost_ = fmt::format("{} trainers from step {} on", result.goes_on_with, result.steps);
+    where_.tell(lost_);
+    where_.events().after(sim_duration(0), &process_, event_tag::attempt, [this] { begin_next(); });
+    return;
+  }
+  where_.finished({.digest = result.weights_digest,
+                   .steps = result.steps,
+                   .samples = result.samples,
+                   .figures = {result.loss, result.auc, result.accuracy, result.log_loss, result.calibration,
+                               result.test_loss, result.rmse},
+                   .epochs = {}});
+  where_.events().after(sim_duration(0), &process_, event_tag::see_off, [this] { see_off(); });
 }
 
 void leader::attempt_failed(const caf::error& why) {
@@ -120,6 +138,10 @@ void leader::attempt_failed(const caf::error& why) {
   // What a full disk prevents now may succeed later.
   const bool by_disk = why == protocol::errc::bad_input && where_.disk().has_failed();
   if (!by_disk && !may_succeed_again(why)) return where_.failed("an attempt ended by " + caf::to_string(why));
+  begin_next();
+}
+
+void leader::begin_next() {
   constexpr std::chrono::milliseconds time_to_leave{1000};
   where_.events().after(time_to_leave, &process_, event_tag::see_off, [this] {
     see_off();
@@ -156,6 +178,7 @@ void leader::look_for_members(std::uint64_t attempt) {
   if (!boss_ || attempt != where_.attempts_) return;
   const scenario& what = where_.what();
   for (place_number place = 1; place < where_.places(); ++place) {
+    if (place > what.servers + trainers_) break;  // this attempt has fewer trainers
     const bool is_here = std::ranges::any_of(places_, [&](const auto& one) { return one.second == place; });
     if (is_here) {
       absent_since_.erase(place);

@@ -31,14 +31,18 @@ class leader {
  private:
   result<actors::run_checkpoints> open_checkpoints();
   actors::run_observer observer();
+  std::vector<model::setting> job_from(std::uint64_t step);
+  void attempt_ended(const msg::run_result& result);
   void attempt_failed(const caf::error& why);
+  void begin_next();
   void see_off();
   void look_for_members(std::uint64_t attempt);
 
   world& where_;
   sim_process process_;
   std::uint64_t run_ = 0;
-  std::string lost_;  ///< why the last attempt failed
+  std::uint32_t trainers_ = 0;  ///< of this attempt
+  std::string lost_;            ///< why the last attempt failed
   msg::master_actor boss_;
   std::weak_ptr<model::checkpoint_store> store_;
   std::map<std::string, std::shared_ptr<sim_control>> controls_;  ///< by session

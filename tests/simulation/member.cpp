@@ -88,9 +88,9 @@ void member::over(std::uint64_t part, const nodes::node_end& end) {
       fmt::format("{} is out of the run: {}", process_.name(), end.how ? "it is done" : end.how.error().message));
   const sim_time now = where_.events().now();
   if (end.rejoin_within.count() > 0) rejoin_until_ = now + end.rejoin_within;
-  // The master of the attempt that has failed may still be there: only a refusal is final.
-  const bool is_refused = !end.how && end.how.error().kind == fault_kind::input;
-  if (is_refused || now >= rejoin_until_) return where_.exited(process_);
+  // The master of the attempt that has failed may still be there: only a refusal is final, and success.
+  const bool is_over = end.how || end.how.error().kind == fault_kind::input;
+  if (is_over || now >= rejoin_until_) return where_.exited(process_);
   constexpr sim_duration least{1'000'000};
   constexpr sim_duration most{300'000'000};
   where_.events().after(where_.events().draw(least, most), &process_, event_tag::joining, [this] { join(); });

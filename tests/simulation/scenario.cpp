@@ -36,6 +36,15 @@ const std::vector<small_job>& jobs() {
       {3, 2, 7, synthetic({{"steps", "21"}, {"tables", "3"}, {"sparse-reduce", "sum"}, {"nan", "skip"}})},
       // An epoch, and the test rows at its end.
       {2, 2, 25, synthetic({{"steps", "100"}, {"batch-size", "2"}, {"eval-every", "1"}})},
+      // Trainers join and leave; the last number is that of the places.
+      {2, 3, 5, synthetic({{"steps", "28"}, {"elastic", "1:3"}, {"memberships", "0:2,6:3,13:1,20:3"}})},
+      {1, 3, 9,
+       synthetic({{"epochs", "1"},
+                  {"batch-size", "2"},
+                  {"eval-every", "1"},
+                  {"elastic", "1:3"},
+                  {"elastic-batch", "rank"},
+                  {"memberships", "0:3,20:2,40:3"}})},
   };
   return all;
 }

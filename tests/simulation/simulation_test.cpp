@@ -7,7 +7,9 @@
 #include <optional>
 #include <set>
 
+#include "model/checkpoint/resume.hpp"
 #include "nodes/run_job.hpp"
+#include "tests/model/made_checkpoint.hpp"
 #include "tests/simulation/trial.hpp"
 
 namespace troupe::simulation::simulation_test {
@@ -20,15 +22,36 @@ const references& known() {
   return made;
 }
 
-TEST(Simulation, WithoutFaultsIsAnOrdinaryRun) {
-  for (std::size_t job = 0; job < job_count(); ++job) {
-    const auto parsed = model::parse_job(without_faults(job, 1).job);
-    ASSERT_TRUE(parsed) << parsed.error().message;
-    std::vector<actors::epoch_summary> epochs;
+/// Runs a job, in as many attempts as it has numbers of trainers.
+result<actors::run_summary> ordinary_run(std::vector<model::setting> settings,
+                                         std::vector<actors::epoch_summary>& epochs) {
+  const model::checkpoint_folder folder;
+  for (std::uint64_t step = 0;;) {
+    TROUPE_TRY(what, model::parse_job(settings));
+    if (what.elastic.is_on()) {
+      settings.emplace_back("trainers", std::to_string(model::trainers_at(what.elastic.memberships, step)));
+      TROUPE_SET(what, model::parse_job(settings));
+    }
     nodes::run_options options;
     options.threads = 2;
     options.observer.on_epoch = [&epochs](const actors::epoch_summary& one) { epochs.push_back(one); };
-    const auto done = nodes::run_job(*parsed, options, nullptr);
+    std::optional<model::resume_point> from;
+    if (step > 0) {
+      TROUPE_SET(from, model::newest_whole_checkpoint(folder.path()));
+      options.checkpoints.from = std::make_shared<const model::checkpoint>(from->what);
+    }
+    TROUPE_TRY(store, model::checkpoint_store::open(folder.path(), from ? &*from : nullptr));
+    options.checkpoints.store = std::make_shared<model::checkpoint_store>(std::move(store));
+    TROUPE_TRY(done, nodes::run_job(what, options, nullptr));
+    if (done.goes_on_with == 0) return done;
+    step = done.steps;
+  }
+}
+
+TEST(Simulation, WithoutFaultsIsAnOrdinaryRun) {
+  for (std::size_t job = 0; job < job_count(); ++job) {
+    std::vector<actors::epoch_summary> epochs;
+    const auto done = ordinary_run(without_faults(job, 1).job, epochs);
     ASSERT_TRUE(done) << done.error().message;
     const told_run ordinary{.digest = done->weights_digest,
                             .steps = done->steps,

@@ -92,7 +92,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
       out.error({fault_kind::run,
                  fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
   };
-  launch::report_to_supervisor(options.observer,
+  launch::report_to_supervisor(options.observer, what.trainers,
                                [&out](const launch::attempt_news& now) { out.note(launch::words_of(now)); });
   TROUPE_SET(options.checkpoints, launch::open_checkpoints(order.checkpoints));
   if (order.checkpoints.resume)

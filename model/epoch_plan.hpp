@@ -1,0 +1,72 @@
+// The epochs of a run whose number of trainers, and with it the samples of a step, may change between steps.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe::model {
+
+/// Cuts each epoch's samples, in the epoch's order, into global steps: a step takes the next ones that nobody has had,
+/// and the last step of an epoch those that are left. Immutable. Thread: any.
+class epoch_plan {
+ public:
+  /// From `first_step` on each step has so many samples, of so many trainers: rank r takes every `trainers`-th from the
+  /// r-th on.
+  struct part {
+    std::uint64_t first_step = 0;
+    std::uint32_t trainers = 1;
+    std::uint64_t samples = 1;
+  };
+
+  /// A global step.
+  struct place {
+    std::uint64_t epoch = 0;          ///< from 0
+    std::uint64_t step_of_epoch = 0;  ///< from 0
+    std::uint64_t first = 0;          ///< position of its first sample in the epoch
+    std::uint64_t samples = 0;
+    std::uint32_t trainers = 1;
+
+    /// Returns how many samples `rank` has.
+    std::uint64_t size_of(std::uint64_t rank) const {
+      return rank < samples ? (samples - rank + trainers - 1) / trainers : 0;
+    }
+  };
+
+  /// `epoch_samples`: of each epoch. Requires: it is not 0, nor are the parts' trainers and samples; the first part
+  /// begins in step 0, the others later and later.
+  epoch_plan(std::uint64_t epoch_samples, const std::vector<part>& parts);
+  /// Every epoch has so many steps.
+  explicit epoch_plan(std::uint64_t steps_per_epoch = 1) : epoch_plan(steps_per_epoch, {part{}}) {}
+
+  std::uint64_t epoch_samples() const { return epoch_samples_; }
+
+  /// Returns where global step `step` (from 0) lies.
+  place of(std::uint64_t step) const;
+
+  /// Returns the number of steps after which `epochs` epochs are complete.
+  std::uint64_t steps_until(std::uint64_t epochs) const;
+
+  /// Returns how many epochs are complete after `steps` steps.
+  std::uint64_t epochs_after(std::uint64_t steps) const { return of(steps).epoch; }
+  /// Returns whether an epoch ends with the step that is the `steps`-th of the run.
+  bool completes_epoch(std::uint64_t steps) const { return of(steps).step_of_epoch == 0; }
+
+ private:
+  /// A part, and where it begins.
+  struct stretch {
+    part what;
+    std::uint64_t epoch = 0;
+    std::uint64_t steps_before = 0;  ///< of that epoch
+    std::uint64_t first = 0;         ///< the position of its first sample
+    std::uint64_t steps_left = 0;    ///< of that epoch, if the part lasts so long
+    std::uint64_t steps_per_epoch = 0;
+  };
+
+  place place_in(const stretch& one, std::uint64_t step) const;
+
+  std::uint64_t epoch_samples_;
+  std::vector<stretch> stretches_;
+};
+
+}  // namespace troupe::model

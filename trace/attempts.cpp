@@ -1,0 +1,113 @@
+#include "trace/attempts.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/text.hpp"
+#include "trace/recording.hpp"
+#include "trace/trace_file.hpp"
+
+namespace troupe::trace {
+
+namespace {
+
+/// What one file tells of its attempt.
+struct told_attempt {
+  std::string supervised;
+  std::uint64_t number = 0;
+  std::string lost;
+  std::uint64_t redone = 0;
+};
+
+std::optional<told_attempt> told_in(const boost::json::object& metadata) {
+  const auto* found = metadata.if_contains(attempt_key);
+  if (found == nullptr || !found->is_object()) return std::nullopt;
+  const boost::json::object& about = found->get_object();
+  const auto* supervised = about.if_contains("supervised");
+  const auto* number = about.if_contains("number");
+  const auto* lost = about.if_contains("lost");
+  if (supervised == nullptr || !supervised->is_string() || number == nullptr || !number->is_int64())
+    return std::nullopt;
+  if (number->get_int64() < 1) return std::nullopt;
+  const auto* redone = about.if_contains("redone");
+  const bool has_redone = redone != nullptr && redone->is_int64() && redone->get_int64() > 0;
+  return told_attempt{std::string(supervised->get_string()), static_cast<std::uint64_t>(number->get_int64()),
+                      lost != nullptr && lost->is_string() ? harmless(lost->get_string()) : std::string(),
+                      has_redone ? static_cast<std::uint64_t>(redone->get_int64()) : 0};
+}
+
+/// Returns the run of the attempt to read: the one named, or the newest.
+result<std::uint64_t> choose_attempt(const std::vector<attempt_info>& attempts, std::uint64_t wanted) {
+  if (wanted == 0) return attempts.back().run;
+  if (attempts.empty()) return bad_input("--attempt {}: these files are not of attempts at one supervised run", wanted);
+  const auto found = std::ranges::find(attempts, wanted, &attempt_info::number);
+  if (found != attempts.end()) return found->run;
+  std::vector<std::uint64_t> known;
+  for (const attempt_info& one : attempts) known.push_back(one.number);
+  return bad_input("--attempt {}: not among these files, which are of attempt {}", wanted, fmt::join(known, ", "));
+}
+
+}  // namespace
+
+boost::json::object describe_attempt(const std::string& supervised, std::uint64_t number, const std::string& lost,
+                                     std::uint64_t redone) {
+  constexpr std::size_t lost_max = 500;  // so that it fits into the metadata
+  return {{"supervised", supervised}, {"number", number}, {"lost", lost.substr(0, lost_max)}, {"redone", redone}};
+}
+
+std::vector<attempt_info> attempts_in(const std::vector<trace_file>& files) {
+  std::map<std::uint64_t, attempt_info> by_run;
+  std::map<std::uint64_t, std::string> lost;  // by number: why the one before has ended
+  std::optional<std::string> supervised;
+  for (const trace_file& file : files) {
+    if (file.run == 0) continue;  // of a process that had not joined yet
+    attempt_info& one = by_run[file.run];
+    one.run = file.run;
+    for (const board_row& row : file.board) one.last_step = std::max(one.last_step, row.step);
+    auto told = told_in(file.metadata);
+    if (!told) continue;
+    if (supervised && *supervised != told->supervised) return {};
+    supervised = std::move(told->supervised);
+    one.number = told->number;
+    one.redone = told->redone;
+    lost[told->number] = std::move(told->lost);
+  }
+  std::vector<attempt_info> all;
+  for (auto& [run, one] : by_run) {
+    if (one.number == 0) return {};  // its leading process's files are not here, or it is another run
+    if (const auto next = lost.find(one.number + 1); next != lost.end()) one.ended = next->second;
+    all.push_back(std::move(one));
+  }
+  std::ranges::sort(all, {}, &attempt_info::number);
+  return all;
+}
+
+result<std::uint64_t> choose_run(const std::vector<trace_file>& files, const std::vector<attempt_info>& attempts,
+                                 const sources& from) {
+  std::map<std::uint64_t, std::size_t> runs;
+  for (const trace_file& file : files) ++runs[file.run];
+  if (from.run != 0) {
+    if (runs.contains(from.run)) return from.run;
+    std::vector<std::uint64_t> known;
+    for (const auto& [run, count] : runs) known.push_back(run);
+    return bad_input("run {}: not among these files, which are of run {}", from.run, fmt::join(known, ", "));
+  }
+  if (from.attempt != 0) return choose_attempt(attempts, from.attempt);
+  if (runs.size() > 1) runs.erase(0);  // 0: a process that had not joined a run yet
+  if (runs.size() == 1) return runs.begin()->first;
+  if (!attempts.empty()) return choose_attempt(attempts, 0);
+  if (from.newest)
+    return std::ranges::max_element(files, {},
+                                    [](const trace_file& file) { return file.run == 0 ? 0 : file.begin.realtime_ns; })
+        ->run;
+  std::string words;
+  for (const auto& [run, count] : runs)
+    words += fmt::format("{}{} ({} file{})", words.empty() ? "" : ", ", run, count, count == 1 ? "" : "s");
+  return bad_input("these files are of {} runs: {}; name one by --run", runs.size(), words);
+}
+
+}  // namespace troupe::trace

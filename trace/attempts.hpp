@@ -1,0 +1,41 @@
+// The attempts at a supervised run, each of which has a run number and files of its own.
+
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace troupe::trace {
+
+struct sources;
+struct trace_file;
+
+struct attempt_info {
+  std::uint64_t number = 0;  ///< from 1
+  std::uint64_t run = 0;
+  std::uint64_t last_step = 0;  ///< that one of its actors was in
+  std::uint64_t redone = 0;     ///< steps that had to be done again, in this attempt and before
+  std::string ended = {};       ///< why, as the next one tells; empty: it has not, or has ended well
+};
+
+/// Where a file's metadata have this.
+constexpr std::string_view attempt_key = "attempt";
+
+/// Returns what the files of the process that leads an attempt tell of it. `supervised`: the same for all attempts at a
+/// run. `lost`: why the attempt before has ended. `redone` as in `attempt_info`.
+boost::json::object describe_attempt(const std::string& supervised, std::uint64_t number, const std::string& lost,
+                                     std::uint64_t redone);
+
+/// Returns the attempts that the files are of, by number; empty if they are of anything else as well.
+std::vector<attempt_info> attempts_in(const std::vector<trace_file>& files);
+
+/// Returns the run to read: the one that `from` names, the only one, or that of an attempt at the only one.
+result<std::uint64_t> choose_run(const std::vector<trace_file>& files, const std::vector<attempt_info>& attempts,
+                                 const sources& from);
+
+}  // namespace troupe::trace
