@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "model/elasticity.hpp"
 #include "model/hybrid.hpp"
 
 namespace troupe::model {
@@ -51,6 +53,19 @@ std::optional<std::string> check_batches(const job& what, const dataset& data, s
     }
   }
   return std::nullopt;
+}
+
+std::optional<std::string> check_change(const job& what, const dataset& data, std::uint32_t trainers,
+                                        std::uint64_t step) {
+  if (auto wrong = check_trainers(what, trainers)) return wrong;
+  if (trainers == what.trainers) return fmt::format("the run has {} trainers already", trainers);
+  const auto rows = data.train_rows();
+  if (rows && *rows < trainers)
+    return fmt::format("{} has {} training rows, fewer than one for each", what.data, *rows);
+  job after = what;
+  after.elastic.memberships = changed(std::move(after.elastic.memberships), step, trainers);
+  after.trainers = trainers;
+  return check_batches(after, data, std::numeric_limits<std::uint64_t>::max());
 }
 
 }  // namespace troupe::model

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 
 #include "base/number.hpp"
 #include "base/text.hpp"
-#include "model/hybrid.hpp"
 #include "model/job.hpp"
 #include "model/job_table.hpp"
 
@@ -100,19 +98,6 @@ std::optional<std::string> check_trainers(const job& what, std::uint32_t trainer
     return fmt::format("a step has {} samples, fewer than one for each; use a larger --batch-size",
                        samples_of_step(what, trainers));
   return std::nullopt;
-}
-
-std::optional<std::string> check_change(const job& what, const dataset& data, std::uint32_t trainers,
-                                        std::uint64_t step) {
-  if (auto wrong = check_trainers(what, trainers)) return wrong;
-  if (trainers == what.trainers) return fmt::format("the run has {} trainers already", trainers);
-  const auto rows = data.train_rows();
-  if (rows && *rows < trainers)
-    return fmt::format("{} has {} training rows, fewer than one for each", what.data, *rows);
-  job after = what;
-  after.elastic.memberships = changed(std::move(after.elastic.memberships), step, trainers);
-  after.trainers = trainers;
-  return check_batches(after, data, std::numeric_limits<std::uint64_t>::max());
 }
 
 }  // namespace troupe::model
