@@ -128,4 +128,6 @@ three_hosts::three_hosts() {
 
 void three_hosts::cut(const host& whom) const { whom.ip(fmt::format("link set {} down\n", device)); }
 
+void three_hosts::mend(const host& whom) const { whom.ip(fmt::format("link set {} up\n", device)); }
+
 }  // namespace troupe::hosts

@@ -59,6 +59,8 @@ class three_hosts {
 
   /// Takes the interface of `whom` down: nobody is told, its bytes go nowhere any more.
   void cut(const host& whom) const;
+  /// Takes it up again.
+  void mend(const host& whom) const;
 
   host outside{"switch"};
   host a{"a"};

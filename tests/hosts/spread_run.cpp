@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <stdexcept>
 #include <utility>
 
@@ -69,6 +70,11 @@ end_to_end::program& spread_run::join(const std::string& role, const place& at) 
   end_to_end::program& made = *members_.back();
   if (!made.wait_for_error("joined as " + role)) throw std::runtime_error("it does not join: " + made.error());
   return made;
+}
+
+void spread_run::kill(std::size_t member) {
+  members_.at(member)->send(SIGKILL);
+  members_.erase(members_.begin() + static_cast<std::ptrdiff_t>(member));
 }
 
 void spread_run::wait_until_it_trains() {

@@ -53,6 +53,12 @@ class spread_run {
   /// Starts a `server` or `trainer` and waits until it is known as such: ranks follow the order of the calls.
   end_to_end::program& join(const std::string& role, const place& at = {});
 
+  /// One who has joined, by the order of the calls.
+  end_to_end::program& member(std::size_t number) { return *members_.at(number); }
+
+  /// Ends one who has joined, by the order of the calls, and forgets him.
+  void kill(std::size_t member);
+
   /// Waits until it trains.
   void wait_until_it_trains();
 
