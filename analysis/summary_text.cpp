@@ -209,24 +209,25 @@ boost::json::object summary_json(const causality& of, const summary& what) {
                           {"to", run.actor_name(one.peer)},
                           {"step", one.step},
                           {"since_ns", one.since}});
-  return {{"run", std::to_string(run.run)},
-          {"begin_ns", what.begin},
-          {"end_ns", what.end},
-          {"messages", what.messages},
-          {"bytes", what.bytes},
-          {"attempts", attempts_json(run)},
-          {"processes", processes_json(run)},
-          {"actors", actors},
-          {"edges", edges},
-          {"stalls", stalls},
-          {"device_work", device_work_json(run, what.devices)},
-          {"devices", devices_json(what.devices, what.end - what.begin)},
-          {"common_commits", what.steps.common},
-          {"steps", steps},
-          {"incomplete_steps", what.steps.incomplete},
-          {"lost", lost},
-          {"unanswered", unanswered},
-          {"warnings", boost::json::value_from(run.warnings)}};
+  boost::json::object all = {{"run", std::to_string(run.run)},
+                             {"begin_ns", what.begin},
+                             {"end_ns", what.end},
+                             {"messages", what.messages},
+                             {"bytes", what.bytes},
+                             {"processes", processes_json(run)},
+                             {"actors", actors},
+                             {"edges", edges},
+                             {"stalls", stalls},
+                             {"device_work", device_work_json(run, what.devices)},
+                             {"devices", devices_json(what.devices, what.end - what.begin)},
+                             {"common_commits", what.steps.common},
+                             {"steps", steps},
+                             {"incomplete_steps", what.steps.incomplete},
+                             {"lost", lost},
+                             {"unanswered", unanswered},
+                             {"warnings", boost::json::value_from(run.warnings)}};
+  if (!run.attempts.empty()) all["attempts"] = attempts_json(run);
+  return all;
 }
 
 }  // namespace troupe::analysis

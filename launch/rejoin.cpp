@@ -7,6 +7,7 @@
 
 #include "base/result.hpp"
 #include "launch/signals.hpp"
+#include "model/data.hpp"
 
 namespace troupe::launch {
 
@@ -30,6 +31,7 @@ result<nodes::node_end> take_part_once(nodes::node_options& options, trace_order
 }  // namespace
 
 result<void> take_part(nodes::node_options options, const trace_order& recording, bool quietly, console& out) {
+  const model::dataset_holder files;
   rejoin_clock::time_point give_up = {};
   for (;;) {
     TROUPE_TRY(ended, take_part_once(options, recording, quietly, out));

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
+#include <utility>
 
+#include "base/assert.hpp"
 #include "model/datasets.hpp"
 #include "model/job.hpp"
 
@@ -30,7 +33,13 @@ std::uint64_t numbers_per_batch(const job& job, const data_spec& spec) {
   return batch_of_trainer(job) * of_sample;
 }
 
-result<std::shared_ptr<const dataset>> open_dataset(const job& job) {
+namespace {
+
+std::mutex held_mutex;
+bool holds = false;
+std::shared_ptr<const dataset> held;
+
+result<std::shared_ptr<const dataset>> open_kind(const job& job) {
   const auto kind = data_kind_of(job.data);
   if (!kind) return bad_input("--data {}: unknown data set", job.data);
   switch (*kind) {
@@ -50,6 +59,27 @@ result<std::shared_ptr<const dataset>> open_dataset(const job& job) {
       break;
   }
   return open_replay(job);
+}
+
+}  // namespace
+
+result<std::shared_ptr<const dataset>> open_dataset(const job& job) {
+  auto opened = open_kind(job);
+  const std::lock_guard lock(held_mutex);
+  if (opened && holds) held = *opened;
+  return opened;
+}
+
+dataset_holder::dataset_holder() {
+  const std::lock_guard lock(held_mutex);
+  TROUPE_ASSERT(!holds);
+  holds = true;
+}
+
+dataset_holder::~dataset_holder() {
+  const std::lock_guard lock(held_mutex);
+  holds = false;
+  held.reset();
 }
 
 }  // namespace troupe::model

@@ -68,4 +68,14 @@ std::uint64_t numbers_per_batch(const job& job, const data_spec& spec);
 /// while at least one holds it. Thread: any.
 result<std::shared_ptr<const dataset>> open_dataset(const job& job);
 
+/// While one lives, the data set that was opened last stays in memory, even if nobody else holds it: a process that
+/// takes part in a run's next attempt does not read the files anew. Requires: there is at most one.
+class dataset_holder {
+ public:
+  dataset_holder();
+  ~dataset_holder();
+  dataset_holder(const dataset_holder&) = delete;
+  dataset_holder& operator=(const dataset_holder&) = delete;
+};
+
 }  // namespace troupe::model

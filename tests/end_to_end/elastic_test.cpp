@@ -133,15 +133,18 @@ TEST_F(Elastic, SurvivesAStormOfJoinsAndLeaves) {
 
 // -- while it runs ------------------------------------------------------------------
 
+/// Asks a master, which may take its time on a busy machine.
+outcome ask(const words& question) { return run(with(question, {"--timeout", "60"}), with_token()); }
+
 /// Waits until the run trains with so many trainers, and asks for others.
 void scale(const std::string& where, int from, int to) {
   ASSERT_TRUE(comes_true([&] {
-    const outcome now = run({"status", where, "--json"}, with_token());
+    const outcome now = ask({"status", where, "--json"});
     if (now.exit_code != 0) return false;  // between two attempts
     const auto told = last_event(now, "status");
     return told.at("phase").as_string() == "training" && told.at("trainers").to_number<int>() == from;
   }));
-  const outcome asked = run({"scale", where, "--trainers", std::to_string(to), "--json"}, with_token());
+  const outcome asked = ask({"scale", where, "--trainers", std::to_string(to), "--json"});
   EXPECT_EQ(asked.exit_code, 0) << asked.err;
   EXPECT_EQ(last_event(asked, "scale").at("trainers").to_number<int>(), to);
 }
@@ -189,22 +192,22 @@ TEST_F(Elastic, IsNotScaledBeyondItsRangeNorIfItIsNotElastic) {
   gathered_run several(
       with(with({"--elastic", "1:3", "--trainers", "2"}, {"--data", "adult", "--epochs", "1000000"}), saving()));
   const auto refused = [&](const char* trainers) {
-    return expect_error(run({"scale", several.where(), "--trainers", trainers}, with_token()), 1);
+    return expect_error(ask({"scale", several.where(), "--trainers", trainers}), 1);
   };
   EXPECT_NE(refused("3").find("the run is not training (it is waiting for members)"), std::string::npos);
   several.join_all(1, 2);
   ASSERT_TRUE(several.master().wait_for_output(trains)) << several.master().error();
   EXPECT_NE(refused("4").find("--trainers 4: must be between 1 and 3 (--elastic)"), std::string::npos);
   EXPECT_NE(refused("2").find("--trainers 2: the run has 2 trainers already"), std::string::npos);
-  EXPECT_EQ(run({"stop", several.where()}, with_token()).exit_code, 0);
+  EXPECT_EQ(ask({"stop", several.where()}).exit_code, 0);
   several.finish();
 
   gathered_run fixed(with(endless, {"--trainers", "1"}));
   fixed.join_all(1, 1);
   ASSERT_TRUE(fixed.master().wait_for_output(trains)) << fixed.master().error();
-  const std::string line = expect_error(run({"scale", fixed.where(), "--trainers", "2"}, with_token()), 1);
+  const std::string line = expect_error(ask({"scale", fixed.where(), "--trainers", "2"}), 1);
   EXPECT_NE(line.find("only one with --elastic MIN:MAX can have others"), std::string::npos) << line;
-  EXPECT_EQ(run({"stop", fixed.where()}, with_token()).exit_code, 0);
+  EXPECT_EQ(ask({"stop", fixed.where()}).exit_code, 0);
   fixed.finish();
 }
 

@@ -1,17 +1,23 @@
-// Programs that users write with the library, on three hosts: they have the weights that they have in one process.
+// Programs that users write with the library, on three hosts, and after losses: they have the weights that they have in
+// one process.
 
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/child_process.hpp"
+#include "model/checkpoint/inspect.hpp"
 #include "tests/hosts/host.hpp"
 #include "tests/trace/temporary_folder.hpp"
 
@@ -35,6 +41,12 @@ class example {
     auto started = child_process::start(std::string(TROUPE_EXAMPLES) + "/example_" + name, arguments, how);
     ::close(how.out);
     if (started) child_ = std::make_unique<child_process>(std::move(*started));
+  }
+
+  /// The processes that it has started and that are there now.
+  std::vector<pid_t> children() const {
+    std::ifstream listed(fmt::format("/proc/{0}/task/{0}/children", child_->pid()));
+    return {std::istream_iterator<pid_t>(listed), std::istream_iterator<pid_t>()};
   }
 
   /// Waits for its end, and returns what it has printed.
@@ -72,6 +84,37 @@ TEST_P(LibraryHostsTest, AProgramPrintsWhatItPrintsInOneProcess) {
     EXPECT_EQ(all.substr(0, all.find(' ')), expected.substr(0, expected.find(' ')));  // then, how long it took
   else
     EXPECT_EQ(all, expected);
+}
+
+/// Waits until a checkpoint of that step or a later one is there; false if there is none in a minute.
+bool has_come_to(const std::string& folder, std::uint64_t step) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (std::chrono::steady_clock::now() < give_up) {
+    const auto steps = model::checkpoint_steps(folder);
+    if (steps && !steps->empty() && steps->front() >= step) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+TEST(LibraryProgram, HasTheSameWeightsAfterTenKills) {
+  const trace::temporary_folder folder;
+  const auto file = [&](const char* name) { return (folder.path() / name).string(); };
+  const std::string expected = example("hybrid", {}, file("unbroken")).finish();
+  const std::string saved = file("saved");
+  example broken(
+      "hybrid",
+      {"--processes", "--save", saved, "--checkpoint-every", "10", "--restarts", "10", "--rejoin-timeout", "30"},
+      file("broken"));
+  constexpr std::uint64_t kills = 10;
+  for (std::uint64_t kill = 1; kill <= kills; ++kill) {
+    ASSERT_TRUE(has_come_to(saved, 40 * kill)) << "kill " << kill;
+    const auto children = broken.children();
+    ASSERT_FALSE(children.empty()) << "it has ended before kill " << kill;
+    ::kill(children[kill % children.size()], SIGKILL);
+  }
+  const std::string told = broken.finish();
+  EXPECT_EQ(told.substr(0, told.find(' ')), expected.substr(0, expected.find(' ')));  // then, how long it took
 }
 
 INSTANTIATE_TEST_SUITE_P(Examples, LibraryHostsTest, testing::Values("hybrid", "data_parallel", "custom_layer"),

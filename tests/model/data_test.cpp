@@ -9,6 +9,7 @@
 
 #include "model/datasets.hpp"
 #include "model/job.hpp"
+#include "tests/model/temporary_file.hpp"
 
 namespace troupe::model::data_test {
 namespace {
@@ -136,6 +137,34 @@ TEST(Dataset, UnknownDataAreRefused) {
   const auto opened = open_dataset(job);
   ASSERT_FALSE(opened.has_value());
   EXPECT_EQ(opened.error().message, "--data nothing: unknown data set");
+}
+
+TEST(DatasetHolder, KeepsTheLastDataSetForWhoOpensItAgain) {
+  const temporary_file rows("a,b\n1,0\n2,1\n3,0\n4,1\n");
+  const auto open = [&](const char* seed) {
+    const auto what = parse_job({{"data", "csv:" + rows.path()},
+                                 {"columns", R"([{"name":"a","kind":"numeric"},{"name":"b","kind":"label"}])"},
+                                 {"servers", "0"},
+                                 {"trainers", "1"},
+                                 {"batch-size", "2"},
+                                 {"seed", seed}});
+    EXPECT_TRUE(what) << what.error().message;
+    auto opened = open_dataset(*what);
+    EXPECT_TRUE(opened) << opened.error().message;
+    return std::weak_ptr<const dataset>(*opened);
+  };
+  EXPECT_TRUE(open("1").expired());
+  std::weak_ptr<const dataset> second;
+  {
+    const dataset_holder holder;
+    const auto first = open("1");
+    EXPECT_FALSE(first.expired());
+    EXPECT_EQ(open("1").lock(), first.lock());
+    second = open("2");
+    EXPECT_TRUE(first.expired());
+    EXPECT_FALSE(second.expired());
+  }
+  EXPECT_TRUE(second.expired());
 }
 
 TEST(SharedWhileHeld, MakesOneObjectForAllHolders) {
