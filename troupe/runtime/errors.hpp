@@ -16,7 +16,7 @@ inline error to_error(const caf::error& why) {
   using protocol::errc;
   const bool input = why == errc::bad_input || why == errc::bad_index || why == errc::shape_mismatch;
   const error_kind kind = input ? error_kind::input : why == errc::timeout ? error_kind::deadline : error_kind::run;
-  return {kind, protocol::describe(why)};
+  return {kind, protocol::describe(why), protocol::is_transient(why)};
 }
 
 /// Ends a trainer function when the run is to stop. No std::exception, so that it passes through handlers of those.

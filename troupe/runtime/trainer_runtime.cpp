@@ -106,8 +106,9 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
       stops_now_ = true;
       return deliver();
     }
-    cause = actors::make_failure(e.kind() == error_kind::input ? actors::errc::bad_input : actors::errc::exception,
-                                 e.what());
+    using actors::errc;
+    const errc other = e.is_transient() ? errc::peer_failed : errc::exception;
+    cause = actors::make_failure(e.kind() == error_kind::input ? errc::bad_input : other, e.what());
   } catch (...) {
     cause = actors::cause_of(std::current_exception());
   }
