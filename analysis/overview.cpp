@@ -188,11 +188,16 @@ boost::json::object run_json(const trace::recording& of) {
                           {"records", of.events.size()},
                           {"contents", of.contents.size()},
                           {"processes", processes_json(of)},
+                          {"attempts", attempts_json(of)},
                           {"warnings", boost::json::array(of.warnings.begin(), of.warnings.end())},
                           {"figures", figures_json(of)}};
   if (!of.processes.empty()) {
     run["mode"] = text_at(of.processes.front().metadata, "mode");
     run["command"] = text_at(of.processes.front().metadata, "command");
+  }
+  if (const trace::attempt_info* now = of.attempt()) {
+    run["attempt"] = now->number;
+    run["goodput"] = trace::goodput(*now);
   }
   run["types"] = types_json(of);
   run["actors"] = names_json(of.actors);

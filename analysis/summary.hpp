@@ -82,6 +82,7 @@ std::string summary_text(const causality& of, const summary& what, std::size_t l
 /// All fields, the slowest step first; times in ns.
 boost::json::object summary_json(const causality& of, const summary& what);
 boost::json::array processes_json(const trace::recording& run);
+boost::json::array attempts_json(const trace::recording& run);
 boost::json::object edge_json(const trace::recording& run, const edge_summary& one);
 
 }  // namespace troupe::analysis

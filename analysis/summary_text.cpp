@@ -47,21 +47,11 @@ std::string processes_text(const trace::recording& run) {
 
 std::string attempts_text(const trace::recording& run) {
   if (run.attempts.empty() || (run.attempts.size() == 1 && run.attempts.front().number == 1)) return "";
-  table rows({"attempt", "run", "last step", "", "ended by"}, "rrrll");
+  table rows({"attempt", "run", "from step", "last step", "", "ended by"}, "rrrrll");
   for (const trace::attempt_info& one : run.attempts)
-    rows.add({std::to_string(one.number), std::to_string(one.run), count_text(one.last_step),
-              one.run == run.run ? "this one" : "", one.ended.empty() ? "-" : one.ended});
+    rows.add({std::to_string(one.number), std::to_string(one.run), one.from_step ? count_text(*one.from_step) : "-",
+              count_text(one.last_step), one.run == run.run ? "this one" : "", one.ended.empty() ? "-" : one.ended});
   return "\nAttempts at this run\n" + rows.text();
-}
-
-boost::json::array attempts_json(const trace::recording& run) {
-  boost::json::array all;
-  for (const trace::attempt_info& one : run.attempts)
-    all.push_back({{"attempt", one.number},
-                   {"run", std::to_string(one.run)},
-                   {"last_step", one.last_step},
-                   {"ended_by", one.ended}});
-  return all;
 }
 
 std::string stalls_text(const trace::recording& run, const summary& what) {
@@ -138,6 +128,18 @@ std::string summary_text(const causality& of, const summary& what, std::size_t l
          trouble_text(run, what, limit) + attempts_text(run) + processes_text(run) + stalls_text(run, what) +
          actors_text(run, what, limit) + device_use_text(run, what.devices, what.end - what.begin, limit) +
          steps_text(run, what, limit) + edges_text(run, what, limit);
+}
+
+boost::json::array attempts_json(const trace::recording& run) {
+  boost::json::array all;
+  for (const trace::attempt_info& one : run.attempts)
+    all.push_back({{"attempt", one.number},
+                   {"run", std::to_string(one.run)},
+                   {"from_step", one.from_step ? boost::json::value(*one.from_step) : boost::json::value()},
+                   {"last_step", one.last_step},
+                   {"goodput", trace::goodput(one)},
+                   {"ended_by", one.ended}});
+  return all;
 }
 
 boost::json::array processes_json(const trace::recording& run) {

@@ -44,13 +44,17 @@ result<trace::sources> sources_of(const question& asked, std::span<const std::st
   return from;
 }
 
+void tell_attempt(const question& asked, const trace::sources& from, const trace::recording& read) {
+  if (read.attempts.size() < 2 || from.run != 0 || from.attempt != 0) return;
+  asked.out.note(fmt::format("of {} attempts at this run, this is the newest, {}; --attempt K reads another",
+                             read.attempts.size(), read.attempts.back().number));
+}
+
 result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths) {
   TROUPE_TRY(from, sources_of(asked, paths));
   auto read = trace::read_recording(from);
   if (!read) return bad_input(one_line(read.error().message));
-  if (read->attempts.size() > 1 && from.run == 0 && from.attempt == 0)
-    asked.out.note(fmt::format("of {} attempts at this run, this is the newest, {}; --attempt K reads another",
-                               read->attempts.size(), read->attempts.back().number));
+  tell_attempt(asked, from, *read);
   for (const std::string& warning : read->warnings) asked.out.warning(one_line(warning));
   return std::move(*read);
 }

@@ -31,6 +31,9 @@ result<std::optional<std::uint64_t>> read_number(const question& asked, const st
 result<trace::sources> sources_of(const question& asked, std::span<const std::string> paths,
                                   std::uint64_t share = nodes::share_of_one_recording);
 
+/// Says which of several attempts `read` is of, unless `from` has named it.
+void tell_attempt(const question& asked, const trace::sources& from, const trace::recording& read);
+
 /// Reads the recording in files and folders; warns of unreadable parts, and says which of several attempts it is.
 result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths);
 

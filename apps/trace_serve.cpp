@@ -37,7 +37,11 @@ result<int> serve_page(const question& asked) {
     TROUPE_SET(how.token, read_page_token(token_file));
   }
   // A wrong folder is an error here, instead of an empty page.
-  if (const auto read = trace::read_recording(how.from); !read) return bad_input(one_line(read.error().message));
+  {
+    const auto read = trace::read_recording(how.from);
+    if (!read) return bad_input(one_line(read.error().message));
+    tell_attempt(asked, how.from, *read);
+  }
   const nodes::stop_request& stop = stop_on_signals();
   const bool is_local = page::is_loopback(how.host);
   const auto served = page::live_page::start(std::move(how));

@@ -81,15 +81,20 @@ result<int> tail(const question& asked) {
     wanted = std::move(*parsed);
   }
   const bool follows = asked.app.count("--no-follow") == 0;
-  auto all = trace::follower::open(std::move(from));
+  auto all = trace::follower::open(from);
   if (!all) return bad_input(one_line(all.error().message));
   const nodes::stop_request& stop = stop_on_signals();
   printer to(asked.out, wanted.count);
   std::uint64_t lost = 0;
+  std::uint64_t run = 0;
   for (bool is_first = true;; is_first = false) {
     const bool was_live = is_first || all->is_live();
     const auto taken = all->take();
     if (!taken) return bad_input(one_line(taken.error().message));
+    if (is_first) tell_attempt(asked, from, *taken);
+    if (run != 0 && taken->run != 0 && taken->run != run)
+      asked.out.note("the next attempt at this run has begun: what follows is of it");
+    if (taken->run != 0) run = taken->run;
     const std::vector<analysis::tail_event> events = analysis::tail_events(*taken, wanted);
     const std::size_t shown = is_first ? std::min(events.size(), lines.value_or(usual_lines)) : events.size();
     if (all->lost() > lost)

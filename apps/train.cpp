@@ -185,10 +185,8 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
     display.epoch(now);
   };
 
-  report_to_supervisor(options.observer, order.what.trainers, [&](const attempt_news& now) {
-    display.attempt_began(now);
-    describe_attempt(traced.recorder());
-  });
+  report_to_supervisor(options.observer, order.what.trainers, traced.recorder(),
+                       [&](const attempt_news& now) { display.attempt_began(now); });
   options.watch.on_diagnosis = [&](const std::string& line) { display.tell(line); };
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
   if (const std::string on = actors::describe(options.devices, order.what.trainers, order.what.servers); !on.empty())

@@ -87,6 +87,7 @@ void attempt::resume_by(const std::string& words) { tell("resume", words); }
 
 std::uint64_t attempt::begun(std::uint64_t from) {
   redone_now_ = before_.reached - std::min(from, before_.reached);
+  from_step_ = from;
   tell("begun", from);
   return redone_now_;
 }

@@ -103,6 +103,8 @@ class attempt {
 
   /// Steps that had to be done again, those of `begun` among them.
   std::uint64_t redone() const { return before_.redone + redone_now_; }
+  /// The step of `begun`; null: training has not begun.
+  std::optional<std::uint64_t> from_step() const { return from_step_; }
 
  private:
   attempt(attempt_history before, message_socket supervisor);
@@ -112,6 +114,7 @@ class attempt {
   attempt_history before_;
   message_socket supervisor_;
   std::uint64_t redone_now_ = 0;
+  std::optional<std::uint64_t> from_step_;
   std::uint64_t told_step_ = 0;
   bool has_saved_ = false;
 };

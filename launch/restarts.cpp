@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "launch/option_table.hpp"
 #include "launch/supervisor.hpp"
+#include "launch/trace_options.hpp"
 #include "links/connect.hpp"
 
 namespace troupe::launch {
@@ -76,13 +77,14 @@ result<void> fit_to_attempt(nodes::gather_options& gather) {
   return {};
 }
 
-void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers,
+void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers, trace::recorder* recorder,
                           std::function<void(const attempt_news&)> on_attempt) {
   attempt* mine = attempt::mine();
   if (mine == nullptr) return;
-  observer.on_begin = [mine, trainers, on_attempt = std::move(on_attempt)](std::uint64_t step) {
+  observer.on_begin = [mine, trainers, recorder, on_attempt = std::move(on_attempt)](std::uint64_t step) {
     const attempt_history& before = mine->before();
     const std::uint64_t lost_steps = mine->begun(step);
+    describe_attempt(recorder);
     const std::chrono::duration<double> since = std::chrono::steady_clock::now() - before.lost_at;
     if (before.number > 1) on_attempt({before.number, before.lost, step, lost_steps, since.count(), trainers});
   };

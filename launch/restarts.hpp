@@ -12,6 +12,7 @@
 #include "launch/console.hpp"
 #include "model/job.hpp"
 #include "nodes/run.hpp"
+#include "trace/recorder.hpp"
 
 namespace troupe::launch {
 
@@ -28,7 +29,7 @@ result<std::chrono::milliseconds> read_rejoin_timeout(const std::vector<model::s
 result<void> fit_to_attempt(nodes::gather_options& gather);
 
 /// Has the supervisor know how far the attempt is. Requires: the observer's functions are set, those that are wanted.
-/// `on_attempt` is called when training goes on after an attempt was lost.
+/// `on_attempt` is called when training goes on after an attempt was lost. `recorder` may be null.
 struct attempt_news {
   std::uint64_t number = 0;
   std::string lost;  ///< why the one before has failed
@@ -37,7 +38,7 @@ struct attempt_news {
   double seconds = 0;            ///< from the loss to here
   std::uint32_t trainers = 0;
 };
-void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers,
+void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers, trace::recorder* recorder,
                           std::function<void(const attempt_news&)> on_attempt);
 
 /// Returns the line for people, and the event.

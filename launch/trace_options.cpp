@@ -179,8 +179,9 @@ void describe_attempt(trace::recorder* recorder) {
   if (mine == nullptr || recorder == nullptr) return;
   constexpr const char* name = "supervised run";
   if (mine->remembered(name).empty()) mine->remember(name, links::random_token());
-  recorder->describe(trace::attempt_key, trace::describe_attempt(mine->remembered(name), mine->before().number,
-                                                                 mine->before().lost, mine->redone()));
+  recorder->describe(trace::attempt_key,
+                     trace::describe_attempt(mine->remembered(name), mine->before().number, mine->before().lost,
+                                             mine->redone(), mine->from_step()));
 }
 
 void run_trace::finish_quietly(bool clean) {

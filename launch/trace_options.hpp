@@ -65,8 +65,8 @@ class run_trace {
   bool is_wanted_ = false;
 };
 
-/// Notes in the recording of an attempt's leading process which one it is, and how many steps had to be done again.
-/// `recorder` may be null.
+/// Notes in the recording of an attempt's leading process which one it is, from which step training goes on once it
+/// has begun, and how many steps had to be done again. `recorder` may be null.
 void describe_attempt(trace::recorder* recorder);
 
 // The token of a live page, from places that other users of the machine cannot read.

@@ -52,6 +52,8 @@ struct node_end {
   result<void> how;
   /// For so long the node should try to come back, since another attempt may follow; 0: the run is over for it.
   std::chrono::milliseconds rejoin_within{0};
+  /// The attempt was given up although nothing was lost: the run goes on with other trainers.
+  bool as_wished = false;
 };
 
 /// Joins the run and returns when this attempt has ended. A wish to stop goes to the master and stops the whole run.

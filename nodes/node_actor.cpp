@@ -261,17 +261,17 @@ void node_state::master_lost(const std::string& why) {
 void node_state::fail(const caf::error& error) { end(run_fault(protocol::describe(error))); }
 
 void node_state::handle(const msg::run_over& word) {
+  if (word.again) return end(run_fault(word.words), true, word.done);
   if (word.done) return end({});
-  if (word.again) return end(run_fault(word.words), true);
   end(run_fault(all_.options.leader_tells ? std::string() : word.words));
 }
 
-/// `again`: another attempt may follow.
-void node_state::end(result<void> outcome, bool again) {
+/// `again`: another attempt may follow. `as_wished`: this one has not failed.
+void node_state::end(result<void> outcome, bool again, bool as_wished) {
   if (std::exchange(ended_, true)) return;
   all_.watch->forget();
   for (const caf::actor& one : actors_) self_->send_exit(one, caf::exit_reason::user_shutdown);
-  all_.on_end({std::move(outcome), std::chrono::milliseconds(again ? place_.rejoin_ms : 0)});
+  all_.on_end({std::move(outcome), std::chrono::milliseconds(again ? place_.rejoin_ms : 0), as_wished});
   self_->quit();
 }
 

@@ -68,7 +68,7 @@ class node_state {
   caf::error try_to_save(const std::string& folder) const;
   void master_lost(const std::string& why);
   void peer_lost(std::uint32_t node, const std::string& why);
-  void end(result<void> outcome, bool again = false);
+  void end(result<void> outcome, bool again = false, bool as_wished = false);
 
   pointer self_;
   dependencies all_;

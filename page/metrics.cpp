@@ -78,14 +78,13 @@ void add_totals(const trace::recording& of, const totals& sums, exposition& to) 
 }
 
 void add_attempts(const trace::recording& what, exposition& to) {
-  const auto now = std::ranges::find(what.attempts, what.run, &trace::attempt_info::run);
-  if (now == what.attempts.end()) return;  // it is not supervised
+  const trace::attempt_info* now = what.attempt();
+  if (now == nullptr) return;  // it is not supervised
   to.begin("troupe_attempts", "gauge", "Attempts at the run, the one under way among them.");
   to.add(now->number);
   to.begin("troupe_goodput_ratio", "gauge",
            "The share of the steps of all attempts that did not have to be done again.");
-  const std::uint64_t all = now->last_step + now->redone;
-  to.add(all == 0 ? 1 : static_cast<double>(now->last_step) / static_cast<double>(all));
+  to.add(trace::goodput(*now));
 }
 
 void add_board(const trace::recording& what, exposition& to) {

@@ -164,11 +164,11 @@ struct host_ranks {
 };
 BOOST_DESCRIBE_STRUCT(host_ranks, (), (head, ranks))
 
-/// The run has ended, with success or not; the node may exit.
+/// The run has ended, with success or not; the node may exit. Or this attempt has, with success or not.
 struct run_over {
   header head;
   bool done = false;
-  std::string words;   ///< if not done: one line that says why
+  std::string words;   ///< if not done, or another attempt follows: one line that says why
   bool again = false;  ///< another attempt follows: the node is to come back to the master
 
   static constexpr message_traits traits{.diff = comparable::no};

@@ -21,23 +21,26 @@ struct told_attempt {
   std::uint64_t number = 0;
   std::string lost;
   std::uint64_t redone = 0;
+  std::optional<std::uint64_t> from_step;
 };
+
+std::optional<std::uint64_t> count_in(const boost::json::object& about, std::string_view key) {
+  const auto* found = about.if_contains(key);
+  if (found == nullptr || !found->is_int64() || found->get_int64() < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(found->get_int64());
+}
 
 std::optional<told_attempt> told_in(const boost::json::object& metadata) {
   const auto* found = metadata.if_contains(attempt_key);
   if (found == nullptr || !found->is_object()) return std::nullopt;
   const boost::json::object& about = found->get_object();
   const auto* supervised = about.if_contains("supervised");
-  const auto* number = about.if_contains("number");
   const auto* lost = about.if_contains("lost");
-  if (supervised == nullptr || !supervised->is_string() || number == nullptr || !number->is_int64())
-    return std::nullopt;
-  if (number->get_int64() < 1) return std::nullopt;
-  const auto* redone = about.if_contains("redone");
-  const bool has_redone = redone != nullptr && redone->is_int64() && redone->get_int64() > 0;
-  return told_attempt{std::string(supervised->get_string()), static_cast<std::uint64_t>(number->get_int64()),
+  const std::uint64_t number = count_in(about, "number").value_or(0);
+  if (supervised == nullptr || !supervised->is_string() || number == 0) return std::nullopt;
+  return told_attempt{std::string(supervised->get_string()), number,
                       lost != nullptr && lost->is_string() ? harmless(lost->get_string()) : std::string(),
-                      has_redone ? static_cast<std::uint64_t>(redone->get_int64()) : 0};
+                      count_in(about, "redone").value_or(0), count_in(about, "from_step")};
 }
 
 /// Returns the run of the attempt to read: the one named, or the newest.
@@ -53,10 +56,18 @@ result<std::uint64_t> choose_attempt(const std::vector<attempt_info>& attempts, 
 
 }  // namespace
 
+double goodput(const attempt_info& one) {
+  const std::uint64_t all = one.last_step + one.redone;
+  return all == 0 ? 1 : static_cast<double>(one.last_step) / static_cast<double>(all);
+}
+
 boost::json::object describe_attempt(const std::string& supervised, std::uint64_t number, const std::string& lost,
-                                     std::uint64_t redone) {
+                                     std::uint64_t redone, std::optional<std::uint64_t> from_step) {
   constexpr std::size_t lost_max = 500;  // so that it fits into the metadata
-  return {{"supervised", supervised}, {"number", number}, {"lost", lost.substr(0, lost_max)}, {"redone", redone}};
+  boost::json::object all = {
+      {"supervised", supervised}, {"number", number}, {"lost", lost.substr(0, lost_max)}, {"redone", redone}};
+  if (from_step) all["from_step"] = *from_step;
+  return all;
 }
 
 std::vector<attempt_info> attempts_in(const std::vector<trace_file>& files) {
@@ -74,6 +85,7 @@ std::vector<attempt_info> attempts_in(const std::vector<trace_file>& files) {
     supervised = std::move(told->supervised);
     one.number = told->number;
     one.redone = told->redone;
+    one.from_step = told->from_step;
     lost[told->number] = std::move(told->lost);
   }
   std::vector<attempt_info> all;

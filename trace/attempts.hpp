@@ -4,6 +4,7 @@
 
 #include <boost/json/object.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,18 +19,22 @@ struct trace_file;
 struct attempt_info {
   std::uint64_t number = 0;  ///< from 1
   std::uint64_t run = 0;
-  std::uint64_t last_step = 0;  ///< that one of its actors was in
-  std::uint64_t redone = 0;     ///< steps that had to be done again, in this attempt and before
-  std::string ended = {};       ///< why, as the next one tells; empty: it has not, or has ended well
+  std::optional<std::uint64_t> from_step = {};  ///< after which training began; null: it had not begun
+  std::uint64_t last_step = 0;                  ///< that one of its actors was in
+  std::uint64_t redone = 0;                     ///< steps that had to be done again, in this attempt and before
+  std::string ended = {};                       ///< why, as the next one tells; empty: it has not, or has ended well
 };
+
+/// Returns the share of the steps of this attempt and those before that did not have to be done again.
+double goodput(const attempt_info& one);
 
 /// Where a file's metadata have this.
 constexpr std::string_view attempt_key = "attempt";
 
 /// Returns what the files of the process that leads an attempt tell of it. `supervised`: the same for all attempts at a
-/// run. `lost`: why the attempt before has ended. `redone` as in `attempt_info`.
+/// run. `lost`: why the attempt before has ended. `redone` and `from_step` as in `attempt_info`.
 boost::json::object describe_attempt(const std::string& supervised, std::uint64_t number, const std::string& lost,
-                                     std::uint64_t redone);
+                                     std::uint64_t redone, std::optional<std::uint64_t> from_step = {});
 
 /// Returns the attempts that the files are of, by number; empty if they are of anything else as well.
 std::vector<attempt_info> attempts_in(const std::vector<trace_file>& files);

@@ -130,7 +130,11 @@ result<void> follower::find_new() {
   return {};
 }
 
-result<recording> follower::take() {
+result<std::vector<trace_file>> follower::take_files() {
+  if (!newer_.empty()) {
+    from_.run = newer_.front().run;
+    return std::exchange(newer_, {});
+  }
   // Files may have disappeared or appeared during the search.
   if (const auto found = find_new(); !found && rings_.empty() && logs_.empty()) return tl::unexpected(found.error());
   memory_budget budget = std::exchange(budget_, memory_budget(from_.memory_bytes_max));
@@ -141,6 +145,22 @@ result<recording> follower::take() {
   }
   // The ring of a running process holds all that its log has, except what is older.
   for (trace_file& log : std::exchange(logs_, {})) files.push_back(std::move(log));
+  return files;
+}
+
+/// If a newer attempt has begun than the one that is followed, keeps its files for the next `take`.
+void follower::set_newer_aside(std::vector<trace_file>& files) {
+  if (!follows_attempts_ || from_.run == 0) return;
+  const auto attempts = attempts_in(files);
+  if (attempts.empty() || attempts.back().run == from_.run) return;
+  for (trace_file& one : files)
+    if (one.run == attempts.back().run) newer_.push_back(std::move(one));
+  std::erase_if(files, [this](const trace_file& one) { return one.run != from_.run; });
+}
+
+result<recording> follower::take() {
+  TROUPE_TRY(files, take_files());
+  set_newer_aside(files);
   if (files.empty()) return recording{};
   auto made = make_recording(std::move(files), from_);
   if (made && from_.run == 0) from_.run = made->run;
@@ -153,6 +173,6 @@ std::uint64_t follower::lost() const {
   return all;
 }
 
-bool follower::is_live() const { return std::ranges::any_of(rings_, &ring_follower::is_live); }
+bool follower::is_live() const { return !newer_.empty() || std::ranges::any_of(rings_, &ring_follower::is_live); }
 
 }  // namespace troupe::trace

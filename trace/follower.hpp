@@ -53,14 +53,15 @@ class ring_follower {
   bool is_live_ = true;
 };
 
-/// Follows the files of one run, including those that appear later.
+/// Follows the files of one run, including those that appear later, and of a supervised run from attempt to attempt.
 class follower {
  public:
   /// `from.memory_bytes_max` limits the result of each `take`. Errors: as read_recording.
   static result<follower> open(sources from);
 
   /// Returns what was recorded since the last call; the first call returns all, including logs of ended processes.
-  /// Sorted by begin; a long message may come one call later than a message that began after it.
+  /// Sorted by begin; a long message may come one call later than a message that began after it. What is of a newer
+  /// attempt comes alone, one call later than the last of the attempt before; unless `from` names a run or an attempt.
   result<recording> take();
 
   /// About how many records were overwritten before they could be read.
@@ -69,13 +70,20 @@ class follower {
   bool is_live() const;
 
  private:
-  explicit follower(sources from) : from_(std::move(from)), budget_(from_.memory_bytes_max) {}
+  explicit follower(sources from)
+      : from_(std::move(from)),
+        follows_attempts_(from_.run == 0 && from_.attempt == 0),
+        budget_(from_.memory_bytes_max) {}
   result<void> find_new();
+  result<std::vector<trace_file>> take_files();
+  void set_newer_aside(std::vector<trace_file>& files);
 
   sources from_;
+  bool follows_attempts_;
   memory_budget budget_;  ///< for the next `take`
   std::set<std::filesystem::path> known_;
-  std::vector<trace_file> logs_;  ///< not returned yet
+  std::vector<trace_file> logs_;   ///< not returned yet
+  std::vector<trace_file> newer_;  ///< of a newer attempt than the one returned: for the next `take`
   std::vector<ring_follower> rings_;
 };
 

@@ -35,6 +35,11 @@ std::string recording::message_name(std::uint64_t id) const {
   return fmt::format("{} #{}", actor_name(sender_of(id)), sequence_of(id));
 }
 
+const attempt_info* recording::attempt() const {
+  const auto found = std::ranges::find(attempts, run, &attempt_info::run);
+  return found == attempts.end() ? nullptr : &*found;
+}
+
 const actor_state* recording::find_actor(std::uint16_t actor) const {
   const auto known = std::ranges::find(actors, actor, &actor_state::actor);
   return known == actors.end() ? nullptr : &*known;

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -50,14 +51,19 @@ bool is_name_of_run(std::string_view name) {
          std::ranges::find(lengths, 0U) == lengths.end();
 }
 
-/// Whether the process that has written a ring ran on this host since it was started, and is gone. What cannot be told
-/// counts as no.
-bool is_of_gone_process(const fs::path& ring) {
+/// Reads what a ring's file begins with.
+result<trace_file> read_head(const fs::path& ring) {
   std::string head(head_bytes + metadata_bytes, '\0');
   std::ifstream from(ring, std::ios::binary);
   from.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, from.gcount())));
-  const auto file = parse_trace_file(head, ring);
+  return parse_trace_file(head, ring);
+}
+
+/// Whether the process that has written a ring ran on this host since it was started, and is gone. What cannot be told
+/// counts as no.
+bool is_of_gone_process(const fs::path& ring) {
+  const auto file = read_head(ring);
   if (!file) return false;
   const auto says = [&](const char* key, const std::string& value) {
     const auto* found = file->metadata.if_contains(key);
@@ -111,14 +117,31 @@ result<run_folder> make_run_folder(const fs::path& place) {
 
 void remove_old_rings(const fs::path& folder) {
   constexpr std::size_t kept = 64;
-  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  struct left_attempt {
+    std::int64_t began_ns = 0;
+    std::vector<fs::path> rings;
+  };
+  std::map<std::uint64_t, left_attempt> by_run;
+  std::size_t count = 0;
   std::error_code failed;
-  for (fs::directory_iterator i(folder, failed), end; !failed && i != end; i.increment(failed))
-    if (i->path().extension() == ".ring" && fs::is_regular_file(i->symlink_status(failed)))
-      found.emplace_back(i->last_write_time(failed), i->path());
-  std::ranges::sort(found);
-  for (std::size_t i = 0; i + kept < found.size(); ++i)
-    if (is_of_gone_process(found[i].second)) fs::remove(found[i].second, failed);
+  for (fs::directory_iterator i(folder, failed), end; !failed && i != end; i.increment(failed)) {
+    if (i->path().extension() != ".ring" || !fs::is_regular_file(i->symlink_status(failed))) continue;
+    const auto file = read_head(i->path());
+    if (!file || file->run == 0) continue;  // it has not joined
+    left_attempt& one = by_run[file->run];
+    one.began_ns = std::max(one.began_ns, file->begin.realtime_ns);
+    one.rings.push_back(i->path());
+    ++count;
+  }
+  std::vector<left_attempt> found;
+  for (auto& [run, one] : by_run) found.push_back(std::move(one));
+  std::ranges::sort(found, {}, &left_attempt::began_ns);
+  for (std::size_t i = 0; i + 1 < found.size() && count > kept; ++i) {
+    const left_attempt& one = found[i];
+    if (!std::ranges::all_of(one.rings, is_of_gone_process)) continue;
+    for (const fs::path& ring : one.rings) fs::remove(ring, failed);
+    count -= one.rings.size();
+  }
 }
 
 }  // namespace troupe::trace

@@ -50,6 +50,8 @@ function tiles(run, steps, curves) {
     all.push(tile('Messages', ...split(short(figures.messages_per_s)), 'handled a second'));
     all.push(tile('Traffic', ...split(bytes(figures.bytes_per_s)), 'a second'));
   }
+  if (isOneOfSeveral(run))
+    all.push(tile('Attempt', count(run.attempt), '', `goodput ${figure(100 * run.goodput)} %`));
   all.push(
     tile(
       'Records',
@@ -61,6 +63,21 @@ function tiles(run, steps, curves) {
     ),
   );
   return all;
+}
+
+/** Whether the run has been supervised, and another attempt at it is known. */
+const isOneOfSeveral = (run) => run.attempt > 1 || run.attempts.length > 1;
+
+function attempts(run) {
+  return table(
+    [
+      {title: 'Attempt', of: (one) => count(one.attempt), numeric: true},
+      {title: 'From step', of: (one) => (one.from_step === null ? '-' : count(one.from_step)), numeric: true},
+      {title: 'Last step', of: (one) => count(one.last_step), numeric: true},
+      {title: 'Ended by', of: (one) => one.ended_by || '-'},
+    ],
+    run.attempts,
+  );
 }
 
 const stateKinds = {running: 'good', clean: 'calm', failed: 'bad', gone: 'bad'};
@@ -181,6 +198,7 @@ export function createOverview(root) {
             el('span', {class: 'muted'}, run.mode ? `recorded in mode ${run.mode}` : ''),
             processes(run),
           ),
+          isOneOfSeveral(run) && card('Attempts', null, attempts(run)),
           topology.credits.length > 0 && card('Credit of links', null, credits(topology, run)),
           run.warnings?.length > 0 &&
             card(

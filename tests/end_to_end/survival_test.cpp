@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <set>
 
 #include "tests/end_to_end/several.hpp"
@@ -100,13 +102,50 @@ TEST_F(Survival, LeavesTracesOfItsAttemptsInOneFolder) {
   const auto& attempts = told.at("attempts").as_array();
   ASSERT_EQ(attempts.size(), 2u);
   EXPECT_NE(attempts[0].at("ended_by").as_string().find("server 0 (pid "), boost::json::string::npos) << newest.out;
+  EXPECT_EQ(attempts[0].at("from_step").to_number<int>(), 0);
   EXPECT_GE(attempts[0].at("last_step").to_number<int>(), 200);
+  EXPECT_EQ(attempts[1].at("from_step").to_number<int>() % 100, 0);
+  EXPECT_GE(attempts[1].at("from_step").to_number<int>(), 200);
   EXPECT_EQ(attempts[1].at("last_step").to_number<int>(), 3000);
   const outcome first = run({"trace", "summary", traces.path(), "--json", "--attempt", "1"});
   EXPECT_EQ(last_event(first, "summary").at("run"), attempts[0].at("run"));
   EXPECT_EQ(run({"trace", "check", traces.path(), "--attempt", "2"}).exit_code, 0);
   const std::string line = expect_error(run({"trace", "summary", traces.path(), "--attempt", "3"}), 2);
   EXPECT_NE(line.find("--attempt 3: not among these files, which are of attempt 1, 2"), std::string::npos) << line;
+}
+
+TEST_F(Survival, CanBeLookedIntoWhileItGoesOn) {
+  const model::checkpoint_folder temporary;
+  launch how;
+  how.environment = {{"TMPDIR", temporary.path()}, {"TROUPE_TRACE_DIR", ""}, {"TROUPE_TRACE", "ring"}};
+  program running(
+      with(with({"train", "--json", "--processes"}, with(endless, {"--servers", "1", "--trainers", "1"})), saving()),
+      how);
+  ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\",\"step\":200,")) << running.error();
+  ASSERT_EQ(kill(process_of(running, "server 0"), SIGKILL), 0);
+  ASSERT_TRUE(running.wait_for_output("\"event\":\"attempt\",\"attempt\":2,")) << running.error();
+  const std::string traces = fmt::format("{}/troupe-{}", temporary.path(), geteuid());
+  const auto folders = std::filesystem::directory_iterator(traces);
+  EXPECT_EQ(std::distance(begin(folders), end(folders)), 1) << "one for all attempts";
+  const auto told = last_event(run({"trace", "summary", traces, "--json"}), "summary");
+  const auto& attempts = told.at("attempts").as_array();
+  ASSERT_EQ(attempts.size(), 2u);
+  EXPECT_NE(attempts[0].at("ended_by").as_string().find("server 0 (pid "), boost::json::string::npos);
+  EXPECT_EQ(told.at("run"), attempts[1].at("run"));
+  const outcome first = run({"trace", "blocked", traces, "--attempt", "1"});
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  running.send(SIGTERM);
+  EXPECT_EQ(running.finish().exit_code, 0);
+}
+
+TEST_F(Survival, LeavesNoTracesOfAttemptsThatEndedWell) {
+  const model::checkpoint_folder traces;
+  const words changing = {"--data", "synthetic", "--rows",    "2000", "--steps",       "100",
+                          "--seed", "7",         "--elastic", "1:4",  "--memberships", "0:1,30:2,60:1"};
+  const outcome ended = run(with(with({"train", "--json", "--processes", "--save", folder_.path()}, changing),
+                                 {"--trace", "ring", "--trace-dir", traces.path()}));
+  EXPECT_EQ(last_event(ended, "done").at("attempts").to_number<int>(), 3) << ended.err;
+  EXPECT_TRUE(std::filesystem::is_empty(traces.path()));
 }
 
 TEST_F(Survival, SaysWhereLossesChangeTheWeights) {

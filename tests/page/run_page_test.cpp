@@ -64,6 +64,21 @@ TEST_F(RunPage, TellsOfTheRun) {
   EXPECT_EQ(run.at("figures").at("loss").as_double(), run.at("figures").at("loss").as_double());
 }
 
+TEST_F(RunPage, TellsOfTheAttemptsAtASupervisedRun) {
+  show({.steps = 10});
+  EXPECT_TRUE(get("/api/run").at("attempts").as_array().empty());
+  trace::recording second = make_run({.steps = 10});
+  second.attempts = {{.number = 1, .run = 3, .from_step = 0, .last_step = 90, .ended = "server 0 was killed"},
+                     {.number = 2, .run = second.run, .last_step = 150, .redone = 50}};
+  show_reading(made_source::over(std::move(second)));
+  const json::object run = get("/api/run");
+  EXPECT_EQ(run.at("attempt").to_number<int>(), 2);
+  EXPECT_EQ(run.at("goodput").to_number<double>(), 0.75);
+  EXPECT_EQ(run.at("attempts").at(0).at("ended_by"), "server 0 was killed");
+  EXPECT_EQ(run.at("attempts").at(0).at("from_step").to_number<int>(), 0);
+  EXPECT_TRUE(run.at("attempts").at(1).at("from_step").is_null());
+}
+
 TEST_F(RunPage, DrawsWhoTalksToWhom) {
   const made_run_options how{.steps = 10, .servers = 2, .trainers = 3};
   show(how);

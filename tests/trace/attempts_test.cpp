@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/recorder.hpp"
@@ -15,14 +16,15 @@ class Attempts : public testing::Test {
  protected:
   /// Leaves the ring of a process of run `run`; `supervised` empty: it leads no attempt.
   void leave(std::uint64_t run, const std::string& supervised, std::uint64_t number = 0, const std::string& lost = {},
-             std::uint64_t redone = 0) {
+             std::uint64_t redone = 0, std::optional<std::uint64_t> from_step = {}) {
     recorder::options how;
     how.folder = folder_.path();
     how.ring_bytes = std::uint64_t{1} << 20;
     auto made = recorder::start(how);
     ASSERT_TRUE(made) << made.error().message;
     (*made)->set_run(run, 0, 0);
-    if (!supervised.empty()) (*made)->describe(attempt_key, describe_attempt(supervised, number, lost, redone));
+    if (!supervised.empty())
+      (*made)->describe(attempt_key, describe_attempt(supervised, number, lost, redone, from_step));
     (*made)->finish(false);
   }
 
@@ -45,7 +47,7 @@ class Attempts : public testing::Test {
 TEST_F(Attempts, OfOneRunTheNewestIsReadOrTheOneThatIsNamed) {
   leave(31, "a", 1);
   leave(31, "");
-  leave(17, "a", 2, "server 0 was ended by signal 9", 12);
+  leave(17, "a", 2, "server 0 was ended by signal 9", 12, 300);
   leave(25, "a", 3, "trainer 1 was stopped", 20);
   const auto newest = read();
   ASSERT_TRUE(newest) << newest.error().message;
@@ -53,6 +55,8 @@ TEST_F(Attempts, OfOneRunTheNewestIsReadOrTheOneThatIsNamed) {
   ASSERT_EQ(newest->attempts.size(), 3u);
   EXPECT_EQ(newest->attempts[0].run, 31u);
   EXPECT_EQ(newest->attempts[0].ended, "server 0 was ended by signal 9");
+  EXPECT_EQ(newest->attempts[0].from_step, std::nullopt);
+  EXPECT_EQ(newest->attempts[1].from_step, 300u);
   EXPECT_EQ(newest->attempts[1].ended, "trainer 1 was stopped");
   EXPECT_EQ(newest->attempts[2].ended, "");
   EXPECT_EQ(newest->attempts[2].redone, 20u);
@@ -60,6 +64,8 @@ TEST_F(Attempts, OfOneRunTheNewestIsReadOrTheOneThatIsNamed) {
   ASSERT_TRUE(first);
   EXPECT_EQ(first->run, 31u);
   EXPECT_EQ(first->processes.size(), 2u);
+  ASSERT_NE(first->attempt(), nullptr);
+  EXPECT_EQ(first->attempt()->number, 1u);
   EXPECT_EQ(read(2)->run, 17u);
   EXPECT_EQ(read(0, 17)->run, 17u);
   EXPECT_EQ(refusal(4).substr(0, 12), "--attempt 4:");

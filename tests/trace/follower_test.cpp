@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <boost/json/serialize.hpp>
 #include <csignal>
 
 #include "temporary_folder.hpp"
+#include "trace/attempts.hpp"
 #include "trace/clock.hpp"
 #include "trace/ring.hpp"
 
@@ -24,11 +26,14 @@ record numbered(std::uint64_t id) {
   return made;
 }
 
-std::unique_ptr<ring> ring_in(const std::filesystem::path& folder) {
-  auto made = ring::create({.file = folder / "a.ring", .bytes = 16 * chunk_bytes});
+std::unique_ptr<ring> ring_in(const std::filesystem::path& folder, const char* name = "a.ring",
+                              std::uint64_t attempt = 0) {
+  auto made = ring::create({.file = folder / name, .bytes = 16 * chunk_bytes});
   EXPECT_TRUE(made) << made.error().message;
-  (*made)->set_metadata(R"({"boot":")" + this_boot() + "\"}");
-  (*made)->head().run.store(5);
+  boost::json::object metadata{{"boot", this_boot()}};
+  if (attempt > 0) metadata[attempt_key] = describe_attempt("a run", attempt, "lost", 0);
+  (*made)->set_metadata(boost::json::serialize(metadata));
+  (*made)->head().run.store(5 + attempt);
   return std::move(*made);
 }
 
@@ -110,6 +115,31 @@ TEST(Follower, ReadsWhatIsLeftOfAFileThatIsGone) {
   std::filesystem::remove(made->file());
   EXPECT_EQ(ids_in(all->take()), numbers{1});
   EXPECT_FALSE(all->is_live());
+}
+
+TEST(Follower, GoesOnWithTheNextAttempt) {
+  const temporary_folder folder;
+  const auto first = ring_in(folder.path(), "a.ring", 1);
+  first->append(numbered(1));
+  auto all = follower::open({{folder.path()}, 0});
+  auto only_first = follower::open({.paths = {folder.path()}, .attempt = 1});
+  ASSERT_TRUE(all && only_first);
+  EXPECT_EQ(ids_in(all->take()), numbers{1});
+  EXPECT_EQ(ids_in(only_first->take()), numbers{1});
+  first->append(numbered(2));
+  const auto second = ring_in(folder.path(), "b.ring", 2);
+  second->append(numbered(3));
+  first->head().end.store(ending::failed);
+  second->head().end.store(ending::failed);
+  EXPECT_EQ(ids_in(all->take()), numbers{2}) << "what was left of the attempt before comes first";
+  EXPECT_TRUE(all->is_live()) << "more comes";
+  const auto next = all->take();
+  EXPECT_EQ(ids_in(next), numbers{3});
+  EXPECT_EQ(next->run, 7u);
+  EXPECT_FALSE(all->is_live());
+  second->append(numbered(4));
+  EXPECT_EQ(ids_in(all->take()), numbers{4});
+  EXPECT_EQ(ids_in(only_first->take()), numbers{2});
 }
 
 TEST(Follower, NeedsSomethingToFollow) {

@@ -9,10 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <vector>
 
 #include "base/host.hpp"
 #include "tests/trace/temporary_folder.hpp"
@@ -122,6 +125,43 @@ TEST_F(RunFolders, OfEarlierRunsAreRemovedButForTheNewestSixteen) {
   const run_folder made = begin_run();
   for (std::size_t i = 0; i < left.size(); ++i) EXPECT_EQ(fs::exists(left[i]), i >= 4) << left[i];
   EXPECT_TRUE(fs::exists(made.path));
+}
+
+/// The rings of an attempt are read together or not at all.
+TEST_F(RunFolders, KeepTheNewestAttemptsAtARunWhole) {
+  const pid_t gone = gone_process();
+  const fs::path folder = place_.path() / "run";
+  std::map<std::uint64_t, std::vector<fs::path>> left;  // by run, of which the lower began earlier
+  const auto leave_attempt = [&](std::uint64_t run, std::size_t processes, pid_t pid) {
+    for (std::size_t i = 0; i < processes; ++i) {
+      const fs::path ring = ring_in(leave(fmt::format("{}-{}", run, i), pid));
+      left[run].push_back(folder / fmt::format("{}-{}.ring", run, i));
+      fs::create_directories(folder);
+      fs::rename(ring, left[run].back());
+      const auto began = static_cast<std::int64_t>(run);
+      change(left[run].back(), offsetof(file_head, run), {reinterpret_cast<const char*>(&run), sizeof run});
+      change(left[run].back(), offsetof(file_head, begin) + offsetof(clock_sample, realtime_ns),
+             {reinterpret_cast<const char*>(&began), sizeof began});
+    }
+  };
+  leave_attempt(1, 2, gone);
+  leave_attempt(2, 20, ::getpid());
+  leave_attempt(3, 20, gone);
+  leave_attempt(4, 20, gone);
+  leave_attempt(5, 20, gone);
+  remove_old_rings(folder);
+  const auto stay = [&](std::uint64_t run) {
+    return std::ranges::count_if(left[run], [](const fs::path& ring) { return fs::exists(ring); });
+  };
+  EXPECT_EQ(stay(1), 0);
+  EXPECT_EQ(stay(2), 20) << "its processes live";
+  EXPECT_EQ(stay(3), 0);
+  EXPECT_EQ(stay(4), 20);
+  EXPECT_EQ(stay(5), 20);
+  leave_attempt(6, 70, gone);
+  remove_old_rings(folder);
+  EXPECT_EQ(stay(4) + stay(5), 0);
+  EXPECT_EQ(stay(6), 70) << "it is the newest";
 }
 
 /// What must stay is older than 16 folders that may go.

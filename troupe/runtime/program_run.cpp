@@ -92,13 +92,13 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
       out.error({fault_kind::run,
                  fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
   };
-  launch::report_to_supervisor(options.observer, what.trainers,
-                               [&out](const launch::attempt_news& now) { out.note(launch::words_of(now)); });
   TROUPE_SET(options.checkpoints, launch::open_checkpoints(order.checkpoints));
   if (order.checkpoints.resume)
     for (const std::string& line : order.checkpoints.resume->warnings) out.warning(line);
   TROUPE_TRY(traced, launch::run_trace::start(order.tracing, out));
   options.recorder = traced.recorder();
+  launch::report_to_supervisor(options.observer, what.trainers, options.recorder,
+                               [&out](const launch::attempt_news& now) { out.note(launch::words_of(now)); });
   launch::role_processes children;
   fill_gather(options, order, children, what, traced.recorder() != nullptr, out);
   auto run = nodes::run(request_of(order, what), options, &launch::stop_on_signals());
