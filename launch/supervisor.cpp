@@ -149,6 +149,8 @@ void supervisor::watch(child_process& leader, const message_socket& channel) {
     look_after_stopped(leader);
   }
   while (auto got = channel.receive(std::chrono::milliseconds(0))) handle(std::move(*got), channel);
+  const auto lost = roles_.take_lost();
+  ended_roles_.insert(ended_roles_.end(), lost.begin(), lost.end());
   note_loss();
 }
 
