@@ -25,8 +25,8 @@ struct run_folder {
 /// Errors, one line for the user: no folder can be made.
 result<run_folder> make_run_folder(const std::filesystem::path& place);
 
-/// Of the rings in the folder of one run, whose attempts have left them, removes all but the newest 64: only those of
-/// processes that are gone, as above.
+/// Keeps the newest 64 rings that attempts have left in the folder of their run, and removes the older ones if their
+/// processes are gone, as above.
 void remove_old_rings(const std::filesystem::path& folder);
 
 }  // namespace troupe::trace
