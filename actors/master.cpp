@@ -330,7 +330,7 @@ void master_state::handle(const msg::progress& report) {
 void master_state::handle(msg::epoch_report& report) {
   if (!is_under_way(phase_)) return;
   step = std::max(step, report.head.step);
-  // Of an epoch that other trainers go on with, these tell nothing.
+  // The next attempt's trainers finish this epoch and report it whole.
   const bool is_partial = plan_.epochs && !plan_.epochs->completes_epoch(report.head.step);
   if (is_partial && goes_on_with(report.head.step) > 0) return;
   pass_on(figures_.add(std::move(report)));

@@ -7,8 +7,8 @@
 
 namespace troupe::model {
 
-/// Cuts each epoch's samples, in the epoch's order, into global steps: a step takes the next ones that nobody has had,
-/// and the last step of an epoch those that are left. Immutable. Thread: any.
+/// Assigns the samples of each epoch to global steps, in the epoch's order: every step takes as many as it has room
+/// for, and the last step of an epoch takes the rest. So each sample is used once an epoch. Immutable. Thread: any.
 class epoch_plan {
  public:
   /// From `first_step` on each step has so many samples, of so many trainers: rank r takes every `trainers`-th from the

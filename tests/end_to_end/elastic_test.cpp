@@ -56,7 +56,7 @@ TEST_F(Elastic, TrainsWithEachRowOnceAnEpoch) {
   EXPECT_EQ(changes, (std::vector<std::pair<int, int>>{{50, 4}, {128, 1}, {200, 3}}));
 }
 
-/// With as many samples a step, whoever has them, only the order of sums differs.
+/// Both runs have the same samples in each step; only the order in which gradients are added differs.
 TEST_F(Elastic, LearnsAsWithAFixedNumberOfTrainers) {
   const outcome fixed = run(with({"train", "--json", "--trainers", "2"}, job));
   const auto expected = events_of(fixed, "epoch");

@@ -122,7 +122,8 @@ TEST_F(Survival, CanBeLookedIntoWhileItGoesOn) {
       with(with({"train", "--json", "--processes"}, with(endless, {"--servers", "1", "--trainers", "1"})), saving()),
       how);
   ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\",\"step\":200,")) << running.error();
-  ASSERT_EQ(kill(process_of(running, "server 0"), SIGKILL), 0);
+  const pid_t lost = process_of(running, "server 0");
+  ASSERT_EQ(kill(lost, SIGKILL), 0);
   ASSERT_TRUE(running.wait_for_output("\"event\":\"attempt\",\"attempt\":2,")) << running.error();
   const std::string traces = fmt::format("{}/troupe-{}", temporary.path(), geteuid());
   const auto folders = std::filesystem::directory_iterator(traces);
@@ -130,7 +131,7 @@ TEST_F(Survival, CanBeLookedIntoWhileItGoesOn) {
   const auto told = last_event(run({"trace", "summary", traces, "--json"}), "summary");
   const auto& attempts = told.at("attempts").as_array();
   ASSERT_EQ(attempts.size(), 2u);
-  EXPECT_NE(attempts[0].at("ended_by").as_string().find("server 0 (pid "), boost::json::string::npos);
+  EXPECT_NE(attempts[0].at("ended_by").as_string().find(fmt::format("pid {})", lost)), boost::json::string::npos);
   EXPECT_EQ(told.at("run"), attempts[1].at("run"));
   const outcome first = run({"trace", "blocked", traces, "--attempt", "1"});
   EXPECT_EQ(first.exit_code, 0) << first.err;

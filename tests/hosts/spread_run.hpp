@@ -53,10 +53,10 @@ class spread_run {
   /// Starts a `server` or `trainer` and waits until it is known as such: ranks follow the order of the calls.
   end_to_end::program& join(const std::string& role, const place& at = {});
 
-  /// One who has joined, by the order of the calls.
+  /// Returns the member that the `number`-th call of `join` has started (from 0); `kill` moves later ones forward.
   end_to_end::program& member(std::size_t number) { return *members_.at(number); }
 
-  /// Ends one who has joined, by the order of the calls, and forgets him.
+  /// Sends SIGKILL to that member and removes it from this run.
   void kill(std::size_t member);
 
   /// Waits until it trains.
