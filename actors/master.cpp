@@ -178,6 +178,7 @@ void master_state::start_training() {
   // A replay of a run of several processes does here what that run did between processes.
   const replay_control* again = replay_of(self_->system());
   const auto& rules = members_.rules();
+  const msg::blob row_index = rules && plan_.row_index ? msg::blob::own(plan_.row_index()) : msg::blob();
   for (std::uint32_t rank = 0; rank < members_.trainers().size(); ++rank)
     requests_.ask<msg::trained>(
         members_.trainers()[rank],
@@ -198,7 +199,8 @@ void master_state::start_training() {
                    .names = plan_.names.empty() ? std::vector<msg::named_shape>() : plan_.names[rank],
                    .servers = members_.servers_of(rank),
                    .checkpoint_seconds = plan_.checkpoints.seconds,
-                   .checkpoint_mtbf = mean_time_between_failures(plan_.checkpoints, members_)},
+                   .checkpoint_mtbf = mean_time_between_failures(plan_.checkpoints, members_),
+                   .row_index = row_index},
         [this, rank](msg::trained& result) { trainer_done(rank, std::move(result)); }, [this] { training_done(); });
 }
 

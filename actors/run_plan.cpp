@@ -74,6 +74,7 @@ run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dat
                 .trainers = what.trainers,
                 .settings = model::to_settings(what),
                 .data_digest = data->digest(),
+                .row_index = [data] { return data->row_index(); },
                 .accumulate = what.accumulate,
                 .staleness = what.staleness,
                 .initial_weights = [data] { return data->start(); },

@@ -52,6 +52,8 @@ struct run_plan {
   msg::arguments settings = {};
   /// The digest of the rows of the data set; empty: there is none.
   std::string data_digest = {};
+  /// Returns its `row_index`. May be null.
+  std::function<std::vector<std::uint64_t>()> row_index = {};
   std::vector<planned_table> tables = {};
   /// Global steps in an optimizer step of the tables, and by how many optimizer steps lookups may run ahead.
   std::uint32_t accumulate = 1;

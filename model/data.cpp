@@ -39,7 +39,7 @@ std::mutex held_mutex;
 bool holds = false;
 std::shared_ptr<const dataset> held;
 
-result<std::shared_ptr<const dataset>> open_kind(const job& job) {
+result<std::shared_ptr<const dataset>> open_kind(const job& job, std::span<const std::uint64_t> row_index) {
   const auto kind = data_kind_of(job.data);
   if (!kind) return bad_input("--data {}: unknown data set", job.data);
   switch (*kind) {
@@ -51,7 +51,7 @@ result<std::shared_ptr<const dataset>> open_kind(const job& job) {
       return open_synthetic(job);
     case data_kind::criteo:
     case data_kind::csv:
-      return open_files(job);
+      return open_files(job, row_index);
     case data_kind::mnist:
     case data_kind::idx:
       return open_images(job);
@@ -63,8 +63,8 @@ result<std::shared_ptr<const dataset>> open_kind(const job& job) {
 
 }  // namespace
 
-result<std::shared_ptr<const dataset>> open_dataset(const job& job) {
-  auto opened = open_kind(job);
+result<std::shared_ptr<const dataset>> open_dataset(const job& job, std::span<const std::uint64_t> row_index) {
+  auto opened = open_kind(job, row_index);
   const std::lock_guard lock(held_mutex);
   if (opened && holds) held = *opened;
   return opened;

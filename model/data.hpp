@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ class dataset {
   /// Returns a digest of the files' content, independent of their names; empty for rows that depend on settings only.
   virtual std::string digest() const { return {}; }
 
+  /// Returns what others need to open the same data set without reading all of its files; empty: nothing.
+  virtual std::vector<std::uint64_t> row_index() const { return {}; }
+
   /// Returns how passes over the training rows are cut into global steps.
   virtual epoch_plan epochs() const = 0;
   /// Returns the global steps of the first epoch, and of each if the number of trainers is fixed.
@@ -65,8 +69,8 @@ class dataset {
 std::uint64_t numbers_per_batch(const job& job, const data_spec& spec);
 
 /// Opens the data set `job.data` for `job.trainers` ranks. Jobs of one process on the same data share it in memory
-/// while at least one holds it. Thread: any.
-result<std::shared_ptr<const dataset>> open_dataset(const job& job);
+/// while at least one holds it. `row_index`: of the master's data set for this job; it may be empty. Thread: any.
+result<std::shared_ptr<const dataset>> open_dataset(const job& job, std::span<const std::uint64_t> row_index = {});
 
 /// While one lives, the data set that was opened last stays in memory, even if nobody else holds it: a process that
 /// takes part in a run's next attempt does not read the files anew. Requires: there is at most one.

@@ -61,7 +61,7 @@ constexpr std::size_t tables_max = 4096;
 result<std::shared_ptr<const dataset>> open_adult(const job& job);
 result<std::shared_ptr<const dataset>> open_tutorial(const job& job);
 result<std::shared_ptr<const dataset>> open_synthetic(const job& job);
-result<std::shared_ptr<const dataset>> open_files(const job& job);
+result<std::shared_ptr<const dataset>> open_files(const job& job, std::span<const std::uint64_t> row_index);
 result<std::shared_ptr<const dataset>> open_images(const job& job);
 result<std::shared_ptr<const dataset>> open_replay(const job& job);
 

@@ -162,12 +162,15 @@ struct train {
   /// time between failures in seconds, the time between two follows from what they have cost.
   double checkpoint_seconds = 0;
   double checkpoint_mtbf = 0;
+  /// u64: what spares the trainer from reading all of the data set's files before it begins; empty: it reads them.
+  blob row_index = {};
 
-  static constexpr message_traits traits{.diff = comparable::parts, .added = 4};
+  static constexpr message_traits traits{.diff = comparable::parts, .added = 5};
 };
 BOOST_DESCRIBE_STRUCT(train, (),
                       (head, rank, trainers, job, tables, group, reports, from, saves, checkpoint_every, data_digest,
-                       remote, request_timeout_ms, group_number, names, servers, checkpoint_seconds, checkpoint_mtbf))
+                       remote, request_timeout_ms, group_number, names, servers, checkpoint_seconds, checkpoint_mtbf,
+                       row_index))
 
 struct trained {
   header head;

@@ -146,6 +146,7 @@ std::optional<fault> block_reader::parse(std::size_t piece, Lines& lines) {
   to.bags.begin.reserve((rows_before_[piece + 1] - rows_before_[piece]) * layout.bags + 1);
   to.bags.rows.reserve(from_.pieces[piece].values);
   std::uint64_t made = rows_before_[piece] - rows_before_[first_piece_];
+  lines_digest digest;
   for (std::uint64_t row = from_.pieces[piece].first_row; row < from_.end_row(piece); ++row) {
     const std::uint64_t in_block = row - first_row_;
     if (in_block % from_.cut.window_rows == 0) made_.window_begin[in_block / from_.cut.window_rows] = made;
@@ -156,10 +157,15 @@ std::optional<fault> block_reader::parse(std::size_t piece, Lines& lines) {
                    fmt::format("{}: ends after line {}, before all of its {} rows: it has changed since the run opened "
                                "it; leave a file alone while a run reads it",
                                from_.file->name(), from_.format->header_lines() + row, from_.rows)};
+    if (from_.is_unread) digest.add(**line);
     if (!which_(row)) continue;
     if (auto wrong = parse_line(piece, row, **line, made_.records.get() + made++ * layout.width())) return wrong;
   }
-  return std::nullopt;
+  if (!from_.is_unread || digest.value() == from_.pieces[piece].digest) return std::nullopt;
+  return fault{fault_kind::input,
+               fmt::format("{}: lines {} to {} are not those that the master has read; use the same file on all hosts",
+                           from_.file->name(), from_.format->header_lines() + from_.pieces[piece].first_row + 1,
+                           from_.format->header_lines() + from_.end_row(piece))};
 }
 
 std::optional<fault> block_reader::parse_line(std::size_t piece, std::uint64_t row, std::string_view line,

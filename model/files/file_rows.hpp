@@ -1,9 +1,11 @@
-// An index of a file's rows, made by reading the file once.
+// Where the rows of a file are, found by reading the file once.
 
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/files/byte_source.hpp"
@@ -52,22 +54,37 @@ struct file_piece {
   std::uint64_t offset = 0;
   /// How many values are in the bags of its rows.
   std::uint64_t values = 0;
+  /// `lines_digest` of its rows.
+  std::uint64_t digest = 0;
+};
+
+/// The digest of a sequence of lines, without their ends.
+class lines_digest {
+ public:
+  void add(std::string_view line);
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0;
 };
 
 /// A file, its row format, and the locations of its rows. Immutable. Thread: any.
 struct file_rows {
   std::shared_ptr<const input_file> file;
   std::shared_ptr<const row_format> format;
-  row_cut cut;
+  row_cut cut = {};
   compression how = compression::none;
   std::uint64_t rows = 0;
   /// The digest of all lines, including the header.
-  std::string digest;
+  std::string digest = {};
+  std::uint64_t header_digest = 0;
+  std::vector<file_piece> pieces = {};
+  /// Another process has found the rows: pieces are compared with their digests when they are read.
+  bool is_unread = false;
   /// By block: the number of values in the bags of all its rows.
-  std::vector<std::uint64_t> block_values;
-  std::vector<file_piece> pieces;
+  std::vector<std::uint64_t> block_values = {};
   /// By block: its first piece; and how many pieces there are.
-  std::vector<std::size_t> block_pieces;
+  std::vector<std::size_t> block_pieces = {};
 
   std::uint64_t blocks() const { return (rows + cut.block_rows() - 1) / cut.block_rows(); }
 
@@ -81,6 +98,9 @@ struct file_rows {
 
   /// Returns all lines.
   line_reader lines() const;
+
+  /// Sets what is known by block. Requires: a piece begins with each block.
+  void count_blocks();
 };
 
 /// Reads the whole file once. Faults: no rows, a row with more than `bag_values_max` values in its bags, and those of

@@ -13,6 +13,7 @@
 #include "base/assert.hpp"
 #include "base/result.hpp"
 #include "model/datasets.hpp"
+#include "model/files/row_index.hpp"
 #include "model/files/row_stream.hpp"
 #include "model/input_file.hpp"
 #include "model/memory.hpp"
@@ -81,6 +82,19 @@ class streamed final : public dataset {
     return test_ && test_->source().file != train_.source().file ? of_train + test_->source().digest : of_train;
   }
 
+  /// First the words of the training file's index, their number before them; then those of the test file.
+  std::vector<std::uint64_t> row_index() const override {
+    std::vector<std::uint64_t> all(1);
+    const auto add = [&all](const file_rows& of) {
+      const auto index = row_index_of(of);
+      all.insert(all.end(), index.begin(), index.end());
+    };
+    add(train_.source());
+    all[0] = all.size() - 1;
+    if (test_ && test_->source().file != train_.source().file) add(test_->source());
+    return all;
+  }
+
   std::optional<std::uint64_t> train_rows() const override { return train_.rows(); }
 
   std::uint64_t test_rows() const override { return test_ ? test_->rows() : 0; }
@@ -137,13 +151,15 @@ class streamed final : public dataset {
 
 std::string path_of(const job& job) { return job.data.substr(job.data.find(':') + 1); }
 
-result<std::shared_ptr<const file_rows>> open_rows(const job& job, const std::string& path) {
+result<std::shared_ptr<const file_rows>> open_rows(const job& job, const std::string& path,
+                                                   std::span<const std::uint64_t> index) {
   TROUPE_TRY(file, open_data_file(path));
   const bool is_csv = job.data.starts_with(csv_prefix);
   TROUPE_ASSERT(is_csv || job.data.starts_with(criteo_prefix));
   std::shared_ptr<const row_format> format = criteo_format(job);
   if (is_csv) TROUPE_SET(format, csv_format(job, file));
-  TROUPE_TRY(rows, find_rows(std::move(file), std::move(format), cut_for(job)));
+  TROUPE_TRY(rows, index.empty() ? find_rows(std::move(file), std::move(format), cut_for(job))
+                                 : rows_by_index(std::move(file), std::move(format), cut_for(job), index));
   return std::make_shared<const file_rows>(std::move(rows));
 }
 
@@ -164,10 +180,19 @@ std::optional<std::string> check_sizes(const job& job, const std::string& file, 
   return check_share(job, rows, file);
 }
 
-result<std::unique_ptr<const streamed>> open_streamed(const job& job) {
-  TROUPE_TRY(train, open_rows(job, path_of(job)));
+result<std::unique_ptr<const streamed>> open_streamed(const job& job, std::span<const std::uint64_t> row_index) {
+  std::span<const std::uint64_t> of_train;
+  std::span<const std::uint64_t> of_test;
+  if (!row_index.empty()) {
+    const std::uint64_t words = row_index[0];
+    if (words == 0 || words >= row_index.size() || (words + 1 < row_index.size()) != !job.test_file.empty())
+      return bad_input("--data {}: what the master has told of its rows is damaged", job.data);
+    of_train = row_index.subspan(1, words);
+    of_test = row_index.subspan(1 + words);
+  }
+  TROUPE_TRY(train, open_rows(job, path_of(job), of_train));
   std::shared_ptr<const file_rows> test = job.test_fraction > 0 ? train : nullptr;
-  if (!job.test_file.empty()) TROUPE_SET(test, open_rows(job, job.test_file));
+  if (!job.test_file.empty()) TROUPE_SET(test, open_rows(job, job.test_file, of_test));
   if (auto wrong = check_memory(*train, test.get())) return bad_input(std::move(*wrong));
   const std::string name = train->file->name();
   try {
@@ -190,10 +215,10 @@ struct job_files {
 
 }  // namespace
 
-result<std::shared_ptr<const dataset>> open_files(const job& job) {
+result<std::shared_ptr<const dataset>> open_files(const job& job, std::span<const std::uint64_t> row_index) {
   static shared_while_held<job_files, std::unique_ptr<const streamed>> shared;
   auto held = shared.get({to_settings(job), identity_of(path_of(job)), identity_of(job.test_file)},
-                         [&job] { return open_streamed(job); });
+                         [&] { return open_streamed(job, row_index); });
   if (!held) return tl::unexpected(std::move(held.error()));
   return std::shared_ptr<const dataset>(*held, (*held)->get());
 }

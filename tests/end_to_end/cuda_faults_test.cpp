@@ -133,7 +133,7 @@ const std::vector<failing_device> failing = {
     {"of_nccl", "fail=ncclAllReduce@5/1", {"allreduce", "CUDA device 1: ncclAllReduce: unhandled cuda error"}},
     {"of_a_server",
      "fail=kernel@30:cudaErrorIllegalAddress",
-     {"server 0, step ", "CUDA device 0: ", "an illegal memory access"},
+     {"CUDA device 0: ", "an illegal memory access"},  // in one process a trainer's call may meet it first
      {"--device", "cpu", "--server-device", "cuda"}},
 };
 INSTANTIATE_TEST_SUITE_P(Faults, FailingCudaGpu, testing::ValuesIn(failing),
