@@ -25,8 +25,8 @@ struct run_folder {
 /// Errors, one line for the user: no folder can be made.
 result<run_folder> make_run_folder(const std::filesystem::path& place);
 
-/// Keeps at most 64 rings that the attempts at a run have left in its folder: removes those of the oldest attempts, each
-/// attempt as a whole and only if all its processes are gone, as above; never the newest attempt.
+/// Keeps at most 64 rings that the attempts at a run have left in its folder: removes those of the oldest attempts,
+/// each attempt as a whole and only if all its processes are gone, as above; never the newest attempt.
 void remove_old_rings(const std::filesystem::path& folder);
 
 }  // namespace troupe::trace

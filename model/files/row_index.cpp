@@ -55,8 +55,7 @@ std::vector<std::uint64_t> row_index_of(const file_rows& found) {
   all[header_digest] = found.header_digest;
   std::memcpy(&all[digest], found.digest.data(), digest_letters);
   all.reserve(words_of_file + found.pieces.size() * words_of_piece);
-  for (const file_piece& one : found.pieces)
-    all.insert(all.end(), {one.first_row, one.offset, one.values, one.digest});
+  for (const file_piece& one : found.pieces) all.insert(all.end(), {one.first_row, one.offset, one.values, one.digest});
   return all;
 }
 

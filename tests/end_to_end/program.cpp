@@ -122,10 +122,9 @@ void program::close_output() {
   out_.descriptor = -1;
 }
 
-bool program::wait_for(stream& from, std::string_view text) {
-  std::size_t searched = 0;
+bool program::wait_for(stream& from, std::string_view text, std::size_t searched) {
   while (from.text.find(text, searched) == std::string::npos) {
-    searched = from.text.size() - std::min(from.text.size(), text.size());
+    searched = std::max(searched, from.text.size() - std::min(from.text.size(), text.size()));
     if (!read_more()) return from.text.find(text, searched) != std::string::npos;
   }
   return true;

@@ -48,8 +48,8 @@ class program {
 
   /// Reads until standard output has `text`. False if the program ended, or time is up, before that.
   bool wait_for_output(std::string_view text) { return wait_for(out_, text); }
-  /// The same for standard error, which may be a terminal.
-  bool wait_for_error(std::string_view text) { return wait_for(err_, text); }
+  /// The same for standard error, which may be a terminal; `text` is looked for from byte `from` on.
+  bool wait_for_error(std::string_view text, std::size_t from = 0) { return wait_for(err_, text, from); }
 
   /// What has been read of the two so far.
   const std::string& output() const { return out_.text; }
@@ -71,7 +71,7 @@ class program {
     std::string text;
   };
 
-  bool wait_for(stream& from, std::string_view text);
+  bool wait_for(stream& from, std::string_view text, std::size_t searched = 0);
   /// Reads what is there, waiting for it if nothing is. False when both streams have ended or time is up.
   bool read_more();
   void read_into(stream& to);

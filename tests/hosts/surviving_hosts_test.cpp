@@ -4,10 +4,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/end_to_end/program.hpp"
 #include "tests/hosts/host.hpp"
@@ -27,15 +32,47 @@ pid_t leader_of(pid_t supervisor) {
   return leader;
 }
 
+struct member_place {
+  const char* role;
+  const host* on;
+};
+
 class SurvivingHosts : public testing::Test {
  protected:
   void SetUp() override {
     if (!may_make_hosts()) GTEST_SKIP() << "skipped: needs CAP_NET_ADMIN";
     net_ = std::make_unique<three_hosts>();
-    run_ = std::make_unique<spread_run>(with(job, {"--save", folder_.path(), "--checkpoint-every", "200"}),
-                                        words{"--dead-after", "1"}, &net_->a, three_hosts::a_address);
-    for (const host* on : {&net_->b, &net_->b}) run_->join("server", {.on = on});
-    for (const host* on : {&net_->c, &net_->a}) run_->join("trainer", {.on = on});
+  }
+
+  void start(const words& what, const words& tracing = {}) {
+    run_ = std::make_unique<spread_run>(with(what, {"--save", folder_.path(), "--checkpoint-every", "200"}),
+                                        with({"--dead-after", "1"}, tracing), &net_->a, three_hosts::a_address);
+    for (const host* on : {&net_->b, &net_->b}) join({"server", on});
+    for (const host* on : {&net_->c, &net_->a}) join({"trainer", on});
+  }
+
+  void join(const member_place& one) {
+    run_->join(one.role, {.on = one.on});
+    places_.push_back(one);
+  }
+
+  void replace(std::size_t member) {
+    const member_place lost = places_.at(member);
+    places_.erase(places_.begin() + static_cast<std::ptrdiff_t>(member));
+    run_->kill(member);
+    join(lost);
+  }
+
+  void lose_the_leader() { ASSERT_EQ(::kill(leader_of(run_->master().process()), SIGKILL), 0); }
+
+  /// Cuts a host's network and mends it when one on the master's host has noticed.
+  void cut_for_a_while(const host& whom, const std::string& name) {
+    const auto on_a = std::ranges::find(places_, &net_->a, &member_place::on) - places_.begin();
+    end_to_end::program& member = run_->member(static_cast<std::size_t>(on_a));
+    const std::size_t told = member.error().size();
+    net_->cut(whom);
+    EXPECT_TRUE(member.wait_for_error(fmt::format("(host {}, pid ", name), told)) << member.error();
+    net_->mend(whom);
   }
 
   void wait_for_attempt(int number) {
@@ -51,24 +88,22 @@ class SurvivingHosts : public testing::Test {
   const model::checkpoint_folder folder_;
   std::unique_ptr<three_hosts> net_;
   std::unique_ptr<spread_run> run_;
+  std::vector<member_place> places_;  ///< of members, in the run's order
 };
 
 TEST_F(SurvivingHosts, HaveTheWeightsOfOneProcessWhateverIsLost) {
+  start(job);
   wait_for_checkpoint(400);
   constexpr std::size_t trainer_on_c = 2;
-  run_->kill(trainer_on_c);
-  run_->join("trainer", {.on = &net_->c});
+  replace(trainer_on_c);
   wait_for_attempt(2);
 
   wait_for_checkpoint(2000);
-  net_->cut(net_->b);
-  constexpr std::size_t trainer_on_a = 2;
-  ASSERT_TRUE(run_->member(trainer_on_a).wait_for_error("(host b, pid "));
-  net_->mend(net_->b);
+  cut_for_a_while(net_->b, "b");
   wait_for_attempt(3);
 
   wait_for_checkpoint(5000);
-  ASSERT_EQ(::kill(leader_of(run_->master().process()), SIGKILL), 0);
+  lose_the_leader();
   wait_for_attempt(4);
 
   ASSERT_TRUE(run_->master().wait_for_output("\"event\":\"done\"")) << run_->master().error();
@@ -78,6 +113,36 @@ TEST_F(SurvivingHosts, HaveTheWeightsOfOneProcessWhateverIsLost) {
     if (one.at("event") == "attempt")
       RecordProperty(fmt::format("seconds_of_attempt_{}", one.at("attempt").to_number<int>()),
                      fmt::format("{}", one.at("seconds").to_number<double>()));
+}
+
+/// TROUPE_HOST_FAULTS: so many faults, one every 2,000 steps, instead of a few, and nothing recorded.
+TEST_F(SurvivingHosts, HaveTheWeightsOfOneProcessAfterFaultsDrawnFromASeed) {
+  const char* wanted = std::getenv("TROUPE_HOST_FAULTS");
+  const int faults = wanted != nullptr ? std::stoi(wanted) : 4;
+  constexpr int steps_between = 2000;
+  const words steps = {"--data",     "tutorial", "--seed",     "7",
+                       "--servers",  "2",        "--trainers", "2",
+                       "--restarts", "20",       "--steps",    std::to_string((faults + 1) * steps_between)};
+  const words tracing = wanted != nullptr ? words{"--trace", "off"} : words{};
+  start(steps, tracing);
+  std::mt19937 random(7);
+  int kills = 0;
+  for (int i = 1; i <= faults; ++i) {
+    wait_for_checkpoint(i * steps_between);
+    const auto kind = random() % 8;
+    if (kind < places_.size()) replace(kind);
+    if (kind == 4 || kind == 5) lose_the_leader();
+    if (kind == 6) cut_for_a_while(net_->b, "b");
+    if (kind == 7) cut_for_a_while(net_->c, "c");
+    kills += kind < 6 ? 1 : 0;
+    if (HasFailure()) return;
+  }
+  ASSERT_TRUE(run_->master().wait_for_output("\"event\":\"done\"")) << run_->master().error();
+  const auto done = end_to_end::json_lines(run_->master().output()).back();
+  EXPECT_GT(done.at("attempts").to_number<int>(), kills);
+  RecordProperty("attempts", std::to_string(done.at("attempts").to_number<int>()));
+  RecordProperty("goodput", std::to_string(done.at("goodput").to_number<double>()));
+  EXPECT_EQ(run_->finish(), digest_of_one_process(with(steps, tracing)));
 }
 
 }  // namespace

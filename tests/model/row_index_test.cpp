@@ -25,8 +25,9 @@ const std::string columns = R"([{"name": "y", "kind": "label"}, {"name": "row", 
                                {"name": "m", "kind": "multi"}])";
 
 job job_of(const std::string& path, const std::vector<setting>& more = {}) {
-  std::vector<setting> settings{{"data", "csv:" + path}, {"columns", columns},   {"rows", "1000"},
-                                {"shuffle-rows", "500"}, {"batch-size", "1000"}, {"trainers", "1"}, {"seed", "9"}};
+  std::vector<setting> settings{
+      {"data", "csv:" + path}, {"columns", columns}, {"rows", "1000"}, {"shuffle-rows", "500"},
+      {"batch-size", "1000"},  {"trainers", "1"},    {"seed", "9"}};
   settings.insert(settings.end(), more.begin(), more.end());
   return parse_job(settings).value();
 }
@@ -111,7 +112,8 @@ TEST_F(RowIndex, IsRefusedOrFoundOutIfDamaged) {
   constexpr std::size_t first_of_pieces = first_of_digest + 4;
   for (std::size_t place = 0; place < index_.size(); ++place) {
     for (const std::uint64_t word : {std::uint64_t{0}, index_[place] + 1, index_[place] - 1, ~std::uint64_t{0}}) {
-      const bool is_more_memory = place >= first_of_pieces && (place - first_of_pieces) % 4 == 2 && word > index_[place];
+      const bool is_more_memory =
+          place >= first_of_pieces && (place - first_of_pieces) % 4 == 2 && word > index_[place];
       if (word == index_[place] || is_more_memory) continue;
       auto damaged = index_;
       damaged[place] = word;
