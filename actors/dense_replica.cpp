@@ -1,5 +1,7 @@
 #include "actors/dense_replica.hpp"
 
+#include <numeric>
+
 #include "base/assert.hpp"
 
 namespace troupe::actors {
@@ -9,10 +11,11 @@ dense_replica::dense_replica(const model::network& what, model::loss_function lo
     : trained_parameters(what.ranges(), where, chosen.parameters),
       network_(what),
       loss_(std::move(loss)),
-      options_(chosen),
-      activations_(what.make_activations()) {
-  loss_value_.resize(compute(), 1);
-  losses_.resize(compute(), open_max);
+      options_(chosen) {
+  TROUPE_ASSERT(chosen.micro_batches > 0);
+  for (std::size_t i = 0; i < chosen.micro_batches; ++i) activations_.push_back(what.make_activations());
+  loss_values_.resize(compute(), chosen.micro_batches);
+  losses_.resize(compute(), open_max * chosen.micro_batches);
 }
 
 /// The streams, which are destroyed later, may still use this object's arrays.
@@ -53,24 +56,41 @@ void dense_replica::begin_pass(const pass& batch) {
   passed_ = compute().record();
   copies().wait(*passed_);
   const auto scope = timed(copy_timer_, trace::range_name::copy);
-  copies().download(loss_value_.data(), loss_on_host(batch.step), sizeof(double));
+  copies().download(loss_values_.data(), losses_on_host(batch.step), parts() * sizeof(double));
   if (batch.wants_it_on_host) grad_input_.download(copies());
   open_.push_back({batch.step, batch.size, follow(copies())});
 }
 
-/// Runs forward, loss, and backward to the input. On a device, captures the calls as a graph or launches it.
+dense_replica::part dense_replica::part_of(std::size_t number) {
+  const model::micro_batch samples = model::micro_batch_of(batch_.size, options_.micro_batches, number);
+  return {number, samples, batch_.input + samples.first * network_.in_features(), *activations_[number]};
+}
+
+/// Runs forward, loss, and backward to the input of a micro-batch.
+void dense_replica::run(const part& which, const model::loss_targets& targets) {
+  const auto [first, size] = which.samples;
+  const std::size_t width = network_.out_features();
+  const model::pass_mode mode{true, batch_.key, batch_.ranks, first};
+  const model::loss_targets mine{targets.classes == nullptr ? nullptr : targets.classes + first,
+                                 targets.values == nullptr ? nullptr : targets.values + first * width};
+  float* const grad_input = batch_.wants_grad_input ? grad_input_.data() + first * network_.in_features() : nullptr;
+  float* const outputs = network_.forward(compute(), mode, size, tensors(), which.input, which.kept);
+  loss_(compute(), {size, batch_.size}, mine, outputs, loss_values_.data() + which.number);
+  network_.backward_inputs(compute(), mode, size, tensors(), which.input, which.kept, outputs, grad_input);
+}
+
+/// Runs all micro-batches. On a device, captures the calls as a graph or launches it.
 void dense_replica::run(const model::loss_targets& targets) {
-  const model::pass_mode mode{true, batch_.key, batch_.ranks};
-  float* const grad_input = batch_.wants_grad_input ? grad_input_.data() : nullptr;
   const auto calls = [&] {
-    float* outputs = network_.forward(compute(), mode, batch_.size, tensors(), batch_.input, *activations_);
-    loss_(compute(), batch_.size, targets, outputs, loss_value_.data());
-    network_.backward_inputs(compute(), mode, batch_.size, tensors(), batch_.input, *activations_, outputs, grad_input);
+    for (std::size_t i = 0; i < parts(); ++i) run(part_of(i), targets);
+    if (batch_.ranks == nullptr) return;
+    for (std::size_t i = parts(); i < options_.micro_batches; ++i) network_.stand_by(*batch_.ranks);
   };
   if (is_on_host() || network_.uses_key() || batch_.ranks != nullptr) return calls();
   // The addresses that the pass uses. Once no array grows any more, only a few combinations recur.
-  std::vector<const void*> given = {batch_.input, grad_input, targets.classes, targets.values};
-  activations_->append_addresses(given);
+  std::vector<const void*> given = {batch_.input, batch_.wants_grad_input ? grad_input_.data() : nullptr,
+                                    targets.classes, targets.values};
+  for (const auto& one : activations_) one->append_addresses(given);
   std::pair which{batch_.size, std::move(given)};
   if (passes_.size() >= options_.passes_max && !passes_.contains(which)) passes_.clear();
   compute().capture_or_launch(passes_[std::move(which)], calls);
@@ -80,17 +100,20 @@ dense_replica::batch_loss dense_replica::end_pass() {
   const open_pass one = open_.front();
   open_.pop_front();
   arrive(one.end);
-  return {one.step, one.size, *loss_on_host(one.step)};
+  const double* const losses = losses_on_host(one.step);
+  const std::size_t count = model::micro_batches_with_samples(one.size, options_.micro_batches);
+  return {one.step, one.size, std::accumulate(losses + 1, losses + count, losses[0])};
 }
 
 void dense_replica::backward_parameters(bool last, const std::function<void(std::uint32_t)>& full) {
-  backward(
-      batch_.step, last,
-      [this](const gradient_at& grad_at, const finished& done) {
-        network_.backward_parameters(compute(), batch_.size, batch_.input, *activations_, activations_->outputs(),
-                                     grad_at, done);
-      },
-      full);
+  for (std::size_t i = 0; i < parts(); ++i)
+    backward(
+        batch_.step, last && i + 1 == parts(),
+        [one = part_of(i), this](const gradient_at& grad_at, const finished& done) {
+          network_.backward_parameters(compute(), one.samples.size, one.input, one.kept, one.kept.outputs(), grad_at,
+                                       done);
+        },
+        full, i > 0);
 }
 
 std::span<const float> dense_replica::outputs(std::uint64_t step, std::size_t size, const float* input) {
@@ -98,7 +121,7 @@ std::span<const float> dense_replica::outputs(std::uint64_t step, std::size_t si
   const float* there = nullptr;
   {
     const auto scope = timed(timer_, trace::range_name::evaluate);
-    there = network_.forward(compute(), {}, size, tensors(), input, *activations_);
+    there = network_.forward(compute(), {}, size, tensors(), input, *activations_.front());
     watch().look(compute(), step, there, count, "an output for a test row");
   }
   synchronize();

@@ -5,6 +5,9 @@
 //     begin_pass  end_pass       a batch: forward, loss, and backward to the input; then its loss is known
 //     backward_parameters        the rest of the backward pass
 //
+// A batch is passed through the network as a whole, or in micro-batches one after the other: each with its own
+// activations and statistics, their gradients are added in their order.
+//
 // On a device the calls only enqueue. A batch's loss may be taken (`end_pass`) once the host has waited for it, by
 // which time the rest of the backward pass is enqueued too; or a batch later, when the next one's passes are enqueued:
 // then the host never waits for what it has just enqueued.
@@ -22,6 +25,7 @@
 #include <vector>
 
 #include "actors/trained_parameters.hpp"
+#include "model/micro_batch.hpp"
 #include "model/network.hpp"
 
 namespace troupe::actors {
@@ -36,6 +40,8 @@ class dense_replica : public trained_parameters {
     /// The most passes that a device captures as graphs, one for each recurring combination of batch size and
     /// addresses.
     std::size_t passes_max = 32;
+    /// The micro-batches of a batch (`model::micro_batch_of`).
+    std::size_t micro_batches = 1;
   };
 
   /// A batch of this rank.
@@ -98,8 +104,19 @@ class dense_replica : public trained_parameters {
   std::span<const float> outputs(std::uint64_t step, std::size_t size, const float* input);
 
  private:
+  /// A micro-batch of the last pass begun.
+  struct part {
+    std::size_t number;
+    model::micro_batch samples;
+    const float* input;
+    model::network::activations& kept;
+  };
+  part part_of(std::size_t number);
+  std::size_t parts() const { return model::micro_batches_with_samples(batch_.size, options_.micro_batches); }
+
   model::network::tensors tensors() const { return {weights_data(), buffers_data()}; }
   void run(const model::loss_targets& targets);
+  void run(const part& which, const model::loss_targets& targets);
 
   const model::network& network_;
   const model::loss_function loss_;
@@ -112,20 +129,20 @@ class dense_replica : public trained_parameters {
     place end;
   };
   static constexpr std::size_t open_max = 2;
-  double* loss_on_host(std::uint64_t step) const { return losses_.data() + step % open_max; }
+  double* losses_on_host(std::uint64_t step) const { return losses_.data() + step % open_max * options_.micro_batches; }
 
   std::deque<open_pass> open_;
-  kernels::staging_array<double> losses_;  ///< of these on the host, by step modulo `open_max`
+  kernels::staging_array<double> losses_;  ///< of these on the host, [step modulo `open_max`, micro-batch]
 
   // These belong to the last pass begun.
   pass batch_;
   std::unique_ptr<const kernels::event> begun_;
-  std::unique_ptr<model::network::activations> activations_;
+  std::vector<std::unique_ptr<model::network::activations>> activations_;  ///< by micro-batch
   kernels::mirrored_array<float> grad_input_;
   std::shared_ptr<const kernels::event> passed_;
   kernels::uploaded_array<std::int64_t> classes_;
   kernels::uploaded_array<float> values_;
-  kernels::device_array<double> loss_value_;
+  kernels::device_array<double> loss_values_;  ///< by micro-batch
   std::vector<float> outputs_;
   /// The passes from the input to its gradient, captured as graphs, by batch size and addresses.
   std::map<std::pair<std::size_t, std::vector<const void*>>, std::unique_ptr<kernels::graph>> passes_;

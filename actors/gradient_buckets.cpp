@@ -25,6 +25,7 @@ void gradient_buckets::enter(std::uint32_t bucket, state next) {
 
 void gradient_buckets::open() {
   batches_ = 0;
+  passes_ = 0;
   for (std::uint32_t i = 0; i < buckets_.size(); ++i) {
     enter(i, state::filling);
     buckets_[i].written = 0;
@@ -45,21 +46,21 @@ float* gradient_buckets::at(model::parameter_range range) {
   return buckets_[i].grad.data() + (range.first - plan_[i].first);
 }
 
-/// The first batch writes directly into the bucket.
+/// The first pass writes directly into the bucket.
 float* gradient_buckets::gradient_at(model::parameter_range range) {
   TROUPE_ASSERT(state_of(bucket_of(range)) == state::filling);
-  if (batches_ == 1) return at(range);
+  if (passes_ == 1) return at(range);
   further_.resize(*on_, plan_.front().first + plan_.front().count);  // the first bucket is the end of the buffer
   return further_.data() + range.first;
 }
 
-std::optional<std::uint32_t> gradient_buckets::finished(model::parameter_range range, bool is_last_batch) {
-  if (batches_ > 1) {
+std::optional<std::uint32_t> gradient_buckets::finished(model::parameter_range range, bool is_last_pass) {
+  if (passes_ > 1) {
     float* sum = at(range);
     const std::array<const float*, 2> parts = {sum, further_.data() + range.first};
     on_->sum_in_rank_order(parts, range.count, 1.0F, sum);
   }
-  if (!is_last_batch) return std::nullopt;
+  if (!is_last_pass) return std::nullopt;
   const std::uint32_t i = bucket_of(range);
   buckets_[i].written += range.count;
   if (buckets_[i].written < plan_[i].count) return std::nullopt;
@@ -79,6 +80,7 @@ void gradient_buckets::mark(std::uint32_t bucket) {
 
 void gradient_buckets::poison(bool was_passed) {
   batches_ = std::max(batches_ - (was_passed ? 1 : 0), 1U);
+  passes_ = std::max(passes_, 1U);
   for (std::uint32_t i = 0; i < buckets_.size(); ++i) {
     on_->fill(plan_[i].count, std::numeric_limits<float>::quiet_NaN(), at(plan_[i]));
     buckets_[i].marked = {};

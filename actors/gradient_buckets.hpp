@@ -10,7 +10,7 @@
 //   | from     | to       | when                                                                            |
 //   |----------|----------|---------------------------------------------------------------------------------|
 //   | resting  | filling  | `open`: an optimizer step begins                                                |
-//   | filling  | full     | `finished`: the last batch's backward pass has written all of its layers        |
+//   | filling  | full     | `finished`: the last backward pass has written all of its layers                |
 //   | full     | reducing | `share`: this rank's share is sent                                              |
 //   | filling  | reducing | `share`: sent without that pass, as this rank has no batch, or a spoilt one     |
 //   | reducing | resting  | `settle`: the mean has arrived                                                  |
@@ -53,18 +53,21 @@ class gradient_buckets {
   std::size_t size() const { return buckets_.size(); }
   model::parameter_range range(std::uint32_t bucket) const { return plan_[bucket]; }
   state state_of(std::uint32_t bucket) const { return buckets_[bucket].is; }
-  /// The number of batches whose gradients are summed in the buckets.
+  /// The number of batches whose gradients are summed in the buckets; one of several micro-batches counts once.
   std::uint32_t batches() const { return batches_; }
 
   /// Begins an optimizer step with empty buckets.
   void open();
 
-  /// Begins a backward pass. `gradient_at` returns where to write a layer's gradient; `finished` says that it is
-  /// written, or enqueued on the stream, and for the last batch of the optimizer step returns the bucket that is full
-  /// now, if any.
-  void begin_batch() { ++batches_; }
+  /// Begins a backward pass: of a batch, or of a further micro-batch of the same one. `gradient_at` returns where to
+  /// write a layer's gradient; `finished` says that it is written, or enqueued on the stream, and for the last pass of
+  /// the optimizer step returns the bucket that is full now, if any.
+  void begin_pass(bool is_of_same_batch) {
+    ++passes_;
+    if (!is_of_same_batch) ++batches_;
+  }
   float* gradient_at(model::parameter_range range);
-  std::optional<std::uint32_t> finished(model::parameter_range range, bool is_last_batch);
+  std::optional<std::uint32_t> finished(model::parameter_range range, bool is_last_pass);
 
   /// A bucket's gradient so far.
   const float* numbers(std::uint32_t bucket) { return at(plan_[bucket]); }
@@ -85,7 +88,7 @@ class gradient_buckets {
     state is = state::resting;
     msg::tensor_buffer grad;  ///< on the processor
     msg::tensor marked;       ///< on a device: the share
-    std::size_t written = 0;  ///< parameters that the last batch has written
+    std::size_t written = 0;  ///< parameters that the last pass has written
   };
 
   void enter(std::uint32_t bucket, state next);
@@ -98,8 +101,9 @@ class gradient_buckets {
   std::vector<model::parameter_range> plan_;
   std::vector<contents> buckets_;
   std::uint32_t batches_ = 0;
+  std::uint32_t passes_ = 0;              ///< that have written into the buckets
   kernels::device_array<float> all_;      ///< all buckets, on a device
-  kernels::device_array<float> further_;  ///< a layer's gradient of a further batch, before it is added to its bucket
+  kernels::device_array<float> further_;  ///< a layer's gradient of a further pass, before it is added to its bucket
 };
 
 }  // namespace troupe::actors

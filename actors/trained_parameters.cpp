@@ -83,9 +83,9 @@ void trained_parameters::open(std::uint64_t update) {
 /// The buffers leave behind the buckets, which the pass has filled.
 void trained_parameters::backward(std::uint64_t step, bool last,
                                   const std::function<void(const gradient_at&, const finished&)>& pass,
-                                  const std::function<void(std::uint32_t)>& full) {
+                                  const std::function<void(std::uint32_t)>& full, bool is_of_same_batch) {
   const auto scope = timed(timer_, trace::range_name::backward_parameters);
-  buckets_->begin_batch();
+  buckets_->begin_pass(is_of_same_batch);
   pass([this](model::parameter_range range) { return buckets_->gradient_at(range); },
        [&](model::parameter_range range) {
          const auto bucket = buckets_->finished(range, last);

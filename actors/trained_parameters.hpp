@@ -85,12 +85,12 @@ class trained_parameters {
 
   using gradient_at = std::function<float*(model::parameter_range)>;
   using finished = std::function<void(model::parameter_range)>;
-  /// Adds a batch's gradient: `pass` writes that of each layer, from the end of the buffer, to where the first function
-  /// says, and calls the second once it is enqueued on the stream. `last`: this is the optimizer step's last batch. On
-  /// the processor `full(bucket)` is called as soon as the bucket may leave; on a device, all buckets may leave once
-  /// the host has waited for the stream.
+  /// Adds the gradient of a batch, or of a further micro-batch of the same one: `pass` writes that of each layer, from
+  /// the end of the buffer, to where the first function says, and calls the second once it is enqueued on the stream.
+  /// `last`: this is the optimizer step's last pass. On the processor `full(bucket)` is called as soon as the bucket
+  /// may leave; on a device, all buckets may leave once the host has waited for the stream.
   void backward(std::uint64_t step, bool last, const std::function<void(const gradient_at&, const finished&)>& pass,
-                const std::function<void(std::uint32_t bucket)>& full);
+                const std::function<void(std::uint32_t bucket)>& full, bool is_of_same_batch = false);
   /// Makes the gradient NaN, in place of the loss's gradient: see `gradient_buckets`.
   void poison() { buckets_->poison(!is_on_host()); }
 

@@ -111,8 +111,8 @@ caf::error trainer_state::set_up(msg::train& order) {
 
 caf::error trainer_state::make_replica(const msg::trainer_position& from) {
   constexpr double mib = 1024 * 1024;
-  const auto loss = [this](kernels::stream& on, std::size_t size, const model::loss_targets& of_batch, float* outputs,
-                           double* to) { network_->loss(on, size, of_batch, outputs, to); };
+  const auto loss = [this](kernels::stream& on, kernels::batch_part samples, const model::loss_targets& targets,
+                           float* outputs, double* to) { network_->loss(on, samples, targets, outputs, to); };
   const std::size_t inputs = model::lookups_ahead(job_.staleness) + 3;
   replica_.emplace(*network_, loss, devices_of(self_->system()).of_trainer(rank_),
                    dense_replica::options{
@@ -123,6 +123,7 @@ caf::error trainer_state::make_replica(const msg::trainer_position& from) {
                                       .precision = job_.matmul_precision},
                        .grad_input_name = "the gradient of the tables' pooled rows",
                        .passes_max = 16 * inputs,  // ragged batches have many sizes
+                       .micro_batches = job_.micro_batches,
                    });
   const auto given = data_->start();
   const std::vector<float> weights = given ? given->dense : network_->initial_parameters(job_.seed);

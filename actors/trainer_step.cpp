@@ -56,7 +56,7 @@ void trainer_state::run_step() {
   if (has_gradient_) {
     if (auto error = backward_inputs(*computed_.samples)) return fail(step, error);
   } else {
-    if (others_) network_->stand_by(*others_);
+    for (std::uint32_t i = 0; others_ && i < job_.micro_batches; ++i) network_->stand_by(*others_);
     if (replica_->open_passes() > 0) take_losses(true);
     replica_->synchronize();  // instead of waiting for a loss: see `sparse_client::input_of`
     judge(step - 1);

@@ -22,6 +22,7 @@
 #include "kernels/embedding_bag.hpp"
 #include "kernels/image.hpp"
 #include "kernels/interaction.hpp"
+#include "kernels/loss.hpp"
 #include "kernels/normal.hpp"
 #include "kernels/optimizer.hpp"
 

@@ -26,14 +26,23 @@ std::optional<std::string> find_single_values(const std::vector<layer_spec>& spe
   return std::nullopt;
 }
 
+/// Returns what a trainer's batch has, if one sample of it is passed through the network alone.
+std::optional<std::string> single_sample(std::uint64_t batch_size, std::uint64_t micro_batches) {
+  if (batch_size == 0 || batch_size >= 2 * micro_batches) return std::nullopt;
+  if (micro_batches == 1) return "1 sample";
+  return fmt::format("{} sample{} in {} micro-batches, one of them of 1 sample", batch_size, batch_size > 1 ? "s" : "",
+                     micro_batches);
+}
+
 }  // namespace
 
 std::optional<std::string> check_batches(const job& what, const dataset& data, std::uint64_t steps) {
   const auto single = find_single_values(what.layers, top_input(what, data.spec()));
   if (!single) return std::nullopt;
   constexpr const char* why = "and {} needs more than one value a channel; use another batch size";
-  if (what.batch_size == 1)
-    return fmt::format("--batch-size 1: each batch has 1 sample, {}", fmt::format(fmt::runtime(why), *single));
+  if (const auto has = single_sample(what.batch_size, what.micro_batches))
+    return fmt::format("--batch-size {}: each batch has {}, {}", what.batch_size, *has,
+                       fmt::format(fmt::runtime(why), *single));
   const auto rows = data.train_rows();
   if (!rows) return std::nullopt;
   const epoch_plan epochs = epochs_of(what, *rows);
@@ -46,9 +55,9 @@ std::optional<std::string> check_batches(const job& what, const dataset& data, s
     for (const std::uint64_t step : {first, epochs.steps_until(epoch + 1) - 1, epochs.steps_until(epoch + 2) - 1}) {
       const epoch_plan::place at = epochs.of(step);
       for (std::uint64_t rank = 0; step < steps && rank < at.trainers; ++rank)
-        if (at.size_of(rank) == 1)
-          return fmt::format("--batch-size {}: batch {} of trainer {} has 1 sample ({} rows over {} trainers), {}",
-                             what.batch_size, at.step_of_epoch + 1, rank, *rows, at.trainers,
+        if (const auto has = single_sample(at.size_of(rank), what.micro_batches))
+          return fmt::format("--batch-size {}: batch {} of trainer {} has {} ({} rows over {} trainers), {}",
+                             what.batch_size, at.step_of_epoch + 1, rank, *has, *rows, at.trainers,
                              fmt::format(fmt::runtime(why), *single));
     }
   }

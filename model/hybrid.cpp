@@ -238,15 +238,15 @@ void hybrid_model::activations::append_addresses(std::vector<const void*>& to) c
   for (const auto* one : {&dense, &joined, &grad_joined, &grad_of_bottom}) to.push_back(one->data());
 }
 
-void hybrid_model::loss(kernels::stream& on, std::size_t size, const loss_targets& of_batch, float* outputs,
+void hybrid_model::loss(kernels::stream& on, kernels::batch_part samples, const loss_targets& targets, float* outputs,
                         double* loss) const {
   switch (loss_) {
     case loss_kind::cross_entropy:
-      return on.softmax_cross_entropy(size, spec_.outputs, outputs, of_batch.classes, outputs, loss);
+      return on.softmax_cross_entropy(samples, spec_.outputs, outputs, targets.classes, outputs, loss);
     case loss_kind::bce_logits:
-      return on.bce_with_logits(size, spec_.outputs, outputs, of_batch.values, outputs, loss);
+      return on.bce_with_logits(samples, spec_.outputs, outputs, targets.values, outputs, loss);
     case loss_kind::mse:
-      return on.mean_squared_error(size, spec_.outputs, outputs, of_batch.values, outputs, loss);
+      return on.mean_squared_error(samples, spec_.outputs, outputs, targets.values, outputs, loss);
   }
 }
 

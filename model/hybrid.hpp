@@ -98,7 +98,8 @@ class hybrid_model final : public network {
                            const std::function<void(parameter_range)>& finished) const override;
 
   /// The job's loss; see `loss_function`.
-  void loss(kernels::stream& on, std::size_t size, const loss_targets& of_batch, float* outputs, double* loss) const;
+  void loss(kernels::stream& on, kernels::batch_part samples, const loss_targets& targets, float* outputs,
+            double* loss) const;
 
  private:
   std::size_t bottom_count() const { return bottom_ ? bottom_->parameter_count() : 0; }

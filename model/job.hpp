@@ -91,6 +91,8 @@ struct job {
   kernels::matmul_precision matmul_precision = kernels::matmul_precision::f32;
   /// Batches of each trainer in one optimizer step.
   std::uint32_t accumulate = 1;
+  /// The parts in which a trainer's batch is passed through the network (`micro_batch_of`).
+  std::uint32_t micro_batches = 1;
   /// Limit of the global norm of a step's gradient; 0: none.
   double clip_norm = 0;
   nan_policy nan = nan_policy::stop;
@@ -101,6 +103,9 @@ struct job {
   elastic_batch_kind elastic_batch = elastic_batch_kind::total;
   elastic_lr_rule elastic_lr = elastic_lr_rule::none;
 };
+
+/// Limit of `micro_batches`.
+constexpr std::uint32_t micro_batches_max = 1024;
 
 /// What `trainers` may be instead of a number, until the machine that runs the job is known: one a device, or a core.
 constexpr const char* all_trainers = "all";

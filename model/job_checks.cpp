@@ -174,6 +174,10 @@ void complete_job(job& what, data_kind kind) {
 }
 
 std::optional<std::string> check_job(const job& what, data_kind kind) {
+  const bool has_batch_size = kind != data_kind::tutorial && kind != data_kind::replay;
+  if (has_batch_size && what.micro_batches > what.batch_size)
+    return fmt::format("--micro-batches {}: a batch has only {} sample{} (--batch-size); use at most {}",
+                       what.micro_batches, what.batch_size, what.batch_size > 1 ? "s" : "", what.batch_size);
   if (auto wrong = check_agreement(what)) return wrong;
   if (auto wrong = check_elastic(what)) return wrong;
   const bool is_file = kind == data_kind::criteo || kind == data_kind::csv;

@@ -147,6 +147,8 @@ std::vector<job_setting> training_settings() {
                                                                                         {"bf16", kernels::matmul_precision::bf16}})),
       line("accumulate", "Working together", "N", "batches of each trainer that make one optimizer step",
            everywhere("1"), whole(&job::accumulate, 1, 1'000'000)),
+      line("micro-batches", "Working together", "M", "runs of neighbouring samples in which a trainer's batch is passed through the network, one after the other",
+           everywhere("1"), whole(&job::micro_batches, 1, micro_batches_max)),
       line("clip-norm", "Optimizers", "NORM", "most that the global norm of a step's gradient may be, dense and tables; 0 no limit",
            everywhere("0"), clip_norm()),
       line("bucket-mib", "Working together", "MIB", "size of an allreduce bucket in MiB; the first one has at most 1",

@@ -119,7 +119,7 @@ std::vector<float> layer_network::initial_buffers() const {
 }
 
 layer::pass layer_network::pass_of(std::size_t i, kernels::stream& on, const pass_mode& mode, std::size_t size) const {
-  return {on, size, mode.training, random_bits(mode.key, steps_[i].number), 0, mode.ranks};
+  return {on, size, mode.training, random_bits(mode.key, steps_[i].number), mode.first_sample, mode.ranks};
 }
 
 layer::numbers layer_network::numbers_of(std::size_t i, const tensors& all, const float* input,

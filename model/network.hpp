@@ -26,6 +26,8 @@ struct pass_mode {
   std::uint64_t key = 0;
   /// The passes of the other ranks; null: there are none, or the network does not ask them (`synchronizes`).
   rank_means* ranks = nullptr;
+  /// The first sample's place in the rank's batch, of which the pass may be of a part.
+  std::uint64_t first_sample = 0;
 };
 
 class network {
@@ -98,15 +100,15 @@ class network {
                                    const std::function<void(parameter_range)>& finished) const = 0;
 };
 
-/// A batch's targets in the device's memory. The member that the loss does not use may be null.
+/// Samples' targets in the device's memory. The member that the loss does not use may be null.
 struct loss_targets {
   const std::int64_t* classes = nullptr;  ///< [size]
   const float* values = nullptr;          ///< [size, outputs]
 };
 
-/// Computes the mean loss of a batch's `outputs` [size, out_features] into `loss`, and overwrites the outputs with
-/// their gradient.
-using loss_function = std::function<void(kernels::stream& on, std::size_t size, const loss_targets& of_batch,
+/// Computes into `loss` what samples with these `outputs` [size, out_features] add to the mean loss of their batch, and
+/// overwrites the outputs with their gradient.
+using loss_function = std::function<void(kernels::stream& on, kernels::batch_part samples, const loss_targets& targets,
                                          float* outputs, double* loss)>;
 
 }  // namespace troupe::model

@@ -247,6 +247,8 @@ result<replay_config> parse_replay_config(std::string_view text) {
   config.trainers = static_cast<std::uint32_t>(reader.needed_whole("trainers", 1, actors_max));
   config.steps = reader.needed_whole("steps", 1, count_max);
   config.outputs = reader.needed_whole("outputs", 1, width_max);
+  if (const auto* parts = reader.find("micro_batches"))
+    config.micro_batches = static_cast<std::uint32_t>(reader.whole(*parts, "micro_batches", 1, micro_batches_max));
   reader.need("loss");
   config.loss = reader.name<loss_kind>(
       "loss",

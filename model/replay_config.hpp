@@ -22,6 +22,7 @@ struct replay_config {
   std::vector<layer_spec> layers;
   sample_shape input;     ///< with layers: of one sample, [features] or [channels, height, width]
   std::size_t batch = 0;  ///< with layers: samples of each rank in each step
+  std::uint32_t micro_batches = 1;
   std::size_t outputs = 0;
   loss_kind loss = loss_kind::cross_entropy;
   std::vector<table_spec> tables;
@@ -35,9 +36,9 @@ struct replay_config {
 data_spec spec_of(const replay_config& config);
 
 /// Parses a configuration. Absent keys have PyTorch's defaults (table mode mean, learning rate 0.001 for sgd and adam,
-/// 0.01 for adagrad, no hidden layers, dense features or weights). Required: trainers, steps, outputs, loss, and the
-/// optimizers (the tables' only if there are tables); input and batch if there are layers. Faults name key, value and
-/// limit.
+/// 0.01 for adagrad, no hidden layers, dense features or weights, one micro-batch). Required: trainers, steps, outputs,
+/// loss, and the optimizers (the tables' only if there are tables); input and batch if there are layers. Faults name
+/// key, value and limit.
 result<replay_config> parse_replay_config(std::string_view json);
 
 }  // namespace troupe::model

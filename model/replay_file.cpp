@@ -126,9 +126,9 @@ template result<std::vector<double>> replay_file::buffers(std::string_view) cons
 namespace {
 
 // The settings that a reference run decides.
-constexpr std::array decided{"data",        "trainers",     "steps",           "hidden",           "layers",
-                             "interaction", "loss",         "dense-optimizer", "sparse-optimizer", "dense-lr",
-                             "sparse-lr",   "sparse-reduce"};
+constexpr std::array decided{"data",        "trainers",      "steps",           "hidden",           "layers",
+                             "interaction", "loss",          "dense-optimizer", "sparse-optimizer", "dense-lr",
+                             "sparse-lr",   "sparse-reduce", "micro-batches"};
 
 // Reads what the network of layers returned in the end, in evaluation mode.
 result<void> read_evaluation(const replay_file& from, reference_run& to) {
@@ -153,6 +153,7 @@ std::vector<setting> replay_settings(const std::string& path, const replay_confi
   what.dense_optimizer = config.dense_optimizer;
   what.sparse_optimizer = config.sparse_optimizer;
   what.sparse_reduce = config.sparse_reduce;
+  what.micro_batches = config.micro_batches;
   auto settings = to_settings(what);
   std::erase_if(settings, [](const setting& one) { return std::ranges::find(decided, one.first) == decided.end(); });
   return settings;

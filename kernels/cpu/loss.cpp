@@ -26,8 +26,8 @@ HWY_INLINE hn::Vec<D> exp_of(D d, hn::Vec<D> x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
 }
 
-/// Returns the loss of one sample; writes its gradient, divided by `batch`, to `grad`.
-HWY_INLINE double cross_entropy(std::size_t classes, const float* logits, std::size_t target, double batch,
+/// Returns the loss of one sample; writes its gradient, divided by `whole`, to `grad`.
+HWY_INLINE double cross_entropy(std::size_t classes, const float* logits, std::size_t target, double whole,
                                 float* grad) {
   const double target_logit = logits[target];  // grad may overwrite it
   float peak = -std::numeric_limits<float>::infinity();
@@ -39,20 +39,20 @@ HWY_INLINE double cross_entropy(std::size_t classes, const float* logits, std::s
   });
   double sum = 0;
   for (std::size_t c = 0; c < classes; ++c) sum += static_cast<double>(grad[c]);
-  const auto factor = static_cast<float>(1 / (sum * batch));
+  const auto factor = static_cast<float>(1 / (sum * whole));
   for_each_block<1>(classes, [&](auto d, auto, std::size_t at) HWY_ATTR {
     hn::StoreU(hn::Mul(hn::LoadU(d, grad + at), hn::Set(d, factor)), d, grad + at);
   });
-  grad[target] -= static_cast<float>(1 / batch);
+  grad[target] -= static_cast<float>(1 / whole);
   return std::log(sum) + (static_cast<double>(peak) - target_logit);
 }
 
-double cross_entropy_sum(std::size_t batch, std::size_t classes, const float* logits, const std::int64_t* target,
+double cross_entropy_sum(batch_part samples, std::size_t classes, const float* logits, const std::int64_t* target,
                          float* grad) {
   double sum = 0;
-  for (std::size_t b = 0; b < batch; ++b)
-    sum += cross_entropy(classes, logits + b * classes, static_cast<std::size_t>(target[b]), static_cast<double>(batch),
-                         grad + b * classes);
+  for (std::size_t b = 0; b < samples.size; ++b)
+    sum += cross_entropy(classes, logits + b * classes, static_cast<std::size_t>(target[b]),
+                         static_cast<double>(samples.whole), grad + b * classes);
   return sum;
 }
 
@@ -92,22 +92,23 @@ namespace troupe::kernels {
 HWY_EXPORT(cross_entropy_sum);
 HWY_EXPORT(binary_cross_entropy_sum);
 
-void cpu_stream::softmax_cross_entropy(std::size_t batch, std::size_t classes, const float* logits,
+void cpu_stream::softmax_cross_entropy(batch_part samples, std::size_t classes, const float* logits,
                                        const std::int64_t* target, float* grad, double* loss) {
-  *loss = HWY_DYNAMIC_DISPATCH(cross_entropy_sum)(batch, classes, logits, target, grad) / static_cast<double>(batch);
+  const double sum = HWY_DYNAMIC_DISPATCH(cross_entropy_sum)(samples, classes, logits, target, grad);
+  *loss = sum / static_cast<double>(samples.whole);
 }
 
-void cpu_stream::bce_with_logits(std::size_t batch, std::size_t outputs, const float* logits, const float* target,
+void cpu_stream::bce_with_logits(batch_part samples, std::size_t outputs, const float* logits, const float* target,
                                  float* grad, double* loss) {
-  const std::size_t count = batch * outputs;
-  const double n = static_cast<double>(count);
+  const std::size_t count = samples.size * outputs;
+  const auto n = static_cast<double>(samples.whole * outputs);
   *loss = HWY_DYNAMIC_DISPATCH(binary_cross_entropy_sum)(count, logits, target, static_cast<float>(1 / n), grad) / n;
 }
 
-void cpu_stream::mean_squared_error(std::size_t batch, std::size_t outputs, const float* y, const float* target,
+void cpu_stream::mean_squared_error(batch_part samples, std::size_t outputs, const float* y, const float* target,
                                     float* grad, double* loss) {
-  const std::size_t count = batch * outputs;
-  const double n = static_cast<double>(count);
+  const std::size_t count = samples.size * outputs;
+  const auto n = static_cast<double>(samples.whole * outputs);
   const auto factor = static_cast<float>(2 / n);
   double sum = 0;
   for (std::size_t i = 0; i < count; ++i) {

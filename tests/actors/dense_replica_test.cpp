@@ -125,6 +125,30 @@ TEST(DenseReplica, BatchesOfAnOptimizerStepAreSummedAndCounted) {
   EXPECT_EQ(s.replica.share(1, 0).as<float>()[0], 14.0F);
 }
 
+// Three samples in two micro-batches: y = 2·3·1 + 1 = 7 against 4, 3 against 0, then 3 against 6. The loss is
+// (9 + 9 + 9)/3, dy = 2/3·(3, 3, -3) = (2, 2, -2), so dc = 2 and dw = 2·3 + 2·1 - 2·1 = 6.
+TEST(DenseReplica, MicroBatchesAreOneBatchWithSeveralPasses) {
+  two_towers net(1);
+  dense_replica replica(net, squared_error, kernels::host_device(),
+                        {.parameters = small::with_small_buckets({.optimizer = sgd(0.5)}), .micro_batches = 2});
+  replica.start(std::vector<float>{2, 1});
+  replica.open(1);
+  const std::vector<float> pairs = {3, 1, 1, 1, 1, 1};
+  const std::vector<float> targets = {4, 0, 6};
+  replica.begin_pass({.step = 1, .size = 3, .input = pairs.data(), .values = targets, .wants_grad_input = true});
+  EXPECT_EQ(net.last_mode.first_sample, 2U) << "the first part has two of three";
+  EXPECT_EQ(replica.end_pass().loss, 9.0);
+  const float* of_input = replica.grad_input().host();
+  EXPECT_EQ(std::vector<float>(of_input, of_input + 6), (std::vector<float>{4, 12, 4, 4, -4, -4}));
+  std::vector<std::uint32_t> order;
+  replica.backward_parameters(true, [&](std::uint32_t bucket) { order.push_back(bucket); });
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{0, 1, 2})) << "each when the last part is added";
+  EXPECT_EQ(replica.batches(), 1U);
+  EXPECT_EQ(replica.share(0, 0).as<float>()[0], 2.0F);
+  EXPECT_EQ(replica.share(1, 0).as<float>()[0], 6.0F);
+  EXPECT_EQ(replica.share(2, 0).as<float>()[0], 102.0F) << "its buffer counts passes";
+}
+
 TEST(DenseReplica, ASpoiltBatchMakesTheSharesNan) {
   small s;
   s.replica.open(1);

@@ -25,10 +25,9 @@ constexpr model::parameter_range third{5, 1};
 gradient_buckets made() { return {kernels::host_stream(), {{2, 4}, {0, 2}}}; }
 
 /// A layer's gradient, all `value`.
-std::optional<std::uint32_t> write(gradient_buckets& to, model::parameter_range layer, float value,
-                                   bool is_last_batch) {
+std::optional<std::uint32_t> write(gradient_buckets& to, model::parameter_range layer, float value, bool is_last_pass) {
   std::fill_n(to.gradient_at(layer), layer.count, value);
-  return to.finished(layer, is_last_batch);
+  return to.finished(layer, is_last_pass);
 }
 
 std::vector<float> numbers_of(const msg::tensor& share) {
@@ -48,7 +47,7 @@ TEST(GradientBuckets, NothingFollowsButWhatTheDiagramHas) {
 TEST(GradientBuckets, OneIsFullWhenTheLastOfItsLayersIsWritten) {
   gradient_buckets buckets = made();
   buckets.open();
-  buckets.begin_batch();
+  buckets.begin_pass(false);
   EXPECT_EQ(write(buckets, third, 3, true), std::nullopt);
   EXPECT_EQ(buckets.state_of(0), filling);
   EXPECT_EQ(write(buckets, second, 2, true), 0U);
@@ -64,7 +63,7 @@ TEST(GradientBuckets, BatchesOfAnOptimizerStepAddUp) {
   gradient_buckets buckets = made();
   buckets.open();
   for (const float value : {1.0F, 10.0F, 100.0F}) {
-    buckets.begin_batch();
+    buckets.begin_pass(false);
     const bool is_last = value == 100.0F;
     write(buckets, third, 3 * value, is_last);
     EXPECT_EQ(write(buckets, second, 2 * value, is_last).has_value(), is_last);
@@ -79,7 +78,7 @@ TEST(GradientBuckets, LayersOfABatchMayBeWrittenInAnyOrderOnceTheirPlacesAreKnow
   gradient_buckets buckets = made();
   buckets.open();
   for (const float value : {1.0F, 10.0F, 100.0F}) {
-    buckets.begin_batch();
+    buckets.begin_pass(false);
     const bool is_last = value == 100.0F;
     float* const of_third = buckets.gradient_at(third);
     float* const of_second = buckets.gradient_at(second);
@@ -113,7 +112,7 @@ TEST(GradientBuckets, ASpoiltBatchShowsInEveryShareWhateverComesBehindIt) {
   buckets.open();
   buckets.poison(false);
   EXPECT_EQ(buckets.batches(), 1U) << "so that the mean counts it";
-  buckets.begin_batch();
+  buckets.begin_pass(false);
   for (const auto& layer : {third, second, first}) write(buckets, layer, 1, true);
   for (std::uint32_t i = 0; i < 2; ++i)
     for (const float number : numbers_of(buckets.share(i))) EXPECT_TRUE(std::isnan(number));
@@ -122,14 +121,14 @@ TEST(GradientBuckets, ASpoiltBatchShowsInEveryShareWhateverComesBehindIt) {
 TEST(GradientBuckets, AShareStaysAsItIsWhileTheNextStepIsWritten) {
   gradient_buckets buckets = made();
   buckets.open();
-  buckets.begin_batch();
+  buckets.begin_pass(false);
   for (const auto& layer : {third, second, first}) write(buckets, layer, 1, true);
   const msg::tensor kept = buckets.share(1);
   buckets.share(0);
   buckets.settle(0);
   buckets.settle(1);
   buckets.open();
-  buckets.begin_batch();
+  buckets.begin_pass(false);
   for (const auto& layer : {third, second, first}) write(buckets, layer, 5, true);
   EXPECT_EQ(numbers_of(kept), (std::vector<float>{1, 1}));
 }

@@ -91,9 +91,9 @@ class two_towers final : public model::network {
 };
 
 /// The mean squared error of its outputs.
-inline void squared_error(kernels::stream& on, std::size_t size, const model::loss_targets& targets, float* outputs,
-                          double* loss) {
-  on.mean_squared_error(size, 1, outputs, targets.values, outputs, loss);
+inline void squared_error(kernels::stream& on, kernels::batch_part samples, const model::loss_targets& targets,
+                          float* outputs, double* loss) {
+  on.mean_squared_error(samples, 1, outputs, targets.values, outputs, loss);
 }
 
 }  // namespace troupe::actors

@@ -60,6 +60,7 @@ const std::vector<meaning> meanings = {
     {"large_batches", {"--data", "synthetic", "--steps", "10", "--batch-size", "512", "--rows", "2", "--bag", "5"}},
     {"stale", with(adult, {"--consistency", "ssp:2", "--servers", "2"})},
     {"rows_of_bf16", with(adult, {"--row-dtype", "bf16", "--sparse-optimizer", "rowwise-adagrad"})},
+    {"micro_batches", with(adult, {"--micro-batches", "3", "--accumulate", "2"})},
     {"small_buckets", with(adult, {"--bucket-mib", "0.001", "--dense-optimizer", "sgd:momentum=0.9"})},
     {"tutorial", {"--data", "tutorial", "--epochs", "5", "--sparse-optimizer", "adam"}},
     {"dlrm_with_dense_features", with(adult, {"--interaction", "dot", "--bottom-hidden", "8"})},

@@ -198,6 +198,42 @@ TEST(Losses, ShowANanWhereverItIs) {
   });
 }
 
+/// A part has the gradient that its samples have in the whole batch, to the bit, and its share of the loss.
+template <class Kernel, class Target>
+void expect_parts_add_up(Kernel kernel, std::size_t width, const std::vector<float>& outputs,
+                         const std::vector<Target>& targets, std::size_t targets_width) {
+  const std::size_t batch = outputs.size() / width;
+  std::vector<float> whole_grad(outputs.size());
+  const double whole = result_of(kernel, batch, width, outputs.data(), targets.data(), whole_grad.data());
+  std::vector<float> grad(outputs.size());
+  double sum = 0;
+  for (std::size_t first = 0; first < batch; first += 3) {
+    const batch_part part(std::min<std::size_t>(3, batch - first), batch);
+    sum += result_of(kernel, part, width, outputs.data() + first * width, targets.data() + first * targets_width,
+                     grad.data() + first * width);
+  }
+  EXPECT_NEAR(sum, whole, 1e-12 * whole);
+  EXPECT_TRUE(same_bits(grad, whole_grad));
+}
+
+TEST(Losses, OfPartsAddUpToTheBatchs) {
+  on_every_target([] {
+    const std::size_t batch = 20;
+    const std::size_t width = 3;
+    std::vector<float> outputs(batch * width);
+    std::vector<float> targets(batch * width);
+    std::vector<std::int64_t> classes(batch);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i] = static_cast<float>((i * 37) % 19) / 4 - 2;
+      targets[i] = static_cast<float>(i % 2);
+      classes[i / width] = static_cast<std::int64_t>(i % width);
+    }
+    expect_parts_add_up(&stream::softmax_cross_entropy, width, outputs, classes, 1);
+    expect_parts_add_up(&stream::bce_with_logits, width, outputs, targets, width);
+    expect_parts_add_up(&stream::mean_squared_error, width, outputs, targets, width);
+  });
+}
+
 TEST(Losses, DoNotDependOnAChunkBoundary) {
   // The mean over copies of one sample is that sample's loss.
   for (const std::size_t batch : {1, 255, 256, 257, 1000}) {

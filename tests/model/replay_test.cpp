@@ -32,7 +32,9 @@ TEST(Replay, AllShippedRunsOpenAndAreSound) {
                                                    {"residual_images", 8},
                                                    {"residual_features", 10},
                                                    {"strided_windows", 8},
-                                                   {"conv_cross", 10}};
+                                                   {"conv_cross", 10},
+                                                   {"micro_batch_features", 12},
+                                                   {"micro_batch_images", 8}};
   for (const auto& [name, count] : steps) {
     const auto run = open_reference_run(shipped(name));
     ASSERT_TRUE(run.has_value()) << run.error().message;
@@ -67,7 +69,8 @@ TEST(Replay, SettingsSayTheRunsJob) {
                                       {"sparse-optimizer", "adagrad"},
                                       {"dense-lr", "0.01"},
                                       {"sparse-lr", "0.05"},
-                                      {"sparse-reduce", "mean"}};
+                                      {"sparse-reduce", "mean"},
+                                      {"micro-batches", "1"}};
   EXPECT_EQ(ctr->settings, expected);
   const auto mlp = job_of(*open_reference_run(shipped("mlp_mse")));
   EXPECT_EQ(mlp.loss, loss_kind::mse);

@@ -32,6 +32,10 @@ def run(seed, trainers, steps, batch, loss, outputs, sample, layers, **optimizer
             "loss": loss, "layers": layers, "dense_optimizer": optimizer}
 
 
+def in_micro_batches(count, made):
+    return {**made, "micro_batches": count}
+
+
 RUNS = {
     "conv_max_pool": run(
         31, 2, 8, 8, "cross_entropy", 4, [1, 10, 10],
@@ -98,6 +102,19 @@ RUNS = {
          layer("max_pool2d", kernel=2), layer("flatten"), layer("batch_norm", scale=False, momentum=0.02),
          layer("low_rank_cross", rank=3, layers=2), layer("linear", out=3)],
         kind="adagrad", lr=0.02, initial_accumulator_value=0.01),
+    "micro_batch_features": in_micro_batches(3, run(
+        41, 2, 12, 11, "bce_logits", 2, [9],
+        [layer("linear", out=12, bias=False), layer("batch_norm", momentum=0.3), layer("relu"), layer("linear", out=8),
+         layer("layer_norm"), layer("gelu"), layer("linear", out=2)],
+        kind="adam", lr=0.004)),
+    "micro_batch_images": in_micro_batches(4, run(
+        42, 3, 8, 10, "cross_entropy", 4, [2, 6, 5],
+        [layer("conv2d", out_channels=5, kernel=3, padding=1, bias=False), layer("batch_norm", scale=False),
+         layer("relu"), layer("max_pool2d", kernel=2),
+         layer("residual", layers=[layer("batch_norm", momentum=0.2), layer("gelu"),
+                                   layer("conv2d", out_channels=5, kernel=1)]),
+         layer("global_avg_pool2d"), layer("linear", out=4)],
+        kind="sgd", lr=0.1, momentum=0.9)),
 }
 
 
@@ -218,9 +235,13 @@ def train(config, network, inputs, targets):
         for rank in reversed(range(config["trainers"])):
             for tensor, value in zip(network.buffers(), kept):
                 tensor.copy_(value)
-            loss = loss_of(config, network(inputs[rank][samples].to(dtype)), targets[rank][samples])
-            losses[rank, step] = loss.item()
-            (loss / config["trainers"]).backward()
+            parts = config.get("micro_batches", 1)
+            for some, wanted in zip(inputs[rank][samples].tensor_split(parts),
+                                    targets[rank][samples].tensor_split(parts)):
+                share = len(some) / config["batch"]
+                loss = share * loss_of(config, network(some.to(dtype)), wanted)
+                losses[rank, step] += loss.item()
+                (loss / config["trainers"]).backward()
         optimizer.step()
     return losses
 
