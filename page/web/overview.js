@@ -74,7 +74,7 @@ function attempts(run) {
       {title: 'Attempt', of: (one) => count(one.attempt), numeric: true},
       {title: 'From step', of: (one) => (one.from_step === null ? '-' : count(one.from_step)), numeric: true},
       {title: 'Last step', of: (one) => count(one.last_step), numeric: true},
-      {title: 'Ended by', of: (one) => one.ended_by || '-'},
+      {title: 'Ended by', of: (one) => one.ended_by || '-', class: 'words'},
     ],
     run.attempts,
   );
@@ -87,7 +87,7 @@ function processes(run) {
   return table(
     [
       {title: 'Process', of: (one) => `${one.host}:${one.pid}`},
-      {title: 'Node', of: (one) => (one.node === 0 ? 'master' : one.node), numeric: true},
+      {title: 'Node', of: (one) => (one.has_master ? 'master' : one.node), numeric: true},
       {
         title: 'State',
         of: (one) => el('span', {class: `pill ${stateKinds[stateOf(one, run)]}`}, stateOf(one, run)),
