@@ -56,6 +56,10 @@ result<std::chrono::milliseconds> read_rejoin_timeout(const std::vector<model::s
   if (!seconds || !(*seconds >= 0 && *seconds <= seconds_max))
     return bad_input("--rejoin-timeout {}: must be a number of seconds between 0 and {:g}", printable(*text),
                      seconds_max);
+  TROUPE_TRY(restarts, read_restarts(given));
+  if (restarts == 0)
+    return bad_input("--rejoin-timeout {}: this run ends with its first loss; add --restarts N, or leave it out",
+                     printable(*text));
   return std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000));
 }
 

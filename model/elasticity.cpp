@@ -27,7 +27,7 @@ result<std::vector<membership>> parse_memberships(std::string_view text) {
     if (made.empty() ? *step != 0 : *step <= made.back().first_step)
       return bad_input("must begin with step 0, and go up from there: {} is out of order", *step);
     if (!made.empty() && *trainers == made.back().trainers)
-      return bad_input("step {} changes nothing: there are {} trainers before it too", *step, *trainers);
+      return bad_input("step {} changes nothing: the number of trainers is {} before it too", *step, *trainers);
     made.push_back({*step, static_cast<std::uint32_t>(*trainers)});
   }
   return made;

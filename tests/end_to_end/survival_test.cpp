@@ -152,6 +152,11 @@ TEST_F(Survival, LeavesNoTracesOfAttemptsThatEndedWell) {
   EXPECT_TRUE(std::filesystem::is_empty(traces.path()));
 }
 
+TEST_F(Survival, RefusesToWaitForLostOnesIfItEndsWithThem) {
+  EXPECT_EQ(expect_error(run({"train", "--data", "tutorial", "--rejoin-timeout", "5"}), 2),
+            "troupe: error: --rejoin-timeout 5: this run ends with its first loss; add --restarts N, or leave it out");
+}
+
 TEST_F(Survival, SaysWhereLossesChangeTheWeights) {
   const words short_job = {"train", "--data", "tutorial", "--epochs", "1", "--checkpoint-every", "5"};
   const auto said = [&](const char* consistency) {
