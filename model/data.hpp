@@ -40,7 +40,8 @@ class dataset {
   /// Returns a digest of the files' content, independent of their names; empty for rows that depend on settings only.
   virtual std::string digest() const { return {}; }
 
-  /// Returns what others need to open the same data set without reading all of its files; empty: nothing.
+  /// Returns what others need to open the same data set without reading all of its files; empty: they read
+  /// them.
   virtual std::vector<std::uint64_t> row_index() const { return {}; }
 
   /// Returns how passes over the training rows are cut into global steps.

@@ -28,6 +28,9 @@ namespace {
 // neighbouring blocks.
 constexpr std::uint64_t steps_in_block = 4;
 
+// Limit of the pieces in a row index: 64 MiB, of some 500 GB of text.
+constexpr std::size_t indexed_pieces_max = std::size_t{1} << 21;
+
 row_cut cut_for(const job& job) {
   const std::uint64_t wanted = std::max(row_cut::block_rows_min, steps_in_block * first_step_samples(job));
   return {job.shuffle_rows, (wanted + job.shuffle_rows - 1) / job.shuffle_rows};
@@ -82,8 +85,11 @@ class streamed final : public dataset {
     return test_ && test_->source().file != train_.source().file ? of_train + test_->source().digest : of_train;
   }
 
-  /// First the words of the training file's index, their number before them; then those of the test file.
+  /// First the words of the training file's index, their number before them; then those of the test file. Nothing if
+  /// there are too many pieces.
   std::vector<std::uint64_t> row_index() const override {
+    const auto pieces = train_.source().pieces.size() + (test_ ? test_->source().pieces.size() : 0);
+    if (pieces > indexed_pieces_max) return {};
     std::vector<std::uint64_t> all(1);
     const auto add = [&all](const file_rows& of) {
       const auto index = row_index_of(of);
