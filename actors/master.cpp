@@ -178,7 +178,8 @@ void master_state::start_training() {
   // A replay of a run of several processes does here what that run did between processes.
   const replay_control* again = replay_of(self_->system());
   const auto& rules = members_.rules();
-  const msg::blob row_index = rules && plan_.row_index ? msg::blob::own(plan_.row_index()) : msg::blob();
+  std::vector<msg::blob> row_index;
+  if (rules && plan_.row_index) row_index.push_back(msg::blob::own(plan_.row_index()));
   for (std::uint32_t rank = 0; rank < members_.trainers().size(); ++rank)
     requests_.ask<msg::trained>(
         members_.trainers()[rank],

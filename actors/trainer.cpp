@@ -59,7 +59,8 @@ caf::error trainer_state::set_up(msg::train& order) {
   auto parsed = model::parse_job(order.job);
   if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
   job_ = std::move(*parsed);
-  auto opened = model::open_dataset(job_, order.row_index.as<std::uint64_t>());
+  const msg::blob row_index = order.row_index.empty() ? msg::blob() : order.row_index.front();
+  auto opened = model::open_dataset(job_, row_index.as<std::uint64_t>());
   if (!opened) return make_failure(errc::bad_input, opened.error().message);
   data_ = std::move(*opened);
   if (data_->digest() != order.data_digest)

@@ -195,6 +195,8 @@ boost::json::object run_json(const trace::recording& of) {
     run["mode"] = text_at(of.processes.front().metadata, "mode");
     run["command"] = text_at(of.processes.front().metadata, "command");
   }
+  const auto master = std::ranges::find(of.actors, "master", &trace::actor_state::name);
+  if (master != of.actors.end()) run["master_process"] = master->process;
   if (const trace::attempt_info* now = of.attempt()) {
     run["attempt"] = now->number;
     run["goodput"] = trace::goodput(*now);

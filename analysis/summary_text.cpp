@@ -144,14 +144,10 @@ boost::json::array attempts_json(const trace::recording& run) {
 
 boost::json::array processes_json(const trace::recording& run) {
   boost::json::array all;
-  for (const trace::process_info& one : run.processes) {
-    const bool has_master = std::ranges::any_of(run.actors, [&](const trace::actor_state& actor) {
-      return actor.name == "master" && actor.process == all.size();
-    });
+  for (const trace::process_info& one : run.processes)
     all.push_back({{"host", one.host},
                    {"pid", one.pid},
                    {"node", one.node},
-                   {"has_master", has_master},
                    {"end", how_it_ended(one.end)},
                    {"records", one.records},
                    {"overwritten", one.overwritten},
@@ -161,7 +157,6 @@ boost::json::array processes_json(const trace::recording& run) {
                    {"clock_aligned", one.clock_aligned},
                    {"clock_offset_ns", one.clock_offset},
                    {"clock_error_ns", one.clock_error}});
-  }
   return all;
 }
 

@@ -162,8 +162,9 @@ struct train {
   /// time between failures in seconds, the time between two follows from what they have cost.
   double checkpoint_seconds = 0;
   double checkpoint_mtbf = 0;
-  /// u64: what spares the trainer from reading all of the data set's files before it begins; empty: it reads them.
-  blob row_index = {};
+  /// One of u64, which spares the trainer from reading all of the data set's files before it begins; none: it reads
+  /// them.
+  std::vector<blob> row_index = {};
 
   static constexpr message_traits traits{.diff = comparable::parts, .added = 5};
 };

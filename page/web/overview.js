@@ -87,7 +87,7 @@ function processes(run) {
   return table(
     [
       {title: 'Process', of: (one) => `${one.host}:${one.pid}`},
-      {title: 'Node', of: (one) => (one.has_master ? 'master' : one.node), numeric: true},
+      {title: 'Node', of: (one) => (one === run.processes[run.master_process] ? 'master' : one.node), numeric: true},
       {
         title: 'State',
         of: (one) => el('span', {class: `pill ${stateKinds[stateOf(one, run)]}`}, stateOf(one, run)),

@@ -18,12 +18,22 @@ std::map<std::string, std::string> settings_of(const std::vector<setting>& given
 
 /// What is the same for all data, and `own`: the defaults of the program's contract, data set by data set.
 std::map<std::string, std::string> defaults_with(std::map<std::string, std::string> own) {
-  const std::map<std::string, std::string> all{
-      {"trainers", "2"},           {"servers", "1"},        {"seed", "1"},
-      {"row-dtype", "f32"},        {"interaction", "cat"},  {"sparse-lr", "0.05"},
-      {"lr-schedule", "constant"}, {"consistency", "sync"}, {"wire-dtype", "f32"},
-      {"matmul-precision", "f32"}, {"accumulate", "1"},     {"clip-norm", "0"},
-      {"bucket-mib", "25"},        {"eval-every", "1"},     {"nan", "stop"}};
+  const std::map<std::string, std::string> all{{"trainers", "2"},
+                                               {"servers", "1"},
+                                               {"seed", "1"},
+                                               {"row-dtype", "f32"},
+                                               {"interaction", "cat"},
+                                               {"sparse-lr", "0.05"},
+                                               {"lr-schedule", "constant"},
+                                               {"consistency", "sync"},
+                                               {"wire-dtype", "f32"},
+                                               {"matmul-precision", "f32"},
+                                               {"accumulate", "1"},
+                                               {"micro-batches", "1"},
+                                               {"clip-norm", "0"},
+                                               {"bucket-mib", "25"},
+                                               {"eval-every", "1"},
+                                               {"nan", "stop"}};
   own.insert(all.begin(), all.end());
   return own;
 }

@@ -61,6 +61,7 @@ TEST_F(RunPage, TellsOfTheRun) {
   EXPECT_EQ(run.at("live"), false);
   EXPECT_EQ(run.at("mode"), "ring");
   EXPECT_EQ(run.at("processes").at(0).at("end"), "ended");
+  EXPECT_EQ(run.at("master_process").to_number<int>(), 0);
   EXPECT_EQ(run.at("figures").at("loss").as_double(), run.at("figures").at("loss").as_double());
 }
 
