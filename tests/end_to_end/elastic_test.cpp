@@ -202,10 +202,10 @@ TEST_F(Elastic, IsNotScaledBeyondItsRangeNorIfItIsNotElastic) {
   EXPECT_EQ(ask({"stop", several.where()}).exit_code, 0);
   several.finish();
 
-  gathered_run fixed(with(endless, {"--trainers", "1"}));
-  fixed.join_all(1, 1);
+  gathered_run fixed(with(endless, {"--trainers", "2"}));
+  fixed.join_all(1, 2);
   ASSERT_TRUE(fixed.master().wait_for_output(trains)) << fixed.master().error();
-  const std::string line = expect_error(ask({"scale", fixed.where(), "--trainers", "2"}), 1);
+  const std::string line = expect_error(ask({"scale", fixed.where(), "--trainers", "3"}), 1);
   EXPECT_NE(line.find("only one with --elastic MIN:MAX can have others"), std::string::npos) << line;
   EXPECT_EQ(ask({"stop", fixed.where()}).exit_code, 0);
   fixed.finish();
