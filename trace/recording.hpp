@@ -121,7 +121,7 @@ struct recording {
   std::string range_text(range_name what) const;
   /// E.g. `trainer 1 #417`.
   std::string message_name(std::uint64_t id) const;
-  /// Which of `attempts` it is of; null if there are none.
+  /// Returns the attempt that this recording shows; null if the run was not supervised.
   const attempt_info* attempt() const;
   /// The actor's board entry; null if there is none.
   const actor_state* find_actor(std::uint16_t actor) const;
