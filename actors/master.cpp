@@ -294,8 +294,10 @@ void master_state::handle(const msg::stop& order) {
   if (phase_ == run_phase::gathering) {
     msg::run_result nothing;
     nothing.head = trace.next(0, msg::id_of(order.head));
+    figures_.fill(nothing);  // a resumed run has some
+    if (!figures_.has_epoch()) nothing.loss = std::numeric_limits<double>::quiet_NaN();
+    nothing.steps = plan_.steps_done;
     nothing.stopped = true;
-    nothing.loss = std::numeric_limits<double>::quiet_NaN();  // there was none
     return end(std::move(nothing));
   }
   for (const msg::trainer_actor& one : members_.trainers())
@@ -306,10 +308,14 @@ caf::result<void> master_state::handle(const msg::scale& order) {
   const auto refused = [&](const std::string& why) {
     return make_failure(errc::bad_input, "--trainers {}: {}", order.trainers, why);
   };
-  if (phase_ != run_phase::training)
-    return refused(fmt::format("the run is not training (it is {}); ask again when it is", words_of(phase_)));
-  if (!plan_.check_trainers)
+  const bool has_plan = phase_ != run_phase::unordered;
+  if (has_plan && !plan_.check_trainers)
     return refused("the run keeps its trainers: only one with --elastic MIN:MAX can have others");
+  if (phase_ != run_phase::training) {
+    const auto wrong = has_plan ? plan_.check_trainers(order.trainers, step) : std::nullopt;
+    return refused(
+        wrong.value_or(fmt::format("the run is not training (it is {}); ask again when it is", words_of(phase_))));
+  }
   if (stops_ || scales_to_ > 0)
     return refused(stops_ ? "the run is being stopped" : fmt::format("it is about to go on with {}", scales_to_));
   if (const auto wrong = plan_.check_trainers(order.trainers, step)) return refused(*wrong);

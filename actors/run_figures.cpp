@@ -126,6 +126,10 @@ std::vector<epoch_summary> run_figures::take_complete() {
   return complete;
 }
 
+bool run_figures::has_epoch() const {
+  return plan_->checkpoints.from && plan_->checkpoints.from->manifest.position.last_epoch;
+}
+
 void run_figures::fill(msg::run_result& result) const {
   result.samples = so_far_.samples;
   result.setup_seconds = so_far_.setup_seconds;

@@ -68,6 +68,8 @@ class run_figures {
   const run_summary& so_far() const { return so_far_; }
   const std::optional<rates>& last_progress() const { return last_progress_; }
   void fill(msg::run_result& result) const;
+  /// Returns whether the run that is resumed had ended an epoch.
+  bool has_epoch() const;
 
  private:
   epoch_totals& gathering(std::uint64_t epoch);

@@ -194,6 +194,9 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
   if (order.what.elastic.is_on())
     attempt::mine()->remember(memberships_name, model::to_string(order.what.elastic.memberships));
   if (const auto words = words_of_what_losses_change(order.what, options.devices)) display.note(*words);
+  if (order.what.elastic.is_on() && !options.gather && !order.processes && attempt::mine()->before().number == 1)
+    display.note(
+        "one process listens nowhere, so troupe scale cannot reach it: use --processes, or plan --memberships");
   role_processes children;
   if (order.processes) {
     auto gather = gather_children(children, {.command = {"troupe", "train"},
@@ -209,8 +212,10 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
     options.gather->rejoin_timeout = order.rejoin_timeout;
     // With a token other processes may ask for the status, and need the address.
     if (!order.network.mine.token.empty())
-      options.gather->on_listening = [&display, start = options.gather->on_listening](const links::endpoint& where) {
-        display.note(fmt::format("listening on {} for troupe status and troupe stop", links::to_string(where)));
+      options.gather->on_listening = [&, start = options.gather->on_listening](const links::endpoint& where) {
+        display.note(fmt::format("listening on {} for {}", links::to_string(where),
+                                 order.what.elastic.is_on() ? "troupe status, troupe stop and troupe scale"
+                                                            : "troupe status and troupe stop"));
         start(where);
       };
   }
@@ -231,7 +236,7 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
     traced.finish(true, out);
     return exit_again;
   }
-  const supervision_end supervised = end_supervision(run.has_value());
+  const supervision_end supervised = end_supervision(run ? std::optional(run->steps) : std::nullopt);
   auto ended = children.finish(run ? seen_off_after : let_go_after);
   ended.insert(ended.end(), supervised.roles.lines.begin(), supervised.roles.lines.end());
   for (const std::string& line : ended) display.note(line);
@@ -268,6 +273,20 @@ std::optional<std::string> check_metrics_csv(const train_order& order) {
   return std::nullopt;
 }
 
+/// Attempts must read the same rows: a file may have been replaced meanwhile. Checkpoints compare them too.
+result<void> compare_with_attempt_before(const model::job& what, const model::dataset& data) {
+  attempt* mine = attempt::mine();
+  if (mine == nullptr) return {};
+  constexpr const char* name = "data_digest";
+  if (const std::string before = mine->remembered(name); !before.empty() && before != data.digest())
+    return bad_input(
+        "--data {}: is not what it was: the rows differ from those that the attempt before had read; bring them back, "
+        "or start anew",
+        what.data);
+  mine->remember(name, data.digest());
+  return {};
+}
+
 /// Tells how much memory a large run takes on this machine.
 void tell_memory(const train_order& order, const model::dataset& data, console& out) {
   const std::size_t ahead = actors::batches_made_ahead(order.machine.batch_threads, order.what.trainers);
@@ -294,6 +313,7 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
   if (order.what.elastic.is_on() && (attempt::mine() == nullptr || !order.checkpoints.save))
     return bad_input(
         "--elastic: trainers join and leave between attempts, so it needs --save DIR and --restarts above 0");
+  if (auto same = compare_with_attempt_before(order.what, *data); !same) return tl::unexpected(std::move(same.error()));
   if (!options.gather || options.gather->on_this_machine) tell_memory(order, *data, context.out);
   trace_order tracing = order.traced;
   TROUPE_TRY(traced, run_trace::start(tracing, context.out));

@@ -16,6 +16,7 @@
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
 #include "launch/restarts.hpp"
+#include "model/checkpoint/inspect.hpp"
 #include "model/hybrid.hpp"
 
 namespace troupe::apps {
@@ -218,6 +219,19 @@ void add_train_options(CLI::App& app) {
   add_switch(app, "print-network", "print the job's network layer by layer, and do not run it", "Output");
 }
 
+namespace {
+
+/// Returns whether the run of the newest checkpoint in a folder was elastic. What is wrong there is told when it is
+/// read as a whole.
+bool was_elastic(const std::string& folder) {
+  const auto steps = model::checkpoint_steps(folder);
+  if (!steps || steps->empty()) return false;
+  const auto seen = model::inspect_checkpoint(folder, steps->front(), model::inspection_depth::lengths);
+  return seen && seen->what && find_setting(seen->what->manifest.settings, "elastic") != nullptr;
+}
+
+}  // namespace
+
 result<void> supervise_if_wanted(const CLI::App& app, console& out) {
   for (const char* prints : {"--print-job", "--print-network"})
     if (app.get_option(prints)->count() > 0) return {};
@@ -225,6 +239,8 @@ result<void> supervise_if_wanted(const CLI::App& app, console& out) {
   auto given = given_settings(app, file, run_settings());
   for (model::setting& one : given_settings(app, file, model::job_settings()))
     if (one.first == "elastic") given.push_back(std::move(one));
+  const auto* resumed = find_setting(given, "resume");
+  if (resumed != nullptr && was_elastic(resumed->second)) given.emplace_back("elastic", "");
   const CLI::Option* asked = app.get_option_no_throw("--supervised");
   if (asked != nullptr && asked->count() > 0) given.emplace_back("supervised", "true");
   auto supervised = launch::supervise_if_wanted(given, out);

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -101,6 +102,8 @@ class attempt {
   /// process.
   roles_end finish_roles(bool done);
 
+  /// The run is over before training has begun: the steps after `step` that the attempt before did are lost.
+  void stopped_at(std::uint64_t step) { redone_now_ = before_.reached - std::min(step, before_.reached); }
   /// Steps that had to be done again, those of `begun` among them.
   std::uint64_t redone() const { return before_.redone + redone_now_; }
   /// The step of `begun`; null: training has not begun.

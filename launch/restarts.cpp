@@ -118,11 +118,12 @@ std::string event_of(const attempt_news& news) {
       .take();
 }
 
-supervision_end end_supervision(bool done) {
+supervision_end end_supervision(std::optional<std::uint64_t> steps) {
   attempt* mine = attempt::mine();
   if (mine == nullptr) return {};
   supervision_end end;
-  end.roles = mine->finish_roles(done);
+  if (steps && !mine->from_step()) mine->stopped_at(*steps);
+  end.roles = mine->finish_roles(steps.has_value());
   end.attempts = mine->before().number;
   end.steps_redone = mine->redone();
   return end;

@@ -51,8 +51,8 @@ struct supervision_end {
   std::uint64_t attempts = 1;
   std::uint64_t steps_redone = 0;
 };
-/// Ends the supervision of this process, if there is one: the run is over, with success if `done`.
-supervision_end end_supervision(bool done);
+/// Ends the supervision of this process, if there is one: the run is over, after so many steps; null: without success.
+supervision_end end_supervision(std::optional<std::uint64_t> steps);
 
 /// Returns a line for people if losses may change the weights of the run that this process begins; null: they do not.
 std::optional<std::string> words_of_what_losses_change(const model::job& what, const actors::compute_devices& devices);

@@ -6,13 +6,16 @@
 #include <atomic>
 #include <csignal>
 
+#include "launch/attempt.hpp"
 #include "launch/console.hpp"
 
 namespace troupe::launch {
 namespace {
 
 nodes::stop_request request;
-std::atomic<int> signals_seen = 0;
+std::atomic<int> signals_seen = 0;          ///< of anybody, but
+std::atomic<int> signals_passed = 0;        ///< of the supervisor, which passes its own on
+std::atomic<pid_t> supervisor_process = 0;  ///< 0: nobody supervises this process
 std::atomic<bool> diagnosis_asked = false;
 std::atomic<bool> on_terminal = false;
 constexpr std::size_t children_max = 4096;
@@ -21,9 +24,12 @@ static_assert(std::atomic<pid_t>::is_always_lock_free);
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
               "a signal handler may use lock-free atomics only");
 
-/// Runs on any thread at any point: it uses only lock-free atomics, write, kill and _exit.
-void on_signal(int) {
-  if (signals_seen.fetch_add(1) > 0) {
+/// Runs on any thread at any point: it uses only lock-free atomics, write, kill and _exit. A signal to the whole
+/// process group comes twice under a supervisor: as it is, and passed on.
+void on_signal(int, siginfo_t* info, void*) {
+  const bool is_passed = info->si_code == SI_USER && info->si_pid == supervisor_process.load();
+  const int alike = (is_passed ? signals_passed : signals_seen).fetch_add(1) + 1;
+  if (alike > 1) {
     // The shell's prompt must not continue the progress line.
     if (on_terminal.load()) (void)!::write(STDERR_FILENO, "\n", 1);
     for (const auto& child : child_pids)
@@ -42,9 +48,10 @@ bool diagnosis_wanted() { return diagnosis_asked.exchange(false); }
 const nodes::stop_request& stop_on_signals() {
   on_terminal.store(isatty(STDERR_FILENO) == 1);
   struct sigaction action = {};
-  action.sa_handler = &on_signal;
+  if (attempt::mine() != nullptr) supervisor_process.store(getppid());
+  action.sa_sigaction = &on_signal;
   // System calls restart after the handler.
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
   sigemptyset(&action.sa_mask);
   // A signal that is ignored at the program's start stays ignored.
   for (const int number : {SIGINT, SIGTERM}) {
@@ -54,6 +61,7 @@ const nodes::stop_request& stop_on_signals() {
   }
   struct sigaction before = {};
   sigaction(SIGUSR1, nullptr, &before);
+  action.sa_flags = SA_RESTART;
   action.sa_handler = &on_diagnosis_signal;
   if (before.sa_handler != SIG_IGN) sigaction(SIGUSR1, &action, nullptr);
   return request;

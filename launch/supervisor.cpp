@@ -22,6 +22,7 @@
 #include "base/result.hpp"
 #include "launch/attempt.hpp"
 #include "launch/processes.hpp"
+#include "launch/signals.hpp"
 #include "links/credentials.hpp"
 
 namespace troupe::launch {
@@ -36,11 +37,12 @@ constexpr std::size_t sigterm_place = 1;
 std::array<std::atomic<int>, forwarded.size()> signals_to_pass = {};
 std::atomic<int> stops_asked = 0;
 
-/// Counts signals. Those of a terminal reach the leading process too, which is in the same process group.
-void on_supervisor_signal(int number, siginfo_t* info, void*) {
+/// Counts signals. Those to the process group, as a terminal's, reach the leading process too, which knows which of
+/// them are passed on.
+void on_supervisor_signal(int number) {
   if (number != SIGUSR1) stops_asked.fetch_add(1);
   for (std::size_t i = 0; i < forwarded.size(); ++i)
-    if (forwarded[i] == number && info->si_code != SI_KERNEL) signals_to_pass[i].fetch_add(1);
+    if (forwarded[i] == number) signals_to_pass[i].fetch_add(1);
 }
 
 /// A signal that is ignored at the program's start stays ignored.
@@ -50,12 +52,7 @@ void handle_signals(bool as_supervisor) {
     sigaction(number, nullptr, &before);
     if ((before.sa_flags & SA_SIGINFO) == 0 && before.sa_handler == SIG_IGN) continue;
     struct sigaction action = {};
-    if (as_supervisor) {
-      action.sa_sigaction = &on_supervisor_signal;
-      action.sa_flags = SA_SIGINFO;
-    } else {
-      action.sa_handler = SIG_DFL;
-    }
+    action.sa_handler = as_supervisor ? &on_supervisor_signal : SIG_DFL;
     sigemptyset(&action.sa_mask);
     sigaction(number, &action, nullptr);
   }
@@ -128,6 +125,7 @@ result<void> supervisor::run() {
     if (!leader) return run_fault("--restarts: the process that leads the run: {}", leader.error().message);
     if (!*leader) {
       handle_signals(false);
+      if (stops_asked.load() > 0) stop_now();  // the attempt before has ended before it heard of it
       attempt::begin(std::move(history_), std::move(ends->second));
       return {};
     }

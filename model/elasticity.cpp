@@ -22,8 +22,11 @@ result<std::vector<membership>> parse_memberships(std::string_view text) {
     const auto step = parse_number<std::uint64_t>(part.substr(0, colon));
     const auto trainers =
         colon == std::string_view::npos ? std::nullopt : parse_number<std::uint64_t>(part.substr(colon + 1));
-    if (!step || !trainers || *step > steps_max || *trainers == 0 || *trainers > actors_max || made.size() == most)
+    if (!step || !trainers || made.size() == most)
       return bad_input("must be up to {} pairs STEP:TRAINERS with commas between them, such as 0:2,120:4", most);
+    if (*step > steps_max) return bad_input("step {}: must be at most {}", *step, steps_max);
+    if (*trainers == 0 || *trainers > actors_max)
+      return bad_input("{} trainers from step {} on: must be between 1 and {}", *trainers, *step, actors_max);
     if (made.empty() ? *step != 0 : *step <= made.back().first_step)
       return bad_input("must begin with step 0, and go up from there: {} is out of order", *step);
     if (!made.empty() && *trainers == made.back().trainers)

@@ -69,10 +69,12 @@ std::optional<fault> input_file::changed() const {
   if (::fstat(descriptor_, &status) != 0)
     return fault{fault_kind::input, fmt::format("{}: {}", name_, std::strerror(errno))};
   if (identity_from(identity_.path, status) == identity_) return std::nullopt;
+  const auto length = static_cast<std::uint64_t>(status.st_size);
+  const std::string how = length == identity_.length ? fmt::format("though it has {} bytes as before", length)
+                                                     : fmt::format("from {} to {} bytes", identity_.length, length);
   return fault{
       fault_kind::input,
-      fmt::format("{}: changed since the run opened it, from {} to {} bytes; leave a file alone while a run reads it",
-                  name_, identity_.length, status.st_size)};
+      fmt::format("{}: changed since the run opened it, {}; leave a file alone while a run reads it", name_, how)};
 }
 
 result<std::size_t> input_file::read_some(std::uint64_t offset, std::span<std::byte> to) const {

@@ -146,7 +146,8 @@ std::optional<std::string> check_elastic(const job& what) {
                  : fmt::format("--memberships: {} trainers from step {} on: {}", one.trainers, one.first_step, *wrong);
   }
   if (std::ranges::find(all, what.trainers, &membership::trainers) == all.end())
-    return fmt::format("--trainers {}: --memberships {} has no step with so many", what.trainers, to_string(all));
+    return fmt::format("--trainers {}: --memberships {} has no step with so many; leave one of them out", what.trainers,
+                       to_string(all));
   return std::nullopt;
 }
 

@@ -32,7 +32,8 @@ std::string reason(const caf::error& error, const client_options& options) {
   if (error == caf::sec::request_timeout || error == protocol::errc::timeout)
     return fmt::format("did not answer within {} s; --timeout allows more",
                        static_cast<double>(options.timeout.count()) / 1000);
-  if (protocol::is_secondary(error)) return "the run has just ended";
+  if (protocol::is_secondary(error))
+    return "the run, or its attempt under way, has just ended; if it goes on, ask again";
   return protocol::describe(error);
 }
 

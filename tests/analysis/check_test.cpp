@@ -160,6 +160,20 @@ TEST(Check, RowsOfAnUncommittedStepAreFound) {
   EXPECT_EQ(r.broken(), "");
 }
 
+/// Processes are read one after the other: a trainer may have rows that a server sent after its records had been read.
+TEST(Check, RowsThatAServerSentAfterItWasReadAreNotJudged) {
+  four_steps r;
+  const trace::event& rows = r.event_of(r.handled_as("rows", r.made.server(1), r.made.trainer(0), 4));
+  const trace::event& applied = r.event_of(r.applied(r.made.server(1), 3));
+  ASSERT_GE(rows.sent, applied.end);
+  const std::size_t process = applied.process;
+  std::erase_if(r.run().events, r.applied(r.made.server(1), 3));
+  std::erase_if(r.run().events, r.applied(r.made.server(1), 4));
+  EXPECT_NE(r.broken().find("has not applied optimizer step 3"), std::string::npos) << r.broken();
+  r.run().processes[process].alive = true;
+  EXPECT_EQ(find(r.judged(), "committed_rows").first, std::vector<std::string>());
+}
+
 TEST(Check, RowsThatLackTooMuchAreFound) {
   four_steps r;
   r.set_consistency("ssp:2");

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <set>
 
@@ -226,6 +227,51 @@ TEST_F(Survival, AStopReachesTheRun) {
   EXPECT_TRUE(last_event(ended, "done").at("stopped").as_bool());
 }
 
+TEST_F(Survival, AStopOfTheWholeProcessGroupCountsOnce) {
+  program running(with(with({"train", "--json"}, endless), saving()));
+  ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
+  ASSERT_EQ(kill(leader_of(running.process()), SIGINT), 0);
+  running.send(SIGINT);
+  const outcome ended = running.finish();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_TRUE(last_event(ended, "done").at("stopped").as_bool());
+}
+
+TEST_F(Survival, AStopIsHeardByTheNextAttemptIfTheOneBeforeHasEnded) {
+  program running(with(with({"train", "--json"}, endless), saving()));
+  ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\",\"step\":200,")) << running.error();
+  ASSERT_EQ(kill(leader_of(running.process()), SIGKILL), 0);
+  running.send(SIGTERM);
+  const outcome ended = running.finish();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  const auto done = last_event(ended, "done");
+  EXPECT_TRUE(done.at("stopped").as_bool());
+  EXPECT_EQ(done.at("attempts").to_number<int>(), 2);
+  EXPECT_GE(done.at("steps").to_number<int>(), 200);
+}
+
+TEST_F(Survival, DoesNotGoOnWithOtherRows) {
+  const std::string rows = folder_.path() + "/rows.csv";
+  const auto write = [](const std::string& path, int first) {
+    std::ofstream file(path);
+    file << "label,x\n";
+    for (int i = 0; i < 1000; ++i) file << i % 2 << ',' << first + i << '\n';
+  };
+  write(rows, 0);
+  program running({"train", "--json", "--data", "csv:" + rows, "--columns",
+                   R"([{"name":"label","kind":"label"},{"name":"x","kind":"categorical"}])", "--rows", "1000",
+                   "--epochs", "1000000000", "--restarts", "3"});
+  ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
+  write(rows + ".new", 1);
+  std::filesystem::rename(rows + ".new", rows);
+  ASSERT_EQ(kill(leader_of(running.process()), SIGKILL), 0);
+  const outcome ended = running.finish();
+  EXPECT_EQ(ended.exit_code, 2) << ended.err;
+  EXPECT_NE(ended.err.find("is not what it was: the rows differ from those that the attempt before had read"),
+            std::string::npos)
+      << ended.err;
+}
+
 TEST_F(Survival, OfManyKillsOfAnyProcess) {
   program running(with(with({"train", "--json", "--processes", "--restarts", "100"}, with(job, two_each)),
                        {"--save", folder_.path(), "--checkpoint-every", "50"}));
@@ -267,6 +313,29 @@ TEST_F(Survival, OfAGatheredRunWhoseRanksOthersHost) {
   const std::string expected =
       digest_of(run(with(with({"train", "--json"}, job), {"--servers", "1", "--trainers", "4"})));
   EXPECT_EQ(several.finish(), expected);
+}
+
+TEST_F(Survival, OfAGatheredRunThatIsStoppedBeforeAllAreThereAgain) {
+  gathered_run several(with(with(endless, {"--servers", "1", "--trainers", "2"}), saving()));
+  several.join_all(1, 2);
+  ASSERT_TRUE(several.master().wait_for_output("\"event\":\"checkpoint\",\"step\":200,")) << several.master().error();
+  const pid_t lost = process_of(several.master(), "trainer 1");
+  ASSERT_EQ(kill(lost, SIGKILL), 0);
+  several.set_aside(lost);
+  const auto is_waiting = [&] {
+    return run({"status", several.where()}, with_token()).out.find("waiting for members") != std::string::npos;
+  };
+  ASSERT_TRUE(comes_true(is_waiting));
+  EXPECT_EQ(run({"stop", several.where()}, with_token()).exit_code, 0);
+  const outcome ended = several.master().finish();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  const auto done = last_event(ended, "done");
+  const auto steps = done.at("steps").to_number<std::uint64_t>();
+  EXPECT_GE(steps, 200u);
+  EXPECT_EQ(steps % 100, 0u) << "those of a checkpoint";
+  EXPECT_GT(done.at("samples").to_number<std::uint64_t>(), steps);
+  EXPECT_LE(done.at("goodput").to_number<double>(), 1);
+  several.finish_members(0);
 }
 
 TEST_F(Survival, OfAGatheredRunThatLosesItsMaster) {

@@ -107,7 +107,8 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
     std::fflush(nullptr);
     std::_Exit(launch::exit_again);
   }
-  for (const std::string& line : launch::end_supervision(run.has_value()).roles.lines) out.note(line);
+  const auto supervised = launch::end_supervision(run ? std::optional(run->steps) : std::nullopt);
+  for (const std::string& line : supervised.roles.lines) out.note(line);
   for (const std::string& line : children.finish(run ? launch::seen_off_after : launch::let_go_after)) out.note(line);
   traced.finish(run.has_value() || run.error().kind == fault_kind::input, out);
   return run;
