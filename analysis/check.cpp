@@ -105,8 +105,12 @@ class checker {
     });
   }
 
-  /// Whether the message that `apply` belongs to was still being handled, and so has no record yet.
+  bool is_live(const trace::event& one) const { return run_.processes[one.process].alive.value_or(false); }
+
+  /// Whether the message that `apply` belongs to was still being handled, and so has no record yet. What a live server
+  /// handles may have changed between the reading of its records and of its state.
   bool is_in_hand(const trace::event& apply) const {
+    if (is_live(apply) && &apply == applies_.at(apply.actor).back()) return true;
     const trace::actor_state* server = run_.find_actor(apply.actor);
     return server != nullptr && server->message_begin >= 0 && server->message_begin <= apply.begin;
   }
@@ -169,7 +173,7 @@ class checker {
     const auto found = applies_.find(server);
     if (found == applies_.end()) return false;
     const trace::event& newest = *found->second.back();
-    return run_.processes[newest.process].alive.value_or(false) && newest.end <= sent;
+    return is_live(newest) && newest.end <= sent;
   }
 
   invariant staleness_bound() const {

@@ -174,6 +174,16 @@ TEST(Check, RowsThatAServerSentAfterItWasReadAreNotJudged) {
   EXPECT_EQ(find(r.judged(), "committed_rows").first, std::vector<std::string>());
 }
 
+TEST(Check, ALiveServerMayBeHandlingItsLastStep) {
+  four_steps r;
+  const trace::event applied = r.event_of(r.applied(r.made.server(1), 4));
+  std::erase_if(r.run().events, r.handled_as("gradient", r.made.trainer(1), r.made.server(1), 4));
+  EXPECT_NE(r.broken().find("server 1 applied step 4 without the gradient of trainer 1"), std::string::npos)
+      << r.broken();
+  r.run().processes[applied.process].alive = true;
+  EXPECT_EQ(r.broken(), "");
+}
+
 TEST(Check, RowsThatLackTooMuchAreFound) {
   four_steps r;
   r.set_consistency("ssp:2");
