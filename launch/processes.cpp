@@ -87,8 +87,7 @@ void role_processes::start(const role_orders& orders) {
   not_started_.reset();
   std::erase_if(all_, [&](process& one) {
     if (one.rank < (one.trains ? orders.trainers : orders.servers)) return false;
-    one.child.kill();
-    note_end(one.child);
+    end_surplus(one.child);
     return true;
   });
   const auto runs = [this](const std::string& name) {
@@ -99,6 +98,17 @@ void role_processes::start(const role_orders& orders) {
     all = runs(fmt::format("server {}", rank)) || start_one(orders, "server", rank);
   for (std::uint32_t rank = 0; rank < orders.trainers && all; ++rank)
     all = runs(fmt::format("trainer {}", rank)) || start_one(orders, "trainer", rank);
+}
+
+/// A process that is not needed any more has been told so, and removes its records before it ends.
+void role_processes::end_surplus(child_process& child) {
+  constexpr std::chrono::milliseconds interval{2};
+  const auto give_up = std::chrono::steady_clock::now() + seen_off_after;
+  for (poll(child); !child.has_ended() && std::chrono::steady_clock::now() < give_up; poll(child))
+    std::this_thread::sleep_for(interval);
+  if (child.has_ended()) return;
+  child.kill();
+  note_end(child);
 }
 
 void role_processes::start_missing(const role_orders& orders) {

@@ -82,6 +82,7 @@ class role_processes {
   };
 
   bool start_one(const role_orders& orders, const char* role, std::uint32_t rank);
+  void end_surplus(child_process& child);
   void poll(child_process& child);
   void note_end(const child_process& child);
 
