@@ -67,7 +67,8 @@ result<checkpoint_order> read_checkpoint_options(const std::vector<model::settin
   if (const auto text = option_text(given, "checkpoint-memory")) {
     order.memory = parse_number<std::uint64_t>(*text);
     if (!order.memory || *order.memory == msg::any_memory)
-      return bad_input("--checkpoint-memory {}: must be a whole number of bytes, 0 or more", printable(*text));
+      return bad_input("--checkpoint-memory {}: must be a whole number of bytes between 0 and {}", printable(*text),
+                       msg::any_memory - 1);
     if (!order.save)
       return bad_input("--checkpoint-memory {}: needs --save DIR, the folder for the checkpoints", *order.memory);
   }
