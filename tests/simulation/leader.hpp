@@ -39,7 +39,6 @@ class leader {
   void look_for_members(std::uint64_t attempt);
 
   world& where_;
-  sim_process process_;
   std::uint64_t run_ = 0;
   std::uint32_t trainers_ = 0;  ///< of this attempt
   std::string lost_;            ///< why the last attempt failed
@@ -48,6 +47,7 @@ class leader {
   std::map<std::string, std::shared_ptr<sim_control>> controls_;  ///< by session
   std::map<std::string, place_number> places_;                    ///< likewise
   std::map<place_number, sim_time> absent_since_;
+  sim_process process_;  // the last one: its actors end with it, and may use all others
 };
 
 }  // namespace troupe::simulation
