@@ -201,7 +201,8 @@ TEST_F(Elastic, IsNotScaledBeyondItsRangeNorIfItIsNotElastic) {
   EXPECT_EQ(ask({"stop", several.where()}).exit_code, 0);
   several.finish();
 
-  gathered_run fixed({"--data", "adult", "--epochs", "1000000", "--trainers", "1"});  // few lines: nobody reads them
+  // The job prints few lines, since nobody reads them while the test asks.
+  gathered_run fixed({"--data", "adult", "--epochs", "1000000", "--trainers", "1"});
   fixed.join_all(1, 1);
   ASSERT_TRUE(fixed.master().wait_for_output(trains)) << fixed.master().error();
   const std::string line = expect_error(ask({"scale", fixed.where(), "--trainers", "2"}), 1);

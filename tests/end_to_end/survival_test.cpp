@@ -28,6 +28,15 @@ const std::string& unbroken_digest() {
   return digest;
 }
 
+/// Waits for a run to which a wish to stop has been sent; returns its event `done`.
+boost::json::object expect_stopped(program& running) {
+  const outcome ended = running.finish();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  const auto done = last_event(ended, "done");
+  EXPECT_TRUE(done.at("stopped").as_bool());
+  return done;
+}
+
 class Survival : public testing::Test {
  protected:
   words saving(const char* every = "100") const { return {"--save", folder_.path(), "--checkpoint-every", every}; }
@@ -219,9 +228,7 @@ TEST_F(Survival, AStopReachesTheRun) {
   program running(with(with({"train", "--json", "--processes"}, with(endless, two_each)), saving()));
   ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
   running.send(SIGTERM);
-  const outcome ended = running.finish();
-  EXPECT_EQ(ended.exit_code, 0) << ended.err;
-  EXPECT_TRUE(last_event(ended, "done").at("stopped").as_bool());
+  expect_stopped(running);
 }
 
 TEST_F(Survival, AStopOfTheWholeProcessGroupCountsOnce) {
@@ -229,9 +236,7 @@ TEST_F(Survival, AStopOfTheWholeProcessGroupCountsOnce) {
   ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
   ASSERT_EQ(kill(leader_of(running.process()), SIGINT), 0);
   running.send(SIGINT);
-  const outcome ended = running.finish();
-  EXPECT_EQ(ended.exit_code, 0) << ended.err;
-  EXPECT_TRUE(last_event(ended, "done").at("stopped").as_bool());
+  expect_stopped(running);
 }
 
 TEST_F(Survival, AStopIsHeardByTheNextAttemptIfTheOneBeforeHasEnded) {
@@ -239,10 +244,7 @@ TEST_F(Survival, AStopIsHeardByTheNextAttemptIfTheOneBeforeHasEnded) {
   ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\",\"step\":200,")) << running.error();
   ASSERT_EQ(kill(leader_of(running.process()), SIGKILL), 0);
   running.send(SIGTERM);
-  const outcome ended = running.finish();
-  EXPECT_EQ(ended.exit_code, 0) << ended.err;
-  const auto done = last_event(ended, "done");
-  EXPECT_TRUE(done.at("stopped").as_bool());
+  const auto done = expect_stopped(running);
   EXPECT_EQ(done.at("attempts").to_number<int>(), 2);
   EXPECT_GE(done.at("steps").to_number<int>(), 200);
 }
