@@ -35,7 +35,7 @@ test_in_bare_root() {
   timed "a bare Debian 12 from $archive" debootstrap --variant=minbase "$suite" "$scratch/root" "$archive"
   mkdir "$scratch/root/packages" "$scratch/root/examples"
   cp "$root"/build/packages/*.deb "$scratch/root/packages"
-  cp "$root"/examples/*.cpp "$root/tests/package/example.sh" "$scratch/root/examples"
+  cp "$root"/examples/*.[ch]pp "$root/tests/package/example.sh" "$scratch/root/examples"
 
   timed "what Debian brings for it" in_root 'apt-get update
     apt-get install -y --no-install-recommends $(dpkg-deb -f /packages/troupe_*.deb Depends | sed "s/([^)]*)//g; s/,//g")'

@@ -10,7 +10,7 @@ shift 3
 rm -rf "${folder:?}/$name"
 mkdir -p "$folder/$name"
 cd "$folder/$name"
-cp "$source" .
+cp "$source" "$(dirname "$source")"/*.hpp .  # some examples have headers
 cat >CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.25)
 project($name CXX)

@@ -1,0 +1,51 @@
+// Reinforcement learning by policy gradients (REINFORCE): observers keep poles upright on carts, each in many
+// environments at once, and an agent on a server says how, and learns it from all of them. The network and its gradient
+// are in policy_gradient.hpp, the environment is in cart_pole.hpp.
+
+#include "reinforce.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <troupe/troupe.hpp>
+
+using namespace troupe;
+
+constexpr double enough = 475;  // what CartPole-v1 counts as solved
+
+void check(const std::string& name, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value < least || value > most)
+    throw error(error_kind::input, "--" + name + " " + std::to_string(value) + ": takes " + std::to_string(least) +
+                                       " to " + std::to_string(most));
+}
+
+/// Plays until the mean reward of 100 successive episodes is enough, or so many times.
+task<> play(trainer me, remote_module<reinforce::agent> agent, std::size_t environments, std::uint64_t iterations) {
+  reinforce::progress now;
+  for (std::uint64_t iteration = 1; iteration <= iterations && now.first < enough; ++iteration) {
+    now = co_await reinforce::play_episodes(me, agent, environments, iteration);
+    if (me.rank() == 0 && iteration % 10 == 0)
+      std::printf("iteration %llu: mean reward of the last 100 episodes %.2f\n",
+                  static_cast<unsigned long long>(iteration), now.first);
+  }
+  const auto [mean, steps] = now;
+  if (me.rank() == 0)
+    std::printf("%s after %lld steps: mean reward of the last 100 episodes %.2f\n",
+                mean >= enough ? "solved" : "not solved", static_cast<long long>(steps), mean);
+}
+
+int main(int argc, char** argv) {
+  std::int64_t observers = 2, environments = 32, iterations = 500;
+  cluster cluster(argc, argv,
+                  {option("observers", observers, "who plays, 1 to 64"),
+                   option("environments", environments, "of each observer, 2 to 1024"),
+                   option("iterations", iterations, "at most, of an episode in each environment, 1 to 1000000")});
+  check("observers", observers, 1, 64);
+  check("environments", environments, 2, 1024);
+  check("iterations", iterations, 1, 1'000'000);
+  auto agent = cluster.server(0).make<reinforce::agent>(arg("seed", static_cast<std::int64_t>(cluster.seed())),
+                                                        arg("observers", observers), arg("environments", environments));
+  const auto run = cluster.run(static_cast<std::uint32_t>(observers), play, agent,
+                               static_cast<std::size_t>(environments), static_cast<std::uint64_t>(iterations));
+  std::printf("%s\n", run.weights_digest.c_str());
+}

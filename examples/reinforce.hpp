@@ -1,0 +1,187 @@
+// The two sides of reinforcement learning: observers play, each with environments of its own, and ask for every action;
+// an agent on a server has the policy, and learns from what became of its actions.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <numeric>
+#include <string>
+#include <troupe/troupe.hpp>
+#include <utility>
+#include <vector>
+
+#include "cart_pole.hpp"
+#include "policy_gradient.hpp"
+
+namespace reinforce {
+
+/// The mean reward of the last 100 episodes, 0 before there are as many; and the steps of all environments so far.
+using progress = std::pair<double, std::int64_t>;
+
+/// Decides for all observers at once: it answers when each of them has called, and takes their calls in the order of
+/// the ranks. So a run depends on its seed alone. An observer's call brings the rewards of its last one's actions.
+class agent final : public troupe::remote_object {
+ public:
+  explicit agent(const troupe::arguments& given)
+      : seed_(static_cast<std::uint64_t>(given.get<std::int64_t>("seed"))),
+        environments_(given.get<std::size_t>("environments")),
+        calls_(given.get<std::size_t>("observers")),
+        policy_(seed_),
+        optimizer_(given.get<double>("lr", 0.02)) {}
+
+  /// An action, 0 or 1, for each of the observer's environments whose episode goes on, and their states [n, features].
+  troupe::task<troupe::tensor> act(std::uint32_t rank, const std::vector<double>& rewards,
+                                   const std::vector<std::int64_t>& running, const troupe::tensor& states) {
+    if (running.empty() || states.shape() != troupe::shape(running.size(), policy::features))
+      refuse(rank, "one environment or more, and a state [4] of each");
+    for (const std::int64_t environment : running)
+      if (!(environment >= 0 && environment < static_cast<std::int64_t>(environments_)))
+        refuse(rank, "environments from 0 to " + std::to_string(environments_ - 1));
+    co_await arrival(rank, rewards, running, states);
+    co_return calls_[rank].actions;
+  }
+
+  /// All episodes of the observer have ended. Answers when those of the others have, too, and the policy is updated.
+  troupe::task<progress> end_iteration(std::uint32_t rank, const std::vector<double>& rewards) {
+    co_await arrival(rank, rewards, {}, {});
+    co_return progress(mean_of_last(), steps_);
+  }
+
+  troupe::named_tensors state_dict() const override {
+    return {{"weights", troupe::tensor::of<float>(policy::size, policy_.weights())}};
+  }
+  void load_state_dict(const troupe::named_tensors& state) override {
+    if (state.size() != 1 || state[0].second.shape() != troupe::shape(policy::size))
+      throw troupe::error(troupe::error_kind::input,
+                          "the agent's state is one tensor [" + std::to_string(policy::size) + "] of weights");
+    std::ranges::copy(state[0].second.as<float>(), policy_.weights().begin());
+  }
+
+  static void describe(troupe::methods<agent>& m) {
+    m.add("act", &agent::act);
+    m.add("end_iteration", &agent::end_iteration);
+  }
+
+ private:
+  static constexpr double discount = 0.99;
+  static constexpr std::size_t episodes_of_mean = 100;
+
+  /// An observer's last call.
+  struct call {
+    std::vector<double> rewards = {};
+    std::vector<std::int64_t> running = {};
+    troupe::tensor states = {};
+    troupe::tensor actions = {};
+    troupe::promise<> answered = {};
+  };
+
+  [[noreturn]] static void refuse(std::uint32_t rank, const std::string& wanted) {
+    throw troupe::error(troupe::error_kind::input, "observer " + std::to_string(rank) + ": the agent takes " + wanted);
+  }
+
+  /// Is ready when the call is answered.
+  troupe::future<> arrival(std::uint32_t rank, const std::vector<double>& rewards,
+                           const std::vector<std::int64_t>& running, const troupe::tensor& states) {
+    if (rank >= calls_.size()) refuse(rank, "observers from 0 to " + std::to_string(calls_.size() - 1));
+    call& mine = calls_[rank];
+    if (rewards.size() != mine.running.size())
+      refuse(rank, "as many rewards as it has given actions, " + std::to_string(mine.running.size()));
+    mine = {rewards, running, states, {}, {}};
+    auto answered = mine.answered.get_future();
+    if (++here_ == calls_.size()) decide();
+    return answered;
+  }
+
+  void decide() {
+    played_step step;
+    for (std::size_t rank = 0; rank < calls_.size(); ++rank) {
+      call& one = calls_[rank];
+      if (!played_.empty()) played_.back().add_rewards(one.rewards);
+      one.rewards.clear();
+      if (!one.running.empty()) choose(rank * environments_, one, step);
+    }
+    if (step.environments.empty()) return learn();
+    steps_ += static_cast<std::int64_t>(step.environments.size());
+    played_.push_back(std::move(step));
+    for (const call& one : calls_)
+      if (!one.running.empty()) answer(one);
+  }
+
+  /// `first`: the number that the observer's first environment has among those of all.
+  void choose(std::size_t first, call& asked, played_step& step) {
+    asked.actions = troupe::tensor({asked.running.size()}, troupe::dtype::i64);
+    const auto states = asked.states.as<float>();
+    const auto actions = asked.actions.as<std::int64_t>();
+    step.states.insert(step.states.end(), states.begin(), states.end());
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const std::size_t environment = first + static_cast<std::size_t>(asked.running[i]);
+      const float probability = policy_.probability(&states[i * policy::features]);
+      // Numbers below `features` of an episode are those of its first state.
+      const double draw = uniform(seed_, environment, iteration_, policy::features + played_.size());
+      actions[i] = draw < probability ? 1 : 0;
+      step.environments.push_back(environment);
+      step.probabilities.push_back(probability);
+      step.actions.push_back(draw < probability);
+    }
+  }
+
+  void learn() {
+    const std::size_t environments = environments_ * calls_.size();
+    for (const double reward : episode_rewards(played_, environments)) last_.push_back(reward);
+    while (last_.size() > episodes_of_mean) last_.pop_front();
+    optimizer_.step(policy_.weights(), loss_gradient(policy_, played_, environments, discount));
+    played_.clear();
+    ++iteration_;
+    for (const call& one : calls_) answer(one);
+  }
+
+  void answer(const call& one) {
+    --here_;
+    one.answered.set();
+  }
+
+  double mean_of_last() const {
+    if (last_.size() < episodes_of_mean) return 0;
+    return std::accumulate(last_.begin(), last_.end(), 0.0) / static_cast<double>(episodes_of_mean);
+  }
+
+  std::uint64_t seed_;
+  std::size_t environments_;  // of one observer
+  std::vector<call> calls_;   // by rank
+  std::size_t here_ = 0;      // calls that wait for their answer
+  policy policy_;
+  adam_steps optimizer_;
+  std::vector<played_step> played_;  // of this iteration
+  std::deque<double> last_;          // rewards of the last episodes
+  std::uint64_t iteration_ = 0;
+  std::int64_t steps_ = 0;
+};
+inline const troupe::registered<agent> agents("agent");
+
+/// An observer's iteration: it plays an episode in each of its environments. Returns how it stands when the episodes of
+/// all observers have ended.
+inline troupe::task<progress> play_episodes(troupe::trainer me, troupe::remote_module<agent> whom,
+                                            std::size_t environments, std::uint64_t iteration) {
+  std::vector<cart_pole> all;
+  for (std::size_t i = 0; i < environments; ++i) all.emplace_back(me.seed(), me.rank() * environments + i, iteration);
+  std::vector<std::int64_t> running(environments);
+  std::iota(running.begin(), running.end(), 0);
+  std::vector<double> rewards;
+  while (!running.empty()) {
+    troupe::tensor states(troupe::shape(running.size(), cart_pole::features));
+    for (std::size_t i = 0; i < running.size(); ++i)
+      std::ranges::transform(all[running[i]].now(), &states.as<float>()[i * cart_pole::features],
+                             [](double x) { return static_cast<float>(x); });
+    const troupe::tensor actions = co_await whom.call(&agent::act, me.rank(), rewards, running, states);
+    rewards.clear();
+    for (std::size_t i = 0; i < running.size(); ++i)
+      rewards.push_back(all[running[i]].step(actions.as<std::int64_t>()[i] == 1));
+    std::erase_if(running, [&all](std::int64_t one) { return all[one].has_ended(); });
+  }
+  co_return co_await whom.call(&agent::end_iteration, me.rank(), rewards);
+}
+
+}  // namespace reinforce
