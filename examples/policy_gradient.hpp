@@ -45,7 +45,8 @@ class policy {
   void add_gradient(const float* x, float by, numbers& to) const {
     const auto h = layer(x);
     std::array<float, hidden> back;
-    for (std::size_t j = 0; j < hidden; ++j) back[j] = h[j] > 0 ? by * w_[w2 + j] : 0;
+    for (std::size_t j = 0; j < hidden; ++j) back[j] = h[j] > 0 ? by : 0;
+    for (std::size_t j = 0; j < hidden; ++j) back[j] *= w_[w2 + j];
     for (std::size_t i = 0; i < features; ++i)
       for (std::size_t j = 0; j < hidden; ++j) to[i * hidden + j] += x[i] * back[j];
     for (std::size_t j = 0; j < hidden; ++j) to[b1 + j] += back[j];
