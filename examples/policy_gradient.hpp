@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -134,7 +135,7 @@ inline policy::numbers loss_gradient(const policy& of, const std::vector<played_
       of.add_gradient(&step.states[i * policy::features], -static_cast<float>(advantage[t][i]) * miss, gradient);
     }
   }
-  for (float& one : gradient) one /= static_cast<float>(rows);
+  for (float& one : gradient) one /= static_cast<float>(std::max<std::size_t>(rows, 1));
   return gradient;
 }
 

@@ -35,8 +35,9 @@ class agent final : public troupe::remote_object {
   /// An action, 0 or 1, for each of the observer's environments whose episode goes on, and their states [n, features].
   troupe::task<troupe::tensor> act(std::uint32_t rank, const std::vector<double>& rewards,
                                    const std::vector<std::int64_t>& running, const troupe::tensor& states) {
-    if (running.empty() || states.shape() != troupe::shape(running.size(), policy::features))
-      refuse(rank, "one environment or more, and a state [4] of each");
+    if (running.empty() || states.type() != troupe::dtype::f32 ||
+        states.shape() != troupe::shape(running.size(), policy::features))
+      refuse(rank, "one environment or more, and a state [4] of float32 of each");
     for (const std::int64_t environment : running)
       if (!(environment >= 0 && environment < static_cast<std::int64_t>(environments_)))
         refuse(rank, "environments from 0 to " + std::to_string(environments_ - 1));
@@ -71,6 +72,7 @@ class agent final : public troupe::remote_object {
 
   /// An observer's last call.
   struct call {
+    bool waits = false;
     std::vector<double> rewards = {};
     std::vector<std::int64_t> running = {};
     troupe::tensor states = {};
@@ -87,9 +89,10 @@ class agent final : public troupe::remote_object {
                            const std::vector<std::int64_t>& running, const troupe::tensor& states) {
     if (rank >= calls_.size()) refuse(rank, "observers from 0 to " + std::to_string(calls_.size() - 1));
     call& mine = calls_[rank];
+    if (mine.waits) refuse(rank, "one call at a time");
     if (rewards.size() != mine.running.size())
       refuse(rank, "as many rewards as it has given actions, " + std::to_string(mine.running.size()));
-    mine = {rewards, running, states, {}, {}};
+    mine = {true, rewards, running, states, {}, {}};
     auto answered = mine.answered.get_future();
     if (++here_ == calls_.size()) decide();
     return answered;
@@ -106,7 +109,7 @@ class agent final : public troupe::remote_object {
     if (step.environments.empty()) return learn();
     steps_ += static_cast<std::int64_t>(step.environments.size());
     played_.push_back(std::move(step));
-    for (const call& one : calls_)
+    for (call& one : calls_)
       if (!one.running.empty()) answer(one);
   }
 
@@ -135,11 +138,12 @@ class agent final : public troupe::remote_object {
     optimizer_.step(policy_.weights(), loss_gradient(policy_, played_, environments, discount));
     played_.clear();
     ++iteration_;
-    for (const call& one : calls_) answer(one);
+    for (call& one : calls_) answer(one);
   }
 
-  void answer(const call& one) {
+  void answer(call& one) {
     --here_;
+    one.waits = false;
     one.answered.set();
   }
 

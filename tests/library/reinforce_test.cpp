@@ -151,6 +151,10 @@ TEST(Reinforce, EpisodesOfOneLengthChangeNothing) {
   for (const float one : reinforce::loss_gradient(policy(1), played, 3, 0.99)) EXPECT_NEAR(one, 0, 1e-6);
 }
 
+TEST(Reinforce, NoStepsAtAllChangeNothing) {
+  for (const float one : reinforce::loss_gradient(policy(1), {}, 3, 0.99)) EXPECT_EQ(one, 0);
+}
+
 TEST(Reinforce, ProbabilitiesAdvantagesAndGradientAreThoseOfPyTorch) {
   auto from = reference();
   policy learner(1);
@@ -272,15 +276,20 @@ TEST(Reinforce, CallsInAnyOrderGiveTheSameWeights) {
 }
 
 task<> call_wrongly(trainer, remote_module<reinforce::agent> whom, std::vector<std::string>* errors) {
-  const tensor one(shape(1, cart_pole::features)), wide(shape(1, 5));
+  tensor one(shape(1, cart_pole::features)), wide(shape(1, 5)), of_double(shape(1, cart_pole::features), dtype::f64);
+  for (const auto& numbers : {one, wide}) std::ranges::fill(numbers.as<float>(), 0.0F);
+  std::ranges::fill(of_double.as<double>(), 0.0);
   std::vector<future<tensor>> calls;
   const std::vector<double> none, reward = {1};
   const std::vector<std::int64_t> first = {0}, fifth = {5}, negative = {-1};
   calls.push_back(whom.call(&reinforce::agent::act, 3, none, first, one));
   calls.push_back(whom.call(&reinforce::agent::act, 0, none, first, wide));
+  calls.push_back(whom.call(&reinforce::agent::act, 0, none, first, of_double));
   calls.push_back(whom.call(&reinforce::agent::act, 0, none, fifth, one));
   calls.push_back(whom.call(&reinforce::agent::act, 0, none, negative, one));
   calls.push_back(whom.call(&reinforce::agent::act, 0, reward, first, one));
+  const auto waits = whom.call(&reinforce::agent::act, 0, none, first, one);
+  calls.push_back(whom.call(&reinforce::agent::act, 0, none, first, one));
   for (auto& call : calls) try {
       co_await std::move(call);
     } catch (const error& e) {
@@ -294,10 +303,12 @@ TEST(Reinforce, TheAgentRefusesCallsThatItCannotTake) {
   const std::string begin = "agent.act on server 0: observer ", takes = ": the agent takes ";
   EXPECT_EQ(errors, (std::vector<std::string>{
                         begin + "3" + takes + "observers from 0 to 2",
-                        begin + "0" + takes + "one environment or more, and a state [4] of each",
+                        begin + "0" + takes + "one environment or more, and a state [4] of float32 of each",
+                        begin + "0" + takes + "one environment or more, and a state [4] of float32 of each",
                         begin + "0" + takes + "environments from 0 to 4",
                         begin + "0" + takes + "environments from 0 to 4",
                         begin + "0" + takes + "as many rewards as it has given actions, 0",
+                        begin + "0" + takes + "one call at a time",
                     }));
 }
 
