@@ -56,9 +56,12 @@ void allreduce_group_state::start(std::uint64_t run, group_layout layout) {
   groups_ = std::move(layout.groups);
   senders_ = std::move(layout.senders);
   timeout_ = layout.timeout;
-  const bool is_only = processes == 1;
-  trace.start(self_, self_->system(), run, is_only ? group_number : group_sender(ranks_.me),
-              is_only ? name : fmt::format("{} {}", name, ranks_.me));
+  const std::uint32_t number = layout.number();
+  numbers_ = std::move(layout.numbers);
+  stage_ = layout.stage;
+  stages_ = layout.stages;
+  trace.start(self_, self_->system(), run, number,
+              number == group_number ? name : fmt::format("{} {}", name, number - group_sender(0)));
   if (const compute_devices devices = devices_of(self_->system()); devices.trainers) {
     if (timeout_.count() == 0) timeout_ = device_timeout;
     collective_ = std::make_unique<device_collective>(*this, devices);
@@ -219,7 +222,7 @@ void allreduce_group_state::send_sum(const bucket_id& id, const group_bucket& al
 
 void allreduce_group_state::note_launch(const msg::header& share, std::uint32_t rank, const group_bucket& all) {
   const auto root = all.sum.root();
-  const std::uint64_t summed_by = root ? group_sender(*root) : 0;
+  const std::uint64_t summed_by = root ? number_of(*root) : 0;
   trace.note(trace::kind::collective_launch, {.begin = trace.latest(),
                                               .id = msg::id_of(share),
                                               .cause = all.sequence,
@@ -244,6 +247,11 @@ void allreduce_group_state::close(const bucket_id& id, group_bucket& all) {
 
 // -- deadlines and status ---------------------------------------------------------------------------------------------
 
+std::vector<std::uint32_t> allreduce_group_state::members_of(std::vector<std::uint32_t> ranks) const {
+  for (std::uint32_t& rank : ranks) rank = member_of(rank);
+  return ranks;
+}
+
 /// One timer for all buckets: a timer per bucket would wake another thread each time. A group that lacks the sum of
 /// another waits a little longer, since that one knows whose share is missing.
 void allreduce_group_state::look_for_late_ranks() {
@@ -261,9 +269,9 @@ void allreduce_group_state::look_for_late_ranks() {
     if (now() - all.begin < allowed) continue;
     std::string what = collective_->awaited();
     if (!shares.empty())
-      what = fmt::format("share of trainer {}", fmt::join(shares, ", "));
+      what = fmt::format("share of trainer {}", fmt::join(members_of(shares), ", "));
     else if (all.sum.now() == ordered_sum::state::exchanging)
-      what = fmt::format("sum of the process of trainer {}", fmt::join(sums, ", "));
+      what = fmt::format("sum of the process of trainer {}", fmt::join(members_of(sums), ", "));
     refuse(id.step, make_failure(errc::timeout, "bucket {} lacks the {} for {} s; --request-timeout allows more",
                                  id.bucket, what, static_cast<double>(allowed.count()) / 1000));
     return;
@@ -278,7 +286,8 @@ caf::result<msg::actor_status> allreduce_group_state::handle(const msg::actor_qu
   for (const auto& [id, all] : buckets_.under_way()) {
     const std::string what = fmt::format("bucket {}", id.bucket);
     for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank)
-      if (all.sum.waits_for(rank)) now.waits.push_back({name, what, id.step, fmt::format("trainer {}", rank)});
+      if (all.sum.waits_for(rank))
+        now.waits.push_back({name, what, id.step, fmt::format("trainer {}", member_of(rank))});
   }
   return now;
 }

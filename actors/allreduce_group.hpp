@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/actor_name.hpp"
 #include "actors/actor_trace.hpp"
 #include "actors/bucket_window.hpp"
 #include "actors/ordered_sum.hpp"
@@ -31,11 +32,22 @@ struct group_layout {
   std::chrono::milliseconds timeout{0};
   /// The sender of each other process's messages, by process. Empty: senders are not checked.
   std::vector<caf::actor_addr> senders{};
+  /// The actor number of each process's group, by process. Empty: there is only one process, whose is `group_number`.
+  std::vector<std::uint32_t> numbers{};
+  /// The stage of the pipelines that the ranks have, of how many.
+  std::uint32_t stage = 0;
+  std::uint32_t stages = 1;
 
   /// All `trainers` ranks in one process.
-  static group_layout one_process(std::uint32_t trainers) {
-    return {std::vector<std::uint32_t>(trainers, 0), {}, 0, {}, {}};
+  static group_layout one_process(std::uint32_t trainers, std::uint32_t stage = 0, std::uint32_t stages = 1) {
+    group_layout made{std::vector<std::uint32_t>(trainers, 0), {}, 0, {}};
+    if (stage > 0) made.numbers = {group_sender(stage)};
+    made.stage = stage;
+    made.stages = stages;
+    return made;
   }
+  /// The actor number of the group.
+  std::uint32_t number() const { return numbers.empty() ? group_number : numbers[me]; }
 };
 
 /// A bucket under way in a group.
@@ -135,6 +147,10 @@ class allreduce_group_state {
 
  private:
   caf::error check(const msg::header& head, std::uint32_t rank, std::uint32_t bucket, bool local) const;
+  std::uint32_t number_of(std::uint32_t process) const { return numbers_.empty() ? group_number : numbers_[process]; }
+  /// The rank in the run of a rank of this group.
+  std::uint32_t member_of(std::uint32_t rank) const { return rank * stages_ + stage_; }
+  std::vector<std::uint32_t> members_of(std::vector<std::uint32_t> ranks) const;
   bool may_come_from(std::uint32_t process) const;
   std::optional<std::uint32_t> process_of_sender() const;
   group_bucket& find_or_open(const bucket_id& id, std::uint64_t count);
@@ -150,6 +166,9 @@ class allreduce_group_state {
   rank_layout ranks_;
   std::vector<msg::allreduce_actor> groups_;  ///< as in `group_layout`
   std::vector<caf::actor_addr> senders_;      ///< likewise
+  std::vector<std::uint32_t> numbers_;        ///< likewise
+  std::uint32_t stage_ = 0;                   ///< likewise
+  std::uint32_t stages_ = 1;                  ///< likewise
   std::chrono::milliseconds timeout_{0};
   bucket_window<group_bucket> buckets_;
   std::uint64_t collectives_ = 0;           ///< number launched so far

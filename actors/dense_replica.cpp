@@ -1,10 +1,18 @@
 #include "actors/dense_replica.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <numeric>
 
 #include "base/assert.hpp"
 
 namespace troupe::actors {
+
+namespace {
+
+constexpr const char* evaluated_name = "an output for a test row";
+
+}  // namespace
 
 dense_replica::dense_replica(const model::network& what, model::loss_function loss, kernels::device& where,
                              const options& chosen)
@@ -63,20 +71,31 @@ void dense_replica::begin_pass(const pass& batch) {
 
 dense_replica::part dense_replica::part_of(std::size_t number) {
   const model::micro_batch samples = model::micro_batch_of(batch_.size, options_.micro_batches, number);
-  return {number, samples, batch_.input + samples.first * network_.in_features(), *activations_[number]};
+  return {number, samples, batch_.input + samples.first * network_.in_features(), activations_[number]};
 }
 
 /// Runs forward, loss, and backward to the input of a micro-batch.
 void dense_replica::run(const part& which, const model::loss_targets& targets) {
+  const std::size_t first = which.samples.first;
+  const model::loss_targets mine{
+      targets.classes == nullptr ? nullptr : targets.classes + first,
+      targets.values == nullptr ? nullptr : targets.values + first * network_.out_features()};
+  forward(which);
+  float* const outputs = which.kept->outputs();
+  loss_(compute(), {which.samples.size, batch_.size}, mine, outputs, loss_values_.data() + which.number);
+  backward_inputs(which, outputs, grad_input_of(which));
+}
+
+void dense_replica::forward(const part& which) {
   const auto [first, size] = which.samples;
-  const std::size_t width = network_.out_features();
   const model::pass_mode mode{true, batch_.key, batch_.ranks, first};
-  const model::loss_targets mine{targets.classes == nullptr ? nullptr : targets.classes + first,
-                                 targets.values == nullptr ? nullptr : targets.values + first * width};
-  float* const grad_input = batch_.wants_grad_input ? grad_input_.data() + first * network_.in_features() : nullptr;
-  float* const outputs = network_.forward(compute(), mode, size, tensors(), which.input, which.kept);
-  loss_(compute(), {size, batch_.size}, mine, outputs, loss_values_.data() + which.number);
-  network_.backward_inputs(compute(), mode, size, tensors(), which.input, which.kept, outputs, grad_input);
+  network_.forward(compute(), mode, size, tensors(), which.input, *which.kept);
+}
+
+void dense_replica::backward_inputs(const part& which, const float* grad_outputs, float* grad_input) {
+  const auto [first, size] = which.samples;
+  const model::pass_mode mode{true, batch_.key, batch_.ranks, first};
+  network_.backward_inputs(compute(), mode, size, tensors(), which.input, *which.kept, grad_outputs, grad_input);
 }
 
 /// Runs all micro-batches. On a device, captures the calls as a graph or launches it.
@@ -106,14 +125,64 @@ dense_replica::batch_loss dense_replica::end_pass() {
 }
 
 void dense_replica::backward_parameters(bool last, const std::function<void(std::uint32_t)>& full) {
-  for (std::size_t i = 0; i < parts(); ++i)
-    backward(
-        batch_.step, last && i + 1 == parts(),
-        [one = part_of(i), this](const gradient_at& grad_at, const finished& done) {
-          network_.backward_parameters(compute(), one.samples.size, one.input, one.kept, one.kept.outputs(), grad_at,
-                                       done);
-        },
-        full, i > 0);
+  for (std::size_t i = 0; i < parts(); ++i) {
+    const part one = part_of(i);
+    backward_parameters(one, one.kept->outputs(), last && i + 1 == parts(), full);
+  }
+}
+
+void dense_replica::backward_parameters(const part& which, const float* grad_outputs, bool last,
+                                        const std::function<void(std::uint32_t)>& full) {
+  backward(
+      batch_.step, last,
+      [&](const gradient_at& grad_at, const finished& done) {
+        network_.backward_parameters(compute(), which.samples.size, which.input, *which.kept, grad_outputs, grad_at,
+                                     done);
+      },
+      full, which.number > 0);
+}
+
+// -- the batch in parts ---------------------------------------------------------
+
+void dense_replica::begin_parts(const pass& batch) {
+  TROUPE_ASSERT(is_on_host() && batch.size > 0 && open_.empty());
+  batch_ = batch;
+  if (batch.wants_grad_input) grad_input_.resize(compute(), batch.size * network_.in_features());
+}
+
+/// The others are still being read, by whom they were sent to, or wait for their way back.
+std::shared_ptr<model::network::activations> dense_replica::free_activations() {
+  const auto free = std::ranges::find_if(activations_, [](const auto& one) { return one.use_count() == 1; });
+  if (free == activations_.end()) return activations_.emplace_back(network_.make_activations());
+  std::atomic_thread_fence(std::memory_order_acquire);  // after what the last reader has read
+  return *free;
+}
+
+dense_replica::part dense_replica::forward(std::size_t number, const float* input) {
+  part made{number, model::micro_batch_of(batch_.size, options_.micro_batches, number), input, free_activations()};
+  forward(made);
+  return made;
+}
+
+double dense_replica::loss(const part& which, const model::loss_targets& targets) {
+  double* const to = loss_values_.data() + which.number;
+  loss_(compute(), {which.samples.size, batch_.size}, targets, which.kept->outputs(), to);
+  return *to;
+}
+
+void dense_replica::end_parts() {
+  if (batch_.wants_grad_input && watches())
+    watch().look(compute(), batch_.step, grad_input_.data(), grad_input_.size(), options_.grad_input_name);
+  passed_ = compute().record();
+  synchronize();
+}
+
+dense_replica::part dense_replica::evaluate(std::uint64_t step, std::size_t size, const float* input, bool are_last) {
+  part made{0, {0, size}, input, free_activations()};
+  network_.forward(compute(), {}, size, tensors(), input, *made.kept);
+  if (are_last) watch().look(compute(), step, made.kept->outputs(), size * network_.out_features(), evaluated_name);
+  synchronize();
+  return made;
 }
 
 std::span<const float> dense_replica::outputs(std::uint64_t step, std::size_t size, const float* input) {
@@ -122,7 +191,7 @@ std::span<const float> dense_replica::outputs(std::uint64_t step, std::size_t si
   {
     const auto scope = timed(timer_, trace::range_name::evaluate);
     there = network_.forward(compute(), {}, size, tensors(), input, *activations_.front());
-    watch().look(compute(), step, there, count, "an output for a test row");
+    watch().look(compute(), step, there, count, evaluated_name);
   }
   synchronize();
   return kernels::on_host(compute(), there, count, outputs_);

@@ -8,6 +8,11 @@
 // A batch is passed through the network as a whole, or in micro-batches one after the other: each with its own
 // activations and statistics, their gradients are added in their order.
 //
+// A stage of a pipeline passes the micro-batches one at a time, as they come:
+//
+//   open
+//     begin_parts  (forward  loss  backward_inputs  backward_parameters)...  end_parts
+//
 // On a device the calls only enqueue. A batch's loss may be taken (`end_pass`) once the host has waited for it, by
 // which time the rest of the backward pass is enqueued too; or a batch later, when the next one's passes are enqueued:
 // then the host never waits for what it has just enqueued.
@@ -99,19 +104,52 @@ class dense_replica : public trained_parameters {
     if (grad_input_.size() >= large) grad_input_.release();
   }
 
+  // -- the batch in parts, on the processor only ------------------------------------------
+
+  /// A micro-batch under way. Its activations are its own as long as somebody refers to them.
+  struct part {
+    std::size_t number = 0;
+    model::micro_batch samples;
+    const float* input = nullptr;
+    std::shared_ptr<model::network::activations> kept;
+  };
+
+  std::size_t in_features() const { return network_.in_features(); }
+  std::size_t out_features() const { return network_.out_features(); }
+  /// Begins a batch whose `input`, `classes` and `values` are not read.
+  void begin_parts(const pass& batch);
+  /// Passes micro-batch `number` forward. `input` [its samples, in_features] stays until it has been passed back.
+  part forward(std::size_t number, const float* input);
+  /// Returns what it adds to the batch's mean loss, whose gradient overwrites its outputs. `targets`: of the part.
+  double loss(const part& which, const model::loss_targets& targets);
+  /// `grad_input` may be null.
+  void backward_inputs(const part& which, const float* grad_outputs, float* grad_input);
+  /// `last`: nothing follows it in the optimizer step. See `trained_parameters::backward`.
+  void backward_parameters(const part& which, const float* grad_outputs, bool last,
+                           const std::function<void(std::uint32_t bucket)>& full);
+  void end_parts();
+  /// Where the gradient of a part's input goes, if the batch wants it.
+  float* grad_input_of(const part& which) {
+    return batch_.wants_grad_input ? grad_input_.data() + which.samples.first * network_.in_features() : nullptr;
+  }
+  /// Passes `input` [size, in_features] forward without training. `are_last`: the outputs are the whole network's, so
+  /// they are searched for NaN and Inf.
+  part evaluate(std::uint64_t step, std::size_t size, const float* input, bool are_last);
+  /// Returns a part's outputs [its samples, out_features] for a message, without a copy.
+  msg::tensor outputs_of(const part& which) const {
+    const std::size_t count = which.samples.size * network_.out_features();
+    return {msg::dtype::f32, which.samples.size, network_.out_features(),
+            msg::blob(which.kept, which.kept->outputs(), count * sizeof(float))};
+  }
+
   /// Returns the outputs [size, out_features] for `input` [size, in_features] on the device, as host memory, without
   /// training. Waits for the device, and searches the outputs for NaN and Inf.
   std::span<const float> outputs(std::uint64_t step, std::size_t size, const float* input);
 
  private:
-  /// A micro-batch of the last pass begun.
-  struct part {
-    std::size_t number;
-    model::micro_batch samples;
-    const float* input;
-    model::network::activations& kept;
-  };
   part part_of(std::size_t number);
+  void forward(const part& which);
+  std::shared_ptr<model::network::activations> free_activations();
   std::size_t parts() const { return model::micro_batches_with_samples(batch_.size, options_.micro_batches); }
 
   model::network::tensors tensors() const { return {weights_data(), buffers_data()}; }
@@ -137,7 +175,8 @@ class dense_replica : public trained_parameters {
   // These belong to the last pass begun.
   pass batch_;
   std::unique_ptr<const kernels::event> begun_;
-  std::vector<std::unique_ptr<model::network::activations>> activations_;  ///< by micro-batch
+  /// By micro-batch; of a batch in parts, those that nobody refers to are free.
+  std::vector<std::shared_ptr<model::network::activations>> activations_;
   kernels::mirrored_array<float> grad_input_;
   std::shared_ptr<const kernels::event> passed_;
   kernels::uploaded_array<std::int64_t> classes_;

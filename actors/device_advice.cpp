@@ -11,6 +11,8 @@ namespace troupe::actors {
 
 namespace {
 
+const device_advice pipelined{false, "the stages of a pipeline compute on the processor"};
+
 std::string in_millions(double count) {
   constexpr double million = 1e6;
   constexpr double least = 0.1;
@@ -32,6 +34,7 @@ double step_multiplications(const model::job& what, const model::data_spec& spec
 device_advice advice_for(const model::job& what, const model::data_spec& spec) {
   if (what.matmul_precision != kernels::matmul_precision::f32)
     return {true, "only CUDA devices multiply in the --matmul-precision that is asked for"};
+  if (what.pipeline > 1) return pipelined;
   const double work = step_multiplications(what, spec);
   const bool on_devices = work >= device_multiplications;
   return {on_devices,
@@ -41,6 +44,7 @@ device_advice advice_for(const model::job& what, const model::data_spec& spec) {
 }
 
 device_advice advice_for(const model::job& what) {
+  if (what.pipeline > 1) return pipelined;
   const auto spec = model::spec_of(what);
   return spec ? advice_for(what, *spec) : device_advice();
 }

@@ -30,6 +30,8 @@ class fault_injector {
   virtual void gradient(std::uint32_t /*rank*/, std::uint64_t /*step*/, std::span<float> /*grad*/) {}
   /// Trainer `rank` is about to send this gradient of `step`.
   virtual void signs(std::uint32_t /*rank*/, std::uint64_t /*step*/, troupe::msg::gradient& /*message*/) {}
+  /// A stage of a pipeline is about to pass a micro-batch.
+  virtual void passing(std::uint32_t /*stage*/, bool /*forward*/) {}
   /// A piece of a table's shard is about to be written to a checkpoint.
   virtual void writing(std::size_t /*table*/, std::uint32_t /*shard*/) {}
   /// Returns the time by which rank 0 takes checkpoints.

@@ -98,7 +98,9 @@ class final_weights {
   /// outlive this.
   void collect(const run_plan& plan, const table_shards& tables, std::function<void()> then);
 
-  /// Call once, at the end: fills in steps, digest, and the weights if requested.
+  /// The share of the stages' time in which they had nothing to do; none: there are no stages, or no step was taken.
+  std::optional<double> bubble(std::uint32_t stages) const;
+  /// Call once, at the end: fills in steps, digest, bubble, and the weights if requested.
   void fill(msg::run_result& result);
 
  private:

@@ -88,7 +88,7 @@ caf::result<msg::run_result> master_state::handle(const msg::run& order) {
   promise_ = self_->make_response_promise<msg::run_result>();
   auto plan = planner_(order, plan_.checkpoints);
   if (plan && !members_.is_remote())
-    if (auto error = members_.check(plan->servers, plan->trainers)) plan = std::move(error);
+    if (auto error = members_.check(plan->servers, plan->members())) plan = std::move(error);
   if (!plan) {
     promise_.deliver(plan.error());
     return promise_;
@@ -98,7 +98,7 @@ caf::result<msg::run_result> master_state::handle(const msg::run& order) {
   plan->return_weights = order.return_weights;
   plan_ = std::move(*plan);
   step = plan_.steps_done;
-  members_.open(plan_.servers, plan_.trainers, plan_.settings);
+  members_.open(plan_.servers, plan_.members(), plan_.stages, plan_.settings);
   figures_.start(plan_);
   checkpoints_.start(plan_, tables_.tables(), figures_, observer_.on_checkpoint);
   enter(run_phase::gathering);
@@ -128,8 +128,13 @@ void master_state::begin_if_complete() {
   members_.close();
   checkpoints_.save_beginning();
   if (members_.is_remote()) return connect_nodes();
-  members_.set_group(self_->spawn(allreduce_group, plan_.run, group_layout::one_process(plan_.trainers)));
-  self_->monitor(members_.group());
+  std::vector<msg::allreduce_actor> groups;
+  for (std::uint32_t stage = 0; stage < plan_.stages; ++stage) {
+    groups.push_back(
+        self_->spawn(allreduce_group, plan_.run, group_layout::one_process(plan_.trainers, stage, plan_.stages)));
+    self_->monitor(groups.back());
+  }
+  members_.set_groups(std::move(groups));
   make_tables();
 }
 
@@ -142,7 +147,7 @@ void master_state::connect_nodes() {
   const std::string folder = tries ? checkpoints_.folder_to_try() : std::string();
   for (const auto& [number, one] : members_.nodes())
     requests_.ask<msg::committed>(
-        one.handle, msg::expect_peers{trace.next(0, plan_.cause), peers, folder, plan_.servers_talk},
+        one.handle, msg::expect_peers{trace.next(0, plan_.cause), peers, folder, plan_.servers_talk, plan_.stages},
         [](msg::committed&) {}, [this] { connect_links(); });
 }
 
@@ -152,8 +157,10 @@ void master_state::connect_links() {
     requests_.ask<msg::connected>(
         one.handle, msg::connect_peers{trace.next(0, plan_.cause)},
         [this, number = number](msg::connected& made) {
-          if (made.group) self_->monitor(made.group);
-          return members_.linked(number, std::move(made));
+          auto wrong = members_.linked(number, std::move(made));
+          for (const msg::stage_group& its : membership::groups_of(members_.nodes().at(number)))
+            self_->monitor(its.group);
+          return wrong;
         },
         [this] { make_tables(); });
 }
@@ -188,15 +195,15 @@ void master_state::start_training() {
                    .trainers = plan_.trainers,
                    .job = plan_.settings,
                    .tables = members_.as_seen_by(rank, tables_.tables()),
-                   .group = members_.group_of(rank),
+                   .group = members_.group_of(rank).group,
                    .reports = self_,
-                   .from = plan_.positions[rank],
+                   .from = plan_.positions[rank / plan_.stages],
                    .saves = plan_.checkpoints.store != nullptr,
                    .checkpoint_every = plan_.checkpoints.every,
                    .data_digest = plan_.data_digest,
                    .remote = rules || (again != nullptr && again->is_remote()),
                    .request_timeout_ms = rules ? static_cast<std::uint64_t>(rules->request_timeout.count()) : 0,
-                   .group_number = members_.group_number_of(rank),
+                   .group_number = members_.group_of(rank).number,
                    .names = plan_.names.empty() ? std::vector<msg::named_shape>() : plan_.names[rank],
                    .servers = members_.servers_of(rank),
                    .checkpoint_seconds = plan_.checkpoints.seconds,
@@ -209,8 +216,9 @@ void master_state::trainer_done(std::uint32_t rank, msg::trained&& result) {
   if (plan_.total_steps == 0)
     for (const msg::trainer_actor& one : members_.trainers())
       self_->send(one, msg::trainer_ended{trace.next(result.steps, plan_.cause), rank, result.steps});
-  checkpoints_.ended(rank);
-  weights_.add(rank, std::move(result));
+  if (rank % plan_.stages > 0) return;  // its replica's first stage tells for all
+  checkpoints_.ended(rank / plan_.stages);
+  weights_.add(rank / plan_.stages, std::move(result));
 }
 
 /// All trainers have ended; what runs beside them ends now.

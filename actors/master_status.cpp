@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
 #include <set>
 #include <string_view>
 
@@ -92,7 +93,7 @@ caf::result<msg::run_status> master_state::handle(const msg::status& query) {
   told.actors.reserve(servers.size() + trainers.size());
   told.nodes.reserve(nodes.size());
   round->links.resize(nodes.size());
-  round->groups.reserve(nodes.size() + 1);
+  round->groups.reserve((nodes.size() + 1) * plan_.stages);
   round->group_of.resize(trainers.size(), SIZE_MAX);
   const auto ask_all = [&](const auto& members, const char* role) {
     for (std::size_t rank = 0; rank < members.size(); ++rank)
@@ -103,18 +104,19 @@ caf::result<msg::run_status> master_state::handle(const msg::status& query) {
   };
   ask_all(servers, "server");
   ask_all(trainers, "trainer");
-  if (members_.group() != nullptr) {
-    std::ranges::fill(round->group_of, std::size_t{0});
-    ask_how_it_is(round, members_.group(), round->groups.emplace_back());
-  }
+  const auto ask_groups = [&](const std::vector<msg::stage_group>& groups, const auto& ranks) {
+    for (const msg::stage_group& one : groups) {
+      for (const std::uint32_t rank : ranks)
+        if (rank < trainers.size() && rank % plan_.stages == one.stage) round->group_of[rank] = round->groups.size();
+      ask_how_it_is(round, one.group, round->groups.emplace_back());
+    }
+  };
+  ask_groups(members_.groups(), std::views::iota(std::uint32_t{0}, static_cast<std::uint32_t>(trainers.size())));
   for (const auto& [number, one] : nodes) {
     const msg::peer_node& what = one.what;
     ask_how_it_is(round, one.handle, round->links[told.nodes.size()]);
     told.nodes.push_back({what.trains, what.ranks, one.host, one.pid, one.user_name, {}});
-    if (one.links.group == nullptr) continue;
-    for (const std::uint32_t rank : what.ranks)
-      if (rank < trainers.size()) round->group_of[rank] = round->groups.size();
-    ask_how_it_is(round, one.links.group, round->groups.emplace_back());
+    ask_groups(membership::groups_of(one), what.ranks);
   }
   if (--round->missing == 0) tell_status(*round);
   return promise;
@@ -162,8 +164,8 @@ std::vector<msg::wait_status> master_state::causes_of(const msg::wait_status& wa
         if (of_group.what == wait.what && of_group.step == wait.step) add(of_group.on);
     }
   } else if (wait.on == "master") {
-    for (std::uint32_t rank = 0; rank < members_.trainers().size(); ++rank)
-      if (!checkpoints_.has(rank)) add(fmt::format("trainer {}", rank));
+    for (std::uint32_t replica = 0; replica < plan_.trainers; ++replica)
+      if (!checkpoints_.has(replica)) add(fmt::format("trainer {}", replica * plan_.stages));
     for (const std::uint32_t rank : checkpoints_.servers()) add(fmt::format("server {}", rank));
   }
   if (causes.empty()) causes.push_back(wait);
@@ -175,7 +177,7 @@ void master_state::add_own_waits(std::vector<msg::wait_status>& waits) const {
   if (phase_ == run_phase::gathering) {
     const auto missing = [](std::size_t wanted, std::size_t here) { return wanted - std::min(wanted, here); };
     const std::size_t servers = missing(plan_.servers, present(members_.servers()));
-    const std::size_t trainers = missing(plan_.trainers, present(members_.trainers()));
+    const std::size_t trainers = missing(plan_.members(), present(members_.trainers()));
     std::string who = servers > 0 ? plural(servers, "server") : "";
     if (trainers > 0) who += (who.empty() ? "" : " and ") + plural(trainers, "trainer");
     waits.push_back({"", who + " to join", 0, ""});

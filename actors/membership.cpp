@@ -44,10 +44,11 @@ void membership::enter(state next) {
   state_ = next;
 }
 
-void membership::open(std::uint32_t servers, std::uint32_t trainers, msg::arguments settings) {
+void membership::open(std::uint32_t servers, std::uint32_t trainers, std::uint32_t stages, msg::arguments settings) {
   enter(state::open);
   wanted_servers_ = servers;
   wanted_trainers_ = trainers;
+  stages_ = stages;
   settings_ = std::move(settings);
 }
 
@@ -78,9 +79,9 @@ caf::expected<std::uint32_t> membership::place(std::vector<Handle>& members, boo
   return rank;
 }
 
-void membership::set_group(msg::allreduce_actor group) {
-  group_ = std::move(group);
-  members_.push_back({group_.address(), "allreduce"});
+void membership::set_groups(std::vector<msg::allreduce_actor> groups) {
+  groups_ = std::move(groups);
+  for (const msg::allreduce_actor& one : groups_) members_.push_back({one.address(), "allreduce"});
 }
 
 bool membership::complete() const {
@@ -206,18 +207,21 @@ std::vector<std::uint32_t> membership::surplus(std::uint32_t trainers) const {
   return found;
 }
 
-/// A process with trainers must have a proxy for every server, and a group.
+/// A process with trainers must have a proxy for every server, and a group for each of their stages.
 caf::error membership::linked(std::uint32_t number, msg::connected links) {
   TROUPE_ASSERT(state_ == state::closed);
   node& one = nodes_.at(number);
   one.links = std::move(links);
-  if (one.links.group) members_.push_back({one.links.group.address(), "allreduce of " + one.what.name});
+  for (const msg::stage_group& its : groups_of(one))
+    members_.push_back({its.group.address(), "allreduce of " + one.what.name});
   if (!one.what.trains) return {};
   const auto count = std::ranges::count_if(one.links.servers, [](const auto& server) { return server != nullptr; });
   const bool has_all = one.links.servers.size() == wanted_servers_ && count == wanted_servers_;
-  if (has_all && one.links.group) return {};
+  const bool has_groups =
+      std::ranges::all_of(one.what.ranks, [&](std::uint32_t rank) { return group_of(rank).group != nullptr; });
+  if (has_all && has_groups) return {};
   return make_failure(errc::malformed, "{} tells of links to {} servers{}, the run has {}", one.what.name, count,
-                      one.links.group ? "" : " and of no group", wanted_servers_);
+                      has_groups ? "" : " and of no group", wanted_servers_);
 }
 
 // -- members ----------------------------------------------------------------------
@@ -249,14 +253,26 @@ std::vector<msg::server_place> membership::servers_of(std::uint32_t trainer) con
   return all;
 }
 
-msg::allreduce_actor membership::group_of(std::uint32_t trainer) const {
-  const node* home = node_of(true, trainer);
-  return home == nullptr ? group_ : home->links.group;
+std::vector<msg::stage_group> membership::groups() const {
+  std::vector<msg::stage_group> all;
+  for (std::uint32_t stage = 0; stage < groups_.size(); ++stage)
+    all.push_back({stage, stage == 0 ? group_number : group_sender(stage), groups_[stage]});
+  return all;
 }
 
-std::uint32_t membership::group_number_of(std::uint32_t trainer) const {
+std::vector<msg::stage_group> membership::groups_of(const node& which) {
+  std::vector<msg::stage_group> all;
+  if (which.links.group) all.push_back({0, which.links.group_number, which.links.group});
+  all.insert(all.end(), which.links.other_stages.begin(), which.links.other_stages.end());
+  return all;
+}
+
+/// The group of a trainer's stage, in its process; null if there is none.
+msg::stage_group membership::group_of(std::uint32_t trainer) const {
   const node* home = node_of(true, trainer);
-  return home == nullptr ? group_number : home->links.group_number;
+  for (const msg::stage_group& one : home == nullptr ? groups() : groups_of(*home))
+    if (one.stage == trainer % stages_) return one;
+  return {};
 }
 
 std::uint32_t membership::number_of(const caf::actor_addr& address) const {

@@ -77,8 +77,9 @@ class membership {
   /// `rules`: members come from other processes; null: they are in this one. `note` is called with one line for each
   /// member that joins or leaves; may be null.
   void start(std::optional<node_rules> rules, std::function<void(const std::string&)> note);
-  /// The run is known now: how many members it has, and the settings that members who join must agree with.
-  void open(std::uint32_t servers, std::uint32_t trainers, msg::arguments settings);
+  /// The run is known now: how many members it has (trainer r has stage r % `stages` of a pipeline), and the settings
+  /// that members who join must agree with.
+  void open(std::uint32_t servers, std::uint32_t trainers, std::uint32_t stages, msg::arguments settings);
   /// The run begins.
   void close() { enter(state::closed); }
 
@@ -94,8 +95,8 @@ class membership {
   caf::expected<msg::peer_node> join(const msg::join_node& offer, std::uint64_t step);
   /// The node has its data links. Returns an error if it lacks some that it needs.
   caf::error linked(std::uint32_t number, msg::connected links);
-  /// All trainers, and `group`, are in this process.
-  void set_group(msg::allreduce_actor group);
+  /// All trainers are in this process, and the groups of their stages.
+  void set_groups(std::vector<msg::allreduce_actor> groups);
 
   /// Assigns each free rank to a node of its role, in turn. Returns the assigned ranks by node number; an error names
   /// the ranks if their role has no node.
@@ -114,7 +115,9 @@ class membership {
   const std::vector<msg::parameter_server_actor>& servers() const { return servers_; }  ///< by rank; null: not here yet
   const std::vector<msg::trainer_actor>& trainers() const { return trainers_; }         ///< likewise
   const std::map<std::uint32_t, node>& nodes() const { return nodes_; }                 ///< by number
-  const msg::allreduce_actor& group() const { return group_; }  ///< of this process; null: groups are elsewhere
+  /// The groups of this process's trainers, or of a node's, by stage.
+  std::vector<msg::stage_group> groups() const;
+  static std::vector<msg::stage_group> groups_of(const node& which);
   /// The addresses of all servers, trainers and groups.
   std::vector<caf::actor_addr> addresses() const;
 
@@ -122,8 +125,7 @@ class membership {
   table_shards as_seen_by(std::uint32_t trainer, table_shards tables) const;
   /// Returns all servers, likewise.
   std::vector<msg::server_place> servers_of(std::uint32_t trainer) const;
-  msg::allreduce_actor group_of(std::uint32_t trainer) const;
-  std::uint32_t group_number_of(std::uint32_t trainer) const;
+  msg::stage_group group_of(std::uint32_t trainer) const;
 
   /// Returns the actor number of a member or node.
   std::uint32_t number_of(const caf::actor_addr& address) const;
@@ -165,10 +167,11 @@ class membership {
   std::function<void(const std::string&)> note_;
   std::uint32_t wanted_servers_ = 0;
   std::uint32_t wanted_trainers_ = 0;
+  std::uint32_t stages_ = 1;
   msg::arguments settings_;
   std::vector<msg::parameter_server_actor> servers_;
   std::vector<msg::trainer_actor> trainers_;
-  msg::allreduce_actor group_;
+  std::vector<msg::allreduce_actor> groups_;  ///< by stage; empty: they are elsewhere
   std::vector<member> members_;
   std::map<std::uint32_t, node> nodes_;
   std::uint32_t next_node_ = 0;

@@ -36,6 +36,8 @@ namespace troupe::actors {
 struct trainer_origins {
   std::uint32_t servers = 0;               ///< of the run; the trainers' actor numbers follow from it
   std::vector<caf::actor_addr> of_rank{};  ///< the sender of messages from that trainer's process; empty: not checked
+  /// The stages of the trainers' pipelines, whose first ones have the rows: the trainer of rank r is number r x stages.
+  std::uint32_t stages = 1;
 };
 
 class parameter_server_state {
@@ -173,6 +175,7 @@ class parameter_server_state {
   caf::error refusal(errc code, fmt::format_string<Args...> text, Args&&... args) const {
     return refusal(make_failure(code, fmt::format(text, std::forward<Args>(args)...)));
   }
+  std::string trainer_name(std::uint32_t rank) const;
   void tell_missing(std::uint64_t update, msg::actor_status& now) const;
   void tell_missing_async(msg::actor_status& now) const;
 

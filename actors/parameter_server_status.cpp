@@ -9,6 +9,10 @@
 
 namespace troupe::actors {
 
+std::string parameter_server_state::trainer_name(std::uint32_t rank) const {
+  return fmt::format("trainer {}", rank * origins_.stages);
+}
+
 /// Adds what optimizer step `update` lacks: gradients, or if all have arrived, the order what to do with them.
 void parameter_server_state::tell_missing(std::uint64_t update, msg::actor_status& now) const {
   const context& open = contexts_[update % contexts_.size()];
@@ -20,9 +24,9 @@ void parameter_server_state::tell_missing(std::uint64_t update, msg::actor_statu
     const contribution& theirs = open.ranks[rank];
     const std::uint64_t newest = (update - 1) * accumulate_ + theirs.parts.size();
     if (!is_here(theirs))
-      now.waits.push_back({name, "gradients", newest + 1, fmt::format("trainer {}", rank)});
+      now.waits.push_back({name, "gradients", newest + 1, trainer_name(rank)});
     else if (all_here && !theirs.complete)
-      now.waits.push_back({name, "the optimizer step", newest, fmt::format("trainer {}", rank)});
+      now.waits.push_back({name, "the optimizer step", newest, trainer_name(rank)});
   }
 }
 
@@ -36,7 +40,7 @@ void parameter_server_state::tell_missing_async(msg::actor_status& now) const {
     if (last_update_[rank] < needed)
       now.waits.push_back({name, "gradients",
                            last_update_[rank] * accumulate_ + contexts_[0].ranks[rank].parts.size() + 1,
-                           fmt::format("trainer {}", rank)});
+                           trainer_name(rank)});
 }
 
 caf::result<msg::actor_status> parameter_server_state::handle(const msg::actor_query& query) {

@@ -60,6 +60,8 @@ struct run_summary {
   /// The final weights, if requested: each table [rows, dim], and rank 0's dense weights in `initial_weights` order.
   std::optional<model::initial_weights> weights;
   std::uint32_t goes_on_with = 0;  ///< not 0: an elastic run goes on with so many trainers, in another attempt
+  /// The share of the stages' time in which they had nothing to do; none: networks are not cut into stages.
+  std::optional<double> bubble;
 };
 
 /// A checkpoint, taken or failed.

@@ -72,6 +72,7 @@ run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dat
   const model::hybrid_model network(data->spec(), what);
   run_plan plan{.servers = what.servers,
                 .trainers = what.trainers,
+                .stages = what.pipeline,
                 .settings = model::to_settings(what),
                 .data_digest = data->digest(),
                 .row_index = [data] { return data->row_index(); },
@@ -100,6 +101,8 @@ caf::expected<run_plan> plan_job(const troupe::msg::run& order, const run_checkp
   if (!data) return make_failure(errc::bad_input, data.error().message);
   if (what->servers == 0 && !(*data)->spec().tables.empty())
     return make_failure(errc::bad_input, "--servers 0: the model has tables, so it needs at least 1");
+  if (what->pipeline > 1 && what->stages.empty())
+    return make_failure(errc::bad_input, "--pipeline {}: the order does not tell where stages begin", what->pipeline);
   run_plan plan = parts_of(*what, *data);
   plan.checkpoints = checkpoints;
   plan.devices = advice_for(*what);

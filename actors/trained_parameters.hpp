@@ -31,6 +31,7 @@
 #include "actors/non_finite_watch.hpp"
 #include "kernels/device_array.hpp"
 #include "kernels/stream_timer.hpp"
+#include "model/exact_sum.hpp"
 #include "model/optimizer.hpp"
 #include "protocol/tensor.hpp"
 #include "trace/record.hpp"
@@ -121,8 +122,8 @@ class trained_parameters {
   /// Settles a bucket that gets no mean.
   void give_up(std::uint32_t bucket);
 
-  /// Returns the squared norm of all means. Waits for the device.
-  double mean_squared_norm();
+  /// Returns the squared norm of all means, as the exact sum of those of the layers. Waits for the device.
+  model::exact_sum mean_squared_norm();
   /// Applies the means times `factor`.
   void apply(float factor);
   /// Leaves the optimizer step out: the network's buffers are what they were before it. Requires: `applies_whole`.
@@ -180,6 +181,7 @@ class trained_parameters {
   std::vector<kernels::device_array<float>*> parts();
 
   options options_;
+  const std::vector<model::parameter_range> ranges_;  ///< of the layers
 
   kernels::device_array<float> weights_;
   kernels::device_array<float> statistics_;  ///< what is kept with them
@@ -191,7 +193,7 @@ class trained_parameters {
   /// `statistics_` before the optimizer step, with `applies_whole`.
   kernels::device_array<float> statistics_before_;
   kernels::update_constants constants_;
-  kernels::mirrored_array<double> norm_;
+  kernels::mirrored_array<double> norms_;  ///< of the layers
 
   non_finite_watch watch_;
   std::optional<gradient_buckets> buckets_;

@@ -7,6 +7,7 @@
 #include "actors/device_checks.hpp"
 #include "actors/failure.hpp"
 #include "actors/inline_execution.hpp"
+#include "actors/stage_state.hpp"
 #include "actors/traced_system.hpp"
 #include "model/metrics.hpp"
 
@@ -18,7 +19,8 @@ std::uint64_t total_steps(const model::job& what, const model::dataset& data) {
 
 void trainer_state::start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers) {
   name = fmt::format("trainer {}", rank);
-  rank_ = rank;
+  member_ = rank;
+  servers_ = servers;
   trace.start(self_, self_->system(), run, trainer_number(rank, servers), name);
 }
 
@@ -46,16 +48,17 @@ void trainer_state::fail(std::uint64_t at_step, const caf::error& cause) {
 caf::result<msg::trained> trainer_state::handle(msg::train& order) {
   promise_ = self_->make_response_promise<msg::trained>();
   woken_ = own_execution(self_, devices_of(self_->system()));
-  if (auto error = set_up(order)) {
-    fail(0, error);
-    return promise_;
-  }
+  caf::error error = open_job(order);
+  const bool leads = !error && member_ % job_.pipeline == 0;
+  if (!error) error = leads ? set_up(order) : follow(order);
+  if (error) fail(0, error);
+  if (error || !leads) return promise_;
   resume(order.from);
   advance();
   return promise_;
 }
 
-caf::error trainer_state::set_up(msg::train& order) {
+caf::error trainer_state::open_job(const msg::train& order) {
   auto parsed = model::parse_job(order.job);
   if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
   job_ = std::move(*parsed);
@@ -67,6 +70,13 @@ caf::error trainer_state::set_up(msg::train& order) {
     return make_failure(errc::bad_input,
                         "--data {}: the rows here are not the master's: their digest is {} here and {} there",
                         job_.data, data_->digest(), order.data_digest);
+  rank_ = member_ / job_.pipeline;
+  peers_ = {.group = order.group, .group_number = order.group_number, .reports = order.reports, .remote = order.remote};
+  if (order.remote) peers_.timeout = std::chrono::milliseconds(order.request_timeout_ms);
+  return {};
+}
+
+caf::error trainer_state::set_up(msg::train& order) {
   if (order.tables.size() != data_->spec().tables.size() ||
       std::ranges::any_of(order.tables, &std::vector<msg::module_ref>::empty))
     return make_failure(errc::shape_mismatch, "shards of {} tables for a model of {}", order.tables.size(),
@@ -80,9 +90,6 @@ caf::error trainer_state::set_up(msg::train& order) {
                .changes_after = model::next_change(job_.elastic.memberships, order.from.steps_done).value_or(0)};
   if (rank_ == 0 && order.saves && (order.checkpoint_seconds > 0 || order.checkpoint_mtbf > 0))
     timer_.emplace(order.checkpoint_seconds, order.checkpoint_mtbf);
-  peers_ = {.group = order.group, .group_number = order.group_number, .reports = order.reports, .remote = order.remote};
-  if (order.remote) peers_.timeout = std::chrono::milliseconds(order.request_timeout_ms);
-
   const compute_devices devices = devices_of(self_->system());
   kernels::device& device = devices.of_trainer(rank_);
   if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
@@ -90,7 +97,9 @@ caf::error trainer_state::set_up(msg::train& order) {
                         "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (const auto fits = check_trainer_memory(job_, data_->spec(), device); !fits)
     return make_failure(errc::bad_input, "{}: {}", name, fits.error().message);
-  network_ = std::make_unique<model::hybrid_model>(data_->spec(), job_);
+  network_ = job_.pipeline == 1 ? std::make_unique<model::hybrid_model>(data_->spec(), job_)
+                                : std::make_unique<model::hybrid_model>(
+                                      data_->spec(), job_, model::layers_of_stage(job_, data_->spec(), 0).end);
   const bool uploads = devices.servers && !order.remote && !order.tables.empty();
   kernels::device* const of_tables = uploads ? &devices.of_server(order.tables[0][0].rank) : nullptr;
   if (network_->synchronizes() && job_.trainers > 1) others_.emplace(job_.trainers);
@@ -107,15 +116,15 @@ caf::error trainer_state::set_up(msg::train& order) {
                       [this](const model::batch& samples, const float* outputs, model::predictions& counts) {
                         model::predict(data_->spec(), job_.loss, samples, outputs, counts);
                       });
-  return make_replica(order.from);
+  if (auto error = make_replica(order.from)) return error;
+  return job_.pipeline > 1 ? lead() : caf::error();
 }
 
 caf::error trainer_state::make_replica(const msg::trainer_position& from) {
   constexpr double mib = 1024 * 1024;
-  const auto loss = [this](kernels::stream& on, kernels::batch_part samples, const model::loss_targets& targets,
-                           float* outputs, double* to) { network_->loss(on, samples, targets, outputs, to); };
   const std::size_t inputs = model::lookups_ahead(job_.staleness) + 3;
-  replica_.emplace(*network_, loss, devices_of(self_->system()).of_trainer(rank_),
+  replica_.emplace(*network_, model::loss_of(job_.loss, data_->spec().outputs),
+                   devices_of(self_->system()).of_trainer(rank_),
                    dense_replica::options{
                        .parameters = {.optimizer = model::with_rates_of_members(job_.dense_optimizer, job_),
                                       .bucket_bytes = static_cast<std::size_t>(job_.bucket_mib * mib),
@@ -126,13 +135,10 @@ caf::error trainer_state::make_replica(const msg::trainer_position& from) {
                        .passes_max = 16 * inputs,  // ragged batches have many sizes
                        .micro_batches = job_.micro_batches,
                    });
-  const auto given = data_->start();
-  const std::vector<float> weights = given ? given->dense : network_->initial_parameters(job_.seed);
-  if (weights.size() != network_->parameter_count())
-    return make_failure(errc::shape_mismatch, "{} initial dense weights for a network of {}", weights.size(),
-                        network_->parameter_count());
-  replica_->start(weights, given ? given->buffers : std::vector<float>());
-  if (!from.dense.empty() && !replica_->restore(from.dense))
+  auto part = start_of_stage(job_, *data_, from, 0);
+  if (!part) return part.error();
+  replica_->start(part->parameters, part->buffers);
+  if (!part->saved.empty() && !replica_->restore(part->saved))
     return make_failure(errc::shape_mismatch, "the saved dense weights are those of another model");
   if (trace.is_on()) replica_->time_work();
   return {};
@@ -241,21 +247,25 @@ void trainer_state::advance() {
   }
 }
 
-msg::trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,
-                                          std::uint32_t servers) {
+msg::program_trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,
+                                                  std::uint32_t servers) {
   self->state.start(run, rank, servers);
   fail_on_exceptions(self);
   return {
-      recorded<msg::train>(self),
-      recorded<msg::stop>(self),
-      recorded<msg::trainer_ended>(self),
-      recorded<msg::actor_query>(self),
+      recorded<msg::train>(self),          recorded<msg::stop>(self),        recorded<msg::trainer_ended>(self),
+      recorded<msg::actor_query>(self),    recorded<msg::activation>(self),  recorded<msg::activation_gradient>(self),
+      recorded<msg::stage_outputs>(self),  recorded<msg::stage_query>(self), recorded<msg::gradient_norm>(self),
+      recorded<msg::optimizer_step>(self),
   };
 }
 
-msg::trainer_actor program_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
-                                   std::uint32_t servers) {
-  return spawn_computing(system, devices_of(system).trainers, trainer, run, rank, servers);
+made_trainer program_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank, std::uint32_t servers) {
+  const auto made = spawn_computing(system, devices_of(system).trainers, trainer, run, rank, servers);
+  const auto whom = caf::actor_cast<caf::strong_actor_ptr>(made);
+  return {made, [whom](trainer_peers peers) {
+            auto* const self = caf::actor_cast<trainer_state::pointer>(whom);
+            run_in(whom, [self, peers = std::move(peers)] { self->state.meet(peers); });
+          }};
 }
 
 }  // namespace troupe::actors

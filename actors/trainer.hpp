@@ -18,6 +18,8 @@
 // before anything but a step follows.
 //
 // With accumulation, buckets and the optimizer step are sent only with the last batch of each optimizer step.
+// A trainer whose network is cut into stages has the first one, and leads those of its replica: a batch's micro-batches
+// go through them and back (`stage_passes`) in place of its own passes. Other ranks follow (`stage_follower`).
 // If all ranks must agree on the gradient first (clipping, NaN policy `skip`), gradients do not order the optimizer
 // step: the trainer asks the servers for the norm of theirs, and every rank decides the same from the same numbers.
 
@@ -33,6 +35,7 @@
 #include <utility>
 
 #include "actors/actor_trace.hpp"
+#include "actors/ask.hpp"
 #include "actors/batches_ahead.hpp"
 #include "actors/checkpoint_timer.hpp"
 #include "actors/dense_replica.hpp"
@@ -40,7 +43,10 @@
 #include "actors/inline_execution.hpp"
 #include "actors/interrupted_pass.hpp"
 #include "actors/sparse_client.hpp"
+#include "actors/stage_follower.hpp"
+#include "actors/stage_passes.hpp"
 #include "actors/step_schedule.hpp"
+#include "actors/trainer_maker.hpp"
 #include "actors/trainer_phase.hpp"
 #include "base/assert.hpp"
 #include "model/hybrid.hpp"
@@ -54,7 +60,7 @@ std::uint64_t total_steps(const model::job& what, const model::dataset& data);
 
 class trainer_state {
  public:
-  using pointer = msg::trainer_actor::stateful_pointer<trainer_state>;
+  using pointer = msg::program_trainer_actor::stateful_pointer<trainer_state>;
 
   explicit trainer_state(pointer self) : self_(self) {}
 
@@ -64,10 +70,18 @@ class trainer_state {
   actor_trace trace;
 
   void start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers);
+  void meet(trainer_peers peers) { all_ = std::move(peers); }
   caf::result<msg::trained> handle(msg::train& order);
   void handle(const msg::stop&) { stop_wanted_ = true; }
   void handle(const msg::trainer_ended&) {}  // all trainers of a job take as many steps
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
+  // From other stages of its replica.
+  void handle(msg::activation& input);
+  void handle(msg::activation_gradient& grad);
+  void handle(msg::stage_outputs& outputs);
+  caf::result<msg::stage_state> handle(const msg::stage_query& query);
+  caf::result<msg::squared_norm> handle(const msg::gradient_norm& query);
+  caf::result<msg::committed> handle(const msg::optimizer_step& order);
 
  private:
   using context = sparse_client::context;
@@ -81,8 +95,20 @@ class trainer_state {
     caf::timespan timeout = caf::infinite;  ///< of requests to them
   };
 
+  /// The stages that a trainer leads, after its own.
+  struct stages {
+    std::vector<msg::stage_actor> others;
+    std::optional<stage_passes> passes;            ///< of its own stage
+    model::exact_sum squared_norm;                 ///< of the others' gradients
+    std::vector<std::vector<msg::tensor>> states;  ///< of all stages, as they come
+    double pass_seconds = 0;                       ///< of all stages, likewise
+  };
+
+  caf::error open_job(const msg::train& order);
   caf::error set_up(msg::train& order);
   caf::error make_replica(const msg::trainer_position& from);
+  caf::error follow(msg::train& order);
+  caf::error lead();
   void resume(const msg::trainer_position& from);
   void enter(trainer_phase next);
   void fail(std::uint64_t at_step, const caf::error& cause);
@@ -94,18 +120,9 @@ class trainer_state {
   /// Sends a request to actor `number`, and calls `on_answer` with its answer. On an error, this trainer fails.
   template <class Answer, class Handle, class Message, class F>
   void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer) {
-    const msg::message_id asked = msg::id_of(message.head);
     const std::uint64_t at_step = message.head.step;
-    trace.asks(message.head, caf::type_id_v<Message>, number);
-    self_->request(whom, caf::infinite, std::move(message))
-        .then(
-            [this, asked, on_answer = std::move(on_answer)](Answer& answer) {
-              const inline_execution::scope here(woken_.get(), self_);
-              trace.has_answer(asked);
-              const actor_trace::handling scope(trace, answer, trace::flag::answer);
-              on_answer(answer);
-            },
-            [this, at_step](const caf::error& error) { fail(at_step, error); });
+    ask_traced<Answer>(self_, trace, woken_.get(), whom, number, std::move(message), std::move(on_answer),
+                       [this, at_step](const caf::error& error) { fail(at_step, error); });
   }
   /// To the master, which may block where people read slowly.
   template <class Message>
@@ -126,10 +143,12 @@ class trainer_state {
   void meet_or_end();
   void run_step();
   caf::error backward_inputs(const model::batch& samples);
+  caf::error pool_input(const model::batch& samples, network_input& input);
   caf::error begin_pass(const model::batch& samples);
   bool waits_for_loss() const;
   void take_losses(bool all);
   void take_loss();
+  bool take_step_loss(std::uint64_t of_step, std::size_t size, double loss);
   void send_gradients();
   void ask_for_norms();
   void reduce_gradient();
@@ -138,6 +157,19 @@ class trainer_state {
   void send_bucket(std::uint32_t bucket);
   void clip_and_step();
   void step_done();
+
+  // The same through stages.
+  void pass_through_stages();
+  void send_activation(const dense_replica::part& passed);
+  void advance_stages();
+  void passed_through_stages();
+  void ask_stages_for_norms();
+  void evaluate_through_stages(const model::batch& samples);
+  void gather_states(bool ends, std::function<void()> then);
+  caf::error refuse_stage_message() const;
+  bool comes_from(std::uint32_t rank) const;
+  msg::stage_actor stage_at(std::int32_t distance) const;
+  std::uint32_t number_of_stage(std::uint32_t stage) const;
   void note_device_work() {
     for (kernels::stream_timer* one : replica_->timers()) trace.note_device_work(*one);
   }
@@ -164,11 +196,15 @@ class trainer_state {
   void save_or_go_on();
   void save();
   void begin_save(epoch_tally::clock::time_point begin);
+  void hand_over_state(epoch_tally::clock::time_point begin);
   void saved();
   void go_on();
   void finish();
+  void deliver();
+  std::vector<msg::tensor> whole_state();
 
   void tell_missing_rows(const context& batch, msg::actor_status& now) const;
+  void tell_stages(msg::actor_status& now) const;
   void tell_missing_gradient(msg::actor_status& now) const;
 
   pointer self_;
@@ -176,10 +212,13 @@ class trainer_state {
 
   // What to do.
   model::job job_;
-  std::uint32_t rank_ = 0;
+  std::uint32_t rank_ = 0;     ///< of its replica
+  std::uint32_t servers_ = 0;  ///< of the run
+  std::uint32_t member_ = 0;   ///< its own in the run: replica x stages + stage
   std::shared_ptr<const model::dataset> data_;
   step_schedule schedule_;
   counterparts peers_;
+  trainer_peers all_;  ///< the other trainers
 
   // Progress.
   trainer_phase phase_ = trainer_phase::idle;
@@ -209,17 +248,18 @@ class trainer_state {
   network_input test_input_;
   test_share tests_;
   epoch_tally tally_;
-  std::optional<dense_replica> replica_;  ///< its streams may use the others' memory, so it goes before them
+  std::optional<dense_replica> replica_;      ///< its streams may use the others' memory, so it goes before them
+  std::optional<stages> stages_;              ///< of a pipeline that it leads
+  std::unique_ptr<stage_follower> follower_;  ///< its stage of one that it does not lead; else null
   /// The other ranks' passes, if the network asks them. Destroyed first: a pass that waits uses the replica.
   std::optional<interrupted_pass> others_;
 };
 
 /// The behavior of trainer `rank` in run `run` with `servers` parameter servers; spawn with this function.
-msg::trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,
-                                          std::uint32_t servers);
+msg::program_trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,
+                                                  std::uint32_t servers);
 
 /// Spawns the program's trainer (a `trainer_maker`), on the devices that the system is set to.
-msg::trainer_actor program_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
-                                   std::uint32_t servers);
+made_trainer program_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank, std::uint32_t servers);
 
 }  // namespace troupe::actors

@@ -5,6 +5,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
+#include "actors/stage_state.hpp"
 #include "actors/trainer.hpp"
 #include "base/digest.hpp"
 
@@ -44,11 +45,16 @@ void trainer_state::begin_save(epoch_tally::clock::time_point begin) {
   // A rank whose device has found a NaN that the host does not know yet must prevent the commit.
   replica_->synchronize();
   if (!judge(step)) return;
+  if (stages_ && rank_ == 0) return gather_states(false, [this, begin] { hand_over_state(begin); });
+  hand_over_state(begin);
+}
+
+void trainer_state::hand_over_state(epoch_tally::clock::time_point begin) {
   if (timer_) timer_->begins(checkpoint_timer::now(), step);
   msg::save_dense share = tally_.position(begin, !schedule_.completes_epoch(step));
   share.head = trace.next(step);
   share.rank = rank_;
-  if (rank_ == 0) share.dense = replica_->state();
+  if (rank_ == 0) share.dense = whole_state();
   share.goes_on = job_.staleness == 0 && !stopping_ && !schedule_.is_last(step);
   share.stood_still = std::chrono::duration<double>(epoch_tally::clock::now() - begin).count();
   is_written_ = false;
@@ -125,11 +131,19 @@ void trainer_state::score() {
   test_input_.resize(replica_->compute(), samples.size, network_->in_features());
   if (auto error = client_.pool(tested_, replica_->compute(), test_input_)) return fail(step, error);
   if (auto error = client_.check_rows(tested_)) return fail(step, error);
+  if (stages_) return evaluate_through_stages(samples);
   const std::span<const float> outputs = replica_->outputs(step, samples.size, test_input_.data());
   note_device_work();
   if (!judge(step)) return;
   tests_.score(samples, outputs.data());
   evaluate_next();
+}
+
+/// The dense state of the whole network. With stages: as last gathered.
+std::vector<msg::tensor> trainer_state::whole_state() {
+  if (!stages_) return replica_->state();
+  const auto buffers = static_cast<std::size_t>(model::state_buffers(job_.dense_optimizer));
+  return joined_states(std::exchange(stages_->states, {}), buffers);
 }
 
 namespace {
@@ -147,13 +161,31 @@ msg::tensor joined(msg::tensor weights, const msg::tensor& buffers) {
 void trainer_state::finish() {
   replica_->look_at_weights(step);
   if (!judge(step)) return;
+  if (stages_) return gather_states(true, [this] { deliver(); });
+  deliver();
+}
+
+/// Tells the final weights: those of all stages.
+void trainer_state::deliver() {
   enter(trainer_phase::done);
   trace.rests();
   msg::trained result{trace.next(step), step, stopping_, {}, 0};
-  msg::tensor dense = replica_->weights();
+  msg::tensor dense;
+  msg::tensor buffers;
+  if (stages_) {
+    const std::size_t of_optimizer = static_cast<std::size_t>(model::state_buffers(job_.dense_optimizer));
+    auto state = whole_state();
+    dense = std::move(state.front());
+    if (state.size() > 1 + of_optimizer) buffers = std::move(state.back());
+    result.step_seconds = stages_->passes->batch_seconds();
+    result.pass_seconds = stages_->pass_seconds;
+  } else {
+    dense = replica_->weights();
+    buffers = replica_->buffers();
+  }
   note_device_work();
   result.dense_digest = digest_of(dense.bytes.data(), dense.bytes.size());
-  if (rank_ == 0) result.dense = joined(std::move(dense), replica_->buffers());
+  if (rank_ == 0) result.dense = joined(std::move(dense), buffers);
   const inline_execution::elsewhere there(woken_.get(), self_);
   promise_.deliver(std::move(result));
 }

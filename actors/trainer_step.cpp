@@ -53,6 +53,7 @@ void trainer_state::run_step() {
   if (schedule_.begins_update(step)) replica_->open(schedule_.update(step));
   save_wanted_ = timer_ && ends_update() && timer_->is_due(checkpoint_timer::now());
   has_gradient_ = computed_.samples->size > 0;
+  if (stages_) return pass_through_stages();
   if (has_gradient_) {
     if (auto error = backward_inputs(*computed_.samples)) return fail(step, error);
   } else {
@@ -149,15 +150,21 @@ void trainer_state::take_losses(bool all) {
   while (replica_->open_passes() > (all ? 0 : 1) && !is_over(phase_)) take_loss();
 }
 
-caf::error trainer_state::begin_pass(const model::batch& samples) {
-  const actor_trace::range working(trace, trace::range_name::forward_backward, step, trace.latest());
-  network_input& input = client_.input_of(step);
+/// Fills the step's input, and checks the rows.
+caf::error trainer_state::pool_input(const model::batch& samples, network_input& input) {
   input.resize(replica_->compute(), samples.size, network_->in_features());
   for (kernels::stream_timer* one : replica_->timers()) one->set_step(step);
   if (auto error = client_.pool(computed_, replica_->copies(), input, &replica_->copy_timer())) return error;
   if (job_.nan == model::nan_policy::stop)
     if (auto error = client_.check_rows(computed_)) return error;
   if (replica_->is_on_host()) sparse_client::free_answers(computed_);
+  return {};
+}
+
+caf::error trainer_state::begin_pass(const model::batch& samples) {
+  const actor_trace::range working(trace, trace::range_name::forward_backward, step, trace.latest());
+  network_input& input = client_.input_of(step);
+  if (auto error = pool_input(samples, input)) return error;
   const bool has_tables = client_.servers() > 0;
   replica_->begin_pass({.step = step,
                         .size = samples.size,
@@ -175,22 +182,28 @@ caf::error trainer_state::begin_pass(const model::batch& samples) {
 void trainer_state::take_loss() {
   const auto [of_step, size, loss] = replica_->end_pass();
   if (!judge(of_step - 1)) return;
-  tally_.add_loss(loss, size);
-  if (std::isfinite(loss)) {
+  if (take_step_loss(of_step, size, loss))
     judge(of_step);
-  } else if (job_.nan == model::nan_policy::skip) {
+  else if (!is_over(phase_))
     replica_->poison();
+}
+
+/// Takes a batch's loss. Returns false if it is not finite: then this trainer has failed, or the batch has no gradient.
+bool trainer_state::take_step_loss(std::uint64_t of_step, std::size_t size, double loss) {
+  tally_.add_loss(loss, size);
+  if (std::isfinite(loss)) return true;
+  if (job_.nan == model::nan_policy::skip)
     has_gradient_ = false;
-  } else {
+  else
     fail(of_step,
          make_failure(errc::not_finite, "the loss is {}; try a smaller --dense-lr or --sparse-lr", kind_of(loss)));
-  }
+  return false;
 }
 
 /// Returns whether the mean is this rank's own share, so that no other actor need be woken for it. Not without tables:
 /// between steps the trainer waits for rows, and then hears what others tell it.
 bool trainer_state::reduces_alone() const {
-  return job_.trainers == 1 && replica_->batches() == 1 && client_.servers() > 0;
+  return job_.trainers == 1 && replica_->batches() == 1 && (client_.servers() > 0 || stages_);
 }
 
 /// Sends the gradient's buckets to the group. On the processor, first computes them.
@@ -253,6 +266,7 @@ void trainer_state::send_gradients() {
 
 void trainer_state::ask_for_norms() {
   client_.ask_for_norm();
+  ask_stages_for_norms();
   for (std::size_t s = 0; s < client_.servers(); ++s) {
     ++waiting_;
     ask<msg::squared_norm>(client_.server(s), server_number(client_.rank(s)),
@@ -268,10 +282,11 @@ void trainer_state::ask_for_norms() {
 void trainer_state::clip_and_step() {
   std::optional<actor_trace::range> waiting;
   if (!replica_->is_on_host()) waiting.emplace(trace, trace::range_name::device_wait, step);
-  const double of_network = replica_->mean_squared_norm();
+  model::exact_sum of_network = replica_->mean_squared_norm();
+  if (stages_) of_network.merge(stages_->squared_norm);
   waiting.reset();
   if (!judge(step)) return;
-  const double norm = std::sqrt(of_network + client_.squared_norm_of_tables());
+  const double norm = std::sqrt(of_network.value() + client_.squared_norm_of_tables());
   const bool applies = std::isfinite(norm);
   if (!applies && job_.nan == model::nan_policy::stop)
     return fail(step,
@@ -284,6 +299,9 @@ void trainer_state::clip_and_step() {
   }
   for (std::size_t s = 0; s < client_.servers(); ++s)
     ask<msg::committed>(client_.server(s), server_number(client_.rank(s)),
+                        msg::optimizer_step{trace.next(step), rank_, applies, factor}, [](const msg::committed&) {});
+  for (std::uint32_t i = 0; stages_ && i < stages_->others.size(); ++i)
+    ask<msg::committed>(stages_->others[i], number_of_stage(i + 1),
                         msg::optimizer_step{trace.next(step), rank_, applies, factor}, [](const msg::committed&) {});
   if (applies) {
     replica_->apply(factor);

@@ -140,6 +140,7 @@ summary summarize(const causality& of) {
   all.edges = summarize_edges(run);
   all.stalls = summarize_stalls(of);
   all.devices = find_device_use(of);
+  all.pipeline = find_pipeline_use(of.run());
   all.steps = find_steps(run);
   all.lost = find_lost(of);
   all.unanswered = find_unanswered(run);

@@ -12,6 +12,7 @@
 
 #include "analysis/causality.hpp"
 #include "analysis/device_work.hpp"
+#include "analysis/pipeline.hpp"
 #include "analysis/steps.hpp"
 
 namespace troupe::analysis {
@@ -64,6 +65,7 @@ struct summary {
   std::vector<edge_summary> edges;    ///< most bytes first
   std::vector<stall_summary> stalls;  ///< by process; only of those that stalled
   device_use devices;
+  pipeline_use pipeline;
   step_windows steps;
   std::vector<lost_message> lost;                       ///< dropped, or sent to an actor that had ended; by time
   std::vector<trace::actor_state::request> unanswered;  ///< at the end; by time

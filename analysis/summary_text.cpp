@@ -127,7 +127,7 @@ std::string summary_text(const causality& of, const summary& what, std::size_t l
                      run.processes.size() == 1 ? "" : "es", time_text(what.end - what.begin)) +
          trouble_text(run, what, limit) + attempts_text(run) + processes_text(run) + stalls_text(run, what) +
          actors_text(run, what, limit) + device_use_text(run, what.devices, what.end - what.begin, limit) +
-         steps_text(run, what, limit) + edges_text(run, what, limit);
+         pipeline_text(run, what.pipeline, limit) + steps_text(run, what, limit) + edges_text(run, what, limit);
 }
 
 boost::json::array attempts_json(const trace::recording& run) {
@@ -229,6 +229,7 @@ boost::json::object summary_json(const causality& of, const summary& what) {
                              {"unanswered", unanswered},
                              {"warnings", boost::json::value_from(run.warnings)}};
   if (!run.attempts.empty()) all["attempts"] = attempts_json(run);
+  if (!what.pipeline.stages.empty()) all["pipeline"] = pipeline_json(run, what.pipeline);
   return all;
 }
 

@@ -38,8 +38,8 @@ result<int> lead(const CLI::App& app, const program_context& context) {
   if (auto fits = fit_to_attempt(gather); !fits) return tl::unexpected<fault>(std::move(fits.error()));
   gather.on_listening = [&](const links::endpoint& found) {
     context.out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::to_string(found),
-                                 order.what.servers, order.what.servers == 1 ? "" : "s", order.what.trainers,
-                                 order.what.trainers == 1 ? "" : "s"));
+                                 order.what.servers, order.what.servers == 1 ? "" : "s", order.what.ranks(),
+                                 order.what.ranks() == 1 ? "" : "s"));
   };
   auto code = run_train_order(order, std::move(gather), context);
   if (!code) return tl::unexpected<fault>(model::located(std::move(code.error()), order.file));

@@ -144,7 +144,7 @@ result<comparison> replay_run(const model::reference_run& reference, const model
   if (processes) {
     auto gather = gather_children(children, {.command = {"troupe", "train"},
                                              .servers = what.servers,
-                                             .trainers = what.trainers,
+                                             .trainers = what.ranks(),
                                              .machine = machine,
                                              .resume = "start anew"});
     if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
@@ -183,9 +183,9 @@ result<int> parity(const CLI::App& app, const program_context& context) {
   TROUPE_TRY(what, model::parse_job(settings));
 
   if (app.get_option("--processes")->count() > 0)
-    if (auto given = give_to_processes(*machine, what.trainers, context.out); !given)
+    if (auto given = give_to_processes(*machine, what.ranks(), context.out); !given)
       return tl::unexpected(std::move(given.error()));
-  if (const std::string on = actors::describe(machine->devices, what.trainers, what.servers); !on.empty())
+  if (const std::string on = actors::describe(machine->devices, what.ranks(), what.servers); !on.empty())
     context.out.note(on);
   TROUPE_TRY(found, replay_run(reference, what, *machine, app.get_option("--processes")->count() > 0));
   if (context.out.json()) {

@@ -112,6 +112,7 @@ std::string summary_table(const run_report& report) {
   if (report.attempts > 1)
     line("attempts", fmt::format("{}; {} steps were done again (goodput {:.1f} %)", report.attempts,
                                  count_text(report.steps_redone), 100 * report.goodput()));
+  if (run.bubble) line("bubble", fmt::format("{:.1f} %", 100 * *run.bubble));
   if (!report.memberships.empty()) line("memberships", report.memberships);
   line("peak memory", fmt::format("{:.1f} MiB", report.peak_rss_mib));
   line("weights digest", run.weights_digest.empty() ? "-" : run.weights_digest);
@@ -139,6 +140,7 @@ json_line done_event(const run_report& report, const model::job& what) {
   if (what.nan == model::nan_policy::skip) line.add("skipped_steps", run.skipped_steps);
   if (what.staleness > 0)
     line.add("staleness_mean", run.staleness_mean).add("staleness_max", std::uint64_t{run.staleness_max});
+  if (what.pipeline > 1) line.add("bubble", run.bubble);
   if (run.stopped) line.add("stopped", true);
   return line;
 }

@@ -28,6 +28,7 @@
 #include "launch/text.hpp"
 #include "model/job.hpp"
 #include "model/memory.hpp"
+#include "model/stages.hpp"
 #include "nodes/node.hpp"
 #include "nodes/run_job.hpp"
 
@@ -185,12 +186,18 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
     display.epoch(now);
   };
 
-  report_to_supervisor(options.observer, order.what.trainers, traced.recorder(),
+  report_to_supervisor(options.observer, order.what.ranks(), traced.recorder(),
                        [&](const attempt_news& now) { display.attempt_began(now); });
   options.watch.on_diagnosis = [&](const std::string& line) { display.tell(line); };
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
-  if (const std::string on = actors::describe(options.devices, order.what.trainers, order.what.servers); !on.empty())
+  if (const std::string on = actors::describe(options.devices, order.what.ranks(), order.what.servers); !on.empty())
     display.note(on);
+  if (order.what.micro_batches < order.what.pipeline)
+    display.note(
+        fmt::format("--micro-batches {}: fewer than the {} stages, so stages of equal length have nothing to do "
+                    "for {:.0f} % of a step; {} or more take less",
+                    order.what.micro_batches, order.what.pipeline,
+                    100 * model::bubble_of(order.what.pipeline, order.what.micro_batches), order.what.pipeline));
   if (order.what.elastic.is_on())
     attempt::mine()->remember(memberships_name, model::to_string(order.what.elastic.memberships));
   if (const auto words = words_of_what_losses_change(order.what, options.devices)) display.note(*words);
@@ -201,7 +208,7 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
   if (order.processes) {
     auto gather = gather_children(children, {.command = {"troupe", "train"},
                                              .servers = order.what.servers,
-                                             .trainers = order.what.trainers,
+                                             .trainers = order.what.ranks(),
                                              .network = order.network,
                                              .tls = order.tls,
                                              .machine = order.machine,
@@ -361,7 +368,7 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
   if (order.tls && !order.processes) return bad_input("--tls: is for runs with --processes, which have links");
   order.machine.devices.follow(actors::advice_for(order.what));
   auto ready = read_timeouts(app, order.network);
-  if (ready && order.processes) ready = give_to_processes(order.machine, order.what.trainers, context.out);
+  if (ready && order.processes) ready = give_to_processes(order.machine, order.what.ranks(), context.out);
   if (ready && order.processes) ready = read_own_token(app, order.network, context.out);
   if (!ready) return tl::unexpected(std::move(ready.error()));
   auto code = run_train_order(order, std::nullopt, context);

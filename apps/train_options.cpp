@@ -84,6 +84,9 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
   for (const auto& [chosen, other] : {std::pair("layers", "hidden"), std::pair("hidden", "layers")})
     if (is_given(chosen) && !is_given(other))
       std::erase_if(all, [&](const model::setting& one) { return one.first == other; });
+  // The saved stages are those of the saved splitting.
+  if (is_given("pipeline"))
+    std::erase_if(all, [](const model::setting& one) { return one.first == "stages" || one.first == "schedule"; });
   all.insert(all.end(), given.begin(), given.end());
   return all;
 }

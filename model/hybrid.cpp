@@ -27,11 +27,8 @@ std::size_t joined_width(const job& what, const data_spec& spec) {
 }
 
 std::unique_ptr<const network> make_top(const data_spec& spec, const job& what) {
-  if (const auto layers = top_layers(what, spec); !layers.empty()) {
-    auto made = layer_network::make(layers, top_input(what, spec), top_number);
-    TROUPE_ASSERT(made);
-    return std::make_unique<layer_network>(std::move(*made));
-  }
+  if (const auto layers = top_layers(what, spec); !layers.empty())
+    return make_layers_of_top(spec, what, {0, layers.size()});
   return std::make_unique<mlp_network>(mlp(joined_width(what, spec), what.hidden, spec.outputs), top_number);
 }
 
@@ -74,6 +71,11 @@ std::vector<layer_spec> top_layers(const job& what, const data_spec& spec) {
   return all;
 }
 
+std::vector<layer_spec> layers_of_top(const job& what, const data_spec& spec) {
+  std::vector<layer_spec> all = top_layers(what, spec);
+  return all.empty() ? mlp_layers(what.hidden, spec.outputs) : all;
+}
+
 sample_shape top_input(const job& what, const data_spec& spec) {
   const bool is_image = !spec.image.empty() && spec.tables.empty() && what.interaction == interaction_kind::cat;
   return is_image ? spec.image : sample_shape{joined_width(what, spec)};
@@ -82,8 +84,19 @@ sample_shape top_input(const job& what, const data_spec& spec) {
 hybrid_model::hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden, loss_kind loss)
     : hybrid_model(spec, job_with(hidden, loss)) {}
 
-hybrid_model::hybrid_model(const data_spec& spec, const job& what)
-    : spec_(spec), loss_(what.loss), interaction_(what.interaction), layout_(spec), top_(make_top(spec, what)) {
+std::unique_ptr<const network> make_layers_of_top(const data_spec& spec, const job& what, layer_range part) {
+  auto made = layer_network::make_part(layers_of_top(what, spec), top_input(what, spec), part, top_number);
+  TROUPE_ASSERT(made);
+  return std::make_unique<layer_network>(std::move(*made));
+}
+
+hybrid_model::hybrid_model(const data_spec& spec, const job& what) : hybrid_model(spec, what, make_top(spec, what)) {}
+
+hybrid_model::hybrid_model(const data_spec& spec, const job& what, std::size_t end)
+    : hybrid_model(spec, what, make_layers_of_top(spec, what, {0, end})) {}
+
+hybrid_model::hybrid_model(const data_spec& spec, const job& what, std::unique_ptr<const network> top)
+    : spec_(spec), interaction_(what.interaction), layout_(spec), top_(std::move(top)) {
   if (has_bottom(what, spec))
     bottom_.emplace(spec.dense_features, what.bottom_hidden.value_or(default_bottom_hidden()), spec.tables.front().dim,
                     kernels::activation::relu);
@@ -238,16 +251,18 @@ void hybrid_model::activations::append_addresses(std::vector<const void*>& to) c
   for (const auto* one : {&dense, &joined, &grad_joined, &grad_of_bottom}) to.push_back(one->data());
 }
 
-void hybrid_model::loss(kernels::stream& on, kernels::batch_part samples, const loss_targets& targets, float* outputs,
-                        double* loss) const {
-  switch (loss_) {
-    case loss_kind::cross_entropy:
-      return on.softmax_cross_entropy(samples, spec_.outputs, outputs, targets.classes, outputs, loss);
-    case loss_kind::bce_logits:
-      return on.bce_with_logits(samples, spec_.outputs, outputs, targets.values, outputs, loss);
-    case loss_kind::mse:
-      return on.mean_squared_error(samples, spec_.outputs, outputs, targets.values, outputs, loss);
-  }
+loss_function loss_of(loss_kind kind, std::size_t count) {
+  return [kind, count](kernels::stream& on, kernels::batch_part samples, const loss_targets& targets, float* outputs,
+                       double* loss) {
+    switch (kind) {
+      case loss_kind::cross_entropy:
+        return on.softmax_cross_entropy(samples, count, outputs, targets.classes, outputs, loss);
+      case loss_kind::bce_logits:
+        return on.bce_with_logits(samples, count, outputs, targets.values, outputs, loss);
+      case loss_kind::mse:
+        return on.mean_squared_error(samples, count, outputs, targets.values, outputs, loss);
+    }
+  };
 }
 
 }  // namespace troupe::model

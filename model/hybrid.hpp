@@ -29,6 +29,7 @@
 #include "kernels/interaction.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
+#include "model/layer_network.hpp"
 #include "model/layer_spec.hpp"
 #include "model/mlp.hpp"
 #include "model/network.hpp"
@@ -42,6 +43,8 @@ class hybrid_model final : public network {
 
   /// The model of a job. Requires: `check_network` accepts the job.
   hybrid_model(const data_spec& spec, const job& what);
+  /// The model with the top network's layers before `end` only (`layers_of_top`): the first stage of a pipeline.
+  hybrid_model(const data_spec& spec, const job& what, std::size_t end);
 
   const data_spec& spec() const { return spec_; }
 
@@ -97,11 +100,9 @@ class hybrid_model final : public network {
                            const float* grad_outputs, const std::function<float*(parameter_range)>& grad_at,
                            const std::function<void(parameter_range)>& finished) const override;
 
-  /// The job's loss; see `loss_function`.
-  void loss(kernels::stream& on, kernels::batch_part samples, const loss_targets& targets, float* outputs,
-            double* loss) const;
-
  private:
+  hybrid_model(const data_spec& spec, const job& what, std::unique_ptr<const network> top);
+
   std::size_t bottom_count() const { return bottom_ ? bottom_->parameter_count() : 0; }
   /// Whether the top network's input is made of the model's.
   bool joins() const { return bottom_ || interaction_ == interaction_kind::dot; }
@@ -114,12 +115,14 @@ class hybrid_model final : public network {
                          float* grad_input) const;
 
   data_spec spec_;
-  loss_kind loss_;
   interaction_kind interaction_;
   input_layout layout_;
   std::optional<mlp> bottom_;
   std::unique_ptr<const network> top_;
 };
+
+/// Returns the mean loss over samples with so many outputs (targets: classes for cross-entropy, else values).
+loss_function loss_of(loss_kind kind, std::size_t outputs);
 
 /// Returns an MLP of these widths as layers.
 std::vector<layer_spec> mlp_layers(std::span<const std::size_t> hidden, std::size_t out);
@@ -127,6 +130,10 @@ std::vector<layer_spec> mlp_layers(std::span<const std::size_t> hidden, std::siz
 bool has_bottom(const job& what, const data_spec& spec);
 /// Returns the layers of a job's top network for samples of `spec`; none if it is an MLP of the job's hidden widths.
 std::vector<layer_spec> top_layers(const job& what, const data_spec& spec);
+/// Returns the same; of an MLP its layers.
+std::vector<layer_spec> layers_of_top(const job& what, const data_spec& spec);
+/// Makes layers of the top network, a stage of a pipeline after the first. Its bits are those of the whole network.
+std::unique_ptr<const network> make_layers_of_top(const data_spec& spec, const job& what, layer_range part);
 /// Returns the shape of its input: an image where the data are images, else a vector.
 sample_shape top_input(const job& what, const data_spec& spec);
 

@@ -5,6 +5,7 @@
 #include "kernels/interaction.hpp"
 #include "model/hybrid.hpp"
 #include "model/job_table.hpp"
+#include "model/stages.hpp"
 
 namespace troupe::model {
 
@@ -79,7 +80,7 @@ std::optional<std::string> check_network(const job& what, const data_spec& spec)
   }
   if (what.interaction == interaction_kind::dcn)
     names += fmt::format(", --cross-rank {}", what.cross_rank.value_or(default_cross_rank));
-  if (weights <= dense_weights_max) return std::nullopt;
+  if (weights <= dense_weights_max) return check_stages(what, spec);
   return fmt::format("{}: the network would have {} weights; must be at most {}; use narrower layers", names, weights,
                      dense_weights_max);
 }

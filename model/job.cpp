@@ -82,6 +82,18 @@ std::optional<std::string> complete_elastic(job& made, const std::vector<setting
   return std::nullopt;
 }
 
+// Fills in the micro-batches of a pipeline: one for each stage, if they are not given.
+std::optional<std::string> complete_pipeline(job& made, const std::vector<setting>& given) {
+  if (made.pipeline > 1) {
+    if (last_given(given, "micro-batches") == nullptr) made.micro_batches = made.pipeline;
+    return std::nullopt;
+  }
+  for (const char* name : {"schedule", "stages"})
+    if (const std::string* text = last_given(given, name))
+      return fmt::format("{}: is for jobs with --pipeline P, of two stages or more", with_value(name, *text));
+  return std::nullopt;
+}
+
 }  // namespace
 
 const std::array<std::string, data_kinds>& data_names() {
@@ -155,6 +167,7 @@ result<job> parse_job(const std::vector<setting>& given) {
     return bad_input("{}: the job has --layers, which are in its place; leave one of them out",
                      with_value("hidden", *hidden));
   if (auto wrong = complete_elastic(made, given)) return bad_input(std::move(*wrong));
+  if (auto wrong = complete_pipeline(made, given)) return bad_input(std::move(*wrong));
   complete_job(made, *kind);
   if (auto wrong = check_job(made, *kind)) return bad_input(std::move(*wrong));
   return made;

@@ -29,6 +29,12 @@ enum class interaction_kind : std::uint8_t { cat, dot, dcn };
 /// What happens in a step in which any rank found NaN or Inf.
 enum class nan_policy : std::uint8_t { stop, skip };
 
+/// In which order a stage of a pipeline passes a batch's micro-batches.
+enum class pipeline_schedule : std::uint8_t {
+  gpipe,       ///< all forward, then all backward
+  one_f_one_b  ///< backward as soon as possible, so that few of them are under way
+};
+
 /// A staleness without bound: consistency `async`.
 constexpr std::uint32_t any_staleness = 0xffff'ffff;
 
@@ -93,6 +99,11 @@ struct job {
   std::uint32_t accumulate = 1;
   /// The parts in which a trainer's batch is passed through the network (`micro_batch_of`).
   std::uint32_t micro_batches = 1;
+  /// The stages that a trainer's network is cut into, each of which a trainer of its own has.
+  std::uint32_t pipeline = 1;
+  pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
+  /// The layer at which each stage begins. Empty: the stages are to take about as long.
+  std::vector<std::size_t> stages;
   /// Limit of the global norm of a step's gradient; 0: none.
   double clip_norm = 0;
   nan_policy nan = nan_policy::stop;
@@ -102,10 +113,14 @@ struct job {
   /// With `elastic`.
   elastic_batch_kind elastic_batch = elastic_batch_kind::total;
   elastic_lr_rule elastic_lr = elastic_lr_rule::none;
+
+  /// The members of a run that train: each stage of each trainer's network.
+  std::uint32_t ranks() const { return trainers * pipeline; }
 };
 
-/// Limit of `micro_batches`.
+/// Limits of `micro_batches` and `pipeline`.
 constexpr std::uint32_t micro_batches_max = 1024;
+constexpr std::uint32_t stages_max = 64;
 
 /// What `trainers` may be instead of a number, until the machine that runs the job is known: one a device, or a core.
 constexpr const char* all_trainers = "all";

@@ -126,6 +126,20 @@ std::optional<std::string> check_agreement(const job& what) {
   return std::nullopt;
 }
 
+std::optional<std::string> check_pipeline(const job& what) {
+  if (what.pipeline == 1) return std::nullopt;
+  if (std::uint64_t{what.trainers} * what.pipeline > actors_max)
+    return fmt::format("--pipeline {}: {} trainers (--trainers) of {} stages are more than {} in all; use fewer",
+                       what.pipeline, what.trainers, what.pipeline, actors_max);
+  if (what.elastic.is_on())
+    return fmt::format("--pipeline {}: --elastic changes the number of whole trainers; leave one of them out",
+                       what.pipeline);
+  if (what.matmul_precision != kernels::matmul_precision::f32)
+    return fmt::format("--pipeline {}: stages compute on the processor, in f32; leave out --matmul-precision",
+                       what.pipeline);
+  return std::nullopt;
+}
+
 std::optional<std::string> check_elastic(const job& what) {
   if (!what.elastic.is_on()) return std::nullopt;
   const auto range = fmt::format("--elastic {}:{}", what.elastic.trainers_min, what.elastic.trainers_max);
@@ -180,6 +194,7 @@ std::optional<std::string> check_job(const job& what, data_kind kind) {
     return fmt::format("--micro-batches {}: a batch has only {} sample{} (--batch-size); use at most {}",
                        what.micro_batches, what.batch_size, what.batch_size > 1 ? "s" : "", what.batch_size);
   if (auto wrong = check_agreement(what)) return wrong;
+  if (auto wrong = check_pipeline(what)) return wrong;
   if (auto wrong = check_elastic(what)) return wrong;
   const bool is_file = kind == data_kind::criteo || kind == data_kind::csv;
   if (is_file) {

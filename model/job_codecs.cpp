@@ -212,12 +212,45 @@ codec elastic_range() {
           [](const job& from) { return fmt::format("{}:{}", from.elastic.trainers_min, from.elastic.trainers_max); }};
 }
 
-codec elastic_only(codec how) {
+namespace {
+
+codec written_where(bool (*applies)(const job&), codec how) {
   return {std::move(how.read),
-          [write = std::move(how.write)](const job& from) {
-            return from.elastic.is_on() ? write(from) : std::optional<std::string>();
+          [applies, write = std::move(how.write)](const job& from) {
+            return applies(from) ? write(from) : std::optional<std::string>();
           },
           how.type};
+}
+
+}  // namespace
+
+codec elastic_only(codec how) {
+  return written_where([](const job& from) { return from.elastic.is_on(); }, std::move(how));
+}
+
+codec pipelined_only(codec how) {
+  return written_where([](const job& from) { return from.pipeline > 1; }, std::move(how));
+}
+
+codec stage_begins() {
+  return {[](job& to, std::string_view text) -> setting_fault {
+            constexpr std::uint64_t layer_max = 65535;
+            std::vector<std::size_t> begins;
+            for (const auto part : split(text, ',')) {
+              std::size_t layer = 0;
+              if (read_whole(layer, part, 0, layer_max) || begins.size() == stages_max ||
+                  (begins.empty() ? layer != 0 : layer <= begins.back()))
+                return fmt::format("must be up to {} layer numbers that begin at 0 and rise, such as 0,3,5",
+                                   stages_max);
+              begins.push_back(layer);
+            }
+            to.stages = std::move(begins);
+            return std::nullopt;
+          },
+          [](const job& from) {
+            return from.stages.empty() ? std::nullopt : std::optional(fmt::format("{}", fmt::join(from.stages, ",")));
+          },
+          setting_type::widths};
 }
 
 codec memberships() {

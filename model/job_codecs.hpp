@@ -69,8 +69,11 @@ codec elastic_range();
 
 codec memberships();
 
-/// A setting that only elastic jobs have: others write none.
+/// Settings that only elastic jobs, or jobs with pipelines, have: others write none.
 codec elastic_only(codec how);
+codec pipelined_only(codec how);
+/// The layers at which the stages of a pipeline begin.
+codec stage_begins();
 
 template <class T>
 setting_fault read_whole(T& to, std::string_view text, std::uint64_t low, std::uint64_t high) {

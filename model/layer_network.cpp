@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "model/layers.hpp"
 #include "model/random.hpp"
 
@@ -21,13 +22,19 @@ bool changes_nothing(const layer_spec& spec) {
 result<layer_network> layer_network::make(const std::vector<layer_spec>& layers, const sample_shape& in,
                                           std::uint64_t number) {
   if (layers.empty()) return bad_input("a network of no layers: must be at least one");
+  return make_part(layers, in, {0, layers.size()}, number);
+}
+
+result<layer_network> layer_network::make_part(const std::vector<layer_spec>& layers, const sample_shape& in,
+                                               layer_range part, std::uint64_t number) {
+  TROUPE_ASSERT(part.first < part.end && part.end <= layers.size());
   TROUPE_TRY(made, make_layers(layers, in));
   layer_network network(number);
-  for (std::size_t i = 0; i < made.size(); ++i)
+  const std::size_t last = part.end - 1;
+  for (std::size_t i = part.first; i <= last; ++i)
     network.rows_.push_back({i, made[i]->kind(), options_text(layers[i]), made[i]->in(), made[i]->out(),
                              count_of(made[i]->parameters()), made[i]->multiply_adds()});
-  const std::size_t last = layers.size() - 1;
-  for (std::size_t i = 0; i <= last; ++i) {
+  for (std::size_t i = part.first; i <= last; ++i) {
     if (i < last && changes_nothing(layers[i])) continue;
     // Not the last ReLU: its way back reads the output, which the loss overwrites.
     const bool has_relu =

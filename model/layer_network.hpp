@@ -17,6 +17,12 @@
 
 namespace troupe::model {
 
+/// Layers [first, end) of a list.
+struct layer_range {
+  std::size_t first = 0;
+  std::size_t end = 0;
+};
+
 /// A layer, for people.
 struct layer_row {
   std::size_t number = 0;
@@ -53,8 +59,12 @@ class layer_network final : public network {
   /// distinguishes the initial weights of a model's networks.
   static result<layer_network> make(const std::vector<layer_spec>& layers, const sample_shape& in,
                                     std::uint64_t number = 0);
+  /// Makes a part of that network, which computes what the whole one computes there, with the same names. Requires:
+  /// `part` is not empty, and within the list.
+  static result<layer_network> make_part(const std::vector<layer_spec>& layers, const sample_shape& in,
+                                         layer_range part, std::uint64_t number = 0);
 
-  /// Returns a row for each layer of the list.
+  /// Returns a row for each layer of the list, or part.
   const std::vector<layer_row>& rows() const { return rows_; }
 
   std::size_t in_features() const override { return count_of(rows_.front().in); }

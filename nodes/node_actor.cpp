@@ -136,6 +136,7 @@ void node_state::handle(const msg::host_ranks& order) {
 
 caf::result<msg::committed> node_state::handle(const msg::expect_peers& order) {
   peers_ = order.peers;
+  stages_ = order.stages;
   if (auto error = try_to_save(order.save_folder)) return error;
   all_.data->expect(
       {place_.run, place_.node, place_.incarnation, order.servers_talk}, order.peers,
@@ -172,36 +173,68 @@ caf::result<msg::connected> node_state::handle(const msg::connect_peers& order) 
   return connected_;
 }
 
-/// Makes proxies for the servers, and the allreduce group, for this process's trainers.
+/// Makes proxies for the servers, and the allreduce groups, for this process's trainers.
 msg::connected node_state::links_to_peers(const msg::header& asked) {
   msg::connected made{trace.next(0, msg::id_of(asked)), {}, {}};
   if (!all_.options.trains) {
     tell_servers_their_peers();
     return made;
   }
+  for (const msg::peer_node& peer : peers_)
+    if (!peer.trains)
+      for (const std::uint32_t rank : peer.ranks)
+        entry_of(rank, made.servers) =
+            all_.data->link_to(peer.node)->proxy<msg::parameter_server_actor>(actors::server_number(rank));
+  introduce_trainers();
+  for (std::uint32_t stage = 0; stage < stages_; ++stage) {
+    auto layout = group_layout_of(stage);
+    if (!layout) continue;
+    const std::uint32_t number = layout->number();
+    const auto group = self_->spawn(actors::allreduce_group, place_.run, std::move(*layout));
+    actors_.push_back(caf::actor_cast<caf::actor>(group));
+    all_.data->actors().add(number, caf::actor_cast<caf::strong_actor_ptr>(group));
+    if (stage > 0) {
+      made.other_stages.push_back({stage, number, group});
+    } else {
+      made.group = group;
+      made.group_number = number;
+    }
+  }
+  return made;
+}
+
+/// Returns the ranks of a stage in this process and the others; none if it has none here. With stage s, the group of
+/// the n-th of p processes with trainers has the number of group s x p + n.
+std::optional<actors::group_layout> node_state::group_layout_of(std::uint32_t stage) {
   actors::group_layout layout;
   layout.timeout = all_.options.network.request_timeout;
+  layout.stage = stage;
+  layout.stages = stages_;
+  const auto processes = static_cast<std::uint32_t>(std::ranges::count_if(peers_, &msg::peer_node::trains));
+  bool is_here = false;
+  std::uint32_t process = 0;
   for (const msg::peer_node& peer : peers_) {
-    const data_link_ptr wire = all_.data->link_to(peer.node);
-    for (const std::uint32_t rank : peer.ranks)
-      if (peer.trains)
-        entry_of(rank, layout.process_of_rank) = static_cast<std::uint32_t>(layout.groups.size());
-      else
-        entry_of(rank, made.servers) = wire->proxy<msg::parameter_server_actor>(actors::server_number(rank));
     if (!peer.trains) continue;
+    const std::uint32_t number = actors::group_sender(stage * processes + process++);
+    const auto place = static_cast<std::uint32_t>(layout.groups.size());
+    bool has_some = false;
+    for (const std::uint32_t rank : peer.ranks) {
+      if (rank % stages_ != stage) continue;
+      entry_of(rank / stages_, layout.process_of_rank) = place;
+      has_some = true;
+    }
+    if (!has_some) continue;
     const bool is_me = peer.node == place_.node;
-    if (is_me) layout.me = static_cast<std::uint32_t>(layout.groups.size());
-    layout.groups.push_back(is_me ? msg::allreduce_actor()
-                                  : wire->proxy<msg::allreduce_actor>(
-                                        actors::group_sender(static_cast<std::uint32_t>(layout.groups.size()))));
+    const data_link_ptr wire = all_.data->link_to(peer.node);
+    is_here = is_here || is_me;
+    if (is_me) layout.me = place;
+    layout.groups.push_back(is_me ? msg::allreduce_actor() : wire->proxy<msg::allreduce_actor>(number));
     layout.senders.push_back(is_me ? caf::actor_addr() : wire->sender());
+    layout.numbers.push_back(number);
   }
-  introduce_trainers();
-  if (layout.groups.size() > 1) made.group_number = actors::group_sender(layout.me);
-  made.group = self_->spawn(actors::allreduce_group, place_.run, std::move(layout));
-  actors_.push_back(caf::actor_cast<caf::actor>(made.group));
-  all_.data->actors().add(made.group_number, caf::actor_cast<caf::strong_actor_ptr>(made.group));
-  return made;
+  if (!is_here) return std::nullopt;
+  if (processes == 1 && stage == 0) layout.numbers.clear();
+  return layout;
 }
 
 /// Tells this process's trainers how to reach all others.
@@ -223,14 +256,16 @@ void node_state::introduce_trainers() {
 /// Makes each server accept a trainer's messages only from the link to that trainer's process, and tells it how it
 /// reaches the other servers.
 void node_state::tell_servers_their_peers() {
-  actors::trainer_origins origins{place_.servers, {}};
+  actors::trainer_origins origins{place_.servers, {}, stages_};
   std::vector<msg::parameter_server_actor> servers(place_.servers);
   for (const msg::peer_node& peer : peers_) {
     const data_link_ptr wire = all_.data->link_to(peer.node);
     for (std::size_t i = 0; i < peer.ranks.size(); ++i) {
       const std::uint32_t rank = peer.ranks[i];
-      if (peer.trains)
-        entry_of(rank, origins.of_rank) = wire->sender();
+      if (peer.trains && rank % stages_ == 0)  // the first stage of each replica has the rows
+        entry_of(rank / stages_, origins.of_rank) = wire->sender();
+      else if (peer.trains)
+        continue;
       else if (peer.node == place_.node)
         servers.at(rank) = servers_[i];
       else if (wire)

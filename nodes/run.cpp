@@ -59,7 +59,8 @@ actors::run_summary to_summary(const msg::run_result& result, double seconds_bef
                               .staleness_max = result.staleness_max,
                               .staleness_mean = result.staleness_mean,
                               .weights = std::nullopt,
-                              .goes_on_with = result.goes_on_with};
+                              .goes_on_with = result.goes_on_with,
+                              .bubble = result.bubble};
   if (result.dense.rows > 0) {
     summary.weights.emplace();
     const auto copy = [](const msg::tensor& from) {
@@ -87,7 +88,10 @@ struct run_members {
       everyone.push_back(caf::actor_cast<caf::actor>(server));
       caf::anon_send(boss, msg::join_server{headers.next(0, 0), server});
     }
-    for (const msg::parameter_server_actor& one : servers) actors::tell_servers(one, servers);
+    for (const msg::parameter_server_actor& one : servers) {
+      actors::tell_origins(one, {what.servers, {}, what.stages});
+      actors::tell_servers(one, servers);
+    }
     std::map<std::uint32_t, actors::made_trainer> trainers;
     for (std::uint32_t rank = 0; rank < what.trainers; ++rank)
       trainers.emplace(rank, what.make_trainer(system, run_number, rank, what.servers));

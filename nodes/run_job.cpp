@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
+#include "model/stages.hpp"
 
 namespace troupe::nodes {
 
@@ -74,6 +75,9 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
   if (!fits) return tl::unexpected(fits.error());
   if (!options.devices.elsewhere)
     if (auto fit = actors::check_devices(what, **data, options.devices); !fit) return tl::unexpected(fit.error());
+  if (options.devices.trainers && what.pipeline > 1)
+    return bad_input("--pipeline {}: the stages of a pipeline compute on the processor; use --device cpu",
+                     what.pipeline);
   if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
     return bad_input("--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (auto enough = check_threads(options.threads); !enough) return tl::unexpected(enough.error());
@@ -82,9 +86,13 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
 
 result<actors::run_summary> run_job(const model::job& what, const run_options& options, const stop_request* stop_wish) {
   TROUPE_TRY(data, check_run(what, options));
+  model::job planned = what;
+  // Decided once, for all: measured times differ from process to process.
+  if (what.pipeline > 1 && what.stages.empty()) planned.stages = model::measured_stages(what, data->spec());
   const run_request request{.servers = what.servers,
-                            .trainers = what.trainers,
-                            .settings = model::to_settings(what),
+                            .trainers = what.ranks(),
+                            .stages = what.pipeline,
+                            .settings = model::to_settings(planned),
                             .data_digest = data->digest()};
   return run(request, options, stop_wish);
 }

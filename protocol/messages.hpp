@@ -13,6 +13,7 @@
 #include "protocol/collective_messages.hpp"
 #include "protocol/describe.hpp"
 #include "protocol/header.hpp"
+#include "protocol/pipeline_messages.hpp"
 #include "protocol/server_messages.hpp"
 #include "protocol/status.hpp"
 #include "protocol/tensor.hpp"
@@ -83,11 +84,14 @@ struct run_result {
   std::optional<double> test_loss;
   std::optional<double> rmse;
   std::uint32_t goes_on_with = 0;  ///< not 0: an elastic run goes on with so many trainers, in another attempt
+  std::optional<double> bubble;    ///< the share of the stages' time in which they had nothing to do
+
+  static constexpr message_traits traits{.added = 1, .untold = 1};
 };
 BOOST_DESCRIBE_STRUCT(run_result, (),
                       (head, steps, samples, setup_seconds, seconds, loss, auc, accuracy, stopped, weights_digest,
                        tables, dense, log_loss, calibration, skipped_steps, staleness_max, staleness_mean, test_loss,
-                       rmse, goes_on_with))
+                       rmse, goes_on_with, bubble))
 
 /// Asks to finish the current step, then end the run.
 struct stop {
@@ -130,10 +134,11 @@ struct expect_peers {
   std::vector<peer_node> peers;
   std::string save_folder;    ///< the master's folder, for the servers to try; empty: nothing is saved
   bool servers_talk = false;  ///< servers need links to each other
+  std::uint32_t stages = 1;   ///< of the pipelines of trainers
 
-  static constexpr message_traits traits{.diff = comparable::no};
+  static constexpr message_traits traits{.diff = comparable::no, .added = 1};
 };
-BOOST_DESCRIBE_STRUCT(expect_peers, (), (head, peers, save_folder, servers_talk))
+BOOST_DESCRIBE_STRUCT(expect_peers, (), (head, peers, save_folder, servers_talk, stages))
 
 /// Asks a node to connect its data links to those peers. Answered when all links are up.
 struct connect_peers {
@@ -143,6 +148,14 @@ struct connect_peers {
 };
 BOOST_DESCRIBE_STRUCT(connect_peers, (), (head))
 
+/// The allreduce group of a stage other than the first, and its actor number.
+struct stage_group {
+  std::uint32_t stage = 0;
+  std::uint32_t number = 0;
+  allreduce_actor group;
+};
+BOOST_DESCRIBE_STRUCT(stage_group, (), (stage, number, group))
+
 /// Local actors in the answering process that stand in for the servers, by rank, and for the group.
 struct connected {
   header head;
@@ -150,10 +163,12 @@ struct connected {
   allreduce_actor group;
   /// The group's actor number.
   std::uint32_t group_number = 1;
+  /// The groups of the process's trainers that have another stage of a pipeline; `group` is that of the first one.
+  std::vector<stage_group> other_stages = {};
 
-  static constexpr message_traits traits{.diff = comparable::no};
+  static constexpr message_traits traits{.diff = comparable::no, .added = 1};
 };
-BOOST_DESCRIBE_STRUCT(connected, (), (head, servers, group, group_number))
+BOOST_DESCRIBE_STRUCT(connected, (), (head, servers, group, group_number, other_stages))
 
 /// The node is to host these ranks too, whose processes were lost: nobody else came for them.
 struct host_ranks {

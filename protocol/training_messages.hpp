@@ -181,10 +181,15 @@ struct trained {
   std::uint64_t dense_digest = 0;  ///< of the dense weights' bits
   /// The steps for which each server has had gradients, by its rank; empty: `steps` for all.
   std::vector<std::uint64_t> server_steps = {};
+  /// In a pipeline: the time from a step's first pass to its last one, of all steps, and how long all stages have
+  /// passed micro-batches meanwhile.
+  double step_seconds = 0;
+  double pass_seconds = 0;
 
-  static constexpr message_traits traits{.added = 1};
+  static constexpr message_traits traits{.added = 3, .untold = 2};
 };
-BOOST_DESCRIBE_STRUCT(trained, (), (head, steps, stopped, dense, dense_digest, server_steps))
+BOOST_DESCRIBE_STRUCT(trained, (),
+                      (head, steps, stopped, dense, dense_digest, server_steps, step_seconds, pass_seconds))
 
 /// Progress of rank 0, sent a few times a second.
 struct progress {

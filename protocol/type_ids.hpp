@@ -82,7 +82,12 @@
   a_struct(call) \
   a_struct(returned) \
   a_struct(host_ranks) \
-  a_struct(scale)
+  a_struct(scale) \
+  a_struct(activation) \
+  a_struct(activation_gradient) \
+  a_struct(stage_outputs) \
+  a_struct(stage_query) \
+  a_struct(stage_state)
 // clang-format on
 
 namespace troupe::protocol {

@@ -54,6 +54,8 @@ enum class range_name : std::uint16_t {
   update,               ///< server, trainer: applying gradients to the weights
   copy,                 ///< copies between a device and the host
   device_wait,          ///< the host waits for a device
+  forward,              ///< stage of a pipeline: a micro-batch forward, at the last stage with its loss
+  backward,             ///< stage of a pipeline: a micro-batch back
   count
 };
 

@@ -166,7 +166,7 @@ TEST(DenseReplica, WholeMeansWaitForAFactor) {
   s.replica.backward_parameters(true, [](std::uint32_t) {});
   s.alone();
   EXPECT_EQ(s.weights(), (std::vector<float>{2, 1})) << "nothing is applied yet";
-  EXPECT_EQ(s.replica.mean_squared_norm(), 160.0);
+  EXPECT_EQ(s.replica.mean_squared_norm().value(), 160.0);
   s.replica.apply(0.25F);
   EXPECT_EQ(s.weights(), (std::vector<float>{2 - 0.5F * 3, 1 - 0.5F * 1}));
 }

@@ -16,7 +16,7 @@ class Membership : public master_parts_stage {
   void gather() {
     all_.start(node_rules{std::chrono::seconds(2), "start anew", false, {}},
                [this](const std::string& line) { notes_.push_back(line); });
-    all_.open(1, 2, model::to_settings(job_for(1, 2)));
+    all_.open(1, 2, 1, model::to_settings(job_for(1, 2)));
   }
 
   /// What that offer has become.
@@ -68,7 +68,7 @@ TEST_F(Membership, MembersInThisProcessGetTheRanksInTheOrderOfTheirComing) {
   EXPECT_EQ(protocol::describe(all_.check(1, 2)), "0 servers and 2 trainers have joined, the job asks for 1 and 2");
   EXPECT_FALSE(all_.check(0, 2));
   EXPECT_EQ(*all_.join(msg::join_server{{}, server_}, nullptr), 0u);
-  all_.open(1, 2, model::to_settings(job_for(1, 2)));
+  all_.open(1, 2, 1, model::to_settings(job_for(1, 2)));
   EXPECT_TRUE(all_.complete());
   all_.close();
   EXPECT_EQ(protocol::describe(all_.join(msg::join_server{{}, server_}, nullptr).error()),
@@ -182,8 +182,8 @@ TEST_F(Membership, ATrainerTakesWhatStandsForTheServersInItsProcess) {
   shard.server = server_;
   ASSERT_FALSE(all_.linked(1, links));
   EXPECT_EQ(all_.as_seen_by(0, {{shard}})[0][0].server, links.servers[0]);
-  EXPECT_EQ(all_.group_of(0), links.group);
-  EXPECT_EQ(all_.group_number_of(0), group_sender(1));
+  EXPECT_EQ(all_.group_of(0).group, links.group);
+  EXPECT_EQ(all_.group_of(0).number, group_sender(1));
   EXPECT_EQ(all_.who_is(links.group.address()), "allreduce of trainer 0 (host a, pid 2)");
   links.servers.clear();
   EXPECT_EQ(protocol::describe(all_.linked(2, links)),
@@ -194,8 +194,8 @@ TEST(MembershipState, ARunThatIsNotKnownCannotBeginAndOneBeginsOnce) {
   membership all;
   all.start(std::nullopt, nullptr);
   EXPECT_DEATH(all.close(), "assertion failed");
-  all.open(0, 0, {});
-  EXPECT_DEATH(all.open(0, 0, {}), "assertion failed");
+  all.open(0, 0, 1, {});
+  EXPECT_DEATH(all.open(0, 0, 1, {}), "assertion failed");
   all.close();
   EXPECT_DEATH(all.close(), "assertion failed");
 }

@@ -119,7 +119,7 @@ TEST_F(TrainersElsewhere, AreBelievedFromTheirOwnProcessOnly) {
   EXPECT_EQ(refusal_of<msg::committed>(1, msg::optimizer_step{head_of(1), 0}),
             "server 0, step 1: an optimizer step of rank 0 from trainer 1");
   EXPECT_EQ(refusal_of<msg::committed>(1, msg::optimizer_step{head(1, server_number(0)), 1}),
-            "server 0, step 1: an optimizer step of actor 2, which is no trainer");
+            "server 0, step 1: an optimizer step of actor 2, which is no trainer with rows");
 
   // None of that has counted.
   for (std::uint32_t rank : {0U, 1U}) link_to_[rank]->send(server_, grad_as(rank));

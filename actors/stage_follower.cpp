@@ -1,0 +1,365 @@
+#include "actors/stage_follower.hpp"
+
+#include <cmath>
+
+#include "actors/actor_name.hpp"
+#include "actors/ask.hpp"
+#include "actors/compute_devices.hpp"
+#include "actors/failure.hpp"
+#include "base/assert.hpp"
+#include "model/random.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+dense_replica::options options_of(const model::job& what) {
+  constexpr double mib = 1024 * 1024;
+  return {.parameters = {.optimizer = model::with_rates_of_members(what.dense_optimizer, what),
+                         .bucket_bytes = static_cast<std::size_t>(what.bucket_mib * mib),
+                         .watches = what.nan == model::nan_policy::stop,
+                         .applies_whole = what.clip_norm > 0 || what.nan == model::nan_policy::skip,
+                         .precision = what.matmul_precision},
+          .micro_batches = what.micro_batches};
+}
+
+bool is_matrix(const msg::tensor& what, std::uint64_t rows, std::uint64_t cols) {
+  return what.type == msg::dtype::f32 && what.rows == rows && what.cols == cols && what.consistent();
+}
+
+}  // namespace
+
+stage_follower::stage_follower(pointer self, actor_trace& trace, const model::job& what, const model::data_spec& spec,
+                               const stage_place& at, std::uint32_t replica, counterparts peers)
+    : self_(self),
+      trace_(trace),
+      job_(what),
+      at_(at),
+      replica_number_(replica),
+      peers_(std::move(peers)),
+      network_(model::make_layers_of_top(spec, what, model::layers_of_stage(what, spec, at.stage))),
+      outputs_(spec.outputs),
+      replica_(*network_, model::loss_of(what.loss, spec.outputs), kernels::host_device(), options_of(what)),
+      passes_(at, replica_, trace,
+              {.forward = [this](const dense_replica::part& part) { send_forward(part); },
+               .backward =
+                   [this](std::uint32_t number, msg::tensor grad, double loss) {
+                     self_->send(peers_.before, msg::activation_gradient{trace_.next(step_), peers_.rank, number,
+                                                                         std::move(grad), loss});
+                   },
+               .loss = [this](double loss) { take_loss(loss); },
+               .full =
+                   [this](std::uint32_t bucket) {
+                     if (judge() && !is_spoilt_) send_bucket(bucket);
+                   }}) {}
+
+caf::error stage_follower::start(std::span<const float> parameters, std::span<const float> buffers,
+                                 const std::vector<msg::tensor>& saved, std::uint64_t steps_done) {
+  replica_.start(parameters, buffers);
+  if (!saved.empty() && !replica_.restore(saved))
+    return make_failure(errc::shape_mismatch, "the saved dense weights are those of another model");
+  step_ = steps_done;
+  return {};
+}
+
+void stage_follower::enter(stage_phase next) {
+  TROUPE_ASSERT(may_follow(phase_, next));
+  phase_ = next;
+}
+
+void stage_follower::fail(const caf::error& cause) {
+  if (is_over()) return;
+  enter(stage_phase::failed);
+  peers_.fail(step_, cause);
+}
+
+/// Fails with the first NaN or Inf found. Returns false if this stage has failed.
+bool stage_follower::judge() {
+  if (const auto found = replica_.judge(step_)) fail(make_failure(errc::not_finite, found->words()));
+  return !is_over();
+}
+
+// -- what comes from the stages before and after --------------------------------------------------
+
+/// Why an activation does not fit into the run; it may come from another process.
+caf::error stage_follower::check(const msg::activation& input) const {
+  const msg::tensor& numbers = input.numbers;
+  const std::uint64_t rows = numbers.rows;
+  if (input.rank != peers_.rank_before)
+    return make_failure(errc::wrong_context, "an activation of trainer {}, the stage before is trainer {}", input.rank,
+                        peers_.rank_before);
+  if (input.trains && (input.micro_batch >= job_.micro_batches || input.update == 0))
+    return make_failure(errc::bad_input, "micro-batch {} of {} in optimizer step {}", input.micro_batch,
+                        job_.micro_batches, input.update);
+  if (input.batch_size == 0 && input.trains) return {};
+  const auto part = model::micro_batch_of(input.batch_size, job_.micro_batches, input.micro_batch);
+  if (!is_matrix(numbers, input.trains ? part.size : rows, network_->in_features()) || rows == 0)
+    return make_failure(
+        errc::shape_mismatch, "micro-batch {}: an activation of {} x {}, this stage takes {} samples of {} numbers",
+        input.micro_batch, rows, numbers.cols, input.trains ? part.size : rows, network_->in_features());
+  if (!input.trains) return {};
+  const bool has_classes = input.classes.type == msg::dtype::i64 && input.classes.rows == rows &&
+                           input.classes.cols == 1 && input.classes.consistent();
+  const bool fits =
+      job_.loss == model::loss_kind::cross_entropy ? has_classes : is_matrix(input.values, rows, outputs_);
+  if (!fits) return make_failure(errc::shape_mismatch, "micro-batch {}: targets of another shape", input.micro_batch);
+  for (const std::int64_t one : input.classes.as<std::int64_t>())
+    if (one < 0 || static_cast<std::uint64_t>(one) >= outputs_)
+      return make_failure(errc::bad_index, "micro-batch {}: class {} of {}", input.micro_batch, one, outputs_);
+  return {};
+}
+
+void stage_follower::take(msg::activation&& input) {
+  if (is_over()) return;
+  if (auto error = check(input)) return fail(error);
+  inputs_.push_back(std::move(input));
+  go_on();
+}
+
+void stage_follower::take(msg::activation_gradient&& grad) {
+  if (is_over()) return;
+  const std::uint32_t number = grad.micro_batch;
+  if (phase_ != stage_phase::passing || grad.head.step != step_ || !passes_.lacks_gradient(number))
+    return fail(make_failure(errc::wrong_context, "the gradient of micro-batch {} of step {}, which is not under way",
+                             number, grad.head.step));
+  const auto size = model::micro_batch_of(passes_.batch_size(), job_.micro_batches, number).size;
+  if (!is_matrix(grad.numbers, size, network_->out_features()))
+    return fail(make_failure(errc::shape_mismatch, "micro-batch {}: a gradient of {} x {} for outputs of {} x {}",
+                             number, grad.numbers.rows, grad.numbers.cols, size, network_->out_features()));
+  passes_.add_gradient(number, std::move(grad.numbers), grad.loss);
+  advance();
+  go_on();
+}
+
+void stage_follower::take(msg::stage_outputs&& outputs) {
+  if (is_over()) return;
+  self_->send(peers_.before, msg::stage_outputs{trace_.next(step_), peers_.rank, std::move(outputs.numbers)});
+}
+
+/// Takes what has come, in order, as far as the current step allows.
+void stage_follower::go_on() {
+  while (!inputs_.empty() && !is_over()) {
+    msg::activation& next = inputs_.front();
+    if (phase_ == stage_phase::idle && next.trains)
+      begin(next);
+    else if (phase_ != stage_phase::idle && !(phase_ == stage_phase::passing && next.head.step == step_))
+      break;
+    msg::activation input = std::move(next);
+    inputs_.pop_front();
+    if (!input.trains)
+      evaluate(input);
+    else if (input.batch_size > 0 && !is_over())
+      pass(std::move(input));
+  }
+  answer_queries();
+}
+
+// -- a step ------------------------------------------------------------------------------------
+
+void stage_follower::begin(const msg::activation& first) {
+  step_ = first.head.step;
+  trace_.step_begins(step_);
+  ends_update_ = first.ends_update;
+  is_spoilt_ = false;
+  if (std::exchange(update_, first.update) != first.update) replica_.open(first.update);
+  if (first.batch_size > 0) {
+    const auto count = model::micro_batches_with_samples(first.batch_size, job_.micro_batches);
+    passes_.begin({.step = step_,
+                   .size = first.batch_size,
+                   .key = model::random_key(job_.seed, model::random_stream::network_passes, step_, replica_number_)},
+                  static_cast<std::uint32_t>(count), ends_update_);
+    targets_.assign(count, {});
+    return enter(stage_phase::passing);
+  }
+  if (peers_.after) {
+    msg::activation nothing = first;
+    nothing.head = trace_.next(step_);
+    nothing.rank = peers_.rank;
+    self_->send(peers_.after, std::move(nothing));
+  }
+  if (!ends_update_) return trace_.step_ends(step_ + 1);
+  enter(stage_phase::reducing);
+  for (std::uint32_t i = 0; i < replica_.buckets(); ++i) send_bucket(i);
+  if (missing_ == 0) reduced();
+}
+
+void stage_follower::pass(msg::activation&& input) {
+  const std::uint32_t number = input.micro_batch;
+  if (input.batch_size != passes_.batch_size() || !passes_.lacks_input(number))
+    return fail(make_failure(errc::wrong_context, "micro-batch {} of a batch of {} twice, or in a batch of {}", number,
+                             input.batch_size, passes_.batch_size()));
+  targets_[number] = {input.classes, input.values};
+  const model::loss_targets targets{input.classes.rows == 0 ? nullptr : input.classes.as<std::int64_t>().data(),
+                                    input.values.rows == 0 ? nullptr : input.values.as<float>().data()};
+  const float* const numbers = input.numbers.as<float>().data();
+  passes_.add_input(number, numbers, targets,
+                    {std::move(input.numbers), std::move(input.classes), std::move(input.values)});
+  advance();
+}
+
+void stage_follower::advance() {
+  if (passes_.advance() && !is_over()) passed();
+}
+
+void stage_follower::send_forward(const dense_replica::part& passed) {
+  auto& [classes, values] = targets_[passed.number];
+  self_->send(peers_.after, msg::activation{trace_.next(step_), peers_.rank, static_cast<std::uint32_t>(passed.number),
+                                            true, passes_.batch_size(), update_, ends_update_,
+                                            replica_.outputs_of(passed), std::move(classes), std::move(values)});
+}
+
+/// The last stage knows first that a step is spoilt.
+void stage_follower::take_loss(double loss) {
+  if (std::isfinite(loss)) return;
+  if (job_.nan == model::nan_policy::skip) {
+    is_spoilt_ = true;
+  } else {
+    fail(make_failure(errc::not_finite, "the loss is {}; try a smaller --dense-lr or --sparse-lr", kind_of(loss)));
+  }
+}
+
+/// All micro-batches of the step have been passed back.
+void stage_follower::passed() {
+  if (is_spoilt_) replica_.poison();
+  if (!ends_update_) return end_step();
+  enter(stage_phase::reducing);
+  for (std::uint32_t i = 0; is_spoilt_ && i < replica_.buckets(); ++i) send_bucket(i);
+  if (missing_ == 0) reduced();
+}
+
+void stage_follower::send_bucket(std::uint32_t bucket) {
+  const std::uint32_t weight = replica_.weight(bucket, replica_number_);
+  msg::tensor share = replica_.share(bucket, replica_number_);
+  if (job_.trainers == 1 && replica_.batches() == 1) return replica_.take(bucket, share);
+  ++missing_;
+  const std::uint64_t count = share.rows;
+  ask_traced<msg::reduced>(
+      self_, trace_, nullptr, peers_.group, peers_.group_number,
+      msg::reduce{trace_.next(step_), replica_number_, bucket, weight, false, std::move(share)},
+      [this, bucket, count](const msg::reduced& mean) {
+        if (mean.grad.rows != count || !mean.grad.consistent())
+          return fail(
+              make_failure(errc::shape_mismatch, "a mean of {} numbers for a bucket of {}", mean.grad.rows, count));
+        replica_.take(bucket, mean.grad);
+        if (--missing_ == 0 && phase_ == stage_phase::reducing) {
+          reduced();
+          go_on();
+        }
+      },
+      [this](const caf::error& error) { fail(error); });
+}
+
+void stage_follower::reduced() {
+  if (!clips_or_skips()) return end_step();
+  enter(stage_phase::deciding);
+}
+
+void stage_follower::end_step() {
+  enter(stage_phase::idle);
+  trace_.step_ends(step_ + 1);
+}
+
+void stage_follower::evaluate(const msg::activation& input) {
+  trace_.progresses();
+  const actor_trace::range working(trace_, trace::range_name::evaluate, step_);
+  const auto part = replica_.evaluate(step_, input.numbers.rows, input.numbers.as<float>().data(), at_.is_last());
+  if (!judge()) return;
+  if (at_.is_last())
+    return self_->send(peers_.before, msg::stage_outputs{trace_.next(step_), peers_.rank, replica_.outputs_of(part)});
+  msg::activation onward = input;
+  onward.head = trace_.next(step_);
+  onward.rank = peers_.rank;
+  onward.numbers = replica_.outputs_of(part);
+  self_->send(peers_.after, std::move(onward));
+}
+
+// -- what the first stage asks for ---------------------------------------------------------------
+
+caf::result<msg::stage_state> stage_follower::answer(const msg::stage_query& query) {
+  auto promise = self_->make_response_promise<msg::stage_state>();
+  state_query_ = {query, promise};
+  answer_queries();
+  return promise;
+}
+
+caf::result<msg::squared_norm> stage_follower::answer(const msg::gradient_norm& query) {
+  auto promise = self_->make_response_promise<msg::squared_norm>();
+  norm_query_ = {query, promise};
+  answer_queries();
+  return promise;
+}
+
+caf::result<msg::committed> stage_follower::answer(const msg::optimizer_step& order) {
+  if (phase_ != stage_phase::deciding || order.head.step != step_)
+    return make_failure(errc::wrong_context, "an optimizer step for step {}, which is not being decided",
+                        order.head.step);
+  if (order.apply)
+    replica_.apply(order.factor);
+  else
+    replica_.leave_out();
+  end_step();
+  msg::committed done{trace_.next(step_, msg::id_of(order.head))};
+  go_on();
+  return done;
+}
+
+/// Answers those whose step has come.
+void stage_follower::answer_queries() {
+  if (norm_query_ && phase_ == stage_phase::deciding && norm_query_->query.head.step == step_) {
+    auto [query, promise] = *std::exchange(norm_query_, std::nullopt);
+    model::exact_sum sum = replica_.mean_squared_norm();
+    const auto limbs = sum.limbs();
+    promise.deliver(msg::squared_norm{trace_.next(step_, msg::id_of(query.head)),
+                                      msg::blob::own(std::vector<std::int64_t>(limbs.begin(), limbs.end()))});
+  }
+  const bool rests = phase_ == stage_phase::idle && inputs_.empty();
+  if (!state_query_ || !rests || state_query_->query.head.step > step_) return;
+  auto [query, promise] = *std::exchange(state_query_, std::nullopt);
+  if (query.ends) replica_.look_at_weights(step_);
+  if (!judge()) return;
+  promise.deliver(
+      msg::stage_state{trace_.next(step_, msg::id_of(query.head)), replica_.state(), passes_.pass_seconds()});
+  if (!query.ends) return;
+  enter(stage_phase::done);
+  trace_.rests();
+  peers_.done(step_);
+}
+
+// -- status --------------------------------------------------------------------------------------
+
+void stage_follower::tell(msg::actor_status& now) const {
+  const auto wait_for = [&](std::string what, std::string on) {
+    now.waits.push_back({now.name, std::move(what), step_, std::move(on)});
+  };
+  now.step = step_;
+  switch (phase_) {
+    case stage_phase::idle:
+      now.phase = "idle";
+      break;
+    case stage_phase::passing:
+      now.phase = "passing";
+      if (passes_.waits_for_input())
+        wait_for(fmt::format("micro-batch {}", passes_.next()), fmt::format("trainer {}", peers_.rank_before));
+      else
+        wait_for(fmt::format("the gradient of micro-batch {}", passes_.next()),
+                 fmt::format("trainer {}", peers_.rank + 1));
+      break;
+    case stage_phase::reducing:
+      now.phase = "reducing";
+      for (std::uint32_t i = 0; i < replica_.buckets(); ++i)
+        if (replica_.is_reducing(i)) wait_for(fmt::format("bucket {}", i), "allreduce");
+      break;
+    case stage_phase::deciding:
+      now.phase = "deciding";
+      wait_for("the optimizer step", fmt::format("trainer {}", peers_.rank - at_.stage));
+      break;
+    case stage_phase::done:
+      now.phase = "done";
+      break;
+    case stage_phase::failed:
+      break;
+  }
+  now.queues.push_back(alive_status(at_, job_.micro_batches, passes_.alive()));
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,140 @@
+// What a trainer does that has a stage of a pipeline after the first one: it passes the micro-batches that come from
+// the stage before forward, and their gradients back, reduces its gradient with the same stage of the other replicas,
+// and applies it. The first stage of its replica leads it.
+//
+//   idle ──▶ passing ──▶ reducing ──▶ deciding ──▶ idle          idle ──▶ done        any but done ──▶ failed
+//
+//   | from     | to       | when                                                                             |
+//   |----------|----------|----------------------------------------------------------------------------------|
+//   | idle     | passing  | the first micro-batch of a step comes                                            |
+//   | idle     | reducing | word comes that the replica has no batch in the last step of an optimizer step   |
+//   | passing  | idle     | all are passed back, and the optimizer step has further batches                  |
+//   | passing  | reducing | all are passed back                                                              |
+//   | reducing | idle     | the means have come, and are applied                                             |
+//   | reducing | deciding | the means have come; all ranks must agree on them first                          |
+//   | deciding | idle     | the first stage has told to apply the means, or to leave them out                |
+//   | idle     | done     | the first stage has asked for the final state                                    |
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/actor_trace.hpp"
+#include "actors/dense_replica.hpp"
+#include "actors/stage_passes.hpp"
+#include "model/data.hpp"
+#include "model/job.hpp"
+#include "model/stages.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe::actors {
+
+enum class stage_phase : std::uint8_t { idle, passing, reducing, deciding, done, failed };
+
+constexpr bool may_follow(stage_phase from, stage_phase to) {
+  using enum stage_phase;
+  constexpr std::pair<stage_phase, stage_phase> table[] = {
+      {idle, passing},     {idle, reducing}, {idle, done},         {passing, idle},
+      {passing, reducing}, {reducing, idle}, {reducing, deciding}, {deciding, idle},
+  };
+  if (to == failed) return from != done && from != failed;
+  return std::ranges::find(table, std::pair(from, to)) != std::end(table);
+}
+
+/// Belongs to the trainer's actor.
+class stage_follower {
+ public:
+  using pointer = msg::program_trainer_actor::pointer;
+
+  /// The actors it talks to.
+  struct counterparts {
+    msg::stage_actor before;
+    msg::stage_actor after;         ///< null at the last stage
+    std::uint32_t rank_before = 0;  ///< in the run
+    std::uint32_t rank = 0;         ///< its own
+    msg::allreduce_actor group;     ///< of this stage
+    std::uint32_t group_number = 0;
+    std::function<void(std::uint64_t step, const caf::error& cause)> fail;  ///< ends the actor
+    std::function<void(std::uint64_t steps)> done;
+  };
+
+  /// `what` has its `stages`. Requires: the arguments outlive this object.
+  stage_follower(pointer self, actor_trace& trace, const model::job& what, const model::data_spec& spec,
+                 const stage_place& at, std::uint32_t replica, counterparts peers);
+
+  /// Starts from this part of the network, before the first message.
+  caf::error start(std::span<const float> parameters, std::span<const float> buffers,
+                   const std::vector<msg::tensor>& saved, std::uint64_t steps_done);
+
+  void take(msg::activation&& input);
+  void take(msg::activation_gradient&& grad);
+  void take(msg::stage_outputs&& outputs);
+  caf::result<msg::stage_state> answer(const msg::stage_query& query);
+  caf::result<msg::squared_norm> answer(const msg::gradient_norm& query);
+  caf::result<msg::committed> answer(const msg::optimizer_step& order);
+
+  /// Adds its phase, waits and micro-batches.
+  void tell(msg::actor_status& now) const;
+
+ private:
+  /// A request that is answered later.
+  template <class Query, class Answer>
+  struct open_query {
+    Query query;
+    caf::typed_response_promise<Answer> promise;
+  };
+
+  void enter(stage_phase next);
+  void fail(const caf::error& cause);
+  bool is_over() const { return phase_ >= stage_phase::done; }
+  bool clips_or_skips() const { return job_.clip_norm > 0 || job_.nan == model::nan_policy::skip; }
+
+  caf::error check(const msg::activation& input) const;
+  void go_on();
+  void begin(const msg::activation& first);
+  void pass(msg::activation&& input);
+  void advance();
+  void passed();
+  void send_bucket(std::uint32_t bucket);
+  void reduced();
+  void end_step();
+  void evaluate(const msg::activation& input);
+  void send_forward(const dense_replica::part& passed);
+  void take_loss(double loss);
+  bool judge();
+  void answer_queries();
+
+  pointer self_;
+  actor_trace& trace_;
+  const model::job& job_;
+  const stage_place at_;
+  const std::uint32_t replica_number_;
+  const counterparts peers_;
+
+  std::unique_ptr<const model::network> network_;
+  std::size_t outputs_;  ///< of the whole network
+  dense_replica replica_;
+  stage_passes passes_;
+
+  stage_phase phase_ = stage_phase::idle;
+  std::uint64_t step_ = 0;              ///< the current or last one
+  std::deque<msg::activation> inputs_;  ///< that have come and are not passed
+  std::uint64_t update_ = 0;            ///< the optimizer step that is open
+  bool ends_update_ = false;
+  bool is_spoilt_ = false;   ///< some loss of the step is NaN or Inf, and such steps are left out
+  std::size_t missing_ = 0;  ///< means
+  std::vector<std::pair<msg::tensor, msg::tensor>> targets_;  ///< classes and values, by micro-batch
+  std::optional<open_query<msg::gradient_norm, msg::squared_norm>> norm_query_;
+  std::optional<open_query<msg::stage_query, msg::stage_state>> state_query_;
+};
+
+}  // namespace troupe::actors

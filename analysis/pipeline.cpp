@@ -1,0 +1,113 @@
+#include "analysis/pipeline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <map>
+
+#include "analysis/table.hpp"
+#include "base/units.hpp"
+
+namespace troupe::analysis {
+
+namespace {
+
+using trace::nanoseconds;
+
+struct window {
+  nanoseconds begin = 0;
+  nanoseconds end = 0;
+};
+
+bool is_pass(const trace::event& one) {
+  if (one.what != trace::kind::range) return false;
+  return range_of(one) == trace::range_name::forward || range_of(one) == trace::range_name::backward;
+}
+
+/// From each step's first pass to its last one, by begin.
+std::vector<window> windows_of(const trace::recording& run) {
+  std::map<std::uint64_t, window> by_step;
+  for (const trace::event& one : run.events) {
+    if (!is_pass(one)) continue;
+    const auto [at, is_new] = by_step.try_emplace(one.step, window{one.begin, one.end});
+    at->second.begin = std::min(at->second.begin, one.begin);
+    at->second.end = std::max(at->second.end, one.end);
+  }
+  std::vector<window> all;
+  for (const auto& [step, one] : by_step) all.push_back(one);
+  std::ranges::sort(all, {}, &window::begin);
+  return all;
+}
+
+/// How much of the windows [begin, end) covers.
+nanoseconds within(const std::vector<window>& windows, nanoseconds begin, nanoseconds end) {
+  nanoseconds sum = 0;
+  auto at = std::ranges::lower_bound(windows, begin, {}, &window::end);
+  for (; at != windows.end() && at->begin < end; ++at) sum += std::min(end, at->end) - std::max(begin, at->begin);
+  return sum;
+}
+
+}  // namespace
+
+double pipeline_use::bubble() const {
+  nanoseconds passes = 0;
+  for (const stage& one : stages) passes += one.passes;
+  const double whole = static_cast<double>(length) * static_cast<double>(stages.size());
+  return whole > 0 ? 1 - static_cast<double>(passes) / whole : 0;
+}
+
+pipeline_use find_pipeline_use(const trace::recording& run) {
+  const std::vector<window> windows = windows_of(run);
+  pipeline_use found;
+  found.steps = windows.size();
+  for (const window& one : windows) found.length += one.end - one.begin;
+  std::map<std::uint16_t, pipeline_use::stage> stages;
+  for (const trace::event& one : run.events) {
+    if (!is_pass(one)) continue;
+    pipeline_use::stage& its = stages[one.actor];
+    its.actor = one.actor;
+    ++(range_of(one) == trace::range_name::forward ? its.forward : its.backward);
+    its.passes += one.end - one.begin;
+  }
+  // Ranges may be part of a message's handling, so their times must not count twice.
+  std::map<std::uint16_t, nanoseconds> busy_until;
+  for (const trace::event& one : run.events | of_kind(trace::kind::handled, trace::kind::range, trace::kind::timer)) {
+    const auto its = stages.find(one.actor);
+    if (its == stages.end()) continue;
+    const auto [until, is_new] = busy_until.try_emplace(one.actor, one.begin);
+    const nanoseconds begin = std::max(one.begin, until->second);
+    if (one.end > begin) its->second.other += within(windows, begin, one.end);
+    until->second = std::max(until->second, one.end);
+  }
+  for (auto& [actor, one] : stages) {
+    one.other = std::max<nanoseconds>(one.other - one.passes, 0);
+    found.stages.push_back(one);
+  }
+  return found;
+}
+
+std::string pipeline_text(const trace::recording& run, const pipeline_use& what, std::size_t limit) {
+  if (what.stages.empty()) return "";
+  table rows({"stage", "forward", "backward", "passes", "of the time", "other work", "nothing"}, "lrrrrrr");
+  for (const pipeline_use::stage& one : what.stages)
+    rows.add({run.actor_name(one.actor), count_text(one.forward), count_text(one.backward), time_text(one.passes),
+              share_text(one.passes, what.length), share_text(one.other, what.length),
+              share_text(std::max<nanoseconds>(what.length - one.passes - one.other, 0), what.length)});
+  return fmt::format("\nStages, from the first pass of each of {} steps to its last: a bubble of {:.1f} %\n",
+                     count_text(what.steps), 100 * what.bubble()) +
+         rows.text(limit);
+}
+
+boost::json::object pipeline_json(const trace::recording& run, const pipeline_use& what) {
+  boost::json::array stages;
+  for (const pipeline_use::stage& one : what.stages)
+    stages.push_back({{"actor", run.actor_name(one.actor)},
+                      {"forward", one.forward},
+                      {"backward", one.backward},
+                      {"passes_ns", one.passes},
+                      {"other_ns", one.other}});
+  return {{"steps", what.steps}, {"length_ns", what.length}, {"bubble", what.bubble()}, {"stages", std::move(stages)}};
+}
+
+}  // namespace troupe::analysis

@@ -1,0 +1,39 @@
+// What the stages of pipelines did between each step's first pass of a micro-batch and its last one: passes, other
+// work, nothing.
+
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/trace.hpp"
+
+namespace troupe::analysis {
+
+struct pipeline_use {
+  struct stage {
+    std::uint16_t actor = 0;
+    std::uint64_t forward = 0;  ///< micro-batches
+    std::uint64_t backward = 0;
+    trace::nanoseconds passes = 0;
+    trace::nanoseconds other = 0;  ///< other work
+  };
+
+  std::vector<stage> stages;      ///< by actor; empty: there was no pipeline
+  std::uint64_t steps = 0;        ///< with passes
+  trace::nanoseconds length = 0;  ///< of all steps, from the first pass to the last one
+
+  /// The share of the stages' time in which they passed nothing.
+  double bubble() const;
+};
+
+pipeline_use find_pipeline_use(const trace::recording& run);
+
+/// A table for a terminal; empty if there was no pipeline.
+std::string pipeline_text(const trace::recording& run, const pipeline_use& what, std::size_t limit);
+boost::json::object pipeline_json(const trace::recording& run, const pipeline_use& what);
+
+}  // namespace troupe::analysis

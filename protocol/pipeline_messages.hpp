@@ -1,0 +1,85 @@
+// Messages between the stages of a pipeline: a network cut into parts, each of which another trainer has. The first
+// stage has the batches and the tables' rows, and leads its replica's other stages through the steps.
+
+#pragma once
+
+#include <caf/typed_actor.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "protocol/describe.hpp"
+#include "protocol/header.hpp"
+#include "protocol/server_messages.hpp"
+#include "protocol/tensor.hpp"
+#include "protocol/training_messages.hpp"
+#include "protocol/type_ids.hpp"
+
+namespace troupe::msg {
+
+/// What a stage has computed of a micro-batch, for the next stage. In training, that one answers by an
+/// `activation_gradient`, else by `stage_outputs`.
+struct activation {
+  header head;
+  std::uint32_t rank = 0;  ///< of the sending trainer in the run
+  std::uint32_t micro_batch = 0;
+  bool trains = true;
+  /// The samples of the whole batch; 0: the replica has none in this step, and this is all that comes of it.
+  std::uint64_t batch_size = 0;
+  std::uint64_t update = 0;  ///< the optimizer step, from 1
+  bool ends_update = false;  ///< this step is its last one
+  tensor numbers = {};       ///< f32 [samples, features]
+  tensor classes = {};       ///< i64 [samples]; empty where the loss takes values
+  tensor values = {};        ///< f32 [samples, outputs]; empty where the loss takes classes
+
+  static constexpr message_traits traits{.via = plane::data};
+};
+BOOST_DESCRIBE_STRUCT(activation, (),
+                      (head, rank, micro_batch, trains, batch_size, update, ends_update, numbers, classes, values))
+
+/// The gradient of an activation, for the stage that has computed it.
+struct activation_gradient {
+  header head;
+  std::uint32_t rank = 0;
+  std::uint32_t micro_batch = 0;
+  tensor numbers;   ///< as those of the activation
+  double loss = 0;  ///< what the micro-batch adds to the mean loss of its batch
+
+  static constexpr message_traits traits{.via = plane::data};
+};
+BOOST_DESCRIBE_STRUCT(activation_gradient, (), (head, rank, micro_batch, numbers, loss))
+
+/// The network's outputs for an activation that does not train; every stage passes them back to the one before.
+struct stage_outputs {
+  header head;
+  std::uint32_t rank = 0;
+  tensor numbers;
+
+  static constexpr message_traits traits{.via = plane::data};
+};
+BOOST_DESCRIBE_STRUCT(stage_outputs, (), (head, rank, numbers))
+
+/// The first stage asks another of its replica for its state after this step. `ends`: the run ends with it.
+struct stage_query {
+  header head;
+  bool ends = false;
+
+  static constexpr message_traits traits{.via = plane::data};
+};
+BOOST_DESCRIBE_STRUCT(stage_query, (), (head, ends))
+
+struct stage_state {
+  header head;
+  std::vector<tensor> numbers;  ///< the parameters, the optimizer's buffers and the stage's own buffers, each flat
+  double pass_seconds = 0;      ///< how long the stage has passed micro-batches
+
+  static constexpr message_traits traits{.via = plane::data, .untold = 1};
+};
+BOOST_DESCRIBE_STRUCT(stage_state, (), (head, numbers, pass_seconds))
+
+/// A trainer of the program, as the others of its replica see it.
+using stage_actor = caf::typed_actor<caf::result<void>(activation), caf::result<void>(activation_gradient),
+                                     caf::result<void>(stage_outputs), caf::result<stage_state>(stage_query),
+                                     caf::result<squared_norm>(gradient_norm), caf::result<committed>(optimizer_step)>;
+using program_trainer_actor = trainer_actor::extend_with<stage_actor>;
+
+}  // namespace troupe::msg
