@@ -97,6 +97,32 @@ TYPED_TEST(StreamLstm, StepsForwardAndBackByTheFormulas) {
   }
 }
 
+TEST(LstmGates, FollowTheFormulasOnEveryInstructionSet) {
+  constexpr std::size_t hidden = 31;
+  source_of_numbers random(4);
+  const auto sums = wide_numbers(random, 4 * hidden);
+  const auto recurrent = random.numbers(4 * hidden);
+  const auto before = random.numbers(hidden);
+  const auto grad_h = random.numbers(hidden);
+  on_every_target([&] {
+    std::vector<float> gates = sums;
+    std::vector<float> c(hidden);
+    std::vector<float> h(hidden);
+    std::vector<float> grad_c(hidden);
+    host_stream().lstm_forward(1, hidden, recurrent.data(), before.data(), gates.data(), c.data(), h.data());
+    host_stream().lstm_backward(1, hidden, before.data(), c.data(), grad_h.data(), grad_c.data(), gates.data());
+    for (std::size_t j = 0; j < hidden; ++j) {
+      std::array<double, 4> of_sums{};
+      for (std::size_t g = 0; g < 4; ++g) of_sums[g] = sums[g * hidden + j] + recurrent[g * hidden + j];
+      const cell expected(of_sums, before[j]);
+      const auto back = expected.back(grad_h[j], 0);
+      ASSERT_NEAR(h[j], expected.h, 2e-6) << j;
+      ASSERT_NEAR(grad_c[j], back.before, 2e-6) << j;
+      for (std::size_t g = 0; g < 4; ++g) ASSERT_NEAR(gates[g * hidden + j], back.sums[g], 2e-6) << j;
+    }
+  });
+}
+
 TYPED_TEST(StreamLstm, HasAllDigitsOfSmallSums) {
   const std::vector<float> sums = {0, 0, 1e-20F, 0, -3e-5F, 0, 2e-3F, 0};
   const auto gates = this->put(sums);

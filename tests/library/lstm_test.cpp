@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -148,6 +149,45 @@ TEST_F(LstmGpu, TrainsThroughPartsOfASequenceAsPyTorch) {
   test::run_with(test::arguments({"--device", "cuda", "--devices", "0"}), 1, train_in_parts, &found);
   expect_trained(found);
 }
+
+// -- a state of one's own -------------------------------------------------------------------------
+
+/// y = x + the state, which becomes y.
+class running_sum final : public nn::module {
+ public:
+  std::string type() const override { return "running_sum"; }
+  troupe::shape output(const tensor& input) const override { return input.shape(); }
+  troupe::shape state(const tensor& input) const override { return input.shape(); }
+  void forward(const nn::pass& /*how*/, const nn::pass_numbers& numbers) const override {
+    const auto x = numbers.input.as<float>();
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      numbers.output[i] = x[i] + (numbers.state != nullptr ? numbers.state[i] : 0);
+      if (numbers.next_state != nullptr) numbers.next_state[i] = numbers.output[i];
+    }
+  }
+  void backward(const nn::pass& /*how*/, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
+                float* /*grad_parameters*/) const override {
+    if (grad_input != nullptr) std::copy_n(grad_output, numbers.input.count(), grad_input);
+  }
+};
+
+task<> add_up(trainer me) {
+  const auto sum = me.data_parallel(running_sum());
+  const tensor x = tensor::of<float>({3}, std::vector<float>{1, 2, 4});
+  tensor state;
+  for (const float times : {1.0F, 2.0F, 3.0F}) {
+    auto context = me.evaluation_context();
+    const auto [y, next] = sum(context, x, state);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(y.as<float>()[i], times * x.as<float>()[i]);
+    state = next;
+  }
+  auto context = me.evaluation_context();
+  const tensor alone = sum(context, x);
+  EXPECT_TRUE(std::ranges::equal(alone.as<float>(), x.as<float>()));
+  co_return;
+}
+
+TEST(CarriedStates, GoThroughModulesOfOnesOwn) { test::run(1, add_up); }
 
 // -- ways back --------------------------------------------------------------------------------
 
