@@ -147,6 +147,30 @@ void relu_backward(State& state) {
                [&] { on.relu_backward(count, y.data(), grad.data(), grad.data()); });
 }
 
+/// A step of an LSTM: rows by the width of the state. On the way back the gates are put back each time, since their
+/// gradients would be smaller and smaller.
+void lstm_step(State& state, bool forward) {
+  const auto rows = static_cast<std::size_t>(state.range(0));
+  const auto hidden = static_cast<std::size_t>(state.range(1));
+  const std::size_t count = rows * hidden;
+  const auto recurrent = random_floats(4 * count);
+  const auto before = random_floats(count);
+  const auto grad_h = random_floats(count);
+  const auto start = random_floats(4 * count);
+  auto gates = start;
+  auto c = random_floats(count);
+  auto other = random_floats(count);  // h, or the gradient of c
+  run_streamed(state, (forward ? 15 : 21) * static_cast<double>(count) * float_bytes, [&] {
+    if (forward)
+      return on.lstm_forward(rows, hidden, recurrent.data(), before.data(), gates.data(), c.data(), other.data());
+    on.copy(start.data(), gates.data(), gates.size() * sizeof(float));
+    on.lstm_backward(rows, hidden, before.data(), c.data(), grad_h.data(), other.data(), gates.data());
+  });
+}
+
+BENCHMARK_CAPTURE(lstm_step, forward, true)->ArgNames({"rows", "hidden"})->Args({64, 256})->Args({16, 32});
+BENCHMARK_CAPTURE(lstm_step, backward, false)->ArgNames({"rows", "hidden"})->Args({64, 256})->Args({16, 32});
+
 /// A hidden layer's outputs: the wide job's first one, Adult's first one.
 BENCHMARK(relu_forward)->ArgName("count")->Arg(1024 * 512)->Arg(128 * 64)->Unit(benchmark::kMicrosecond);
 BENCHMARK(relu_backward)->ArgName("count")->Arg(1024 * 512)->Arg(128 * 64)->Unit(benchmark::kMicrosecond);

@@ -16,7 +16,7 @@
 
 namespace troupe::model {
 
-/// The lengths of one sample: [features], or [channels, height, width].
+/// The lengths of one sample: [features], a sequence [steps, features], or an image [channels, height, width].
 using sample_shape = std::vector<std::size_t>;
 
 /// Returns how many numbers a sample has.
@@ -46,6 +46,9 @@ class layer {
     const float* input = nullptr;  ///< [size, in]
     float* output = nullptr;       ///< [size, out]; passes back do not read it: the loss overwrites the last one
     float* saved = nullptr;        ///< as many as `saved` returns: what passes keep for later ones
+    // Of layers that go through a sequence; [2, size, hidden] of an LSTM, h and then c.
+    const float* state = nullptr;  ///< before the first step; null: zeros. No gradient goes back into it
+    float* next_state = nullptr;   ///< after the last step; null: is not asked for
   };
 
   layer(sample_shape in, sample_shape out) : in_(std::move(in)), out_(std::move(out)) {}

@@ -37,6 +37,7 @@ const std::vector<std::pair<layer_kind, std::string>> layer_kind_names{
     {layer_kind::batch_norm, "batch_norm"},
     {layer_kind::layer_norm, "layer_norm"},
     {layer_kind::low_rank_cross, "low_rank_cross"},
+    {layer_kind::lstm, "lstm"},
     {layer_kind::residual, "residual"},
 };
 
@@ -135,6 +136,9 @@ const std::vector<layer_option>& layer_options() {
        real_value(&layer_spec::rate, "a number of at least 0 and below 1", [](double x) { return x >= 0 && x < 1; })},
       {"rank", {kind::low_rank_cross}, true, whole_value(&layer_spec::rank, 1, layer_width_max)},
       {"layers", {kind::low_rank_cross}, true, whole_value(&layer_spec::layers, 1, cross_layers_max)},
+      {"hidden", {kind::lstm}, true, whole_value(&layer_spec::hidden, 1, layer_width_max)},
+      {"steps", {kind::lstm}, false, whole_value(&layer_spec::steps, 1, layer_width_max)},
+      {"last", {kind::lstm}, false, truth_value(&layer_spec::last)},
   };
   return options;
 }

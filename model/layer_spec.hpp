@@ -29,6 +29,7 @@ enum class layer_kind : std::uint8_t {
   batch_norm,
   layer_norm,
   low_rank_cross,
+  lstm,
   residual
 };
 
@@ -48,6 +49,9 @@ struct layer_spec {
   double rate = 0;                     ///< dropout: the share that is dropped, below 1
   std::size_t rank = 0;                ///< low_rank_cross
   std::size_t layers = 0;              ///< low_rank_cross: how many
+  std::size_t hidden = 0;              ///< lstm: the width of its state
+  std::size_t steps = 0;               ///< lstm: of a sample; 0: its shape says how many
+  bool last = false;                   ///< lstm: gives the last step's hidden state only
   std::vector<layer_spec> inner = {};  ///< residual: y = x + inner(x); `layers` in files
 
   bool operator==(const layer_spec&) const = default;

@@ -25,14 +25,37 @@ bool takes_images(layer_kind kind) {
          kind == layer_kind::global_avg_pool2d;
 }
 
+// A sample that has the wrong number of lengths, for after "its input ".
+std::string shown_sample(const sample_shape& in) {
+  if (in.size() == 1) return fmt::format("has {} features", in[0]);
+  return fmt::format("is {} of {}", in.size() == 2 ? "a sequence" : "an image", to_string(in));
+}
+
+std::optional<std::string> sequence_fault(const layer_spec& spec, const sample_shape& in) {
+  const bool has_rows = in.size() > 1;
+  if (has_rows ? in.size() == 3 && in[0] != 1 : spec.steps == 0)
+    return fmt::format("takes sequences of steps x features, which an image of 1 channel is too, and its input {}; {}",
+                       shown_sample(in),
+                       has_rows ? "put another layer before it" : "say how many steps they are (steps)");
+  const auto sequence = sequence_of(spec, in);
+  if (!sequence)
+    return fmt::format("takes sequences of {} steps, and its input {}; take another number of steps", spec.steps,
+                       shown_sample(in));
+  if (!spec.last && (*sequence)[0] > sample_max / spec.hidden)
+    return fmt::format("its output of {} x {} has more than {} numbers a sample; take a smaller hidden or last = true",
+                       (*sequence)[0], spec.hidden, sample_max);
+  return std::nullopt;
+}
+
 // Why a layer cannot take samples of shape `in`, for after "layer 2 (conv2d): "; null: it can.
 std::optional<std::string> shape_fault(const layer_spec& spec, const sample_shape& in) {
   if (takes_features(spec.kind) && in.size() != 1)
-    return fmt::format("takes [features], and its input is an image of {}; put a flatten layer before it",
-                       to_string(in));
+    return fmt::format("takes [features], and its input {}; put a flatten layer before it", shown_sample(in));
   if (takes_images(spec.kind) && in.size() != 3)
-    return fmt::format("takes images of channels x height x width, and its input has {} features; leave it out",
-                       to_string(in));
+    return fmt::format("takes images of channels x height x width, and its input {}; leave it out", shown_sample(in));
+  if (spec.kind == layer_kind::batch_norm && in.size() == 2)
+    return fmt::format("takes features or images, and its input {}; put a flatten layer before it", shown_sample(in));
+  if (spec.kind == layer_kind::lstm) return sequence_fault(spec, in);
   if (spec.kind == layer_kind::conv2d) {
     const auto shape = conv2d_shape_of(spec, in);
     if (shape.out_height() == 0 || shape.out_width() == 0)
@@ -78,6 +101,8 @@ layer_ptr made_layer(const layer_spec& spec, const sample_shape& in) {
       return make_layer_norm(spec, in);
     case layer_kind::low_rank_cross:
       return make_low_rank_cross(spec, in);
+    case layer_kind::lstm:
+      return make_lstm(spec, in);
     case layer_kind::residual:
       break;  // made of layers that may be refused
   }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "model/layer.hpp"
@@ -19,6 +20,9 @@ layer_ptr make_linear(const layer_spec& spec, const sample_shape& in,
                       kernels::activation then = kernels::activation::none);
 layer_ptr make_low_rank_cross(const layer_spec& spec, const sample_shape& in);
 layer_ptr make_layer_norm(const layer_spec& spec, const sample_shape& in);
+
+/// Samples are sequences, in any shape.
+layer_ptr make_lstm(const layer_spec& spec, const sample_shape& in);
 
 /// Samples are images.
 layer_ptr make_conv2d(const layer_spec& spec, const sample_shape& in);
@@ -38,6 +42,9 @@ layer_ptr make_residual(const sample_shape& in, std::vector<layer_ptr> inner);
 kernels::conv2d_shape conv2d_shape_of(const layer_spec& spec, const sample_shape& in);
 /// Returns the windows of a pool of images `in`.
 kernels::pool2d_shape pool2d_shape_of(const layer_spec& spec, const sample_shape& in);
+
+/// Returns the shape [steps, features] in which an `lstm` takes samples `in`; null: it cannot.
+std::optional<sample_shape> sequence_of(const layer_spec& spec, const sample_shape& in);
 
 /// Returns how many numbers the tensors have.
 std::size_t count_of(const std::vector<named_parameter>& tensors);

@@ -33,6 +33,12 @@ struct data_parallel_options {
   bool has_name() const { return name != nullptr && *name != 0; }
 };
 
+/// What a module that carries a state makes of a part of a sequence.
+struct sequence_part {
+  tensor output;
+  tensor state;  ///< after the part; of no context: no gradient goes back into it
+};
+
 /// Belongs to the trainer that made it (`trainer::data_parallel`).
 class data_parallel {
  public:
@@ -40,6 +46,11 @@ class data_parallel {
 
   /// Applies the module to `input`. Throws `error` if the module cannot take it.
   tensor operator()(context& in, const tensor& input) const;
+  /// The same of a module that carries a state (`nn::module::state`), such as `nn::lstm`: begins with `state`, which is
+  /// zeros if it is empty, as `tensor()` is, and returns the one after the input with the output. No gradient goes
+  /// back into a state, so that each part of a sequence is trained alone (truncated backpropagation through time).
+  /// Throws `error` if the module carries none, if it has another shape, or if a context has computed it.
+  sequence_part operator()(context& in, const tensor& input, const tensor& state) const;
 
   /// Returns this trainer's parameters, flat, in the module's order.
   std::vector<float> parameters() const;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -45,11 +46,11 @@ std::vector<parameter> tensors_of(const std::vector<model::named_parameter>& nam
 /// The shape of a sample of the batch.
 model::sample_shape sample_of(const tensor& input, const model::layer_spec& spec) {
   const troupe::shape& batch = input.shape();
-  const bool has_samples = (batch.dimensions() == 2 || batch.dimensions() == 4) && batch.count() > 0;
+  const bool has_samples = batch.dimensions() >= 2 && batch.dimensions() <= 4 && batch.count() > 0;
   if (input.type() != dtype::f32 || !has_samples)
     throw error(error_kind::input,
-                fmt::format("{}: takes [n, features] or [n, channels, height, width] of float32, each at least 1, not "
-                            "{} of {}",
+                fmt::format("{}: takes [n, features], [n, steps, features] or [n, channels, height, width] of float32, "
+                            "each at least 1, not {} of {}",
                             model::to_string(spec.kind), to_string(batch), to_string(input.type())));
   model::sample_shape sample;
   for (std::size_t i = 1; i < batch.dimensions(); ++i) sample.push_back(batch[i]);
@@ -57,7 +58,8 @@ model::sample_shape sample_of(const tensor& input, const model::layer_spec& spec
 }
 
 model::layer::numbers numbers_of(const pass_numbers& from) {
-  return {from.parameters, from.buffers, from.input.as<float>().data(), from.output, from.saved};
+  return {from.parameters, from.buffers,   from.input.as<float>().data(), from.output, from.saved,
+          from.state,      from.next_state};
 }
 
 model::layer::pass pass_of(const pass& how, const pass_numbers& numbers) {
@@ -75,11 +77,12 @@ described_layer::described_layer(const model::layer_spec& spec)
 
 described_layer::described_layer(const model::layer_spec& spec, const char* width, const troupe::shape& sample)
     : described_layer(spec) {
-  if (sample[0] == 0 || sample[0] > width_max)
-    throw error(error_kind::input,
-                fmt::format("{}: {} {}: must be a whole number between 1 and {}", type(), width, sample[0], width_max));
   model::sample_shape lengths;
   for (std::size_t i = 0; i < sample.dimensions(); ++i) lengths.push_back(sample[i]);
+  for (const std::size_t length : lengths)
+    if (length == 0 || length > width_max)
+      throw error(error_kind::input,
+                  fmt::format("{}: {} {}: must be a whole number between 1 and {}", type(), width, length, width_max));
   sample_ = checked(model::make_layer(*spec_, 0, lengths), *spec_);
 }
 
@@ -170,5 +173,13 @@ layer_norm::layer_norm(std::size_t features, double eps)
 low_rank_cross::low_rank_cross(std::size_t features, std::size_t rank, std::size_t layers)
     : described_layer({.kind = model::layer_kind::low_rank_cross, .rank = rank, .layers = layers}, "features",
                       troupe::shape(features)) {}
+
+lstm::lstm(const options& chosen)
+    : described_layer(
+          {.kind = model::layer_kind::lstm, .hidden = chosen.hidden, .steps = chosen.steps, .last = chosen.last},
+          "features", {std::max<std::size_t>(chosen.steps, 1), chosen.features}),
+      hidden_(chosen.hidden) {}
+
+troupe::shape lstm::state(const tensor& input) const { return {2, output(input)[0], hidden_}; }
 
 }  // namespace troupe::nn

@@ -50,8 +50,8 @@ class relu final : public module {
 };
 
 /// What the layers below have in common. They are those that job files describe in [[layers]], with PyTorch's meanings.
-/// Inputs are of float32, [n, features] or images [n, channels, height, width]. Constructors throw `error` for options
-/// out of range, `output` for inputs that the layer cannot take.
+/// Inputs are of float32, [n, features], sequences [n, steps, features] or images [n, channels, height, width].
+/// Constructors throw `error` for options out of range, `output` for inputs that the layer cannot take.
 class described_layer : public module {
  public:
   std::string type() const override;
@@ -69,7 +69,8 @@ class described_layer : public module {
 
  protected:
   explicit described_layer(const model::layer_spec& spec);
-  /// Of a layer with parameters: `sample` is the shape of any sample that it takes; `width` names its first length.
+  /// Of a layer with parameters: `sample` is the shape of any sample that it takes; `width` names the length of it that
+  /// the options do not limit.
   described_layer(const model::layer_spec& spec, const char* width, const troupe::shape& sample);
 
  private:
@@ -160,6 +161,26 @@ class layer_norm final : public described_layer {
 class low_rank_cross final : public described_layer {
  public:
   low_rank_cross(std::size_t features, std::size_t rank, std::size_t layers);
+};
+
+/// An LSTM of one layer through sequences [n, steps, features], PyTorch's with batch_first: gives the hidden states of
+/// all steps [n, steps, hidden], or of the last one [n, hidden]. It carries a state [2, n, hidden], h and then c
+/// (data_parallel.hpp). Also takes images of one channel, whose rows are the steps, and, if it is given `steps`, rows
+/// [n, steps x features].
+class lstm final : public described_layer {
+ public:
+  /// As the arguments of PyTorch's LSTM.
+  struct options {
+    std::size_t features = 0;
+    std::size_t hidden = 0;
+    std::size_t steps = 0;  ///< 0: as many as the input has
+    bool last = false;
+  };
+  explicit lstm(const options& chosen);
+  troupe::shape state(const tensor& input) const override;
+
+ private:
+  std::size_t hidden_;
 };
 
 /// How an embedding bag makes one row of several.

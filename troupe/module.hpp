@@ -54,6 +54,9 @@ struct pass_numbers {
   const tensor& input;
   float* output = nullptr;  ///< of the shape that `module::output` returns
   float* saved = nullptr;   ///< as many as `module::saved` returns: what forward keeps for backward
+  // Of modules that carry a state, both of the shape that `module::state` returns:
+  const float* state = nullptr;  ///< null: zeros. No gradient goes back into it
+  float* next_state = nullptr;   ///< what forward fills in; null: is not asked for
 };
 
 /// A part of a flat buffer of parameters.
@@ -92,6 +95,10 @@ class module {
   virtual troupe::shape output(const tensor& input) const = 0;
   /// Returns how many numbers `forward` keeps for `backward`, besides input and output.
   virtual std::size_t saved(const tensor& /*input*/) const { return 0; }
+
+  /// Returns the shape of the state that passes begin with and leave, such as an LSTM's: a value that the caller may
+  /// carry from one part of a sequence to the next. Default: no dimensions, there is none.
+  virtual troupe::shape state(const tensor& /*input*/) const { return {}; }
 
   virtual void forward(const pass& how, const pass_numbers& numbers) const = 0;
 

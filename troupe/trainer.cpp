@@ -24,7 +24,12 @@ void trainer::keep(const std::string& name, std::function<named_tensors()> state
   runtime_->kept().keep(name, std::move(state), load);
 }
 
-tensor data_parallel::operator()(context& in, const tensor& input) const { return replica_->apply(in.tape(), input); }
+tensor data_parallel::operator()(context& in, const tensor& input) const {
+  return replica_->apply(in.tape(), input).output;
+}
+sequence_part data_parallel::operator()(context& in, const tensor& input, const tensor& state) const {
+  return replica_->apply(in.tape(), input, &state);
+}
 
 named_tensors data_parallel::state_dict() const { return replica_->state_dict(); }
 void data_parallel::load_state_dict(const named_tensors& state) const { replica_->load_state_dict(state); }

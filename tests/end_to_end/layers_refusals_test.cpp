@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* all_kinds =
     "linear, relu, gelu, dropout, conv2d, max_pool2d, avg_pool2d, global_avg_pool2d, flatten, batch_norm, layer_norm, "
-    "low_rank_cross or residual";
+    "low_rank_cross, lstm or residual";
 
 /// What is said of a network for images of 1 x 8 x 8 in 4 classes, after the program's name.
 std::string said_of(const std::string& layers, const words& more = {}, std::uint32_t rows = 402) {

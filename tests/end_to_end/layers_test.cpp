@@ -238,6 +238,39 @@ TEST(PrintedNetwork, IsReadable) {
   EXPECT_EQ(cells_of("all"), (words{"all", "2022", "10240"}));
 }
 
+// -- sequences --------------------------------------------------------------------------------------------------------
+
+/// LSTMs through the rows of the images.
+const std::string through_rows = R"([[layers]]
+kind = "lstm"
+hidden = 12
+
+[[layers]]
+kind = "lstm"
+hidden = 10
+steps = 8
+last = true
+
+[[layers]]
+kind = "linear"
+out = 4
+)";
+
+TEST(Sequences, HaveOneDigestHoweverTheProgramIsSetUp) { expect_one_digest(layered_job(through_rows)); }
+
+TEST(Sequences, ArePrintedWithTheirSizes) {
+  const auto lines = json_lines(run(with(layered_job(through_rows), {"--print-network"})).out);
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines[0].at("in"), boost::json::parse("[1,8,8]"));
+  EXPECT_EQ(lines[0].at("out"), boost::json::parse("[8,12]"));
+  EXPECT_EQ(lines[0].at("parameters"), 4 * 12 * (8 + 12 + 2));
+  EXPECT_EQ(lines[0].at("multiply_adds"), 8 * 4 * 12 * (8 + 12));
+  EXPECT_EQ(lines[1].at("options"), "hidden 10, steps 8, last true");
+  EXPECT_EQ(lines[1].at("in"), boost::json::parse("[8,12]"));
+  EXPECT_EQ(lines[1].at("out"), boost::json::parse("[10]"));
+  EXPECT_EQ(lines[1].at("parameters"), 4 * 10 * (12 + 10 + 2));
+}
+
 // -- all trainers -----------------------------------------------------------------------------------------------------
 
 TEST(AllTrainers, AreAsManyAsThisMachineHasCores) {
@@ -259,15 +292,17 @@ TEST(AllTrainers, AreRefusedByAMasterWhoseTrainersAreElsewhere) {
 using LayersGpu = CudaGpu;
 
 TEST_F(LayersGpu, MeanWhatTheyMeanOnTheProcessor) {
-  const words here = layered_job();
-  words there = here;
-  *std::find(there.begin(), there.end(), "cpu") = "cuda";
-  const auto expected = last_event(run(here), "done");
-  EXPECT_GT(expected.at("accuracy").to_number<double>(), 0.5) << "of four classes";
-  const auto done = last_event(run(there), "done");
-  for (const char* figure : {"loss", "accuracy", "test_loss"})
-    EXPECT_NEAR(done.at(figure).to_number<double>(), expected.at(figure).to_number<double>(), 1e-5) << figure;
-  EXPECT_EQ(digest_of(run(there)), done.at("weights_digest").as_string());
+  for (const std::string& layers : {convolutions, through_rows}) {
+    const words here = layered_job(layers);
+    words there = here;
+    *std::find(there.begin(), there.end(), "cpu") = "cuda";
+    const auto expected = last_event(run(here), "done");
+    EXPECT_GT(expected.at("accuracy").to_number<double>(), 0.5) << "of four classes";
+    const auto done = last_event(run(there), "done");
+    for (const char* figure : {"loss", "accuracy", "test_loss"})
+      EXPECT_NEAR(done.at(figure).to_number<double>(), expected.at(figure).to_number<double>(), 1e-5) << figure;
+    EXPECT_EQ(digest_of(run(there)), done.at("weights_digest").as_string());
+  }
 }
 
 // -- cross layers -----------------------------------------------------------------------------------------------------

@@ -101,16 +101,16 @@ INSTANTIATE_TEST_SUITE_P(Files, AcceptedLayers,
                          testing::Values("convnet", "cross", "conv_max_pool", "conv_avg_pool", "batch_norm_features",
                                          "batch_norm_images", "layer_norm_gelu", "cross_deep", "residual_images",
                                          "residual_features", "strided_windows", "conv_cross", "micro_batch_features",
-                                         "micro_batch_images"),
+                                         "micro_batch_images", "lstm_rows", "lstm_features"),
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(Parity, AcceptsLayersWhateverTheThreads) {
-  for (const char* name : {"residual_images", "batch_norm_features"})
+  for (const char* name : {"residual_images", "batch_norm_features", "lstm_features"})
     for (const char* threads : {"1", "2", "3"}) expect_layers_accepted(name, {"--threads", threads});
 }
 
 TEST(Parity, AcceptsLayersInProcesses) {
-  for (const char* name : {"batch_norm_features", "batch_norm_images", "residual_images", "cross"})
+  for (const char* name : {"batch_norm_features", "batch_norm_images", "residual_images", "cross", "lstm_rows"})
     expect_layers_accepted(name, {"--processes"});
 }
 

@@ -240,14 +240,17 @@ std::string refusal_of(const nn::module& what, const tensor& input) {
 
 TEST(LayerRefusals, OfInputs) {
   EXPECT_EQ(refusal_of(nn::gelu(), tensor({2, 3}, dtype::f64)),
-            "gelu: takes [n, features] or [n, channels, height, width] of float32, each at least 1, not [2, 3] of "
-            "float64");
-  EXPECT_EQ(refusal_of(nn::flatten(), tensor({2, 3, 4})),
-            "flatten: takes [n, features] or [n, channels, height, width] of float32, each at least 1, not [2, 3, 4] "
-            "of float32");
+            "gelu: takes [n, features], [n, steps, features] or [n, channels, height, width] of float32, each at least "
+            "1, not [2, 3] of float64");
+  EXPECT_EQ(refusal_of(nn::flatten(), tensor({2, 3, 4, 5, 6})),
+            "flatten: takes [n, features], [n, steps, features] or [n, channels, height, width] of float32, each at "
+            "least 1, not [2, 3, 4, 5, 6] of float32");
+  EXPECT_EQ(
+      refusal_of(nn::batch_norm({.channels = 3}), tensor({2, 3, 4})),
+      "batch_norm: takes features or images, and its input is a sequence of 3 x 4; put a flatten layer before it");
   EXPECT_EQ(refusal_of(nn::dropout(0.5), tensor({0, 3})),
-            "dropout: takes [n, features] or [n, channels, height, width] of float32, each at least 1, not [0, 3] of "
-            "float32");
+            "dropout: takes [n, features], [n, steps, features] or [n, channels, height, width] of float32, each at "
+            "least 1, not [0, 3] of float32");
   EXPECT_EQ(refusal_of(nn::conv2d({.in_channels = 1, .out_channels = 2, .kernel = 3}), tensor({1, 2, 4, 4})),
             "conv2d: is made for samples such as 1 x 3 x 3, not 2 x 4 x 4");
   EXPECT_EQ(refusal_of(nn::conv2d({.in_channels = 1, .out_channels = 2, .kernel = 3}), tensor({1, 1, 2, 4})),

@@ -4,17 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <sstream>
 #include <string>
-#include <thread>
 
-#include "base/child_process.hpp"
 #include "model/job.hpp"
 #include "nodes/run_job.hpp"
 #include "tests/library/example_output.hpp"
+#include "tests/library/killed_example.hpp"
 #include "tests/trace/temporary_folder.hpp"
 
 namespace troupe::program_examples_test {
@@ -39,38 +37,11 @@ TEST(ProgramExamples, HybridHasTheDigestOfTheProgram) {
   EXPECT_EQ(digest_in(output_of("hybrid", "--processes --seed 7")), digest_of_tutorial("7"));
 }
 
-/// The newest checkpoint's file in a folder; empty: there is none.
-std::string newest_in(const fs::path& folder) {
-  std::string newest;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none))
-    if (entry.path().extension() == ".json") newest = std::max(newest, entry.path().filename().string());
-  return newest;
-}
-
-/// Runs hybrid, which saves, and kills it as soon as there is a checkpoint later than those before. Returns whether it
-/// was killed before it ended by itself.
-bool run_and_kill(const fs::path& folder) {
-  const std::string before = newest_in(folder);
-  std::vector<std::string> words = {"example_hybrid",     "--quiet", "--trace", "off", "--save", folder.string(),
-                                    "--checkpoint-every", "10"};
-  if (!before.empty()) words.insert(words.end(), {"--resume", folder.string()});
-  auto child = child_process::start(std::string(TROUPE_EXAMPLES) + "/example_hybrid", words, {});
-  EXPECT_TRUE(child);
-  while (newest_in(folder) <= before && !child->has_ended()) {
-    child->poll();
-    std::this_thread::yield();
-  }
-  if (child->has_ended()) return false;
-  child->kill();
-  return true;
-}
-
 TEST(ProgramExamples, HybridKilledTenTimesHasTheDigestOfTheUnbrokenRun) {
   const trace::temporary_folder folder;
   const fs::path saved = folder.path() / "run";
   int kills = 0;
-  while (kills < 10 && run_and_kill(saved)) ++kills;
+  while (kills < 10 && test::run_and_kill("hybrid", saved)) ++kills;
   EXPECT_GT(kills, 0);
   EXPECT_EQ(digest_in(output_of("hybrid", "--resume " + saved.string())), digest_of_tutorial("1"));
 }

@@ -38,7 +38,7 @@ std::string refusal_of(const std::string& kind, const std::string& options) {
 
 constexpr const char* all_kinds =
     "linear, relu, gelu, dropout, conv2d, max_pool2d, avg_pool2d, global_avg_pool2d, flatten, batch_norm, layer_norm, "
-    "low_rank_cross or residual";
+    "low_rank_cross, lstm or residual";
 
 TEST(LayerSpec, OptionsReachTheirFields) {
   const auto layers = read(R"([
@@ -48,8 +48,9 @@ TEST(LayerSpec, OptionsReachTheirFields) {
       {"kind": "batch_norm", "eps": 0.001, "momentum": 1, "scale": false, "synchronized": true},
       {"kind": "layer_norm", "eps": 1e-6}, {"kind": "dropout", "rate": 0.25},
       {"kind": "low_rank_cross", "rank": 4, "layers": 3},
-      {"kind": "residual", "layers": [{"kind": "gelu"}, {"kind": "residual", "layers": [{"kind": "relu"}]}]}])");
-  ASSERT_EQ(layers.size(), 8U);
+      {"kind": "residual", "layers": [{"kind": "gelu"}, {"kind": "residual", "layers": [{"kind": "relu"}]}]},
+      {"kind": "lstm", "hidden": 7, "steps": 5, "last": true}])");
+  ASSERT_EQ(layers.size(), 9U);
   EXPECT_EQ(layers[0].kind, layer_kind::linear);
   EXPECT_EQ(layers[0].out, 65536U);
   EXPECT_FALSE(layers[0].bias);
@@ -71,6 +72,9 @@ TEST(LayerSpec, OptionsReachTheirFields) {
   EXPECT_EQ(layers[7].inner[0].kind, layer_kind::gelu);
   ASSERT_EQ(layers[7].inner[1].inner.size(), 1U);
   EXPECT_EQ(layers[7].inner[1].inner[0].kind, layer_kind::relu);
+  EXPECT_EQ(layers[8].hidden, 7U);
+  EXPECT_EQ(layers[8].steps, 5U);
+  EXPECT_TRUE(layers[8].last);
 }
 
 TEST(LayerSpec, OptionsThatAreLeftOutHaveDefaults) {
@@ -106,6 +110,7 @@ TEST(LayerSpec, WhatIsWrittenIsReadAsTheSame) {
            R"([{"kind":"layer_norm"},{"kind":"layer_norm","eps":1E-12}])",
            R"([{"kind":"dropout","rate":0E0},{"kind":"dropout","rate":1E-1},{"kind":"dropout","rate":7.5E-1}])",
            R"([{"kind":"low_rank_cross","rank":512,"layers":3}])",
+           R"([{"kind":"lstm","hidden":7},{"kind":"lstm","hidden":65536,"steps":9,"last":true}])",
            R"([{"kind":"residual","layers":[{"kind":"relu"},{"kind":"residual","layers":[{"kind":"gelu"}]}]}])",
        }) {
     const auto layers = read(text);
@@ -130,9 +135,9 @@ TEST(LayerSpec, NumbersOfManyDigitsAreReadTheSameAgain) {
 }
 
 TEST(LayerSpec, KeysAreKindAndAllOptions) {
-  EXPECT_EQ(layer_keys(),
-            (std::vector<std::string>{"kind", "out", "out_channels", "kernel", "stride", "padding", "bias", "eps",
-                                      "momentum", "scale", "synchronized", "rate", "rank", "layers"}));
+  EXPECT_EQ(layer_keys(), (std::vector<std::string>{"kind", "out", "out_channels", "kernel", "stride", "padding",
+                                                    "bias", "eps", "momentum", "scale", "synchronized", "rate", "rank",
+                                                    "layers", "hidden", "steps", "last"}));
 }
 
 TEST(LayerSpec, OptionsForPeople) {
@@ -165,6 +170,8 @@ TEST(LayerSpec, UnknownKindsAreRefused) {
 TEST(LayerSpec, UnknownOptionsAndThoseOfOtherKindsAreRefused) {
   EXPECT_EQ(refusal_of("linear", R"(, "out": 3, "biass": true)"), "biass: unknown option; the nearest is bias");
   EXPECT_EQ(refusal_of("linear", R"(, "out": 3, "rate": 0.1)"), "rate: linear has no such option; it has out or bias");
+  EXPECT_EQ(refusal_of("lstm", R"(, "hidden": 3, "layers": 2)"),
+            "layers: lstm has no such option; it has hidden, steps or last");
   EXPECT_EQ(refusal_of("relu", R"(, "layers": 2)"), "layers: relu has no such option; it has none");
   EXPECT_EQ(refusal_of("residual", R"(, "out": 2)"), "out: residual has no such option; it has layers");
   EXPECT_EQ(refusal_of("batch_norm", R"(, "bias": false)"),
@@ -184,6 +191,7 @@ TEST(LayerSpec, MissingOptionsAreRefused) {
             "rank is missing: must be a whole number between 1 and 65536");
   EXPECT_EQ(refusal_of("low_rank_cross", R"(, "rank": 3)"),
             "layers is missing: must be a whole number between 1 and 64");
+  EXPECT_EQ(refusal_of("lstm", ""), "hidden is missing: must be a whole number between 1 and 65536");
   EXPECT_EQ(refusal_of("residual", ""), "layers is missing: must be an array of at least one object");
 }
 
@@ -195,12 +203,15 @@ TEST(LayerSpec, ValuesOutOfRangeAreRefused) {
     EXPECT_EQ(refusal_of("linear", std::string(R"(, "out": )") + bad), "out " + wrong + width);
     EXPECT_EQ(refusal_of("conv2d", std::string(R"(, "out_channels": )") + bad), "out_channels " + wrong + width);
     EXPECT_EQ(refusal_of("low_rank_cross", std::string(R"(, "rank": )") + bad), "rank " + wrong + width);
+    EXPECT_EQ(refusal_of("lstm", std::string(R"(, "hidden": )") + bad), "hidden " + wrong + width);
+    EXPECT_EQ(refusal_of("lstm", std::string(R"(, "hidden": 2, "steps": )") + bad), "steps " + wrong + width);
     EXPECT_EQ(refusal_of("max_pool2d", std::string(R"(, "kernel": )") + bad), "kernel " + wrong + window);
     EXPECT_EQ(refusal_of("avg_pool2d", std::string(R"(, "stride": )") + bad), "stride " + wrong + window);
   }
   EXPECT_EQ(refusal_of("conv2d", R"(, "padding": 1025)"), "padding 1025: must be a whole number between 0 and 1024");
   EXPECT_EQ(refusal_of("low_rank_cross", R"(, "layers": 65)"), "layers 65: must be a whole number between 1 and 64");
   EXPECT_EQ(refusal_of("linear", R"(, "bias": 1)"), "bias 1: must be true or false");
+  EXPECT_EQ(refusal_of("lstm", R"(, "hidden": 2, "last": 1)"), "last 1: must be true or false");
   EXPECT_EQ(refusal_of("batch_norm", R"(, "scale": "no")"), "scale no: must be true or false");
   EXPECT_EQ(refusal_of("batch_norm", R"(, "eps": 0)"), "eps 0: must be a number above 0 and at most 1");
   EXPECT_EQ(refusal_of("layer_norm", R"(, "eps": 2)"), "eps 2: must be a number above 0 and at most 1");
@@ -236,6 +247,57 @@ TEST(LayerSpec, ShapesThatALayerCannotTakeAreRefused) {
               "layer 1 (" + kind +
                   "): takes images of channels x height x width, and its input has 5 features; leave it out");
   }
+}
+
+TEST(LayerSpec, SequencesGoThroughLstmsOnly) {
+  const auto shape_of = [](const std::string& text, const sample_shape& in) {
+    const auto layers = make_layers(read(text), in);
+    EXPECT_TRUE(layers.has_value()) << layers.error().message;
+    return layers ? layers->back()->out() : sample_shape{};
+  };
+  EXPECT_EQ(shape_of(R"([{"kind": "lstm", "hidden": 3}])", {1, 28, 20}), (sample_shape{28, 3}));
+  EXPECT_EQ(shape_of(R"([{"kind": "lstm", "hidden": 3, "steps": 4}])", {12}), (sample_shape{4, 3}));
+  EXPECT_EQ(shape_of(R"([{"kind": "lstm", "hidden": 3, "steps": 28, "last": true}])", {1, 28, 20}), (sample_shape{3}));
+  EXPECT_EQ(shape_of(R"([{"kind": "lstm", "hidden": 3, "steps": 4}, {"kind": "dropout", "rate": 0.5},
+                         {"kind": "residual", "layers": [{"kind": "lstm", "hidden": 3}, {"kind": "relu"}]},
+                         {"kind": "lstm", "hidden": 5}, {"kind": "flatten"}])",
+                     {12}),
+            (sample_shape{20}));
+
+  const std::string sequence = R"([{"kind": "lstm", "hidden": 6, "steps": 2}, {"kind": )";
+  EXPECT_EQ(shape_refusal(sequence + R"("linear", "out": 3}])", {8}),
+            "layer 1 (linear): takes [features], and its input is a sequence of 2 x 6; put a flatten layer before it");
+  EXPECT_EQ(shape_refusal(sequence + R"("batch_norm"}])", {8}),
+            "layer 1 (batch_norm): takes features or images, and its input is a sequence of 2 x 6; put a flatten layer "
+            "before it");
+  EXPECT_EQ(shape_refusal(sequence + R"("global_avg_pool2d"}])", {8}),
+            "layer 1 (global_avg_pool2d): takes images of channels x height x width, and its input is a sequence of "
+            "2 x 6; leave it out");
+}
+
+TEST(LayerSpec, WhatIsNoSequenceIsRefused) {
+  EXPECT_EQ(
+      shape_refusal(R"([{"kind": "lstm", "hidden": 6}])", {8}),
+      "layer 0 (lstm): takes sequences of steps x features, which an image of 1 channel is too, and its input has "
+      "8 features; say how many steps they are (steps)");
+  EXPECT_EQ(shape_refusal(R"([{"kind": "lstm", "hidden": 6}])", {3, 4, 5}),
+            "layer 0 (lstm): takes sequences of steps x features, which an image of 1 channel is too, and its input is "
+            "an image of 3 x 4 x 5; put another layer before it");
+  EXPECT_EQ(shape_refusal(R"([{"kind": "lstm", "hidden": 6, "steps": 4}])", {3, 4, 5}),
+            "layer 0 (lstm): takes sequences of steps x features, which an image of 1 channel is too, and its input is "
+            "an image of 3 x 4 x 5; put another layer before it");
+  const std::string of_three = R"([{"kind": "lstm", "hidden": 6, "steps": 3}])";
+  EXPECT_EQ(shape_refusal(of_three, {8}),
+            "layer 0 (lstm): takes sequences of 3 steps, and its input has 8 features; take another number of steps");
+  EXPECT_EQ(shape_refusal(of_three, {4, 3}),
+            "layer 0 (lstm): takes sequences of 3 steps, and its input is a sequence of 4 x 3; take another number of "
+            "steps");
+  EXPECT_EQ(shape_refusal(of_three, {1, 2, 6}),
+            "layer 0 (lstm): takes sequences of 3 steps, and its input is an image of 1 x 2 x 6; take another number "
+            "of steps");
+  EXPECT_EQ(shape_refusal(R"([{"kind": "lstm", "hidden": 65536}])", {40000, 1}),
+            "layer 0 (lstm): its output of 40000 x 65536 has more than 2147483647 numbers a sample; take a smaller "
+            "hidden or last = true");
 }
 
 TEST(LayerSpec, WindowsThatDoNotFitAreRefused) {

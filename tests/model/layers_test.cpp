@@ -113,6 +113,11 @@ const std::vector<layer_case> layer_cases{
     {R"({"kind": "layer_norm", "eps": 0.1})", {33}},
     {R"({"kind": "low_rank_cross", "rank": 2, "layers": 1})", {5}},
     {R"({"kind": "low_rank_cross", "rank": 3, "layers": 3})", {7}},
+    {R"({"kind": "lstm", "hidden": 3})", {4, 2}},
+    {R"({"kind": "lstm", "hidden": 1, "last": true})", {1, 1}},
+    {R"({"kind": "lstm", "hidden": 8, "last": true})", {1, 3, 5}},
+    {R"({"kind": "lstm", "hidden": 5, "steps": 2})", {6}},
+    {R"({"kind": "residual", "layers": [{"kind": "lstm", "hidden": 3}, {"kind": "gelu"}]})", {4, 3}},
     {R"({"kind": "residual", "layers": [{"kind": "linear", "out": 4}]})", {4}},
     {R"({"kind": "residual", "layers": [{"kind": "gelu"}]})", {2, 2, 3}},
     {R"({"kind": "residual", "layers": [{"kind": "linear", "out": 9}, {"kind": "batch_norm"}, {"kind": "relu"},
@@ -285,6 +290,12 @@ TEST(Layers, InitialWeightsAreUniformByTheNumberOfInputs) {
        {{"weight", {4, 2, 3, 3}, 18, 0}, {"bias", {4}, 18, 0}}},
       {R"({"kind": "layer_norm"})", {3}, {{"weight", {3}, 0, 1}, {"bias", {3}, 0, 0}}},
       {R"({"kind": "batch_norm", "scale": false})", {3}, {{"bias", {3}, 0, 0}}},
+      {R"({"kind": "lstm", "hidden": 3})",
+       {2, 5},
+       {{"weight_ih_l0", {12, 5}, 3, 0},
+        {"weight_hh_l0", {12, 3}, 3, 0},
+        {"bias_ih_l0", {12}, 3, 0},
+        {"bias_hh_l0", {12}, 3, 0}}},
       {R"({"kind": "low_rank_cross", "rank": 2, "layers": 2})",
        {6},
        {{"v.0", {2, 6}, 6, 0},
@@ -351,6 +362,7 @@ TEST(Layers, MultiplyAddsAreThoseOfTheProducts) {
           ->multiply_adds(),
       12U);
   EXPECT_EQ(layer_of(R"({"kind": "gelu"})", {3})->multiply_adds(), 0U);
+  EXPECT_EQ(layer_of(R"({"kind": "lstm", "hidden": 3, "last": true})", {5, 2})->multiply_adds(), 5U * 12 * (2 + 3));
 }
 
 }  // namespace

@@ -170,6 +170,35 @@ inline reference_batch reference_cross(const layer_spec& spec, const reference_b
   return y;
 }
 
+/// `state` [2, size, hidden]: h and then c, before the first step and after the last.
+inline reference_batch reference_lstm(const layer_spec& spec, const reference_batch& x, const double*& parameters,
+                                      std::vector<double>& state) {
+  const std::size_t hidden = spec.hidden;
+  const std::size_t steps = spec.steps > 0 ? spec.steps : x.shape[x.shape.size() - 2], in = x.width() / steps;
+  const double* const of_h = parameters + 4 * hidden * in;
+  const double* const bias = of_h + 4 * hidden * hidden;
+  reference_batch y{spec.last ? sample_shape{hidden} : sample_shape{steps, hidden}, x.size, {}};
+  for (std::size_t b = 0; b < x.size; ++b) {
+    double* const h = state.data() + b * hidden;
+    double* const c = state.data() + (x.size + b) * hidden;
+    for (std::size_t t = 0; t < steps; ++t) {
+      const auto first = x.numbers.begin() + static_cast<std::ptrdiff_t>((b * steps + t) * in);
+      const std::vector<double> now(first, first + static_cast<std::ptrdiff_t>(in));
+      auto sums = reference_product(1, in, 4 * hidden, now, parameters, bias);
+      const auto more = reference_product(1, hidden, 4 * hidden, {h, h + hidden}, of_h, bias + 4 * hidden);
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += more[i];
+      const auto gate = [&](std::size_t g, std::size_t j) { return 1 / (1 + std::exp(-sums[g * hidden + j])); };
+      for (std::size_t j = 0; j < hidden; ++j) {
+        c[j] = gate(1, j) * c[j] + gate(0, j) * std::tanh(sums[2 * hidden + j]);
+        h[j] = gate(3, j) * std::tanh(c[j]);
+      }
+      if (!spec.last || t + 1 == steps) y.numbers.insert(y.numbers.end(), h, h + hidden);
+    }
+  }
+  parameters = bias + 8 * hidden;
+  return y;
+}
+
 inline reference_batch reference_dropout(const layer_spec& spec, const reference_batch& x, std::uint64_t key,
                                          std::size_t first_sample = 0) {
   reference_batch y = x;
@@ -220,6 +249,10 @@ inline reference_batch reference_layer(const layer_spec& spec, const reference_b
       return reference_layer_norm(spec, x, parameters);
     case layer_kind::low_rank_cross:
       return reference_cross(spec, x, parameters);
+    case layer_kind::lstm: {
+      std::vector<double> state(2 * x.size * spec.hidden, 0.0);
+      return reference_lstm(spec, x, parameters, state);
+    }
     case layer_kind::residual:
       return reference_residual(spec, x, parameters, key);
   }

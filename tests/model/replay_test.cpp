@@ -34,7 +34,9 @@ TEST(Replay, AllShippedRunsOpenAndAreSound) {
                                                    {"strided_windows", 8},
                                                    {"conv_cross", 10},
                                                    {"micro_batch_features", 12},
-                                                   {"micro_batch_images", 8}};
+                                                   {"micro_batch_images", 8},
+                                                   {"lstm_rows", 10},
+                                                   {"lstm_features", 12}};
   for (const auto& [name, count] : steps) {
     const auto run = open_reference_run(shipped(name));
     ASSERT_TRUE(run.has_value()) << run.error().message;

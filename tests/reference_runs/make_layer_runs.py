@@ -115,6 +115,15 @@ RUNS = {
                                    layer("conv2d", out_channels=5, kernel=1)]),
          layer("global_avg_pool2d"), layer("linear", out=4)],
         kind="sgd", lr=0.1, momentum=0.9)),
+    "lstm_rows": run(
+        43, 2, 10, 8, "cross_entropy", 4, [1, 7, 6],
+        [layer("lstm", hidden=10), layer("lstm", hidden=9, last=True), layer("linear", out=4)],
+        kind="adam", lr=0.01),
+    "lstm_features": run(
+        44, 1, 12, 9, "mse", 3, [20],
+        [layer("lstm", hidden=8, steps=5),
+         layer("residual", layers=[layer("lstm", hidden=8), layer("gelu")]), layer("flatten"), layer("linear", out=3)],
+        kind="sgd", lr=0.1, momentum=0.9),
 }
 
 
@@ -138,6 +147,19 @@ class LowRankCross(nn.Module):
 class Residual(nn.Sequential):
     def forward(self, x):
         return x + super().forward(x)
+
+
+class Lstm(nn.LSTM):
+    """Through `steps` steps, or as many as the sample has rows."""
+
+    def __init__(self, shape, hidden, steps=None, last=False):
+        self.steps = steps or shape[-2]
+        self.last = last
+        super().__init__(torch.Size(shape).numel() // self.steps, hidden, batch_first=True)
+
+    def forward(self, x):
+        outputs, _ = super().forward(x.reshape(len(x), self.steps, -1))
+        return outputs[:, -1] if self.last else outputs
 
 
 class GlobalAvgPool2d(nn.Module):
@@ -178,6 +200,7 @@ def make_layer(spec, shape):
         "batch_norm": lambda **more: make_batch_norm(shape[0], len(shape) == 3, **more),
         "layer_norm": lambda **more: make_layer_norm(shape[0], **more),
         "low_rank_cross": lambda **more: LowRankCross(shape[0], **more),
+        "lstm": lambda **more: Lstm(shape, **more),
         "residual": lambda layers: Residual(*make_layers(layers, shape)),
     }[spec["kind"]]
     return make(**options)

@@ -22,15 +22,34 @@ tensor to_host(kernels::stream& on, const tensor& there) {
   return here;
 }
 
+/// Returns the shape of the state that the module carries. Throws `error` unless `given` is such a state, or empty.
+shape checked_state(const nn::module& of, const tensor& input, const tensor& given) {
+  const shape lengths = of.state(input);
+  if (lengths.dimensions() == 0)
+    throw error(error_kind::input, fmt::format("{}: carries no state; apply it to the input alone", of.type()));
+  if (given.count() > 0 && !(given.type() == dtype::f32 && given.shape() == lengths))
+    throw error(error_kind::input,
+                fmt::format("{}: a state {} of {}; for such an input it is {} of float32, or empty for zeros",
+                            of.type(), to_string(given.shape()), to_string(given.type()), to_string(lengths)));
+  return lengths;
+}
+
+float* numbers_or_null(const tensor& x) { return x.count() > 0 ? x.as<float>().data() : nullptr; }
+
 }  // namespace
 
 module_pass::module_pass(const nn::module& of, const actors::trained_parameters& numbers, const tensor& input,
-                         const mode& how)
+                         const mode& how, const tensor* state)
     : module_(&of), numbers_(&numbers), mode_(how), output_there_(make(of.output(input), dtype::f32)) {
   saved_.resize(on(), of.saved(input));
   input_there_ = to_device(input);
+  if (state != nullptr) {
+    next_state_there_ = make(checked_state(of, input, *state), dtype::f32);
+    if (state->count() > 0) state_there_ = to_device(*state);
+  }
   of.forward(this->how(false), this->numbers());
   output_ = to_host(on(), output_there_);
+  if (state != nullptr) next_state_ = to_host(on(), next_state_there_);
 }
 
 nn::pass module_pass::how(bool goes_on) const {
@@ -38,8 +57,13 @@ nn::pass module_pass::how(bool goes_on) const {
 }
 
 nn::pass_numbers module_pass::numbers() {
-  return {numbers_->weights_data(), numbers_->buffers_data(), input_there_, output_there_.as<float>().data(),
-          saved_.data()};
+  return {numbers_->weights_data(),
+          numbers_->buffers_data(),
+          input_there_,
+          output_there_.as<float>().data(),
+          saved_.data(),
+          numbers_or_null(state_there_),
+          numbers_or_null(next_state_there_)};
 }
 
 tensor module_pass::make(const shape& lengths, dtype type) const {

@@ -39,11 +39,15 @@ class module_pass {
     model::rank_means* ranks = nullptr;
   };
 
-  /// Applies the module. Throws `error` if it cannot take such an input.
-  module_pass(const nn::module& of, const actors::trained_parameters& numbers, const tensor& input, const mode& how);
+  /// Applies the module, which carries on from `state`, if that is not null: an empty one is zeros. Throws `error` if
+  /// it cannot take such an input or state.
+  module_pass(const nn::module& of, const actors::trained_parameters& numbers, const tensor& input, const mode& how,
+              const tensor* state = nullptr);
 
   /// In the host's memory, as is all that comes from and goes to the caller.
   const tensor& output() const { return output_; }
+  /// After the input; empty if there was none before it.
+  const tensor& next_state() const { return next_state_; }
   /// Returns the input's gradient, from that of the output.
   tensor backward_input(const tensor& grad);
   /// Has the module write the gradients of its parameters, which are on the device; last of all. `stretches`: of the
@@ -63,9 +67,12 @@ class module_pass {
   mode mode_;
   bool has_gone_back_ = false;
   tensor output_;
+  tensor next_state_;
   // On the device; if that is the processor, what the caller has.
   tensor input_there_;
   tensor output_there_;
+  tensor state_there_;
+  tensor next_state_there_;
   tensor grad_there_;
   kernels::device_array<float> saved_;
 };

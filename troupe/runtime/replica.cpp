@@ -23,19 +23,19 @@ namespace troupe::runtime {
 /// A replica's module applied to an input, in a context that trains.
 class application final : public node {
  public:
-  application(replica& of, const tape& in, const tensor& input)
+  application(replica& of, const tape& in, const tensor& input, const tensor* state)
       : replica_(of),
         source_(in.maker_of(input)),
         others_(in.owner(), of),
         pass_(in_module(*of.module_, "forward", [&] {
           const bool has_others = of.is_synchronized_ && in.owner().trainers() > 1;
           return module_pass(*of.module_, of.numbers_, input,
-                             {.training = true, .key = in.next_key(), .ranks = has_others ? &others_ : nullptr});
+                             {.training = true, .key = in.next_key(), .ranks = has_others ? &others_ : nullptr}, state);
         })) {
     others_.turn();
   }
 
-  const tensor& output() const { return pass_->output(); }
+  sequence_part made() const { return {pass_->output(), pass_->next_state()}; }
   const replica& of() const { return replica_; }
 
   void backward(tape& on) override {
@@ -185,18 +185,25 @@ void replica::load_state_dict(const named_tensors& given) {
   numbers_.replace(read.parameters.as<float>(), read.buffers.as<float>());
 }
 
-tensor replica::apply(tape& on, const tensor& input) {
+sequence_part replica::apply(tape& on, const tensor& input, const tensor* state) {
+  if (state != nullptr && on.maker_of(*state) != nullptr)
+    throw error(
+        error_kind::input,
+        fmt::format("{}: a state {} that the context has computed, and no gradient goes back into a state; copy "
+                    "its numbers into a tensor of their own",
+                    module_->type(), to_string(state->shape())));
   on.finish_passed();
   actors::actor_trace& trace = on.owner().trace;
   const actors::actor_trace::range working(trace, trace.given_range(label_), on.owner().step, trace.latest());
   if (!on.is_training()) {
     on.maker_of(input);  // throws if it is of another context
-    const auto evaluate = [&] { return module_pass(*module_, numbers_, input, {}).output(); };
-    return on.add(in_module(*module_, "forward", evaluate), nullptr);
+    const module_pass pass =
+        in_module(*module_, "forward", [&] { return module_pass(*module_, numbers_, input, {}, state); });
+    return {on.add(pass.output(), nullptr), pass.next_state()};
   }
-  auto made = std::make_shared<application>(*this, on, input);
-  tensor output = made->output();
-  return on.add(std::move(output), std::move(made));
+  auto pass = std::make_shared<application>(*this, on, input, state);
+  auto [output, next_state] = pass->made();
+  return {on.add(std::move(output), std::move(pass)), std::move(next_state)};
 }
 
 void replica::set_optimizer(const optimizer_choice& choice) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/trained_parameters.hpp"
+#include "troupe/data_parallel.hpp"
 #include "troupe/module.hpp"
 #include "troupe/optimizer.hpp"
 #include "troupe/runtime/kept_state.hpp"
@@ -27,7 +28,8 @@ class replica {
           std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank,
           kernels::device& where);
 
-  tensor apply(tape& on, const tensor& input);
+  /// `state`: as `module_pass` takes it.
+  sequence_part apply(tape& on, const tensor& input, const tensor* state = nullptr);
 
   /// Throws `error` if there is an optimizer already, or the choice is invalid.
   void set_optimizer(const optimizer_choice& choice);

@@ -1,0 +1,46 @@
+// Runs an example that saves checkpoints, and kills it.
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/child_process.hpp"
+
+namespace troupe::test {
+
+/// The newest checkpoint's file in a folder; empty: there is none.
+inline std::string newest_in(const std::filesystem::path& folder) {
+  std::string newest;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none))
+    if (entry.path().extension() == ".json") newest = std::max(newest, entry.path().filename().string());
+  return newest;
+}
+
+/// Runs an example, which saves, and kills it as soon as there is a checkpoint later than those before. Returns whether
+/// it was killed before it ended by itself.
+inline bool run_and_kill(const std::string& example, const std::filesystem::path& folder) {
+  const std::string program = "example_" + example;
+  const std::string before = newest_in(folder);
+  std::vector<std::string> words = {
+      program, "--quiet", "--trace", "off", "--save", folder.string(), "--checkpoint-every", "10"};
+  if (!before.empty()) words.insert(words.end(), {"--resume", folder.string()});
+  auto child = child_process::start(std::string(TROUPE_EXAMPLES) + "/" + program, words, {});
+  EXPECT_TRUE(child);
+  while (newest_in(folder) <= before && !child->has_ended()) {
+    child->poll();
+    std::this_thread::yield();
+  }
+  if (child->has_ended()) return false;
+  child->kill();
+  return true;
+}
+
+}  // namespace troupe::test
