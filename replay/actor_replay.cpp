@@ -159,6 +159,11 @@ class stage {
         {protocol::message_name_v<msg::stop>, &stage::ask<msg::stop, void>},
         {protocol::message_name_v<msg::trainer_ended>, &stage::ask<msg::trainer_ended, void>},
         {protocol::message_name_v<msg::reduce>, &stage::ask<msg::reduce, msg::reduced>},
+        {protocol::message_name_v<msg::activation>, &stage::ask<msg::activation, void>},
+        {protocol::message_name_v<msg::activation_gradient>, &stage::ask<msg::activation_gradient, void>},
+        {protocol::message_name_v<msg::stage_outputs>, &stage::ask<msg::stage_outputs, void>},
+        {protocol::message_name_v<msg::stage_query>, &stage::ask<msg::stage_query, msg::stage_state>},
+        {protocol::message_name_v<msg::stage_state>, &stage::answer<msg::stage_state>},
         {protocol::message_name_v<msg::rows>, &stage::answer<msg::rows>},
         {protocol::message_name_v<msg::squared_norm>, &stage::answer<msg::squared_norm>},
         {protocol::message_name_v<msg::committed>, &stage::answer<msg::committed>},
@@ -238,6 +243,15 @@ class stage {
       one.server = caf::actor_cast<msg::parameter_server_actor>(stand_in(actors::server_number(one.rank)));
     order.group = caf::actor_cast<msg::allreduce_actor>(stand_in(order.group_number));
     order.reports = caf::actor_cast<msg::report_actor>(stand_in(actors::master_number));
+    // A trainer in a pipeline knows the other ones.
+    actors::trainer_peers peers;
+    const std::uint32_t first = actors::trainer_number(0, count_of("server "));
+    for (std::uint32_t number = first; number < first + count_of("trainer "); ++number)
+      peers.of_rank.push_back(number == actor_ ? msg::peer_actor() : caf::actor_cast<msg::peer_actor>(stand_in(number)));
+    peers.senders.resize(peers.of_rank.size());
+    const auto whom = caf::actor_cast<caf::strong_actor_ptr>(target_);
+    auto* const self = caf::actor_cast<actors::trainer_state::pointer>(whom);
+    actors::run_in(whom, [self, peers] { self->state.meet(peers); });
   }
 
   // -- what it sends ----------------------------------------------------------------------
@@ -266,7 +280,9 @@ class stage {
               takes<msg::gradient_norm>(self, mine), takes<msg::optimizer_step>(self, mine),
               takes<msg::reduce>(self, mine),        takes<msg::progress>(self, mine),
               takes<msg::epoch_report>(self, mine),  takes<msg::evaluation>(self, mine),
-              takes<msg::save_dense>(self, mine),    takes<msg::call>(self, mine)};
+              takes<msg::save_dense>(self, mine),    takes<msg::call>(self, mine),
+              takes<msg::activation>(self, mine),    takes<msg::activation_gradient>(self, mine),
+              takes<msg::stage_outputs>(self, mine), takes<msg::stage_query>(self, mine)};
     });
     spawned_.push_back(one);
     return one;
