@@ -22,6 +22,7 @@ caf::expected<msg::tensor> digests_of_rows(const model::embedding_bag& table, st
         errc::bad_input,
         "{}: digests of {} rows from row {} on; the shard has {} rows, and a message asks for at most {}", words, count,
         first, rows, msg::row_digests_max);
+  const bool has_columns = table.options().shard.split == model::table_split::columns;
   const auto type = table.options().dtype;
   const std::size_t row_bytes = table.dim() * kernels::size_of(type);
   std::vector<std::byte> copy;
@@ -38,9 +39,9 @@ caf::expected<msg::tensor> digests_of_rows(const model::embedding_bag& table, st
       return make_failure(errc::not_finite, "{}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
                           words, table.whole_row(static_cast<std::int64_t>(first + i)),
                           type == kernels::row_dtype::f16 ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : "");
-    digests.push_back(digest_of(row, row_bytes));
+    if (!has_columns) digests.push_back(digest_of(row, row_bytes));
   }
-  if (table.options().shard.split == model::table_split::columns)
+  if (has_columns)
     return msg::tensor(dtype_of(type), count, table.dim(),
                        msg::blob::own(std::vector<std::byte>(bytes.begin(), bytes.end())));
   return msg::tensor::own(count, 1, std::move(digests));
