@@ -188,13 +188,19 @@ TEST(TableSplit, ThatCannotBeIsRefused) {
             "--table-split rows");
 }
 
-/// The servers on cards; trainers on the processor, or on cards too.
+/// Also from a checkpoint by columns on. Servers and trainers are on cards.
 TEST_F(CudaGpu, TablesByColumnsHaveTheBitsOfTablesByRows) {
   words there = with(bags_job, {"--sparse-optimizer", "adagrad"});
   *std::ranges::find(there, "cpu") = "cuda";
+  words short_job = there;
+  short_job.erase(std::ranges::find(short_job, "--steps"), std::ranges::find(short_job, "20") + 1);
   for (const words& more : {words{}, words{"--row-dtype", "f16"}}) {
     const findings whole = found_by(on_servers(there, "1", more));
     EXPECT_EQ(found_by(on_servers(there, "3", with(by_columns, more))), whole);
+    const model::checkpoint_folder folder;
+    const words half = {"--resume", folder.path(), "--steps", "20"};
+    found_by(on_servers(short_job, "3", with(by_columns, with(more, {"--save", folder.path(), "--steps", "10"}))));
+    EXPECT_EQ(found_by(on_servers(short_job, "2", with(more, half))), whole);
   }
 }
 
