@@ -178,10 +178,12 @@ void checkpointing::ask_for(std::size_t table, const msg::module_ref& shard, con
       msg::save_module{trace_.next(step_of(shard), plan_->cause), shard.module, folder},
       [this, table, writing](msg::saved_module& file) {
         unwritten_.erase(writing);
+        const planned_table& whole = plan_->tables[table];
         auto& parts = parts_[table];
         parts.clear();
         for (const msg::parameter_info& one : file.parts)
-          parts.push_back({one.name, tensor_type_of(one.type), one.cols});
+          parts.push_back(
+              {one.name, tensor_type_of(one.type), whole.split == model::table_split::columns ? whole.dim : one.cols});
         written(model::saved_file{std::move(file.name), file.length, std::move(file.digest)});
       },
       [this, writing](const caf::error& error) {
@@ -249,7 +251,7 @@ model::checkpoint_manifest checkpointing::manifest() const {
   for (const model::tensor_view& view : dense_views()) made.dense.push_back(view.what);
   for (std::size_t t = 0; t < tables_->size(); ++t) {
     const planned_table& table = plan_->tables[t];
-    made.tables.push_back({table.rows, static_cast<std::uint32_t>((*tables_)[t].size()), parts_.at(t)});
+    made.tables.push_back({table.rows, static_cast<std::uint32_t>((*tables_)[t].size()), parts_.at(t), table.split});
   }
   made.files = files_;
   return made;

@@ -20,6 +20,7 @@ namespace {
 constexpr std::array modes = {"sum", "mean", "max"};
 constexpr std::array dtypes = {"f32", "f16", "bf16"};
 constexpr std::array reductions = {"sum", "mean"};
+constexpr std::array splits = {"rows", "columns"};
 
 /// Reads the arguments of a specification by name.
 class argument_reader {
@@ -80,8 +81,7 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
   options.seed = read.number<std::uint64_t>("seed");
   options.table = read.number<std::uint64_t>("table");
   options.name = read.text("name", "");
-  options.shard = order.shard;
-  options.shards = order.shards;
+  options.shard = {order.shard, order.shards, read.choice<model::table_split>("split", splits, "rows")};
   options.dtype = read.choice<kernels::row_dtype>("dtype", dtypes, "f32");
   const auto optimizer = model::parse_optimizer(read.text("optimizer"), model::optimizer_use::table);
   const auto schedule = model::parse_lr_schedule(read.text("lr_schedule", "constant"));
@@ -93,6 +93,13 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
   if (options.rows < 1 || options.dim < 1 || order.shards < 1 || order.shard >= order.shards)
     return make_failure(errc::bad_input, "EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",
                         options.rows, options.dim, order.shard, order.shards);
+  if (options.shard.split == model::table_split::columns && order.shards > options.dim)
+    return make_failure(errc::bad_input, "EmbeddingBag [{}, {}], {} shards of columns: must be at most {}",
+                        options.rows, options.dim, order.shards, options.dim);
+  if (options.shard.split == model::table_split::columns && optimizer->kind == kernels::optimizer_kind::rowwise_adagrad)
+    return make_failure(
+        errc::bad_input,
+        "EmbeddingBag: argument optimizer=rowwise-adagrad needs whole rows, and split=columns cuts them");
   options.optimizer = *optimizer;
   options.optimizer.lr = lr;
   options.optimizer.schedule = *schedule;
@@ -100,8 +107,9 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
 }
 
 caf::error check_memory(const model::embedding_bag_options& options, const kernels::device& where) {
-  const auto needed = model::table_bytes(model::rows_of_shard(options.rows, options.shard, options.shards), options.dim,
-                                         options.dtype, options.optimizer);
+  const auto rows = static_cast<std::int64_t>(rows_on(static_cast<std::uint64_t>(options.rows), options.shard));
+  const auto needed =
+      model::table_bytes(rows, columns_on(options.dim, options.shard).count, options.dtype, options.optimizer);
   if (where.is_host() && needed > model::available_memory())
     return make_failure(errc::out_of_memory,
                         model::memory_fault(model::words_of(options) + " with its optimizer's state", needed));
@@ -122,18 +130,21 @@ model::tensor_type tensor_type_of(msg::dtype type) {
   return types[static_cast<std::size_t>(type)];
 }
 
-msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table) {
-  return {"EmbeddingBag",
-          {{"num_embeddings", std::to_string(spec.rows)},
-           {"embedding_dim", std::to_string(spec.dim)},
-           {"mode", modes[static_cast<std::size_t>(spec.mode)]},
-           {"seed", std::to_string(job.seed)},
-           {"table", std::to_string(table)},
-           {"dtype", dtypes[static_cast<std::size_t>(job.row_dtype)]},
-           {"optimizer", model::to_string(job.sparse_optimizer)},
-           {"lr", fmt::format("{}", model::with_rates_of_members(job.sparse_optimizer, job).lr)},
-           {"lr_schedule", model::to_string(job.sparse_optimizer.schedule)},
-           {"reduce", reductions[static_cast<std::size_t>(job.sparse_reduce)]}}};
+msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table,
+                                    model::table_split split) {
+  msg::module_spec made{"EmbeddingBag",
+                        {{"num_embeddings", std::to_string(spec.rows)},
+                         {"embedding_dim", std::to_string(spec.dim)},
+                         {"mode", modes[static_cast<std::size_t>(spec.mode)]},
+                         {"seed", std::to_string(job.seed)},
+                         {"table", std::to_string(table)},
+                         {"dtype", dtypes[static_cast<std::size_t>(job.row_dtype)]},
+                         {"optimizer", model::to_string(job.sparse_optimizer)},
+                         {"lr", fmt::format("{}", model::with_rates_of_members(job.sparse_optimizer, job).lr)},
+                         {"lr_schedule", model::to_string(job.sparse_optimizer.schedule)},
+                         {"reduce", reductions[static_cast<std::size_t>(job.sparse_reduce)]}}};
+  if (split == model::table_split::columns) made.args.emplace_back("split", "columns");
+  return made;
 }
 
 }  // namespace troupe::actors

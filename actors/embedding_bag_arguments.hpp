@@ -24,8 +24,9 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
 /// Returns an error if the memory of `where` is too small for such a shard.
 caf::error check_memory(const model::embedding_bag_options& options, const kernels::device& where);
 
-/// Returns the specification of table number `table` of a job.
-msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table);
+/// Returns the specification of table number `table` of a job, of which each shard has rows or columns.
+msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table,
+                                    model::table_split split = model::table_split::rows);
 
 /// Returns a dtype as checkpoints name it.
 model::tensor_type tensor_type_of(msg::dtype type);

@@ -8,12 +8,17 @@
 
 namespace troupe::actors {
 
-msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim) {
+msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim,
+                         model::table_split split) {
   msg::tensor_buffer merged(rows, dim);
-  for (std::uint64_t row = 0; row < rows; ++row) {
-    const msg::tensor& shard = shards[row % shards.size()];
-    const std::byte* from = shard.bytes.data() + row / shards.size() * dim * msg::size_of(shard.type);
-    kernels::decode({from, row_dtype_of(shard.type).value_or(kernels::row_dtype::f32)}, dim, merged.data() + row * dim);
+  for (std::uint32_t s = 0; s < shards.size(); ++s) {
+    const msg::tensor& shard = shards[s];
+    const model::shard_of which{s, static_cast<std::uint32_t>(shards.size()), split};
+    const model::column_range columns = model::columns_on(dim, which);
+    const auto type = row_dtype_of(shard.type).value_or(kernels::row_dtype::f32);
+    for (std::uint64_t row = 0; row < model::rows_on(rows, which); ++row)
+      kernels::decode({shard.bytes.data() + row * columns.count * msg::size_of(shard.type), type}, columns.count,
+                      merged.data() + model::whole_row(row, which) * dim + columns.first);
   }
   return std::move(merged).freeze();
 }
@@ -25,47 +30,74 @@ std::optional<weights_digest::piece> weights_digest::next() {
   return first;
 }
 
-/// Returns false if no rows are left, or another round would exceed `rows_max`.
+/// Returns false if no rows are left, or another round would exceed `bytes_max`.
 bool weights_digest::open_round() {
   // Two rounds fit: one is requested while the other is digested.
-  constexpr std::uint64_t round_rows_max = rows_max / 2;
-  while (next_table_ < tables_.size() && next_row_ * tables_[next_table_].shards >= tables_[next_table_].rows) {
+  constexpr std::uint64_t round_bytes_max = bytes_max / 2;
+  while (next_table_ < tables_.size() &&
+         next_row_ * tables_[next_table_].shards_of_rows() >= tables_[next_table_].rows) {
     ++next_table_;
     next_row_ = 0;
   }
   if (next_table_ == tables_.size()) return false;
-  const auto [rows, shards] = tables_[next_table_];
-  const std::uint64_t stride = std::clamp<std::uint64_t>(round_rows_max / shards, 1, msg::row_digests_max);
+  const table& from = tables_[next_table_];
+  const std::uint64_t shards = from.shards_of_rows();
+  const std::uint64_t stride =
+      std::clamp<std::uint64_t>(round_bytes_max / bytes_of_row(from) / shards, 1, msg::row_digests_max);
   const std::uint64_t begin = next_row_ * shards;
-  const std::uint64_t end = std::min(rows, begin + stride * shards);
-  if (rows_under_way_ > 0 && rows_under_way_ + (end - begin) > rows_max) return false;
-  round opened{std::vector<msg::tensor>(shards), 0, end - begin};
-  for (std::uint32_t s = 0; s < shards && begin + s < end; ++s) {
-    const std::uint64_t here = (end - begin - s + shards - 1) / shards;
+  const std::uint64_t end = std::min(from.rows, begin + stride * shards);
+  const std::uint64_t bytes = (end - begin) * bytes_of_row(from);
+  if (bytes_under_way_ > 0 && bytes_under_way_ + bytes > bytes_max) return false;
+  round opened{std::vector<msg::tensor>(from.shards), 0, end - begin, next_table_};
+  for (std::uint32_t s = 0; s < from.shards; ++s) {
+    const std::uint64_t here = (end - begin + shards - 1 - s % shards) / shards;
+    if (here == 0) break;
     to_ask_.push_back({next_table_, s, next_row_, here, rounds_digested_ + rounds_.size()});
     ++opened.missing;
   }
-  rows_under_way_ += opened.rows;
+  bytes_under_way_ += bytes;
   rounds_.push_back(std::move(opened));
   next_row_ += stride;
   return true;
 }
 
 bool weights_digest::add(const piece& part, msg::tensor digests) {
-  if (digests.type != msg::dtype::u64 || digests.rows != part.rows || digests.cols != 1 || !digests.consistent())
-    return false;
+  if (!answers(part, digests)) return false;
   round& its = rounds_[part.round - rounds_digested_];
   its.shards[part.shard] = std::move(digests);
   --its.missing;
   for (; !rounds_.empty() && rounds_.front().missing == 0; ++rounds_digested_) {
-    const auto& shards = rounds_.front().shards;
-    const std::size_t count = shards.size();
-    for (std::uint64_t row = 0; row < rounds_.front().rows; ++row)
-      take(shards[row % count].as<std::uint64_t>()[row / count]);
-    rows_under_way_ -= rounds_.front().rows;
+    digest(rounds_.front());
+    bytes_under_way_ -= rounds_.front().rows * bytes_of_row(tables_[rounds_.front().table]);
     rounds_.pop_front();
   }
   return true;
+}
+
+bool weights_digest::answers(const piece& part, const msg::tensor& digests) const {
+  if (digests.rows != part.rows || !digests.consistent()) return false;
+  const table& of = tables_[part.table];
+  if (of.columns == 0) return digests.type == msg::dtype::u64 && digests.cols == 1;
+  const model::shard_of shard{part.shard, of.shards, model::table_split::columns};
+  return row_dtype_of(digests.type) && digests.cols == model::columns_on(of.columns, shard).count;
+}
+
+void weights_digest::digest(const round& whole) {
+  const std::size_t count = whole.shards.size();
+  std::vector<std::byte> bits;  // of a row
+  for (std::uint64_t row = 0; row < whole.rows; ++row) {
+    if (tables_[whole.table].columns == 0) {
+      take(whole.shards[row % count].as<std::uint64_t>()[row / count]);
+      continue;
+    }
+    bits.clear();
+    for (const msg::tensor& columns : whole.shards) {
+      const std::size_t width = columns.cols * msg::size_of(columns.type);
+      const std::byte* const from = columns.bytes.data() + row * width;
+      bits.insert(bits.end(), from, from + width);
+    }
+    take(digest_of(bits.data(), bits.size()));
+  }
 }
 
 std::string weights_digest::text(std::uint64_t dense_digest) {
@@ -106,7 +138,9 @@ void final_weights::collect(const run_plan& plan, const table_shards& tables, st
   std::vector<weights_digest::table> digested;
   shards_.resize(tables.size());
   for (std::size_t t = 0; t < tables.size(); ++t) {
-    digested.push_back({plan.tables[t].rows, static_cast<std::uint32_t>(tables[t].size())});
+    const bool by_columns = plan.tables[t].split == model::table_split::columns;
+    digested.push_back(
+        {plan.tables[t].rows, static_cast<std::uint32_t>(tables[t].size()), by_columns ? plan.tables[t].dim : 0});
     shards_[t].resize(tables[t].size());
     if (!plan.return_weights) continue;
     for (std::size_t s = 0; s < tables[t].size(); ++s)
@@ -167,7 +201,7 @@ void final_weights::fill(msg::run_result& result) {
   if (!plan_->return_weights) return;
   for (std::size_t t = 0; t < tables_->size(); ++t) {
     const planned_table& table = plan_->tables[t];
-    result.tables.push_back(merge_shards(shards_[t], table.rows, table.dim));
+    result.tables.push_back(merge_shards(shards_[t], table.rows, table.dim, table.split));
   }
   result.dense = trained_[0].dense;
 }

@@ -19,23 +19,30 @@
 
 namespace troupe::actors {
 
-/// Returns [rows, dim] in float32 from the shards' [local rows, dim], by shard number, of any `row_dtype`.
-msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim);
+/// Returns [rows, dim] in float32 from the shards' rows and columns, by shard number, of any `row_dtype`.
+msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim,
+                         model::table_split split = model::table_split::rows);
 
 /// The digest of all weights: XXH3 of the digests of every table's rows in row order (8 bytes each, XXH3 of the row's
 /// bits), table by table, and of the digest of the dense weights' bits.
 ///
 /// The rows' digests are requested in pieces, from many shards at a time, and may arrive in any order; they are never
-/// all in memory. Row r of a table is row r / shards of shard r % shards. Belongs to one actor.
+/// all in memory. Of a table that is split by columns the rows themselves are requested, and digested here. Belongs to
+/// one actor.
 class weights_digest {
  public:
-  /// The most rows whose digests are requested, or have arrived before those of earlier rows.
+  /// The most rows whose digests are requested, or have arrived before those of earlier rows; rows that are requested
+  /// themselves count by their bytes.
   static constexpr std::uint64_t rows_max = std::uint64_t{1} << 21;
   static constexpr std::uint64_t bytes_max = rows_max * sizeof(std::uint64_t);
 
   struct table {
     std::uint64_t rows = 0;
     std::uint32_t shards = 1;
+    std::uint64_t columns = 0;  ///< of a table that is split by columns; 0: it is not
+
+    /// Returns the shards among which the rows are divided.
+    std::uint32_t shards_of_rows() const { return columns > 0 ? 1 : shards; }
   };
 
   /// Rows [first, first + rows) of a shard, by their local numbers.
@@ -54,7 +61,8 @@ class weights_digest {
   /// no rows are left.
   std::optional<piece> next();
 
-  /// Adds the digests of a piece from `next`. Returns false and changes nothing if their number or type is wrong.
+  /// Adds the digests of a piece from `next`, or its rows. Returns false and changes nothing if their number or type is
+  /// wrong.
   bool add(const piece& part, msg::tensor digests);
 
   /// Returns the digest as 16 hexadecimal digits. Requires: all pieces have been added. Call once.
@@ -66,16 +74,23 @@ class weights_digest {
     std::vector<msg::tensor> shards;
     std::size_t missing = 0;
     std::uint64_t rows = 0;
+    std::size_t table = 0;
   };
 
   bool open_round();
+  bool answers(const piece& part, const msg::tensor& digests) const;
+  void digest(const round& whole);
+  /// Returns the bytes that are requested for a row.
+  static std::uint64_t bytes_of_row(const table& of) {
+    return of.columns > 0 ? of.columns * sizeof(float) : sizeof(std::uint64_t);
+  }
   void take(std::uint64_t part) { digest_.add(std::as_bytes(std::span(&part, 1))); }
 
   std::vector<table> tables_;
   running_digest digest_;
   std::deque<round> rounds_;  // opened and not digested yet, in row order
   std::uint64_t rounds_digested_ = 0;
-  std::uint64_t rows_under_way_ = 0;
+  std::uint64_t bytes_under_way_ = 0;
   std::deque<piece> to_ask_;    // pieces of the last round
   std::size_t next_table_ = 0;  // the next round's table
   std::uint64_t next_row_ = 0;  // its first local row in every shard

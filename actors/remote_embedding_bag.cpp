@@ -10,7 +10,7 @@
 #include "actors/kept_table.hpp"
 #include "actors/remote_module.hpp"
 #include "actors/row_codec.hpp"
-#include "base/digest.hpp"
+#include "actors/row_digests.hpp"
 #include "kernels/device.hpp"
 #include "model/embedding_bag.hpp"
 
@@ -156,7 +156,8 @@ class remote_embedding_bag final : public remote_module {
   caf::expected<saved> save(const std::string& folder) override { return begin_save(folder)(); }
 
   void keep(const std::shared_ptr<model::memory_allowance>& memory) override {
-    kept_ = std::make_shared<kept_table>(table_.options().table, shard(), arrays(), table_.stream(), memory);
+    kept_ =
+        std::make_shared<kept_table>(table_.options().table, table_.options().shard, arrays(), table_.stream(), memory);
     in_use_ = kept_;
   }
 
@@ -183,31 +184,7 @@ class remote_embedding_bag final : public remote_module {
   }
 
   caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override {
-    const auto rows = static_cast<std::uint64_t>(table_.rows());
-    if (count > msg::row_digests_max || first > rows || count > rows - first)
-      return make_failure(
-          errc::bad_input,
-          "{}: digests of {} rows from row {} on; the shard has {} rows, and a message asks for at most {}", words(),
-          count, first, rows, msg::row_digests_max);
-    std::vector<std::uint64_t> digests(count);
-    const auto type = table_.options().dtype;
-    const std::size_t row_bytes = table_.dim() * kernels::size_of(type);
-    std::vector<std::byte> copy;
-    const std::byte* row =
-        kernels::on_host(table_.stream(), table_.weight_bytes().data() + first * row_bytes, count * row_bytes, copy)
-            .data();
-    std::vector<float> numbers(table_.dim());
-    for (std::size_t i = 0; i < digests.size(); ++i, row += row_bytes) {
-      kernels::decode({row, type}, numbers.size(), numbers.data());
-      kernels::non_finite found;
-      kernels::host_stream().find_non_finite(numbers.size(), numbers.data(), &found);
-      if (found.place < numbers.size())
-        return make_failure(errc::not_finite, "{}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
-                            words(), table_.whole_row(static_cast<std::int64_t>(first + i)),
-                            type == kernels::row_dtype::f16 ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : "");
-      digests[i] = digest_of(row, row_bytes);
-    }
-    return msg::tensor::own(count, 1, std::move(digests));
+    return digests_of_rows(table_, first, count);
   }
 
  private:
@@ -305,8 +282,6 @@ class remote_embedding_bag final : public remote_module {
     return decoded_.back().data();
   }
 
-  model::shard_of shard() const { return {table_.options().shard, table_.options().shards}; }
-
   caf::error check_view(const kernels::bags_view& bags) const {
     const auto& options = table_.options();
     kernels::bags_view checked = bags;
@@ -318,7 +293,7 @@ class remote_embedding_bag final : public remote_module {
         return {};
       case kernels::bags_fault::kind::index:
         return make_failure(errc::bad_index, "{}, sample {}: index {} is outside [0, {}) of shard {} of {}", words(),
-                            fault.bag, fault.value, table_.rows(), options.shard, options.shards);
+                            fault.bag, fault.value, table_.rows(), options.shard.index, options.shard.count);
       case kernels::bags_fault::kind::offset:
         return make_failure(errc::bad_index,
                             "{}, sample {}: offset {} must start at 0, not descend and not exceed the {} indices",
@@ -334,7 +309,7 @@ class remote_embedding_bag final : public remote_module {
     for (const table_array& own : parts) {
       result<void> read;
       overwrite(own.bytes, [&](std::span<std::byte> bytes) {
-        read = model::read_table(*restored_, table_.options().table, own.name, shard(), bytes);
+        read = model::read_table(*restored_, table_.options().table, own.name, table_.options().shard, bytes);
       });
       if (!read) return make_failure(errc::bad_input, read.error().message);
     }

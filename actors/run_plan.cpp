@@ -87,10 +87,12 @@ run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dat
                 .positions = std::vector<msg::trainer_position>(what.trainers)};
   const auto& specs = data->spec().tables;
   if (specs.empty()) return plan;
-  auto places = model::place_tables(specs, what.servers);
-  for (std::size_t t = 0; t < specs.size(); ++t)
-    plan.tables.push_back({embedding_bag_spec(what, specs[t], t), static_cast<std::uint64_t>(specs[t].rows),
-                           specs[t].dim, std::move(places[t])});
+  auto places = model::place_tables(specs, what.servers, what.table_split);
+  for (std::size_t t = 0; t < specs.size(); ++t) {
+    const auto split = places[t].size() > 1 ? what.table_split : model::table_split::rows;
+    plan.tables.push_back({embedding_bag_spec(what, specs[t], t, split), static_cast<std::uint64_t>(specs[t].rows),
+                           specs[t].dim, std::move(places[t]), split});
+  }
   return plan;
 }
 

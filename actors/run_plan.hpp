@@ -25,6 +25,11 @@ struct planned_table {
   std::uint64_t rows = 0;
   std::uint64_t dim = 0;
   std::vector<std::uint32_t> servers = {};  ///< the rank of each shard's server
+  model::table_split split = model::table_split::rows;
+
+  model::shard_of shard(std::size_t index) const {
+    return {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(servers.size()), split};
+  }
 };
 
 /// What runs beside the trainers in the master's process. Thread: the master's.

@@ -26,40 +26,24 @@ std::shared_ptr<std::byte> staged(kernels::device& of, const std::vector<T>& num
   return memory;
 }
 
+/// Returns columns of `rows` rows at `from`.
+msg::tensor cut_columns(kernels::row_matrix<const float> from, std::size_t rows, std::size_t columns) {
+  msg::tensor_buffer part(rows, columns);
+  for (std::size_t row = 0; row < rows; ++row)
+    std::copy_n(from.data + row * from.stride, columns, part.data() + row * columns);
+  return std::move(part).freeze();
+}
+
+/// Writes a tensor of rows to columns of `to`.
+void put_columns(const msg::tensor& part, kernels::row_matrix<float> to) {
+  if (part.cols == to.stride) return decode_rows(part, to.data);
+  const kernels::row_dtype type = *row_dtype_of(part.type);
+  const std::size_t row_bytes = part.cols * kernels::size_of(type);
+  for (std::size_t row = 0; row < part.rows; ++row)
+    kernels::decode({part.bytes.data() + row * row_bytes, type}, part.cols, to.data + row * to.stride);
+}
+
 }  // namespace
-
-void network_input::resize(kernels::stream& on, std::size_t size, std::size_t features) {
-  numbers_.resize(on, size * features);
-  size_ = size;
-  features_ = features;
-}
-
-kernels::row_matrix<float> network_input::on_host(kernels::stream& on, std::size_t columns) {
-  if (on.device().is_host()) return {numbers_.data(), features_};
-  if (const std::size_t count = size_ * columns; count > staging_count_) {
-    staging_.reset();
-    staging_ = on.device().allocate_staging(count * sizeof(float));
-    staging_count_ = count;
-  }
-  return {reinterpret_cast<float*>(staging_.get()), columns};
-}
-
-void network_input::upload(kernels::stream& on, const float* from, std::span<const column_range> ranges) {
-  std::size_t columns = 0;
-  for (const column_range& one : ranges) columns += one.count;
-  if (on.device().is_host() || columns == 0) return;
-  const std::size_t count = size_ * columns;
-  if (columns == features_) return on.upload(from, numbers_.data(), count * sizeof(float));
-  packed_.resize(on, count);
-  on.upload(from, packed_.data(), count * sizeof(float));
-  const float* column = packed_.data();
-  for (const column_range& one : ranges) {
-    on.copy_columns(size_, one.count, {column, columns}, {numbers_.data() + one.first, features_});
-    column += one.count;
-  }
-}
-
-// -- a batch ----------------------------------------------------------------------
 
 sparse_client::sparse_client(const model::data_spec& spec, std::vector<std::vector<msg::module_ref>> shards,
                              const options& chosen)
@@ -84,6 +68,12 @@ sparse_client::sparse_client(const model::data_spec& spec, std::vector<std::vect
   }
 }
 
+/// Requires: shard `s` of `table` is there.
+model::shard_of sparse_client::shard(std::size_t table, std::size_t s) const {
+  const auto count = static_cast<std::uint32_t>(tables_[table].size());
+  return {static_cast<std::uint32_t>(s), count, options_.split};
+}
+
 sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_ptr<const model::batch> samples) const {
   context c;
   c.step = step;
@@ -94,13 +84,17 @@ sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_pt
     c.tables.resize(tables_.size());
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       const model::bags& b = samples->tables[t];
-      const bool must = tables_[t].size() > 1 || options_.wire != kernels::row_dtype::f32 ||
-                        spec_.tables[t].mode == kernels::pooling::max;
+      const bool has_some_rows = tables_[t].size() > 1 && options_.split == model::table_split::rows;
+      const bool must =
+          has_some_rows || options_.wire != kernels::row_dtype::f32 || spec_.tables[t].mode == kernels::pooling::max;
       const std::size_t distinct_end = must ? any_number : b.offsets.size();
       c.tables[t].is_pooled_here = (must || options_.remote) && plan_local(b, t, distinct_end, c);
-      if (!c.tables[t].is_pooled_here)
-        c.lookups[places_[t][0].server].push_back({tables_[t][0].module, as_blob(samples, b.indices),
-                                                   as_blob(samples, b.offsets), as_blob(samples, b.weights)});
+      if (c.tables[t].is_pooled_here) continue;
+      msg::bag_lookup wanted{0, as_blob(samples, b.indices), as_blob(samples, b.offsets), as_blob(samples, b.weights)};
+      for (std::size_t s = 0; s < tables_[t].size(); ++s) {
+        wanted.module = tables_[t][s].module;
+        c.lookups[places_[t][s].server].push_back(wanted);
+      }
     }
     if (options_.staging != nullptr && !options_.where->is_host() && !samples->dense.empty())
       c.dense = staged(*options_.where, samples->dense);
@@ -127,11 +121,13 @@ void sparse_client::free_copied(const context& c, model::batch& samples) const {
 /// Plans to look up each distinct row once, in the order of first occurrence. Returns false and plans nothing once
 /// `distinct_end` distinct rows are found.
 bool sparse_client::plan_local(const model::bags& b, std::size_t table, std::size_t distinct_end, context& c) const {
-  const auto shards = static_cast<std::int64_t>(tables_[table].size());
+  // Shards of columns are all asked for the same rows.
+  const bool by_columns = options_.split == model::table_split::columns;
+  const auto shards = static_cast<std::int64_t>(by_columns ? 1 : tables_[table].size());
   // Divisions would dominate the time.
   const auto shard_of = [shards](std::int64_t row) { return shards == 1 ? 0 : static_cast<std::size_t>(row % shards); };
   context::local& local = c.tables[table];
-  std::vector<std::vector<std::int64_t>> wanted(tables_[table].size());
+  std::vector<std::vector<std::int64_t>> wanted(static_cast<std::size_t>(shards));
   boost::unordered_flat_map<std::int64_t, std::int64_t> position;  // of a row among its shard's wanted rows
   position.reserve(std::min(b.indices.size(), distinct_end));
   local.indices.resize(b.indices.size());
@@ -152,10 +148,13 @@ bool sparse_client::plan_local(const model::bags& b, std::size_t table, std::siz
   if (shards > 1)
     for (std::size_t i = 0; i < b.indices.size(); ++i)
       local.indices[i] += static_cast<std::int64_t>(local.shard_begin[shard_of(b.indices[i])]);
-  for (std::size_t s = 0; s < wanted.size(); ++s) {
-    const auto rows = std::make_shared<const std::vector<std::int64_t>>(std::move(wanted[s]));
-    c.lookups[places_[table][s].server].push_back({tables_[table][s].module, as_blob(rows, *rows), {}, {}});
+  std::vector<msg::blob> rows;
+  for (std::vector<std::int64_t>& some : wanted) {
+    const auto owner = std::make_shared<const std::vector<std::int64_t>>(std::move(some));
+    rows.push_back(as_blob(owner, *owner));
   }
+  for (std::size_t s = 0; s < tables_[table].size(); ++s)
+    c.lookups[places_[table][s].server].push_back({tables_[table][s].module, rows[by_columns ? 0 : s], {}, {}});
   return true;
 }
 
@@ -164,7 +163,7 @@ void sparse_client::offer(context& c, kernels::stream& on, network_input& input)
   input.resize(on, c.samples->size, layout_.width);
   if (options_.remote) return;
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    if (c.tables[t].is_pooled_here) continue;
+    if (c.tables[t].is_pooled_here || tables_[t].size() > 1) continue;
     const auto [at, i] = places_[t][0];
     c.lookups[at][i].room =
         std::make_shared<const device_destination>(device_matrix{options_.where,
@@ -187,6 +186,12 @@ void sparse_client::take(context& c, std::size_t i, msg::rows&& answer) {
   --c.unanswered;
 }
 
+/// Returns the range of a shard's rows among those of a table that is pooled here.
+sparse_client::context::range sparse_client::rows_of(const context::local& local, std::size_t shard) const {
+  const std::size_t at = options_.split == model::table_split::columns ? 0 : shard;
+  return {local.shard_begin[at], local.shard_begin[at + 1] - local.shard_begin[at]};
+}
+
 /// Finds the answers, by table and shard, and notes which are already in the input. Returns an error if one is not what
 /// was asked for.
 caf::error sparse_client::find_answers(context& c, const network_input& input,
@@ -197,15 +202,15 @@ caf::error sparse_client::find_answers(context& c, const network_input& input,
     const std::size_t dim = spec_.tables[t].dim;
     context::local& local = c.tables[t];
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
-      const std::size_t expected =
-          local.is_pooled_here ? local.shard_begin[s + 1] - local.shard_begin[s] : c.samples->size;
+      const std::size_t columns = model::columns_on(dim, shard(t, s)).count;
+      const std::size_t expected = local.is_pooled_here ? rows_of(local, s).count : c.samples->size;
       const auto [at, i] = places_[t][s];
       const msg::tensor* answer =
           at < answers.size() && i < answers[at].tables.size() ? &answers[at].tables[i] : nullptr;
       if (answer == nullptr || answer->type != dtype_of(options_.wire) || answer->rows != expected ||
-          answer->cols != dim || !answer->consistent())
+          answer->cols != columns || !answer->consistent())
         return make_failure(errc::shape_mismatch, "table {}: server {} did not answer with [{}, {}] of {}", t,
-                            ranks_[at], expected, dim, msg::name_of(dtype_of(options_.wire)));
+                            ranks_[at], expected, columns, msg::name_of(dtype_of(options_.wire)));
       const device_block* const block = block_of(answer->bytes);
       local.is_on_device = block != nullptr;
       if (block != nullptr && (local.is_pooled_here || block->numbers().data != input.data() + layout_.columns[t]))
@@ -221,7 +226,7 @@ caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& i
   std::vector<const msg::tensor*> found;
   if (auto error = find_answers(c, input, found)) return error;
 
-  std::vector<network_input::column_range> from_host;
+  std::vector<model::column_range> from_host;
   std::size_t columns = 0;
   const auto take = [&](std::size_t first, std::size_t count) {
     columns += count;
@@ -253,13 +258,13 @@ caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& i
     if (local.is_pooled_here) {
       local.rows.resize(local.shard_begin.back() * dim);
       for (std::size_t s = 0; s < tables_[t].size(); ++s)
-        decode_rows(**answer++, local.rows.data() + local.shard_begin[s] * dim);
+        put_columns(**answer++,
+                    {local.rows.data() + rows_of(local, s).first * dim + columns_on(dim, shard(t, s)).first, dim});
       kernels::host_stream().embedding_bag_forward(spec_.tables[t].mode, local.rows.data(), dim,
                                                    {local.indices, b.offsets, b.weights}, column, here.stride);
     } else {
-      const float* from = (*answer++)->as<float>().data();
-      for (std::size_t bag = 0; bag < c.samples->size; ++bag)
-        std::copy_n(from + bag * dim, dim, column + bag * here.stride);
+      for (std::size_t s = 0; s < tables_[t].size(); ++s)
+        put_columns(**answer++, {column + columns_on(dim, shard(t, s)).first, here.stride});
     }
     column += dim;
   }
@@ -281,34 +286,33 @@ std::vector<std::vector<msg::bag_gradient>> sparse_client::gradients(
     const std::size_t dim = spec_.tables[t].dim;
     const float* column = grad_input.host + layout_.columns[t];
     const context::local& local = c.tables[t];
-    if (!local.is_pooled_here) {
-      const auto [at, i] = places_[t][0];
+    for (std::size_t s = 0; s < tables_[t].size() && !local.is_pooled_here; ++s) {
+      const auto [at, i] = places_[t][s];
+      const auto [first, count] = model::columns_on(dim, shard(t, s));
       const msg::bag_lookup& asked = c.lookups[at][i];
       msg::bag_gradient& given = result[at].emplace_back();
       given = {asked.module, asked.indices, asked.offsets, asked.weights, {}};
-      if (local.is_on_device) {
+      if (local.is_on_device)
         given.grad = on_device(
             {options_.where, c.samples->size, dim, {grad_input.data + layout_.columns[t], stride}, grad_input.owner},
             written);
-        continue;
-      }
-      msg::tensor_buffer grad(c.samples->size, dim);
-      for (std::size_t bag = 0; bag < c.samples->size; ++bag)
-        std::copy_n(column + bag * stride, dim, grad.data() + bag * dim);
-      given.grad = std::move(grad).freeze();
-      continue;
+      else
+        given.grad = cut_columns({column + first, stride}, c.samples->size, count);
     }
+    if (!local.is_pooled_here) continue;
     auto row_grads = std::make_shared<std::vector<float>>(local.rows.size());
     kernels::embedding_bag_backward(spec_.tables[t].mode, local.rows.data(), dim, {local.indices, b.offsets, b.weights},
                                     column, stride, row_grads->data());
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       const auto [at, i] = places_[t][s];
       const msg::bag_lookup& asked = c.lookups[at][i];
-      const std::size_t count = local.shard_begin[s + 1] - local.shard_begin[s];
-      const std::span<const float> part(row_grads->data() + local.shard_begin[s] * dim, count * dim);
-      msg::tensor grad = options_.wire == kernels::row_dtype::f32
-                             ? msg::tensor(msg::dtype::f32, count, dim, msg::blob::view(row_grads, part))
-                             : encode_rows(part.data(), count, dim, options_.wire);
+      const auto [begin, count] = rows_of(local, s);
+      const auto [first, columns] = model::columns_on(dim, shard(t, s));
+      const std::span<const float> part(row_grads->data() + begin * dim, count * dim);
+      msg::tensor grad = columns < dim ? cut_columns({part.data() + first, dim}, count, columns)
+                                       : msg::tensor(msg::dtype::f32, count, dim, msg::blob::view(row_grads, part));
+      if (options_.wire != kernels::row_dtype::f32)
+        grad = encode_rows(grad.as<float>().data(), count, columns, options_.wire);
       result[at].push_back({asked.module, asked.indices, {}, {}, std::move(grad)});
     }
   }
@@ -329,7 +333,7 @@ caf::error sparse_client::check_numbers(const context& c, const char* what, Numb
       const bool is_narrow = options_.wire == kernels::row_dtype::f16;
       return make_failure(errc::not_finite,
                           "table {}: {} {} is NaN or Inf as {}; try {}a smaller --dense-lr or --sparse-lr", t, what,
-                          local_row * tables_[t].size() + s, msg::name_of(numbers.type),
+                          model::whole_row(local_row, shard(t, s)), msg::name_of(numbers.type),
                           is_narrow ? "--wire-dtype bf16 or f32 (f16 ends at 65504), or " : "--wire-dtype f32, or ");
     }
   }

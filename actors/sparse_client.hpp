@@ -4,12 +4,15 @@
 //
 //   prepare ──▶ ask, for each server ──▶ take, for each server ──▶ pool ──▶ gradients
 //
-// A table on a single server is pooled there, and pooled rows are sent. A table spread over several servers, and any
-// table pooled by max, is pooled here: each distinct row is sent once, and the same kernel pools them in the same index
-// order, so the bits do not depend on the number of servers.
+// A table on a single server is pooled there, and pooled rows are sent. A table whose rows are spread over several
+// servers, and any table pooled by max, is pooled here: each distinct row is sent once, and the same kernel pools them
+// in the same index order, so the bits do not depend on the number of servers.
 //
-// If the servers are in other processes, a table on a single server is also pooled here for a batch with fewer distinct
-// rows of it than bags: that sends less, in both directions.
+// A table that is split by columns goes the way of one on a single server: each of its servers is asked for the same
+// bags or rows, and answers with its columns of them, which are put side by side; gradients are cut in the same way.
+//
+// If the servers are in other processes, a table that they could pool is also pooled here for a batch with fewer
+// distinct rows of it than bags: that sends less, in both directions.
 //
 // If the tables are on a CUDA device of this process, what is looked up is put into the device's staging memory when it
 // is prepared, on a thread that makes batches, so that the server's thread need not copy it before it is uploaded; so
@@ -30,48 +33,15 @@
 #include <span>
 #include <vector>
 
+#include "actors/network_input.hpp"
 #include "kernels/device_array.hpp"
 #include "kernels/stream_timer.hpp"
 #include "model/batch.hpp"
 #include "model/exact_sum.hpp"
+#include "model/table_split.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
-
-/// The network's input on a trainer's device. On a CUDA device servers may write some of its columns there; the others
-/// come from the host, packed, and are copied between them. Not thread-safe.
-class network_input {
- public:
-  /// [size, features]; uninitialized. Requires: the former contents are not in use.
-  void resize(kernels::stream& on, std::size_t size, std::size_t features);
-
-  float* data() const { return numbers_.data(); }
-  std::size_t size() const { return size_; }
-  std::size_t features() const { return features_; }
-  /// Keeps the numbers alive.
-  const std::shared_ptr<std::byte>& owner() const { return numbers_.owner(); }
-
-  /// Returns room for `columns` columns on the host, until uploaded; on the processor, returns the input itself.
-  kernels::row_matrix<float> on_host(kernels::stream& on, std::size_t columns);
-
-  /// Adjacent columns.
-  struct column_range {
-    std::size_t first = 0;
-    std::size_t count = 0;
-  };
-
-  /// Copies the columns at `from`, those of all `ranges` in turn without gaps, to their places. `from`: of `on_host`,
-  /// or staging memory that stays until the stream has passed.
-  void upload(kernels::stream& on, const float* from, std::span<const column_range> ranges);
-
- private:
-  kernels::device_array<float> numbers_;
-  kernels::device_array<float> packed_;  ///< the columns from the host, before they are copied between the others
-  std::shared_ptr<std::byte> staging_;
-  std::size_t staging_count_ = 0;
-  std::size_t size_ = 0;
-  std::size_t features_ = 0;
-};
 
 /// The gradient of a network's input [size, width]: in device memory, and where the host can read it.
 struct input_gradient {
@@ -99,6 +69,8 @@ class sparse_client {
     kernels::device* staging = nullptr;
     /// The most steps after the current one whose rows are looked up.
     std::size_t steps_ahead = 1;
+    /// How tables on several servers are split.
+    model::table_split split = model::table_split::rows;
   };
 
   /// A batch between its lookups and its gradients. Requires: it stays in place while answers are awaited.
@@ -116,9 +88,13 @@ class sparse_client {
       bool is_on_device = false;             ///< the last answer is in its columns of the input
       std::vector<std::int64_t> indices;     ///< the batch's indices, as rows of `rows`
       std::vector<std::size_t> shard_begin;  ///< the first row of each shard in `rows`; shards + 1 elements
-      std::vector<float> rows;               ///< [distinct rows, dim], shard by shard
+      std::vector<float> rows;               ///< [distinct rows, dim], shard by shard, or as by one if by columns
     };
     std::vector<local> tables;
+    struct range {
+      std::size_t first = 0;
+      std::size_t count = 0;
+    };
   };
 
   sparse_client() = default;
@@ -192,6 +168,8 @@ class sparse_client {
   template <class Owner, class T>
   msg::blob as_blob(const std::shared_ptr<Owner>& owner, const std::vector<T>& numbers) const;
   bool plan_local(const model::bags& b, std::size_t table, std::size_t distinct_end, context& c) const;
+  model::shard_of shard(std::size_t table, std::size_t s) const;
+  context::range rows_of(const context::local& local, std::size_t shard) const;
   template <class NumbersAt>
   caf::error check_numbers(const context& c, const char* what, NumbersAt numbers_at) const;
 

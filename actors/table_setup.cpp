@@ -18,14 +18,14 @@ constexpr bool may_follow(table_setup::state from, table_setup::state to) {
   return std::ranges::find(table, std::pair(from, to)) != std::end(table);
 }
 
-/// Returns the rows of a whole table that belong to shard `shard` of `shards`.
-std::vector<float> rows_of(std::size_t shard, std::size_t shards, const std::vector<float>& table, std::size_t dim) {
-  std::vector<float> part;
-  for (std::size_t row = shard; row * dim < table.size(); row += shards) {
-    const float* from = table.data() + row * dim;
-    part.insert(part.end(), from, from + dim);
-  }
-  return part;
+/// Returns what `shard` has of a whole table with `dim` columns.
+msg::tensor part_of(const std::vector<float>& table, std::size_t dim, model::shard_of shard) {
+  const auto [first, count] = model::columns_on(dim, shard);
+  const std::uint64_t rows = model::rows_on(table.size() / dim, shard);
+  msg::tensor_buffer part(rows, count);
+  for (std::uint64_t row = 0; row < rows; ++row)
+    std::copy_n(table.data() + model::whole_row(row, shard) * dim + first, count, part.data() + row * count);
+  return std::move(part).freeze();
 }
 
 }  // namespace
@@ -84,15 +84,13 @@ void table_setup::restore() {
 void table_setup::load(const model::initial_weights& given) {
   enter(state::filling);
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    const std::size_t dim = plan_->tables[t].dim;
+    const planned_table& table = plan_->tables[t];
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
-      auto part = rows_of(s, tables_[t].size(), given.tables[t], dim);
-      const std::uint64_t rows = part.size() / dim;
       requests_.ask<msg::committed>(
           tables_[t][s].server,
           msg::load_state_dict{trace_.next(0, plan_->cause),
                                tables_[t][s].module,
-                               {{"weight", msg::tensor::own(rows, dim, std::move(part))}}},
+                               {{"weight", part_of(given.tables[t], table.dim, table.shard(s))}}},
           [](msg::committed&) {}, [this] { finish(); });
     }
   }

@@ -108,7 +108,8 @@ caf::error trainer_state::set_up(msg::train& order) {
                            .remote = order.remote,
                            .where = &device,
                            .staging = of_tables,
-                           .steps_ahead = model::lookups_ahead(job_.staleness)});
+                           .steps_ahead = model::lookups_ahead(job_.staleness),
+                           .split = job_.table_split});
   const auto makers = batch_threads_of(self_->system());
   batches_.emplace(makers, makers ? makers->ahead(model::numbers_per_batch(job_, data_->spec())) : 0,
                    [this](std::uint64_t of_step) { return prepare(of_step, data_->train_batch(of_step - 1, rank_)); });

@@ -49,6 +49,7 @@ std::optional<table_shard> shard_of(const trace::content& held) {
     if (name == "num_embeddings") shard.rows = number_in(value);
     if (name == "embedding_dim") shard.dim = number_in(value);
     if (name == "mode") shard.is_mean = value == "mean";
+    if (name == "split") shard.has_columns = value == "columns";
   }
   shard.shard = made.shard;
   shard.shards = made.shards;
@@ -85,6 +86,11 @@ result<module_location> find_module(const trace::recording& run, std::uint64_t t
   for (const module_location& one : all) {
     tables.insert(one.shard.table);
     if (one.shard.table != table) continue;
+    if (one.shard.has_columns)
+      return bad_input(
+          "table {} is split by columns, so that no server has all of row {}: record the run with --table-split rows, "
+          "which has the same gradients",
+          table, row);
     if (one.shard.has(row)) return one;
     any = &one;
   }

@@ -35,6 +35,7 @@ struct table_shard {
   bool is_mean = false;  ///< pooling: mean, not sum
   std::uint32_t shard = 0;
   std::uint32_t shards = 1;
+  bool has_columns = false;  ///< some columns of every row, not all of some rows
 
   /// Shard s of n has the rows r with r mod n = s, each at index r / n.
   bool has(std::uint64_t row) const { return row < rows && row % shards == shard; }

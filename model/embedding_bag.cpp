@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
 #include <functional>
 
 #include "model/random.hpp"
@@ -18,7 +20,10 @@ embedding_bag::embedding_bag(const embedding_bag_options& options, kernels::devi
 }
 
 embedding_bag::embedding_bag(const embedding_bag_options& options, std::shared_ptr<table_batch> batch)
-    : options_(options), rows_(rows_of_shard(options.rows, options.shard, options.shards)), batch_(std::move(batch)) {
+    : options_(options),
+      rows_(static_cast<std::int64_t>(rows_on(static_cast<std::uint64_t>(options.rows), options.shard))),
+      columns_(columns_on(options.dim, options.shard)),
+      batch_(std::move(batch)) {
   try {
     weights_.resize(stream(), size() * kernels::size_of(options.dtype));
     initialize();
@@ -43,8 +48,28 @@ void embedding_bag::set_optimizer(const optimizer_spec& chosen) {
 
 void embedding_bag::initialize() {
   const std::uint64_t base = random_key_base(options_.seed, random_stream::table_weights, options_.table);
-  stream().draw_normal_rows({base + options_.shard, options_.shards}, static_cast<std::size_t>(rows_), dim(),
-                            {weights_.data(), options_.dtype});
+  if (options_.shard.split == table_split::rows) {
+    stream().draw_normal_rows({base + options_.shard.index, options_.shard.count}, static_cast<std::size_t>(rows_),
+                              dim(), {weights_.data(), options_.dtype});
+    return;
+  }
+  // The numbers of a row follow each other: those before its columns are drawn too, some rows at a time on the host.
+  constexpr std::size_t drawn_bytes = std::size_t{1} << 22;
+  const std::size_t number = kernels::size_of(options_.dtype);
+  const std::size_t drawn = columns_.first + dim();
+  const std::size_t width = dim() * number;
+  const auto rows = static_cast<std::size_t>(rows_);
+  const std::size_t block = std::clamp<std::size_t>(drawn_bytes / (drawn * number), 1, rows);
+  std::vector<std::byte> whole(block * drawn * number);
+  std::vector<std::byte> mine(block * width);
+  for (std::size_t first = 0; first < rows; first += block) {
+    const std::size_t count = std::min(block, rows - first);
+    kernels::host_stream().draw_normal_rows({base + first, 1}, count, drawn, {whole.data(), options_.dtype});
+    for (std::size_t row = 0; row < count; ++row)
+      std::memcpy(mine.data() + row * width, whole.data() + (row * drawn + columns_.first) * number, width);
+    stream().upload(mine.data(), weights_.data() + first * width, count * width);
+    stream().synchronize();
+  }
 }
 
 void embedding_bag::forward(const kernels::bags_view& bags, float* out) {

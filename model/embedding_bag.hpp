@@ -1,7 +1,7 @@
 // An embedding bag module: (one shard of) a table of rows in a device's memory, pooled lookup, and its optimizer.
 //
-// Row r of the whole table lies on shard r % shards as local row r / shards; all row numbers here are local. Initial
-// weights are keyed by (seed, table, whole-table row), so they do not depend on the sharding.
+// A shard has some of the rows, or some columns of every row (`table_split`); all numbers of rows and columns here are
+// local. Initial weights are keyed by (seed, table, whole-table row), so they do not depend on the sharding.
 
 #pragma once
 
@@ -19,17 +19,17 @@
 #include "model/exact_sum.hpp"
 #include "model/optimizer.hpp"
 #include "model/table_batch.hpp"
+#include "model/table_split.hpp"
 
 namespace troupe::model {
 
 struct embedding_bag_options {
   std::int64_t rows = 0;  ///< of the whole table
-  std::size_t dim = 0;
+  std::size_t dim = 0;    ///< of the whole table
   kernels::pooling mode = kernels::pooling::sum;
   std::uint64_t seed = 1;
   std::uint64_t table = 0;  ///< number of the table within the model
-  std::uint32_t shard = 0;
-  std::uint32_t shards = 1;
+  shard_of shard;
   optimizer_spec optimizer;
   kernels::row_dtype dtype = kernels::row_dtype::f32;  ///< how rows are stored; the optimizer's state is always f32
   std::string name = {};                               ///< in errors; empty: it goes by its number
@@ -37,11 +37,6 @@ struct embedding_bag_options {
 
 /// Returns a table's name for errors: "table 3".
 std::string words_of(const embedding_bag_options& table);
-
-/// Returns how many rows of a table of `rows` rows are on `shard`.
-constexpr std::int64_t rows_of_shard(std::int64_t rows, std::uint32_t shard, std::uint32_t shards) {
-  return (rows - static_cast<std::int64_t>(shard) + shards - 1) / shards;
-}
 
 /// Thread: one at a time, for all tables of a batch. Its arguments and results are addresses in its device's memory.
 class embedding_bag {
@@ -66,7 +61,7 @@ class embedding_bag {
 
   const embedding_bag_options& options() const { return options_; }
   std::int64_t rows() const { return rows_; }
-  std::size_t dim() const { return options_.dim; }
+  std::size_t dim() const { return columns_.count; }
 
   /// Enqueues out [bags, dim] = the pooled rows, on the table's device; for bags without offsets the rows themselves.
   void forward(const kernels::bags_view& bags, float* out);
@@ -97,7 +92,7 @@ class embedding_bag {
   void collect(std::span<const contribution> contributions);
 
   /// Returns the squared norm of the collected gradient times `scale`: the sum over rows of `kernels::squared_norm`, as
-  /// an exact sum, so that it does not depend on the sharding. Its value is NaN if the gradient is not finite.
+  /// an exact sum, so that it does not depend on which rows are where. Its value is NaN if the gradient is not finite.
   exact_sum squared_norm(float scale);
 
   /// Applies the collected gradient; see `step`.
@@ -126,10 +121,12 @@ class embedding_bag {
   std::vector<state_buffer> state();
 
   /// Returns the whole-table number of local row `row`.
-  std::int64_t whole_row(std::int64_t row) const { return row * options_.shards + options_.shard; }
+  std::int64_t whole_row(std::int64_t row) const {
+    return static_cast<std::int64_t>(model::whole_row(static_cast<std::uint64_t>(row), options_.shard));
+  }
 
  private:
-  std::size_t size() const { return static_cast<std::size_t>(rows_) * options_.dim; }
+  std::size_t size() const { return static_cast<std::size_t>(rows_) * dim(); }
   /// Row r's key is random_key(seed, table_weights, table, whole_row(r)).
   void initialize();
   /// The memory may be freed afterwards.
@@ -139,6 +136,7 @@ class embedding_bag {
 
   embedding_bag_options options_;
   std::int64_t rows_;
+  column_range columns_;
   kernels::device_array<std::byte> weights_;  // the batch's stream has passed it when it is freed: see `leave`
   kernels::device_array<float> first_state_;
   kernels::device_array<float> second_state_;

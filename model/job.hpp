@@ -16,6 +16,7 @@
 #include "model/elasticity.hpp"
 #include "model/layer_spec.hpp"
 #include "model/optimizer.hpp"
+#include "model/table_split.hpp"
 
 namespace troupe::model {
 
@@ -67,6 +68,7 @@ struct job {
   /// 0: uniform; else the exponent S of zipf:S.
   double id_skew = 0;
   kernels::row_dtype row_dtype = kernels::row_dtype::f32;
+  model::table_split table_split = model::table_split::rows;
   /// csv: a JSON array that describes the columns; see `parse_columns`.
   std::string columns;
   /// csv: the first line names the columns.

@@ -140,6 +140,18 @@ std::optional<std::string> check_pipeline(const job& what) {
   return std::nullopt;
 }
 
+std::optional<std::string> check_split(const job& what) {
+  if (what.table_split == table_split::rows) return std::nullopt;
+  if (what.sparse_optimizer.kind == kernels::optimizer_kind::rowwise_adagrad)
+    return "--sparse-optimizer rowwise-adagrad: needs whole rows, which --table-split columns cuts; use adagrad, or "
+           "--table-split rows";
+  if (what.clip_norm > 0)
+    return fmt::format(
+        "--clip-norm {}: adds up the squares of whole rows, which --table-split columns cuts; use --table-split rows",
+        what.clip_norm);
+  return std::nullopt;
+}
+
 std::optional<std::string> check_elastic(const job& what) {
   if (!what.elastic.is_on()) return std::nullopt;
   const auto range = fmt::format("--elastic {}:{}", what.elastic.trainers_min, what.elastic.trainers_max);
@@ -195,6 +207,7 @@ std::optional<std::string> check_job(const job& what, data_kind kind) {
                        what.micro_batches, what.batch_size, what.batch_size > 1 ? "s" : "", what.batch_size);
   if (auto wrong = check_agreement(what)) return wrong;
   if (auto wrong = check_pipeline(what)) return wrong;
+  if (auto wrong = check_split(what)) return wrong;
   if (auto wrong = check_elastic(what)) return wrong;
   const bool is_file = kind == data_kind::criteo || kind == data_kind::csv;
   if (is_file) {

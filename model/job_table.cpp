@@ -77,6 +77,8 @@ std::vector<job_setting> run_and_data_settings() {
            everywhere("f32"), choice<kernels::row_dtype>(&job::row_dtype, {{"f32", kernels::row_dtype::f32},
                                                                            {"f16", kernels::row_dtype::f16},
                                                                            {"bf16", kernels::row_dtype::bf16}})),
+      line("table-split", "Tables", "HOW", "how tables are split over servers: large ones by rows, or all of them by columns",
+           everywhere("rows"), choice<table_split>(&job::table_split, {{"rows", table_split::rows}, {"columns", table_split::columns}})),
       line("columns", "Data files", "JSON", "the columns of a csv file; in a job file: one [[columns]] entry each",
            csv_only(no_default), optional_text(&job::columns, setting_type::entries)),
       line("header", "Data files", "BOOL", "whether the first line of a csv file names its columns: true or false",

@@ -23,19 +23,24 @@ struct load {
 
 }  // namespace
 
-std::vector<std::vector<std::uint32_t>> place_tables(std::span<const table_spec> tables, std::uint32_t servers) {
+std::vector<std::vector<std::uint32_t>> place_tables(std::span<const table_spec> tables, std::uint32_t servers,
+                                                     table_split split) {
+  std::vector<std::uint32_t> everyone(servers);
+  std::iota(everyone.begin(), everyone.end(), 0U);
+  std::vector<std::vector<std::uint32_t>> places(tables.size(), everyone);
+  if (split == table_split::columns) {
+    for (std::size_t t = 0; t < tables.size(); ++t) places[t].resize(std::min<std::size_t>(servers, tables[t].dim));
+    return places;
+  }
   load fair;
   for (const table_spec& table : tables) {
     fair.traffic += traffic_of(table) / servers;
     fair.weights += weights_of(table) / servers;
   }
-  std::vector<std::uint32_t> everyone(servers);
-  std::iota(everyone.begin(), everyone.end(), 0U);
   std::vector<std::size_t> order(tables.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t t) { return traffic_of(tables[t]); });
 
-  std::vector<std::vector<std::uint32_t>> places(tables.size());
   std::vector<load> loads(servers);
   for (const std::size_t t : order) {
     const load wanted{traffic_of(tables[t]), weights_of(tables[t])};

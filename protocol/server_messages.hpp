@@ -39,7 +39,8 @@ BOOST_DESCRIBE_STRUCT(module_spec, (), (type, args))
 
 constexpr std::uint64_t any_memory = std::numeric_limits<std::uint64_t>::max();
 
-/// Creates a module, or one of its `shards` shards if it is spread over several servers.
+/// Creates a module, or one of its `shards` shards if it is spread over several servers. How a table is split is among
+/// its arguments.
 struct instantiate {
   header head;
   module_spec spec;
@@ -224,7 +225,8 @@ BOOST_DESCRIBE_STRUCT(load_state_dict, (), (head, module, entries))
 /// The most rows per `row_digests` message.
 constexpr std::uint64_t row_digests_max = 65'536;
 
-/// Asks for the digest of each row's bits after step head.step, for `rows` rows of the shard starting at `first_row`.
+/// Asks for the digest of each row's bits after step head.step, for `rows` rows of the shard starting at `first_row`. A
+/// shard that has only some columns answers with these rows themselves [rows, columns], as it stores them.
 struct row_digests {
   header head;
   std::uint64_t module = 0;

@@ -247,7 +247,8 @@ class stage {
     actors::trainer_peers peers;
     const std::uint32_t first = actors::trainer_number(0, count_of("server "));
     for (std::uint32_t number = first; number < first + count_of("trainer "); ++number)
-      peers.of_rank.push_back(number == actor_ ? msg::peer_actor() : caf::actor_cast<msg::peer_actor>(stand_in(number)));
+      peers.of_rank.push_back(number == actor_ ? msg::peer_actor()
+                                               : caf::actor_cast<msg::peer_actor>(stand_in(number)));
     peers.senders.resize(peers.of_rank.size());
     const auto whom = caf::actor_cast<caf::strong_actor_ptr>(target_);
     auto* const self = caf::actor_cast<actors::trainer_state::pointer>(whom);

@@ -23,18 +23,19 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t copy_bytes = std::uint64_t{8} << 20;
 
-/// The location of a whole tensor: one file, or several that share its rows.
+/// The location of a whole tensor: one file, or several that share its rows or its columns.
 struct source {
   tensor_declaration what;
   /// The tensor's name in the files.
   std::string name;
   std::vector<std::string> files;
+  table_split split = table_split::rows;
 };
 
 std::vector<source> sources_of(const checkpoint& saved, bool weights_only) {
   std::vector<source> all;
   for (const tensor_declaration& tensor : saved.manifest.dense)
-    all.push_back({tensor, tensor.name, {saved.path_of(dense_file_name)}});
+    all.push_back({tensor, tensor.name, {saved.path_of(dense_file_name)}, {}});
   for (std::size_t table = 0; table < saved.manifest.tables.size(); ++table) {
     const saved_table& whole = saved.manifest.tables[table];
     std::vector<std::string> files;
@@ -42,7 +43,7 @@ std::vector<source> sources_of(const checkpoint& saved, bool weights_only) {
       files.push_back(saved.path_of(table_file_name(table, shard, whole.shards)));
     for (const table_part& part : whole.parts) {
       const std::string name = fmt::format("table.{}.{}", table, part.name);
-      all.push_back({{name, part.type, {whole.rows, part.columns}}, part.name, files});
+      all.push_back({{name, part.type, {whole.rows, part.columns}}, part.name, files, whole.split});
     }
   }
   if (weights_only) std::erase_if(all, [](const source& one) { return is_optimizer_state(one.what.name); });
@@ -70,6 +71,30 @@ result<void> append_whole(safetensors_writer& to, const source& from, std::uint6
   return {};
 }
 
+/// Appends a tensor of which several files have columns, some rows at a time.
+result<void> append_columns(safetensors_writer& to, const source& from) {
+  const std::uint64_t rows = from.what.shape.front();
+  const std::uint64_t columns = from.what.shape.back();
+  const std::uint64_t number = *tensor_bytes(from.what.type, {1});
+  const auto count = static_cast<std::uint32_t>(from.files.size());
+  const std::uint64_t block = std::clamp<std::uint64_t>(copy_bytes / (columns * number), 1, rows);
+  std::vector<std::byte> piece(block * columns * number);
+  std::vector<std::byte> whole(piece.size());
+  for (std::uint64_t first = 0; first < rows; first += block) {
+    const std::uint64_t here = std::min(block, rows - first);
+    for (std::uint32_t shard = 0; shard < count; ++shard) {
+      const column_range range = columns_on(columns, {shard, count, table_split::columns});
+      const std::uint64_t width = range.count * number;
+      const auto bytes = std::span(piece).first(here * width);
+      if (auto read = read_piece(from.files[shard], from.name, first * width, bytes); !read) return read;
+      for (std::uint64_t row = 0; row < here; ++row)
+        std::memcpy(whole.data() + (row * columns + range.first) * number, bytes.data() + row * width, width);
+    }
+    if (auto done = to.append(std::span(whole).first(here * columns * number)); !done) return done;
+  }
+  return {};
+}
+
 /// Appends a tensor whose rows alternate between several files. Opens the files again for every block, because there
 /// may be more of them than a process may have open.
 result<void> append_rows(safetensors_writer& to, const source& from) {
@@ -77,6 +102,7 @@ result<void> append_rows(safetensors_writer& to, const source& from) {
   const std::uint64_t shards = from.files.size();
   if (length == 0) return {};
   if (shards == 1) return append_whole(to, from, length);
+  if (from.split == table_split::columns) return append_columns(to, from);
   const std::uint64_t rows = from.what.shape.front();
   const std::uint64_t row_bytes = length / rows;
   // Rows of each file at a time.

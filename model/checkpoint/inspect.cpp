@@ -106,7 +106,7 @@ damage check_files(const checkpoint_manifest& manifest, const file_check& check)
   auto file = manifest.files.begin();
   if (!manifest.dense.empty()) add(check(*file++, manifest.dense));
   for (const saved_table& table : manifest.tables)
-    for (shard_of shard{0, table.shards}; shard.index < shard.count; ++shard.index)
+    for (shard_of shard = table.shard(0); shard.index < shard.count; ++shard.index)
       add(check(*file++, tensors_of(table, shard)));
   return all;
 }

@@ -30,6 +30,9 @@ std::optional<std::string> wrong_table(const saved_table& table) {
   std::set<std::string_view> seen;
   for (const table_part& part : table.parts) {
     if (part.columns == 0) return fmt::format("{}: 0 columns: must be at least 1", printable(part.name));
+    if (table.split == table_split::columns && table.shards > part.columns)
+      return fmt::format("{}: {} shards of {} columns: must be at most as many", printable(part.name), table.shards,
+                         part.columns);
     if (auto wrong = wrong_tensor(part.name, part.type, {table.rows, part.columns}, seen)) return wrong;
   }
   return std::nullopt;

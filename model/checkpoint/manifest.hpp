@@ -14,10 +14,12 @@
 #include "model/job.hpp"
 #include "model/metrics.hpp"
 #include "model/safetensors_writer.hpp"
+#include "model/table_split.hpp"
 
 namespace troupe::model {
 
-constexpr std::uint64_t manifest_version = 2;
+/// Version 3 has `split`, and is written only of tables that are split by columns.
+constexpr std::uint64_t manifest_version = 3;
 /// The oldest readable version. Version 1 has no `test_loss` and no `rmse`.
 constexpr std::uint64_t manifest_version_min = 1;
 /// Limit of a manifest's bytes: files of 10,000 shards take about a quarter.
@@ -43,20 +45,23 @@ struct run_position {
   bool operator==(const run_position&) const = default;
 };
 
-/// A tensor of a table, sharded by rows: "weight", or a buffer of its optimizer, "state.0" and so on.
+/// A tensor of a table: "weight", or a buffer of its optimizer, "state.0" and so on.
 struct table_part {
   std::string name;
   tensor_type type = tensor_type::f32;
-  std::uint64_t columns = 0;  ///< of a row
+  std::uint64_t columns = 0;  ///< of a row of the whole table
 
   bool operator==(const table_part&) const = default;
 };
 
-/// A table; its row r is on shard r % shards as that file's row r / shards.
+/// A table, of which each file has a shard.
 struct saved_table {
   std::uint64_t rows = 0;  ///< of the whole table
   std::uint32_t shards = 1;
   std::vector<table_part> parts;
+  table_split split = table_split::rows;
+
+  shard_of shard(std::uint32_t index) const { return {index, shards, split}; }
 
   bool operator==(const saved_table&) const = default;
 };

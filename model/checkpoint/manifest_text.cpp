@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <boost/json.hpp>
 #include <exception>
 #include <stdexcept>
@@ -20,6 +22,7 @@ namespace {
 
 constexpr std::string_view format_name = "troupe-checkpoint";
 constexpr std::size_t digest_digits = 32;
+constexpr std::array<std::string_view, 2> split_names = {"rows", "columns"};  // by value
 /// What follows the digest of the text before it.
 constexpr std::string_view ending = "\"\n}\n";
 
@@ -68,12 +71,14 @@ std::string position_text(const run_position& position, std::uint64_t version) {
       "{}", 2);
 }
 
-std::string table_text(const saved_table& table) {
+std::string table_text(const saved_table& table, std::uint64_t version) {
   std::vector<std::string> parts;
   for (const table_part& part : table.parts)
     parts.push_back(fmt::format(R"({{"name": {}, "type": "{}", "columns": {}}})", json_quoted(part.name),
                                 type_name(part.type), part.columns));
-  return fmt::format(R"({{"rows": {}, "shards": {}, "parts": [{}]}})", table.rows, table.shards,
+  const std::string split =
+      version < 3 ? "" : fmt::format(R"(, "split": "{}")", split_names.at(static_cast<std::size_t>(table.split)));
+  return fmt::format(R"({{"rows": {}, "shards": {}{}, "parts": [{}]}})", table.rows, table.shards, split,
                      fmt::join(parts, ", "));
 }
 
@@ -145,11 +150,19 @@ run_position position_of(const json::object& from, std::uint64_t version) {
   return position;
 }
 
-saved_table table_of(const json::value& from) {
+table_split split_of(const json::value& value) {
+  const auto found = std::ranges::find(split_names, std::string_view(value.as_string()));
+  if (found == split_names.end())
+    throw std::invalid_argument(fmt::format("{}: unknown split", printable(value.as_string())));
+  return static_cast<table_split>(found - split_names.begin());
+}
+
+saved_table table_of(const json::value& from, std::uint64_t version) {
   saved_table table{whole_of<std::uint64_t>(from.at("rows")), whole_of<std::uint32_t>(from.at("shards")), {}};
   for (const json::value& part : from.at("parts").as_array())
     table.parts.push_back(
         {text_of(part.at("name")), type_of(part.at("type")), whole_of<std::uint64_t>(part.at("columns"))});
+  if (version >= 3) table.split = split_of(from.at("split"));
   return table;
 }
 
@@ -167,7 +180,7 @@ checkpoint_manifest manifest_of(const json::object& from, std::uint64_t version)
     manifest.settings.emplace_back(std::string(name), text_of(value));
   manifest.data_digest = text_of(from.at("data_digest"));
   manifest.position = position_of(from.at("position").as_object(), version);
-  for (const json::value& table : from.at("tables").as_array()) manifest.tables.push_back(table_of(table));
+  for (const json::value& table : from.at("tables").as_array()) manifest.tables.push_back(table_of(table, version));
   for (const json::value& tensor : from.at("dense").as_array()) manifest.dense.push_back(dense_of(tensor));
   for (const json::value& file : from.at("files").as_array())
     manifest.files.push_back(
@@ -197,7 +210,8 @@ std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest) 
       "\"digest\": \"",
       format_name, version, manifest.step, json_quoted(manifest.folder), lines(settings, "{}", 2),
       json_quoted(manifest.data_digest), position_text(manifest.position, version),
-      list(manifest.tables, 2, table_text), list(manifest.dense, 2, dense_text), list(manifest.files, 2, file_text));
+      list(manifest.tables, 2, [version](const saved_table& table) { return table_text(table, version); }),
+      list(manifest.dense, 2, dense_text), list(manifest.files, 2, file_text));
   text += digest_of_text(text);
   text += ending;
   return text;
@@ -205,7 +219,11 @@ std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest) 
 
 }  // namespace
 
-std::string to_text(const checkpoint_manifest& manifest) { return text_in(manifest_version, manifest); }
+std::string to_text(const checkpoint_manifest& manifest) {
+  const bool has_columns =
+      std::ranges::find(manifest.tables, table_split::columns, &saved_table::split) != manifest.tables.end();
+  return text_in(has_columns ? manifest_version : manifest_version - 1, manifest);
+}
 
 tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_view text) {
   // The digest is checked before anything else. All versions end like this.

@@ -40,6 +40,9 @@ struct common_rows {
 };
 
 common_rows rows_in_common(shard_of from, shard_of to) {
+  // A shard of columns has all rows.
+  if (from.split == table_split::columns) from = {};
+  if (to.split == table_split::columns) to = {};
   // Saved row j is the table's row j * from.count + from.index, which is on `to` if it is to.index modulo to.count. The
   // remainders repeat with this period, and each occurs at most once in it.
   common_rows common;
@@ -52,27 +55,52 @@ common_rows rows_in_common(shard_of from, shard_of to) {
   return common;
 }
 
+/// What one of two shards has of a row: all of its bytes, and where the common columns begin in it.
+struct row_side {
+  shard_of shard;
+  std::uint64_t row_bytes = 0;
+  std::uint64_t first_byte = 0;
+};
+
 struct row_copy {
   const safetensors_file& file;
   const tensor_entry& entry;
-  std::uint64_t rows = 0;  ///< of the file
-  std::uint64_t row_bytes = 0;
-  shard_of from;
-  shard_of to;
+  std::uint64_t rows = 0;   ///< of the file
+  std::uint64_t bytes = 0;  ///< of the common columns
+  row_side from;
+  row_side to;
 };
+
+/// Returns the copy of what two shards have in common of a part; of no bytes if they have no common columns.
+row_copy columns_in_common(const safetensors_file& file, const tensor_entry& entry, std::uint64_t rows,
+                           const table_part& part, shard_of from, shard_of to) {
+  const column_range there = columns_on(part.columns, from);
+  const column_range here = columns_on(part.columns, to);
+  const std::uint64_t first = std::max(there.first, here.first);
+  const std::uint64_t end = std::min(there.first + there.count, here.first + here.count);
+  const std::uint64_t number = *tensor_bytes(part.type, {1});
+  return {file,
+          entry,
+          rows,
+          end > first ? (end - first) * number : 0,
+          {from, there.count * number, (first - there.first) * number},
+          {to, here.count * number, (first - here.first) * number}};
+}
 
 /// Copies the common rows of two shards, reading the file sequentially.
 result<void> copy_rows(const row_copy& what, common_rows common, std::span<std::byte> out) {
-  const std::uint64_t block = std::min(what.rows, std::max<std::uint64_t>(1, buffer_bytes / what.row_bytes));
-  std::vector<std::byte> buffer(block * what.row_bytes);
+  const auto& [shard, row_bytes, first_byte] = what.from;
+  const std::uint64_t block = std::min(what.rows, std::max<std::uint64_t>(1, buffer_bytes / row_bytes));
+  std::vector<std::byte> buffer(block * row_bytes);
   std::uint64_t next = common.first;
   for (std::uint64_t begin = next; begin < what.rows; begin = next) {
     const std::uint64_t end = std::min(what.rows, begin + block);
-    const auto bytes = std::span(buffer).first((end - begin) * what.row_bytes);
-    if (auto read = what.file.read_range(what.entry, begin * what.row_bytes, bytes); !read) return read;
+    const auto bytes = std::span(buffer).first((end - begin) * row_bytes);
+    if (auto read = what.file.read_range(what.entry, begin * row_bytes, bytes); !read) return read;
     for (; next < end; next += common.stride) {
-      const std::uint64_t row = (next * what.from.count + what.from.index) / what.to.count;
-      std::memcpy(out.data() + row * what.row_bytes, bytes.data() + (next - begin) * what.row_bytes, what.row_bytes);
+      const std::uint64_t row = local_row(whole_row(next, shard), what.to.shard);
+      std::memcpy(out.data() + row * what.to.row_bytes + what.to.first_byte,
+                  bytes.data() + (next - begin) * row_bytes + first_byte, what.bytes);
     }
   }
   return {};
@@ -80,23 +108,20 @@ result<void> copy_rows(const row_copy& what, common_rows common, std::span<std::
 
 }  // namespace
 
-std::uint64_t rows_on(std::uint64_t rows, shard_of shard) {
-  return rows / shard.count + (shard.index < rows % shard.count ? 1 : 0);
-}
-
 std::vector<tensor_declaration> tensors_of(const saved_table& table, shard_of shard) {
   std::vector<tensor_declaration> tensors;
   for (const table_part& part : table.parts)
-    tensors.push_back({part.name, part.type, {rows_on(table.rows, shard), part.columns}});
+    tensors.push_back({part.name, part.type, {rows_on(table.rows, shard), columns_on(part.columns, shard).count}});
   return tensors;
 }
 
 result<saved_file> write_table(const std::string& folder, std::size_t table, shard_of shard,
                                std::span<const tensor_view> parts) {
-  return write(folder, table_file_name(table, shard.index, shard.count), parts,
-               {{"table", std::to_string(table)},
-                {"shard", std::to_string(shard.index)},
-                {"shards", std::to_string(shard.count)}});
+  tensor_metadata metadata{{"table", std::to_string(table)},
+                           {"shard", std::to_string(shard.index)},
+                           {"shards", std::to_string(shard.count)}};
+  if (shard.split == table_split::columns) metadata["split"] = "columns";
+  return write(folder, table_file_name(table, shard.index, shard.count), parts, metadata);
 }
 
 result<saved_file> write_dense(const std::string& folder, std::span<const tensor_view> tensors) {
@@ -114,17 +139,19 @@ result<void> read_table(const checkpoint& saved, std::size_t table, std::string_
   const saved_table& whole = tables[table];
   const auto found = std::ranges::find(whole.parts, part, &table_part::name);
   if (found == whole.parts.end()) return refuse(fmt::format(": it has no {}", printable(part)));
-  const auto row_bytes = *tensor_bytes(found->type, {found->columns});
+  const auto row_bytes = *tensor_bytes(found->type, {columns_on(found->columns, shard).count});
   if (const std::uint64_t wanted = rows_on(whole.rows, shard) * row_bytes; out.size() != wanted)
     return refuse(fmt::format(", {}: {} bytes wanted of shard {} of {}, and it has {}", part, out.size(), shard.index,
                               shard.count, wanted));
-  for (shard_of from{0, whole.shards}; from.index < from.count; ++from.index) {
+  for (shard_of from = whole.shard(0); from.index < from.count; ++from.index) {
     const common_rows common = rows_in_common(from, shard);
     const std::uint64_t rows = rows_on(whole.rows, from);
     if (!common.any || common.first >= rows) continue;
     TROUPE_TRY(file, safetensors_file::open(saved.path_of(table_file_name(table, from.index, from.count))));
-    TROUPE_TRY(entry, matching(file, {found->name, found->type, {rows, found->columns}}));
-    if (auto done = copy_rows({file, *entry, rows, row_bytes, from, shard}, common, out); !done) return done;
+    TROUPE_TRY(entry, matching(file, {found->name, found->type, {rows, columns_on(found->columns, from).count}}));
+    const row_copy copy = columns_in_common(file, *entry, rows, *found, from, shard);
+    if (copy.bytes == 0) continue;
+    if (auto done = copy_rows(copy, common, out); !done) return done;
   }
   return {};
 }

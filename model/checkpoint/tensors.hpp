@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "model/checkpoint/manifest.hpp"
+#include "model/table_split.hpp"
 
 namespace troupe::model {
 
@@ -21,21 +22,9 @@ struct checkpoint {
   std::string path_of(const std::string& file) const { return directory + "/" + manifest.folder + "/" + file; }
 };
 
-/// A shard of a table: the rows whose number modulo `count` is `index`. Row r of the table is the shard's row r /
-/// count.
-struct shard_of {
-  std::uint32_t index = 0;
-  std::uint32_t count = 1;
-
-  bool operator==(const shard_of&) const = default;
-};
-
-/// Returns how many rows of a table of `rows` rows are on `shard`.
-std::uint64_t rows_on(std::uint64_t rows, shard_of shard);
-
 /// Writes a shard of table number `table` into `folder` (of `checkpoint_store::begin`): "weight", then the optimizer's
-/// buffers, each [rows of the shard, columns]. Does not copy the bytes. Thread: any, also several for one folder.
-/// Faults: kind run, with the file's name.
+/// buffers, each [rows of the shard, columns of the shard]. Does not copy the bytes. Thread: any, also several for one
+/// folder. Faults: kind run, with the file's name.
 result<saved_file> write_table(const std::string& folder, std::size_t table, shard_of shard,
                                std::span<const tensor_view> parts);
 
@@ -43,8 +32,8 @@ result<saved_file> write_table(const std::string& folder, std::size_t table, sha
 /// tensor followed by ".state.0" and so on.
 result<saved_file> write_dense(const std::string& folder, std::span<const tensor_view> tensors);
 
-/// Reads the rows of `shard` of a part ("weight", "state.0") of table number `table` into `out` [rows of `shard`,
-/// columns]. The saved table may have any sharding. Uses a buffer of a few MiB. Thread: any. Faults name file or table:
+/// Reads a part ("weight", "state.0") of table number `table` into `out` [rows of `shard`, columns of `shard`]. The
+/// saved table may be split in any way. Uses a buffer of a few MiB. Thread: any. Faults name file or table:
 /// unknown table or part, `out` of another size, files that disagree with the manifest.
 result<void> read_table(const checkpoint& saved, std::size_t table, std::string_view part, shard_of shard,
                         std::span<std::byte> out);

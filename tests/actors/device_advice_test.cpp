@@ -104,8 +104,9 @@ TEST(DeviceAdvice, TheTutorialsStepsHaveAboutSoManySamples) {
 }
 
 TEST(DeviceAdvice, AResumedRunGetsThatOfTheRunBefore) {
-  const std::map<std::string_view, const char*> others = {
-      {"servers", "3"}, {"epochs", "9"}, {"steps", "77"}, {"eval-every", "0"}, {"bucket-mib", "1"}};
+  const std::map<std::string_view, const char*> others = {{"servers", "3"},    {"table-split", "columns"},
+                                                          {"epochs", "9"},     {"steps", "77"},
+                                                          {"eval-every", "0"}, {"bucket-mib", "1"}};
   for (const std::string_view name : model::settings_free_on_resume) {
     if (name == "matmul-precision") continue;  // another precision may need another place
     ASSERT_TRUE(others.contains(name)) << name;

@@ -23,8 +23,7 @@ TEST_F(DeviceInitialRowsGpu, AreTheProcessorsAndComeFromNoHost) {
   options.dim = 13;
   options.seed = 42;
   options.table = 3;
-  options.shards = 3;
-  options.shard = 1;
+  options.shard = {1, 3};
   for (const auto dtype : {kernels::row_dtype::f32, kernels::row_dtype::f16, kernels::row_dtype::bf16}) {
     options.dtype = dtype;
     const model::embedding_bag here(options);

@@ -187,6 +187,27 @@ TEST(RemoteEmbeddingBag, DigestsAreThoseOfTheStoredBits) {
     EXPECT_EQ(part->as<std::uint64_t>()[row], digests->as<std::uint64_t>()[2 + row]);
 }
 
+TEST(RemoteEmbeddingBag, AShardOfColumnsAnswersWithItsRowsInPlaceOfTheirDigests) {
+  const auto whole = made({{"dtype", "f16"}});
+  auto order_of_columns = order({{"dtype", "f16"}, {"split", "columns"}});
+  order_of_columns.shard = 0;
+  order_of_columns.shards = 2;
+  const auto columns = make_remote_embedding_bag(order_of_columns, kernels::host_device());
+  ASSERT_TRUE(columns) << protocol::describe(columns.error());
+  EXPECT_EQ((*columns)->parameters()[0].cols, 2U);
+  const auto found = (*columns)->row_digests(2, 3);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->type, msg::dtype::f16);
+  EXPECT_EQ(found->rows, 3U);
+  EXPECT_EQ(found->cols, 2U);
+  const msg::tensor weights = whole->state_dict()[0].second;
+  const auto all = weights.bytes.as<std::uint16_t>();
+  std::vector<std::uint16_t> expected;
+  for (std::size_t row = 2; row < 5; ++row) expected.insert(expected.end(), {all[row * dim], all[row * dim + 1]});
+  EXPECT_TRUE(std::ranges::equal(found->bytes.as<std::uint16_t>(), expected));
+  EXPECT_EQ((*columns)->row_digests(0, 0)->rows, 0U);
+}
+
 TEST(RemoteEmbeddingBag, ARowBeyondF16IsNoticedAndWhatToTryIsSaid) {
   auto narrow = made({{"dtype", "f16"}});
   ASSERT_FALSE(load_weights(*narrow, -65000));
@@ -298,6 +319,14 @@ TEST(RemoteEmbeddingBag, ArgumentsThatAreWrongOrUnknownAreRefused) {
   EXPECT_EQ(refusal({{"lr_shedule", "constant"}}),
             "EmbeddingBag: there is no argument 'lr_shedule'; the nearest is 'lr_schedule'");
   EXPECT_EQ(refusal({{"embedding_dim", "x"}}), "EmbeddingBag: argument embedding_dim=x is not a number");
+  EXPECT_EQ(refusal({{"split", "colums"}}), "EmbeddingBag: argument split=colums must be one of rows, columns");
+  EXPECT_EQ(refusal({{"split", "columns"}, {"optimizer", "rowwise-adagrad"}}),
+            "EmbeddingBag: argument optimizer=rowwise-adagrad needs whole rows, and split=columns cuts them");
+  msg::instantiate narrow = order({{"split", "columns"}});
+  narrow.shards = 4;
+  const auto made_narrow = make_remote_embedding_bag(narrow, kernels::host_device());
+  ASSERT_FALSE(made_narrow);
+  EXPECT_EQ(protocol::describe(made_narrow.error()), "EmbeddingBag [6, 3], 4 shards of columns: must be at most 3");
 }
 
 }  // namespace

@@ -26,10 +26,10 @@ struct trained_bits {
 
 /// Four steps of two ranks with random gradients of the input; the ranks take turns in using few rows only.
 trained_bits train_some(std::uint32_t shards, const model::optimizer_spec& optimizer, row_dtype wire = row_dtype::f32,
-                        bool remote = false) {
+                        bool remote = false, model::table_split split = model::table_split::rows) {
   const model::data_spec spec = all_modes();
   const model::input_layout layout(spec);
-  spread_tables tables(spec, shards, optimizer, wire, remote);
+  spread_tables tables(spec, shards, optimizer, wire, remote, nullptr, split);
   source_of_numbers random(3);
   trained_bits bits;
   bits.pooled_here.resize(spec.tables.size());
@@ -45,7 +45,7 @@ trained_bits train_some(std::uint32_t shards, const model::optimizer_spec& optim
       const auto grad = random.numbers(input.size());
       gradients.push_back(gradients_of(tables.client(), plan, grad));
       EXPECT_FALSE(tables.client().check_gradients(plan, gradients.back()));
-      EXPECT_EQ(gradients.back().size(), shards);
+      EXPECT_EQ(gradients.back().size(), tables.client().servers());
       bits.inputs.push_back(std::move(input));
     }
     tables.apply(step, gradients);
@@ -73,6 +73,28 @@ TEST(SparseClient, NoBitDependsOnTheNumberOfShards) {
       SCOPED_TRACE(msg::name_of(dtype_of(wire)));
       const auto one = train_some(1, optimizer, wire);
       for (const std::uint32_t shards : {2U, 3U, 5U}) expect_same(train_some(shards, optimizer, wire), one, shards);
+    }
+  }
+}
+
+/// Tables of fewer columns than servers among them, which the last servers have nothing of.
+TEST(SparseClient, NoBitDependsOnTheNumberOfShardsOfColumns) {
+  using enum model::table_split;
+  for (const auto kind : {optimizer_kind::sgd, optimizer_kind::adagrad, optimizer_kind::adam}) {
+    model::optimizer_spec optimizer;
+    optimizer.kind = kind;
+    optimizer.lr = 0.1;
+    for (const row_dtype wire : {row_dtype::f32, row_dtype::f16, row_dtype::bf16}) {
+      SCOPED_TRACE(msg::name_of(dtype_of(wire)));
+      const auto one = train_some(1, optimizer, wire);
+      for (const std::uint32_t shards : {1U, 2U, 3U, 5U})
+        for (const bool remote : {false, true}) {
+          const auto several = train_some(shards, optimizer, wire, remote, columns);
+          expect_same(several, one, shards);
+          if (wire == row_dtype::f32 && !remote) {
+            EXPECT_EQ(several.pooled_here, one.pooled_here);
+          }
+        }
     }
   }
 }

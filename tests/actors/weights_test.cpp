@@ -113,6 +113,67 @@ TEST(Weights, MergedShardsAreTheTable) {
   }
 }
 
+/// Returns columns [first, first + count) of rows [from, from + rows).
+msg::tensor columns_of(const table& whole, std::uint64_t from, std::uint64_t rows, model::column_range columns) {
+  std::vector<float> numbers;
+  for (std::uint64_t r = from; r < from + rows; ++r) {
+    const float* const begin = whole.row(r) + columns.first;
+    numbers.insert(numbers.end(), begin, begin + columns.count);
+  }
+  return msg::tensor::own(rows, columns.count, std::move(numbers));
+}
+
+TEST(Weights, MergedColumnsAreTheTable) {
+  const auto tables = some_tables();
+  const auto expect = [](const table& whole, const std::vector<model::column_range>& shards) {
+    std::vector<msg::tensor> parts;
+    for (const auto& range : shards) parts.push_back(columns_of(whole, 0, whole.rows, range));
+    const msg::tensor merged = merge_shards(parts, whole.rows, whole.dim, model::table_split::columns);
+    EXPECT_EQ(merged.cols, whole.dim);
+    EXPECT_TRUE(kernels::test::same_bits(merged.as<float>(), whole.weights)) << shards.size() << " shards";
+  };
+  expect(tables[0], {{0, 3}});
+  expect(tables[0], {{0, 2}, {2, 1}});
+  expect(tables[1], {{0, 2}, {2, 2}, {4, 1}});
+  expect(tables[2], {{0, 1}, {1, 1}});
+}
+
+/// The last piece that was asked for is always answered first.
+TEST(Weights, DigestOfColumnsIsThatOfWholeRows) {
+  source_of_numbers random(5);
+  auto tables = some_tables();
+  tables.push_back({70'001, 30, random.numbers(70'001 * 30)});  // 8 MiB and more: in several pieces
+  const std::vector<float> dense = {1, 2, 3};
+  const std::string expected = digest_of_model(tables, dense, 1);
+  for (const std::uint32_t shards : {2U, 3U}) {
+    std::vector<weights_digest::table> shapes;
+    for (const table& t : tables) shapes.push_back({t.rows, std::min<std::uint32_t>(shards, t.dim), t.dim});
+    weights_digest digest(shapes);
+    std::vector<weights_digest::piece> under_way;
+    std::uint64_t bytes = 0;
+    const auto range_of = [&](const weights_digest::piece& part) {
+      const auto& [rows, count, dim] = shapes[part.table];
+      return model::columns_on(dim, {part.shard, count, model::table_split::columns});
+    };
+    while (true) {
+      while (const auto part = digest.next()) {
+        bytes += part->rows * range_of(*part).count * sizeof(float);
+        under_way.push_back(*part);
+      }
+      EXPECT_LE(bytes, weights_digest::bytes_max);
+      if (under_way.empty()) break;
+      const weights_digest::piece part = under_way.back();
+      under_way.pop_back();
+      const auto range = range_of(part);
+      EXPECT_FALSE(digest.add(part, columns_of(tables[part.table], 0, part.rows, {0, range.count - 1})));
+      EXPECT_FALSE(digest.add(part, msg::tensor::own(part.rows, 1, std::vector<std::uint64_t>(part.rows))));
+      EXPECT_TRUE(digest.add(part, columns_of(tables[part.table], part.first, part.rows, range)));
+      bytes -= part.rows * range.count * sizeof(float);
+    }
+    EXPECT_EQ(digest.text(digest_of_floats(dense.data(), dense.size())), expected) << shards;
+  }
+}
+
 TEST(Weights, MergedShardsOf16BitsAreTheFloatsThatTheyStandFor) {
   for (const auto& [type, row_type] :
        {std::pair{msg::dtype::f16, kernels::row_dtype::f16}, std::pair{msg::dtype::bf16, kernels::row_dtype::bf16}}) {

@@ -200,6 +200,7 @@ TEST(Help, OfTrainNamesEveryOptionAndTheDefaultsByData) {
                            "classes",
                            "id-skew",
                            "row-dtype",
+                           "table-split",
                            "columns",
                            "header",
                            "separator",

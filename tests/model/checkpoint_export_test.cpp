@@ -67,25 +67,28 @@ TEST(CheckpointExport, IsAPlainFileOfWholeTablesAndNamedLayers) {
 
 TEST(CheckpointExport, DoesNotDependOnTheSharding) {
   std::string first;
-  for (std::uint32_t shards = 1; shards <= 5; ++shards) {
-    const checkpoint_folder folder;
-    made_content content;
-    content.tables = {{3, shards, {{"weight", tensor_type::f32, 2}}},
-                      {61, shards, {{"weight", tensor_type::f16, 3}, {"state.0", tensor_type::f32, 1}}},
-                      {0, shards, {{"weight", tensor_type::f32, 2}}}};
-    ASSERT_TRUE(export_checkpoint(made(folder / "a", content), folder / "file", {}).has_value());
-    const std::string bytes = content_of(folder / "file");
-    if (first.empty()) first = bytes;
-    EXPECT_EQ(bytes, first) << shards;
-  }
+  for (const table_split split : {table_split::rows, table_split::columns})
+    for (std::uint32_t shards = 1; shards <= 5; ++shards) {
+      const checkpoint_folder folder;
+      made_content content;
+      content.tables = {{3, shards, {{"weight", tensor_type::f32, 5}}, split},
+                        {61, shards, {{"weight", tensor_type::f16, 7}, {"state.0", tensor_type::f32, 7}}, split},
+                        {61, shards, {{"weight", tensor_type::f32, 3}, {"state.0", tensor_type::f32, 1}}},
+                        {0, shards, {{"weight", tensor_type::f32, 5}}, split}};
+      ASSERT_TRUE(export_checkpoint(made(folder / "a", content), folder / "file", {}).has_value());
+      const std::string bytes = content_of(folder / "file");
+      if (first.empty()) first = bytes;
+      EXPECT_EQ(bytes, first) << shards << (split == table_split::rows ? " by rows" : " by columns");
+    }
 }
 
 // Tables of 30 MiB, so that each is written in several pieces; rows that do not divide them.
 TEST(CheckpointExport, IsWrittenInPieces) {
-  for (const std::uint32_t shards : {1U, 3U}) {
+  for (const auto& [shards, split] :
+       {std::pair{1U, table_split::rows}, {3U, table_split::rows}, {3U, table_split::columns}}) {
     const checkpoint_folder folder;
     made_content content;
-    content.tables = {{600'011, shards, {{"weight", tensor_type::f32, 13}}}};
+    content.tables = {{600'011, shards, {{"weight", tensor_type::f32, 13}}, split}};
     const checkpoint saved = made(folder / "a", content);
     ASSERT_TRUE(export_checkpoint(saved, folder / "file", {}).has_value());
     const plain_file read = read_strictly(content_of(folder / "file"));

@@ -191,6 +191,27 @@ TEST(CheckpointManifest, OfVersion1IsReadWithoutTheFiguresThatCameLater) {
   EXPECT_EQ(*parsed, manifest);
 }
 
+/// Only tables that are split by columns need version 3: all others can be read by a troupe that does not know it.
+TEST(CheckpointManifest, OfTablesByColumnsSaysSo) {
+  checkpoint_manifest manifest = whole_manifest();
+  const std::string by_rows = to_text(manifest);
+  EXPECT_EQ(by_rows.find("split"), by_rows.npos);
+  EXPECT_NE(by_rows.find("\"version\": 2"), by_rows.npos);
+  manifest.tables[1].split = table_split::columns;
+  const std::string text = to_text(manifest);
+  EXPECT_NE(text.find("\"version\": 3"), text.npos);
+  EXPECT_NE(text.find(R"({"rows": 3, "shards": 1, "split": "columns", "parts": [)"), text.npos) << text;
+  const auto parsed = parse_manifest(text);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(*parsed, manifest);
+  EXPECT_NE(refusal(text, "\"split\": \"columns\"", "\"split\": \"diagonals\"").find("diagonals: unknown split"),
+            std::string::npos);
+  manifest = whole_manifest();
+  manifest.tables[0].split = table_split::columns;
+  manifest.tables[0].shards = 2;
+  EXPECT_EQ(find_contradiction(manifest), "table 0: state.0: 2 shards of 1 columns: must be at most as many");
+}
+
 // -- damage -------------------------------------------------------------------
 
 TEST(CheckpointManifest, AnyChangedBitIsFound) {
@@ -226,12 +247,12 @@ TEST(CheckpointManifest, AnyMissingOrAddedByteIsFound) {
 
 TEST(CheckpointManifest, AnotherVersionIsRefusedWithBothNumbers) {
   std::string text = to_text(whole_manifest());
-  text.replace(text.find("\"version\": 2"), 12, "\"version\": 3");
+  text.replace(text.find("\"version\": 2"), 12, "\"version\": 4");
   const auto newer = parse_manifest(signed_again(text));
   ASSERT_FALSE(newer.has_value());
   EXPECT_FALSE(newer.error().torn);
   EXPECT_EQ(newer.error().message,
-            "version 3: this version of troupe reads 1 to 2; a newer troupe wrote it, use that one");
+            "version 4: this version of troupe reads 1 to 3; a newer troupe wrote it, use that one");
   // Whatever else another version may say.
   EXPECT_FALSE(parse_manifest(signed_again("{\"format\": \"troupe-checkpoint\", \"version\": 7, \"new\": [1], "
                                            "\"digest\": \"" +

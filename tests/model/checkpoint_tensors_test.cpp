@@ -25,22 +25,26 @@ made_content one_table(saved_table table) {
   return content;
 }
 
-/// Expects that each part, read in every sharding up to `shards_max`, has the rows that belong there.
+/// Expects that each part, read in every sharding up to `shards_max`, by rows and by columns, has what belongs there.
 void expect_resharding(const checkpoint& saved, std::uint32_t shards_max) {
   const saved_table& table = saved.manifest.tables.front();
   for (const table_part& part : table.parts) {
     const std::vector<std::byte> whole = made_part(table, 0, part, step);
-    const std::uint64_t row_bytes = *tensor_bytes(part.type, {part.columns});
-    for (std::uint32_t shards = 1; shards <= shards_max; ++shards) {
-      for (shard_of shard{0, shards}; shard.index < shard.count; ++shard.index) {
-        std::vector<std::byte> found(rows_on(table.rows, shard) * row_bytes, std::byte{0xee});
-        const auto read = read_table(saved, 0, part.name, shard, found);
-        ASSERT_TRUE(read.has_value()) << read.error().message;
-        ASSERT_EQ(found, rows_of_shard(whole, row_bytes, shard))
-            << table.rows << " rows of " << table.shards << " shards: " << part.name << " of shard " << shard.index
-            << " of " << shard.count;
+    const std::uint64_t number = *tensor_bytes(part.type, {1});
+    const auto expect_shard = [&](shard_of shard) {
+      const std::vector<std::byte> expected = bytes_of_shard(whole, part.columns, number, shard);
+      std::vector<std::byte> found(expected.size(), std::byte{0xee});
+      const auto read = read_table(saved, 0, part.name, shard, found);
+      ASSERT_TRUE(read.has_value()) << read.error().message;
+      ASSERT_EQ(found, expected) << table.rows << " rows of " << table.shards << " shards: " << part.name
+                                 << " of shard " << shard.index << " of " << shard.count
+                                 << (shard.split == table_split::columns ? " by columns" : " by rows");
+    };
+    for (std::uint32_t shards = 1; shards <= shards_max; ++shards)
+      for (std::uint32_t index = 0; index < shards; ++index) {
+        expect_shard({index, shards});
+        if (shards <= part.columns) expect_shard({index, shards, table_split::columns});
       }
-    }
   }
 }
 
@@ -71,6 +75,35 @@ TEST(CheckpointTensors, ComeBackInAnySharding) {
   }
 }
 
+TEST(CheckpointTensors, ColumnsComeBackInAnySharding) {
+  for (const std::uint64_t rows : {0, 1, 7, 61}) {
+    for (std::uint32_t shards = 1; shards <= 5; ++shards) {
+      const checkpoint_folder folder;
+      const made_content content = one_table(
+          {rows, shards, {{"weight", tensor_type::bf16, 5}, {"state.0", tensor_type::f32, 13}}, table_split::columns});
+      make_checkpoints(folder.path(), {step}, content);
+      const checkpoint saved = only_checkpoint(folder.path());
+      EXPECT_EQ(saved.manifest.tables, content.tables);
+      expect_made(saved, content);
+      expect_resharding(saved, 6);
+    }
+  }
+}
+
+TEST(CheckpointTensors, ColumnsAreDividedInRunsTheFirstOfWhichAreLonger) {
+  const auto run = [](std::uint64_t columns, std::uint32_t shard, std::uint32_t shards) {
+    const column_range range = columns_on(columns, {shard, shards, table_split::columns});
+    return std::pair(range.first, range.count);
+  };
+  EXPECT_EQ(run(10, 0, 3), std::pair(std::uint64_t{0}, std::uint64_t{4}));
+  EXPECT_EQ(run(10, 1, 3), std::pair(std::uint64_t{4}, std::uint64_t{3}));
+  EXPECT_EQ(run(10, 2, 3), std::pair(std::uint64_t{7}, std::uint64_t{3}));
+  EXPECT_EQ(run(2, 1, 3), std::pair(std::uint64_t{1}, std::uint64_t{1}));
+  EXPECT_EQ(run(2, 2, 3), std::pair(std::uint64_t{2}, std::uint64_t{0}));
+  EXPECT_EQ(rows_on(10, {1, 3, table_split::columns}), 10U);
+  EXPECT_EQ(columns_on(10, {1, 3}).count, 10U);
+}
+
 // 12 MiB and more of each part, so that every file is read in several pieces; rows that do not divide them.
 TEST(CheckpointTensors, LargerThanTheBufferComeBackWhole) {
   const checkpoint_folder folder;
@@ -78,6 +111,11 @@ TEST(CheckpointTensors, LargerThanTheBufferComeBackWhole) {
       one_table({250'001, 2, {{"weight", tensor_type::f32, 13}, {"state.0", tensor_type::u8, 57}}});
   make_checkpoints(folder.path(), {step}, content);
   expect_resharding(only_checkpoint(folder.path()), 3);
+  made_content columns = content;
+  columns.tables[0].split = table_split::columns;
+  const checkpoint_folder other;
+  make_checkpoints(other.path(), {step}, columns);
+  expect_resharding(only_checkpoint(other.path()), 2);
 }
 
 TEST(CheckpointTensors, ARowLargerThanTheBufferComesBackWhole) {

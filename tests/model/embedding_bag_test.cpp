@@ -57,10 +57,9 @@ TEST(EmbeddingBag, ShardsHoldEveryRowOfTheWholeTableOnce) {
       std::vector<int> held(static_cast<std::size_t>(rows));
       for (std::uint32_t s = 0; s < shards; ++s) {
         auto options = shape_of(rows, 1);
-        options.shard = s;
-        options.shards = shards;
+        options.shard = {s, shards};
         const embedding_bag table(options);
-        ASSERT_EQ(table.rows(), rows_of_shard(rows, s, shards));
+        ASSERT_EQ(table.rows(), rows_on(rows, options.shard));
         ASSERT_EQ(table.weights().size(), static_cast<std::size_t>(table.rows()));
         for (std::int64_t row = 0; row < table.rows(); ++row) ++held.at(static_cast<std::size_t>(table.whole_row(row)));
       }
@@ -75,12 +74,38 @@ TEST(EmbeddingBag, InitialRowsDoNotDependOnTheSharding) {
   options.table = 3;
   const embedding_bag whole(options);
   for (const std::uint32_t shards : {2U, 3U, 5U, 101U, 150U}) {
-    options.shards = shards;
-    for (options.shard = 0; options.shard < shards; ++options.shard) {
+    for (options.shard = {0, shards}; options.shard.index < shards; ++options.shard.index) {
       const embedding_bag part(options);
       for (std::int64_t row = 0; row < part.rows(); ++row)
         ASSERT_TRUE(kernels::test::same_bits(row_of(part, row), row_of(whole, part.whole_row(row))))
-            << "row " << row << " of shard " << options.shard << " of " << shards;
+            << "row " << row << " of shard " << options.shard.index << " of " << shards;
+    }
+  }
+}
+
+TEST(EmbeddingBag, InitialColumnsDoNotDependOnTheSharding) {
+  auto options = shape_of(101, 21);
+  options.seed = 42;
+  options.table = 3;
+  for (const auto dtype : {kernels::row_dtype::f32, kernels::row_dtype::f16, kernels::row_dtype::bf16}) {
+    options.dtype = dtype;
+    const std::size_t number = kernels::size_of(dtype);
+    options.shard = {};
+    const embedding_bag whole(options);
+    for (const std::uint32_t shards : {1U, 2U, 3U, 5U, 21U}) {
+      std::vector<std::byte> joined(whole.weight_bytes().size());
+      std::size_t column = 0;
+      for (std::uint32_t index = 0; index < shards; ++index) {
+        options.shard = {index, shards, table_split::columns};
+        const embedding_bag part(options);
+        EXPECT_EQ(part.rows(), 101);
+        EXPECT_EQ(part.dim(), 21 / shards + (index < 21 % shards ? 1 : 0));
+        for (std::size_t row = 0; row < 101; ++row)
+          std::ranges::copy(part.weight_bytes().subspan(row * part.dim() * number, part.dim() * number),
+                            joined.begin() + static_cast<std::ptrdiff_t>((row * 21 + column) * number));
+        column += part.dim();
+      }
+      EXPECT_TRUE(std::ranges::equal(joined, whole.weight_bytes())) << shards << " shards";
     }
   }
 }

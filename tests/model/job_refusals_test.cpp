@@ -143,6 +143,24 @@ TEST(Job, ValuesThatDoNotGoTogetherAreRefused) {
   EXPECT_EQ(parsed({{"loss", "cross-entropy"}}).loss, loss_kind::cross_entropy);
 }
 
+TEST(Job, ColumnsAreForWhatTakesEachWeightByItself) {
+  const auto by_columns = [](std::vector<setting> others) {
+    others.insert(others.begin(), {"table-split", "columns"});
+    return others;
+  };
+  for (const char* optimizer : {"sgd:momentum=0.9", "adagrad", "adam", "lazy-sgd", "lazy-adam"})
+    EXPECT_EQ(parsed(by_columns({{"sparse-optimizer", optimizer}})).table_split, table_split::columns) << optimizer;
+  EXPECT_EQ(refusal(by_columns({{"sparse-optimizer", "rowwise-adagrad"}})),
+            "--sparse-optimizer rowwise-adagrad: needs whole rows, which --table-split columns cuts; use adagrad, or "
+            "--table-split rows");
+  EXPECT_EQ(refusal(by_columns({{"clip-norm", "0.5"}})),
+            "--clip-norm 0.5: adds up the squares of whole rows, which --table-split columns cuts; use --table-split "
+            "rows");
+  EXPECT_EQ(parsed(by_columns({{"nan", "skip"}, {"consistency", "ssp:2"}})).table_split, table_split::columns);
+  EXPECT_EQ(refusal({{"table-split", "column"}}),
+            "--table-split column: unknown; the nearest is columns, and there are rows or columns");
+}
+
 TEST(Job, BottomHiddenIsForDotAndDenseFeatures) {
   using widths = std::vector<std::size_t>;
   EXPECT_EQ(parsed({{"interaction", "dot"}}).bottom_hidden, widths{64});

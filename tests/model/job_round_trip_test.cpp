@@ -34,6 +34,7 @@ void expect_same(const job& a, const job& b) {
   EXPECT_EQ(a.classes, b.classes);
   EXPECT_EQ(a.id_skew, b.id_skew);
   EXPECT_EQ(a.row_dtype, b.row_dtype);
+  EXPECT_EQ(a.table_split, b.table_split);
   EXPECT_EQ(a.columns, b.columns);
   EXPECT_EQ(a.header, b.header);
   EXPECT_EQ(a.separator, b.separator);

@@ -22,6 +22,7 @@ std::map<std::string, std::string> defaults_with(std::map<std::string, std::stri
                                                {"servers", "1"},
                                                {"seed", "1"},
                                                {"row-dtype", "f32"},
+                                               {"table-split", "rows"},
                                                {"interaction", "cat"},
                                                {"sparse-lr", "0.05"},
                                                {"lr-schedule", "constant"},

@@ -89,15 +89,27 @@ inline std::vector<std::byte> made_part(const saved_table& table, std::size_t nu
                     *tensor_bytes(part.type, {table.rows, part.columns}));
 }
 
-/// Those rows of `whole` that lie on `shard`, picked one by one.
-inline std::vector<std::byte> rows_of_shard(const std::vector<std::byte>& whole, std::uint64_t row_bytes,
-                                            shard_of shard) {
-  std::vector<std::byte> rows;
-  for (std::uint64_t row = shard.index; row * row_bytes < whole.size(); row += shard.count) {
-    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(row * row_bytes);
-    rows.insert(rows.end(), begin, begin + static_cast<std::ptrdiff_t>(row_bytes));
+/// Returns the shard of each column of a row: runs of neighbours, as even as can be, the longer ones first.
+inline std::vector<std::uint32_t> shards_of_columns(std::uint64_t columns, std::uint32_t shards) {
+  std::vector<std::uint32_t> dealt(columns);
+  for (std::uint64_t column = 0; column < columns; ++column)
+    dealt[column] = static_cast<std::uint32_t>(column % shards);
+  std::ranges::sort(dealt);
+  return dealt;
+}
+
+/// What of `whole`, with rows of these columns of `number` bytes, lies on `shard`, picked one by one.
+inline std::vector<std::byte> bytes_of_shard(const std::vector<std::byte>& whole, std::uint64_t columns,
+                                             std::uint64_t number, shard_of shard) {
+  const bool by_rows = shard.split == table_split::rows;
+  const auto dealt = shards_of_columns(columns, shard.count);
+  std::vector<std::byte> mine;
+  for (std::uint64_t at = 0; at * number < whole.size(); ++at) {
+    if ((by_rows ? at / columns % shard.count : dealt[at % columns]) != shard.index) continue;
+    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(at * number);
+    mine.insert(mine.end(), begin, begin + static_cast<std::ptrdiff_t>(number));
   }
-  return rows;
+  return mine;
 }
 
 inline result<saved_file> write_made_shard(const std::string& folder, const saved_table& table, std::size_t number,
@@ -105,7 +117,7 @@ inline result<saved_file> write_made_shard(const std::string& folder, const save
   std::vector<std::vector<std::byte>> bytes;
   for (const table_part& part : table.parts) {
     bytes.push_back(
-        rows_of_shard(made_part(table, number, part, step), *tensor_bytes(part.type, {part.columns}), shard));
+        bytes_of_shard(made_part(table, number, part, step), part.columns, *tensor_bytes(part.type, {1}), shard));
   }
   std::vector<tensor_view> views;
   for (const tensor_declaration& what : tensors_of(table, shard)) views.push_back({what, bytes[views.size()]});
@@ -147,7 +159,7 @@ inline result<void> save_made(checkpoint_store& store, std::uint64_t step, const
     return {};
   };
   for (std::size_t table = 0; table < content.tables.size(); ++table) {
-    for (shard_of shard{0, content.tables[table].shards}; shard.index < shard.count; ++shard.index) {
+    for (shard_of shard = content.tables[table].shard(0); shard.index < shard.count; ++shard.index) {
       auto done = add(write_made_shard(*folder, content.tables[table], table, shard, step));
       if (!done) return done;
     }

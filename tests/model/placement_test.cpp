@@ -60,6 +60,12 @@ TEST(Placement, ABigPartOfTheMemoryIsSpreadThoughItsTrafficIsSmall) {
   EXPECT_EQ(place_tables(tables, 2), (places{{0}, {1}, {0, 1}}));
 }
 
+TEST(Placement, ByColumnsEveryTableIsOnAsManyServersAsItHasColumnsFor) {
+  const std::vector<table_spec> tables{table(1000, 16), table(1'000'000, 2, 40), table(3, 1)};
+  EXPECT_EQ(place_tables(tables, 3, table_split::columns), (places{{0, 1, 2}, {0, 1}, {0}}));
+  EXPECT_EQ(place_tables(tables, 1, table_split::columns), (places{{0}, {0}, {0}}));
+}
+
 TEST(Placement, AnyNumberOfServersGetsABalancedShare) {
   std::vector<table_spec> tables;
   for (std::int64_t t = 1; t <= 40; ++t) tables.push_back(table(100 * t, 8, static_cast<double>(t % 7) + 1));

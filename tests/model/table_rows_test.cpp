@@ -230,8 +230,7 @@ TEST(GradientNorm, DoesNotDependOnHowRowsAreSpread) {
     exact_sum total;
     for (std::uint32_t s = shards; s-- > 0;) {
       auto options = options_with("sgd", dim);
-      options.shard = s;
-      options.shards = shards;
+      options.shard = {s, shards};
       embedding_bag table(options);
       std::vector<std::int64_t> indices;
       std::vector<float> part;

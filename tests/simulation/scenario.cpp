@@ -33,7 +33,9 @@ const std::vector<small_job>& jobs() {
            {{"steps", "20"}, {"sparse-optimizer", "adagrad"}, {"dense-optimizer", "adam"}, {"clip-norm", "0.5"}})},
       {1, 2, 4, synthetic({{"steps", "24"}, {"accumulate", "2"}, {"sparse-optimizer", "sgd:momentum=0.9"}})},
       {2, 3, 0, synthetic({{"steps", "12"}, {"wire-dtype", "f16"}})},
-      {3, 2, 7, synthetic({{"steps", "21"}, {"tables", "3"}, {"sparse-reduce", "sum"}, {"nan", "skip"}})},
+      {3, 2, 7,
+       synthetic(
+           {{"steps", "21"}, {"tables", "3"}, {"table-split", "columns"}, {"sparse-reduce", "sum"}, {"nan", "skip"}})},
       // An epoch, and the test rows at its end.
       {2, 2, 25, synthetic({{"steps", "100"}, {"batch-size", "2"}, {"eval-every", "1"}})},
       // Trainers join and leave; the last number is that of the places.
