@@ -227,7 +227,7 @@ void allreduce_group_state::note_launch(const msg::header& share, std::uint32_t 
                                               .id = msg::id_of(share),
                                               .cause = all.sequence,
                                               .busy48_type16 = trace::record::pack(0, summed_by),
-                                              .step48_aux16 = trace::record::pack(share.step, rank)});
+                                              .step48_aux16 = trace::record::pack(share.step, member_of(rank))});
 }
 
 /// Records a finished collective, and keeps its memory for later ones.

@@ -112,6 +112,9 @@ caf::error stage_follower::check(const msg::activation& input) const {
 void stage_follower::take(msg::activation&& input) {
   if (is_over()) return;
   if (auto error = check(input)) return fail(error);
+  // The stage before may be in the next step, and not further.
+  if (inputs_.size() >= 2 * std::size_t{job_.micro_batches})
+    return fail(make_failure(errc::bad_input, "{} activations that are not passed", inputs_.size()));
   inputs_.push_back(std::move(input));
   go_on();
 }

@@ -218,7 +218,8 @@ class trainer_state {
   std::shared_ptr<const model::dataset> data_;
   step_schedule schedule_;
   counterparts peers_;
-  trainer_peers all_;  ///< the other trainers
+  trainer_peers all_;                   ///< the other trainers
+  std::vector<msg::activation> early_;  ///< came before the order to train
 
   // Progress.
   trainer_phase phase_ = trainer_phase::idle;

@@ -76,7 +76,10 @@ caf::error trainer_state::follow(msg::train& order) {
   if (!start) return start.error();
   step = order.from.steps_done;
   follower_ = std::make_unique<stage_follower>(self_, trace, job_, data_->spec(), at, rank_, std::move(peers));
-  return follower_->start(start->parameters, start->buffers, start->saved, step);
+  auto error = follower_->start(start->parameters, start->buffers, start->saved, step);
+  for (msg::activation& one : std::exchange(early_, {}))
+    if (!error) follower_->take(std::move(one));
+  return error;
 }
 
 // -- a step -------------------------------------------------------------------
@@ -179,7 +182,9 @@ void trainer_state::gather_states(bool ends, std::function<void()> then) {
                             stages_->states[i + 1] = std::move(state.numbers);
                             stages_->pass_seconds += state.pass_seconds;
                             --waiting_;
-                            if (--*missing == 0) then();
+                            if (--*missing > 0) return;
+                            then();
+                            advance();
                           });
   }
 }
@@ -202,6 +207,8 @@ bool trainer_state::comes_from(std::uint32_t rank) const {
 }
 
 void trainer_state::handle(msg::activation& input) {
+  if (!data_ && comes_from(member_ - 1) && early_.size() < model::micro_batches_max)
+    return early_.push_back(std::move(input));
   if (!follower_ || !comes_from(member_ - 1)) return fail(step, refuse_stage_message());
   step = input.head.step;
   follower_->take(std::move(input));

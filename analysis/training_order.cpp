@@ -1,5 +1,7 @@
 #include "analysis/training_order.hpp"
 
+#include <algorithm>
+
 #include "analysis/lookup.hpp"
 #include "base/number.hpp"
 
@@ -29,7 +31,6 @@ std::optional<std::uint16_t> rank_in(std::string_view name, std::string_view rol
 training_order::training_order(const trace::recording& run) {
   for (const trace::actor_state& actor : run.actors)
     if (const auto rank = rank_in(actor.name, "trainer")) by_rank_[*rank] = actor.actor;
-  for (const auto& [rank, actor] : by_rank_) trainers_.push_back(actor);
   // Without the master's process the job is unknown, and so is the staleness.
   const bool is_master_there =
       std::ranges::any_of(run.processes, [](const trace::process_info& one) { return one.node == 0; });
@@ -46,7 +47,11 @@ training_order::training_order(const trace::recording& run) {
     }
     if (const boost::json::value* accumulate = job->get_object().if_contains("accumulate"))
       accumulate_ = std::max<std::uint64_t>(1, whole_number(*accumulate).value_or(1));
+    if (const boost::json::value* pipeline = job->get_object().if_contains("pipeline"))
+      stages_ = static_cast<std::uint16_t>(std::clamp<std::uint64_t>(whole_number(*pipeline).value_or(1), 1, UINT16_MAX));
   }
+  for (const auto& [rank, actor] : by_rank_)
+    if (rank % stages_ == 0) trainers_.push_back(actor);
 }
 
 std::optional<std::uint16_t> training_order::trainer(std::uint16_t rank) const {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "actors/device_advice.hpp"
-#include "actors/host_memory.hpp"
 #include "apps/epoch_log.hpp"
+#include "apps/job_notes.hpp"
 #include "apps/progress.hpp"
 #include "apps/report.hpp"
 #include "apps/train.hpp"
@@ -27,8 +27,6 @@
 #include "launch/supervisor.hpp"
 #include "launch/text.hpp"
 #include "model/job.hpp"
-#include "model/memory.hpp"
-#include "model/stages.hpp"
 #include "nodes/node.hpp"
 #include "nodes/run_job.hpp"
 
@@ -192,12 +190,6 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
   if (const std::string on = actors::describe(options.devices, order.what.ranks(), order.what.servers); !on.empty())
     display.note(on);
-  if (order.what.micro_batches < order.what.pipeline)
-    display.note(
-        fmt::format("--micro-batches {}: fewer than the {} stages, so stages of equal length have nothing to do "
-                    "for {:.0f} % of a step; {} or more take less",
-                    order.what.micro_batches, order.what.pipeline,
-                    100 * model::bubble_of(order.what.pipeline, order.what.micro_batches), order.what.pipeline));
   if (order.what.elastic.is_on())
     attempt::mine()->remember(memberships_name, model::to_string(order.what.elastic.memberships));
   if (const auto words = words_of_what_losses_change(order.what, options.devices)) display.note(*words);
@@ -294,14 +286,6 @@ result<void> compare_with_attempt_before(const model::job& what, const model::da
   return {};
 }
 
-/// Tells how much memory a large run takes on this machine.
-void tell_memory(const train_order& order, const model::dataset& data, console& out) {
-  const std::size_t ahead = actors::batches_made_ahead(order.machine.batch_threads, order.what.trainers);
-  const auto need = actors::need_on_host(order.what, data.spec(), order.machine.devices, ahead);
-  const auto available = static_cast<double>(model::available_memory());
-  if (const auto much = actors::describe(need, order.what, available)) out.note(*much);
-}
-
 }  // namespace
 
 /// Makes and changes files only after all checks that may refuse the run.
@@ -321,6 +305,7 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
     return bad_input(
         "--elastic: trainers join and leave between attempts, so it needs --save DIR and --restarts above 0");
   if (auto same = compare_with_attempt_before(order.what, *data); !same) return tl::unexpected(std::move(same.error()));
+  tell_bubble(order.what, context.out);
   if (!options.gather || options.gather->on_this_machine) tell_memory(order, *data, context.out);
   trace_order tracing = order.traced;
   TROUPE_TRY(traced, run_trace::start(tracing, context.out));

@@ -48,7 +48,14 @@ inline std::vector<std::pair<std::string, caf::message>> seed_messages() {
           {"barrier", caf::make_message(msg::collective_share{head, 1, {0, 1}, 1, 2, "barrier", {}, {}})},
           {"collective_sum", caf::make_message(msg::collective_sum{head, 1, {0, 1}, 0, 1, column})},
           {"peer_tensor", caf::make_message(msg::peer_tensor{head, 1, {0, 1}, 0, 3, {2, 2}, column})},
-          {"peer_ended", caf::make_message(msg::peer_ended{head, 1, 10, 1})}};
+          {"peer_ended", caf::make_message(msg::peer_ended{head, 1, 10, 1})},
+          {"activation", caf::make_message(msg::activation{head, 0, 1, true, 4, 1, true, pooled,
+                                                           msg::tensor::own(2, 1, std::vector<std::int64_t>{0, 1})})},
+          {"no_activation", caf::make_message(msg::activation{head, 0, 0, true, 0, 1, true})},
+          {"activation_gradient", caf::make_message(msg::activation_gradient{head, 1, 1, pooled, 0.5})},
+          {"stage_outputs", caf::make_message(msg::stage_outputs{head, 1, pooled})},
+          {"stage_query", caf::make_message(msg::stage_query{head, true})},
+          {"stage_state", caf::make_message(msg::stage_state{head, {column, column}})}};
 }
 
 }  // namespace troupe::fuzz

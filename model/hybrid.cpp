@@ -38,10 +38,9 @@ void append_named(const char* part, std::size_t first, std::vector<named_paramet
     all.push_back({fmt::format("{}.{}", part, one.name), std::move(one.shape), first + one.first});
 }
 
-job job_with(std::span<const std::size_t> hidden, loss_kind loss) {
+job job_with(std::span<const std::size_t> hidden) {
   job what;
   what.hidden.assign(hidden.begin(), hidden.end());
-  what.loss = loss;
   return what;
 }
 
@@ -81,8 +80,8 @@ sample_shape top_input(const job& what, const data_spec& spec) {
   return is_image ? spec.image : sample_shape{joined_width(what, spec)};
 }
 
-hybrid_model::hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden, loss_kind loss)
-    : hybrid_model(spec, job_with(hidden, loss)) {}
+hybrid_model::hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden)
+    : hybrid_model(spec, job_with(hidden)) {}
 
 std::unique_ptr<const network> make_layers_of_top(const data_spec& spec, const job& what, layer_range part) {
   auto made = layer_network::make_part(layers_of_top(what, spec), top_input(what, spec), part, top_number);

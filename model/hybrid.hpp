@@ -39,7 +39,7 @@ namespace troupe::model {
 class hybrid_model final : public network {
  public:
   /// A model with interaction `cat`.
-  hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden, loss_kind loss);
+  hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden);
 
   /// The model of a job. Requires: `check_network` accepts the job.
   hybrid_model(const data_spec& spec, const job& what);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -16,13 +17,30 @@ namespace troupe::replay {
 
 namespace {
 
-/// Counts all parts of the allreduce group as one actor.
-std::uint16_t in_one_process(std::uint32_t actor, const trace::recording& of) {
-  constexpr std::uint32_t nodes_begin = 0xc000;  // nodes are numbered from the end
-  const bool is_group = (actor >= actors::group_sender(0) && actor < nodes_begin) ||
-                        of.actor_name(static_cast<std::uint16_t>(actor)).starts_with("allreduce");
-  return static_cast<std::uint16_t>(is_group ? actors::group_number : actor);
-}
+/// The numbers that actors have in one process: there an allreduce group has no parts, but one for each stage.
+class numbers_in_one_process {
+ public:
+  numbers_in_one_process(const trace::recording& of, std::uint32_t stages) : of_(of), stages_(stages) {
+    std::set<std::uint32_t> with_trainers;
+    for (const trace::actor_state& one : of.actors)
+      if (one.name.starts_with("trainer ")) with_trainers.insert(one.process);
+    processes_ = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(with_trainers.size()));
+  }
+
+  std::uint16_t operator()(std::uint32_t actor) const {
+    constexpr std::uint32_t nodes_begin = 0xc000;  // nodes are numbered from the end
+    const bool is_part = actor >= actors::group_sender(0) && actor < nodes_begin;
+    if (!is_part && !of_.actor_name(static_cast<std::uint16_t>(actor)).starts_with("allreduce"))
+      return static_cast<std::uint16_t>(actor);
+    const std::uint32_t stage = is_part && stages_ > 1 ? (actor - actors::group_sender(0)) / processes_ : 0;
+    return static_cast<std::uint16_t>(stage == 0 ? actors::group_number : actors::group_sender(stage));
+  }
+
+ private:
+  const trace::recording& of_;
+  std::uint32_t stages_;
+  std::uint32_t processes_ = 1;
+};
 
 /// Returns null if the key is missing.
 const boost::json::value& value_of(const boost::json::object& of, std::string_view key) {
@@ -131,14 +149,17 @@ result<replay_order> read_replay_order(const trace::recording& from) {
   std::unordered_map<std::uint64_t, const trace::content*> contents;
   for (const trace::content& one : from.contents) contents.emplace(one.id, &one);
   const auto types = numbers_of_types(from);
+  const std::string* stages = setting_of(made, "pipeline");
+  const numbers_in_one_process number_of(from,
+                                         stages == nullptr ? 1 : parse_number<std::uint32_t>(*stages).value_or(1));
   for (const trace::event& one : from.events) {
     const auto type = types.find(one.type);
     if (one.what != trace::kind::handled || type == types.end()) continue;
     msg::header head;
     head.step = one.step;
-    head.sender = in_one_process(static_cast<std::uint32_t>(one.id >> 48), from);
+    head.sender = number_of(static_cast<std::uint32_t>(one.id >> 48));
     const auto held = contents.find(one.id);
-    const std::uint16_t receiver = in_one_process(one.actor, from);
+    const std::uint16_t receiver = number_of(one.actor);
     if (is_client(from, static_cast<std::uint16_t>(head.sender)) || is_client(from, receiver)) continue;
     made.by_receiver[receiver].push_back({actors::replay_key_of(receiver, head, type->second, one.aux), one.id,
                                           held == contents.end() ? nullptr : held->second});

@@ -26,7 +26,7 @@ class hybrid_step {
         from_(from),
         repeats_(repeats),
         model_({{{static_cast<std::int64_t>(s.rows), hybrid_dim, kernels::pooling::sum, false, bag}}, 0, 2},
-               std::vector<std::size_t>{512, 256}, model::loss_kind::cross_entropy),
+               std::vector<std::size_t>{512, 256}),
         table_(numbers(on, s.rows * hybrid_dim)) {
     kernels::assign<float>(on, model_.initial_parameters(1), weights_);
     std::vector<std::int64_t> classes(turns * s.batch);
@@ -61,7 +61,7 @@ class hybrid_step {
     on_.embedding_bag_forward(kernels::pooling::sum, table_.data(), hybrid_dim, from_.bags(turn), input_.data(),
                               hybrid_dim);
     float* outputs = model_.forward(on_, {true}, size_.batch, {weights_.data()}, input_.data(), *activations_);
-    model_.loss(on_, size_.batch, {classes_.data() + turn * size_.batch, nullptr}, outputs, loss_.data());
+    loss_of_outputs_(on_, size_.batch, {classes_.data() + turn * size_.batch, nullptr}, outputs, loss_.data());
     model_.backward_inputs(on_, {true}, size_.batch, {weights_.data()}, input_.data(), *activations_, outputs,
                            grad_input_.data());
     model_.backward_parameters(
@@ -77,6 +77,7 @@ class hybrid_step {
   const lookups& from_;
   const bool repeats_;
   const model::hybrid_model model_;
+  const model::loss_function loss_of_outputs_ = model::loss_of(model::loss_kind::cross_entropy, model_.out_features());
   const kernels::update_constants sgd_ = model::constants_at({}, 1);
   kernels::device_array<float> table_;
   kernels::device_array<float> weights_;

@@ -19,8 +19,10 @@ export const colours = [
   'evaluate',
   'save',
 ];
+/** A pipeline's passes have the colours of a whole network's. */
+const alike = {forward: 'forward/backward', backward: 'backward parameters'};
 const classOf = (bar) => {
-  const i = colours.indexOf(bar.name);
+  const i = colours.indexOf(alike[bar.name] ?? bar.name);
   if (i >= 0) return `colour-${i}`;
   return bar.kind === 'handled' ? 'colour-message' : bar.kind === 'collective' ? 'colour-collective' : 'colour-other';
 };

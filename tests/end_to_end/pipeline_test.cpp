@@ -3,7 +3,9 @@
 // that one's numbers.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <algorithm>
 #include <string>
 
 #include "tests/end_to_end/layered_job.hpp"
@@ -66,6 +68,120 @@ TEST(Pipeline, IsResumedWithOtherStages) {
 TEST(Pipeline, HasAsManyMicroBatchesAsStagesUnlessTold) {
   const words job = layered_job();
   EXPECT_EQ(digest_of(run(with(job, stages("3")))), digest_of(run(with(job, {"--micro-batches", "3"}))));
+}
+
+TEST(Pipeline, LearnsWithStaleRowsAsTheWholeNetworkDoes) {
+  const words job = {"train",      "--json", "--data",   "adult", "--steps",       "40",    "--hidden",        "16",
+                     "--trainers", "1",      "--device", "cpu",   "--consistency", "ssp:2", "--micro-batches", "3"};
+  EXPECT_EQ(digest_of(run(with(job, stages("2")))), digest_of(run(job)));
+  words later = job;
+  *std::ranges::find(later, "ssp:2") = "async";
+  *(std::ranges::find(later, "--trainers") + 1) = "2";
+  const auto done = last_event(run(with(later, stages("2"))), "done");
+  EXPECT_EQ(done.at("steps").to_number<int>(), 40);
+}
+
+/// NaN in one trainer's batch: every stage of every replica leaves the step out.
+TEST(Pipeline, LeavesAStepOutInAllStages) {
+  const words job = {"train",      "--json", "--data",          "adult", "--steps",           "40",
+                     "--dense-lr", "1000000",   "--hidden",        "16,8",  "--device",          "cpu",
+                     "--nan",      "skip",   "--micro-batches", "2",     "--dense-optimizer", "sgd"};
+  const auto whole = last_event(run(job), "done");
+  EXPECT_GT(whole.at("skipped_steps").to_number<int>(), 0);
+  const auto cut = last_event(run(with(job, stages("2"))), "done");
+  EXPECT_EQ(cut.at("skipped_steps"), whole.at("skipped_steps"));
+  EXPECT_EQ(cut.at("weights_digest"), whole.at("weights_digest"));
+}
+
+TEST(Pipeline, NamesTheStageThatFindsNoFiniteLoss) {
+  const outcome ended = run({"train", "--data", "adult", "--steps", "40", "--dense-lr", "1000000", "--hidden", "16,8",
+                             "--device", "cpu", "--pipeline", "2", "--trainers", "1", "--dense-optimizer", "sgd"});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_NE(ended.err.find("troupe: error: trainer 1, step "), std::string::npos) << ended.err;
+}
+
+TEST(Pipeline, GoesOnWhenAStageDies) {
+  const words job = {"train",  "--json", "--data",   "tutorial", "--epochs",        "300", "--hidden", "16",
+                     "--seed", "7",      "--device", "cpu",      "--micro-batches", "2"};
+  const std::string whole = digest_of(run(job));
+  const model::checkpoint_folder folder;
+  program running(with(job, stages("2", {"--processes", "--save", folder.path(), "--checkpoint-every", "100"})));
+  ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\",\"step\":200,")) << running.error();
+  ASSERT_EQ(kill(process_of(running, "trainer 3"), SIGKILL), 0);
+  const outcome ended = running.finish();
+  EXPECT_EQ(digest_of(ended), whole) << ended.err;
+  EXPECT_EQ(last_event(ended, "done").at("attempts").to_number<int>(), 2);
+}
+
+TEST(Pipeline, NamesAStageThatDiesAndIsNotReplaced) {
+  const model::checkpoint_folder folder;
+  program running({"train", "--processes", "--restarts", "0", "--data", "tutorial", "--epochs", "1000000", "--hidden",
+                   "16", "--pipeline", "2", "--trainers", "1", "--json"});
+  ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
+  ASSERT_EQ(kill(process_of(running, "trainer 1"), SIGKILL), 0);
+  const outcome ended = running.finish();
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_NE(ended.err.find("trainer 1 (host "), std::string::npos) << ended.err;
+}
+
+TEST(Pipeline, ThatCannotBeIsRefused) {
+  const auto said = [](const words& options) {
+    return expect_error(run(with({"train", "--data", "adult"}, options)), 2);
+  };
+  EXPECT_EQ(said({"--pipeline", "9"}),
+            "troupe: error: --pipeline 9: the network has only 5 layers (--hidden) to cut into stages; use at most 5");
+  EXPECT_EQ(said({"--pipeline", "4", "--batch-size", "3"}),
+            "troupe: error: --micro-batches 4: a batch has only 3 samples (--batch-size); use at most 3");
+  EXPECT_EQ(said({"--schedule", "gpipe"}),
+            "troupe: error: --schedule gpipe: is for jobs with --pipeline P, of two stages or more");
+  EXPECT_NE(said({"--pipeline", "2", "--stages", "0,7"}).find("there is no layer 7"), std::string::npos);
+  EXPECT_NE(said({"--pipeline", "2", "--stages", "1,2"}).find("begin at 0 and rise"), std::string::npos);
+  EXPECT_NE(said({"--pipeline", "2", "--schedule", "gipe"}).find("nearest is gpipe"), std::string::npos);
+  EXPECT_NE(said({"--pipeline", "2", "--elastic", "1:2"}).find("--elastic changes the number of whole trainers"),
+            std::string::npos);
+  EXPECT_NE(said({"--pipeline", "2", "--trainers", "1000"}).find("are more than"), std::string::npos);
+}
+
+TEST(Pipeline, TellsWhatFewMicroBatchesCost) {
+  const outcome ended = run({"train", "--data", "adult", "--steps", "2", "--pipeline", "3", "--micro-batches", "1"});
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_NE(
+      ended.err.find("--micro-batches 1: fewer than the 3 stages, so stages of equal length have nothing to do for "
+                     "67 % of a step; 3 or more take less"),
+      std::string::npos)
+      << ended.err;
+}
+
+/// A recording tells the passes of each stage: as many forward as back, in the order of the schedule.
+TEST(Pipeline, IsTracedPassByPass) {
+  const model::checkpoint_folder traces;
+  const outcome ended = run({"train", "--data", "adult", "--steps", "20", "--pipeline", "2", "--micro-batches", "4",
+                             "--trainers", "1", "--trace", "full", "--trace-dir", traces.path(), "--json"});
+  const double bubble = last_event(ended, "done").at("bubble").to_number<double>();
+  EXPECT_GT(bubble, 0);
+  EXPECT_LT(bubble, 1);
+  const auto summary = boost::json::parse(run({"trace", "summary", traces.path(), "--json"}).out).as_object();
+  const auto& pipeline = summary.at("pipeline").as_object();
+  EXPECT_EQ(pipeline.at("steps").to_number<int>(), 20);
+  const auto& both = pipeline.at("stages").as_array();
+  ASSERT_EQ(both.size(), 2U);
+  for (const auto& one : both) {
+    EXPECT_EQ(one.at("forward").to_number<int>(), 80);
+    EXPECT_EQ(one.at("backward").to_number<int>(), 80);
+  }
+  EXPECT_EQ(run({"trace", "check", traces.path()}).exit_code, 0);
+}
+
+TEST(Pipeline, IsReplayedWholeAndStageByStage) {
+  const model::checkpoint_folder traces;
+  run({"train", "--data", "adult", "--steps", "12", "--pipeline", "2", "--trainers", "2", "--trace", "payload",
+       "--trace-dir", traces.path(), "--json"});
+  const outcome whole = run({"trace", "replay", traces.path()});
+  EXPECT_EQ(whole.exit_code, 0) << whole.err;
+  for (const char* actor : {"trainer 0", "trainer 1", "trainer 3"}) {
+    const outcome alone = run({"trace", "replay", traces.path(), "--actor", actor});
+    EXPECT_EQ(alone.exit_code, 0) << actor << alone.err << alone.out;
+  }
 }
 
 }  // namespace

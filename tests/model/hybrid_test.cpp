@@ -36,15 +36,15 @@ double loss_in_place(loss_kind kind, const batch& samples, std::vector<float>& o
 
 TEST(Hybrid, InputIsTheDenseFeaturesAndThenTheTablesInOrder) {
   const std::vector<std::size_t> hidden = {7, 6};
-  const hybrid_model model(spec_of(3, {4, 1, 8}, 2), hidden, loss_kind::cross_entropy);
+  const hybrid_model model(spec_of(3, {4, 1, 8}, 2), hidden);
   EXPECT_EQ(model.in_features(), 16U);
   EXPECT_EQ(model.column_of(0), 3U);
   EXPECT_EQ(model.column_of(1), 7U);
   EXPECT_EQ(model.column_of(2), 8U);
   EXPECT_EQ(model.out_features(), 2U);
   EXPECT_EQ(model.parameter_count(), 16U * 7 + 7 + 7 * 6 + 6 + 6 * 2 + 2);
-  EXPECT_EQ(hybrid_model(spec_of(0, {4}, 1), {}, loss_kind::mse).column_of(0), 0U);
-  EXPECT_EQ(hybrid_model(spec_of(5, {}, 1), {}, loss_kind::mse).in_features(), 5U);
+  EXPECT_EQ(hybrid_model(spec_of(0, {4}, 1), std::vector<std::size_t>()).column_of(0), 0U);
+  EXPECT_EQ(hybrid_model(spec_of(5, {}, 1), std::vector<std::size_t>()).in_features(), 5U);
 }
 
 TEST(Hybrid, EachLossReachesItsKernel) {

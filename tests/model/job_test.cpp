@@ -31,6 +31,7 @@ std::map<std::string, std::string> defaults_with(std::map<std::string, std::stri
                                                {"matmul-precision", "f32"},
                                                {"accumulate", "1"},
                                                {"micro-batches", "1"},
+                                               {"pipeline", "1"},
                                                {"clip-norm", "0"},
                                                {"bucket-mib", "25"},
                                                {"eval-every", "1"},
