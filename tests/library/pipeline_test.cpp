@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/kernels/needs_device.hpp"
 #include "tests/library/example_output.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/trace/temporary_folder.hpp"
@@ -128,10 +129,10 @@ struct outcome {
   std::vector<double> losses;
 };
 
-outcome whole(std::uint32_t replicas, training how) {
+outcome whole(std::uint32_t replicas, training how, std::vector<std::string> words = {}) {
   outcome result;
   how.losses = &result.losses;
-  result.digest = run(replicas, train_whole, how).weights_digest;
+  result.digest = run_with(test::arguments(std::move(words)), replicas, train_whole, how).weights_digest;
   return result;
 }
 
@@ -162,6 +163,18 @@ TEST(Pipelines, HaveThemWithMoreMicroBatchesThanSamples) { expect_bits(1, {.micr
 TEST(Pipelines, HaveThemWithOneMicroBatch) { expect_bits(1, {.micro_batches = 1}); }
 TEST(Pipelines, HaveThemWithSeveralBatchesInAStep) { expect_bits(2, {.batches = 2, .steps = 3}); }
 TEST(Pipelines, HaveThemWhereAReplicaHasNoBatch) { expect_bits(2, {.uneven = true}); }
+
+class PipelinesGpu : public needs_device {};
+
+TEST_F(PipelinesGpu, HaveTheBitsOfTheWholeNetworkThere) {
+  const std::vector<std::string> there = {"--device", "cuda", "--devices", "0"};
+  const outcome expected = whole(2, {}, there);
+  for (const std::size_t stages : {1, 3}) {
+    const outcome is = piped(2, {.stages = stages}, there);
+    EXPECT_EQ(is.digest, expected.digest) << stages << " stages";
+    EXPECT_EQ(is.losses, expected.losses) << stages << " stages";
+  }
+}
 
 TEST(Pipelines, CountTheirMicroBatchesAndTheirSeed) {
   const outcome one = piped(1, {.stages = 2});
@@ -399,6 +412,13 @@ TEST(PipelineExample, InterruptedHasTheWeightsOfAsManySteps) {
     const std::string whole = output_of("pipeline", where + " --steps " + std::to_string(steps));
     EXPECT_EQ(interrupted, whole);
   }
+}
+
+TEST(PipelineExample, IsDoneAgainFromItsRecording) {
+  const trace::temporary_folder folder;
+  const std::string there = folder.path().string();
+  const std::string recorded = example_with("--stages 3 --replicas 2 --processes --trace full --trace-dir " + there);
+  EXPECT_EQ(output_of("pipeline", "--replay " + there), recorded);
 }
 
 TEST(PipelineExample, RefusesWhatItCannotDo) {
