@@ -79,6 +79,22 @@ void sequential::check_any() const {
   if (modules_.empty()) throw error(error_kind::input, "sequential: has no modules; add at least 1");
 }
 
+sequential& sequential::append(const sequential& more) {
+  modules_.insert(modules_.end(), more.modules_.begin(), more.modules_.end());
+  return *this;
+}
+
+sequential sequential::part(std::size_t first, std::size_t count) const {
+  if (first > size() || count > size() - first)
+    throw error(error_kind::input,
+                fmt::format("sequential: a part of {} modules from {} on; it has {}", count, first, size()));
+  sequential some;
+  some.modules_.assign(modules_.begin() + static_cast<std::ptrdiff_t>(first),
+                       modules_.begin() + static_cast<std::ptrdiff_t>(first + count));
+  some.first_ = first_ + first;
+  return some;
+}
+
 /// The shapes only.
 std::vector<sequential::stage> sequential::stages(const tensor& input) const {
   check_any();
@@ -89,7 +105,7 @@ std::vector<sequential::stage> sequential::stages(const tensor& input) const {
   for (std::size_t i = 0; i < all.size(); ++i) {
     stage& next = all[i];
     next.what = modules_[i].get();
-    next.number = i;
+    next.number = first_ + i;
     next.input = i == 0 ? input : all[i - 1].output;
     next.output = outline(next.what->output(next.input));
     next.parameters = count_of(next.what->parameters());
@@ -122,19 +138,20 @@ std::vector<sequential::stage> sequential::stages(const pass_numbers& whole) con
 
 std::vector<parameter> sequential::parameters() const {
   std::vector<parameter> all;
-  for (std::size_t i = 0; i < modules_.size(); ++i) append(all, std::to_string(i), modules_[i]->parameters());
+  for (std::size_t i = 0; i < modules_.size(); ++i)
+    nn::append(all, std::to_string(first_ + i), modules_[i]->parameters());
   return all;
 }
 
 std::vector<parameter> sequential::buffers() const {
   std::vector<parameter> all;
-  for (std::size_t i = 0; i < modules_.size(); ++i) append(all, std::to_string(i), modules_[i]->buffers());
+  for (std::size_t i = 0; i < modules_.size(); ++i) nn::append(all, std::to_string(first_ + i), modules_[i]->buffers());
   return all;
 }
 
 void sequential::initialize(std::uint64_t key, float* parameters, float* buffers) const {
   for (std::size_t i = 0; i < modules_.size(); ++i) {
-    modules_[i]->initialize(model::random_bits(key, i), parameters, buffers);
+    modules_[i]->initialize(model::random_bits(key, first_ + i), parameters, buffers);
     parameters += count_of(modules_[i]->parameters());
     buffers += count_of(modules_[i]->buffers());
   }
@@ -169,8 +186,8 @@ void sequential::backward_inputs(const pass& how, const std::vector<stage>& all,
                                  float* grad_input) const {
   for (std::size_t i = all.size(); i-- > 0;) {
     const float* const grad = all[i].grad_output == nullptr ? grad_output : all[i].grad_output;
-    all[i].what->backward(part_of(how, i, false), all[i].numbers, grad, i == 0 ? grad_input : all[i - 1].grad_output,
-                          nullptr);
+    all[i].what->backward(part_of(how, all[i].number, false), all[i].numbers, grad,
+                          i == 0 ? grad_input : all[i - 1].grad_output, nullptr);
   }
 }
 
@@ -204,7 +221,7 @@ void sequential::backward_parameters(const pass& how, const pass_numbers& number
   for (std::size_t i = all.size(); i-- > 0;) {
     if (all[i].parameters == 0) continue;
     places_of_part places(to, all[i].first_parameter);
-    all[i].what->backward_parameters(part_of(how, i, true), all[i].numbers,
+    all[i].what->backward_parameters(part_of(how, all[i].number, true), all[i].numbers,
                                      all[i].grad_output == nullptr ? grad_output : all[i].grad_output, places);
   }
 }

@@ -29,6 +29,14 @@ class sequential final : public module {
     modules_.push_back(std::make_shared<const Module>(std::move(next)));
     return *this;
   }
+  /// Appends the modules of another one, which get the next numbers here.
+  sequential& append(const sequential& more);
+
+  /// How many modules it has.
+  std::size_t size() const { return modules_.size(); }
+  /// The modules [first, first + count), as a stage of a pipeline has them: with the numbers that they have here, and
+  /// so with the same names, initial parameters and random numbers. Throws `error` if there are not so many.
+  sequential part(std::size_t first, std::size_t count) const;
 
   std::string type() const override { return "sequential"; }
   std::vector<parameter> parameters() const override;
@@ -57,6 +65,7 @@ class sequential final : public module {
   void check_any() const;
 
   std::vector<std::shared_ptr<const module>> modules_;
+  std::size_t first_ = 0;  ///< the number of the first one
 };
 
 /// y = x + module(x). Parameters are named `module.weight` and so on.

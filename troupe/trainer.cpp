@@ -19,6 +19,10 @@ data_parallel trainer::make_replica(std::shared_ptr<const nn::module> module,
   return troupe::data_parallel(runtime_->make_replica(std::move(module), options));
 }
 
+troupe::pipeline trainer::pipeline(const std::vector<nn::sequential>& stages, const pipeline_options& options) const {
+  return troupe::pipeline(runtime_->make_stage(stages, options));
+}
+
 void trainer::keep(const std::string& name, std::function<named_tensors()> state,
                    const std::function<void(const named_tensors&)>& load) const {
   runtime_->kept().keep(name, std::move(state), load);

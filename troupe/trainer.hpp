@@ -10,12 +10,15 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "troupe/composition.hpp"
 #include "troupe/context.hpp"
 #include "troupe/data_parallel.hpp"
 #include "troupe/group.hpp"
 #include "troupe/loop.hpp"
 #include "troupe/module.hpp"
+#include "troupe/pipeline.hpp"
 #include "troupe/remote_server.hpp"
 #include "troupe/state.hpp"
 
@@ -94,6 +97,12 @@ class trainer {
   troupe::data_parallel data_parallel(Module module, const data_parallel_options& options = {}) const {
     return make_replica(std::make_shared<const Module>(std::move(module)), options);
   }
+
+  /// Makes this trainer's stage of a network that is the stages' modules, one after the other, numbered from the first
+  /// stage's on as in one `nn::sequential`. With P stages, trainer r has stage r % P of replica r / P. All trainers
+  /// make the same pipelines, in the same order among their modules and subgroups. Throws `error` unless the number of
+  /// trainers is a multiple of P, or if a module synchronizes.
+  troupe::pipeline pipeline(const std::vector<nn::sequential>& stages, const pipeline_options& options = {}) const;
 
  private:
   troupe::data_parallel make_replica(std::shared_ptr<const nn::module> module,

@@ -19,6 +19,7 @@
 #include "troupe/module.hpp"
 #include "troupe/optimizer.hpp"
 #include "troupe/option.hpp"
+#include "troupe/pipeline.hpp"
 #include "troupe/remote_module.hpp"
 #include "troupe/remote_object.hpp"
 #include "troupe/remote_server.hpp"

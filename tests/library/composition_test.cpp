@@ -91,6 +91,30 @@ TEST(Composition, GivesEqualPartsDifferentWeights) {
   EXPECT_NE(std::vector<float>(p.begin(), p.begin() + 6), std::vector<float>(p.begin() + 6, p.end()));
 }
 
+TEST(Composition, GivesPartsTheNumbersOfTheWhole) {
+  const nn::sequential network(nn::linear(3, 4), nn::relu(), nn::linear(4, 2), test::running_mean(2));
+  const nn::sequential last = network.part(1, 3).part(1, 2);
+  EXPECT_EQ(names_of(last.parameters()), (names{"2.weight [2, 4]", "2.bias [2]"}));
+  EXPECT_EQ(names_of(last.buffers()), names{"3.mean [2]"});
+  std::vector<float> all(26);
+  std::vector<float> some(10);
+  std::vector<float> means(2);
+  network.initialize(3, all.data(), means.data());
+  last.initialize(3, some.data(), means.data());
+  EXPECT_EQ(some, std::vector<float>(all.begin() + 16, all.end()));
+
+  nn::sequential joined = network.part(0, 2);
+  joined.append(network.part(2, 2));
+  EXPECT_EQ(joined.size(), 4U);
+  EXPECT_EQ(names_of(joined.parameters()), names_of(network.parameters()));
+  try {
+    network.part(3, 2);
+    FAIL() << "there are 4 modules";
+  } catch (const error& e) {
+    EXPECT_STREQ(e.what(), "sequential: a part of 2 modules from 3 on; it has 4");
+  }
+}
+
 TEST(Relu, KeepsNaN) {
   std::vector<float> none;
   const std::vector<float> numbers = {-1, 2, std::nanf("")};

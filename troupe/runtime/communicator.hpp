@@ -33,6 +33,10 @@ class communicator;
 struct group_name {
   /// Of all trainers, in which their passes meet; the users' subgroups count from 1.
   static constexpr std::uint32_t of_passes = UINT32_MAX;
+  /// Of the trainers of a pipeline, who send each other their weights when their functions have returned.
+  static constexpr std::uint32_t of_ends = UINT32_MAX - 1;
+
+  bool is_of_ends() const { return instance == of_ends; }
 
   std::vector<std::uint32_t> members;  ///< ranks of trainers
   std::uint32_t instance = 0;          ///< 0: the group of all trainers
@@ -89,6 +93,10 @@ class communicator {
 
   /// The group of all trainers. `instance`: 0, or `group_name::of_passes`.
   std::shared_ptr<group_calls> all(std::uint32_t instance = 0);
+  /// The same members, in which they send and receive after `end`.
+  std::shared_ptr<group_calls> of_ends(const std::vector<std::uint32_t>& members) {
+    return find_or_make({members, group_name::of_ends});
+  }
   std::shared_ptr<group_calls> subgroup(const group_calls& parent, const std::vector<std::uint32_t>& ranks);
   /// Throws `error` if this trainer cannot call that.
   template <class Result>

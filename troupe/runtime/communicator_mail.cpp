@@ -19,10 +19,10 @@ void communicator::send(group_calls& in, const tensor& x, std::uint32_t to, std:
   check_partner(in, to, words);
   check_tensor(x, words);
   const std::uint32_t rank = in.name.members[to];
-  if (ended_.contains(rank))
+  if (!in.name.is_of_ends() && ended_.contains(rank))
     throw error(error_kind::input,
                 fmt::format("{} with tag {} to trainer {}, whose function has returned", words, tag, rank));
-  ++sent_[rank];
+  if (!in.name.is_of_ends()) ++sent_[rank];
   given_numbers given = numbers_of(clone_of(x));
   tell(rank, msg::peer_tensor{trace_.next(step_), rank_, in.name.members, in.name.instance, tag,
                               std::move(given.lengths), std::move(given.numbers)});
@@ -36,11 +36,11 @@ future<tensor> communicator::receive(group_calls& in, std::uint32_t from, std::u
   auto coming = answer.get_future();
   group_calls::mailbox& box = in.mail[{from, tag}];
   if (!box.arrived.empty()) {
-    ++received_[rank];
+    if (!in.name.is_of_ends()) ++received_[rank];
     --backlog_[rank];
     answer.set(std::move(box.arrived.front()));
     box.arrived.pop_front();
-  } else if (ended_.contains(rank)) {
+  } else if (!in.name.is_of_ends() && ended_.contains(rank)) {
     answer.fail(never_comes(in, from, tag));
   } else if (stops_()) {
     answer.fail(std::make_exception_ptr(run_stopped()));
@@ -65,7 +65,7 @@ void communicator::take(msg::peer_tensor& sent) {
   }
   const auto answer = std::move(box.receivers.front().answer);
   box.receivers.pop_front();
-  ++received_[sent.rank];
+  if (!in->name.is_of_ends()) ++received_[sent.rank];
   answer.set(std::move(*numbers));
 }
 
@@ -74,7 +74,7 @@ void communicator::take(msg::peer_tensor& sent) {
 void communicator::end(std::uint64_t steps, std::function<void()> then) {
   for (const auto& [name, in] : groups_)
     for (const auto& [at, box] : in->mail)
-      if (!box.arrived.empty())
+      if (!box.arrived.empty() && !name.is_of_ends())
         throw error(error_kind::input,
                     fmt::format("returned without having received {} of {} that trainer {} has sent with tag {}",
                                 to_string(box.arrived.front().shape()), to_string(box.arrived.front().type()),
@@ -125,7 +125,7 @@ void communicator::fail_waits_for(std::uint32_t rank) {
       advance(*in, one);
     }
     for (auto& [at, box] : in->mail)
-      if (in->name.members[at.from] == rank)
+      if (in->name.members[at.from] == rank && !name.is_of_ends())
         for (const auto& one : std::exchange(box.receivers, {})) one.answer.fail(never_comes(*in, at.from, at.tag));
   }
 }

@@ -16,6 +16,7 @@
 #include "troupe/runtime/module_pass.hpp"
 #include "troupe/runtime/module_state.hpp"
 #include "troupe/runtime/pass_means.hpp"
+#include "troupe/runtime/pipeline_stage.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe::runtime {
@@ -23,14 +24,14 @@ namespace troupe::runtime {
 /// A replica's module applied to an input, in a context that trains.
 class application final : public node {
  public:
-  application(replica& of, const tape& in, const tensor& input, const tensor* state)
+  application(replica& of, const tape& in, const tensor& input, const tensor* state, std::uint64_t key)
       : replica_(of),
         source_(in.maker_of(input)),
         others_(in.owner(), of),
         pass_(in_module(*of.module_, "forward", [&] {
-          const bool has_others = of.is_synchronized_ && in.owner().trainers() > 1;
+          const bool has_others = of.is_synchronized_ && of.stage_ == nullptr && in.owner().trainers() > 1;
           return module_pass(*of.module_, of.numbers_, input,
-                             {.training = true, .key = in.next_key(), .ranks = has_others ? &others_ : nullptr}, state);
+                             {.training = true, .key = key, .ranks = has_others ? &others_ : nullptr}, state);
         })) {
     others_.turn();
   }
@@ -167,6 +168,11 @@ std::vector<float> replica::restored(const std::vector<nn::parameter>& tensors, 
   return flat;
 }
 
+bool replica::is_saved_by(std::uint32_t rank) const {
+  if (stage_ != nullptr) return stage_->replica_number() == 0;
+  return rank == 0 || !is_synchronized_;
+}
+
 void replica::put(msg::save_dense& into) {
   const std::vector<msg::tensor> state = numbers_.state();
   const bool has_buffers = !module_->buffers().empty();
@@ -185,7 +191,7 @@ void replica::load_state_dict(const named_tensors& given) {
   numbers_.replace(read.parameters.as<float>(), read.buffers.as<float>());
 }
 
-sequence_part replica::apply(tape& on, const tensor& input, const tensor* state) {
+sequence_part replica::apply(tape& on, const tensor& input, const tensor* state, std::optional<std::uint64_t> key) {
   if (state != nullptr && on.maker_of(*state) != nullptr)
     throw error(
         error_kind::input,
@@ -201,7 +207,7 @@ sequence_part replica::apply(tape& on, const tensor& input, const tensor* state)
         in_module(*module_, "forward", [&] { return module_pass(*module_, numbers_, input, {}, state); });
     return {on.add(pass.output(), nullptr), pass.next_state()};
   }
-  auto pass = std::make_shared<application>(*this, on, input, state);
+  auto pass = std::make_shared<application>(*this, on, input, state, key.value_or(on.next_key()));
   auto [output, next_state] = pass->made();
   return {on.add(std::move(output), std::move(pass)), std::move(next_state)};
 }

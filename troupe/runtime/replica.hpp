@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@
 
 namespace troupe::runtime {
 
+class pipeline_stage;
+
 /// Belongs to a trainer.
 class replica {
  public:
@@ -28,8 +31,14 @@ class replica {
           std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank,
           kernels::device& where);
 
-  /// `state`: as `module_pass` takes it.
-  sequence_part apply(tape& on, const tensor& input, const tensor* state = nullptr);
+  /// `state`: as `module_pass` takes it. `key`: of the pass's random numbers; without one, the context's next.
+  sequence_part apply(tape& on, const tensor& input, const tensor* state = nullptr,
+                      std::optional<std::uint64_t> key = {});
+
+  /// From now on it is a stage of a pipeline, which outlives it: reduced with the same stage of other replicas.
+  void join(const pipeline_stage& of) { stage_ = &of; }
+  /// Null: it is whole.
+  const pipeline_stage* stage() const { return stage_; }
 
   /// Throws `error` if there is an optimizer already, or the choice is invalid.
   void set_optimizer(const optimizer_choice& choice);
@@ -46,6 +55,8 @@ class replica {
   void load_state_dict(const named_tensors& state);
 
   bool is_synchronized() const { return is_synchronized_; }
+  /// Whether checkpoints have it of the trainer of this rank.
+  bool is_saved_by(std::uint32_t rank) const;
   /// Whether its training passes ask those of the other trainers.
   bool meets() const { return module_->synchronizes(); }
   /// For people: the name that the user gave it, or the module's type.
@@ -53,8 +64,10 @@ class replica {
   /// The same on all trainers: the module's type and the replica's name.
   std::string words() const { return module_->type() + " " + name_; }
   actors::trained_parameters& numbers() { return numbers_; }
-  /// The number of its first bucket among those of the trainer.
+  /// The number of its first bucket among those that the trainer shares with all others, and how many it has there:
+  /// one, by which all trainers agree on what follows a step, if it is a stage.
   std::uint32_t first_bucket() const { return first_bucket_; }
+  std::uint32_t buckets() const { return stage_ != nullptr ? 1 : numbers_.buckets(); }
 
  private:
   friend class application;
@@ -68,6 +81,7 @@ class replica {
   std::string label_;  ///< in traces and errors
   const kept_state& from_;
   std::uint32_t first_bucket_;
+  const pipeline_stage* stage_ = nullptr;
   bool has_optimizer_ = false;
   bool is_restored_ = false;  ///< from the checkpoint
   actors::trained_parameters numbers_;

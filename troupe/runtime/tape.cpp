@@ -24,11 +24,7 @@ std::uint64_t next_number() {
 }  // namespace
 
 tape::tape(trainer_runtime& of, bool training)
-    : owner_(of),
-      number_(next_number()),
-      training_(training),
-      key_(training ? model::random_key(of.seed(), model::random_stream::network_passes, of.begin_context(), of.rank())
-                    : 0) {}
+    : owner_(of), number_(next_number()), training_(training), context_(training ? of.begin_context() : 0) {}
 
 void tape::check_training(const char* what) const {
   if (!training_)
@@ -42,7 +38,12 @@ void tape::check_not_going_back(const char* what) const {
     throw error(error_kind::input, fmt::format("{} while backward is under way; co_await it first", what));
 }
 
-std::uint64_t tape::next_key() const { return model::random_bits(key_, nodes_.size()); }
+std::uint32_t tape::own_rank() const { return owner_.rank(); }
+
+std::uint64_t tape::key_of(std::uint32_t rank, std::uint64_t place) const {
+  return model::random_bits(model::random_key(owner_.seed(), model::random_stream::network_passes, context_, rank),
+                            place);
+}
 
 tensor tape::add(tensor output, std::shared_ptr<node> made) {
   output.context_ = number_;
@@ -88,19 +89,32 @@ void tape::finish_passed() {
   for (node* one : std::exchange(passed_, {})) one->finish(*this);
 }
 
-future<> tape::backward(const tensor& loss, double scale) {
+template <class Begin>
+future<> tape::backward_by(Begin begin) {
   check_not_going_back("a second backward");
   promise<> done;
   auto coming = done.get_future();
   done_ = std::move(done);
   is_going_back_ = true;
   try {
-    begin_backward(loss, scale);
+    begin();
     go_back();
   } catch (...) {
     fail(std::current_exception());
   }
   return coming;
+}
+
+future<> tape::backward(const tensor& loss, double scale) {
+  return backward_by([&] { begin_backward(loss, scale); });
+}
+
+future<> tape::backward(const tensor& outputs, tensor grad) {
+  return backward_by([&] {
+    node* const from = maker_of(outputs);
+    TROUPE_ASSERT(from != nullptr);
+    begin_at(outputs, *from, std::move(grad));
+  });
 }
 
 void tape::begin_backward(const tensor& loss, double scale) {
@@ -113,13 +127,17 @@ void tape::begin_backward(const tensor& loss, double scale) {
   if (const double value = loss.item() * scale; !std::isfinite(value))
     throw error(error_kind::run,
                 fmt::format("the loss is {}; try a smaller learning rate", std::isnan(value) ? "NaN" : "Inf"));
-  finish_passed();
   owner_.note_loss(loss.item());
   tensor one{shape(1)};
   one.as<float>()[0] = static_cast<float>(scale);
-  give(*from, std::move(one));
+  begin_at(loss, *from, std::move(one));
+}
+
+void tape::begin_at(const tensor& output, node& from, tensor grad) {
+  finish_passed();
+  give(from, std::move(grad));
   has_gone_back_ = true;
-  next_ = loss.node_ + std::size_t{1};
+  next_ = output.node_ + std::size_t{1};
 }
 
 void tape::go_on() {

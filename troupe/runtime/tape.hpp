@@ -48,12 +48,16 @@ class tape {
 
   trainer_runtime& owner() const { return owner_; }
   bool is_training() const { return training_; }
+  /// Of all contexts of the process.
+  std::uint64_t number() const { return number_; }
   /// Throws `error` unless it is training; `what`: what is not possible then.
   void check_training(const char* what) const;
   /// Throws `error` if `backward` waits for servers; `what`: what is not possible then.
   void check_not_going_back(const char* what) const;
   /// Returns a key for the random numbers of the next pass in this context.
-  std::uint64_t next_key() const;
+  std::uint64_t next_key() const { return key_of(own_rank(), nodes_.size()); }
+  /// The same of a pass that is in this context at `place` of trainer `rank`.
+  std::uint64_t key_of(std::uint32_t rank, std::uint64_t place) const;
 
   /// Returns `output` as what `made` has computed, or will have computed.
   tensor add(tensor output, std::shared_ptr<node> made);
@@ -71,6 +75,8 @@ class tape {
   /// Goes back from `loss`, whose node was added last or before. Fails with `error` if it is no loss, or not finite;
   /// throws it if another way back is under way.
   future<> backward(const tensor& loss, double scale);
+  /// Goes back likewise from outputs whose gradient is known.
+  future<> backward(const tensor& outputs, tensor grad);
   /// What a node has waited for is here. In a task, since a pass may wait for other trainers.
   void go_on();
   void fail(const std::exception_ptr& why) {
@@ -96,8 +102,12 @@ class tape {
   trainer_runtime& owner_;
   std::uint64_t number_;
   bool training_;
-  std::uint64_t key_;
+  std::uint64_t context_;  ///< counts the trainer's training contexts
+  std::uint32_t own_rank() const;
+  template <class Begin>
+  future<> backward_by(Begin begin);
   void begin_backward(const tensor& loss, double scale);
+  void begin_at(const tensor& output, node& from, tensor grad);
   void go_back();
 
   bool has_gone_back_ = false;

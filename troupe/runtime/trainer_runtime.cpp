@@ -95,12 +95,12 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
   caf::error cause;
   try {
     if (thrown) std::rethrow_exception(thrown);
-    return communicator_.end(steps_done_, [this] { finish(); });
+    return communicator_.end(steps_done_, [this] { with_all_stages([this] { finish(); }); });
   } catch (const fiber::unwinding&) {
     return;  // with this actor
   } catch (const run_stopped&) {
     stops_now_ = true;
-    return deliver();
+    return with_all_stages([this] { deliver(); });
   } catch (const error& e) {
     if (stop_wanted_ && !ended_peers_.empty()) {  // it waited for one that has stopped
       stops_now_ = true;
@@ -117,20 +117,30 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
 
 /// Answers the order to train.
 void trainer_runtime::deliver() {
-  std::vector<float> all;
-  const auto add = [&](msg::tensor (actors::trained_parameters::*which)()) {
-    for (const auto& one : replicas_) {
-      if (!one->is_synchronized()) continue;  // other trainers have other numbers
-      const msg::tensor part = (one->numbers().*which)();
-      all.insert(all.end(), part.as<float>().begin(), part.as<float>().end());
-    }
+  std::vector<float> all;  // of rank 0: parameters, then buffers
+  std::vector<float> buffers;
+  running_digest digest;  // of the digests of the networks
+  const auto add = [&](std::uint64_t of_parameters, std::span<const float> parameters, std::span<const float> kept) {
+    digest.add(std::as_bytes(std::span(&of_parameters, 1)));
+    if (rank_ != 0) return;
+    all.insert(all.end(), parameters.begin(), parameters.end());
+    buffers.insert(buffers.end(), kept.begin(), kept.end());
   };
-  add(&actors::trained_parameters::weights);
-  const std::uint64_t digest = digest_of(reinterpret_cast<const std::byte*>(all.data()), all.size() * sizeof(float));
+  for (const auto& one : replicas_) {
+    if (!one->is_synchronized()) continue;  // other trainers have other numbers
+    if (one->stage() != nullptr) {
+      const pipeline_stage::whole& network = one->stage()->collected();
+      add(network.digest, network.parameters, network.buffers);
+      continue;
+    }
+    const msg::tensor parameters = one->numbers().weights();
+    add(digest_of(parameters.bytes.data(), parameters.bytes.size()), parameters.as<float>(),
+        one->numbers().buffers().as<float>());
+  }
   trace.rests();
-  msg::trained result{trace.next(steps_done_), steps_done_, stops_now_, {}, digest};
+  msg::trained result{trace.next(steps_done_), steps_done_, stops_now_, {}, digest.value()};
   result.server_steps = server_steps();
-  if (rank_ == 0) add(&actors::trained_parameters::buffers);
+  all.insert(all.end(), buffers.begin(), buffers.end());
   const std::uint64_t count = all.size();
   if (rank_ == 0) result.dense = msg::tensor::own(count, 1, std::move(all));
   promise_.deliver(std::move(result));
@@ -305,8 +315,14 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
   auto coming = done.get_future();
   auto shared = std::make_shared<promise<>>(std::move(done));
   auto missing = std::make_shared<int>(1);
-  for (const trained& one : members)
-    if (const auto* local = std::get_if<std::shared_ptr<replica>>(&one)) reduce(with, **local, shared, missing);
+  for (const trained& one : members) {
+    const auto* local = std::get_if<std::shared_ptr<replica>>(&one);
+    if (local == nullptr) continue;
+    if ((*local)->stage() != nullptr)
+      reduce_stage(with, **local, shared, missing);
+    else
+      reduce(with, **local, shared, missing);
+  }
   if (meets()) stand_by(shared, missing);
   if (--*missing == 0) end_step(shared);
   return coming;

@@ -30,6 +30,7 @@
 #include "troupe/runtime/kept_state.hpp"
 #include "troupe/runtime/loop_places.hpp"
 #include "troupe/runtime/outside_caller.hpp"
+#include "troupe/runtime/pipeline_stage.hpp"
 #include "troupe/runtime/remote_table.hpp"
 #include "troupe/runtime/replica.hpp"
 #include "troupe/task.hpp"
@@ -111,6 +112,8 @@ class trainer_runtime {
   }
 
   std::shared_ptr<replica> make_replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options);
+  std::shared_ptr<pipeline_stage> make_stage(const std::vector<nn::sequential>& stages,
+                                             const pipeline_options& options);
   /// `deadline`: null: that of the run's requests.
   future<tensor> look_up(tape& on, std::shared_ptr<const remote_table> table, std::span<const std::int64_t> indices,
                          std::span<const std::int64_t> offsets, std::optional<std::chrono::milliseconds> deadline);
@@ -190,6 +193,10 @@ class trainer_runtime {
   void look_at_clock();
   std::vector<std::uint64_t> server_steps() const;
   void reduce(tape& with, replica& one, const std::shared_ptr<promise<>>& done, const std::shared_ptr<int>& missing);
+  void reduce_stage(tape& with, replica& one, const std::shared_ptr<promise<>>& done,
+                    const std::shared_ptr<int>& missing);
+  task<> collect_stages();
+  void with_all_stages(std::function<void()> then);
   /// Whether passes of its replicas ask those of the other trainers.
   bool meets() const;
   void stand_by(const std::shared_ptr<promise<>>& done, const std::shared_ptr<int>& missing);
@@ -229,8 +236,10 @@ class trainer_runtime {
   std::map<std::uint32_t, std::uint64_t> server_steps_;  ///< by server: the optimizer steps sent there
   std::map<std::shared_ptr<const remote_table>, actors::sparse_client> clients_;
   std::vector<std::shared_ptr<replica>> replicas_;
+  std::vector<std::shared_ptr<pipeline_stage>> pipelines_;
   std::set<std::string> replica_names_;  ///< given by the user
   runtime::communicator communicator_{self_, trace, step};
+  running_task collecting_;
   running_task task_;  ///< destroyed first: it uses the others
 };
 

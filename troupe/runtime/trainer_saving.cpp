@@ -49,8 +49,8 @@ void trainer_runtime::check_loops() {
 
 /// Decides whether this trainer wants a checkpoint after the step, and throws if the others would not hear of it.
 void trainer_runtime::look_at_clock() {
-  const bool is_told = std::ranges::any_of(
-      replicas_, [](const auto& one) { return one->is_synchronized() && one->numbers().buckets() > 0; });
+  const bool is_told =
+      std::ranges::any_of(replicas_, [](const auto& one) { return one->is_synchronized() && one->buckets() > 0; });
   if (trainers_ > 1 && !is_told)
     throw error(
         error_kind::input,
@@ -70,7 +70,7 @@ void trainer_runtime::save(std::function<void()> then, std::function<void(const 
   share.server_steps = server_steps();
   try {
     for (const auto& one : replicas_)
-      if (rank_ == 0 || !one->is_synchronized()) one->put(share);
+      if (one->is_saved_by(rank_)) one->put(share);
     kept_.put_own(share, {{"steps", {static_cast<std::int64_t>(steps_done_)}},
                           {"contexts", {static_cast<std::int64_t>(contexts_)}},
                           {"loops", as_signed(loops_.place())},

@@ -1,0 +1,94 @@
+// A network in stages, each on a trainer of its own: a batch passes through them in micro-batches, so that all stages
+// work at the same time. Whatever the number of stages and the schedule, the digest is that of the whole network.
+//
+//   pipeline --stages 3 --replicas 2 --schedule gpipe --micro-batches 8 --processes
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <troupe/troupe.hpp>
+#include <utility>
+#include <vector>
+
+using namespace troupe;
+
+constexpr std::size_t samples = 16;  // of a batch
+constexpr std::size_t side = 8;      // of an image
+
+struct settings {
+  std::uint64_t stages = 2;
+  std::uint64_t replicas = 1;
+  std::uint64_t micro_batches = 4;
+  std::uint64_t steps = 60;
+  pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
+};
+
+/// A convolutional network, cut into as many stages as are asked for.
+std::vector<nn::sequential> make_stages(std::size_t count) {
+  const nn::sequential network(
+      nn::conv2d({.in_channels = 1, .out_channels = 8, .kernel = 3, .padding = 1}), nn::relu(), nn::max_pool2d(2, 2),
+      nn::conv2d({.in_channels = 8, .out_channels = 16, .kernel = 3, .padding = 1}), nn::relu(), nn::flatten(),
+      nn::linear(16 * side / 2 * side / 2, 32), nn::relu(), nn::linear(32, 4));
+  std::vector<nn::sequential> stages;
+  for (std::size_t s = 0; s < count; ++s) {
+    const std::size_t first = network.size() * s / count;
+    stages.push_back(network.part(first, network.size() * (s + 1) / count - first));
+  }
+  return stages;
+}
+
+/// Images with a bright square in one of four corners, and in which one. A function of step and replica, so that all
+/// stages of a replica have the same.
+std::pair<tensor, std::vector<std::int64_t>> make_batch(std::uint64_t step, std::uint32_t replica) {
+  tensor images({samples, 1, side, side});
+  std::vector<std::int64_t> corners(samples);
+  std::uint64_t noise = 1 + step * 1000 + replica;
+  const auto next = [&noise] { return noise = noise * 6364136223846793005U + 1442695040888963407U, noise >> 33U; };
+  const auto numbers = images.as<float>();
+  for (std::size_t n = 0; n < samples; ++n) {
+    corners[n] = static_cast<std::int64_t>(next() % 4);
+    for (std::size_t i = 0; i < side * side; ++i) {
+      const bool below = i / side >= side / 2;
+      const bool right = i % side >= side / 2;
+      const bool bright = corners[n] == (below ? 2 : 0) + (right ? 1 : 0);
+      numbers[n * side * side + i] = static_cast<float>(next() % 1000) / 1000 + (bright ? 0.5F : 0.0F);
+    }
+  }
+  return {images, corners};
+}
+
+task<> train(trainer me, settings chosen) {
+  auto model =
+      me.pipeline(make_stages(chosen.stages), {.schedule = chosen.schedule, .micro_batches = chosen.micro_batches});
+  distributed_optimizer optimizer(adam{.lr = 0.003}, model);
+  for (const auto step : me.steps(chosen.steps)) {
+    const auto [images, corners] = make_batch(step, model.replica());
+    auto context = me.new_context();
+    const double loss = co_await model.step(context, images, corners, nn::cross_entropy);
+    co_await optimizer.step(context);
+    if (me.rank() == 0 && step % 20 == 19)
+      std::printf("step %llu: loss %.6f\n", static_cast<unsigned long long>(step + 1), loss);
+  }
+}
+
+int main(int argc, char** argv) {
+  settings chosen;
+  std::string schedule = "1f1b";
+  cluster cluster(argc, argv,
+                  {option("stages", chosen.stages, "into which the network is cut, 1 to 9"),
+                   option("replicas", chosen.replicas, "of the whole network, 1 to 100"),
+                   option("steps", chosen.steps, "how many batches each replica learns"),
+                   option("micro-batches", chosen.micro_batches, "into which a batch is cut, at least 1"),
+                   option("schedule", schedule, "gpipe or 1f1b")});
+  const auto check = [](bool holds, const char* rule) {
+    if (!holds) throw error(error_kind::input, rule);
+  };
+  check(chosen.stages >= 1 && chosen.stages <= 9, "--stages: must be 1 to 9, the network's layers");
+  check(chosen.replicas >= 1 && chosen.replicas <= 100, "--replicas: must be 1 to 100");
+  check(chosen.micro_batches >= 1, "--micro-batches: must be at least 1");
+  check(schedule == "gpipe" || schedule == "1f1b", "--schedule: must be gpipe or 1f1b");
+  if (schedule == "gpipe") chosen.schedule = pipeline_schedule::gpipe;
+  const auto trainers = static_cast<std::uint32_t>(chosen.stages * chosen.replicas);
+  const auto [steps, seconds, digest, stopped] = cluster.run(trainers, train, chosen);
+  std::printf("%s after %llu steps\n", digest.c_str(), static_cast<unsigned long long>(steps));
+}

@@ -1,0 +1,83 @@
+// A network in stages, one after the other on as many trainers. A batch passes through them in micro-batches, so that
+// the stages work at the same time; every optimizer step applies the mean of all replicas' gradients, stage by stage.
+// The bits are those of the whole network, trained with the same micro-batches.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "troupe/context.hpp"
+#include "troupe/state.hpp"
+#include "troupe/task.hpp"
+#include "troupe/tensor.hpp"
+#include "troupe/trained.hpp"
+
+namespace troupe {
+
+namespace runtime {
+class pipeline_stage;
+}
+
+/// In which order a stage passes micro-batches. `gpipe`: all forward, then all back. `one_f_one_b`: as many forward as
+/// there are stages from it on, then one back and one forward in turn; so that stage s of P keeps the activations of
+/// P - s micro-batches at most.
+enum class pipeline_schedule : std::uint8_t { gpipe, one_f_one_b };
+
+/// How a pipeline passes batches, and reduces its gradients.
+struct pipeline_options {
+  pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
+  /// Into how many a batch is cut; 0: as many as there are stages. A batch of fewer samples has fewer.
+  std::size_t micro_batches = 0;
+  /// As those of `data_parallel_options`.
+  double bucket_mib = 25;
+  const char* name = "";
+};
+
+/// The stage of a network that this trainer has. Belongs to the trainer that made it (`trainer::pipeline`).
+class pipeline {
+ public:
+  using loss_of_classes = std::function<tensor(context&, const tensor& outputs, std::span<const std::int64_t> classes)>;
+  using loss_of_targets = std::function<tensor(context&, const tensor& outputs, const tensor& targets)>;
+
+  explicit pipeline(std::shared_ptr<runtime::pipeline_stage> of) : stage_(std::move(of)) {}
+
+  std::uint32_t stage() const;
+  std::uint32_t stages() const;
+  /// The number of this trainer's replica of the whole network, and how many there are. A replica's stages are given
+  /// the same batch.
+  std::uint32_t replica() const;
+  std::uint32_t replicas() const;
+
+  /// Passes a batch through the stages and back: the gradient of its mean loss is in the context, for an optimizer's
+  /// step. Returns that loss, on every stage. The first dimension of the input and of the targets counts the samples.
+  /// The first stage uses the input's numbers and the last one the targets', whose loss, such as `nn::cross_entropy`,
+  /// is called once for each micro-batch. All stages of a replica call this; those of a replica without a batch do not.
+  /// `in` must live until it has been awaited. Throws `error` if shapes do not fit, or the loss is NaN or Inf.
+  task<double> step(context& in, const tensor& input, std::span<const std::int64_t> classes,
+                    loss_of_classes loss) const;
+  task<double> step(context& in, const tensor& input, const tensor& targets, loss_of_targets loss) const;
+
+  /// Passes a batch forward, in a context of `trainer::evaluation_context`: returns the outputs on the last stage, and
+  /// an empty tensor on the others. All stages of a replica call this.
+  task<tensor> infer(context& in, const tensor& input) const;
+
+  /// The most micro-batches of a `step` that this stage has had under way at once: forward, and not back.
+  std::size_t most_alive() const;
+
+  /// As those of `data_parallel`, of this stage's tensors, under the names that they have in the whole network. What
+  /// `state` has of other stages is left out, so that all stages can load one file.
+  named_tensors state_dict() const;
+  void load_state_dict(const named_tensors& state) const;
+
+  runtime::trained trained() const;
+
+ private:
+  std::shared_ptr<runtime::pipeline_stage> stage_;
+};
+
+}  // namespace troupe

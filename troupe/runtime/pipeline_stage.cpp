@@ -1,0 +1,320 @@
+#include "troupe/runtime/pipeline_stage.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/digest.hpp"
+#include "troupe/error.hpp"
+#include "troupe/runtime/trainer_runtime.hpp"
+
+namespace troupe::runtime {
+
+namespace {
+
+enum pipeline_tag : std::uint32_t { tag_samples, tag_activations, tag_gradients, tag_loss, tag_inference };
+
+/// An input that another stage has computed: keeps the gradient for it.
+class received_input final : public node {
+ public:
+  void backward(tape& /*on*/) override {}
+  bool keeps_gradient() const override { return true; }
+};
+
+/// A tensor that stands for numbers which are not there.
+tensor without_numbers(const shape& lengths, dtype type) {
+  static std::byte nothing{};
+  return {lengths, type, {std::shared_ptr<std::byte>(), &nothing}};
+}
+
+template <class T>
+tensor one_number(T x) {
+  return tensor::of<T>(shape(1), std::span<const T>(&x, 1));
+}
+
+nn::sequential joined(const std::vector<nn::sequential>& stages) {
+  nn::sequential all;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    if (stages[s].size() == 0)
+      throw error(error_kind::input, fmt::format("pipeline: stage {} has no modules; each has at least 1", s));
+    all.append(stages[s]);
+  }
+  return all;
+}
+
+/// Returns the stages with the numbers of the whole network.
+std::vector<nn::sequential> numbered(const std::vector<nn::sequential>& stages) {
+  const nn::sequential all = joined(stages);
+  std::vector<nn::sequential> parts;
+  std::size_t first = 0;
+  for (const nn::sequential& one : stages) {
+    parts.push_back(all.part(first, one.size()));
+    first += one.size();
+    if (one.synchronizes())
+      throw error(
+          error_kind::input,
+          fmt::format("pipeline: a module in stage {} synchronizes, and the stages are in no pass together; use "
+                      "one that does not, as batch_norm without .synchronized",
+                      parts.size() - 1));
+  }
+  return parts;
+}
+
+actors::stage_place place_of(std::uint32_t rank, std::uint32_t trainers, std::size_t stages,
+                             const pipeline_options& options) {
+  if (stages == 0) throw error(error_kind::input, "pipeline: no stages; give it at least 1");
+  if (stages > trainers || trainers % stages != 0)
+    throw error(error_kind::input,
+                fmt::format("pipeline: {} stages for {} trainers; each stage has a trainer of its own in each replica, "
+                            "so there must be {}, or a multiple of that",
+                            stages, trainers, stages));
+  using schedule = model::pipeline_schedule;
+  const auto count = static_cast<std::uint32_t>(stages);
+  return {rank % count, count, options.schedule == pipeline_schedule::gpipe ? schedule::gpipe : schedule::one_f_one_b};
+}
+
+/// Returns the ranks first, first + step, ..., `count` of them.
+std::vector<std::uint32_t> ranks_from(std::uint32_t first, std::uint32_t step, std::uint32_t count) {
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t i = 0; i < count; ++i) ranks.push_back(first + i * step);
+  return ranks;
+}
+
+/// Sends the numbers to the first stage, unless there are none.
+void send_flat(const group& by, const msg::tensor& numbers, std::uint32_t tag) {
+  const auto flat = numbers.as<float>();
+  if (!flat.empty()) by.send(tensor::of<float>(shape(flat.size()), flat), 0, tag);
+}
+
+}  // namespace
+
+tensor samples_of(const tensor& batch, const model::micro_batch& samples) {
+  const std::size_t bytes = batch.count() / batch.shape()[0] * size_of(batch.type());
+  return {batch.shape().with_first(samples.size),
+          batch.type(),
+          {batch.owner(), batch.owner().get() + samples.first * bytes}};
+}
+
+pipeline_stage::pipeline_stage(trainer_runtime& of, const std::vector<nn::sequential>& stages,
+                               const pipeline_options& options)
+    : trainer_(of),
+      parts_(numbered(stages)),
+      place_(place_of(of.rank(), of.trainers(), stages.size(), options)),
+      replica_number_(of.rank() / place_.stages),
+      micro_batches_(options.micro_batches == 0 ? stages.size() : options.micro_batches),
+      along_(trainer(of).group().subgroup(ranks_from(of.rank() - place_.stage, 1, place_.stages))),
+      across_(trainer(of).group().subgroup(ranks_from(place_.stage, place_.stages, of.trainers() / place_.stages))),
+      replica_(of.make_replica(std::make_shared<const nn::sequential>(parts_[place_.stage]),
+                               {.bucket_mib = options.bucket_mib, .name = options.name})) {
+  replica_->join(*this);
+}
+
+// -- a batch ----------------------------------------------------------------------------
+
+struct pipeline_stage::passing {
+  context& in;
+  const tensor& input;
+  const batch_loss& loss;
+  std::size_t samples;
+  std::uint32_t count;  ///< of micro-batches
+  std::uint32_t forward = 0;
+  std::uint32_t back = 0;
+  double loss_sum = 0;
+  /// Of a micro-batch under way.
+  struct alive {
+    tensor input;
+    tensor output;  ///< at the last stage, the loss
+  };
+  std::vector<alive> all = std::vector<alive>(count);
+
+  model::micro_batch part(std::uint32_t number) const { return model::micro_batch_of(samples, count, number); }
+  /// By how much its loss, a mean over its samples, weighs in that of the batch.
+  double share(std::uint32_t number) const {
+    return static_cast<double>(part(number).size) / static_cast<double>(samples);
+  }
+};
+
+task<double> pipeline_stage::step(context& in, tensor input, batch_loss loss) {
+  tape& on = in.tape();
+  on.check_training("a pipeline's step");
+  if (on.maker_of(input) != nullptr)
+    throw error(error_kind::input,
+                fmt::format("pipeline: an input {} that the context has computed; gradients go back as far as the "
+                            "first stage, so make what computes it a module of that stage",
+                            to_string(input.shape())));
+  const std::size_t samples = input.shape()[0];
+  passing batch{in, input, loss, samples,
+                static_cast<std::uint32_t>(model::micro_batches_with_samples(samples, micro_batches_))};
+  if (std::exchange(context_, on.number()) != on.number()) passes_ = 0;
+  co_await agree_on_samples(samples);
+  while (batch.back < batch.count) {
+    if (actors::is_forward_next(place_, batch.count, batch.forward, batch.back))
+      co_await pass_forward(batch);
+    else
+      co_await pass_back(batch);
+  }
+  passes_ += batch.count;
+  if (!place_.is_last()) {
+    const tensor told = co_await received(along_, place_.stage + 1, tag_loss, shape(1), dtype::f64);
+    batch.loss_sum = told.item();
+    trainer_.note_loss(batch.loss_sum);
+  }
+  if (!place_.is_first()) along_.send(one_number(batch.loss_sum), place_.stage - 1, tag_loss);
+  co_return batch.loss_sum;
+}
+
+/// All stages of a replica have as many samples, or throw.
+task<> pipeline_stage::agree_on_samples(std::size_t samples) {
+  const auto mine = static_cast<std::int64_t>(samples);
+  if (!place_.is_last()) along_.send(one_number(mine), place_.stage + 1, tag_samples);
+  if (place_.is_first()) co_return;
+  const tensor sent = co_await received(along_, place_.stage - 1, tag_samples, shape(1), dtype::i64);
+  if (const std::int64_t theirs = sent.as<std::int64_t>()[0]; theirs != mine)
+    throw error(
+        error_kind::input,
+        fmt::format("pipeline: stage {} of replica {} has a batch of {} samples, stage {} one of {}; the stages "
+                    "of a replica take the same batch",
+                    place_.stage, replica_number_, samples, place_.stage - 1, theirs));
+}
+
+/// Finds out what the stages make of each other's activations. Throws `error` unless they fit together.
+void pipeline_stage::check_shapes(const tensor& input, std::size_t samples) {
+  const shape first = input.shape().with_first(samples);
+  if (!checked_.empty() && checked_.front() == first) return;
+  std::vector<shape> all = {first};
+  tensor next = without_numbers(first, input.type());
+  for (std::size_t s = 0; s < parts_.size(); ++s) {
+    try {
+      all.push_back(parts_[s].output(next));
+    } catch (const error& e) {
+      if (s == 0) throw;
+      throw error(error_kind::input,
+                  fmt::format("pipeline: stage {} makes {} of float32, which stage {} cannot take: {}", s - 1,
+                              to_string(all.back()), s, e.what()));
+    }
+    next = without_numbers(all.back(), dtype::f32);
+  }
+  checked_ = std::move(all);
+}
+
+/// What another stage has sent. Throws `error` if it is nothing that this pipeline sends.
+task<tensor> pipeline_stage::received(group by, std::uint32_t from, std::uint32_t tag, shape wanted, dtype type) const {
+  tensor sent = co_await by.recv(from, tag);
+  if (sent.type() != type || !(sent.shape() == wanted))
+    throw error(error_kind::input,
+                fmt::format("pipeline: stage {} has sent {} of {} to stage {}, which takes {} of {}; all trainers make "
+                            "the same pipelines, and give the stages of a replica the same batches",
+                            from, to_string(sent.shape()), to_string(sent.type()), place_.stage, to_string(wanted),
+                            to_string(type)));
+  co_return sent;
+}
+
+/// Appends what another stage has sent of these tensors, if they have any numbers.
+task<> pipeline_stage::receive_flat(group by, std::uint32_t from, std::uint32_t tag, std::size_t count,
+                                    std::vector<float>& to) const {
+  if (count == 0) co_return;
+  const tensor flat = co_await received(by, from, tag, shape(count));
+  to.insert(to.end(), flat.as<float>().begin(), flat.as<float>().end());
+}
+
+task<> pipeline_stage::pass_forward(passing& batch) {
+  tape& on = batch.in.tape();
+  const std::uint32_t number = batch.forward++;
+  const model::micro_batch part = batch.part(number);
+  check_shapes(batch.input, part.size);
+  passing::alive& one = batch.all[number];
+  if (place_.is_first()) {
+    one.input = samples_of(batch.input, part);
+  } else {
+    tensor sent = co_await received(along_, place_.stage - 1, tag_activations, checked_[place_.stage]);
+    one.input = on.add(std::move(sent), std::make_shared<received_input>());
+  }
+  // A pass and a loss for each micro-batch, as in the context of a whole network.
+  const std::uint64_t key = on.key_of(replica_number_, 2 * (passes_ + number));
+  one.output = replica_->apply(on, one.input, nullptr, key).output;
+  const std::size_t alive = batch.forward - batch.back;
+  TROUPE_ASSERT(alive <= actors::alive_max(place_, batch.count));
+  most_alive_ = std::max(most_alive_, alive);
+  if (!place_.is_last()) {
+    along_.send(one.output, place_.stage + 1, tag_activations);
+    co_return;
+  }
+  one.output = batch.loss(batch.in, one.output, part);
+  batch.loss_sum += one.output.item() * batch.share(number);
+}
+
+task<> pipeline_stage::pass_back(passing& batch) {
+  tape& on = batch.in.tape();
+  const std::uint32_t number = batch.back++;
+  const passing::alive one = std::exchange(batch.all[number], {});
+  if (place_.is_last()) {
+    co_await on.backward(one.output, batch.share(number));
+  } else {
+    tensor grad = co_await received(along_, place_.stage + 1, tag_gradients, one.output.shape());
+    co_await on.backward(one.output, std::move(grad));
+  }
+  if (place_.is_first()) co_return;
+  node& input = *on.maker_of(one.input);
+  if (input.grad.count() == 0)
+    throw error(
+        error_kind::input,
+        fmt::format("pipeline: the loss of micro-batch {} does not depend on the outputs that it was given", number));
+  along_.send(std::exchange(input.grad, {}), place_.stage - 1, tag_gradients);
+}
+
+task<tensor> pipeline_stage::infer(context& in, tensor input) {
+  tape& on = in.tape();
+  if (on.is_training())
+    throw error(error_kind::input, "pipeline: infer in a training context; use one of evaluation_context()");
+  check_shapes(input, input.shape().dimensions() == 0 ? 0 : input.shape()[0]);
+  if (!place_.is_first()) input = co_await received(along_, place_.stage - 1, tag_inference, checked_[place_.stage]);
+  tensor output = replica_->apply(on, input).output;
+  if (place_.is_last()) co_return output;
+  along_.send(output, place_.stage + 1, tag_inference);
+  co_return tensor();
+}
+
+// -- its numbers ------------------------------------------------------------------------
+
+void pipeline_stage::load(const named_tensors& state) {
+  std::set<std::string> of_others;
+  for (std::size_t s = 0; s < parts_.size(); ++s) {
+    if (s == place_.stage) continue;
+    for (const auto& tensors : {parts_[s].parameters(), parts_[s].buffers()})
+      for (const nn::parameter& one : tensors) of_others.insert(one.name);
+  }
+  named_tensors mine;
+  std::ranges::copy_if(state, std::back_inserter(mine),
+                       [&](const auto& one) { return !of_others.contains(one.first); });
+  replica_->load_state_dict(mine);
+}
+
+task<> pipeline_stage::collect(group last, std::uint32_t tag) {
+  const msg::tensor parameters = replica_->numbers().weights();
+  const msg::tensor buffers = replica_->numbers().buffers();
+  if (!place_.is_first()) {
+    send_flat(last, parameters, tag);
+    send_flat(last, buffers, tag);
+    const tensor digest = co_await received(last, 0, tag, shape(1), dtype::i64);
+    whole_.digest = static_cast<std::uint64_t>(digest.as<std::int64_t>()[0]);
+    co_return;
+  }
+  whole_.parameters.assign(parameters.as<float>().begin(), parameters.as<float>().end());
+  whole_.buffers.assign(buffers.as<float>().begin(), buffers.as<float>().end());
+  for (std::uint32_t s = 1; s < place_.stages; ++s) {
+    co_await receive_flat(last, s, tag, nn::count_of(parts_[s].parameters()), whole_.parameters);
+    co_await receive_flat(last, s, tag, nn::count_of(parts_[s].buffers()), whole_.buffers);
+  }
+  whole_.digest =
+      digest_of(reinterpret_cast<const std::byte*>(whole_.parameters.data()), whole_.parameters.size() * sizeof(float));
+  for (std::uint32_t s = 1; s < place_.stages; ++s)
+    last.send(one_number(static_cast<std::int64_t>(whole_.digest)), s, tag);
+}
+
+}  // namespace troupe::runtime

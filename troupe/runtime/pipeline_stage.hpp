@@ -1,0 +1,92 @@
+// A trainer's stage of a pipeline: a replica of its part of the network, which gets activations from the stage before
+// and gradients from the one behind. The trainer has the rank replica x stages + stage.
+//
+// Of a step, with three stages (n: the number of samples; x, g: a micro-batch's activations and their gradients):
+//
+//   stage 0 ── n x x .. ──▶ stage 1 ── n x x .. ──▶ stage 2
+//           ◀── g g .. loss ──      ◀── g g .. loss ──
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "actors/stage_passes.hpp"
+#include "model/micro_batch.hpp"
+#include "troupe/composition.hpp"
+#include "troupe/group.hpp"
+#include "troupe/pipeline.hpp"
+#include "troupe/runtime/replica.hpp"
+#include "troupe/task.hpp"
+
+namespace troupe::runtime {
+
+class trainer_runtime;
+
+/// The loss of some samples of a batch.
+using batch_loss = std::function<tensor(context& in, const tensor& outputs, const model::micro_batch& samples)>;
+
+/// Returns some samples of a batch. Shares its memory.
+tensor samples_of(const tensor& batch, const model::micro_batch& samples);
+
+/// Belongs to a trainer, which outlives it.
+class pipeline_stage {
+ public:
+  /// Throws `error` if the trainers cannot be cut into pipelines of so many stages, or a stage cannot be one.
+  pipeline_stage(trainer_runtime& of, const std::vector<nn::sequential>& stages, const pipeline_options& options);
+
+  /// See `pipeline`.
+  task<double> step(context& in, tensor input, batch_loss loss);
+  task<tensor> infer(context& in, tensor input);
+  void load(const named_tensors& state);
+
+  const actors::stage_place& place() const { return place_; }
+  std::uint32_t replica_number() const { return replica_number_; }
+  std::size_t most_alive() const { return most_alive_; }
+  /// The trainers that have the same stage.
+  const group& across() const { return across_; }
+  runtime::replica& numbers() const { return *replica_; }
+  const std::shared_ptr<runtime::replica>& replica() const { return replica_; }
+
+  /// What a whole network is in the end.
+  struct whole {
+    std::uint64_t digest = 0;       ///< of all parameters
+    std::vector<float> parameters;  ///< at the first stage only, as all below
+    std::vector<float> buffers;
+  };
+  /// Gives the first stage the numbers of all stages, and all stages their digest. `last`: the group of the pipeline's
+  /// trainers in which they talk when their functions have returned; `tag`: of this pipeline.
+  task<> collect(group last, std::uint32_t tag);
+  const whole& collected() const { return whole_; }
+
+ private:
+  /// A batch under way.
+  struct passing;
+
+  void check_shapes(const tensor& input, std::size_t samples);
+  task<> agree_on_samples(std::size_t samples);
+  task<> pass_forward(passing& batch);
+  task<> pass_back(passing& batch);
+  task<tensor> received(group by, std::uint32_t from, std::uint32_t tag, shape wanted, dtype type = dtype::f32) const;
+  task<> receive_flat(group by, std::uint32_t from, std::uint32_t tag, std::size_t count, std::vector<float>& to) const;
+
+  trainer_runtime& trainer_;
+  std::vector<nn::sequential> parts_;  ///< of all stages
+  actors::stage_place place_;
+  std::uint32_t replica_number_;
+  std::size_t micro_batches_;
+  group along_;   ///< the trainers of this replica, by stage
+  group across_;  ///< by replica
+  std::shared_ptr<runtime::replica> replica_;
+
+  std::vector<shape> checked_;  ///< by stage, and one more: of a micro-batch's activations, which all stages take
+  std::uint64_t context_ = 0;   ///< the last one
+  std::uint64_t passes_ = 0;    ///< in that context
+  std::size_t most_alive_ = 0;
+  whole whole_;
+};
+
+}  // namespace troupe::runtime
