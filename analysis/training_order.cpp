@@ -48,7 +48,8 @@ training_order::training_order(const trace::recording& run) {
     if (const boost::json::value* accumulate = job->get_object().if_contains("accumulate"))
       accumulate_ = std::max<std::uint64_t>(1, whole_number(*accumulate).value_or(1));
     if (const boost::json::value* pipeline = job->get_object().if_contains("pipeline"))
-      stages_ = static_cast<std::uint16_t>(std::clamp<std::uint64_t>(whole_number(*pipeline).value_or(1), 1, UINT16_MAX));
+      stages_ =
+          static_cast<std::uint16_t>(std::clamp<std::uint64_t>(whole_number(*pipeline).value_or(1), 1, UINT16_MAX));
   }
   for (const auto& [rank, actor] : by_rank_)
     if (rank % stages_ == 0) trainers_.push_back(actor);

@@ -149,6 +149,22 @@ std::vector<job_setting> training_settings() {
                                                                                         {"bf16", kernels::matmul_precision::bf16}})),
       line("accumulate", "Working together", "N", "batches of each trainer that make one optimizer step",
            everywhere("1"), whole(&job::accumulate, 1, 1'000'000)),
+      line("clip-norm", "Optimizers", "NORM", "most that the global norm of a step's gradient may be, dense and tables; 0 no limit",
+           everywhere("0"), clip_norm()),
+      line("bucket-mib", "Working together", "MIB", "size of an allreduce bucket in MiB; the first one has at most 1",
+           everywhere("25"), bucket_size()),
+      line("eval-every", "Job", "N", "epochs between evaluations on the test rows; 0 never",
+           everywhere("1"), whole(&job::eval_every, 0, epochs_max)),
+      line("nan", "Working together", "ACTION", "a step in which any rank saw NaN or Inf: stop the run there, or skip the step on all ranks",
+           everywhere("stop"), choice<nan_policy>(&job::nan, {{"stop", nan_policy::stop}, {"skip", nan_policy::skip}})),
+  };
+  // clang-format on
+}
+
+/// Settings of how a batch and a network are cut.
+std::vector<job_setting> splitting_settings() {
+  // clang-format off
+  return {
       line("micro-batches", "Working together", "M", "runs of neighbouring samples in which a trainer's batch is passed through the network, one after the other",
            everywhere("1"), whole(&job::micro_batches, 1, micro_batches_max)),
       line("pipeline", "Working together", "P", "stages that each trainer's network is cut into, by its layers; a trainer of its own computes each",
@@ -158,14 +174,6 @@ std::vector<job_setting> training_settings() {
                                                                                             {"1f1b", pipeline_schedule::one_f_one_b}}))),
       line("stages", "Working together", "LAYERS", "with --pipeline: the layer at which each stage begins, such as 0,3,5; else stages take about as long as each other",
            everywhere(no_default), pipelined_only(stage_begins())),
-      line("clip-norm", "Optimizers", "NORM", "most that the global norm of a step's gradient may be, dense and tables; 0 no limit",
-           everywhere("0"), clip_norm()),
-      line("bucket-mib", "Working together", "MIB", "size of an allreduce bucket in MiB; the first one has at most 1",
-           everywhere("25"), bucket_size()),
-      line("eval-every", "Job", "N", "epochs between evaluations on the test rows; 0 never",
-           everywhere("1"), whole(&job::eval_every, 0, epochs_max)),
-      line("nan", "Working together", "ACTION", "a step in which any rank saw NaN or Inf: stop the run there, or skip the step on all ranks",
-           everywhere("stop"), choice<nan_policy>(&job::nan, {{"stop", nan_policy::stop}, {"skip", nan_policy::skip}})),
   };
   // clang-format on
 }
@@ -195,6 +203,7 @@ std::vector<job_setting> elastic_settings() {
 std::vector<job_setting> make_table() {
   auto all = run_and_data_settings();
   std::ranges::move(training_settings(), std::back_inserter(all));
+  std::ranges::move(splitting_settings(), std::back_inserter(all));
   std::ranges::move(elastic_settings(), std::back_inserter(all));
   return all;
 }
