@@ -106,6 +106,16 @@ TEST_F(ThreeHostsTest, TheAdultJobHasTheWeightsOfOneProcess) {
   EXPECT_EQ(digest_of_three_hosts(adult, by_token), digest_of_one_process(adult));
 }
 
+/// Two replicas of two stages each, which lie on both hosts: activations and buckets cross between them.
+TEST_F(ThreeHostsTest, APipelineHasTheWeightsOfTheWholeNetworkInOneProcess) {
+  const words adult = {"--data",    "adult", "--seed",     "7", "--steps",         "100",
+                       "--servers", "2",     "--trainers", "2", "--micro-batches", "2"};
+  const auto run = lead(with(adult, {"--pipeline", "2"}), by_token);
+  for (const host* on : {&net->b, &net->b}) run->join("server", {.on = on});
+  for (const host* on : {&net->c, &net->a, &net->a, &net->c}) run->join("trainer", {.on = on});
+  EXPECT_EQ(run->finish(), digest_of_one_process(adult));
+}
+
 TEST_F(ThreeHostsTest, ARunWithoutTlsHasTheWeightsOfOneProcess) {
   EXPECT_EQ(digest_of_three_hosts(tutorial, {"--insecure"}), digest_of_one_process(tutorial));
 }

@@ -7,14 +7,12 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/kernels/needs_device.hpp"
-#include "tests/library/example_output.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "troupe/troupe.hpp"
@@ -23,7 +21,6 @@ namespace troupe::pipeline_test {
 namespace {
 
 using test::error_of;
-using test::output_of;
 using test::run;
 using test::run_with;
 
@@ -371,60 +368,6 @@ TEST(PipelineErrors, NameWhatTheStagesDoInOtherWays) {
   expect(mistake::early_return, "trainer 0");
   expect(mistake::computed_input, "pipeline: an input [4, 6] that the context has computed");
   expect(mistake::infer_in_training, "pipeline: infer in a training context; use one of evaluation_context()");
-}
-
-// -- the example ---------------------------------------------------------------------------
-
-/// The digest and losses of the example, which is 60 steps.
-std::string example_with(const std::string& options) {
-  std::string text = output_of("pipeline", options);
-  EXPECT_NE(text.find(" after 60 steps"), std::string::npos) << options << "\n" << text;
-  return text;
-}
-
-TEST(PipelineExample, HasOneOutputForAllStagesAndSchedules) {
-  for (const std::string replicas : {" --replicas 1", " --replicas 2"}) {
-    const std::string whole = example_with("--stages 1" + replicas);
-    for (const std::string schedule : {" --schedule 1f1b", " --schedule gpipe"})
-      for (const std::string stages : {"--stages 2", "--stages 3"}) {
-        EXPECT_EQ(example_with(stages + replicas + schedule), whole) << stages << replicas << schedule;
-        EXPECT_EQ(example_with(stages + replicas + schedule + " --processes"), whole) << stages << replicas << schedule;
-      }
-  }
-}
-
-TEST(PipelineExample, InterruptedHasTheWeightsOfAsManySteps) {
-  for (const std::string where : {"--stages 3 --replicas 2", "--stages 2 --processes"}) {
-    const trace::temporary_folder folder;
-    const std::string saved = (folder.path() / "run").string();
-    // The first SIGTERM stops a run, here when it has saved a step. (A shell has what it starts with & ignore SIGINT.)
-    const std::string interrupted =
-        output_of("pipeline", "--trace off --steps 1000000 --checkpoint-every 5 --save " + saved + " " + where +
-                                  " & while kill -0 $! && ! ls " + saved +
-                                  "/*[1-9]*.json; do :; done >/dev/null 2>&1; kill -TERM $!; wait $!");
-    const std::size_t last = interrupted.rfind('\n', interrupted.size() - 2) + 1;
-    std::array<char, 17> digest{};
-    unsigned long long steps = 0;
-    ASSERT_EQ(std::sscanf(interrupted.c_str() + last, "%16s after %llu steps", digest.data(), &steps), 2)
-        << interrupted;
-    EXPECT_GE(steps, 5U);
-    EXPECT_LT(steps, 1'000'000U);
-    const std::string whole = output_of("pipeline", where + " --steps " + std::to_string(steps));
-    EXPECT_EQ(interrupted, whole);
-  }
-}
-
-TEST(PipelineExample, IsDoneAgainFromItsRecording) {
-  const trace::temporary_folder folder;
-  const std::string there = folder.path().string();
-  const std::string recorded = example_with("--stages 3 --replicas 2 --processes --trace full --trace-dir " + there);
-  EXPECT_EQ(output_of("pipeline", "--replay " + there), recorded);
-}
-
-TEST(PipelineExample, RefusesWhatItCannotDo) {
-  EXPECT_NE(output_of("pipeline", "--schedule zigzag 2>&1").find("--schedule: must be gpipe or 1f1b"),
-            std::string::npos);
-  EXPECT_NE(output_of("pipeline", "--stages 10 2>&1").find("--stages: must be 1 to 9"), std::string::npos);
 }
 
 }  // namespace
