@@ -278,18 +278,14 @@ void stage_follower::evaluate(const msg::activation& input) {
 
 // -- what the first stage asks for ---------------------------------------------------------------
 
-caf::result<msg::stage_state> stage_follower::answer(const msg::stage_query& query) {
-  auto promise = self_->make_response_promise<msg::stage_state>();
-  state_query_ = {query, promise};
+void stage_follower::answer(const msg::stage_query& query, caf::typed_response_promise<msg::stage_state> promise) {
+  state_query_ = {query, std::move(promise)};
   answer_queries();
-  return promise;
 }
 
-caf::result<msg::squared_norm> stage_follower::answer(const msg::gradient_norm& query) {
-  auto promise = self_->make_response_promise<msg::squared_norm>();
-  norm_query_ = {query, promise};
+void stage_follower::answer(const msg::gradient_norm& query, caf::typed_response_promise<msg::squared_norm> promise) {
+  norm_query_ = {query, std::move(promise)};
   answer_queries();
-  return promise;
 }
 
 caf::result<msg::committed> stage_follower::answer(const msg::optimizer_step& order) {

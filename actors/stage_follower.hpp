@@ -78,8 +78,8 @@ class stage_follower {
   void take(msg::activation&& input);
   void take(msg::activation_gradient&& grad);
   void take(msg::stage_outputs&& outputs);
-  caf::result<msg::stage_state> answer(const msg::stage_query& query);
-  caf::result<msg::squared_norm> answer(const msg::gradient_norm& query);
+  void answer(const msg::stage_query& query, caf::typed_response_promise<msg::stage_state> promise);
+  void answer(const msg::gradient_norm& query, caf::typed_response_promise<msg::squared_norm> promise);
   caf::result<msg::committed> answer(const msg::optimizer_step& order);
 
   /// Adds its phase, waits and micro-batches.

@@ -168,6 +168,9 @@ class trainer_state {
   void gather_states(bool ends, std::function<void()> then);
   caf::error refuse_stage_message() const;
   bool comes_from(std::uint32_t rank) const;
+  bool comes_from_leader() const;
+  template <class Answer, class Query>
+  caf::result<Answer> ask_follower(const Query& query);
   msg::stage_actor stage_at(std::int32_t distance) const;
   std::uint32_t number_of_stage(std::uint32_t stage) const;
   void note_device_work() {
@@ -218,8 +221,8 @@ class trainer_state {
   std::shared_ptr<const model::dataset> data_;
   step_schedule schedule_;
   counterparts peers_;
-  trainer_peers all_;                   ///< the other trainers
-  std::vector<msg::activation> early_;  ///< came before the order to train
+  trainer_peers all_;                         ///< the other trainers
+  std::vector<std::function<void()>> early_;  ///< what stages have sent before the order to train: handles it
 
   // Progress.
   trainer_phase phase_ = trainer_phase::idle;

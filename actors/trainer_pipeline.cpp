@@ -77,8 +77,8 @@ caf::error trainer_state::follow(msg::train& order) {
   step = order.from.steps_done;
   follower_ = std::make_unique<stage_follower>(self_, trace, job_, data_->spec(), at, rank_, std::move(peers));
   auto error = follower_->start(start->parameters, start->buffers, start->saved, step);
-  for (msg::activation& one : std::exchange(early_, {}))
-    if (!error) follower_->take(std::move(one));
+  for (const auto& one : std::exchange(early_, {}))
+    if (!error) one();
   return error;
 }
 
@@ -208,7 +208,7 @@ bool trainer_state::comes_from(std::uint32_t rank) const {
 
 void trainer_state::handle(msg::activation& input) {
   if (!data_ && comes_from(member_ - 1) && early_.size() < model::micro_batches_max)
-    return early_.push_back(std::move(input));
+    return early_.push_back([this, input = std::move(input)]() mutable { follower_->take(std::move(input)); });
   if (!follower_ || !comes_from(member_ - 1)) return fail(step, refuse_stage_message());
   step = input.head.step;
   follower_->take(std::move(input));
@@ -246,18 +246,38 @@ void trainer_state::handle(msg::stage_outputs& outputs) {
   if (!is_over(phase_)) arrived();
 }
 
+/// Whether the current message may come from the first stage of this replica. Before the order to train this trainer
+/// does not know which that is.
+bool trainer_state::comes_from_leader() const {
+  return data_ ? comes_from(member_ - member_ % job_.pipeline) : early_.size() < model::micro_batches_max;
+}
+
+template <class Answer, class Query>
+caf::result<Answer> trainer_state::ask_follower(const Query& query) {
+  if ((data_ && !follower_) || !comes_from_leader()) return refuse_stage_message();
+  auto promise = self_->make_response_promise<Answer>();
+  if (follower_)
+    follower_->answer(query, promise);
+  else  // not within the order to train, which may be answered with it
+    early_.push_back([this, query, promise] {
+      run_in(caf::strong_actor_ptr(self_->ctrl()), [this, query, promise] {
+        const actor_trace::turn as_turn(trace, step);
+        follower_->answer(query, promise);
+      });
+    });
+  return promise;
+}
+
 caf::result<msg::stage_state> trainer_state::handle(const msg::stage_query& query) {
-  if (!follower_ || !comes_from(member_ - member_ % job_.pipeline)) return refuse_stage_message();
-  return follower_->answer(query);
+  return ask_follower<msg::stage_state>(query);
 }
 
 caf::result<msg::squared_norm> trainer_state::handle(const msg::gradient_norm& query) {
-  if (!follower_ || !comes_from(member_ - member_ % job_.pipeline)) return refuse_stage_message();
-  return follower_->answer(query);
+  return ask_follower<msg::squared_norm>(query);
 }
 
 caf::result<msg::committed> trainer_state::handle(const msg::optimizer_step& order) {
-  if (!follower_ || !comes_from(member_ - member_ % job_.pipeline)) return refuse_stage_message();
+  if (!follower_ || !comes_from_leader()) return refuse_stage_message();
   return follower_->answer(order);
 }
 

@@ -19,8 +19,8 @@ void tell_bubble(const model::job& what, console& out) {
   if (what.micro_batches >= what.pipeline) return;
   out.note(fmt::format(
       "--micro-batches {}: fewer than the {} stages, so stages of equal length have nothing to do for {:.0f} % of a "
-      "step; {} or more take less",
-      what.micro_batches, what.pipeline, 100 * model::bubble_of(what.pipeline, what.micro_batches), what.pipeline));
+      "step; more take less",
+      what.micro_batches, what.pipeline, 100 * model::bubble_of(what.pipeline, what.micro_batches)));
 }
 
 }  // namespace troupe::apps

@@ -84,7 +84,9 @@ hybrid_model::hybrid_model(const data_spec& spec, std::span<const std::size_t> h
     : hybrid_model(spec, job_with(hidden)) {}
 
 std::unique_ptr<const network> make_layers_of_top(const data_spec& spec, const job& what, layer_range part) {
-  auto made = layer_network::make_part(layers_of_top(what, spec), top_input(what, spec), part, top_number);
+  sample_shape in = top_input(what, spec);
+  if (top_layers(what, spec).empty()) in = {count_of(in)};  // an MLP takes images as rows
+  auto made = layer_network::make_part(layers_of_top(what, spec), in, part, top_number);
   TROUPE_ASSERT(made);
   return std::make_unique<layer_network>(std::move(*made));
 }

@@ -14,6 +14,14 @@ namespace troupe::model {
 
 namespace {
 
+/// How many layers there are up to the first one with parameters, which counts.
+std::size_t layers_until_parameters(const job& what, const data_spec& spec) {
+  const std::size_t layers = layers_of_top(what, spec).size();
+  std::size_t count = 1;
+  while (count < layers && hybrid_model(spec, what, count).parameter_count() == 0) ++count;
+  return count;
+}
+
 const char* network_option(const job& what) { return what.layers.empty() ? "--hidden" : "--layers"; }
 
 }  // namespace
@@ -29,10 +37,16 @@ std::optional<std::string> check_stages(const job& what, const data_spec& spec) 
         "--pipeline {}: a batch_norm with synchronized = true asks all ranks amid its pass; leave out "
         "synchronized, or the pipeline",
         what.pipeline);
-  if (what.stages.empty()) return std::nullopt;
+  if (what.stages.empty()) {
+    // The first stage has parameters, by whose gradient the trainers agree.
+    const std::size_t most = what.trainers > 1 ? layers - layers_until_parameters(what, spec) + 1 : layers;
+    if (what.pipeline <= most) return std::nullopt;
+    return fmt::format("--pipeline {}: the first stage needs a layer with parameters ({}), so there can be {} at most",
+                       what.pipeline, network_option(what), most);
+  }
   const auto text = fmt::format("--stages {}", fmt::join(what.stages, ","));
   if (what.stages.size() != what.pipeline)
-    return fmt::format("{}: begins {} stages, and --pipeline is {}; give the first layer of each stage", text,
+    return fmt::format("{}: begins {} stage(s), and --pipeline is {}; give the first layer of each stage", text,
                        what.stages.size(), what.pipeline);
   if (what.stages.back() >= layers)
     return fmt::format("{}: there is no layer {}; the network's layers ({}) are 0 to {}", text, what.stages.back(),
@@ -140,8 +154,7 @@ std::vector<double> measure_layers(const job& what, const data_spec& spec) {
 std::vector<std::size_t> measured_stages(const job& what, const data_spec& spec) {
   const std::vector<double> seconds = measure_layers(what, spec);
   // The layers before the first one with parameters, and that one, stay together.
-  std::size_t together = 1;
-  while (together < seconds.size() && hybrid_model(spec, what, together).parameter_count() == 0) ++together;
+  std::size_t together = layers_until_parameters(what, spec);
   if (seconds.size() - together + 1 < what.pipeline) together = 1;
   std::vector<double> joined(seconds.begin() + static_cast<std::ptrdiff_t>(together - 1), seconds.end());
   for (std::size_t i = 0; i + 1 < together; ++i) joined.front() += seconds[i];

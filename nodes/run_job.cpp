@@ -1,6 +1,7 @@
 #include "nodes/run_job.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <limits>
 
@@ -89,6 +90,9 @@ result<actors::run_summary> run_job(const model::job& what, const run_options& o
   model::job planned = what;
   // Decided once, for all: measured times differ from process to process.
   if (what.pipeline > 1 && what.stages.empty()) planned.stages = model::measured_stages(what, data->spec());
+  if (planned.stages != what.stages && options.observer.on_note)
+    options.observer.on_note(
+        fmt::format("the stages begin at layers {} (as --stages)", fmt::join(planned.stages, ",")));
   const run_request request{.servers = what.servers,
                             .trainers = what.ranks(),
                             .stages = what.pipeline,

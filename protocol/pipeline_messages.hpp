@@ -31,7 +31,7 @@ struct activation {
   tensor classes = {};       ///< i64 [samples]; empty where the loss takes values
   tensor values = {};        ///< f32 [samples, outputs]; empty where the loss takes classes
 
-  static constexpr message_traits traits{.via = plane::data};
+  static constexpr message_traits traits{.via = plane::data, .replayed = true};
 };
 BOOST_DESCRIBE_STRUCT(activation, (),
                       (head, rank, micro_batch, trains, batch_size, update, ends_update, numbers, classes, values))
@@ -44,7 +44,7 @@ struct activation_gradient {
   tensor numbers;   ///< as those of the activation
   double loss = 0;  ///< what the micro-batch adds to the mean loss of its batch
 
-  static constexpr message_traits traits{.via = plane::data};
+  static constexpr message_traits traits{.via = plane::data, .replayed = true};
 };
 BOOST_DESCRIBE_STRUCT(activation_gradient, (), (head, rank, micro_batch, numbers, loss))
 
@@ -54,7 +54,7 @@ struct stage_outputs {
   std::uint32_t rank = 0;
   tensor numbers;
 
-  static constexpr message_traits traits{.via = plane::data};
+  static constexpr message_traits traits{.via = plane::data, .replayed = true};
 };
 BOOST_DESCRIBE_STRUCT(stage_outputs, (), (head, rank, numbers))
 

@@ -7,6 +7,7 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
 #include "analysis/contents.hpp"
+#include "analysis/training_order.hpp"
 #include "protocol/content_reader.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_content.hpp"
@@ -108,9 +110,11 @@ class stage {
       watch(system_.spawn(actors::parameter_server, recorded_.run, actor_ - actors::server_number(0)));
     } else if (name.starts_with("trainer ")) {
       watch(system_.spawn(actors::trainer, recorded_.run, actor_ - actors::trainer_number(0, servers), servers));
-    } else if (actor_ == actors::group_number) {
+      tell_peers();
+    } else if (const auto its_stage = stage_of_group()) {
+      const std::uint32_t stages = analysis::training_order(recorded_).stages();
       watch(system_.spawn(actors::allreduce_group, recorded_.run,
-                          actors::group_layout::one_process(count_of("trainer "))));
+                          actors::group_layout::one_process(count_of("trainer ") / stages, *its_stage, stages)));
     } else {
       return fmt::format(
           "{}: alone, only servers, trainers and the allreduce group of one process can be run again; 'troupe trace "
@@ -129,6 +133,16 @@ class stage {
       if (reason && reason != caf::exit_reason::user_shutdown && reason != caf::exit_reason::kill)
         made_.end = protocol::describe(reason);
     });
+  }
+
+  /// Which stage's allreduce group the actor is; none if it is none, or one of several processes.
+  std::optional<std::uint32_t> stage_of_group() const {
+    if (actor_ == actors::group_number) return 0;
+    std::set<std::uint32_t> with_trainers;
+    for (const trace::actor_state& one : recorded_.actors)
+      if (one.name.starts_with("trainer ")) with_trainers.insert(one.process);
+    if (!recorded_.actor_name(actor_).starts_with("allreduce ") || with_trainers.size() > 1) return std::nullopt;
+    return actor_ - actors::group_sender(0);
   }
 
   std::uint32_t count_of(std::string_view role) const {
@@ -243,7 +257,10 @@ class stage {
       one.server = caf::actor_cast<msg::parameter_server_actor>(stand_in(actors::server_number(one.rank)));
     order.group = caf::actor_cast<msg::allreduce_actor>(stand_in(order.group_number));
     order.reports = caf::actor_cast<msg::report_actor>(stand_in(actors::master_number));
-    // A trainer in a pipeline knows the other ones.
+  }
+
+  /// A trainer in a pipeline knows the other ones.
+  void tell_peers() {
     actors::trainer_peers peers;
     const std::uint32_t first = actors::trainer_number(0, count_of("server "));
     for (std::uint32_t number = first; number < first + count_of("trainer "); ++number)

@@ -65,6 +65,36 @@ TEST(Pipeline, IsResumedWithOtherStages) {
   EXPECT_EQ(digest_of(run(with(on, {"--pipeline", "1", "--steps", "26"}))), whole);
 }
 
+TEST(Pipeline, OfAnMlpTakesImages) {
+  const words job = {"train",           "--json", "--data",       written_images("train", 60),
+                     "--classes",       "4",      "--epochs",     "1",
+                     "--servers",       "0",      "--hidden",     "8",
+                     "--micro-batches", "2",      "--batch-size", "16"};
+  EXPECT_EQ(digest_of(run(with(job, stages("3")))), digest_of(run(job)));
+}
+
+/// The first stage has no step left: its wish for the others' states may come before their order to train.
+TEST(Pipeline, IsResumedAfterItsLastStep) {
+  const words job = {"train", "--json", "--data", "tutorial", "--epochs", "2", "--hidden", "8", "--micro-batches", "2"};
+  const model::checkpoint_folder folder;
+  const std::string whole = digest_of(run(with(job, {"--save", folder.path()})));
+  const words on = {"train", "--resume", folder.path(), "--json"};
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(digest_of(run(with(on, stages("3", {"--processes"})))), whole);
+}
+
+TEST(Pipeline, OfAJobFileIsPutAside) {
+  const std::string file = write_file("job.toml",
+                                      "data = \"tutorial\"\nepochs = 1\nhidden = [8]\npipeline = 3\n"
+                                      "schedule = \"gpipe\"\nstages = [0, 1, 2]\nmicro-batches = 3\n");
+  const std::string cut = digest_of(run({"train", file, "--json"}));
+  EXPECT_EQ(digest_of(run({"train", file, "--json", "--pipeline", "1"})), cut);
+}
+
+TEST(Pipeline, TellsWhereItsStagesBegin) {
+  const outcome ended = run({"train", "--data", "tutorial", "--epochs", "1", "--hidden", "8", "--pipeline", "3"});
+  EXPECT_NE(ended.err.find("the stages begin at layers 0,1,2 (as --stages)"), std::string::npos) << ended.err;
+}
+
 TEST(Pipeline, HasAsManyMicroBatchesAsStagesUnlessTold) {
   const words job = layered_job();
   EXPECT_EQ(digest_of(run(with(job, stages("3")))), digest_of(run(with(job, {"--micro-batches", "3"}))));
@@ -177,7 +207,7 @@ TEST(Pipeline, TellsWhatFewMicroBatchesCost) {
   EXPECT_EQ(ended.exit_code, 0);
   EXPECT_NE(
       ended.err.find("--micro-batches 1: fewer than the 3 stages, so stages of equal length have nothing to do for "
-                     "67 % of a step; 3 or more take less"),
+                     "67 % of a step; more take less"),
       std::string::npos)
       << ended.err;
 }
@@ -208,7 +238,7 @@ TEST(Pipeline, IsReplayedWholeAndStageByStage) {
        "--trace-dir", traces.path(), "--json"});
   const outcome whole = run({"trace", "replay", traces.path()});
   EXPECT_EQ(whole.exit_code, 0) << whole.err;
-  for (const char* actor : {"trainer 0", "trainer 1", "trainer 3"}) {
+  for (const char* actor : {"trainer 0", "trainer 1", "trainer 3", "allreduce", "allreduce 1"}) {
     const outcome alone = run({"trace", "replay", traces.path(), "--actor", actor});
     EXPECT_EQ(alone.exit_code, 0) << actor << alone.err << alone.out;
   }

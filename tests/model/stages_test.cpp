@@ -121,6 +121,12 @@ TEST(Stages, OfAnMlpComputeWhatItDoes) {
   expect_same_bits(what, spec_of_tables());
 }
 
+TEST(Stages, OfAnMlpTakeImagesAsRows) {
+  job what;
+  what.hidden = {7, 6};
+  expect_same_bits(what, spec_of_images());
+}
+
 TEST(Stages, BeginBehindTheInteractionOfDlrm) {
   job what;
   what.hidden = {8};
@@ -208,7 +214,7 @@ TEST(Stages, ThatCannotBeAreRefused) {
   what.pipeline = 2;
   what.stages = {0, 1, 2};
   EXPECT_EQ(check_stages(what, spec_of_tables()),
-            "--stages 0,1,2: begins 3 stages, and --pipeline is 2; give the first layer of each stage");
+            "--stages 0,1,2: begins 3 stage(s), and --pipeline is 2; give the first layer of each stage");
   what.stages = {0, 3};
   EXPECT_EQ(check_stages(what, spec_of_tables()),
             "--stages 0,3: there is no layer 3; the network's layers (--hidden) are 0 to 2");
@@ -219,6 +225,10 @@ TEST(Stages, ThatCannotBeAreRefused) {
             "--stages 0,1: stage 0 has no parameters, by whose gradient the trainers agree; begin stage 1 later");
   images.trainers = 1;
   EXPECT_EQ(check_stages(images, spec_of_images()), std::nullopt);
+  images.trainers = 2;
+  images.stages.clear();
+  EXPECT_EQ(check_stages(images, spec_of_images()),
+            "--pipeline 2: the first stage needs a layer with parameters (--layers), so there can be 1 at most");
   images = with_layers(R"([{"kind": "batch_norm", "synchronized": true}, {"kind": "flatten"},
                            {"kind": "linear", "out": 4}])");
   images.pipeline = 2;
