@@ -321,7 +321,7 @@ void stage_follower::answer_queries() {
   if (!query.ends) return;
   enter(stage_phase::done);
   trace_.rests();
-  peers_.done(step_);
+  peers_.done(step_, msg::id_of(query.head));
 }
 
 // -- status --------------------------------------------------------------------------------------

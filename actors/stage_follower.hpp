@@ -64,7 +64,7 @@ class stage_follower {
     msg::allreduce_actor group;     ///< of this stage
     std::uint32_t group_number = 0;
     std::function<void(std::uint64_t step, const caf::error& cause)> fail;  ///< ends the actor
-    std::function<void(std::uint64_t steps)> done;
+    std::function<void(std::uint64_t steps, msg::message_id asked)> done;   ///< the final state has been told
   };
 
   /// `what` has its `stages`. Requires: the arguments outlive this object.

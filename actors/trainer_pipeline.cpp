@@ -66,9 +66,9 @@ caf::error trainer_state::follow(msg::train& order) {
       .group_number = peers_.group_number,
       .fail = [this](std::uint64_t at_step, const caf::error& cause) { fail(at_step, cause); },
       .done =
-          [this](std::uint64_t steps) {
+          [this](std::uint64_t steps, msg::message_id asked) {
             enter(trainer_phase::done);
-            promise_.deliver(msg::trained{.head = trace.next(steps), .steps = steps});
+            promise_.deliver(msg::trained{.head = trace.next(steps, asked), .steps = steps});
           }};
   if (!peers.before || (!at.is_last() && !peers.after))
     return make_failure(errc::wrong_context, "the stages beside stage {} are not in this run", at.stage);
