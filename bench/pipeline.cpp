@@ -30,7 +30,11 @@ int measure() {
   for (const char* schedule : {"gpipe", "1f1b"})
     for (const std::size_t stages : {2, 4})
       for (const std::size_t micro_batches : {1, 2, 4, 8, 16}) {
-        const auto what = model::parse_job({{"data", "tutorial"},
+        const auto what = model::parse_job({{"data", "synthetic"},
+                                            {"rows", "10"},
+                                            {"dim", "8"},
+                                            {"bag", "1"},
+                                            {"batch-size", "64"},
                                             {"steps", "20"},
                                             {"trainers", "1"},
                                             {"hidden", "8,8,8"},
