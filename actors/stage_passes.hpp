@@ -119,7 +119,7 @@ class stage_passes {
   actor_trace& trace_;
   const receivers to_;
 
-  // Of the batch.
+  // These belong to the batch under way.
   std::uint64_t step_ = 0;
   std::uint64_t batch_size_ = 0;
   std::uint32_t count_ = 0;

@@ -10,7 +10,7 @@
 
 namespace reinforce {
 
-/// Returns a number from 0 to below 1 that depends on the four alone, whoever asks and when.
+/// Returns a number from 0 to below 1, which depends on these four numbers only.
 inline double uniform(std::uint64_t seed, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   std::uint64_t x = seed;
   for (const std::uint64_t more : {a, b, c}) {

@@ -33,7 +33,7 @@ class communicator;
 struct group_name {
   /// Of all trainers, in which their passes meet; the users' subgroups count from 1.
   static constexpr std::uint32_t of_passes = UINT32_MAX;
-  /// Of the trainers of a pipeline, who send each other their weights when their functions have returned.
+  /// The group in which the trainers of a pipeline send each other their weights when their functions have returned.
   static constexpr std::uint32_t of_ends = UINT32_MAX - 1;
 
   bool is_of_ends() const { return instance == of_ends; }

@@ -126,7 +126,7 @@ struct pipeline_stage::passing {
   std::uint32_t forward = 0;
   std::uint32_t back = 0;
   double loss_sum = 0;
-  /// Of a micro-batch under way.
+  /// What a micro-batch under way keeps.
   struct alive {
     tensor input;
     tensor output;  ///< at the last stage, the loss

@@ -1,7 +1,7 @@
 // A trainer's stage of a pipeline: a replica of its part of the network, which gets activations from the stage before
 // and gradients from the one behind. The trainer has the rank replica x stages + stage.
 //
-// Of a step, with three stages (n: the number of samples; x, g: a micro-batch's activations and their gradients):
+// This is a step with three stages (n: the number of samples; x, g: a micro-batch's activations and their gradients):
 //
 //   stage 0 ── n x x .. ──▶ stage 1 ── n x x .. ──▶ stage 2
 //           ◀── g g .. loss ──      ◀── g g .. loss ──
