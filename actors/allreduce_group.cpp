@@ -58,8 +58,8 @@ void allreduce_group_state::start(std::uint64_t run, group_layout layout) {
   timeout_ = layout.timeout;
   const std::uint32_t number = layout.number();
   numbers_ = std::move(layout.numbers);
-  stage_ = layout.stage;
-  stages_ = layout.stages;
+  part_ = layout.part;
+  parts_ = layout.parts;
   trace.start(self_, self_->system(), run, number,
               number == group_number ? name : fmt::format("{} {}", name, number - group_sender(0)));
   if (const compute_devices devices = devices_of(self_->system()); devices.trainers) {

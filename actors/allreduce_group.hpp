@@ -34,16 +34,16 @@ struct group_layout {
   std::vector<caf::actor_addr> senders{};
   /// The actor number of each process's group, by process. Empty: there is only one process, whose is `group_number`.
   std::vector<std::uint32_t> numbers{};
-  /// The stage of the pipelines that the ranks have, of how many.
-  std::uint32_t stage = 0;
-  std::uint32_t stages = 1;
+  /// The part of their replicas that the ranks have, of how many.
+  std::uint32_t part = 0;
+  std::uint32_t parts = 1;
 
   /// All `trainers` ranks in one process.
-  static group_layout one_process(std::uint32_t trainers, std::uint32_t stage = 0, std::uint32_t stages = 1) {
+  static group_layout one_process(std::uint32_t trainers, std::uint32_t part = 0, std::uint32_t parts = 1) {
     group_layout made{std::vector<std::uint32_t>(trainers, 0), {}, 0, {}};
-    if (stage > 0) made.numbers = {group_sender(stage)};
-    made.stage = stage;
-    made.stages = stages;
+    if (part > 0) made.numbers = {group_sender(part)};
+    made.part = part;
+    made.parts = parts;
     return made;
   }
   /// The actor number of the group.
@@ -149,7 +149,7 @@ class allreduce_group_state {
   caf::error check(const msg::header& head, std::uint32_t rank, std::uint32_t bucket, bool local) const;
   std::uint32_t number_of(std::uint32_t process) const { return numbers_.empty() ? group_number : numbers_[process]; }
   /// The rank in the run of a rank of this group.
-  std::uint32_t member_of(std::uint32_t rank) const { return rank * stages_ + stage_; }
+  std::uint32_t member_of(std::uint32_t rank) const { return rank * parts_ + part_; }
   std::vector<std::uint32_t> members_of(std::vector<std::uint32_t> ranks) const;
   bool may_come_from(std::uint32_t process) const;
   std::optional<std::uint32_t> process_of_sender() const;
@@ -167,8 +167,8 @@ class allreduce_group_state {
   std::vector<msg::allreduce_actor> groups_;  ///< as in `group_layout`
   std::vector<caf::actor_addr> senders_;      ///< likewise
   std::vector<std::uint32_t> numbers_;        ///< likewise
-  std::uint32_t stage_ = 0;                   ///< likewise
-  std::uint32_t stages_ = 1;                  ///< likewise
+  std::uint32_t part_ = 0;                   ///< likewise
+  std::uint32_t parts_ = 1;                  ///< likewise
   std::chrono::milliseconds timeout_{0};
   bucket_window<group_bucket> buckets_;
   std::uint64_t collectives_ = 0;           ///< number launched so far

@@ -88,13 +88,13 @@ void dense_replica::run(const part& which, const model::loss_targets& targets) {
 
 void dense_replica::forward(const part& which) {
   const auto [first, size] = which.samples;
-  const model::pass_mode mode{true, batch_.key, batch_.ranks, first};
+  const model::pass_mode mode{true, batch_.key, batch_.ranks, first, options_.slices};
   network_.forward(compute(), mode, size, tensors(), which.input, *which.kept);
 }
 
 void dense_replica::backward_inputs(const part& which, const float* grad_outputs, float* grad_input) {
   const auto [first, size] = which.samples;
-  const model::pass_mode mode{true, batch_.key, batch_.ranks, first};
+  const model::pass_mode mode{true, batch_.key, batch_.ranks, first, options_.slices};
   network_.backward_inputs(compute(), mode, size, tensors(), which.input, *which.kept, grad_outputs, grad_input);
 }
 
@@ -179,7 +179,7 @@ void dense_replica::end_parts() {
 
 dense_replica::part dense_replica::evaluate(std::uint64_t step, std::size_t size, const float* input, bool are_last) {
   part made{0, {0, size}, input, free_activations()};
-  network_.forward(compute(), {}, size, tensors(), input, *made.kept);
+  network_.forward(compute(), {.slices = options_.slices}, size, tensors(), input, *made.kept);
   if (are_last) watch().look(compute(), step, made.kept->outputs(), size * network_.out_features(), evaluated_name);
   synchronize();
   return made;

@@ -47,6 +47,8 @@ class dense_replica : public trained_parameters {
     std::size_t passes_max = 32;
     /// The micro-batches of a batch (`model::micro_batch_of`).
     std::size_t micro_batches = 1;
+    /// The other slices of the network, on the processor; null: it is whole. Must outlive the replica's passes.
+    model::slice_sums* slices = nullptr;
   };
 
   /// A batch of this rank.

@@ -11,7 +11,7 @@ namespace troupe::actors {
 
 namespace {
 
-const device_advice pipelined{false, "the stages of a pipeline compute on the processor"};
+const device_advice in_parts{false, "parts of a network compute on the processor"};
 
 std::string in_millions(double count) {
   constexpr double million = 1e6;
@@ -34,7 +34,7 @@ double step_multiplications(const model::job& what, const model::data_spec& spec
 device_advice advice_for(const model::job& what, const model::data_spec& spec) {
   if (what.matmul_precision != kernels::matmul_precision::f32)
     return {true, "only CUDA devices multiply in the --matmul-precision that is asked for"};
-  if (what.pipeline > 1) return pipelined;
+  if (what.parts() > 1) return in_parts;
   const double work = step_multiplications(what, spec);
   const bool on_devices = work >= device_multiplications;
   return {on_devices,
@@ -44,7 +44,7 @@ device_advice advice_for(const model::job& what, const model::data_spec& spec) {
 }
 
 device_advice advice_for(const model::job& what) {
-  if (what.pipeline > 1) return pipelined;
+  if (what.parts() > 1) return in_parts;
   const auto spec = model::spec_of(what);
   return spec ? advice_for(what, *spec) : device_advice();
 }

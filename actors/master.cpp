@@ -98,7 +98,7 @@ caf::result<msg::run_result> master_state::handle(const msg::run& order) {
   plan->return_weights = order.return_weights;
   plan_ = std::move(*plan);
   step = plan_.steps_done;
-  members_.open(plan_.servers, plan_.members(), plan_.stages, plan_.settings);
+  members_.open(plan_.servers, plan_.members(), plan_.parts, plan_.slices, plan_.settings);
   figures_.start(plan_);
   checkpoints_.start(plan_, tables_.tables(), figures_, observer_.on_checkpoint);
   enter(run_phase::gathering);
@@ -129,9 +129,9 @@ void master_state::begin_if_complete() {
   checkpoints_.save_beginning();
   if (members_.is_remote()) return connect_nodes();
   std::vector<msg::allreduce_actor> groups;
-  for (std::uint32_t stage = 0; stage < plan_.stages; ++stage) {
+  for (std::uint32_t part = 0; part < plan_.parts; ++part) {
     groups.push_back(
-        self_->spawn(allreduce_group, plan_.run, group_layout::one_process(plan_.trainers, stage, plan_.stages)));
+        self_->spawn(allreduce_group, plan_.run, group_layout::one_process(plan_.trainers, part, plan_.parts)));
     self_->monitor(groups.back());
   }
   members_.set_groups(std::move(groups));
@@ -147,7 +147,7 @@ void master_state::connect_nodes() {
   const std::string folder = tries ? checkpoints_.folder_to_try() : std::string();
   for (const auto& [number, one] : members_.nodes())
     requests_.ask<msg::committed>(
-        one.handle, msg::expect_peers{trace.next(0, plan_.cause), peers, folder, plan_.servers_talk, plan_.stages},
+        one.handle, msg::expect_peers{trace.next(0, plan_.cause), peers, folder, plan_.servers_talk, plan_.parts},
         [](msg::committed&) {}, [this] { connect_links(); });
 }
 
@@ -158,7 +158,7 @@ void master_state::connect_links() {
         one.handle, msg::connect_peers{trace.next(0, plan_.cause)},
         [this, number = number](msg::connected& made) {
           auto wrong = members_.linked(number, std::move(made));
-          for (const msg::stage_group& its : membership::groups_of(members_.nodes().at(number)))
+          for (const msg::part_group& its : membership::groups_of(members_.nodes().at(number)))
             self_->monitor(its.group);
           return wrong;
         },
@@ -197,7 +197,7 @@ void master_state::start_training() {
                    .tables = members_.as_seen_by(rank, tables_.tables()),
                    .group = members_.group_of(rank).group,
                    .reports = self_,
-                   .from = plan_.positions[rank / plan_.stages],
+                   .from = plan_.positions[rank / plan_.parts],
                    .saves = plan_.checkpoints.store != nullptr,
                    .checkpoint_every = plan_.checkpoints.every,
                    .data_digest = plan_.data_digest,
@@ -216,9 +216,9 @@ void master_state::trainer_done(std::uint32_t rank, msg::trained&& result) {
   if (plan_.total_steps == 0)
     for (const msg::trainer_actor& one : members_.trainers())
       self_->send(one, msg::trainer_ended{trace.next(result.steps, plan_.cause), rank, result.steps});
-  if (rank % plan_.stages > 0) return;  // its replica's first stage tells for all
-  checkpoints_.ended(rank / plan_.stages);
-  weights_.add(rank / plan_.stages, std::move(result));
+  if (rank % plan_.parts > 0) return;  // its replica's first part tells for all
+  checkpoints_.ended(rank / plan_.parts);
+  weights_.add(rank / plan_.parts, std::move(result));
 }
 
 /// All trainers have ended; what runs beside them ends now.

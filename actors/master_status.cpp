@@ -93,7 +93,7 @@ caf::result<msg::run_status> master_state::handle(const msg::status& query) {
   told.actors.reserve(servers.size() + trainers.size());
   told.nodes.reserve(nodes.size());
   round->links.resize(nodes.size());
-  round->groups.reserve((nodes.size() + 1) * plan_.stages);
+  round->groups.reserve((nodes.size() + 1) * plan_.parts);
   round->group_of.resize(trainers.size(), SIZE_MAX);
   const auto ask_all = [&](const auto& members, const char* role) {
     for (std::size_t rank = 0; rank < members.size(); ++rank)
@@ -104,10 +104,10 @@ caf::result<msg::run_status> master_state::handle(const msg::status& query) {
   };
   ask_all(servers, "server");
   ask_all(trainers, "trainer");
-  const auto ask_groups = [&](const std::vector<msg::stage_group>& groups, const auto& ranks) {
-    for (const msg::stage_group& one : groups) {
+  const auto ask_groups = [&](const std::vector<msg::part_group>& groups, const auto& ranks) {
+    for (const msg::part_group& one : groups) {
       for (const std::uint32_t rank : ranks)
-        if (rank < trainers.size() && rank % plan_.stages == one.stage) round->group_of[rank] = round->groups.size();
+        if (rank < trainers.size() && rank % plan_.parts == one.part) round->group_of[rank] = round->groups.size();
       ask_how_it_is(round, one.group, round->groups.emplace_back());
     }
   };
@@ -165,7 +165,7 @@ std::vector<msg::wait_status> master_state::causes_of(const msg::wait_status& wa
     }
   } else if (wait.on == "master") {
     for (std::uint32_t replica = 0; replica < plan_.trainers; ++replica)
-      if (!checkpoints_.has(replica)) add(fmt::format("trainer {}", replica * plan_.stages));
+      if (!checkpoints_.has(replica)) add(fmt::format("trainer {}", replica * plan_.parts));
     for (const std::uint32_t rank : checkpoints_.servers()) add(fmt::format("server {}", rank));
   }
   if (causes.empty()) causes.push_back(wait);

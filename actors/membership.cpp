@@ -1,6 +1,7 @@
 #include "actors/membership.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
@@ -44,12 +45,27 @@ void membership::enter(state next) {
   state_ = next;
 }
 
-void membership::open(std::uint32_t servers, std::uint32_t trainers, std::uint32_t stages, msg::arguments settings) {
+void membership::open(std::uint32_t servers, std::uint32_t trainers, std::uint32_t parts, std::uint32_t slices,
+                      msg::arguments settings) {
   enter(state::open);
   wanted_servers_ = servers;
   wanted_trainers_ = trainers;
-  stages_ = stages;
+  parts_ = parts;
+  slices_ = slices;
   settings_ = std::move(settings);
+}
+
+void membership::close() {
+  enter(state::closed);
+  for (std::uint32_t first = 0; slices_ > 1 && rules_ && first < wanted_trainers_; first += slices_) {
+    std::set<std::string> hosts;
+    for (std::uint32_t rank = first; rank < first + slices_; ++rank)
+      if (const node* home = node_of(true, rank)) hosts.insert(home->host);
+    if (hosts.size() > 1)
+      note_(fmt::format("trainers {} to {} share layers (--tensor-parallel {}) and are on hosts {}: every pass waits for "
+                        "the network between them",
+                        first, first + slices_ - 1, slices_, fmt::join(hosts, ", ")));
+  }
 }
 
 // -- actors that join -----------------------------------------------------------
@@ -146,7 +162,20 @@ caf::expected<std::vector<std::uint32_t>> membership::check_offer(const msg::joi
   return free_ranks(offer);
 }
 
-/// Returns the ranks from the requested one on, or the lowest free ranks.
+/// How well a trainer's rank would be placed on a host: 0, other slices of its stage are there; 1, they have no place yet;
+/// 2, they are elsewhere.
+int membership::distance(std::uint32_t trainer, const std::string& host) const {
+  int found = 1;
+  const std::uint32_t first = trainer - trainer % slices_;
+  for (std::uint32_t rank = first; slices_ > 1 && rank < first + slices_; ++rank)
+    if (const node* home = node_of(true, rank)) {
+      if (home->host == host) return 0;
+      found = 2;
+    }
+  return found;
+}
+
+/// Returns the ranks from the requested one on, or the lowest free ranks; slices of a stage on one host, if they can be.
 caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join_node& offer) const {
   const std::uint32_t wanted = offer.trains ? wanted_trainers_ : wanted_servers_;
   std::vector<std::uint32_t> ranks;
@@ -154,9 +183,12 @@ caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join
   for (std::uint32_t rank = 0; rank < wanted; ++rank) {
     const bool is_free = node_of(offer.trains, rank) == nullptr;
     taken += is_free ? 0 : 1;
-    if (is_free && ranks.size() < offer.count && (offer.rank == msg::any_rank || rank >= offer.rank))
-      ranks.push_back(rank);
+    if (is_free && (offer.rank == msg::any_rank || rank >= offer.rank)) ranks.push_back(rank);
   }
+  if (offer.trains && offer.rank == msg::any_rank)
+    std::ranges::stable_sort(ranks, {}, [&](std::uint32_t rank) { return distance(rank, offer.host); });
+  ranks.resize(std::min<std::size_t>(ranks.size(), offer.count));
+  std::ranges::sort(ranks);
   if (offer.rank != msg::any_rank && (ranks.empty() || ranks.front() != offer.rank))
     return make_failure(errc::bad_input, "{} {} is taken, or the job has none", role_name(offer.trains), offer.rank);
   const bool may_be_fewer = is_elastic() && rules_->attempt > 1 && !ranks.empty();  // it has come back for what is left
@@ -207,12 +239,12 @@ std::vector<std::uint32_t> membership::surplus(std::uint32_t trainers) const {
   return found;
 }
 
-/// A process with trainers must have a proxy for every server, and a group for each of their stages.
+/// A process with trainers must have a proxy for every server, and a group for each of their parts.
 caf::error membership::linked(std::uint32_t number, msg::connected links) {
   TROUPE_ASSERT(state_ == state::closed);
   node& one = nodes_.at(number);
   one.links = std::move(links);
-  for (const msg::stage_group& its : groups_of(one))
+  for (const msg::part_group& its : groups_of(one))
     members_.push_back({its.group.address(), "allreduce of " + one.what.name});
   if (!one.what.trains) return {};
   const auto count = std::ranges::count_if(one.links.servers, [](const auto& server) { return server != nullptr; });
@@ -253,25 +285,25 @@ std::vector<msg::server_place> membership::servers_of(std::uint32_t trainer) con
   return all;
 }
 
-std::vector<msg::stage_group> membership::groups() const {
-  std::vector<msg::stage_group> all;
-  for (std::uint32_t stage = 0; stage < groups_.size(); ++stage)
-    all.push_back({stage, stage == 0 ? group_number : group_sender(stage), groups_[stage]});
+std::vector<msg::part_group> membership::groups() const {
+  std::vector<msg::part_group> all;
+  for (std::uint32_t part = 0; part < groups_.size(); ++part)
+    all.push_back({part, part == 0 ? group_number : group_sender(part), groups_[part]});
   return all;
 }
 
-std::vector<msg::stage_group> membership::groups_of(const node& which) {
-  std::vector<msg::stage_group> all;
+std::vector<msg::part_group> membership::groups_of(const node& which) {
+  std::vector<msg::part_group> all;
   if (which.links.group) all.push_back({0, which.links.group_number, which.links.group});
-  all.insert(all.end(), which.links.other_stages.begin(), which.links.other_stages.end());
+  all.insert(all.end(), which.links.other_parts.begin(), which.links.other_parts.end());
   return all;
 }
 
-/// The group of a trainer's stage, in its process; null if there is none.
-msg::stage_group membership::group_of(std::uint32_t trainer) const {
+/// The group of a trainer's part, in its process; null if there is none.
+msg::part_group membership::group_of(std::uint32_t trainer) const {
   const node* home = node_of(true, trainer);
-  for (const msg::stage_group& one : home == nullptr ? groups() : groups_of(*home))
-    if (one.stage == trainer % stages_) return one;
+  for (const msg::part_group& one : home == nullptr ? groups() : groups_of(*home))
+    if (one.part == trainer % parts_) return one;
   return {};
 }
 

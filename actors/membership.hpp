@@ -77,11 +77,12 @@ class membership {
   /// `rules`: members come from other processes; null: they are in this one. `note` is called with one line for each
   /// member that joins or leaves; may be null.
   void start(std::optional<node_rules> rules, std::function<void(const std::string&)> note);
-  /// The run is known now: how many members it has (trainer r has stage r % `stages` of a pipeline), and the settings
-  /// that members who join must agree with.
-  void open(std::uint32_t servers, std::uint32_t trainers, std::uint32_t stages, msg::arguments settings);
+  /// The run is known now: how many members it has (trainer r has part r % `parts` of its network; each `slices`
+  /// neighbours need each other within every pass), and the settings that members who join must agree with.
+  void open(std::uint32_t servers, std::uint32_t trainers, std::uint32_t parts, std::uint32_t slices,
+            msg::arguments settings);
   /// The run begins.
-  void close() { enter(state::closed); }
+  void close();
 
   bool is_remote() const { return rules_.has_value(); }
   const std::optional<node_rules>& rules() const { return rules_; }
@@ -95,7 +96,7 @@ class membership {
   caf::expected<msg::peer_node> join(const msg::join_node& offer, std::uint64_t step);
   /// The node has its data links. Returns an error if it lacks some that it needs.
   caf::error linked(std::uint32_t number, msg::connected links);
-  /// All trainers are in this process, and the groups of their stages.
+  /// All trainers are in this process, and the groups of their parts.
   void set_groups(std::vector<msg::allreduce_actor> groups);
 
   /// Assigns each free rank to a node of its role, in turn. Returns the assigned ranks by node number; an error names
@@ -115,9 +116,9 @@ class membership {
   const std::vector<msg::parameter_server_actor>& servers() const { return servers_; }  ///< by rank; null: not here yet
   const std::vector<msg::trainer_actor>& trainers() const { return trainers_; }         ///< likewise
   const std::map<std::uint32_t, node>& nodes() const { return nodes_; }                 ///< by number
-  /// The groups of this process's trainers, or of a node's, by stage.
-  std::vector<msg::stage_group> groups() const;
-  static std::vector<msg::stage_group> groups_of(const node& which);
+  /// The groups of this process's trainers, or of a node's, by part.
+  std::vector<msg::part_group> groups() const;
+  static std::vector<msg::part_group> groups_of(const node& which);
   /// The addresses of all servers, trainers and groups.
   std::vector<caf::actor_addr> addresses() const;
 
@@ -125,7 +126,7 @@ class membership {
   table_shards as_seen_by(std::uint32_t trainer, table_shards tables) const;
   /// Returns all servers, likewise.
   std::vector<msg::server_place> servers_of(std::uint32_t trainer) const;
-  msg::stage_group group_of(std::uint32_t trainer) const;
+  msg::part_group group_of(std::uint32_t trainer) const;
 
   /// Returns the actor number of a member or node.
   std::uint32_t number_of(const caf::actor_addr& address) const;
@@ -157,6 +158,7 @@ class membership {
   const node* node_of(bool trains, std::uint32_t rank) const;
   caf::expected<std::vector<std::uint32_t>> check_offer(const msg::join_node& offer, std::uint64_t step) const;
   caf::expected<std::vector<std::uint32_t>> free_ranks(const msg::join_node& offer) const;
+  int distance(std::uint32_t trainer, const std::string& host) const;
   void leave(std::uint32_t number, const std::string& why);
   /// Whether the number of trainers may change.
   bool is_elastic() const;
@@ -167,11 +169,12 @@ class membership {
   std::function<void(const std::string&)> note_;
   std::uint32_t wanted_servers_ = 0;
   std::uint32_t wanted_trainers_ = 0;
-  std::uint32_t stages_ = 1;
+  std::uint32_t parts_ = 1;
+  std::uint32_t slices_ = 1;
   msg::arguments settings_;
   std::vector<msg::parameter_server_actor> servers_;
   std::vector<msg::trainer_actor> trainers_;
-  std::vector<msg::allreduce_actor> groups_;  ///< by stage; empty: they are elsewhere
+  std::vector<msg::allreduce_actor> groups_;  ///< by part; empty: they are elsewhere
   std::vector<member> members_;
   std::map<std::uint32_t, node> nodes_;
   std::uint32_t next_node_ = 0;

@@ -41,8 +41,8 @@ caf::error parameter_server_state::check_origin(const msg::header& head, const c
   if (origins_.of_rank.empty()) return {};
   const std::uint32_t first = trainer_number(0, origins_.servers);
   const std::uint32_t trainer = head.sender - first;
-  const std::uint32_t rank = trainer / origins_.stages;
-  if (head.sender < first || trainer % origins_.stages > 0 || rank >= origins_.of_rank.size())
+  const std::uint32_t rank = trainer / origins_.parts;
+  if (head.sender < first || trainer % origins_.parts > 0 || rank >= origins_.of_rank.size())
     return refusal(errc::wrong_context, "{} of actor {}, which is no trainer with rows", what, head.sender);
   if (origins_.of_rank[rank] == self_->current_sender()) return {};
   return refusal(errc::wrong_context, "{} of trainer {} from a process that does not have that trainer", what, trainer);
@@ -51,7 +51,7 @@ caf::error parameter_server_state::check_origin(const msg::header& head, const c
 /// The same, and checks whether that trainer has rank `rank`.
 caf::error parameter_server_state::check_speaker(const msg::header& head, std::uint32_t rank, const char* what) const {
   if (auto error = check_origin(head, what)) return error;
-  if (origins_.of_rank.empty() || head.sender == trainer_number(rank * origins_.stages, origins_.servers)) return {};
+  if (origins_.of_rank.empty() || head.sender == trainer_number(rank * origins_.parts, origins_.servers)) return {};
   return refusal(errc::wrong_context, "{} of rank {} from trainer {}", what, rank,
                  head.sender - trainer_number(0, origins_.servers));
 }

@@ -36,8 +36,8 @@ namespace troupe::actors {
 struct trainer_origins {
   std::uint32_t servers = 0;               ///< of the run; the trainers' actor numbers follow from it
   std::vector<caf::actor_addr> of_rank{};  ///< the sender of messages from that trainer's process; empty: not checked
-  /// The stages of the trainers' pipelines, whose first ones have the rows: the trainer of rank r is number r x stages.
-  std::uint32_t stages = 1;
+  /// The parts of the trainers' networks, whose first ones have the rows: the trainer of rank r is number r x parts.
+  std::uint32_t parts = 1;
 };
 
 class parameter_server_state {

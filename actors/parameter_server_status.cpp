@@ -10,7 +10,7 @@
 namespace troupe::actors {
 
 std::string parameter_server_state::trainer_name(std::uint32_t rank) const {
-  return fmt::format("trainer {}", rank * origins_.stages);
+  return fmt::format("trainer {}", rank * origins_.parts);
 }
 
 /// Adds what optimizer step `update` lacks: gradients, or if all have arrived, the order what to do with them.

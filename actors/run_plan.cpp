@@ -72,7 +72,8 @@ run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dat
   const model::hybrid_model network(data->spec(), what);
   run_plan plan{.servers = what.servers,
                 .trainers = what.trainers,
-                .stages = what.pipeline,
+                .parts = what.parts(),
+                .slices = what.tensor_parallel,
                 .settings = model::to_settings(what),
                 .data_digest = data->digest(),
                 .row_index = [data] { return data->row_index(); },

@@ -53,9 +53,11 @@ struct run_plan {
   msg::message_id cause = 0;
   std::uint32_t servers = 0;
   std::uint32_t trainers = 0;
-  /// The stages of each trainer's network, which as many members have: replica r's stage s is member r x stages + s.
-  std::uint32_t stages = 1;
-  std::uint32_t members() const { return trainers * stages; }
+  /// The parts of each trainer's network, which as many members have: replica r's part p is member r x parts + p.
+  std::uint32_t parts = 1;
+  /// So many neighbouring parts are slices of one stage.
+  std::uint32_t slices = 1;
+  std::uint32_t members() const { return trainers * parts; }
   /// What trainers are told, checkpoints keep, and members that join must agree with.
   msg::arguments settings = {};
   /// The digest of the rows of the data set; empty: there is none.

@@ -6,22 +6,13 @@
 #include "actors/ask.hpp"
 #include "actors/compute_devices.hpp"
 #include "actors/failure.hpp"
+#include "actors/replica_options.hpp"
 #include "base/assert.hpp"
 #include "model/random.hpp"
 
 namespace troupe::actors {
 
 namespace {
-
-dense_replica::options options_of(const model::job& what) {
-  constexpr double mib = 1024 * 1024;
-  return {.parameters = {.optimizer = model::with_rates_of_members(what.dense_optimizer, what),
-                         .bucket_bytes = static_cast<std::size_t>(what.bucket_mib * mib),
-                         .watches = what.nan == model::nan_policy::stop,
-                         .applies_whole = what.clip_norm > 0 || what.nan == model::nan_policy::skip,
-                         .precision = what.matmul_precision},
-          .micro_batches = what.micro_batches};
-}
 
 bool is_matrix(const msg::tensor& what, std::uint64_t rows, std::uint64_t cols) {
   return what.type == msg::dtype::f32 && what.rows == rows && what.cols == cols && what.consistent();
@@ -37,10 +28,12 @@ stage_follower::stage_follower(pointer self, actor_trace& trace, const model::jo
       at_(at),
       replica_number_(replica),
       peers_(std::move(peers)),
-      network_(model::make_layers_of_top(spec, what, model::layers_of_stage(what, spec, at.stage))),
+      network_(model::make_stage(what, spec, at.stage)),
       outputs_(spec.outputs),
-      replica_(*network_, model::loss_of(what.loss, spec.outputs), kernels::host_device(), options_of(what)),
-      passes_(at, replica_, trace,
+      has_tables_(!spec.tables.empty()),
+      replica_(*network_, model::loss_of(what.loss, spec.outputs), kernels::host_device(),
+               replica_options(what, spec, at, &slices_)),
+      passes_(at, replica_, slices_, trace,
               {.forward = [this](const dense_replica::part& part) { send_forward(part); },
                .backward =
                    [this](std::uint32_t number, msg::tensor grad, double loss) {
@@ -51,7 +44,11 @@ stage_follower::stage_follower(pointer self, actor_trace& trace, const model::jo
                .full =
                    [this](std::uint32_t bucket) {
                      if (judge() && !is_spoilt_) send_bucket(bucket);
-                   }}) {}
+                   }}),
+      slices_(at.slice, trace, [this](std::uint64_t number, const msg::tensor& share) {
+        for (const msg::stage_actor& one : peers_.slices)
+          if (one) self_->send(one, msg::partial_sum{trace_.next(step_), peers_.rank, number, share});
+      }) {}
 
 caf::error stage_follower::start(std::span<const float> parameters, std::span<const float> buffers,
                                  const std::vector<msg::tensor>& saved, std::uint64_t steps_done) {
@@ -79,15 +76,15 @@ bool stage_follower::judge() {
   return !is_over();
 }
 
-// -- what comes from the stages before and after --------------------------------------------------
+// -- what comes from the parts before, beside and after --------------------------------------------------
 
 /// Why an activation does not fit into the run; it may come from another process.
 caf::error stage_follower::check(const msg::activation& input) const {
   const msg::tensor& numbers = input.numbers;
   const std::uint64_t rows = numbers.rows;
-  if (input.rank != peers_.rank_before)
-    return make_failure(errc::wrong_context, "an activation of trainer {}, the stage before is trainer {}", input.rank,
-                        peers_.rank_before);
+  if (input.rank != rank_before())
+    return make_failure(errc::wrong_context, "an activation of trainer {}, trainer {} is to send them", input.rank,
+                        rank_before());
   if (input.trains && (input.micro_batch >= job_.micro_batches || input.update == 0))
     return make_failure(errc::bad_input, "micro-batch {} of {} in optimizer step {}", input.micro_batch,
                         job_.micro_batches, input.update);
@@ -112,7 +109,7 @@ caf::error stage_follower::check(const msg::activation& input) const {
 void stage_follower::take(msg::activation&& input) {
   if (is_over()) return;
   if (auto error = check(input)) return fail(error);
-  // The stage before may be in the next step, and not further.
+  // Who sends them may be in the next step, and not further.
   if (inputs_.size() >= 2 * std::size_t{job_.micro_batches})
     return fail(make_failure(errc::bad_input, "{} activations that are not passed", inputs_.size()));
   inputs_.push_back(std::move(input));
@@ -139,10 +136,22 @@ void stage_follower::take(msg::stage_outputs&& outputs) {
   self_->send(peers_.before, msg::stage_outputs{trace_.next(step_), peers_.rank, std::move(outputs.numbers)});
 }
 
+void stage_follower::take(msg::partial_sum&& share) {
+  if (is_over()) return;
+  const std::uint32_t first = peers_.rank - at_.slice.slice;
+  if (share.rank < first || share.rank - first >= at_.slice.slices)
+    return fail(make_failure(errc::wrong_context, "a partial sum of trainer {}, which has no slice of this stage",
+                             share.rank));
+  const std::uint32_t slice = share.rank - first;
+  if (auto error = slices_.take(slice, std::move(share))) return fail(error);
+  go_on();
+}
+
 /// Takes what has come, in order, as far as the current step allows.
 void stage_follower::go_on() {
   while (!inputs_.empty() && !is_over()) {
     msg::activation& next = inputs_.front();
+    if (phase_ == stage_phase::idle && slices_.is_waiting()) break;
     if (phase_ == stage_phase::idle && next.trains)
       begin(next);
     else if (phase_ != stage_phase::idle && !(phase_ == stage_phase::passing && next.head.step == step_))
@@ -150,7 +159,7 @@ void stage_follower::go_on() {
     msg::activation input = std::move(next);
     inputs_.pop_front();
     if (!input.trains)
-      evaluate(input);
+      slices_.run(step_, [this, input = std::move(input)] { evaluate(input); });
     else if (input.batch_size > 0 && !is_over())
       pass(std::move(input));
   }
@@ -169,7 +178,8 @@ void stage_follower::begin(const msg::activation& first) {
     const auto count = model::micro_batches_with_samples(first.batch_size, job_.micro_batches);
     passes_.begin({.step = step_,
                    .size = first.batch_size,
-                   .key = model::random_key(job_.seed, model::random_stream::network_passes, step_, replica_number_)},
+                   .key = model::random_key(job_.seed, model::random_stream::network_passes, step_, replica_number_),
+                   .wants_grad_input = at_.is_first() && has_tables_},
                   static_cast<std::uint32_t>(count), ends_update_);
     targets_.assign(count, {});
     return enter(stage_phase::passing);
@@ -201,7 +211,10 @@ void stage_follower::pass(msg::activation&& input) {
 }
 
 void stage_follower::advance() {
-  if (passes_.advance() && !is_over()) passed();
+  if (slices_.is_waiting()) return;  // it sees what has come when it goes on
+  slices_.run(step_, [this] {
+    if (passes_.advance() && !is_over()) passed();
+  });
 }
 
 void stage_follower::send_forward(const dense_replica::part& passed) {
@@ -311,7 +324,7 @@ void stage_follower::answer_queries() {
     promise.deliver(msg::squared_norm{trace_.next(step_, msg::id_of(query.head)),
                                       msg::blob::own(std::vector<std::int64_t>(limbs.begin(), limbs.end()))});
   }
-  const bool rests = phase_ == stage_phase::idle && inputs_.empty();
+  const bool rests = phase_ == stage_phase::idle && inputs_.empty() && !slices_.is_waiting();
   if (!state_query_ || !rests || state_query_->query.head.step > step_) return;
   auto [query, promise] = *std::exchange(state_query_, std::nullopt);
   if (query.ends) replica_.look_at_weights(step_);
@@ -337,11 +350,13 @@ void stage_follower::tell(msg::actor_status& now) const {
       break;
     case stage_phase::passing:
       now.phase = "passing";
-      if (passes_.waits_for_input())
-        wait_for(fmt::format("micro-batch {}", passes_.next()), fmt::format("trainer {}", peers_.rank_before));
+      if (slices_.is_waiting())
+        tell_missing_shares(slices_, peers_.rank - at_.slice.slice, step_, now);
+      else if (passes_.waits_for_input())
+        wait_for(fmt::format("micro-batch {}", passes_.next()), fmt::format("trainer {}", rank_before()));
       else
         wait_for(fmt::format("the gradient of micro-batch {}", passes_.next()),
-                 fmt::format("trainer {}", peers_.rank + 1));
+                 fmt::format("trainer {}", peers_.rank + at_.slice.slices));
       break;
     case stage_phase::reducing:
       now.phase = "reducing";
@@ -350,7 +365,7 @@ void stage_follower::tell(msg::actor_status& now) const {
       break;
     case stage_phase::deciding:
       now.phase = "deciding";
-      wait_for("the optimizer step", fmt::format("trainer {}", peers_.rank - at_.stage));
+      wait_for("the optimizer step", fmt::format("trainer {}", peers_.rank - at_.part()));
       break;
     case stage_phase::done:
       now.phase = "done";

@@ -1,6 +1,7 @@
-// What a trainer does that has a stage of a pipeline after the first one: it passes the micro-batches that come from
-// the stage before forward, and their gradients back, reduces its gradient with the same stage of the other replicas,
-// and applies it. The first stage of its replica leads it.
+// What a trainer does that has another part of a network than its leader: a stage of a pipeline after the first one, or a
+// slice after the first one of its stage. It passes the micro-batches that come from the stage before, or from the
+// leader, forward, and their gradients back, reduces its gradient with the same part of the other replicas, and applies
+// it. Slices wait for each other within a pass (`sliced_passes`).
 //
 //   idle ──▶ passing ──▶ reducing ──▶ deciding ──▶ idle          idle ──▶ done        any but done ──▶ failed
 //
@@ -12,8 +13,8 @@
 //   | passing  | reducing | all are passed back                                                              |
 //   | reducing | idle     | the means have come, and are applied                                             |
 //   | reducing | deciding | the means have come; all ranks must agree on them first                          |
-//   | deciding | idle     | the first stage has told to apply the means, or to leave them out                |
-//   | idle     | done     | the first stage has asked for the final state                                    |
+//   | deciding | idle     | the leader has told to apply the means, or to leave them out                     |
+//   | idle     | done     | the leader has asked for the final state                                         |
 
 #pragma once
 
@@ -30,6 +31,7 @@
 
 #include "actors/actor_trace.hpp"
 #include "actors/dense_replica.hpp"
+#include "actors/sliced_passes.hpp"
 #include "actors/stage_passes.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
@@ -57,17 +59,17 @@ class stage_follower {
 
   /// The actors it talks to.
   struct counterparts {
-    msg::stage_actor before;
-    msg::stage_actor after;         ///< null at the last stage
-    std::uint32_t rank_before = 0;  ///< in the run
-    std::uint32_t rank = 0;         ///< its own
-    msg::allreduce_actor group;     ///< of this stage
+    msg::stage_actor before;               ///< who gives it its input
+    msg::stage_actor after;                ///< null at the last stage
+    std::vector<msg::stage_actor> slices;  ///< of its stage, by slice; null: itself
+    std::uint32_t rank = 0;                ///< its own in the run
+    msg::allreduce_actor group;            ///< of this part
     std::uint32_t group_number = 0;
     std::function<void(std::uint64_t step, const caf::error& cause)> fail;  ///< ends the actor
     std::function<void(std::uint64_t steps, msg::message_id asked)> done;   ///< the final state has been told
   };
 
-  /// `what` has its `stages`. Requires: the arguments outlive this object.
+  /// `what` has its `stages`, if it is a pipeline. Requires: the arguments outlive this object.
   stage_follower(pointer self, actor_trace& trace, const model::job& what, const model::data_spec& spec,
                  const stage_place& at, std::uint32_t replica, counterparts peers);
 
@@ -78,6 +80,7 @@ class stage_follower {
   void take(msg::activation&& input);
   void take(msg::activation_gradient&& grad);
   void take(msg::stage_outputs&& outputs);
+  void take(msg::partial_sum&& share);
   void answer(const msg::stage_query& query, caf::typed_response_promise<msg::stage_state> promise);
   void answer(const msg::gradient_norm& query, caf::typed_response_promise<msg::squared_norm> promise);
   caf::result<msg::committed> answer(const msg::optimizer_step& order);
@@ -113,6 +116,8 @@ class stage_follower {
   bool judge();
   void answer_queries();
 
+  std::uint32_t rank_before() const { return peers_.rank - at_.ranks_from_input(); }
+
   pointer self_;
   actor_trace& trace_;
   const model::job& job_;
@@ -122,8 +127,10 @@ class stage_follower {
 
   std::unique_ptr<const model::network> network_;
   std::size_t outputs_;  ///< of the whole network
+  bool has_tables_;      ///< whose rows the network's input has
   dense_replica replica_;
   stage_passes passes_;
+  sliced_passes slices_;  ///< destroyed before the replica, whose pass may wait
 
   stage_phase phase_ = stage_phase::idle;
   std::uint64_t step_ = 0;              ///< the current or last one

@@ -54,6 +54,7 @@ bool stage_passes::advance() {
 
 void stage_passes::pass_next() {
   const clock::time_point begin = clock::now();
+  const double waited_before = slices_.waited();
   if (forward_ == 0) began_ = begin;
   if (auto* wrong = faults()) wrong->passing(at_.stage, waits_for_input());
   if (waits_for_input())
@@ -61,7 +62,7 @@ void stage_passes::pass_next() {
   else
     pass_back(all_[back_]);
   const clock::time_point end = clock::now();
-  pass_seconds_ += std::chrono::duration<double>(end - begin).count();
+  pass_seconds_ += std::chrono::duration<double>(end - begin).count() - (slices_.waited() - waited_before);
   if (!is_under_way()) batch_seconds_ += std::chrono::duration<double>(end - began_).count();
 }
 
@@ -73,10 +74,10 @@ void stage_passes::pass_forward(micro_batch& one) {
   }
   ++forward_;
   TROUPE_ASSERT(alive() <= alive_max(at_, count_));
-  if (at_.is_last())
-    to_.loss(one.loss);
-  else
+  if (!at_.is_last())
     to_.forward(*one.alive);
+  else if (to_.loss)
+    to_.loss(one.loss);
 }
 
 void stage_passes::pass_back(micro_batch& one) {

@@ -22,21 +22,33 @@
 
 #include "actors/actor_trace.hpp"
 #include "actors/dense_replica.hpp"
+#include "actors/sliced_passes.hpp"
 #include "model/job.hpp"
+#include "model/tensor_parallel.hpp"
 #include "protocol/status.hpp"
 #include "protocol/tensor.hpp"
 
 namespace troupe::actors {
 
-/// A stage of a pipeline.
+/// A stage of a pipeline, and a slice of it.
 struct stage_place {
   std::uint32_t stage = 0;
   std::uint32_t stages = 1;
   model::pipeline_schedule schedule = model::pipeline_schedule::one_f_one_b;
+  model::slice_place slice = {};
 
   bool is_first() const { return stage == 0; }
   bool is_last() const { return stage + 1 == stages; }
+  std::uint32_t part() const { return stage * slice.slices + slice.slice; }
+  /// How many ranks before this one is who gives it its input: the same slice of the stage before, or the leader.
+  std::uint32_t ranks_from_input() const { return is_first() ? slice.slice : slice.slices; }
 };
+
+/// The place of a part of a job's network.
+inline stage_place place_of_part(const model::job& what, std::uint32_t part) {
+  const std::uint32_t slices = what.tensor_parallel;
+  return {part / slices, what.pipeline, what.schedule, {part % slices, slices}};
+}
 
 /// The most micro-batches of `count` that are under way at a stage: passed forward, and not back.
 constexpr std::uint32_t alive_max(const stage_place& at, std::uint32_t count) {
@@ -62,13 +74,15 @@ class stage_passes {
     std::function<void(const dense_replica::part& passed)> forward;
     /// The gradient of its input is there, for the stage before, and its loss. Not at the first stage.
     std::function<void(std::uint32_t micro_batch, msg::tensor grad, double loss)> backward;
-    /// A micro-batch's loss is known. At the last stage only.
+    /// A micro-batch's loss is known. At the last stage only; may be null.
     std::function<void(double loss)> loss;
     std::function<void(std::uint32_t bucket)> full;
   };
 
-  stage_passes(const stage_place& at, dense_replica& replica, actor_trace& trace, receivers to)
-      : at_(at), replica_(replica), trace_(trace), to_(std::move(to)) {}
+  /// `advance` is called as the work of `slices`, of which there may be one.
+  stage_passes(const stage_place& at, dense_replica& replica, const sliced_passes& slices, actor_trace& trace,
+               receivers to)
+      : at_(at), replica_(replica), slices_(slices), trace_(trace), to_(std::move(to)) {}
 
   /// A batch begins, of `count` micro-batches. `last`: the last one of its optimizer step.
   void begin(const dense_replica::pass& batch, std::uint32_t count, bool last);
@@ -91,7 +105,7 @@ class stage_passes {
   /// The micro-batches passed forward, and not back.
   std::uint32_t alive() const { return forward_ - back_; }
   std::uint64_t batch_size() const { return batch_size_; }
-  /// How long micro-batches have been passed, and how long all batches have taken from their first pass to their last
+  /// How long micro-batches have been passed, without waiting for other slices, and how long all batches have taken from their first pass to their last
   /// one, in seconds.
   double pass_seconds() const { return pass_seconds_; }
   double batch_seconds() const { return batch_seconds_; }
@@ -116,6 +130,7 @@ class stage_passes {
 
   const stage_place at_;
   dense_replica& replica_;
+  const sliced_passes& slices_;
   actor_trace& trace_;
   const receivers to_;
 

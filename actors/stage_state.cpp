@@ -1,85 +1,103 @@
 #include "actors/stage_state.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "actors/failure.hpp"
+#include "base/assert.hpp"
 #include "model/optimizer.hpp"
-#include "model/stages.hpp"
 
 namespace troupe::actors {
 
 namespace {
 
-std::vector<float> part_of(const std::vector<float>& all, model::parameter_range which) {
-  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(which.first);
-  return {begin, begin + static_cast<std::ptrdiff_t>(which.count)};
+/// Calls `copy(from the whole's, from the part's, how many)` for each run of numbers that a part has.
+template <class F>
+void for_each_run(const model::part_tensors& part, const F& copy) {
+  std::size_t in_part = 0;
+  for (const model::tensor_place& one : part.parameters)
+    for (std::size_t row = 0; row < one.rows; ++row, in_part += one.cols)
+      copy(one.first + row * one.stride, in_part, one.cols);
 }
 
-msg::tensor part_of(const msg::tensor& all, model::parameter_range which) {
-  return {all.type, which.count, 1, all.bytes.part(which.first * sizeof(float), which.count * sizeof(float))};
+std::vector<float> part_of(std::span<const float> whole, const model::part_tensors& part) {
+  std::vector<float> made;
+  for_each_run(part, [&](std::size_t from, std::size_t, std::size_t count) {
+    made.insert(made.end(), whole.begin() + static_cast<std::ptrdiff_t>(from),
+                whole.begin() + static_cast<std::ptrdiff_t>(from + count));
+  });
+  return made;
+}
+
+std::vector<float> part_of(std::span<const float> whole, model::parameter_range which) {
+  const auto mine = whole.subspan(which.first, which.count);
+  return {mine.begin(), mine.end()};
+}
+
+msg::tensor column(std::vector<float> numbers) {
+  const std::uint64_t count = numbers.size();
+  return msg::tensor::own(count, 1, std::move(numbers));
 }
 
 bool is_column(const msg::tensor& what, std::size_t count) {
   return what.type == msg::dtype::f32 && what.rows == count && what.cols == 1 && what.consistent();
 }
 
-/// Returns a stage's part of a saved state; empty if that is of another network.
-std::vector<msg::tensor> part_of_state(const std::vector<msg::tensor>& saved, const model::stage_tensors& mine,
-                                       const model::stage_tensors& last, std::size_t buffers) {
-  const std::size_t parameters = last.parameters.first + last.parameters.count;
-  const std::size_t kept = last.buffers.first + last.buffers.count;
-  if (saved.size() != 1 + buffers + (kept > 0 ? 1 : 0)) return {};
+/// Returns a part of a saved state; empty if that is of another network.
+std::vector<msg::tensor> part_of_state(const std::vector<msg::tensor>& saved, const model::network_parts& of,
+                                       const model::part_tensors& mine, std::size_t buffers) {
+  if (saved.size() != 1 + buffers + (of.buffers > 0 ? 1 : 0)) return {};
   std::vector<msg::tensor> part;
   for (std::size_t i = 0; i <= buffers; ++i) {
-    if (!is_column(saved[i], parameters)) return {};
-    if (i == 0 || mine.parameters.count > 0) part.push_back(part_of(saved[i], mine.parameters));
+    if (!is_column(saved[i], of.parameters)) return {};
+    if (i == 0 || !mine.parameters.empty()) part.push_back(column(part_of(saved[i].as<float>(), mine)));
   }
-  if (kept > 0 && !is_column(saved.back(), kept)) return {};
-  if (mine.buffers.count > 0) part.push_back(part_of(saved.back(), mine.buffers));
+  if (of.buffers > 0 && !is_column(saved.back(), of.buffers)) return {};
+  if (mine.buffers.count > 0) part.push_back(column(part_of(saved.back().as<float>(), mine.buffers)));
   return part;
 }
 
 }  // namespace
 
-caf::expected<stage_start> start_of_stage(const model::job& what, const model::dataset& data,
-                                          const msg::trainer_position& from, std::uint32_t stage) {
+caf::expected<part_start> start_of_part(const model::job& what, const model::dataset& data,
+                                        const msg::trainer_position& from, std::uint32_t part) {
   const model::hybrid_model whole(data.spec(), what);
   auto given = data.start();
-  stage_start made{given ? std::move(given->dense) : whole.initial_parameters(what.seed),
-                   given ? std::move(given->buffers) : std::vector<float>(), from.dense};
+  part_start made{given ? std::move(given->dense) : whole.initial_parameters(what.seed),
+                  given ? std::move(given->buffers) : std::vector<float>(), from.dense};
   if (made.parameters.size() != whole.parameter_count())
     return make_failure(errc::shape_mismatch, "{} initial dense weights for a network of {}", made.parameters.size(),
                         whole.parameter_count());
-  if (what.pipeline == 1) return made;
-  const auto places = model::tensors_of_stages(what, data.spec());
-  const model::stage_tensors& mine = places[stage];
-  made.parameters = part_of(made.parameters, mine.parameters);
+  if (what.parts() == 1) return made;
+  const model::network_parts all = model::parts_of_network(what, data.spec());
+  const model::part_tensors& mine = all.parts[part];
+  made.parameters = part_of(made.parameters, mine);
   if (!made.buffers.empty()) made.buffers = part_of(made.buffers, mine.buffers);
   if (from.dense.empty()) return made;
   const auto buffers = static_cast<std::size_t>(model::state_buffers(what.dense_optimizer));
-  made.saved = part_of_state(from.dense, mine, places.back(), buffers);
+  made.saved = part_of_state(from.dense, all, mine, buffers);
   if (made.saved.empty())
     return make_failure(errc::shape_mismatch, "the saved dense weights are those of another model");
   return made;
 }
 
-std::vector<msg::tensor> joined_states(const std::vector<std::vector<msg::tensor>>& stages, std::size_t buffers) {
-  std::vector<std::vector<float>> whole(1 + buffers + 1);  // the network's buffers last
-  for (const auto& state : stages) {
-    const bool has_parameters = !state.empty() && state.front().rows > 0;
-    const std::size_t of_parameters = has_parameters ? 1 + buffers : 1;
-    for (std::size_t i = 0; i < state.size(); ++i) {
-      const auto numbers = state[i].as<float>();
-      auto& to = whole[i < of_parameters ? i : buffers + 1];
-      to.insert(to.end(), numbers.begin(), numbers.end());
-    }
+std::vector<msg::tensor> joined_states(const model::network_parts& of,
+                                       const std::vector<std::vector<msg::tensor>>& states, std::size_t buffers) {
+  TROUPE_ASSERT(states.size() == of.parts.size());
+  std::vector<std::vector<float>> whole(1 + buffers, std::vector<float>(of.parameters));
+  if (of.buffers > 0) whole.emplace_back(of.buffers);
+  for (std::size_t p = 0; p < states.size(); ++p) {
+    const model::part_tensors& part = of.parts[p];
+    for (std::size_t i = 0; i <= buffers && !part.parameters.empty(); ++i)
+      for_each_run(part, [&, from = states[p][i].as<float>()](std::size_t to, std::size_t first, std::size_t count) {
+        std::ranges::copy(from.subspan(first, count), whole[i].begin() + static_cast<std::ptrdiff_t>(to));
+      });
+    if (part.buffers.count > 0)
+      std::ranges::copy(states[p].back().as<float>(),
+                        whole.back().begin() + static_cast<std::ptrdiff_t>(part.buffers.first));
   }
-  if (whole.back().empty()) whole.pop_back();
   std::vector<msg::tensor> all;
-  for (auto& one : whole) {
-    const std::uint64_t count = one.size();
-    all.push_back(msg::tensor::own(count, 1, std::move(one)));
-  }
+  for (auto& one : whole) all.push_back(column(std::move(one)));
   return all;
 }
 

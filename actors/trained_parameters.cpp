@@ -9,12 +9,15 @@ namespace troupe::actors {
 
 trained_parameters::trained_parameters(const std::vector<model::parameter_range>& ranges, kernels::device& where,
                                        const options& chosen)
-    : options_(chosen), ranges_(ranges), copies_(where.make_stream()), compute_(where.make_stream(chosen.precision)) {
+    : options_(chosen),
+      normed_(chosen.normed.value_or(ranges)),
+      copies_(where.make_stream()),
+      compute_(where.make_stream(chosen.precision)) {
   constexpr std::size_t first_bucket_bytes = std::size_t{1} << 20;  // small, so that the group starts early
   buckets_.emplace(*compute_, model::plan_buckets(ranges, std::min(options_.bucket_bytes, first_bucket_bytes),
                                                   options_.bucket_bytes));
   watch_ = non_finite_watch(*compute_, 3 * (buckets_->size() + 1));  // searches of a step and the two before
-  norms_.resize(*compute_, ranges.size());
+  norms_.resize(*compute_, normed_.size());
 }
 
 // -- numbers ------------------------------------------------------------------
@@ -172,12 +175,12 @@ void trained_parameters::update(model::parameter_range range, const float* grad)
 }
 
 model::exact_sum trained_parameters::mean_squared_norm() {
-  for (std::size_t i = 0; i < ranges_.size(); ++i)
-    compute_->squared_norm(ranges_[i].count, mean_.data() + ranges_[i].first, norms_.data() + i);
+  for (std::size_t i = 0; i < normed_.size(); ++i)
+    compute_->squared_norm(normed_[i].count, mean_.data() + normed_[i].first, norms_.data() + i);
   norms_.download(*compute_);
   synchronize();
   model::exact_sum sum;
-  for (std::size_t i = 0; i < ranges_.size(); ++i) sum.add(norms_.host()[i]);
+  for (std::size_t i = 0; i < normed_.size(); ++i) sum.add(norms_.host()[i]);
   return sum;
 }
 

@@ -49,6 +49,8 @@ class trained_parameters {
     bool applies_whole = false;
     /// The precision that the factors of matrix products are rounded to.
     kernels::matmul_precision precision = kernels::matmul_precision::f32;
+    /// Of which stretches of the gradient `mean_squared_norm` is; null: of each layer's, so of all.
+    std::optional<std::vector<model::parameter_range>> normed = {};
   };
 
   /// `ranges`: of the layers, in the order of the flat buffer, without gaps.
@@ -122,7 +124,7 @@ class trained_parameters {
   /// Settles a bucket that gets no mean.
   void give_up(std::uint32_t bucket);
 
-  /// Returns the squared norm of all means, as the exact sum of those of the layers. Waits for the device.
+  /// Returns the squared norm of the means, as the exact sum of those of the `normed` ones. Waits for the device.
   model::exact_sum mean_squared_norm();
   /// Applies the means times `factor`.
   void apply(float factor);
@@ -181,7 +183,7 @@ class trained_parameters {
   std::vector<kernels::device_array<float>*> parts();
 
   options options_;
-  const std::vector<model::parameter_range> ranges_;  ///< of the layers
+  const std::vector<model::parameter_range> normed_;
 
   kernels::device_array<float> weights_;
   kernels::device_array<float> statistics_;  ///< what is kept with them
@@ -193,7 +195,7 @@ class trained_parameters {
   /// `statistics_` before the optimizer step, with `applies_whole`.
   kernels::device_array<float> statistics_before_;
   kernels::update_constants constants_;
-  kernels::mirrored_array<double> norms_;  ///< of the layers
+  kernels::mirrored_array<double> norms_;  ///< of the `normed` means
 
   non_finite_watch watch_;
   std::optional<gradient_buckets> buckets_;

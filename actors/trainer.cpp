@@ -7,6 +7,7 @@
 #include "actors/device_checks.hpp"
 #include "actors/failure.hpp"
 #include "actors/inline_execution.hpp"
+#include "actors/replica_options.hpp"
 #include "actors/stage_state.hpp"
 #include "actors/traced_system.hpp"
 #include "model/metrics.hpp"
@@ -49,7 +50,7 @@ caf::result<msg::trained> trainer_state::handle(msg::train& order) {
   promise_ = self_->make_response_promise<msg::trained>();
   woken_ = own_execution(self_, devices_of(self_->system()));
   caf::error error = open_job(order);
-  const bool leads = !error && member_ % job_.pipeline == 0;
+  const bool leads = !error && member_ % job_.parts() == 0;
   if (!error) error = leads ? set_up(order) : follow(order);
   if (error) fail(0, error);
   if (error || !leads) return promise_;
@@ -70,7 +71,7 @@ caf::error trainer_state::open_job(const msg::train& order) {
     return make_failure(errc::bad_input,
                         "--data {}: the rows here are not the master's: their digest is {} here and {} there",
                         job_.data, data_->digest(), order.data_digest);
-  rank_ = member_ / job_.pipeline;
+  rank_ = member_ / job_.parts();
   peers_ = {.group = order.group, .group_number = order.group_number, .reports = order.reports, .remote = order.remote};
   if (order.remote) peers_.timeout = std::chrono::milliseconds(order.request_timeout_ms);
   return {};
@@ -97,9 +98,10 @@ caf::error trainer_state::set_up(msg::train& order) {
                         "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (const auto fits = check_trainer_memory(job_, data_->spec(), device); !fits)
     return make_failure(errc::bad_input, "{}: {}", name, fits.error().message);
-  network_ = job_.pipeline == 1 ? std::make_unique<model::hybrid_model>(data_->spec(), job_)
-                                : std::make_unique<model::hybrid_model>(
-                                      data_->spec(), job_, model::layers_of_stage(job_, data_->spec(), 0).end);
+  network_ = job_.parts() == 1 ? std::make_unique<model::hybrid_model>(data_->spec(), job_)
+                               : std::make_unique<model::hybrid_model>(
+                                     data_->spec(), job_, model::layers_of_stage(job_, data_->spec(), 0).end,
+                                     job_.tensor_parallel);
   const bool uploads = devices.servers && !order.remote && !order.tables.empty();
   kernels::device* const of_tables = uploads ? &devices.of_server(order.tables[0][0].rank) : nullptr;
   if (network_->synchronizes() && job_.trainers > 1) others_.emplace(job_.trainers);
@@ -117,26 +119,24 @@ caf::error trainer_state::set_up(msg::train& order) {
                       [this](const model::batch& samples, const float* outputs, model::predictions& counts) {
                         model::predict(data_->spec(), job_.loss, samples, outputs, counts);
                       });
+  if (job_.parts() > 1) {
+    parts_.emplace();
+    parts_->slices.emplace(
+        model::slice_place{0, job_.tensor_parallel}, trace,
+        [this](std::uint64_t number, const msg::tensor& share) { give_share(number, share); });
+  }
   if (auto error = make_replica(order.from)) return error;
-  return job_.pipeline > 1 ? lead() : caf::error();
+  return job_.parts() > 1 ? lead() : caf::error();
 }
 
 caf::error trainer_state::make_replica(const msg::trainer_position& from) {
-  constexpr double mib = 1024 * 1024;
   const std::size_t inputs = model::lookups_ahead(job_.staleness) + 3;
+  auto options = replica_options(job_, data_->spec(), place_of_part(job_, 0), parts_ ? &*parts_->slices : nullptr);
+  options.grad_input_name = "the gradient of the tables' pooled rows";
+  options.passes_max = 16 * inputs;  // ragged batches have many sizes
   replica_.emplace(*network_, model::loss_of(job_.loss, data_->spec().outputs),
-                   devices_of(self_->system()).of_trainer(rank_),
-                   dense_replica::options{
-                       .parameters = {.optimizer = model::with_rates_of_members(job_.dense_optimizer, job_),
-                                      .bucket_bytes = static_cast<std::size_t>(job_.bucket_mib * mib),
-                                      .watches = job_.nan == model::nan_policy::stop,
-                                      .applies_whole = clips_or_skips(),
-                                      .precision = job_.matmul_precision},
-                       .grad_input_name = "the gradient of the tables' pooled rows",
-                       .passes_max = 16 * inputs,  // ragged batches have many sizes
-                       .micro_batches = job_.micro_batches,
-                   });
-  auto part = start_of_stage(job_, *data_, from, 0);
+                   devices_of(self_->system()).of_trainer(rank_), options);
+  auto part = start_of_part(job_, *data_, from, 0);
   if (!part) return part.error();
   replica_->start(part->parameters, part->buffers);
   if (!part->saved.empty() && !replica_->restore(part->saved))
@@ -255,8 +255,8 @@ msg::program_trainer_actor::behavior_type trainer(trainer_state::pointer self, s
   return {
       recorded<msg::train>(self),          recorded<msg::stop>(self),        recorded<msg::trainer_ended>(self),
       recorded<msg::actor_query>(self),    recorded<msg::activation>(self),  recorded<msg::activation_gradient>(self),
-      recorded<msg::stage_outputs>(self),  recorded<msg::stage_query>(self), recorded<msg::gradient_norm>(self),
-      recorded<msg::optimizer_step>(self),
+      recorded<msg::stage_outputs>(self),  recorded<msg::partial_sum>(self), recorded<msg::stage_query>(self),
+      recorded<msg::gradient_norm>(self),  recorded<msg::optimizer_step>(self),
   };
 }
 

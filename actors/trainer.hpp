@@ -18,8 +18,9 @@
 // before anything but a step follows.
 //
 // With accumulation, buckets and the optimizer step are sent only with the last batch of each optimizer step.
-// A trainer whose network is cut into stages has the first one, and leads those of its replica: a batch's micro-batches
-// go through them and back (`stage_passes`) in place of its own passes. Other ranks follow (`stage_follower`).
+// A trainer whose network is cut into parts, the slices of stages, has the first one, and leads those of its replica: a
+// batch's micro-batches go through them and back (`stage_passes`, `sliced_passes`) in place of its own passes. Other ranks
+// follow (`stage_follower`).
 // If all ranks must agree on the gradient first (clipping, NaN policy `skip`), gradients do not order the optimizer
 // step: the trainer asks the servers for the norm of theirs, and every rank decides the same from the same numbers.
 
@@ -42,6 +43,7 @@
 #include "actors/epoch_tally.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/interrupted_pass.hpp"
+#include "actors/sliced_passes.hpp"
 #include "actors/sparse_client.hpp"
 #include "actors/stage_follower.hpp"
 #include "actors/stage_passes.hpp"
@@ -75,10 +77,11 @@ class trainer_state {
   void handle(const msg::stop&) { stop_wanted_ = true; }
   void handle(const msg::trainer_ended&) {}  // all trainers of a job take as many steps
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
-  // From other stages of its replica.
+  // From other parts of its replica.
   void handle(msg::activation& input);
   void handle(msg::activation_gradient& grad);
   void handle(msg::stage_outputs& outputs);
+  void handle(msg::partial_sum& share);
   caf::result<msg::stage_state> handle(const msg::stage_query& query);
   caf::result<msg::squared_norm> handle(const msg::gradient_norm& query);
   caf::result<msg::committed> handle(const msg::optimizer_step& order);
@@ -95,13 +98,17 @@ class trainer_state {
     caf::timespan timeout = caf::infinite;  ///< of requests to them
   };
 
-  /// The stages that a trainer leads, after its own.
-  struct stages {
-    std::vector<msg::stage_actor> others;
-    std::optional<stage_passes> passes;            ///< of its own stage
+  /// The parts of a network that a trainer leads, and its own one.
+  struct led_parts {
+    std::vector<msg::stage_actor> others;          ///< by part, from 1
     model::exact_sum squared_norm;                 ///< of the others' gradients
-    std::vector<std::vector<msg::tensor>> states;  ///< of all stages, as they come
-    double pass_seconds = 0;                       ///< of all stages, likewise
+    std::vector<std::vector<msg::tensor>> states;  ///< of all parts, as they come
+    double pass_seconds = 0;                       ///< of all parts, likewise
+    bool are_through = false;                      ///< the step's micro-batches have been passed back
+    std::optional<dense_replica::part> evaluated;  ///< its own part of the current test rows
+    std::size_t missing_outputs = 0;               ///< of the current test rows
+    std::optional<stage_passes> passes;            ///< of its own part
+    std::optional<sliced_passes> slices;           ///< destroyed first: a pass that waits uses the others
   };
 
   caf::error open_job(const msg::train& order);
@@ -109,6 +116,7 @@ class trainer_state {
   caf::error make_replica(const msg::trainer_position& from);
   caf::error follow(msg::train& order);
   caf::error lead();
+  void give_share(std::uint64_t number, const msg::tensor& share);
   void resume(const msg::trainer_position& from);
   void enter(trainer_phase next);
   void fail(std::uint64_t at_step, const caf::error& cause);
@@ -158,21 +166,27 @@ class trainer_state {
   void clip_and_step();
   void step_done();
 
-  // The same through stages.
-  void pass_through_stages();
-  void send_activation(const dense_replica::part& passed);
-  void advance_stages();
-  void passed_through_stages();
-  void ask_stages_for_norms();
-  void evaluate_through_stages(const model::batch& samples);
+  // The same through the parts of a network.
+  void pass_through_parts();
+  void send_to_slices(const network_input& input, const std::shared_ptr<const model::batch>& of,
+                      model::micro_batch samples, std::uint32_t number, bool trains);
+  msg::activation activation_of(const std::shared_ptr<const model::batch>& whole, model::micro_batch samples,
+                                std::uint32_t number, msg::tensor numbers, bool trains);
+  void advance_passes();
+  void after_passes();
+  void passed_through_parts();
+  void ask_parts_for_norms();
+  void evaluate_through_parts(const model::batch& samples);
+  void has_outputs(const float* outputs);
   void gather_states(bool ends, std::function<void()> then);
-  caf::error refuse_stage_message() const;
+  caf::error refuse_part_message() const;
   bool comes_from(std::uint32_t rank) const;
   bool comes_from_leader() const;
+  bool comes_early(std::function<void()> handle_it);
   template <class Answer, class Query>
   caf::result<Answer> ask_follower(const Query& query);
-  msg::stage_actor stage_at(std::int32_t distance) const;
-  std::uint32_t number_of_stage(std::uint32_t stage) const;
+  msg::stage_actor part_at(std::uint32_t rank) const;
+  std::uint32_t number_of_part(std::uint32_t part) const;
   void note_device_work() {
     for (kernels::stream_timer* one : replica_->timers()) trace.note_device_work(*one);
   }
@@ -207,7 +221,7 @@ class trainer_state {
   std::vector<msg::tensor> whole_state();
 
   void tell_missing_rows(const context& batch, msg::actor_status& now) const;
-  void tell_stages(msg::actor_status& now) const;
+  void tell_parts(msg::actor_status& now) const;
   void tell_missing_gradient(msg::actor_status& now) const;
 
   pointer self_;
@@ -217,12 +231,12 @@ class trainer_state {
   model::job job_;
   std::uint32_t rank_ = 0;     ///< of its replica
   std::uint32_t servers_ = 0;  ///< of the run
-  std::uint32_t member_ = 0;   ///< its own in the run: replica x stages + stage
+  std::uint32_t member_ = 0;   ///< its own in the run: replica x parts + part
   std::shared_ptr<const model::dataset> data_;
   step_schedule schedule_;
   counterparts peers_;
   trainer_peers all_;                         ///< the other trainers
-  std::vector<std::function<void()>> early_;  ///< what stages have sent before the order to train: handles it
+  std::vector<std::function<void()>> early_;  ///< what parts have sent before the order to train: handles it
 
   // Progress.
   trainer_phase phase_ = trainer_phase::idle;
@@ -253,8 +267,8 @@ class trainer_state {
   test_share tests_;
   epoch_tally tally_;
   std::optional<dense_replica> replica_;      ///< its streams may use the others' memory, so it goes before them
-  std::optional<stages> stages_;              ///< of a pipeline that it leads
-  std::unique_ptr<stage_follower> follower_;  ///< its stage of one that it does not lead; else null
+  std::optional<led_parts> parts_;            ///< of its network, if there are several and it leads them
+  std::unique_ptr<stage_follower> follower_;  ///< its part of a network that it does not lead; else null
   /// The other ranks' passes, if the network asks them. Destroyed first: a pass that waits uses the replica.
   std::optional<interrupted_pass> others_;
 };

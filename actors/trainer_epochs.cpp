@@ -45,7 +45,7 @@ void trainer_state::begin_save(epoch_tally::clock::time_point begin) {
   // A rank whose device has found a NaN that the host does not know yet must prevent the commit.
   replica_->synchronize();
   if (!judge(step)) return;
-  if (stages_ && rank_ == 0) return gather_states(false, [this, begin] { hand_over_state(begin); });
+  if (parts_ && rank_ == 0) return gather_states(false, [this, begin] { hand_over_state(begin); });
   hand_over_state(begin);
 }
 
@@ -131,7 +131,7 @@ void trainer_state::score() {
   test_input_.resize(replica_->compute(), samples.size, network_->in_features());
   if (auto error = client_.pool(tested_, replica_->compute(), test_input_)) return fail(step, error);
   if (auto error = client_.check_rows(tested_)) return fail(step, error);
-  if (stages_) return evaluate_through_stages(samples);
+  if (parts_) return evaluate_through_parts(samples);
   const std::span<const float> outputs = replica_->outputs(step, samples.size, test_input_.data());
   note_device_work();
   if (!judge(step)) return;
@@ -139,11 +139,11 @@ void trainer_state::score() {
   evaluate_next();
 }
 
-/// The dense state of the whole network. With stages: as last gathered.
+/// The dense state of the whole network. With parts: as last gathered.
 std::vector<msg::tensor> trainer_state::whole_state() {
-  if (!stages_) return replica_->state();
+  if (!parts_) return replica_->state();
   const auto buffers = static_cast<std::size_t>(model::state_buffers(job_.dense_optimizer));
-  return joined_states(std::exchange(stages_->states, {}), buffers);
+  return joined_states(model::parts_of_network(job_, data_->spec()), std::exchange(parts_->states, {}), buffers);
 }
 
 namespace {
@@ -161,24 +161,24 @@ msg::tensor joined(msg::tensor weights, const msg::tensor& buffers) {
 void trainer_state::finish() {
   replica_->look_at_weights(step);
   if (!judge(step)) return;
-  if (stages_) return gather_states(true, [this] { deliver(); });
+  if (parts_) return gather_states(true, [this] { deliver(); });
   deliver();
 }
 
-/// Tells the final weights: those of all stages.
+/// Tells the final weights: those of all parts.
 void trainer_state::deliver() {
   enter(trainer_phase::done);
   trace.rests();
   msg::trained result{trace.next(step), step, stopping_, {}, 0};
   msg::tensor dense;
   msg::tensor buffers;
-  if (stages_) {
+  if (parts_) {
     const std::size_t of_optimizer = static_cast<std::size_t>(model::state_buffers(job_.dense_optimizer));
     auto state = whole_state();
     dense = std::move(state.front());
     if (state.size() > 1 + of_optimizer) buffers = std::move(state.back());
-    result.step_seconds = stages_->passes->batch_seconds();
-    result.pass_seconds = stages_->pass_seconds;
+    result.step_seconds = parts_->passes->batch_seconds();
+    result.pass_seconds = parts_->pass_seconds;
   } else {
     dense = replica_->weights();
     buffers = replica_->buffers();

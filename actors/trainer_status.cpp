@@ -23,17 +23,18 @@ void trainer_state::tell_missing_gradient(msg::actor_status& now) const {
       now.waits.push_back({name, "the gradient norm", step, fmt::format("server {}", client_.rank(s))});
 }
 
-/// Adds its own stage's micro-batches, and what they wait for.
-void trainer_state::tell_stages(msg::actor_status& now) const {
-  const stage_passes& mine = *stages_->passes;
+/// Adds its own part's micro-batches, and what they wait for.
+void trainer_state::tell_parts(msg::actor_status& now) const {
+  const stage_passes& mine = *parts_->passes;
   if (phase_ == trainer_phase::reducing && mine.is_under_way()) {
     now.phase = "passing";
-    if (!mine.waits_for_input())
+    if (!mine.waits_for_input() && !parts_->slices->is_waiting())
       now.waits.push_back({name, fmt::format("the gradient of micro-batch {}", mine.next()), step,
-                           fmt::format("trainer {}", member_ + 1)});
+                           fmt::format("trainer {}", member_ + job_.tensor_parallel)});
   }
+  if (parts_->slices->is_waiting()) tell_missing_shares(*parts_->slices, member_, step, now);
   if (phase_ == trainer_phase::evaluating && now.waits.empty())
-    now.waits.push_back({name, "the outputs", step, fmt::format("trainer {}", member_ + 1)});
+    now.waits.push_back({name, "the outputs", step, fmt::format("trainer {}", member_ + job_.tensor_parallel)});
   now.queues.push_back(alive_status(mine.place(), job_.micro_batches, mine.alive()));
 }
 
@@ -71,7 +72,7 @@ caf::result<msg::actor_status> trainer_state::handle(const msg::actor_query& que
     case trainer_phase::failed:
       break;
   }
-  if (stages_) tell_stages(now);
+  if (parts_) tell_parts(now);
   std::uint64_t under_way = 0;
   for (const context& batch : ahead_) under_way += batch.unanswered;
   if (under_way > 0) now.queues.push_back({"lookups under way", under_way, 0, 0});

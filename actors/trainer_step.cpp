@@ -53,7 +53,7 @@ void trainer_state::run_step() {
   if (schedule_.begins_update(step)) replica_->open(schedule_.update(step));
   save_wanted_ = timer_ && ends_update() && timer_->is_due(checkpoint_timer::now());
   has_gradient_ = computed_.samples->size > 0;
-  if (stages_) return pass_through_stages();
+  if (parts_) return pass_through_parts();
   if (has_gradient_) {
     if (auto error = backward_inputs(*computed_.samples)) return fail(step, error);
   } else {
@@ -203,7 +203,7 @@ bool trainer_state::take_step_loss(std::uint64_t of_step, std::size_t size, doub
 /// Returns whether the mean is this rank's own share, so that no other actor need be woken for it. Not without tables:
 /// between steps the trainer waits for rows, and then hears what others tell it.
 bool trainer_state::reduces_alone() const {
-  return job_.trainers == 1 && replica_->batches() == 1 && (client_.servers() > 0 || stages_);
+  return job_.trainers == 1 && replica_->batches() == 1 && (client_.servers() > 0 || parts_);
 }
 
 /// Sends the gradient's buckets to the group. On the processor, first computes them.
@@ -266,7 +266,7 @@ void trainer_state::send_gradients() {
 
 void trainer_state::ask_for_norms() {
   client_.ask_for_norm();
-  ask_stages_for_norms();
+  ask_parts_for_norms();
   for (std::size_t s = 0; s < client_.servers(); ++s) {
     ++waiting_;
     ask<msg::squared_norm>(client_.server(s), server_number(client_.rank(s)),
@@ -283,7 +283,7 @@ void trainer_state::clip_and_step() {
   std::optional<actor_trace::range> waiting;
   if (!replica_->is_on_host()) waiting.emplace(trace, trace::range_name::device_wait, step);
   model::exact_sum of_network = replica_->mean_squared_norm();
-  if (stages_) of_network.merge(stages_->squared_norm);
+  if (parts_) of_network.merge(parts_->squared_norm);
   waiting.reset();
   if (!judge(step)) return;
   const double norm = std::sqrt(of_network.value() + client_.squared_norm_of_tables());
@@ -300,8 +300,8 @@ void trainer_state::clip_and_step() {
   for (std::size_t s = 0; s < client_.servers(); ++s)
     ask<msg::committed>(client_.server(s), server_number(client_.rank(s)),
                         msg::optimizer_step{trace.next(step), rank_, applies, factor}, [](const msg::committed&) {});
-  for (std::uint32_t i = 0; stages_ && i < stages_->others.size(); ++i)
-    ask<msg::committed>(stages_->others[i], number_of_stage(i + 1),
+  for (std::uint32_t i = 0; parts_ && i < parts_->others.size(); ++i)
+    ask<msg::committed>(parts_->others[i], number_of_part(i + 1),
                         msg::optimizer_step{trace.next(step), rank_, applies, factor}, [](const msg::committed&) {});
   if (applies) {
     replica_->apply(factor);

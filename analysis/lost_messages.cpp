@@ -125,7 +125,7 @@ std::uint32_t open_collective::communicator() const {
 }
 
 open_collectives::open_collectives(const causality& index) {
-  stages_ = training_order(index.run()).stages();
+  parts_ = training_order(index.run()).parts();
   std::map<std::uint16_t, std::uint16_t> rank_of;
   for (const trace::actor_state& actor : index.run().actors)
     if (const auto rank = rank_in(actor.name, "trainer")) rank_of[actor.actor] = *rank;
@@ -160,7 +160,7 @@ std::optional<open_collective> open_collectives::of(std::uint64_t launch) const 
   std::set<std::uint16_t> known = launched.ranks;
   if (asked != group) known.merge(launched_at(asked, launched));
   for (const std::uint16_t rank : ranks_)
-    if (is_of_stage(launched, rank) && !known.contains(rank)) made.missing.insert(rank);
+    if (is_of_part(launched, rank) && !known.contains(rank)) made.missing.insert(rank);
   // Groups number their collectives by themselves, so only the one that lacks the share can tell.
   made.skipped = asked == made.group && std::ranges::any_of(made.missing, [&](std::uint16_t rank) {
                    const position* last = find_in(last_, {made.group, rank});
@@ -169,16 +169,16 @@ std::optional<open_collective> open_collectives::of(std::uint64_t launch) const 
   return made;
 }
 
-/// Whether a rank has the stage of a collective's ranks, and takes part in it.
-bool open_collectives::is_of_stage(const state& what, std::uint16_t rank) const {
-  return what.ranks.empty() || *what.ranks.begin() % stages_ == rank % stages_;
+/// Whether a rank has the part of a collective's ranks, and takes part in it.
+bool open_collectives::is_of_part(const state& what, std::uint16_t rank) const {
+  return what.ranks.empty() || *what.ranks.begin() % parts_ == rank % parts_;
 }
 
 /// The ranks whose shares of the same collective have come to another group.
 std::set<std::uint16_t> open_collectives::launched_at(std::uint16_t group, const state& what) const {
   for (const auto& [which, launched] : all_)
     if (which.first == group && launched.step == what.step && launched.bucket == what.bucket &&
-        !launched.ranks.empty() && is_of_stage(what, *launched.ranks.begin()))
+        !launched.ranks.empty() && is_of_part(what, *launched.ranks.begin()))
       return launched.ranks;
   return {};
 }

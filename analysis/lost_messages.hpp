@@ -89,7 +89,7 @@ class open_collectives {
     std::uint16_t summed_by = 0;
     bool completed = false;
   };
-  bool is_of_stage(const state& what, std::uint16_t rank) const;
+  bool is_of_part(const state& what, std::uint16_t rank) const;
   std::set<std::uint16_t> launched_at(std::uint16_t group, const state& what) const;
   using key = std::pair<std::uint16_t, std::uint64_t>;  ///< group and sequence number
 
@@ -100,7 +100,7 @@ class open_collectives {
   using position = std::pair<std::uint64_t, std::uint64_t>;
   std::map<std::pair<std::uint16_t, std::uint16_t>, position> last_;  ///< (group, rank): the last one launched
   std::set<std::uint16_t> ranks_;
-  std::uint16_t stages_ = 1;
+  std::uint16_t parts_ = 1;
 };
 
 /// The end of a process without a record of it, or of an actor with an error.

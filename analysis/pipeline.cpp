@@ -25,6 +25,10 @@ bool is_pass(const trace::event& one) {
   return range_of(one) == trace::range_name::forward || range_of(one) == trace::range_name::backward;
 }
 
+bool is_wait(const trace::event& one) {
+  return one.what == trace::kind::range && range_of(one) == trace::range_name::wait_for_slices;
+}
+
 /// From each step's first pass to its last one, by begin.
 std::vector<window> windows_of(const trace::recording& run) {
   std::map<std::uint64_t, window> by_step;
@@ -70,6 +74,9 @@ pipeline_use find_pipeline_use(const trace::recording& run) {
     ++(range_of(one) == trace::range_name::forward ? its.forward : its.backward);
     its.passes += one.end - one.begin;
   }
+  for (const trace::event& one : run.events)
+    if (const auto its = stages.find(one.actor); its != stages.end() && is_wait(one))
+      its->second.for_slices += within(windows, one.begin, one.end);
   // Ranges may be part of a message's handling, so their times must not count twice.
   std::map<std::uint16_t, nanoseconds> busy_until;
   for (const trace::event& one : run.events | of_kind(trace::kind::handled, trace::kind::range, trace::kind::timer)) {
@@ -82,6 +89,7 @@ pipeline_use find_pipeline_use(const trace::recording& run) {
   }
   for (auto& [actor, one] : stages) {
     one.other = std::max<nanoseconds>(one.other - one.passes, 0);
+    one.passes = std::max<nanoseconds>(one.passes - one.for_slices, 0);
     found.stages.push_back(one);
   }
   return found;
@@ -89,11 +97,14 @@ pipeline_use find_pipeline_use(const trace::recording& run) {
 
 std::string pipeline_text(const trace::recording& run, const pipeline_use& what, std::size_t limit) {
   if (what.stages.empty()) return "";
-  table rows({"stage", "forward", "backward", "passes", "of the time", "other work", "nothing"}, "lrrrrrr");
-  for (const pipeline_use::stage& one : what.stages)
+  table rows({"stage", "forward", "backward", "passes", "of the time", "for slices", "other work", "nothing"},
+             "lrrrrrrr");
+  for (const pipeline_use::stage& one : what.stages) {
+    const nanoseconds nothing = what.length - one.passes - one.for_slices - one.other;
     rows.add({run.actor_name(one.actor), count_text(one.forward), count_text(one.backward), time_text(one.passes),
-              share_text(one.passes, what.length), share_text(one.other, what.length),
-              share_text(std::max<nanoseconds>(what.length - one.passes - one.other, 0), what.length)});
+              share_text(one.passes, what.length), share_text(one.for_slices, what.length),
+              share_text(one.other, what.length), share_text(std::max<nanoseconds>(nothing, 0), what.length)});
+  }
   return fmt::format("\nStages, from the first pass of each of {} steps to its last: a bubble of {:.1f} %\n",
                      count_text(what.steps), 100 * what.bubble()) +
          rows.text(limit);
@@ -101,12 +112,15 @@ std::string pipeline_text(const trace::recording& run, const pipeline_use& what,
 
 boost::json::object pipeline_json(const trace::recording& run, const pipeline_use& what) {
   boost::json::array stages;
-  for (const pipeline_use::stage& one : what.stages)
-    stages.push_back({{"actor", run.actor_name(one.actor)},
-                      {"forward", one.forward},
-                      {"backward", one.backward},
-                      {"passes_ns", one.passes},
-                      {"other_ns", one.other}});
+  for (const pipeline_use::stage& one : what.stages) {
+    boost::json::object its{{"actor", run.actor_name(one.actor)},
+                            {"forward", one.forward},
+                            {"backward", one.backward},
+                            {"passes_ns", one.passes},
+                            {"other_ns", one.other}};
+    if (one.for_slices > 0) its["for_slices_ns"] = one.for_slices;
+    stages.push_back(std::move(its));
+  }
   return {{"steps", what.steps}, {"length_ns", what.length}, {"bubble", what.bubble()}, {"stages", std::move(stages)}};
 }
 

@@ -1,5 +1,5 @@
-// What the stages of pipelines did between each step's first pass of a micro-batch and its last one: passes, other
-// work, nothing.
+// What the parts of a network, stages of a pipeline and their slices, did between each step's first pass of a
+// micro-batch and its last one: passes, waits for other slices, other work, nothing.
 
 #pragma once
 
@@ -18,8 +18,9 @@ struct pipeline_use {
     std::uint16_t actor = 0;
     std::uint64_t forward = 0;  ///< micro-batches
     std::uint64_t backward = 0;
-    trace::nanoseconds passes = 0;
-    trace::nanoseconds other = 0;  ///< other work
+    trace::nanoseconds passes = 0;     ///< without waiting
+    trace::nanoseconds for_slices = 0;  ///< waiting for other slices amid passes
+    trace::nanoseconds other = 0;      ///< other work
   };
 
   std::vector<stage> stages;      ///< by actor; empty: there was no pipeline

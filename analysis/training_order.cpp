@@ -47,12 +47,14 @@ training_order::training_order(const trace::recording& run) {
     }
     if (const boost::json::value* accumulate = job->get_object().if_contains("accumulate"))
       accumulate_ = std::max<std::uint64_t>(1, whole_number(*accumulate).value_or(1));
-    if (const boost::json::value* pipeline = job->get_object().if_contains("pipeline"))
-      stages_ =
-          static_cast<std::uint16_t>(std::clamp<std::uint64_t>(whole_number(*pipeline).value_or(1), 1, UINT16_MAX));
+    std::uint64_t parts = 1;
+    for (const char* cut : {"pipeline", "tensor-parallel"})
+      if (const boost::json::value* into = job->get_object().if_contains(cut))
+        parts *= std::clamp<std::uint64_t>(whole_number(*into).value_or(1), 1, UINT16_MAX);
+    parts_ = static_cast<std::uint16_t>(std::min<std::uint64_t>(parts, UINT16_MAX));
   }
   for (const auto& [rank, actor] : by_rank_)
-    if (rank % stages_ == 0) trainers_.push_back(actor);
+    if (rank % parts_ == 0) trainers_.push_back(actor);
 }
 
 std::optional<std::uint16_t> training_order::trainer(std::uint16_t rank) const {

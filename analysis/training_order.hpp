@@ -21,12 +21,12 @@ class training_order {
  public:
   explicit training_order(const trace::recording& run);
 
-  /// The actor numbers of the trainers that have rows, as servers rank them: in pipelines, those of the first stage.
+  /// The actor numbers of the trainers that have rows, as servers rank them: of replicas in parts, those of the first one.
   const std::vector<std::uint16_t>& trainers() const { return trainers_; }
   /// The actor number of any trainer.
   std::optional<std::uint16_t> trainer(std::uint16_t rank) const;
-  /// The stages of pipelines: trainer r has stage r % stages.
-  std::uint16_t stages() const { return stages_; }
+  /// The parts of replicas: trainer r has part r % parts.
+  std::uint16_t parts() const { return parts_; }
 
   /// How many optimizer steps rows may lack; nullopt: any number.
   std::optional<std::uint64_t> staleness() const { return staleness_; }
@@ -43,7 +43,7 @@ class training_order {
 
   std::vector<std::uint16_t> trainers_;
   std::map<std::uint16_t, std::uint16_t> by_rank_;
-  std::uint16_t stages_ = 1;
+  std::uint16_t parts_ = 1;
   std::optional<std::uint64_t> staleness_ = 0;
   std::uint64_t accumulate_ = 1;
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -172,6 +173,9 @@ std::string parity_text(const comparison& found) {
          fmt::format("{:<13} {} {:g}\n", found.ok() ? "ok" : "not ok", found.ok() ? "within" : "beyond", error_max);
 }
 
+/// Settings that say on how many actors a reference run is trained, and not what.
+constexpr std::array splitting{"servers", "table-split", "pipeline", "tensor-parallel"};
+
 result<int> parity(const CLI::App& app, const program_context& context) {
   auto machine = read_machine_options([&app](const char* name) { return given_text(app, name); });
   if (!machine) return tl::unexpected<fault>(machine.error());
@@ -179,7 +183,8 @@ result<int> parity(const CLI::App& app, const program_context& context) {
   if (file->count() == 0) return bad_input("troupe parity needs the FILE of a reference run");
   TROUPE_TRY(reference, model::open_reference_run(file->results().front()));
   std::vector<model::setting> settings = reference.settings;
-  if (auto servers = given_text(app, "servers")) settings.emplace_back("servers", std::move(*servers));
+  for (const char* name : splitting)
+    if (auto text = given_text(app, name)) settings.emplace_back(name, std::move(*text));
   TROUPE_TRY(what, model::parse_job(settings));
 
   if (app.get_option("--processes")->count() > 0)
@@ -206,6 +211,9 @@ subcommand add_parity(CLI::App& program) {
   CLI::App* app = program.add_subcommand("parity", "check training against a reference run");
   app->add_option("FILE")->description("the reference run, a safetensors file");
   add_text_option(*app, "servers", "N", "parameter servers (default: 1)", "Job");
+  add_text_option(*app, "table-split", "WAY", "how servers share a table, by rows or columns (default: rows)", "Job");
+  add_text_option(*app, "pipeline", "P", "stages of each trainer's network (default: 1)", "Job");
+  add_text_option(*app, "tensor-parallel", "T", "slices of each stage (default: 1)", "Job");
   add_options(*app, option_set::machine);
   add_options(*app, option_set::processes);
   add_switch(*app, "json", "the result as a JSON object on one line", "Output");

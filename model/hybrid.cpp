@@ -83,18 +83,19 @@ sample_shape top_input(const job& what, const data_spec& spec) {
 hybrid_model::hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden)
     : hybrid_model(spec, job_with(hidden)) {}
 
-std::unique_ptr<const network> make_layers_of_top(const data_spec& spec, const job& what, layer_range part) {
+std::unique_ptr<const network> make_layers_of_top(const data_spec& spec, const job& what, layer_range part,
+                                                  std::uint32_t slices) {
   sample_shape in = top_input(what, spec);
   if (top_layers(what, spec).empty()) in = {count_of(in)};  // an MLP takes images as rows
-  auto made = layer_network::make_part(layers_of_top(what, spec), in, part, top_number);
+  auto made = layer_network::make_part(layers_of_top(what, spec), in, part, top_number, slices);
   TROUPE_ASSERT(made);
   return std::make_unique<layer_network>(std::move(*made));
 }
 
 hybrid_model::hybrid_model(const data_spec& spec, const job& what) : hybrid_model(spec, what, make_top(spec, what)) {}
 
-hybrid_model::hybrid_model(const data_spec& spec, const job& what, std::size_t end)
-    : hybrid_model(spec, what, make_layers_of_top(spec, what, {0, end})) {}
+hybrid_model::hybrid_model(const data_spec& spec, const job& what, std::size_t end, std::uint32_t slices)
+    : hybrid_model(spec, what, make_layers_of_top(spec, what, {0, end}, slices)) {}
 
 hybrid_model::hybrid_model(const data_spec& spec, const job& what, std::unique_ptr<const network> top)
     : spec_(spec), interaction_(what.interaction), layout_(spec), top_(std::move(top)) {

@@ -44,7 +44,8 @@ class hybrid_model final : public network {
   /// The model of a job. Requires: `check_network` accepts the job.
   hybrid_model(const data_spec& spec, const job& what);
   /// The model with the top network's layers before `end` only (`layers_of_top`): the first stage of a pipeline.
-  hybrid_model(const data_spec& spec, const job& what, std::size_t end);
+  /// Of several slices (`tensor_parallel.hpp`) it is one's.
+  hybrid_model(const data_spec& spec, const job& what, std::size_t end, std::uint32_t slices = 1);
 
   const data_spec& spec() const { return spec_; }
 
@@ -132,8 +133,10 @@ bool has_bottom(const job& what, const data_spec& spec);
 std::vector<layer_spec> top_layers(const job& what, const data_spec& spec);
 /// Returns the same; of an MLP its layers.
 std::vector<layer_spec> layers_of_top(const job& what, const data_spec& spec);
-/// Makes layers of the top network, a stage of a pipeline after the first. Its bits are those of the whole network.
-std::unique_ptr<const network> make_layers_of_top(const data_spec& spec, const job& what, layer_range part);
+/// Makes layers of the top network, a stage of a pipeline after the first. Its bits are those of the whole network. Of
+/// several slices it is one's.
+std::unique_ptr<const network> make_layers_of_top(const data_spec& spec, const job& what, layer_range part,
+                                                  std::uint32_t slices = 1);
 /// Returns the shape of its input: an image where the data are images, else a vector.
 sample_shape top_input(const job& what, const data_spec& spec);
 

@@ -80,7 +80,7 @@ std::optional<std::string> check_network(const job& what, const data_spec& spec)
   }
   if (what.interaction == interaction_kind::dcn)
     names += fmt::format(", --cross-rank {}", what.cross_rank.value_or(default_cross_rank));
-  if (weights <= dense_weights_max) return check_stages(what, spec);
+  if (weights <= dense_weights_max) return check_parts(what, spec);
   return fmt::format("{}: the network would have {} weights; must be at most {}; use narrower layers", names, weights,
                      dense_weights_max);
 }

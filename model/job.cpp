@@ -148,6 +148,11 @@ const std::vector<setting_info>& job_settings() {
   return infos;
 }
 
+std::string parts_option(const job& what) {
+  return what.pipeline > 1 ? fmt::format("--pipeline {}", what.pipeline)
+                           : fmt::format("--tensor-parallel {}", what.tensor_parallel);
+}
+
 result<job> parse_job(const std::vector<setting>& given) {
   if (auto wrong = check_names(given)) return bad_input(std::move(*wrong));
   job made;

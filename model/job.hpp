@@ -106,6 +106,8 @@ struct job {
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
   /// The layer at which each stage begins. Empty: the stages are to take about as long.
   std::vector<std::size_t> stages;
+  /// The slices of each stage, or of the network, which trainers of their own have.
+  std::uint32_t tensor_parallel = 1;
   /// Limit of the global norm of a step's gradient; 0: none.
   double clip_norm = 0;
   nan_policy nan = nan_policy::stop;
@@ -116,13 +118,19 @@ struct job {
   elastic_batch_kind elastic_batch = elastic_batch_kind::total;
   elastic_lr_rule elastic_lr = elastic_lr_rule::none;
 
-  /// The members of a run that train: each stage of each trainer's network.
-  std::uint32_t ranks() const { return trainers * pipeline; }
+  /// The parts of each trainer's network: slices of stages.
+  std::uint32_t parts() const { return pipeline * tensor_parallel; }
+  /// The members of a run that train: one for each part of each trainer's network.
+  std::uint32_t ranks() const { return trainers * parts(); }
 };
 
-/// Limits of `micro_batches` and `pipeline`.
+/// Returns the option that cuts the job's network into parts, with its value.
+std::string parts_option(const job& what);
+
+/// Limits of `micro_batches`, `pipeline` and `tensor_parallel`.
 constexpr std::uint32_t micro_batches_max = 1024;
 constexpr std::uint32_t stages_max = 64;
+constexpr std::uint32_t slices_max = 64;
 
 /// What `trainers` may be instead of a number, until the machine that runs the job is known: one a device, or a core.
 constexpr const char* all_trainers = "all";

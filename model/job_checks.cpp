@@ -126,17 +126,16 @@ std::optional<std::string> check_agreement(const job& what) {
   return std::nullopt;
 }
 
-std::optional<std::string> check_pipeline(const job& what) {
-  if (what.pipeline == 1) return std::nullopt;
-  if (std::uint64_t{what.trainers} * what.pipeline > actors_max)
-    return fmt::format("--pipeline {}: {} trainers (--trainers) of {} stages are more than {} in all; use fewer",
-                       what.pipeline, what.trainers, what.pipeline, actors_max);
+std::optional<std::string> check_network_parts(const job& what) {
+  if (what.parts() == 1) return std::nullopt;
+  const std::string option = parts_option(what);
+  if (std::uint64_t{what.trainers} * what.parts() > actors_max)
+    return fmt::format("{}: {} trainers (--trainers) of {} parts are more than {} in all; use fewer", option,
+                       what.trainers, what.parts(), actors_max);
   if (what.elastic.is_on())
-    return fmt::format("--pipeline {}: --elastic changes the number of whole trainers; leave one of them out",
-                       what.pipeline);
+    return fmt::format("{}: --elastic changes the number of whole trainers; leave one of them out", option);
   if (what.matmul_precision != kernels::matmul_precision::f32)
-    return fmt::format("--pipeline {}: stages compute on the processor, in f32; leave out --matmul-precision",
-                       what.pipeline);
+    return fmt::format("{}: parts of a network compute on the processor, in f32; leave out --matmul-precision", option);
   return std::nullopt;
 }
 
@@ -206,7 +205,7 @@ std::optional<std::string> check_job(const job& what, data_kind kind) {
     return fmt::format("--micro-batches {}: a batch has only {} sample{} (--batch-size); use at most {}",
                        what.micro_batches, what.batch_size, what.batch_size > 1 ? "s" : "", what.batch_size);
   if (auto wrong = check_agreement(what)) return wrong;
-  if (auto wrong = check_pipeline(what)) return wrong;
+  if (auto wrong = check_network_parts(what)) return wrong;
   if (auto wrong = check_split(what)) return wrong;
   if (auto wrong = check_elastic(what)) return wrong;
   const bool is_file = kind == data_kind::criteo || kind == data_kind::csv;

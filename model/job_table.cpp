@@ -174,6 +174,8 @@ std::vector<job_setting> splitting_settings() {
                                                                                             {"1f1b", pipeline_schedule::one_f_one_b}}))),
       line("stages", "Working together", "LAYERS", "with --pipeline: the layer at which each stage begins, such as 0,3,5; else stages take about as long as each other",
            everywhere(no_default), pipelined_only(stage_begins())),
+      line("tensor-parallel", "Working together", "T", "slices of each stage, or of the network, that share pairs of linear layers, the first by its outputs, the second by its inputs; a trainer of its own computes each",
+           everywhere("1"), whole(&job::tensor_parallel, 1, slices_max)),
   };
   // clang-format on
 }

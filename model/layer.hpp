@@ -13,6 +13,7 @@
 #include "kernels/device.hpp"
 #include "model/parameters.hpp"
 #include "model/rank_means.hpp"
+#include "model/slice_sums.hpp"
 
 namespace troupe::model {
 
@@ -37,6 +38,8 @@ class layer {
     std::uint64_t first_sample = 0;
     /// The other ranks' passes; null: there are none, or layers do not ask them.
     rank_means* ranks = nullptr;
+    /// The other slices' passes; null: layers are whole.
+    slice_sums* slices = nullptr;
   };
 
   /// The numbers of a pass.

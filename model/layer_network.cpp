@@ -25,9 +25,11 @@ result<layer_network> layer_network::make(const std::vector<layer_spec>& layers,
   return make_part(layers, in, {0, layers.size()}, number);
 }
 
-result<layer_network> layer_network::make_part(const std::vector<layer_spec>& layers, const sample_shape& in,
-                                               layer_range part, std::uint64_t number) {
-  TROUPE_ASSERT(part.first < part.end && part.end <= layers.size());
+result<layer_network> layer_network::make_part(const std::vector<layer_spec>& whole, const sample_shape& in,
+                                               layer_range part, std::uint64_t number, std::uint32_t slices) {
+  TROUPE_ASSERT(part.first < part.end && part.end <= whole.size());
+  const std::vector<layer_spec> layers = layers_of_slice(whole, slices);
+  const auto cuts = slices > 1 ? cuts_of(layers) : std::vector<layer_cut>(layers.size());
   TROUPE_TRY(made, make_layers(layers, in));
   layer_network network(number);
   const std::size_t last = part.end - 1;
@@ -37,14 +39,16 @@ result<layer_network> layer_network::make_part(const std::vector<layer_spec>& la
   for (std::size_t i = part.first; i <= last; ++i) {
     if (i < last && changes_nothing(layers[i])) continue;
     // Not the last ReLU: its way back reads the output, which the loss overwrites.
-    const bool has_relu =
-        layers[i].kind == layer_kind::linear && i + 1 < last && layers[i + 1].kind == layer_kind::relu;
-    if (!has_relu) {
-      network.add_step(std::move(made[i]), i, false);
-    } else {
-      network.add_step(make_linear(layers[i], made[i]->in(), kernels::activation::relu), i, true);
-      ++i;
-    }
+    // Nor that of a sum over slices.
+    const bool has_relu = layers[i].kind == layer_kind::linear && i + 1 < last &&
+                          layers[i + 1].kind == layer_kind::relu && cuts[i] != layer_cut::inputs;
+    const auto then = has_relu ? kernels::activation::relu : kernels::activation::none;
+    if (cuts[i] != layer_cut::none)
+      made[i] = make_linear_slice(layers[i], made[i]->in(), cuts[i], then);
+    else if (has_relu)
+      made[i] = make_linear(layers[i], made[i]->in(), then);
+    network.add_step(std::move(made[i]), i, has_relu);
+    if (has_relu) ++i;
   }
   return network;
 }
@@ -126,7 +130,7 @@ std::vector<float> layer_network::initial_buffers() const {
 }
 
 layer::pass layer_network::pass_of(std::size_t i, kernels::stream& on, const pass_mode& mode, std::size_t size) const {
-  return {on, size, mode.training, random_bits(mode.key, steps_[i].number), mode.first_sample, mode.ranks};
+  return {on, size, mode.training, random_bits(mode.key, steps_[i].number), mode.first_sample, mode.ranks, mode.slices};
 }
 
 layer::numbers layer_network::numbers_of(std::size_t i, const tensors& all, const float* input,

@@ -14,6 +14,7 @@
 #include "model/layer.hpp"
 #include "model/layer_spec.hpp"
 #include "model/network.hpp"
+#include "model/tensor_parallel.hpp"
 
 namespace troupe::model {
 
@@ -59,10 +60,11 @@ class layer_network final : public network {
   /// distinguishes the initial weights of a model's networks.
   static result<layer_network> make(const std::vector<layer_spec>& layers, const sample_shape& in,
                                     std::uint64_t number = 0);
-  /// Makes a part of that network, which computes what the whole one computes there, with the same names. Requires:
-  /// `part` is not empty, and within the list.
+  /// Makes a part of that network, which computes what the whole one computes there, with the same names. Of several
+  /// slices it is one's: its passes sum with those of the others. Requires: `part` is not empty, and within the list;
+  /// `check_slices` accepts the list.
   static result<layer_network> make_part(const std::vector<layer_spec>& layers, const sample_shape& in,
-                                         layer_range part, std::uint64_t number = 0);
+                                         layer_range part, std::uint64_t number = 0, std::uint32_t slices = 1);
 
   /// Returns a row for each layer of the list, or part.
   const std::vector<layer_row>& rows() const { return rows_; }

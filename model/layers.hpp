@@ -10,6 +10,7 @@
 
 #include "model/layer.hpp"
 #include "model/layer_spec.hpp"
+#include "model/tensor_parallel.hpp"
 
 namespace troupe::model {
 
@@ -18,6 +19,9 @@ using layer_ptr = std::unique_ptr<const layer>;
 /// Samples are [features]. `then`: also applied to the output; the passes back take the gradient of what is before it.
 layer_ptr make_linear(const layer_spec& spec, const sample_shape& in,
                       kernels::activation then = kernels::activation::none);
+/// A slice's part of a linear layer that is cut; `spec` and `in` are those of the slice.
+layer_ptr make_linear_slice(const layer_spec& spec, const sample_shape& in, layer_cut cut,
+                            kernels::activation then = kernels::activation::none);
 layer_ptr make_low_rank_cross(const layer_spec& spec, const sample_shape& in);
 layer_ptr make_layer_norm(const layer_spec& spec, const sample_shape& in);
 

@@ -16,6 +16,7 @@
 #include "kernels/device.hpp"
 #include "model/parameters.hpp"
 #include "model/rank_means.hpp"
+#include "model/slice_sums.hpp"
 
 namespace troupe::model {
 
@@ -28,6 +29,8 @@ struct pass_mode {
   rank_means* ranks = nullptr;
   /// The first sample's place in the rank's batch, of which the pass may be of a part.
   std::uint64_t first_sample = 0;
+  /// The passes of the other slices of a network that tensor parallelism cuts; null: it is whole.
+  slice_sums* slices = nullptr;
 };
 
 class network {

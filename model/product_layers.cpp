@@ -10,7 +10,7 @@ namespace troupe::model {
 
 namespace {
 
-class linear_layer final : public layer {
+class linear_layer : public layer {
  public:
   linear_layer(const sample_shape& in, std::size_t out, bool has_bias, kernels::activation then)
       : layer(in, {out}), in_(in[0]), out_(out), has_bias_(has_bias), then_(then) {}
@@ -40,16 +40,41 @@ class linear_layer final : public layer {
   }
 
   void backward_parameters(const pass& how, const numbers& of, const float* grad_output,
-                           float* grad_parameters) const override {
+                           float* grad_parameters) const final {
     float* const grad_bias = has_bias_ ? grad_parameters + out_ * in_ : nullptr;
     how.on.linear_backward_parameters(how.size, in_, out_, of.input, grad_output, grad_parameters, grad_bias);
   }
 
- private:
+ protected:
   std::size_t in_;
   std::size_t out_;
   bool has_bias_;
   kernels::activation then_;
+};
+
+/// A slice's outputs of a linear layer: the gradient of the input is the sum over all slices.
+class linear_outputs final : public linear_layer {
+ public:
+  using linear_layer::linear_layer;
+
+  void backward_input(const pass& how, const numbers& of, const float* grad_output, float* grad_input) const override {
+    if (grad_input == nullptr) return;
+    linear_layer::backward_input(how, of, grad_output, how.slices->share(how.size, in_));
+    how.slices->sum(grad_input);
+  }
+};
+
+/// A linear layer that takes a slice's inputs: the output is the sum over all slices, and the bias.
+class linear_inputs final : public linear_layer {
+ public:
+  using linear_layer::linear_layer;
+
+  void forward(const pass& how, const numbers& of) const override {
+    how.on.linear_forward(how.size, in_, out_, of.input, of.parameters, nullptr, kernels::activation::none,
+                          how.slices->share(how.size, out_));
+    how.slices->sum(of.output);
+    if (has_bias_) how.on.add_columns(how.size, out_, {of.parameters + out_ * in_, 0}, {of.output, out_});
+  }
 };
 
 /// x_{k+1} = x_0 * (W_k V_k x_k + b_k) + x_k for each layer k. Saves of each layer the products and their gradients.
@@ -162,6 +187,11 @@ class low_rank_cross_layer final : public layer {
 
 layer_ptr make_linear(const layer_spec& spec, const sample_shape& in, kernels::activation then) {
   return std::make_unique<linear_layer>(in, spec.out, spec.bias, then);
+}
+
+layer_ptr make_linear_slice(const layer_spec& spec, const sample_shape& in, layer_cut cut, kernels::activation then) {
+  if (cut == layer_cut::outputs) return std::make_unique<linear_outputs>(in, spec.out, spec.bias, then);
+  return std::make_unique<linear_inputs>(in, spec.out, spec.bias, then);
 }
 
 layer_ptr make_low_rank_cross(const layer_spec& spec, const sample_shape& in) {

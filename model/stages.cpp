@@ -9,41 +9,33 @@
 
 #include "base/assert.hpp"
 #include "kernels/device.hpp"
+#include "model/layers.hpp"
+#include "model/tensor_parallel.hpp"
 
 namespace troupe::model {
 
 namespace {
 
-/// How many layers there are up to the first one with parameters, which counts.
-std::size_t layers_until_parameters(const job& what, const data_spec& spec) {
-  const std::size_t layers = layers_of_top(what, spec).size();
-  std::size_t count = 1;
-  while (count < layers && hybrid_model(spec, what, count).parameter_count() == 0) ++count;
-  return count;
-}
-
 const char* network_option(const job& what) { return what.layers.empty() ? "--hidden" : "--layers"; }
 
-}  // namespace
-
-std::optional<std::string> check_stages(const job& what, const data_spec& spec) {
-  if (what.pipeline == 1) return std::nullopt;
-  const std::size_t layers = layers_of_top(what, spec).size();
-  if (what.pipeline > layers)
-    return fmt::format("--pipeline {}: the network has only {} layer{} ({}) to cut into stages; use at most {}",
-                       what.pipeline, layers, layers == 1 ? "" : "s", network_option(what), layers);
-  if (hybrid_model(spec, what).synchronizes())
-    return fmt::format(
-        "--pipeline {}: a batch_norm with synchronized = true asks all ranks amid its pass; leave out "
-        "synchronized, or the pipeline",
-        what.pipeline);
-  if (what.stages.empty()) {
-    // The first stage has parameters, by whose gradient the trainers agree.
-    const std::size_t most = what.trainers > 1 ? layers - layers_until_parameters(what, spec) + 1 : layers;
-    if (what.pipeline <= most) return std::nullopt;
-    return fmt::format("--pipeline {}: the first stage needs a layer with parameters ({}), so there can be {} at most",
-                       what.pipeline, network_option(what), most);
+/// The layers at which a stage may begin: none amid a pair of layers that slices share. If several trainers must agree,
+/// the second one only after a layer with parameters.
+std::vector<std::size_t> possible_begins(const job& what, const data_spec& spec) {
+  const auto layers = layers_of_top(what, spec);
+  const auto cuts = what.tensor_parallel > 1 ? cuts_of(layers) : std::vector<layer_cut>(layers.size());
+  std::vector<std::size_t> begins{0};
+  bool is_amid_pair = false;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (i > 0 && !is_amid_pair &&
+        (begins.size() > 1 || what.trainers == 1 || hybrid_model(spec, what, i).parameter_count() > 0))
+      begins.push_back(i);
+    if (cuts[i] != layer_cut::none) is_amid_pair = cuts[i] == layer_cut::outputs;
   }
+  return begins;
+}
+
+std::optional<std::string> check_given_stages(const job& what, const data_spec& spec, std::size_t layers,
+                                              const std::vector<std::size_t>& possible) {
   const auto text = fmt::format("--stages {}", fmt::join(what.stages, ","));
   if (what.stages.size() != what.pipeline)
     return fmt::format("{}: begins {} stage(s), and --pipeline is {}; give the first layer of each stage", text,
@@ -51,33 +43,97 @@ std::optional<std::string> check_stages(const job& what, const data_spec& spec) 
   if (what.stages.back() >= layers)
     return fmt::format("{}: there is no layer {}; the network's layers ({}) are 0 to {}", text, what.stages.back(),
                        network_option(what), layers - 1);
-  if (what.trainers > 1 && hybrid_model(spec, what, what.stages[1]).parameter_count() == 0)
-    return fmt::format("{}: stage 0 has no parameters, by whose gradient the trainers agree; begin stage 1 later",
-                       text);
+  for (const std::size_t begin : what.stages) {
+    if (std::ranges::find(possible, begin) != possible.end()) continue;
+    if (hybrid_model(spec, what, begin).parameter_count() == 0)
+      return fmt::format("{}: stage 0 has no parameters, by whose gradient the trainers agree; begin stage 1 later",
+                         text);
+    return fmt::format("{}: layer {} is amid a pair whose slices need each other (--tensor-parallel {}); stages may "
+                       "begin at {}",
+                       text, begin, what.tensor_parallel, fmt::join(possible, ", "));
+  }
   return std::nullopt;
 }
 
-layer_range layers_of_stage(const job& what, const data_spec& spec, std::size_t stage) {
-  TROUPE_ASSERT(stage < what.stages.size());
-  const bool is_last = stage + 1 == what.stages.size();
-  return {what.stages[stage], is_last ? layers_of_top(what, spec).size() : what.stages[stage + 1]};
+std::optional<std::string> check_stages(const job& what, const data_spec& spec) {
+  const std::size_t layers = layers_of_top(what, spec).size();
+  if (what.pipeline > layers)
+    return fmt::format("--pipeline {}: the network has only {} layer{} ({}) to cut into stages; use at most {}",
+                       what.pipeline, layers, layers == 1 ? "" : "s", network_option(what), layers);
+  const auto possible = possible_begins(what, spec);
+  if (!what.stages.empty()) return check_given_stages(what, spec, layers, possible);
+  if (what.pipeline <= possible.size()) return std::nullopt;
+  if (what.tensor_parallel > 1)
+    return fmt::format(
+        "--pipeline {}: pairs of layers that slices share (--tensor-parallel {}) stay together, so there can be {} "
+        "stages at most",
+        what.pipeline, what.tensor_parallel, possible.size());
+  return fmt::format("--pipeline {}: the first stage needs a layer with parameters ({}), so there can be {} at most",
+                     what.pipeline, network_option(what), possible.size());
 }
 
-std::vector<stage_tensors> tensors_of_stages(const job& what, const data_spec& spec) {
-  std::vector<stage_tensors> all;
-  stage_tensors next;
-  for (std::size_t stage = 0; stage < what.stages.size(); ++stage) {
-    const layer_range layers = layers_of_stage(what, spec, stage);
-    const std::unique_ptr<const network> part =
-        stage == 0 ? std::make_unique<hybrid_model>(spec, what, layers.end) : make_layers_of_top(spec, what, layers);
-    next.parameters.count = part->parameter_count();
-    next.buffers.count = 0;
-    for (const named_parameter& one : part->buffers()) next.buffers.count += one.count();
-    all.push_back(next);
-    next.parameters.first += next.parameters.count;
-    next.buffers.first += next.buffers.count;
+/// Where a slice's tensor is in the whole one.
+tensor_place place_of(const named_parameter& whole, const named_parameter& mine, std::uint32_t slice) {
+  const std::size_t count = mine.count();
+  if (mine.shape == whole.shape) return {whole.first, 1, count, 0, false};
+  if (mine.shape[0] != whole.shape[0]) return {whole.first + slice * count, 1, count, 0, true};
+  return {whole.first + slice * mine.shape[1], mine.shape[0], mine.shape[1], whole.shape[1], true};
+}
+
+}  // namespace
+
+std::optional<std::string> check_parts(const job& what, const data_spec& spec) {
+  if (what.parts() == 1) return std::nullopt;
+  if (hybrid_model(spec, what).synchronizes())
+    return fmt::format(
+        "{}: a batch_norm with synchronized = true asks all ranks amid its pass; leave out synchronized, or the option",
+        parts_option(what));
+  if (auto wrong = check_slices(layers_of_top(what, spec), what.tensor_parallel, network_option(what))) return wrong;
+  return what.pipeline == 1 ? std::nullopt : check_stages(what, spec);
+}
+
+layer_range layers_of_stage(const job& what, const data_spec& spec, std::size_t stage) {
+  const std::size_t layers = layers_of_top(what, spec).size();
+  if (what.pipeline == 1) return {0, layers};
+  TROUPE_ASSERT(stage < what.stages.size());
+  const bool is_last = stage + 1 == what.stages.size();
+  return {what.stages[stage], is_last ? layers : what.stages[stage + 1]};
+}
+
+std::unique_ptr<const network> make_stage(const job& what, const data_spec& spec, std::size_t stage) {
+  const layer_range layers = layers_of_stage(what, spec, stage);
+  if (stage == 0) return std::make_unique<hybrid_model>(spec, what, layers.end, what.tensor_parallel);
+  return make_layers_of_top(spec, what, layers, what.tensor_parallel);
+}
+
+network_parts parts_of_network(const job& what, const data_spec& spec) {
+  const auto whole = hybrid_model(spec, what).parameters();
+  network_parts found{count_of(whole), 0, {}};
+  std::size_t tensor = 0;
+  for (std::size_t stage = 0; stage < what.pipeline; ++stage) {
+    const auto network = make_stage(what, spec, stage);
+    const auto mine = network->parameters();
+    const std::size_t buffers = count_of(network->buffers());
+    for (std::uint32_t slice = 0; slice < what.tensor_parallel; ++slice) {
+      part_tensors made{{}, {found.buffers, buffers}};
+      for (std::size_t i = 0; i < mine.size(); ++i)
+        made.parameters.push_back(place_of(whole[tensor + i], mine[i], slice));
+      found.parts.push_back(std::move(made));
+    }
+    tensor += mine.size();
+    found.buffers += buffers;
   }
-  return all;
+  return found;
+}
+
+std::vector<parameter_range> counted_once(const part_tensors& of, std::uint32_t slice) {
+  std::vector<parameter_range> counted;
+  std::size_t first = 0;
+  for (const tensor_place& one : of.parameters) {
+    if (slice == 0 || one.is_cut) counted.push_back({first, one.count()});
+    first += one.count();
+  }
+  return counted;
 }
 
 std::vector<std::size_t> balanced_stages(std::span<const double> seconds, std::size_t stages) {
@@ -153,13 +209,15 @@ std::vector<double> measure_layers(const job& what, const data_spec& spec) {
 
 std::vector<std::size_t> measured_stages(const job& what, const data_spec& spec) {
   const std::vector<double> seconds = measure_layers(what, spec);
-  // The layers before the first one with parameters, and that one, stay together.
-  std::size_t together = layers_until_parameters(what, spec);
-  if (seconds.size() - together + 1 < what.pipeline) together = 1;
-  std::vector<double> joined(seconds.begin() + static_cast<std::ptrdiff_t>(together - 1), seconds.end());
-  for (std::size_t i = 0; i + 1 < together; ++i) joined.front() += seconds[i];
-  std::vector<std::size_t> begins = balanced_stages(joined, what.pipeline);
-  for (std::size_t stage = 1; stage < begins.size(); ++stage) begins[stage] += together - 1;
+  const std::vector<std::size_t> possible = possible_begins(what, spec);
+  // The layers from one possible begin to the next stay together.
+  std::vector<double> together(possible.size());
+  for (std::size_t i = 0, block = 0; i < seconds.size(); ++i) {
+    if (block + 1 < possible.size() && i == possible[block + 1]) ++block;
+    together[block] += seconds[i];
+  }
+  std::vector<std::size_t> begins;
+  for (const std::size_t block : balanced_stages(together, what.pipeline)) begins.push_back(possible[block]);
   return begins;
 }
 

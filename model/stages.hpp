@@ -1,6 +1,7 @@
-// How a job's network is cut into the stages of a pipeline: between layers of its top network (`layers_of_top`).
-// Tables, bottom MLP and interaction are in the first stage. The parameters of a stage are a stretch of the whole
-// network's.
+// How a job's network is cut into parts, each of which a trainer has: into the stages of a pipeline, and these into the
+// slices of tensor parallelism (`tensor_parallel.hpp`). Part p is slice p % slices of stage p / slices. Stages begin
+// between layers of the top network (`layers_of_top`), never amid a pair that slices share. Tables, bottom MLP and
+// interaction are in the first stage, in every slice of it.
 
 #pragma once
 
@@ -19,20 +20,43 @@
 
 namespace troupe::model {
 
-/// Checks that the job's network can be cut into its stages. Returns the first problem as a message; null if it can.
+/// Checks that the job's network can be cut into its parts. Returns the first problem as a message; null if it can.
 /// Requires: `check_network` accepts the job.
-std::optional<std::string> check_stages(const job& what, const data_spec& spec);
+std::optional<std::string> check_parts(const job& what, const data_spec& spec);
 
-/// Returns the layers of a stage. Requires: the job has `stages`, one or more.
+/// Returns the layers of a stage. Requires: the job has its `stages`, or is no pipeline.
 layer_range layers_of_stage(const job& what, const data_spec& spec, std::size_t stage);
 
-/// A stage's place in the whole network.
-struct stage_tensors {
-  parameter_range parameters;
-  parameter_range buffers;
+/// Makes the network of a stage's slices. Requires: as above.
+std::unique_ptr<const network> make_stage(const job& what, const data_spec& spec, std::size_t stage);
+
+/// Where the numbers of a part's tensor are among the whole network's: `rows` runs of `cols` neighbours.
+struct tensor_place {
+  std::size_t first = 0;
+  std::size_t rows = 1;
+  std::size_t cols = 0;
+  std::size_t stride = 0;  ///< from one run to the next
+  bool is_cut = false;     ///< the other slices have other numbers of it
+
+  std::size_t count() const { return rows * cols; }
 };
-/// Returns the places of all stages. Requires: as above.
-std::vector<stage_tensors> tensors_of_stages(const job& what, const data_spec& spec);
+
+struct part_tensors {
+  std::vector<tensor_place> parameters;  ///< in the order of the part's flat buffer, without gaps
+  parameter_range buffers;               ///< the whole network's
+};
+
+struct network_parts {
+  std::size_t parameters = 0;  ///< of the whole network
+  std::size_t buffers = 0;
+  std::vector<part_tensors> parts;
+};
+
+/// Returns the places of all parts. Requires: as above.
+network_parts parts_of_network(const job& what, const data_spec& spec);
+
+/// Returns the stretches of a part's parameters whose numbers no earlier slice has: of the first slice, all.
+std::vector<parameter_range> counted_once(const part_tensors& of, std::uint32_t slice);
 
 /// Returns where `stages` stages of layers begin that take so long, one after the other: the longest stage is as short
 /// as can be. Requires: at least as many layers as stages.
@@ -43,7 +67,7 @@ std::vector<std::size_t> balanced_stages(std::span<const double> seconds, std::s
 std::vector<double> measure_layers(const job& what, const data_spec& spec);
 
 /// Returns where the job's stages begin by these measurements. The first one has a layer with parameters, by whose mean
-/// all trainers agree. Requires: `check_stages` accepts the job.
+/// all trainers agree. Requires: `check_parts` accepts the job.
 std::vector<std::size_t> measured_stages(const job& what, const data_spec& spec);
 
 /// The share of a step in which a stage has nothing to do, where all take equally long.

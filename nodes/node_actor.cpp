@@ -136,7 +136,7 @@ void node_state::handle(const msg::host_ranks& order) {
 
 caf::result<msg::committed> node_state::handle(const msg::expect_peers& order) {
   peers_ = order.peers;
-  stages_ = order.stages;
+  parts_ = order.parts;
   if (auto error = try_to_save(order.save_folder)) return error;
   all_.data->expect(
       {place_.run, place_.node, place_.incarnation, order.servers_talk}, order.peers,
@@ -186,15 +186,15 @@ msg::connected node_state::links_to_peers(const msg::header& asked) {
         entry_of(rank, made.servers) =
             all_.data->link_to(peer.node)->proxy<msg::parameter_server_actor>(actors::server_number(rank));
   introduce_trainers();
-  for (std::uint32_t stage = 0; stage < stages_; ++stage) {
-    auto layout = group_layout_of(stage);
+  for (std::uint32_t part = 0; part < parts_; ++part) {
+    auto layout = group_layout_of(part);
     if (!layout) continue;
     const std::uint32_t number = layout->number();
     const auto group = self_->spawn(actors::allreduce_group, place_.run, std::move(*layout));
     actors_.push_back(caf::actor_cast<caf::actor>(group));
     all_.data->actors().add(number, caf::actor_cast<caf::strong_actor_ptr>(group));
-    if (stage > 0) {
-      made.other_stages.push_back({stage, number, group});
+    if (part > 0) {
+      made.other_parts.push_back({part, number, group});
     } else {
       made.group = group;
       made.group_number = number;
@@ -203,24 +203,24 @@ msg::connected node_state::links_to_peers(const msg::header& asked) {
   return made;
 }
 
-/// Returns the ranks of a stage in this process and the others; none if it has none here. With stage s, the group of
+/// Returns the ranks of a part in this process and the others; none if it has none here. With part s, the group of
 /// the n-th of p processes with trainers has the number of group s x p + n.
-std::optional<actors::group_layout> node_state::group_layout_of(std::uint32_t stage) {
+std::optional<actors::group_layout> node_state::group_layout_of(std::uint32_t part) {
   actors::group_layout layout;
   layout.timeout = all_.options.network.request_timeout;
-  layout.stage = stage;
-  layout.stages = stages_;
+  layout.part = part;
+  layout.parts = parts_;
   const auto processes = static_cast<std::uint32_t>(std::ranges::count_if(peers_, &msg::peer_node::trains));
   bool is_here = false;
   std::uint32_t process = 0;
   for (const msg::peer_node& peer : peers_) {
     if (!peer.trains) continue;
-    const std::uint32_t number = actors::group_sender(stage * processes + process++);
+    const std::uint32_t number = actors::group_sender(part * processes + process++);
     const auto place = static_cast<std::uint32_t>(layout.groups.size());
     bool has_some = false;
     for (const std::uint32_t rank : peer.ranks) {
-      if (rank % stages_ != stage) continue;
-      entry_of(rank / stages_, layout.process_of_rank) = place;
+      if (rank % parts_ != part) continue;
+      entry_of(rank / parts_, layout.process_of_rank) = place;
       has_some = true;
     }
     if (!has_some) continue;
@@ -233,7 +233,7 @@ std::optional<actors::group_layout> node_state::group_layout_of(std::uint32_t st
     layout.numbers.push_back(number);
   }
   if (!is_here) return std::nullopt;
-  if (processes == 1 && stage == 0) layout.numbers.clear();
+  if (processes == 1 && part == 0) layout.numbers.clear();
   return layout;
 }
 
@@ -256,14 +256,14 @@ void node_state::introduce_trainers() {
 /// Makes each server accept a trainer's messages only from the link to that trainer's process, and tells it how it
 /// reaches the other servers.
 void node_state::tell_servers_their_peers() {
-  actors::trainer_origins origins{place_.servers, {}, stages_};
+  actors::trainer_origins origins{place_.servers, {}, parts_};
   std::vector<msg::parameter_server_actor> servers(place_.servers);
   for (const msg::peer_node& peer : peers_) {
     const data_link_ptr wire = all_.data->link_to(peer.node);
     for (std::size_t i = 0; i < peer.ranks.size(); ++i) {
       const std::uint32_t rank = peer.ranks[i];
-      if (peer.trains && rank % stages_ == 0)  // the first stage of each replica has the rows
-        entry_of(rank / stages_, origins.of_rank) = wire->sender();
+      if (peer.trains && rank % parts_ == 0)  // the first part of each replica has the rows
+        entry_of(rank / parts_, origins.of_rank) = wire->sender();
       else if (peer.trains)
         continue;
       else if (peer.node == place_.node)

@@ -64,7 +64,7 @@ class node_state {
   std::string reason(const caf::error& error, std::string_view question) const;
   void admitted_as(const msg::admitted& place);
   void host(const std::vector<std::uint32_t>& ranks, msg::message_id cause);
-  std::optional<actors::group_layout> group_layout_of(std::uint32_t stage);
+  std::optional<actors::group_layout> group_layout_of(std::uint32_t part);
   msg::connected links_to_peers(const msg::header& asked);
   void introduce_trainers();
   void tell_servers_their_peers();
@@ -77,7 +77,7 @@ class node_state {
   dependencies all_;
   msg::admitted place_;
   std::vector<msg::peer_node> peers_;
-  std::uint32_t stages_ = 1;  // of the pipelines of trainers
+  std::uint32_t parts_ = 1;  // of each replica of the network
   caf::typed_response_promise<msg::connected> connected_;
   std::vector<caf::actor> actors_;
   std::vector<msg::parameter_server_actor> servers_;        // of actors_

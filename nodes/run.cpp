@@ -89,7 +89,7 @@ struct run_members {
       caf::anon_send(boss, msg::join_server{headers.next(0, 0), server});
     }
     for (const msg::parameter_server_actor& one : servers) {
-      actors::tell_origins(one, {what.servers, {}, what.stages});
+      actors::tell_origins(one, {what.servers, {}, what.parts});
       actors::tell_servers(one, servers);
     }
     std::map<std::uint32_t, actors::made_trainer> trainers;

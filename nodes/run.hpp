@@ -102,7 +102,7 @@ class stop_request {
 struct run_request {
   std::uint32_t servers = 0;
   std::uint32_t trainers = 0;  ///< all ranks
-  std::uint32_t stages = 1;    ///< of pipelines: each stage is a rank
+  std::uint32_t parts = 1;     ///< of each replica of the network: each is a rank
   /// The name of a program of its own; empty: it is `troupe`.
   std::string program = {};
   /// As recordings and messages tell them.

@@ -76,9 +76,8 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
   if (!fits) return tl::unexpected(fits.error());
   if (!options.devices.elsewhere)
     if (auto fit = actors::check_devices(what, **data, options.devices); !fit) return tl::unexpected(fit.error());
-  if (options.devices.trainers && what.pipeline > 1)
-    return bad_input("--pipeline {}: the stages of a pipeline compute on the processor; use --device cpu",
-                     what.pipeline);
+  if (options.devices.trainers && what.parts() > 1)
+    return bad_input("{}: parts of a network compute on the processor; use --device cpu", model::parts_option(what));
   if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
     return bad_input("--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (auto enough = check_threads(options.threads); !enough) return tl::unexpected(enough.error());
@@ -95,7 +94,7 @@ result<actors::run_summary> run_job(const model::job& what, const run_options& o
         fmt::format("the stages begin at layers {} (as --stages)", fmt::join(planned.stages, ",")));
   const run_request request{.servers = what.servers,
                             .trainers = what.ranks(),
-                            .stages = what.pipeline,
+                            .parts = what.parts(),
                             .settings = model::to_settings(planned),
                             .data_digest = data->digest()};
   return run(request, options, stop_wish);

@@ -134,11 +134,11 @@ struct expect_peers {
   std::vector<peer_node> peers;
   std::string save_folder;    ///< the master's folder, for the servers to try; empty: nothing is saved
   bool servers_talk = false;  ///< servers need links to each other
-  std::uint32_t stages = 1;   ///< of the pipelines of trainers
+  std::uint32_t parts = 1;    ///< of each replica of the network: a trainer has one of them
 
   static constexpr message_traits traits{.diff = comparable::no, .added = 1};
 };
-BOOST_DESCRIBE_STRUCT(expect_peers, (), (head, peers, save_folder, servers_talk, stages))
+BOOST_DESCRIBE_STRUCT(expect_peers, (), (head, peers, save_folder, servers_talk, parts))
 
 /// Asks a node to connect its data links to those peers. Answered when all links are up.
 struct connect_peers {
@@ -148,13 +148,13 @@ struct connect_peers {
 };
 BOOST_DESCRIBE_STRUCT(connect_peers, (), (head))
 
-/// The allreduce group of a stage other than the first, and its actor number.
-struct stage_group {
-  std::uint32_t stage = 0;
+/// The allreduce group of a part of replicas other than the first, and its actor number.
+struct part_group {
+  std::uint32_t part = 0;
   std::uint32_t number = 0;
   allreduce_actor group;
 };
-BOOST_DESCRIBE_STRUCT(stage_group, (), (stage, number, group))
+BOOST_DESCRIBE_STRUCT(part_group, (), (part, number, group))
 
 /// Local actors in the answering process that stand in for the servers, by rank, and for the group.
 struct connected {
@@ -163,12 +163,12 @@ struct connected {
   allreduce_actor group;
   /// The group's actor number.
   std::uint32_t group_number = 1;
-  /// The groups of the process's trainers that have another stage of a pipeline; `group` is that of the first one.
-  std::vector<stage_group> other_stages = {};
+  /// The groups of the process's trainers that have another part of the network; `group` is that of the first one.
+  std::vector<part_group> other_parts = {};
 
   static constexpr message_traits traits{.diff = comparable::no, .added = 1};
 };
-BOOST_DESCRIBE_STRUCT(connected, (), (head, servers, group, group_number, other_stages))
+BOOST_DESCRIBE_STRUCT(connected, (), (head, servers, group, group_number, other_parts))
 
 /// The node is to host these ranks too, whose processes were lost: nobody else came for them.
 struct host_ranks {

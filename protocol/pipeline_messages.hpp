@@ -1,5 +1,6 @@
-// Messages between the stages of a pipeline: a network cut into parts, each of which another trainer has. The first
-// stage has the batches and the tables' rows, and leads its replica's other stages through the steps.
+// Messages between the parts of a network, each of which another trainer has: the stages of a pipeline, and the slices of
+// a stage that tensor parallelism cuts. The first slice of the first stage has the batches and the tables' rows, and
+// leads its replica's other parts through the steps.
 
 #pragma once
 
@@ -16,8 +17,9 @@
 
 namespace troupe::msg {
 
-/// What a stage has computed of a micro-batch, for the next stage. In training, that one answers by an
-/// `activation_gradient`, else by `stage_outputs`.
+/// What a slice of a stage has computed of a micro-batch, for the same slice of the next stage. In training, that one
+/// answers by an `activation_gradient`, else by `stage_outputs`. From the leader to the other slices of its stage: the
+/// network's input, which has no gradient for them.
 struct activation {
   header head;
   std::uint32_t rank = 0;  ///< of the sending trainer in the run
@@ -48,7 +50,7 @@ struct activation_gradient {
 };
 BOOST_DESCRIBE_STRUCT(activation_gradient, (), (head, rank, micro_batch, numbers, loss))
 
-/// The network's outputs for an activation that does not train; every stage passes them back to the one before.
+/// The network's outputs for an activation that does not train; every part passes them back to the one before.
 struct stage_outputs {
   header head;
   std::uint32_t rank = 0;
@@ -58,7 +60,18 @@ struct stage_outputs {
 };
 BOOST_DESCRIBE_STRUCT(stage_outputs, (), (head, rank, numbers))
 
-/// The first stage asks another of its replica for its state after this step. `ends`: the run ends with it.
+/// A slice's share of a sum over all slices of its stage, which each of them adds up, in the order of slices.
+struct partial_sum {
+  header head;
+  std::uint32_t rank = 0;    ///< of the sending trainer in the run
+  std::uint64_t number = 0;  ///< of the sum: all slices have the same ones, in the same order
+  tensor numbers;            ///< f32
+
+  static constexpr message_traits traits{.via = plane::data, .replayed = true};
+};
+BOOST_DESCRIBE_STRUCT(partial_sum, (), (head, rank, number, numbers))
+
+/// The leader asks another part of its replica for its state after this step. `ends`: the run ends with it.
 struct stage_query {
   header head;
   bool ends = false;
@@ -69,8 +82,8 @@ BOOST_DESCRIBE_STRUCT(stage_query, (), (head, ends))
 
 struct stage_state {
   header head;
-  std::vector<tensor> numbers;  ///< the parameters, the optimizer's buffers and the stage's own buffers, each flat
-  double pass_seconds = 0;      ///< how long the stage has passed micro-batches
+  std::vector<tensor> numbers;  ///< the parameters, the optimizer's buffers and the part's own buffers, each flat
+  double pass_seconds = 0;      ///< how long the part has passed micro-batches
 
   static constexpr message_traits traits{.via = plane::data, .untold = 1};
 };
@@ -78,7 +91,8 @@ BOOST_DESCRIBE_STRUCT(stage_state, (), (head, numbers, pass_seconds))
 
 /// A trainer of the program, as the others of its replica see it.
 using stage_actor = caf::typed_actor<caf::result<void>(activation), caf::result<void>(activation_gradient),
-                                     caf::result<void>(stage_outputs), caf::result<stage_state>(stage_query),
+                                     caf::result<void>(stage_outputs), caf::result<void>(partial_sum),
+                                     caf::result<stage_state>(stage_query),
                                      caf::result<squared_norm>(gradient_norm), caf::result<committed>(optimizer_step)>;
 using program_trainer_actor = trainer_actor::extend_with<stage_actor>;
 

@@ -87,7 +87,8 @@
   a_struct(activation_gradient) \
   a_struct(stage_outputs) \
   a_struct(stage_query) \
-  a_struct(stage_state)
+  a_struct(stage_state) \
+  a_struct(partial_sum)
 // clang-format on
 
 namespace troupe::protocol {

@@ -111,10 +111,10 @@ class stage {
     } else if (name.starts_with("trainer ")) {
       watch(system_.spawn(actors::trainer, recorded_.run, actor_ - actors::trainer_number(0, servers), servers));
       tell_peers();
-    } else if (const auto its_stage = stage_of_group()) {
-      const std::uint32_t stages = analysis::training_order(recorded_).stages();
+    } else if (const auto its_part = part_of_group()) {
+      const std::uint32_t parts = analysis::training_order(recorded_).parts();
       watch(system_.spawn(actors::allreduce_group, recorded_.run,
-                          actors::group_layout::one_process(count_of("trainer ") / stages, *its_stage, stages)));
+                          actors::group_layout::one_process(count_of("trainer ") / parts, *its_part, parts)));
     } else {
       return fmt::format(
           "{}: alone, only servers, trainers and the allreduce group of one process can be run again; 'troupe trace "
@@ -135,8 +135,8 @@ class stage {
     });
   }
 
-  /// Which stage's allreduce group the actor is; none if it is none, or one of several processes.
-  std::optional<std::uint32_t> stage_of_group() const {
+  /// Which part's allreduce group the actor is; none if it is none, or one of several processes.
+  std::optional<std::uint32_t> part_of_group() const {
     if (actor_ == actors::group_number) return 0;
     std::set<std::uint32_t> with_trainers;
     for (const trace::actor_state& one : recorded_.actors)
@@ -176,6 +176,7 @@ class stage {
         {protocol::message_name_v<msg::activation>, &stage::ask<msg::activation, void>},
         {protocol::message_name_v<msg::activation_gradient>, &stage::ask<msg::activation_gradient, void>},
         {protocol::message_name_v<msg::stage_outputs>, &stage::ask<msg::stage_outputs, void>},
+        {protocol::message_name_v<msg::partial_sum>, &stage::ask<msg::partial_sum, void>},
         {protocol::message_name_v<msg::stage_query>, &stage::ask<msg::stage_query, msg::stage_state>},
         {protocol::message_name_v<msg::stage_state>, &stage::answer<msg::stage_state>},
         {protocol::message_name_v<msg::rows>, &stage::answer<msg::rows>},
@@ -300,7 +301,8 @@ class stage {
               takes<msg::epoch_report>(self, mine),  takes<msg::evaluation>(self, mine),
               takes<msg::save_dense>(self, mine),    takes<msg::call>(self, mine),
               takes<msg::activation>(self, mine),    takes<msg::activation_gradient>(self, mine),
-              takes<msg::stage_outputs>(self, mine), takes<msg::stage_query>(self, mine)};
+              takes<msg::stage_outputs>(self, mine), takes<msg::stage_query>(self, mine),
+              takes<msg::partial_sum>(self, mine)};
     });
     spawned_.push_back(one);
     return one;

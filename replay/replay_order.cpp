@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "analysis/training_order.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "protocol/message_types.hpp"
@@ -17,10 +18,12 @@ namespace troupe::replay {
 
 namespace {
 
-/// The numbers that actors have in one process: there an allreduce group has no parts, but one for each stage.
+/// The numbers that actors have in one process: there a group is one actor, and there is one for each
+/// part of the network.
 class numbers_in_one_process {
  public:
-  numbers_in_one_process(const trace::recording& of, std::uint32_t stages) : of_(of), stages_(stages) {
+  explicit numbers_in_one_process(const trace::recording& of)
+      : of_(of), parts_(analysis::training_order(of).parts()) {
     std::set<std::uint32_t> with_trainers;
     for (const trace::actor_state& one : of.actors)
       if (one.name.starts_with("trainer ")) with_trainers.insert(one.process);
@@ -29,16 +32,16 @@ class numbers_in_one_process {
 
   std::uint16_t operator()(std::uint32_t actor) const {
     constexpr std::uint32_t nodes_begin = 0xc000;  // nodes are numbered from the end
-    const bool is_part = actor >= actors::group_sender(0) && actor < nodes_begin;
-    if (!is_part && !of_.actor_name(static_cast<std::uint16_t>(actor)).starts_with("allreduce"))
+    const bool is_of_several = actor >= actors::group_sender(0) && actor < nodes_begin;
+    if (!is_of_several && !of_.actor_name(static_cast<std::uint16_t>(actor)).starts_with("allreduce"))
       return static_cast<std::uint16_t>(actor);
-    const std::uint32_t stage = is_part && stages_ > 1 ? (actor - actors::group_sender(0)) / processes_ : 0;
-    return static_cast<std::uint16_t>(stage == 0 ? actors::group_number : actors::group_sender(stage));
+    const std::uint32_t part = is_of_several && parts_ > 1 ? (actor - actors::group_sender(0)) / processes_ : 0;
+    return static_cast<std::uint16_t>(part == 0 ? actors::group_number : actors::group_sender(part));
   }
 
  private:
   const trace::recording& of_;
-  std::uint32_t stages_;
+  std::uint32_t parts_;
   std::uint32_t processes_ = 1;
 };
 
@@ -149,9 +152,7 @@ result<replay_order> read_replay_order(const trace::recording& from) {
   std::unordered_map<std::uint64_t, const trace::content*> contents;
   for (const trace::content& one : from.contents) contents.emplace(one.id, &one);
   const auto types = numbers_of_types(from);
-  const std::string* stages = setting_of(made, "pipeline");
-  const numbers_in_one_process number_of(from,
-                                         stages == nullptr ? 1 : parse_number<std::uint32_t>(*stages).value_or(1));
+  const numbers_in_one_process number_of(from);
   for (const trace::event& one : from.events) {
     const auto type = types.find(one.type);
     if (one.what != trace::kind::handled || type == types.end()) continue;

@@ -31,9 +31,10 @@ std::string_view name_of(kind what) {
 }
 
 std::string_view name_of(range_name what) {
-  return find(what, std::array<std::string_view, 17>{"none", "forward/backward", "backward parameters", "prepare batch",
+  return find(what, std::array<std::string_view, 18>{"none", "forward/backward", "backward parameters", "prepare batch",
                                                      "evaluate", "apply", "pool", "sum", "save", "restore", "commit",
-                                                     "group", "update", "copy", "device wait", "forward", "backward"});
+                                                     "group", "update", "copy", "device wait", "forward", "backward",
+                                                     "wait for slices"});
 }
 
 std::string_view name_of(metric_name what) {

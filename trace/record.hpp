@@ -56,6 +56,7 @@ enum class range_name : std::uint16_t {
   device_wait,          ///< the host waits for a device
   forward,              ///< stage of a pipeline: a micro-batch forward, at the last stage with its loss
   backward,             ///< stage of a pipeline: a micro-batch back
+  wait_for_slices,      ///< in a pass: other slices' shares of a sum
   count
 };
 

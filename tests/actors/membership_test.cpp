@@ -16,14 +16,16 @@ class Membership : public master_parts_stage {
   void gather() {
     all_.start(node_rules{std::chrono::seconds(2), "start anew", false, {}},
                [this](const std::string& line) { notes_.push_back(line); });
-    all_.open(1, 2, 1, model::to_settings(job_for(1, 2)));
+    all_.open(1, 2, 1, 1, model::to_settings(job_for(1, 2)));
   }
 
   /// What that offer has become.
-  caf::expected<msg::peer_node> come(const msg::node_actor& who, bool trains, const std::string& session) {
+  caf::expected<msg::peer_node> come(const msg::node_actor& who, bool trains, const std::string& session,
+                                     const std::string& host = "a", std::uint32_t count = 1) {
     msg::join_node offer;
     offer.trains = trains;
-    offer.host = "a";
+    offer.host = host;
+    offer.count = count;
     offer.pid = ++pids_;
     offer.session = session;
     offer.node = who;
@@ -61,6 +63,30 @@ class Membership : public master_parts_stage {
   std::vector<msg::node_actor> nodes_;
 };
 
+/// Two stages of two slices of two replicas, whose trainers come from hosts in turn.
+TEST_F(Membership, SlicesOfAStageAreOnOneHost) {
+  all_.start(node_rules{std::chrono::seconds(2), "", false, {}},
+             [this](const std::string& line) { notes_.push_back(line); });
+  all_.open(0, 8, 4, 2, {});
+  using ranks = std::vector<std::uint32_t>;
+  const auto ranks_of = [this](const std::string& host, std::uint32_t count) {
+    nodes_.push_back(dummy<msg::node_actor>());
+    const auto place = come(nodes_.back(), true, std::to_string(nodes_.size()), host, count);
+    return place ? place->ranks : ranks();
+  };
+  EXPECT_EQ(ranks_of("a", 1), ranks{0});
+  EXPECT_EQ(ranks_of("b", 1), ranks{2}) << "rank 1 belongs beside rank 0";
+  EXPECT_EQ(ranks_of("b", 2), (ranks{3, 4}));
+  EXPECT_EQ(ranks_of("c", 1), ranks{6});
+  EXPECT_EQ(ranks_of("a", 1), ranks{1});
+  EXPECT_EQ(ranks_of("c", 1), ranks{7});
+  EXPECT_EQ(ranks_of("c", 1), ranks{5}) << "nothing else is left";
+  all_.close();
+  EXPECT_EQ(notes_.back(),
+            "trainers 4 to 5 share layers (--tensor-parallel 2) and are on hosts b, c: every pass waits for the network "
+            "between them");
+}
+
 TEST_F(Membership, MembersInThisProcessGetTheRanksInTheOrderOfTheirComing) {
   all_.start(std::nullopt, nullptr);
   EXPECT_EQ(*all_.join(msg::join_trainer{{}, trainers_[1]}, nullptr), 0u);
@@ -68,7 +94,7 @@ TEST_F(Membership, MembersInThisProcessGetTheRanksInTheOrderOfTheirComing) {
   EXPECT_EQ(protocol::describe(all_.check(1, 2)), "0 servers and 2 trainers have joined, the job asks for 1 and 2");
   EXPECT_FALSE(all_.check(0, 2));
   EXPECT_EQ(*all_.join(msg::join_server{{}, server_}, nullptr), 0u);
-  all_.open(1, 2, 1, model::to_settings(job_for(1, 2)));
+  all_.open(1, 2, 1, 1, model::to_settings(job_for(1, 2)));
   EXPECT_TRUE(all_.complete());
   all_.close();
   EXPECT_EQ(protocol::describe(all_.join(msg::join_server{{}, server_}, nullptr).error()),
@@ -194,8 +220,8 @@ TEST(MembershipState, ARunThatIsNotKnownCannotBeginAndOneBeginsOnce) {
   membership all;
   all.start(std::nullopt, nullptr);
   EXPECT_DEATH(all.close(), "assertion failed");
-  all.open(0, 0, 1, {});
-  EXPECT_DEATH(all.open(0, 0, 1, {}), "assertion failed");
+  all.open(0, 0, 1, 1, {});
+  EXPECT_DEATH(all.open(0, 0, 1, 1, {}), "assertion failed");
   all.close();
   EXPECT_DEATH(all.close(), "assertion failed");
 }

@@ -1,4 +1,4 @@
-// The state of a network cut into stages: cut and put together again it is what it was, whatever the stages lack.
+// The state of a network cut into parts: cut and put together again it is what it was, whatever the parts lack.
 
 #include "actors/stage_state.hpp"
 
@@ -49,16 +49,52 @@ TEST(StageState, IsWholeAgainWhereverItIsCut) {
     std::vector<std::vector<msg::tensor>> parts;
     std::vector<float> parameters;
     for (std::uint32_t stage = 0; stage < what.pipeline; ++stage) {
-      auto start = start_of_stage(what, **data, from, stage);
+      auto start = start_of_part(what, **data, from, stage);
       ASSERT_TRUE(start);
       parameters.insert(parameters.end(), start->parameters.begin(), start->parameters.end());
       parts.push_back(start->saved);
     }
     EXPECT_EQ(parameters, whole.initial_parameters(what.seed));
-    const auto again = joined_states(parts, 2);
+    const auto again = joined_states(model::parts_of_network(what, (*data)->spec()), parts, 2);
     ASSERT_EQ(again.size(), from.dense.size());
     for (std::size_t i = 0; i < again.size(); ++i) EXPECT_EQ(again[i].bytes, from.dense[i].bytes) << i;
   }
+}
+
+/// Layer 0 is cut by its outputs and layer 2 by its inputs, whose bias each slice has.
+TEST(StageState, IsWholeAgainWhereSlicesShareLayers) {
+  auto what = model::parse_job({{"data", "adult"},
+                                {"dense-optimizer", "adam"},
+                                {"hidden", "6,4"},
+                                {"pipeline", "2"},
+                                {"stages", "0,3"},
+                                {"tensor-parallel", "3"}});
+  ASSERT_TRUE(what) << what.error().message;
+  const auto data = model::open_dataset(*what);
+  ASSERT_TRUE(data);
+  const model::hybrid_model whole((*data)->spec(), *what);
+  const std::size_t in = whole.in_features();
+  const std::size_t count = whole.parameter_count();
+  ASSERT_EQ(count, in * 6 + 6 + 6 * 4 + 4 + 4 + 1);
+  const msg::trainer_position from{.dense = {column(count, 0), column(count, 1e5F), column(count, 2e5F)}};
+  std::vector<std::vector<msg::tensor>> parts;
+  for (std::uint32_t part = 0; part < 6; ++part) {
+    auto start = start_of_part(*what, **data, from, part);
+    ASSERT_TRUE(start);
+    parts.push_back(start->saved);
+  }
+  // The second slice: rows 2 and 3 of the first weight, columns 2 and 3 of the second, and the whole second bias.
+  const auto mine = parts[1].front().as<float>();
+  ASSERT_EQ(mine.size(), in * 2 + 2 + 4 * 2 + 4);
+  EXPECT_EQ(mine[0], static_cast<float>(2 * in));
+  EXPECT_EQ(mine[2 * in], static_cast<float>(6 * in + 2)) << "the first bias";
+  const std::size_t second = 6 * in + 6;
+  for (std::size_t i = 0; i < 8; ++i)
+    EXPECT_EQ(mine[2 * in + 2 + i], static_cast<float>(second + i / 2 * 6 + 2 + i % 2));
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(mine[2 * in + 10 + i], static_cast<float>(second + 24 + i));
+  const auto again = joined_states(model::parts_of_network(*what, (*data)->spec()), parts, 2);
+  ASSERT_EQ(again.size(), from.dense.size());
+  for (std::size_t i = 0; i < again.size(); ++i) EXPECT_EQ(again[i].bytes, from.dense[i].bytes) << i;
 }
 
 TEST(StageState, OfAnotherNetworkIsRefused) {
@@ -70,7 +106,7 @@ TEST(StageState, OfAnotherNetworkIsRefused) {
            {column(count, 0)},
            {column(count, 0), column(count, 0), column(count, 0), column(1, 0)},
            {column(count + 1, 0), column(count, 0), column(count, 0), column(18, 0)}}) {
-    const auto start = start_of_stage(what, **data, {.dense = wrong}, 1);
+    const auto start = start_of_part(what, **data, {.dense = wrong}, 1);
     ASSERT_FALSE(start);
     EXPECT_NE(protocol::describe(start.error()).find("those of another model"), std::string::npos);
   }

@@ -116,6 +116,24 @@ TEST_F(ThreeHostsTest, APipelineHasTheWeightsOfTheWholeNetworkInOneProcess) {
   EXPECT_EQ(run->finish(), digest_of_one_process(adult));
 }
 
+/// Slices of a stage on one host, or on two: the bits are the same.
+TEST_F(ThreeHostsTest, ANetworkInStagesAndSlicesHasTheWeightsOfTheSlicesInOneProcess) {
+  const words adult = {"--data",          "adult", "--seed",      "7", "--steps",           "60",
+                       "--hidden",        "16,8",  "--trainers",  "1", "--tensor-parallel", "2",
+                       "--micro-batches", "2",     "--stages",    "0,3"};
+  const words whole_stage = {"--data",     "adult", "--seed",            "7", "--steps",         "60", "--hidden", "16,8",
+                             "--trainers", "1",     "--tensor-parallel", "2", "--micro-batches", "2"};
+  const std::string expected = digest_of_one_process(whole_stage);
+  const auto run = lead(with(adult, {"--pipeline", "2"}), by_token);
+  run->join("server", {.on = &net->b});
+  for (const host* on : {&net->c, &net->a, &net->a, &net->c}) run->join("trainer", {.on = on});
+  EXPECT_EQ(run->finish(), expected);
+  const auto apart = lead(whole_stage, by_token);
+  apart->join("server", {.on = &net->b});
+  for (const host* on : {&net->c, &net->a}) apart->join("trainer", {.on = on});
+  EXPECT_EQ(apart->finish(), expected);
+}
+
 TEST_F(ThreeHostsTest, ARunWithoutTlsHasTheWeightsOfOneProcess) {
   EXPECT_EQ(digest_of_three_hosts(tutorial, {"--insecure"}), digest_of_one_process(tutorial));
 }

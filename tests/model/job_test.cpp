@@ -32,6 +32,7 @@ std::map<std::string, std::string> defaults_with(std::map<std::string, std::stri
                                                {"accumulate", "1"},
                                                {"micro-batches", "1"},
                                                {"pipeline", "1"},
+                                               {"tensor-parallel", "1"},
                                                {"clip-norm", "0"},
                                                {"bucket-mib", "25"},
                                                {"eval-every", "1"},

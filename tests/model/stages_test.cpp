@@ -75,12 +75,13 @@ pass_result pass_of(const network& what, std::span<const float> parameters, cons
 pass_result pass_in_stages(const job& what, const data_spec& spec, const std::vector<float>& parameters,
                            const std::vector<float>& input, const std::vector<float>& grad_outputs) {
   std::vector<std::unique_ptr<const network>> parts;
-  parts.push_back(std::make_unique<hybrid_model>(spec, what, layers_of_stage(what, spec, 0).end));
-  for (std::size_t stage = 1; stage < what.stages.size(); ++stage)
-    parts.push_back(make_layers_of_top(spec, what, layers_of_stage(what, spec, stage)));
-  const auto places = tensors_of_stages(what, spec);
+  for (std::size_t stage = 0; stage < what.stages.size(); ++stage) parts.push_back(make_stage(what, spec, stage));
+  const network_parts places = parts_of_network(what, spec);
+  // The parameters of a stage are a stretch of the whole network's.
   const auto own = [&](std::size_t stage) {
-    return std::span(parameters).subspan(places[stage].parameters.first, places[stage].parameters.count);
+    const auto& tensors = places.parts[stage].parameters;
+    const std::size_t first = tensors.empty() ? 0 : tensors.front().first;
+    return std::span(parameters).subspan(first, parts[stage]->parameter_count());
   };
   std::vector<std::vector<float>> inputs = {input};
   for (std::size_t stage = 0; stage + 1 < parts.size(); ++stage)
@@ -108,10 +109,12 @@ void expect_same_bits(job what, const data_spec& spec) {
   const std::size_t layers = layers_of_top(what, spec).size();
   for (std::size_t second = 1; second < layers; ++second) {
     what.stages = {0, second};
+    what.pipeline = 2;
     EXPECT_EQ(pass_in_stages(what, spec, parameters, input, grad_outputs), expected) << "cut at " << second;
   }
   what.stages.resize(layers);
   std::iota(what.stages.begin(), what.stages.end(), std::size_t{0});
+  what.pipeline = static_cast<std::uint32_t>(layers);
   EXPECT_EQ(pass_in_stages(what, spec, parameters, input, grad_outputs), expected) << "a stage for each layer";
 }
 
@@ -193,7 +196,7 @@ TEST(Stages, AreMeasuredLayerByLayer) {
   const auto begins = measured_stages(what, spec_of_tables());
   EXPECT_EQ(begins.size(), 3U);
   what.stages = begins;
-  EXPECT_EQ(check_stages(what, spec_of_tables()), std::nullopt);
+  EXPECT_EQ(check_parts(what, spec_of_tables()), std::nullopt);
 }
 
 /// A flatten layer alone would be the cheapest first stage.
@@ -209,30 +212,30 @@ TEST(Stages, ThatCannotBeAreRefused) {
   job what;
   what.hidden = {7};
   what.pipeline = 4;
-  EXPECT_EQ(check_stages(what, spec_of_tables()),
+  EXPECT_EQ(check_parts(what, spec_of_tables()),
             "--pipeline 4: the network has only 3 layers (--hidden) to cut into stages; use at most 3");
   what.pipeline = 2;
   what.stages = {0, 1, 2};
-  EXPECT_EQ(check_stages(what, spec_of_tables()),
+  EXPECT_EQ(check_parts(what, spec_of_tables()),
             "--stages 0,1,2: begins 3 stage(s), and --pipeline is 2; give the first layer of each stage");
   what.stages = {0, 3};
-  EXPECT_EQ(check_stages(what, spec_of_tables()),
+  EXPECT_EQ(check_parts(what, spec_of_tables()),
             "--stages 0,3: there is no layer 3; the network's layers (--hidden) are 0 to 2");
   job images = with_layers(R"([{"kind": "flatten"}, {"kind": "linear", "out": 4}])");
   images.pipeline = 2;
   images.stages = {0, 1};
-  EXPECT_EQ(check_stages(images, spec_of_images()),
+  EXPECT_EQ(check_parts(images, spec_of_images()),
             "--stages 0,1: stage 0 has no parameters, by whose gradient the trainers agree; begin stage 1 later");
   images.trainers = 1;
-  EXPECT_EQ(check_stages(images, spec_of_images()), std::nullopt);
+  EXPECT_EQ(check_parts(images, spec_of_images()), std::nullopt);
   images.trainers = 2;
   images.stages.clear();
-  EXPECT_EQ(check_stages(images, spec_of_images()),
+  EXPECT_EQ(check_parts(images, spec_of_images()),
             "--pipeline 2: the first stage needs a layer with parameters (--layers), so there can be 1 at most");
   images = with_layers(R"([{"kind": "batch_norm", "synchronized": true}, {"kind": "flatten"},
                            {"kind": "linear", "out": 4}])");
   images.pipeline = 2;
-  EXPECT_NE(check_stages(images, spec_of_images()).value_or("").find("batch_norm with synchronized"),
+  EXPECT_NE(check_parts(images, spec_of_images()).value_or("").find("batch_norm with synchronized"),
             std::string::npos);
 }
 

@@ -1,0 +1,17 @@
+// What a job says of a replica's part of its network.
+
+#pragma once
+
+#include "actors/dense_replica.hpp"
+#include "actors/stage_passes.hpp"
+#include "model/data.hpp"
+#include "model/job.hpp"
+
+namespace troupe::actors {
+
+/// `slices`: the other slices of this part's stage, if there are any. Requires: the job has its `stages`, or is no
+/// pipeline.
+dense_replica::options replica_options(const model::job& what, const model::data_spec& spec, const stage_place& at,
+                                       model::slice_sums* slices);
+
+}  // namespace troupe::actors

@@ -1,0 +1,76 @@
+// The passes of a slice that tensor parallelism cuts (model/tensor_parallel.hpp): they wait in their midst for the
+// shares of the stage's other slices, while their actor handles other messages.
+//
+//   resting ──▶ running ──▶ resting
+//                 │ ▲
+//                 ▼ │
+//               waiting
+//
+//   | from    | to      | when                                                        |
+//   |---------|---------|-------------------------------------------------------------|
+//   | resting | running | `run`                                                       |
+//   | running | waiting | a sum lacks the share of another slice                      |
+//   | waiting | running | the last share has come                                     |
+//   | running | resting | the work has ended                                          |
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "actors/actor_trace.hpp"
+#include "base/fiber.hpp"
+#include "model/slice_sums.hpp"
+#include "model/tensor_parallel.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe::actors {
+
+/// Belongs to one actor.
+class sliced_passes final : public model::slice_sums {
+ public:
+  /// `send` gives the other slices this one's share of a sum. Requires: `trace` outlives this object.
+  sliced_passes(const model::slice_place& at, actor_trace& trace,
+                std::function<void(std::uint64_t number, const msg::tensor& share)> send)
+      : at_(at), trace_(trace), send_(std::move(send)), shares_(at.slices) {}
+
+  /// Runs work of a step, whose passes may sum, until it ends or waits. Requires: none waits.
+  void run(std::uint64_t step, std::function<void()> work);
+  bool is_waiting() const { return work_ != nullptr; }
+  /// Takes a share of another slice, and goes on with the work if that was the last one. Fails if it is none that is to
+  /// come next.
+  caf::error take(std::uint32_t slice, msg::partial_sum&& share);
+
+  const model::slice_place& place() const { return at_; }
+  /// How long work has waited, in seconds.
+  double waited() const { return waited_; }
+  /// The sum that work waits for, and whether it lacks a slice's share.
+  std::uint64_t number() const { return number_; }
+  bool lacks(std::uint32_t slice) const { return shares_[slice].empty(); }
+
+  float* share(std::size_t rows, std::size_t cols) override;
+  void sum(float* to) override;
+
+ private:
+  bool is_complete() const;
+  void resume();
+
+  const model::slice_place at_;
+  actor_trace& trace_;
+  const std::function<void(std::uint64_t number, const msg::tensor& share)> send_;
+  std::uint64_t step_ = 0;
+  std::uint64_t number_ = 0;  ///< of the current or next sum
+  msg::tensor_buffer mine_;
+  std::vector<std::deque<msg::tensor>> shares_;  ///< by slice: of that sum, and the next ones
+  double waited_ = 0;
+  std::unique_ptr<fiber> work_;  ///< null: it rests. Destroyed first: it may be in the midst of a sum
+};
+
+/// Adds the slices whose shares a pass waits for. `first`: the rank of the stage's first slice.
+void tell_missing_shares(const sliced_passes& of, std::uint32_t first, std::uint64_t step, msg::actor_status& now);
+
+}  // namespace troupe::actors

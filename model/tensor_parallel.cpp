@@ -1,0 +1,56 @@
+#include "model/tensor_parallel.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::model {
+
+namespace {
+
+bool takes_each_number_by_itself(layer_kind kind) { return kind == layer_kind::relu || kind == layer_kind::gelu; }
+
+}  // namespace
+
+std::vector<layer_cut> cuts_of(std::span<const layer_spec> layers) {
+  std::vector<layer_cut> cuts(layers.size(), layer_cut::none);
+  std::optional<std::size_t> first;  // of a pair that may be
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].kind != layer_kind::linear) {
+      if (!takes_each_number_by_itself(layers[i].kind)) first.reset();
+    } else if (first) {
+      cuts[*first] = layer_cut::outputs;
+      cuts[i] = layer_cut::inputs;
+      first.reset();
+    } else {
+      first = i;
+    }
+  }
+  return cuts;
+}
+
+std::vector<layer_spec> layers_of_slice(std::vector<layer_spec> layers, std::uint32_t slices) {
+  const auto cuts = cuts_of(layers);
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if (cuts[i] == layer_cut::outputs) layers[i].out /= slices;
+  return layers;
+}
+
+std::optional<std::string> check_slices(std::span<const layer_spec> layers, std::uint32_t slices, const char* option) {
+  if (slices == 1) return std::nullopt;
+  const auto cuts = cuts_of(layers);
+  bool has_pair = false;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (cuts[i] != layer_cut::outputs) continue;
+    has_pair = true;
+    if (layers[i].out % slices > 0)
+      return fmt::format("--tensor-parallel {}: layer {} ({}) has {} outputs, which {} slices cannot share equally; "
+                         "use a divisor of {}, or another width",
+                         slices, i, option, layers[i].out, slices, layers[i].out);
+  }
+  if (has_pair) return std::nullopt;
+  return fmt::format(
+      "--tensor-parallel {}: the network ({}) has no two linear layers with only relu or gelu between them, which "
+      "slices share; leave it out",
+      slices, option);
+}
+
+}  // namespace troupe::model

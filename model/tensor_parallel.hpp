@@ -1,0 +1,42 @@
+// Tensor parallelism: a network in slices, each of which has a part of some layers' weights and computes with all
+// samples. Pairs of linear layers are cut, with nothing but activations between them that take each number by itself
+// (Shoeybi et al., 2019). With T slices, slice t has
+//
+//   of the first  the t-th T-th of its outputs: rows of its weight, and of its bias. Its output need not be joined.
+//   of the second the columns of its weight for these, and its whole bias. Its output is the sum over all slices.
+//
+// So a pair needs one sum forward, of the second's outputs, and one backward, of the gradient of the first's input. All
+// other layers are whole on each slice, which computes the same numbers there as the others.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/layer_spec.hpp"
+
+namespace troupe::model {
+
+struct slice_place {
+  std::uint32_t slice = 0;
+  std::uint32_t slices = 1;
+};
+
+/// How the slices of a network share a layer: each has all of it, or some of its outputs, or takes some of its inputs.
+enum class layer_cut : std::uint8_t { none, outputs, inputs };
+
+/// Returns how each layer of a network is cut. A layer belongs to the first pair that it can belong to.
+std::vector<layer_cut> cuts_of(std::span<const layer_spec> layers);
+
+/// Returns the list that each of so many slices makes its layers of. Requires: the widths can be divided.
+std::vector<layer_spec> layers_of_slice(std::vector<layer_spec> layers, std::uint32_t slices);
+
+/// Checks that layers can be cut into so many slices. Returns the first problem as a message; null if they can.
+/// `option`: what gives them.
+std::optional<std::string> check_slices(std::span<const layer_spec> layers, std::uint32_t slices, const char* option);
+
+}  // namespace troupe::model
