@@ -167,8 +167,8 @@ class allreduce_group_state {
   std::vector<msg::allreduce_actor> groups_;  ///< as in `group_layout`
   std::vector<caf::actor_addr> senders_;      ///< likewise
   std::vector<std::uint32_t> numbers_;        ///< likewise
-  std::uint32_t part_ = 0;                   ///< likewise
-  std::uint32_t parts_ = 1;                  ///< likewise
+  std::uint32_t part_ = 0;                    ///< likewise
+  std::uint32_t parts_ = 1;                   ///< likewise
   std::chrono::milliseconds timeout_{0};
   bucket_window<group_bucket> buckets_;
   std::uint64_t collectives_ = 0;           ///< number launched so far

@@ -62,9 +62,10 @@ void membership::close() {
     for (std::uint32_t rank = first; rank < first + slices_; ++rank)
       if (const node* home = node_of(true, rank)) hosts.insert(home->host);
     if (hosts.size() > 1)
-      note_(fmt::format("trainers {} to {} share layers (--tensor-parallel {}) and are on hosts {}: every pass waits for "
-                        "the network between them",
-                        first, first + slices_ - 1, slices_, fmt::join(hosts, ", ")));
+      note_(
+          fmt::format("trainers {} to {} share layers (--tensor-parallel {}) and are on hosts {}: every pass waits for "
+                      "the network between them",
+                      first, first + slices_ - 1, slices_, fmt::join(hosts, ", ")));
   }
 }
 
@@ -162,8 +163,8 @@ caf::expected<std::vector<std::uint32_t>> membership::check_offer(const msg::joi
   return free_ranks(offer);
 }
 
-/// How well a trainer's rank would be placed on a host: 0, other slices of its stage are there; 1, they have no place yet;
-/// 2, they are elsewhere.
+/// How well a trainer's rank would be placed on a host: 0, other slices of its stage are there; 1, they have no place
+/// yet; 2, they are elsewhere.
 int membership::distance(std::uint32_t trainer, const std::string& host) const {
   int found = 1;
   const std::uint32_t first = trainer - trainer % slices_;
@@ -175,7 +176,8 @@ int membership::distance(std::uint32_t trainer, const std::string& host) const {
   return found;
 }
 
-/// Returns the ranks from the requested one on, or the lowest free ranks; slices of a stage on one host, if they can be.
+/// Returns the ranks from the requested one on, or the lowest free ranks; slices of a stage on one host, if they can
+/// be.
 caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join_node& offer) const {
   const std::uint32_t wanted = offer.trains ? wanted_trainers_ : wanted_servers_;
   std::vector<std::uint32_t> ranks;

@@ -16,8 +16,7 @@ dense_replica::options replica_options(const model::job& what, const model::data
                               .slices = slices};
   // The leader adds up the norms of all parts, and some tensors are in each slice.
   if (at.slice.slices > 1)
-    made.parameters.normed =
-        model::counted_once(model::parts_of_network(what, spec).parts[at.part()], at.slice.slice);
+    made.parameters.normed = model::counted_once(model::parts_of_network(what, spec).parts[at.part()], at.slice.slice);
   return made;
 }
 

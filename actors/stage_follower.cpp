@@ -140,8 +140,8 @@ void stage_follower::take(msg::partial_sum&& share) {
   if (is_over()) return;
   const std::uint32_t first = peers_.rank - at_.slice.slice;
   if (share.rank < first || share.rank - first >= at_.slice.slices)
-    return fail(make_failure(errc::wrong_context, "a partial sum of trainer {}, which has no slice of this stage",
-                             share.rank));
+    return fail(
+        make_failure(errc::wrong_context, "a partial sum of trainer {}, which has no slice of this stage", share.rank));
   const std::uint32_t slice = share.rank - first;
   if (auto error = slices_.take(slice, std::move(share))) return fail(error);
   go_on();
@@ -154,7 +154,7 @@ void stage_follower::go_on() {
     if (phase_ == stage_phase::idle && slices_.is_waiting()) break;
     if (phase_ == stage_phase::idle && next.trains)
       begin(next);
-    else if (phase_ != stage_phase::idle && !(phase_ == stage_phase::passing && next.head.step == step_))
+    else if (phase_ != stage_phase::idle && !(phase_ == stage_phase::passing && next.trains && next.head.step == step_))
       break;
     msg::activation input = std::move(next);
     inputs_.pop_front();

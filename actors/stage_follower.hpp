@@ -1,5 +1,5 @@
-// What a trainer does that has another part of a network than its leader: a stage of a pipeline after the first one, or a
-// slice after the first one of its stage. It passes the micro-batches that come from the stage before, or from the
+// What a trainer does that has another part of a network than its leader: a stage of a pipeline after the first one, or
+// a slice after the first one of its stage. It passes the micro-batches that come from the stage before, or from the
 // leader, forward, and their gradients back, reduces its gradient with the same part of the other replicas, and applies
 // it. Slices wait for each other within a pass (`sliced_passes`).
 //

@@ -1,5 +1,5 @@
-// What the parts of a network begin with and save: some of the whole network's numbers, so that a run may be resumed with
-// other parts. With one part, all of them.
+// What the parts of a network begin with and save: some of the whole network's numbers, so that a run may be resumed
+// with other parts. With one part, all of them.
 
 #pragma once
 
@@ -21,8 +21,8 @@ struct part_start {
 };
 
 /// Returns the start of a part of a job's network: from the data's initial weights or those of the seed, and a
-/// checkpoint's state (`from.dense`). Fails if these are of another network. Requires: the job has its `stages`, or is no
-/// pipeline.
+/// checkpoint's state (`from.dense`). Fails if these are of another network. Requires: the job has its `stages`, or is
+/// no pipeline.
 caf::expected<part_start> start_of_part(const model::job& what, const model::dataset& data,
                                         const msg::trainer_position& from, std::uint32_t part);
 

@@ -98,10 +98,10 @@ caf::error trainer_state::set_up(msg::train& order) {
                         "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (const auto fits = check_trainer_memory(job_, data_->spec(), device); !fits)
     return make_failure(errc::bad_input, "{}: {}", name, fits.error().message);
-  network_ = job_.parts() == 1 ? std::make_unique<model::hybrid_model>(data_->spec(), job_)
-                               : std::make_unique<model::hybrid_model>(
-                                     data_->spec(), job_, model::layers_of_stage(job_, data_->spec(), 0).end,
-                                     job_.tensor_parallel);
+  network_ = job_.parts() == 1
+                 ? std::make_unique<model::hybrid_model>(data_->spec(), job_)
+                 : std::make_unique<model::hybrid_model>(
+                       data_->spec(), job_, model::layers_of_stage(job_, data_->spec(), 0).end, job_.tensor_parallel);
   const bool uploads = devices.servers && !order.remote && !order.tables.empty();
   kernels::device* const of_tables = uploads ? &devices.of_server(order.tables[0][0].rank) : nullptr;
   if (network_->synchronizes() && job_.trainers > 1) others_.emplace(job_.trainers);
@@ -121,9 +121,8 @@ caf::error trainer_state::set_up(msg::train& order) {
                       });
   if (job_.parts() > 1) {
     parts_.emplace();
-    parts_->slices.emplace(
-        model::slice_place{0, job_.tensor_parallel}, trace,
-        [this](std::uint64_t number, const msg::tensor& share) { give_share(number, share); });
+    parts_->slices.emplace(model::slice_place{0, job_.tensor_parallel}, trace,
+                           [this](std::uint64_t number, const msg::tensor& share) { give_share(number, share); });
   }
   if (auto error = make_replica(order.from)) return error;
   return job_.parts() > 1 ? lead() : caf::error();
@@ -253,10 +252,10 @@ msg::program_trainer_actor::behavior_type trainer(trainer_state::pointer self, s
   self->state.start(run, rank, servers);
   fail_on_exceptions(self);
   return {
-      recorded<msg::train>(self),          recorded<msg::stop>(self),        recorded<msg::trainer_ended>(self),
-      recorded<msg::actor_query>(self),    recorded<msg::activation>(self),  recorded<msg::activation_gradient>(self),
-      recorded<msg::stage_outputs>(self),  recorded<msg::partial_sum>(self), recorded<msg::stage_query>(self),
-      recorded<msg::gradient_norm>(self),  recorded<msg::optimizer_step>(self),
+      recorded<msg::train>(self),         recorded<msg::stop>(self),           recorded<msg::trainer_ended>(self),
+      recorded<msg::actor_query>(self),   recorded<msg::activation>(self),     recorded<msg::activation_gradient>(self),
+      recorded<msg::stage_outputs>(self), recorded<msg::partial_sum>(self),    recorded<msg::stage_query>(self),
+      recorded<msg::gradient_norm>(self), recorded<msg::optimizer_step>(self),
   };
 }
 

@@ -19,10 +19,10 @@
 //
 // With accumulation, buckets and the optimizer step are sent only with the last batch of each optimizer step.
 // A trainer whose network is cut into parts, the slices of stages, has the first one, and leads those of its replica: a
-// batch's micro-batches go through them and back (`stage_passes`, `sliced_passes`) in place of its own passes. Other ranks
-// follow (`stage_follower`).
-// If all ranks must agree on the gradient first (clipping, NaN policy `skip`), gradients do not order the optimizer
-// step: the trainer asks the servers for the norm of theirs, and every rank decides the same from the same numbers.
+// batch's micro-batches go through them and back (`stage_passes`, `sliced_passes`) in place of its own passes. Other
+// ranks follow (`stage_follower`). If all ranks must agree on the gradient first (clipping, NaN policy `skip`),
+// gradients do not order the optimizer step: the trainer asks the servers for the norm of theirs, and every rank
+// decides the same from the same numbers.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// A trainer with a part of a network: it leads the other parts of its replica through steps, evaluations and checkpoints,
-// or follows (`stage_follower`).
+// A trainer with a part of a network: it leads the other parts of its replica through steps, evaluations and
+// checkpoints, or follows (`stage_follower`).
 
 #include <utility>
 
@@ -198,15 +198,15 @@ void trainer_state::ask_parts_for_norms() {
   parts_->squared_norm = {};
   for (std::uint32_t part = 1; part < job_.parts(); ++part) {
     ++waiting_;
-    ask<msg::squared_norm>(
-        parts_->others[part - 1], number_of_part(part), msg::gradient_norm{trace.next(step), rank_},
-        [this, part](const msg::squared_norm& share) {
-          const auto sum = model::exact_sum::from(share.limbs.as<std::int64_t>());
-          if (!sum)
-            return fail(step, make_failure(errc::shape_mismatch, "a norm of trainer {} that is no sum", member_ + part));
-          parts_->squared_norm.merge(*sum);
-          arrived();
-        });
+    ask<msg::squared_norm>(parts_->others[part - 1], number_of_part(part), msg::gradient_norm{trace.next(step), rank_},
+                           [this, part](const msg::squared_norm& share) {
+                             const auto sum = model::exact_sum::from(share.limbs.as<std::int64_t>());
+                             if (!sum)
+                               return fail(step, make_failure(errc::shape_mismatch,
+                                                              "a norm of trainer {} that is no sum", member_ + part));
+                             parts_->squared_norm.merge(*sum);
+                             arrived();
+                           });
   }
 }
 

@@ -18,9 +18,9 @@ struct pipeline_use {
     std::uint16_t actor = 0;
     std::uint64_t forward = 0;  ///< micro-batches
     std::uint64_t backward = 0;
-    trace::nanoseconds passes = 0;     ///< without waiting
+    trace::nanoseconds passes = 0;      ///< without waiting
     trace::nanoseconds for_slices = 0;  ///< waiting for other slices amid passes
-    trace::nanoseconds other = 0;      ///< other work
+    trace::nanoseconds other = 0;       ///< other work
   };
 
   std::vector<stage> stages;      ///< by actor; empty: there was no pipeline

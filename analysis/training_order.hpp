@@ -21,7 +21,8 @@ class training_order {
  public:
   explicit training_order(const trace::recording& run);
 
-  /// The actor numbers of the trainers that have rows, as servers rank them: of replicas in parts, those of the first one.
+  /// The actor numbers of the trainers that have rows, as servers rank them: of replicas in parts, those of the first
+  /// one.
   const std::vector<std::uint16_t>& trainers() const { return trainers_; }
   /// The actor number of any trainer.
   std::optional<std::uint16_t> trainer(std::uint16_t rank) const;

@@ -48,9 +48,10 @@ std::optional<std::string> check_given_stages(const job& what, const data_spec& 
     if (hybrid_model(spec, what, begin).parameter_count() == 0)
       return fmt::format("{}: stage 0 has no parameters, by whose gradient the trainers agree; begin stage 1 later",
                          text);
-    return fmt::format("{}: layer {} is amid a pair whose slices need each other (--tensor-parallel {}); stages may "
-                       "begin at {}",
-                       text, begin, what.tensor_parallel, fmt::join(possible, ", "));
+    return fmt::format(
+        "{}: layer {} is amid a pair whose slices need each other (--tensor-parallel {}); stages may "
+        "begin at {}",
+        text, begin, what.tensor_parallel, fmt::join(possible, ", "));
   }
   return std::nullopt;
 }

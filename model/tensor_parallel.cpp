@@ -42,9 +42,10 @@ std::optional<std::string> check_slices(std::span<const layer_spec> layers, std:
     if (cuts[i] != layer_cut::outputs) continue;
     has_pair = true;
     if (layers[i].out % slices > 0)
-      return fmt::format("--tensor-parallel {}: layer {} ({}) has {} outputs, which {} slices cannot share equally; "
-                         "use a divisor of {}, or another width",
-                         slices, i, option, layers[i].out, slices, layers[i].out);
+      return fmt::format(
+          "--tensor-parallel {}: layer {} ({}) has {} outputs, which {} slices cannot share equally; "
+          "use a divisor of {}, or another width",
+          slices, i, option, layers[i].out, slices, layers[i].out);
   }
   if (has_pair) return std::nullopt;
   return fmt::format(

@@ -1,5 +1,5 @@
-// Messages between the parts of a network, each of which another trainer has: the stages of a pipeline, and the slices of
-// a stage that tensor parallelism cuts. The first slice of the first stage has the batches and the tables' rows, and
+// Messages between the parts of a network, each of which another trainer has: the stages of a pipeline, and the slices
+// of a stage that tensor parallelism cuts. The first slice of the first stage has the batches and the tables' rows, and
 // leads its replica's other parts through the steps.
 
 #pragma once
@@ -92,8 +92,8 @@ BOOST_DESCRIBE_STRUCT(stage_state, (), (head, numbers, pass_seconds))
 /// A trainer of the program, as the others of its replica see it.
 using stage_actor = caf::typed_actor<caf::result<void>(activation), caf::result<void>(activation_gradient),
                                      caf::result<void>(stage_outputs), caf::result<void>(partial_sum),
-                                     caf::result<stage_state>(stage_query),
-                                     caf::result<squared_norm>(gradient_norm), caf::result<committed>(optimizer_step)>;
+                                     caf::result<stage_state>(stage_query), caf::result<squared_norm>(gradient_norm),
+                                     caf::result<committed>(optimizer_step)>;
 using program_trainer_actor = trainer_actor::extend_with<stage_actor>;
 
 }  // namespace troupe::msg

@@ -22,8 +22,7 @@ namespace {
 /// part of the network.
 class numbers_in_one_process {
  public:
-  explicit numbers_in_one_process(const trace::recording& of)
-      : of_(of), parts_(analysis::training_order(of).parts()) {
+  explicit numbers_in_one_process(const trace::recording& of) : of_(of), parts_(analysis::training_order(of).parts()) {
     std::set<std::uint32_t> with_trainers;
     for (const trace::actor_state& one : of.actors)
       if (one.name.starts_with("trainer ")) with_trainers.insert(one.process);

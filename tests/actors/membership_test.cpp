@@ -82,9 +82,10 @@ TEST_F(Membership, SlicesOfAStageAreOnOneHost) {
   EXPECT_EQ(ranks_of("c", 1), ranks{7});
   EXPECT_EQ(ranks_of("c", 1), ranks{5}) << "nothing else is left";
   all_.close();
-  EXPECT_EQ(notes_.back(),
-            "trainers 4 to 5 share layers (--tensor-parallel 2) and are on hosts b, c: every pass waits for the network "
-            "between them");
+  EXPECT_EQ(
+      notes_.back(),
+      "trainers 4 to 5 share layers (--tensor-parallel 2) and are on hosts b, c: every pass waits for the network "
+      "between them");
 }
 
 TEST_F(Membership, MembersInThisProcessGetTheRanksInTheOrderOfTheirComing) {

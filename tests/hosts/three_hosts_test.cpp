@@ -118,11 +118,12 @@ TEST_F(ThreeHostsTest, APipelineHasTheWeightsOfTheWholeNetworkInOneProcess) {
 
 /// Slices of a stage on one host, or on two: the bits are the same.
 TEST_F(ThreeHostsTest, ANetworkInStagesAndSlicesHasTheWeightsOfTheSlicesInOneProcess) {
-  const words adult = {"--data",          "adult", "--seed",      "7", "--steps",           "60",
-                       "--hidden",        "16,8",  "--trainers",  "1", "--tensor-parallel", "2",
-                       "--micro-batches", "2",     "--stages",    "0,3"};
-  const words whole_stage = {"--data",     "adult", "--seed",            "7", "--steps",         "60", "--hidden", "16,8",
-                             "--trainers", "1",     "--tensor-parallel", "2", "--micro-batches", "2"};
+  const words adult = {"--data",          "adult", "--seed",     "7",  "--steps",           "60",
+                       "--hidden",        "16,8",  "--trainers", "1",  "--tensor-parallel", "2",
+                       "--micro-batches", "2",     "--stages",   "0,3"};
+  const words whole_stage = {"--data",          "adult", "--seed",     "7", "--steps",           "60",
+                             "--hidden",        "16,8",  "--trainers", "1", "--tensor-parallel", "2",
+                             "--micro-batches", "2"};
   const std::string expected = digest_of_one_process(whole_stage);
   const auto run = lead(with(adult, {"--pipeline", "2"}), by_token);
   run->join("server", {.on = &net->b});

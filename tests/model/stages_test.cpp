@@ -235,8 +235,7 @@ TEST(Stages, ThatCannotBeAreRefused) {
   images = with_layers(R"([{"kind": "batch_norm", "synchronized": true}, {"kind": "flatten"},
                            {"kind": "linear", "out": 4}])");
   images.pipeline = 2;
-  EXPECT_NE(check_parts(images, spec_of_images()).value_or("").find("batch_norm with synchronized"),
-            std::string::npos);
+  EXPECT_NE(check_parts(images, spec_of_images()).value_or("").find("batch_norm with synchronized"), std::string::npos);
 }
 
 TEST(Stages, HaveABubbleOfPMinusOneOfMAndPMinusOne) {

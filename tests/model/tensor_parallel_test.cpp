@@ -1,5 +1,5 @@
-// Slices of a network that tensor parallelism cuts: together, on threads that wait for each other, they compute what the
-// whole network does; which layers are cut; what is refused.
+// Slices of a network that tensor parallelism cuts: together, on threads that wait for each other, they compute what
+// the whole network does; which layers are cut; what is refused.
 
 #include "model/tensor_parallel.hpp"
 
@@ -201,19 +201,20 @@ TEST_P(Slices, ComputeWhatTheWholeNetworkDoes) {
   EXPECT_EQ(counted, whole.parameter_count()) << "each number once";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    TensorParallel, Slices,
-    testing::Values(network_in_slices{"Pair", list({linear(6), relu, linear(2)}), 2, 2},
-                    network_in_slices{"Three", list({linear(6), gelu, linear(2)}), 3, 2},
-                    network_in_slices{"OneOutputEach", list({linear(4), linear(2)}), 4, 2},
-                    network_in_slices{
-                        "Pairs", list({linear(6), relu, linear(4), relu, norm, linear(8), gelu, linear(3), relu, linear(2)}),
-                        2, 4},
-                    network_in_slices{"NoBias",
-                                      list({R"({"kind": "linear", "out": 6, "bias": false})", relu,
-                                            R"({"kind": "linear", "out": 5, "bias": false})", norm, linear(2)}),
-                                      2, 2}),
-    [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(TensorParallel, Slices,
+                         testing::Values(network_in_slices{"Pair", list({linear(6), relu, linear(2)}), 2, 2},
+                                         network_in_slices{"Three", list({linear(6), gelu, linear(2)}), 3, 2},
+                                         network_in_slices{"OneOutputEach", list({linear(4), linear(2)}), 4, 2},
+                                         network_in_slices{"Pairs",
+                                                           list({linear(6), relu, linear(4), relu, norm, linear(8),
+                                                                 gelu, linear(3), relu, linear(2)}),
+                                                           2, 4},
+                                         network_in_slices{
+                                             "NoBias",
+                                             list({R"({"kind": "linear", "out": 6, "bias": false})", relu,
+                                                   R"({"kind": "linear", "out": 5, "bias": false})", norm, linear(2)}),
+                                             2, 2}),
+                         [](const auto& one) { return one.param.name; });
 
 // -- with stages ------------------------------------------------------------------------------
 
