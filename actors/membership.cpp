@@ -214,7 +214,14 @@ caf::expected<std::map<std::uint32_t, std::vector<std::uint32_t>>> membership::r
       return make_failure(errc::peer_failed, "no process came for {}{} {} within {} s (--rejoin-timeout)",
                           role_name(trains), lost.size() > 1 ? "s" : "", fmt::join(lost, ", "),
                           static_cast<double>(rules_->rejoin_timeout.count()) / 1000);
-    for (std::size_t i = 0; i < lost.size(); ++i) given[hosts[i % hosts.size()]].push_back(lost[i]);
+    const std::uint32_t together = trains ? slices_ : 1;
+    std::size_t turn = 0;
+    for (std::size_t i = 0; i < lost.size(); ++i) {
+      if (i > 0 && lost[i] / together != lost[i - 1] / together) ++turn;
+      const auto beside = std::ranges::find_if(
+          hosts, [&](std::uint32_t number) { return together > 1 && distance(lost[i], nodes_.at(number).host) == 0; });
+      given[beside != hosts.end() ? *beside : hosts[turn % hosts.size()]].push_back(lost[i]);
+    }
   }
   for (const auto& [number, ranks] : given) {
     node& one = nodes_.at(number);

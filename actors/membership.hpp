@@ -99,8 +99,8 @@ class membership {
   /// All trainers are in this process, and the groups of their parts.
   void set_groups(std::vector<msg::allreduce_actor> groups);
 
-  /// Assigns each free rank to a node of its role, in turn. Returns the assigned ranks by node number; an error names
-  /// the ranks if their role has no node.
+  /// Assigns each free rank to a node of its role, in turn; slices of a stage to one of a host where others are.
+  /// Returns the assigned ranks by node number; an error names the ranks if their role has no node.
   caf::expected<std::map<std::uint32_t, std::vector<std::uint32_t>>> rehost();
 
   /// Returns the numbers of the nodes that are not needed if the run goes on with so many trainers.

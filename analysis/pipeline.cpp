@@ -97,13 +97,22 @@ pipeline_use find_pipeline_use(const trace::recording& run) {
 
 std::string pipeline_text(const trace::recording& run, const pipeline_use& what, std::size_t limit) {
   if (what.stages.empty()) return "";
-  table rows({"stage", "forward", "backward", "passes", "of the time", "for slices", "other work", "nothing"},
-             "lrrrrrrr");
+  const bool has_slices =
+      std::ranges::any_of(what.stages, [](const pipeline_use::stage& one) { return one.for_slices > 0; });
+  std::vector<std::string> head = {"stage", "forward", "backward", "passes", "of the time", "other work", "nothing"};
+  if (has_slices) head.emplace_back("for slices");
+  table rows(head, "l" + std::string(head.size() - 1, 'r'));
   for (const pipeline_use::stage& one : what.stages) {
     const nanoseconds nothing = what.length - one.passes - one.for_slices - one.other;
-    rows.add({run.actor_name(one.actor), count_text(one.forward), count_text(one.backward), time_text(one.passes),
-              share_text(one.passes, what.length), share_text(one.for_slices, what.length),
-              share_text(one.other, what.length), share_text(std::max<nanoseconds>(nothing, 0), what.length)});
+    std::vector<std::string> row = {run.actor_name(one.actor),
+                                    count_text(one.forward),
+                                    count_text(one.backward),
+                                    time_text(one.passes),
+                                    share_text(one.passes, what.length),
+                                    share_text(one.other, what.length),
+                                    share_text(std::max<nanoseconds>(nothing, 0), what.length)};
+    if (has_slices) row.push_back(share_text(one.for_slices, what.length));
+    rows.add(std::move(row));
   }
   return fmt::format("\nStages, from the first pass of each of {} steps to its last: a bubble of {:.1f} %\n",
                      count_text(what.steps), 100 * what.bubble()) +

@@ -7,9 +7,10 @@ whole network by one trainer on one thread, with as many micro-batches; a time i
 of that run's. All is in one process. Prints a table in Markdown.
 
 Predicted: of R trainers with P stages each and M micro-batches, on enough cores, a step takes (M + P - 1) / (M x P) of the
-whole network's, whose batch is as long for each trainer, but never less than the work over the cores. A stage s keeps
-the activations of min(P - s, M) micro-batches (1f1b) or M (gpipe), in floats of its layers' outputs and their gradients. A step has
-2 M (P - 1) messages between the stages of a replica.
+whole network's, whose batch is as long for each trainer, but never less than the work over the cores; with T slices a T-th
+of that. A stage s keeps the activations of min(P - s, M) micro-batches (1f1b) or M (gpipe), in floats of its layers' outputs
+and their gradients; slices share every second layer's. A step has 2 M (P - 1) messages between the stages of a replica, for
+each slice; each sum of a pair forward and backward, of a micro-batch, takes T (T - 1), and the input M (T - 1).
 """
 
 import argparse
@@ -26,11 +27,12 @@ WIDTH, LAYERS, BATCH, MICRO_BATCHES, STEPS = 512, 8, 512, 8, 40
 JOB = ["--data", "synthetic", "--tables", "1", "--rows", "1000", "--dim", str(WIDTH), "--bag", "1", "--classes", str(WIDTH),
        "--loss", "cross-entropy", "--hidden", ",".join([str(WIDTH)] * (LAYERS - 1)), "--batch-size", str(BATCH),
        "--micro-batches", str(MICRO_BATCHES), "--eval-every", "0", "--device", "cpu"]
-SPLITTINGS = [(1, 1, "1f1b"), (2, 1, "1f1b"), (1, 2, "1f1b"), (1, 2, "gpipe"), (1, 4, "1f1b"), (1, 4, "gpipe"), (2, 2, "1f1b")]
+SPLITTINGS = [(1, 1, 1, "1f1b"), (2, 1, 1, "1f1b"), (1, 2, 1, "1f1b"), (1, 2, 1, "gpipe"), (1, 4, 1, "1f1b"), (1, 4, 1, "gpipe"),
+              (2, 2, 1, "1f1b"), (1, 1, 2, "1f1b"), (2, 1, 2, "1f1b"), (1, 2, 2, "1f1b"), (1, 1, 4, "1f1b")]
 
 
-def splitting(trainers, stages, schedule):
-    words = ["--trainers", str(trainers)]
+def splitting(trainers, stages, slices, schedule):
+    words = ["--trainers", str(trainers), "--tensor-parallel", str(slices)]
     if stages == 1:
         return words
     layers = [str(2 * LAYERS // stages * stage) for stage in range(stages)]  # linear layers and ReLUs in turn
@@ -44,25 +46,27 @@ def run(troupe, words, steps, trace="off"):
 
 
 def messages_of(troupe, words):
-    """Messages of one step, and how many of them go between stages."""
+    """Messages of one step, and how many of them go between parts of a network."""
     counts = []
     for steps in (2, 12):
         with tempfile.TemporaryDirectory() as folder:
             run(troupe, [*words, "--trace-dir", folder], steps, "full")
             out = subprocess.run([troupe, "trace", "summary", folder, "--json"], check=True, capture_output=True, text=True)
             edges = json.loads(out.stdout)["edges"]
-            stages = sum(one["messages"] for one in edges if one["type"].startswith("activation"))
-            counts.append((sum(one["messages"] for one in edges), stages))
+            between = sum(one["messages"] for one in edges if one["type"].startswith(("activation", "partial_sum")))
+            counts.append((sum(one["messages"] for one in edges), between))
     return [(long - short) / 10 for short, long in zip(*counts)]
 
 
-def predicted(trainers, stages, schedule, cores):
-    share = (MICRO_BATCHES + stages - 1) / (MICRO_BATCHES * stages)
-    time = max(share, trainers / cores if trainers * stages > cores else share)
+def predicted(trainers, stages, slices, schedule, cores):
+    share = (MICRO_BATCHES + stages - 1) / (MICRO_BATCHES * stages * slices)
+    time = max(share, trainers / cores if trainers * stages * slices > cores else share)
     alive = [MICRO_BATCHES if schedule == "gpipe" or stages == 1 else min(stages - s, MICRO_BATCHES)
              for s in range(stages)]
-    numbers = sum(alive) * (BATCH // MICRO_BATCHES) * 2 * WIDTH * LAYERS // stages
-    return time, trainers * numbers * 4 / 2**20, trainers * 2 * MICRO_BATCHES * (stages - 1)
+    numbers = sum(alive) * (BATCH // MICRO_BATCHES) * 2 * WIDTH * LAYERS // stages * (slices + 1) // 2
+    of_sums = 2 * (LAYERS // 2) * slices * (slices - 1)
+    messages = MICRO_BATCHES * (2 * (stages - 1) * slices + of_sums + slices - 1)
+    return time, trainers * numbers * 4 / 2**20, trainers * messages
 
 
 def main():
@@ -74,10 +78,10 @@ def main():
     troupe = f"{given.build}/troupe"
     cores = len(os.sched_getaffinity(0))
     print(f"{os.cpu_count()} cores; {LAYERS} layers of {WIDTH}, batch {BATCH}, {MICRO_BATCHES} micro-batches\n")
-    print("| trainers | stages | schedule | time of a step | predicted | bubble | predicted | peak MiB | activations, predicted "
-          "MiB | messages a step | between stages | predicted |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
-    for trainers, stages, schedule in SPLITTINGS:
-        words = splitting(trainers, stages, schedule)
+    print("| trainers | stages | slices | schedule | time of a step | predicted | bubble | predicted | peak MiB | activations, predicted "
+          "MiB | messages a step | between parts | predicted |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+    for trainers, stages, slices, schedule in SPLITTINGS:
+        words = splitting(trainers, stages, slices, schedule)
         shares, peaks, bubbles = [], [], []
         for _ in range(given.rounds):
             alone = run(troupe, ["--trainers", "1", "--threads", "1"], STEPS)
@@ -86,9 +90,9 @@ def main():
             peaks.append(split["peak_rss_mib"])
             bubbles.append(split.get("bubble") or 0)
         all_messages, between = messages_of(troupe, words)
-        time, memory, messages = predicted(trainers, stages, schedule, cores)
+        time, memory, messages = predicted(trainers, stages, slices, schedule, cores)
         bubble = (stages - 1) / (MICRO_BATCHES + stages - 1)
-        print(f"| {trainers} | {stages} | {schedule if stages > 1 else '—'} | {statistics.median(shares):.2f} | {time:.2f} | "
+        print(f"| {trainers} | {stages} | {slices} | {schedule if stages > 1 else '—'} | {statistics.median(shares):.2f} | {time:.2f} | "
               f"{100 * statistics.median(bubbles):.0f} % | {100 * bubble:.0f} % | {statistics.median(peaks):.0f} | "
               f"{memory:.1f} | {all_messages:.0f} | {between:.0f} | {messages} |", flush=True)
     return 0

@@ -88,6 +88,31 @@ TEST_F(Membership, SlicesOfAStageAreOnOneHost) {
       "between them");
 }
 
+TEST_F(Membership, LostSlicesAreHostedBesideTheOthers) {
+  all_.start(node_rules{std::chrono::seconds(2), "", false, {}}, nullptr);
+  all_.open(0, 8, 2, 2, {});
+  // Of the stages (0, 1), (2, 3), (4, 5), (6, 7) there are 0 at host b, 2 at host a, 7 at host b.
+  std::vector<std::uint32_t> numbers;
+  for (const auto& [rank, host] : std::vector<std::pair<std::uint32_t, std::string>>{{2, "a"}, {0, "b"}, {7, "b"}}) {
+    nodes_.push_back(dummy<msg::node_actor>());
+    msg::join_node offer;
+    offer.trains = true;
+    offer.rank = rank;
+    offer.host = host;
+    offer.pid = rank;
+    offer.session = std::to_string(rank);
+    offer.node = nodes_.back();
+    const auto place = all_.join(offer, 0);
+    ASSERT_TRUE(place);
+    numbers.push_back(place->node);
+  }
+  const auto given = all_.rehost();
+  ASSERT_TRUE(given);
+  const std::map<std::uint32_t, std::vector<std::uint32_t>> expected = {
+      {numbers[0], {3}}, {numbers[1], {1, 6}}, {numbers[2], {4, 5}}};
+  EXPECT_EQ(*given, expected) << "4 and 5, whom nobody is beside, stay together";
+}
+
 TEST_F(Membership, MembersInThisProcessGetTheRanksInTheOrderOfTheirComing) {
   all_.start(std::nullopt, nullptr);
   EXPECT_EQ(*all_.join(msg::join_trainer{{}, trainers_[1]}, nullptr), 0u);

@@ -81,5 +81,18 @@ TEST(PipelineUse, IsTold) {
   EXPECT_EQ(json.at("steps"), 2);
 }
 
+/// A slice waits for the others amid a pass, and in an evaluation, which is no part of a step.
+TEST(PipelineUse, CountsWaitsForSlicesAsNoPasses) {
+  trace::made_recording made = two_stages();
+  EXPECT_EQ(pipeline_text(made.done(), find_pipeline_use(made.done()), 10).find("for slices"), std::string::npos);
+  made.range(made.trainer(1), range_name::wait_for_slices, 1, ms(104), ms(105));
+  made.range(made.trainer(1), range_name::wait_for_slices, 1, ms(150), ms(159));
+  const pipeline_use found = find_pipeline_use(made.done());
+  EXPECT_EQ(found.stages[1].for_slices, ms(1));
+  EXPECT_EQ(found.stages[1].passes, ms(15));
+  EXPECT_EQ(found.stages[0].for_slices, 0);
+  EXPECT_NE(pipeline_text(made.done(), found, 10).find("for slices"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace troupe::analysis::pipeline_test
