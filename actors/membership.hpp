@@ -58,6 +58,9 @@ struct verdict {
   caf::error why = {};
 };
 
+/// What lines for people call a member.
+inline const char* role_name(bool trains) { return trains ? "trainer" : "server"; }
+
 /// Belongs to the master.
 class membership {
  public:
@@ -159,6 +162,7 @@ class membership {
   caf::expected<std::vector<std::uint32_t>> check_offer(const msg::join_node& offer, std::uint64_t step) const;
   caf::expected<std::vector<std::uint32_t>> free_ranks(const msg::join_node& offer) const;
   int distance(std::uint32_t trainer, const std::string& host) const;
+  void tell_stages_apart() const;
   void leave(std::uint32_t number, const std::string& why);
   /// Whether the number of trainers may change.
   bool is_elastic() const;
