@@ -71,7 +71,8 @@ void dense_replica::begin_pass(const pass& batch) {
 
 dense_replica::part dense_replica::part_of(std::size_t number) {
   const model::micro_batch samples = model::micro_batch_of(batch_.size, options_.micro_batches, number);
-  return {number, samples, batch_.input + samples.first * network_.in_features(), activations_[number]};
+  return {number, samples,     batch_.input + samples.first * network_.in_features(), activations_[number],
+          batch_.size, batch_.key};
 }
 
 /// Runs forward, loss, and backward to the input of a micro-batch.
@@ -82,20 +83,20 @@ void dense_replica::run(const part& which, const model::loss_targets& targets) {
       targets.values == nullptr ? nullptr : targets.values + first * network_.out_features()};
   forward(which);
   float* const outputs = which.kept->outputs();
-  loss_(compute(), {which.samples.size, batch_.size}, mine, outputs, loss_values_.data() + which.number);
+  loss_(compute(), {which.samples.size, which.batch_size}, mine, outputs, loss_values_.data() + which.number);
   backward_inputs(which, outputs, grad_input_of(which));
 }
 
 void dense_replica::forward(const part& which) {
   const auto [first, size] = which.samples;
-  const model::pass_mode mode{true, batch_.key, batch_.ranks, first, options_.slices};
-  network_.forward(compute(), mode, size, tensors(), which.input, *which.kept);
+  const model::pass_mode mode{true, which.key, batch_.ranks, first, options_.slices};
+  network_.forward(compute(), mode, size, tensors(which), which.input, *which.kept);
 }
 
 void dense_replica::backward_inputs(const part& which, const float* grad_outputs, float* grad_input) {
   const auto [first, size] = which.samples;
-  const model::pass_mode mode{true, batch_.key, batch_.ranks, first, options_.slices};
-  network_.backward_inputs(compute(), mode, size, tensors(), which.input, *which.kept, grad_outputs, grad_input);
+  const model::pass_mode mode{true, which.key, batch_.ranks, first, options_.slices};
+  network_.backward_inputs(compute(), mode, size, tensors(which), which.input, *which.kept, grad_outputs, grad_input);
 }
 
 /// Runs all micro-batches. On a device, captures the calls as a graph or launches it.
@@ -158,15 +159,25 @@ std::shared_ptr<model::network::activations> dense_replica::free_activations() {
   return *free;
 }
 
-dense_replica::part dense_replica::forward(std::size_t number, const float* input) {
-  part made{number, model::micro_batch_of(batch_.size, options_.micro_batches, number), input, free_activations()};
+dense_replica::version dense_replica::copy_of_weights() const {
+  return std::make_shared<const std::vector<float>>(weights_data(), weights_data() + parameter_count());
+}
+
+dense_replica::part dense_replica::forward(const pass& batch, std::size_t number, const float* input, version weights) {
+  part made{number,
+            model::micro_batch_of(batch.size, options_.micro_batches, number),
+            input,
+            free_activations(),
+            batch.size,
+            batch.key,
+            std::move(weights)};
   forward(made);
   return made;
 }
 
 double dense_replica::loss(const part& which, const model::loss_targets& targets) {
   double* const to = loss_values_.data() + which.number;
-  loss_(compute(), {which.samples.size, batch_.size}, targets, which.kept->outputs(), to);
+  loss_(compute(), {which.samples.size, which.batch_size}, targets, which.kept->outputs(), to);
   return *to;
 }
 
@@ -178,7 +189,7 @@ void dense_replica::end_parts() {
 }
 
 dense_replica::part dense_replica::evaluate(std::uint64_t step, std::size_t size, const float* input, bool are_last) {
-  part made{0, {0, size}, input, free_activations()};
+  part made{0, {0, size}, input, free_activations(), size};
   network_.forward(compute(), {.slices = options_.slices}, size, tensors(), input, *made.kept);
   if (are_last) watch().look(compute(), step, made.kept->outputs(), size * network_.out_features(), evaluated_name);
   synchronize();

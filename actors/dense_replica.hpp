@@ -108,20 +108,27 @@ class dense_replica : public trained_parameters {
 
   // -- the batch in parts, on the processor only ------------------------------------------
 
+  using version = std::shared_ptr<const std::vector<float>>;
+
   /// A micro-batch under way. Its activations are its own as long as somebody refers to them.
   struct part {
     std::size_t number = 0;
     model::micro_batch samples;
     const float* input = nullptr;
     std::shared_ptr<model::network::activations> kept;
+    std::size_t batch_size = 0;
+    std::uint64_t key = 0;
+    version weights = {};  ///< that it is passed with; null: the current ones
   };
 
   std::size_t in_features() const { return network_.in_features(); }
   std::size_t out_features() const { return network_.out_features(); }
   /// Begins a batch whose `input`, `classes` and `values` are not read.
   void begin_parts(const pass& batch);
-  /// Passes micro-batch `number` forward. `input` [its samples, in_features] stays until it has been passed back.
-  part forward(std::size_t number, const float* input);
+  /// Passes micro-batch `number` of a batch forward, which need not have begun. `input` [its samples, in_features] stays
+  /// until it has been passed back. `weights`: a copy of those of now, if they change before that.
+  part forward(const pass& batch, std::size_t number, const float* input, version weights = {});
+  version copy_of_weights() const;
   /// Returns what it adds to the batch's mean loss, whose gradient overwrites its outputs. `targets`: of the part.
   double loss(const part& which, const model::loss_targets& targets);
   /// `grad_input` may be null.
@@ -155,6 +162,9 @@ class dense_replica : public trained_parameters {
   std::size_t parts() const { return model::micro_batches_with_samples(batch_.size, options_.micro_batches); }
 
   model::network::tensors tensors() const { return {weights_data(), buffers_data()}; }
+  model::network::tensors tensors(const part& of) const {
+    return of.weights ? model::network::tensors{of.weights->data(), buffers_data()} : tensors();
+  }
   void run(const model::loss_targets& targets);
   void run(const part& which, const model::loss_targets& targets);
 

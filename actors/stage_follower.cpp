@@ -1,6 +1,8 @@
 #include "actors/stage_follower.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "actors/actor_name.hpp"
 #include "actors/ask.hpp"
@@ -34,17 +36,23 @@ stage_follower::stage_follower(pointer self, actor_trace& trace, const model::jo
       replica_(*network_, model::loss_of(what.loss, spec.outputs), kernels::host_device(),
                replica_options(what, spec, at, &slices_)),
       passes_(at, replica_, slices_, trace,
-              {.forward = [this](const dense_replica::part& part) { send_forward(part); },
+              {.forward = [this](const auto& batch, const dense_replica::part& part) { send_forward(batch, part); },
                .backward =
-                   [this](std::uint32_t number, msg::tensor grad, double loss) {
-                     self_->send(peers_.before, msg::activation_gradient{trace_.next(step_), peers_.rank, number,
+                   [this](const auto& batch, std::uint32_t number, msg::tensor grad, double loss) {
+                     self_->send(peers_.before, msg::activation_gradient{trace_.next(batch.step), peers_.rank, number,
                                                                          std::move(grad), loss});
                    },
                .loss = [this](double loss) { take_loss(loss); },
                .full =
                    [this](std::uint32_t bucket) {
                      if (judge() && !is_spoilt_) send_bucket(bucket);
-                   }}),
+                   },
+               .turns =
+                   [this](const auto& batch) {
+                     step_ = batch.step;
+                     trace_.step_begins(step_);
+                   },
+               .passed_back = [this](const auto&) { passed(); }}),
       slices_(at.slice, trace, [this](std::uint64_t number, const msg::tensor& share) {
         for (const msg::stage_actor& one : peers_.slices)
           if (one) self_->send(one, msg::partial_sum{trace_.next(step_), peers_.rank, number, share});
@@ -85,7 +93,8 @@ caf::error stage_follower::check(const msg::activation& input) const {
   if (input.rank != rank_before())
     return make_failure(errc::wrong_context, "an activation of trainer {}, trainer {} is to send them", input.rank,
                         rank_before());
-  if (input.trains && (input.micro_batch >= job_.micro_batches || input.update == 0))
+  const bool ends_stream = job_.streams() && input.update == 0 && input.batch_size == 0;
+  if (input.trains && (input.micro_batch >= job_.micro_batches || (input.update == 0 && !ends_stream)))
     return make_failure(errc::bad_input, "micro-batch {} of {} in optimizer step {}", input.micro_batch,
                         job_.micro_batches, input.update);
   if (input.batch_size == 0 && input.trains) return {};
@@ -110,7 +119,7 @@ void stage_follower::take(msg::activation&& input) {
   if (is_over()) return;
   if (auto error = check(input)) return fail(error);
   // Who sends them may be in the next step, and not further.
-  if (inputs_.size() >= 2 * std::size_t{job_.micro_batches})
+  if (inputs_.size() >= 2 * std::size_t{std::max(job_.micro_batches, job_.streams() ? job_.pipeline : 1)})
     return fail(make_failure(errc::bad_input, "{} activations that are not passed", inputs_.size()));
   inputs_.push_back(std::move(input));
   go_on();
@@ -118,14 +127,15 @@ void stage_follower::take(msg::activation&& input) {
 
 void stage_follower::take(msg::activation_gradient&& grad) {
   if (is_over()) return;
-  const std::uint32_t number = grad.micro_batch;
-  if (phase_ != stage_phase::passing || grad.head.step != step_ || !passes_.lacks_gradient(number))
+  const std::uint32_t number = job_.streams() ? passes_.number_of(grad.head.step) : grad.micro_batch;
+  const bool is_of_step = job_.streams() || (phase_ == stage_phase::passing && grad.head.step == step_);
+  if (!is_of_step || !passes_.lacks_gradient(number))
     return fail(make_failure(errc::wrong_context, "the gradient of micro-batch {} of step {}, which is not under way",
-                             number, grad.head.step));
-  const auto size = model::micro_batch_of(passes_.batch_size(), job_.micro_batches, number).size;
+                             grad.micro_batch, grad.head.step));
+  const std::size_t size = passes_.samples_of(number);
   if (!is_matrix(grad.numbers, size, network_->out_features()))
     return fail(make_failure(errc::shape_mismatch, "micro-batch {}: a gradient of {} x {} for outputs of {} x {}",
-                             number, grad.numbers.rows, grad.numbers.cols, size, network_->out_features()));
+                             grad.micro_batch, grad.numbers.rows, grad.numbers.cols, size, network_->out_features()));
   passes_.add_gradient(number, std::move(grad.numbers), grad.loss);
   advance();
   go_on();
@@ -152,6 +162,13 @@ void stage_follower::go_on() {
   while (!inputs_.empty() && !is_over()) {
     msg::activation& next = inputs_.front();
     if (phase_ == stage_phase::idle && slices_.is_waiting()) break;
+    if (job_.streams() && next.trains) {
+      if (phase_ != stage_phase::idle && passes_.has_ended()) break;  // of the next stream
+      msg::activation input = std::move(next);
+      inputs_.pop_front();
+      take_into_stream(std::move(input));
+      continue;
+    }
     if (phase_ == stage_phase::idle && next.trains)
       begin(next);
     else if (phase_ != stage_phase::idle && !(phase_ == stage_phase::passing && next.trains && next.head.step == step_))
@@ -176,12 +193,7 @@ void stage_follower::begin(const msg::activation& first) {
   if (std::exchange(update_, first.update) != first.update) replica_.open(first.update);
   if (first.batch_size > 0) {
     const auto count = model::micro_batches_with_samples(first.batch_size, job_.micro_batches);
-    passes_.begin({.step = step_,
-                   .size = first.batch_size,
-                   .key = model::random_key(job_.seed, model::random_stream::network_passes, step_, replica_number_),
-                   .wants_grad_input = at_.is_first() && has_tables_},
-                  static_cast<std::uint32_t>(count), ends_update_);
-    targets_.assign(count, {});
+    passes_.begin(batch_of(first), static_cast<std::uint32_t>(count), ends_update_);
     return enter(stage_phase::passing);
   }
   if (peers_.after) {
@@ -196,12 +208,44 @@ void stage_follower::begin(const msg::activation& first) {
   if (missing_ == 0) reduced();
 }
 
+stage_passes::pass stage_follower::batch_of(const msg::activation& input) const {
+  const std::uint64_t step = input.head.step;
+  return {.step = step,
+          .size = input.batch_size,
+          .key = model::random_key(job_.seed, model::random_stream::network_passes, step, replica_number_),
+          .wants_grad_input = at_.is_first() && has_tables_};
+}
+
+/// A step that may overlap with those before it, or word that none follows before all have been passed back.
+void stage_follower::take_into_stream(msg::activation&& input) {
+  if (phase_ == stage_phase::idle) {
+    passes_.begin_stream();
+    enter(stage_phase::passing);
+  }
+  if (input.update == 0) {
+    passes_.end_stream();
+    last_of_stream_ = input.head.step;
+    return advance();
+  }
+  const std::uint32_t number = passes_.add_batch(batch_of(input));
+  if (passes_.number_of(input.head.step) != number)
+    return fail(make_failure(errc::wrong_context, "a batch of step {} out of order", input.head.step));
+  if (input.batch_size > 0)
+    add_input(number, std::move(input));
+  else
+    advance();
+}
+
 void stage_follower::pass(msg::activation&& input) {
   const std::uint32_t number = input.micro_batch;
   if (input.batch_size != passes_.batch_size() || !passes_.lacks_input(number))
     return fail(make_failure(errc::wrong_context, "micro-batch {} of a batch of {} twice, or in a batch of {}", number,
                              input.batch_size, passes_.batch_size()));
-  targets_[number] = {input.classes, input.values};
+  add_input(number, std::move(input));
+}
+
+void stage_follower::add_input(std::uint32_t number, msg::activation&& input) {
+  if (!at_.is_last()) targets_[{input.head.step, input.micro_batch}] = {input.classes, input.values};
   const model::loss_targets targets{input.classes.rows == 0 ? nullptr : input.classes.as<std::int64_t>().data(),
                                     input.values.rows == 0 ? nullptr : input.values.as<float>().data()};
   const float* const numbers = input.numbers.as<float>().data();
@@ -213,15 +257,32 @@ void stage_follower::pass(msg::activation&& input) {
 void stage_follower::advance() {
   if (slices_.is_waiting()) return;  // it sees what has come when it goes on
   slices_.run(step_, [this] {
-    if (passes_.advance() && !is_over()) passed();
+    const bool are_through = passes_.advance();
+    if (last_of_stream_ && passes_.are_all_forward()) tell_end_of_stream();
+    if (!are_through || is_over()) return;
+    if (!job_.streams())
+      passed();
+    else if (phase_ == stage_phase::passing)
+      enter(stage_phase::idle);
   });
 }
 
-void stage_follower::send_forward(const dense_replica::part& passed) {
-  auto& [classes, values] = targets_[passed.number];
-  self_->send(peers_.after, msg::activation{trace_.next(step_), peers_.rank, static_cast<std::uint32_t>(passed.number),
-                                            true, passes_.batch_size(), update_, ends_update_,
-                                            replica_.outputs_of(passed), std::move(classes), std::move(values)});
+/// Tells the next stage, behind the last batch, that none follows.
+void stage_follower::tell_end_of_stream() {
+  const std::uint64_t last = *std::exchange(last_of_stream_, std::nullopt);
+  if (peers_.after) self_->send(peers_.after, msg::activation{.head = trace_.next(last), .rank = peers_.rank});
+}
+
+void stage_follower::send_forward(const stage_passes::pass& batch, const dense_replica::part& passed) {
+  msg::activation made{trace_.next(batch.step), peers_.rank, static_cast<std::uint32_t>(passed.number), true, batch.size};
+  made.update = job_.streams() ? batch.step : update_;
+  made.ends_update = job_.streams() || ends_update_;
+  if (batch.size > 0) {
+    made.numbers = replica_.outputs_of(passed);
+    auto targets = targets_.extract(std::pair(batch.step, passed.number));
+    std::tie(made.classes, made.values) = std::move(targets.mapped());
+  }
+  self_->send(peers_.after, std::move(made));
 }
 
 /// The last stage knows first that a step is spoilt.
@@ -236,8 +297,9 @@ void stage_follower::take_loss(double loss) {
 
 /// All micro-batches of the step have been passed back.
 void stage_follower::passed() {
+  if (is_over()) return;
   if (is_spoilt_) replica_.poison();
-  if (!ends_update_) return end_step();
+  if (!ends_update_ && !job_.streams()) return end_step();
   enter(stage_phase::reducing);
   for (std::uint32_t i = 0; is_spoilt_ && i < replica_.buckets(); ++i) send_bucket(i);
   if (missing_ == 0) reduced();
@@ -257,15 +319,20 @@ void stage_follower::send_bucket(std::uint32_t bucket) {
           return fail(
               make_failure(errc::shape_mismatch, "a mean of {} numbers for a bucket of {}", mean.grad.rows, count));
         replica_.take(bucket, mean.grad);
-        if (--missing_ == 0 && phase_ == stage_phase::reducing) {
-          reduced();
-          go_on();
-        }
+        if (--missing_ > 0 || phase_ != stage_phase::reducing) return;
+        reduced();
+        if (phase_ == stage_phase::passing) advance();
+        go_on();
       },
       [this](const caf::error& error) { fail(error); });
 }
 
 void stage_follower::reduced() {
+  if (job_.streams()) {
+    enter(stage_phase::passing);
+    passes_.update();
+    return trace_.step_ends(step_ + 1);
+  }
   if (!clips_or_skips()) return end_step();
   enter(stage_phase::deciding);
 }
@@ -287,93 +354,6 @@ void stage_follower::evaluate(const msg::activation& input) {
   onward.rank = peers_.rank;
   onward.numbers = replica_.outputs_of(part);
   self_->send(peers_.after, std::move(onward));
-}
-
-// -- what the first stage asks for ---------------------------------------------------------------
-
-void stage_follower::answer(const msg::stage_query& query, caf::typed_response_promise<msg::stage_state> promise) {
-  state_query_ = {query, std::move(promise)};
-  answer_queries();
-}
-
-void stage_follower::answer(const msg::gradient_norm& query, caf::typed_response_promise<msg::squared_norm> promise) {
-  norm_query_ = {query, std::move(promise)};
-  answer_queries();
-}
-
-caf::result<msg::committed> stage_follower::answer(const msg::optimizer_step& order) {
-  if (phase_ != stage_phase::deciding || order.head.step != step_)
-    return make_failure(errc::wrong_context, "an optimizer step for step {}, which is not being decided",
-                        order.head.step);
-  if (order.apply)
-    replica_.apply(order.factor);
-  else
-    replica_.leave_out();
-  end_step();
-  msg::committed done{trace_.next(step_, msg::id_of(order.head))};
-  go_on();
-  return done;
-}
-
-/// Answers those whose step has come.
-void stage_follower::answer_queries() {
-  if (norm_query_ && phase_ == stage_phase::deciding && norm_query_->query.head.step == step_) {
-    auto [query, promise] = *std::exchange(norm_query_, std::nullopt);
-    model::exact_sum sum = replica_.mean_squared_norm();
-    const auto limbs = sum.limbs();
-    promise.deliver(msg::squared_norm{trace_.next(step_, msg::id_of(query.head)),
-                                      msg::blob::own(std::vector<std::int64_t>(limbs.begin(), limbs.end()))});
-  }
-  const bool rests = phase_ == stage_phase::idle && inputs_.empty() && !slices_.is_waiting();
-  if (!state_query_ || !rests || state_query_->query.head.step > step_) return;
-  auto [query, promise] = *std::exchange(state_query_, std::nullopt);
-  if (query.ends) replica_.look_at_weights(step_);
-  if (!judge()) return;
-  promise.deliver(
-      msg::stage_state{trace_.next(step_, msg::id_of(query.head)), replica_.state(), passes_.pass_seconds()});
-  if (!query.ends) return;
-  enter(stage_phase::done);
-  trace_.rests();
-  peers_.done(step_, msg::id_of(query.head));
-}
-
-// -- status --------------------------------------------------------------------------------------
-
-void stage_follower::tell(msg::actor_status& now) const {
-  const auto wait_for = [&](std::string what, std::string on) {
-    now.waits.push_back({now.name, std::move(what), step_, std::move(on)});
-  };
-  now.step = step_;
-  switch (phase_) {
-    case stage_phase::idle:
-      now.phase = "idle";
-      break;
-    case stage_phase::passing:
-      now.phase = "passing";
-      if (slices_.is_waiting())
-        tell_missing_shares(slices_, peers_.rank - at_.slice.slice, step_, now);
-      else if (passes_.waits_for_input())
-        wait_for(fmt::format("micro-batch {}", passes_.next()), fmt::format("trainer {}", rank_before()));
-      else
-        wait_for(fmt::format("the gradient of micro-batch {}", passes_.next()),
-                 fmt::format("trainer {}", peers_.rank + at_.slice.slices));
-      break;
-    case stage_phase::reducing:
-      now.phase = "reducing";
-      for (std::uint32_t i = 0; i < replica_.buckets(); ++i)
-        if (replica_.is_reducing(i)) wait_for(fmt::format("bucket {}", i), "allreduce");
-      break;
-    case stage_phase::deciding:
-      now.phase = "deciding";
-      wait_for("the optimizer step", fmt::format("trainer {}", peers_.rank - at_.part()));
-      break;
-    case stage_phase::done:
-      now.phase = "done";
-      break;
-    case stage_phase::failed:
-      break;
-  }
-  now.queues.push_back(alive_status(at_, job_.micro_batches, passes_.alive()));
 }
 
 }  // namespace troupe::actors

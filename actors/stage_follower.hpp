@@ -5,6 +5,8 @@
 //
 //   idle ──▶ passing ──▶ reducing ──▶ deciding ──▶ idle          idle ──▶ done        any but done ──▶ failed
 //
+// Where steps overlap, it passes several of them until word comes that none follows, and reduces after each way back.
+//
 //   | from     | to       | when                                                                             |
 //   |----------|----------|----------------------------------------------------------------------------------|
 //   | idle     | passing  | the first micro-batch of a step comes                                            |
@@ -12,6 +14,7 @@
 //   | passing  | idle     | all are passed back, and the optimizer step has further batches                  |
 //   | passing  | reducing | all are passed back                                                              |
 //   | reducing | idle     | the means have come, and are applied                                             |
+//   | reducing | passing  | likewise, and steps overlap                                                      |
 //   | reducing | deciding | the means have come; all ranks must agree on them first                          |
 //   | deciding | idle     | the leader has told to apply the means, or to leave them out                     |
 //   | idle     | done     | the leader has asked for the final state                                         |
@@ -23,6 +26,7 @@
 #include <deque>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,7 +50,7 @@ constexpr bool may_follow(stage_phase from, stage_phase to) {
   using enum stage_phase;
   constexpr std::pair<stage_phase, stage_phase> table[] = {
       {idle, passing},     {idle, reducing}, {idle, done},         {passing, idle},
-      {passing, reducing}, {reducing, idle}, {reducing, deciding}, {deciding, idle},
+      {passing, reducing}, {reducing, idle}, {reducing, passing}, {reducing, deciding}, {deciding, idle},
   };
   if (to == failed) return from != done && from != failed;
   return std::ranges::find(table, std::pair(from, to)) != std::end(table);
@@ -104,14 +108,18 @@ class stage_follower {
   caf::error check(const msg::activation& input) const;
   void go_on();
   void begin(const msg::activation& first);
+  stage_passes::pass batch_of(const msg::activation& input) const;
   void pass(msg::activation&& input);
+  void take_into_stream(msg::activation&& input);
+  void add_input(std::uint32_t number, msg::activation&& input);
   void advance();
   void passed();
   void send_bucket(std::uint32_t bucket);
   void reduced();
   void end_step();
   void evaluate(const msg::activation& input);
-  void send_forward(const dense_replica::part& passed);
+  void tell_end_of_stream();
+  void send_forward(const stage_passes::pass& batch, const dense_replica::part& passed);
   void take_loss(double loss);
   bool judge();
   void answer_queries();
@@ -139,7 +147,9 @@ class stage_follower {
   bool ends_update_ = false;
   bool is_spoilt_ = false;   ///< some loss of the step is NaN or Inf, and such steps are left out
   std::size_t missing_ = 0;  ///< means
-  std::vector<std::pair<msg::tensor, msg::tensor>> targets_;  ///< classes and values, by micro-batch
+  /// Classes and values of what is to be sent on, by step and micro-batch.
+  std::map<std::pair<std::uint64_t, std::size_t>, std::pair<msg::tensor, msg::tensor>> targets_;
+  std::optional<std::uint64_t> last_of_stream_;  ///< the step, until the next stage has been told that it ends
   std::optional<open_query<msg::gradient_norm, msg::squared_norm>> norm_query_;
   std::optional<open_query<msg::stage_query, msg::stage_state>> state_query_;
 };

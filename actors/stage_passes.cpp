@@ -7,30 +7,64 @@
 
 namespace troupe::actors {
 
-void stage_passes::begin(const dense_replica::pass& batch, std::uint32_t count, bool last) {
+void stage_passes::restart(std::uint32_t count, bool streams) {
   TROUPE_ASSERT(!is_under_way() && count > 0);
-  replica_.begin_parts(batch);
-  step_ = batch.step;
-  batch_size_ = batch.size;
+  streams_ = streams;
   count_ = count;
   forward_ = back_ = 0;
-  last_ = last;
+  loss_ = 0;
   all_.clear();
-  all_.resize(count);
+}
+
+void stage_passes::begin(const pass& batch, std::uint32_t count, bool last) {
+  restart(count, false);
+  replica_.begin_parts(batch);
+  last_ = last;
+  for (std::uint32_t i = 0; i < count; ++i) all_.push_back({batch, i});
+}
+
+void stage_passes::begin_stream() {
+  restart(endless, true);
+  version_.reset();
+}
+
+std::uint32_t stage_passes::add_batch(const pass& batch) {
+  TROUPE_ASSERT(streams_ && !has_ended());
+  all_.push_back({batch, 0});
+  return back_ + static_cast<std::uint32_t>(all_.size()) - 1;
+}
+
+void stage_passes::end_stream() {
+  TROUPE_ASSERT(streams_ && !has_ended());
+  count_ = back_ + static_cast<std::uint32_t>(all_.size());
+}
+
+const stage_passes::micro_batch* stage_passes::find(std::uint32_t number) const {
+  return number >= back_ && number - back_ < all_.size() ? &all_[number - back_] : nullptr;
+}
+
+std::uint32_t stage_passes::number_of(std::uint64_t step) const {
+  const std::uint64_t first = step_back();
+  return step >= first && step - first < all_.size() ? back_ + static_cast<std::uint32_t>(step - first) : endless;
 }
 
 bool stage_passes::lacks_input(std::uint32_t number) const {
-  return number < count_ && all_[number].input == nullptr && number >= forward_;
+  if (number >= count_ || number < forward_) return false;
+  const micro_batch* const one = find(number);
+  return one == nullptr || (one->input == nullptr && one->batch.size > 0);
 }
 
 bool stage_passes::lacks_gradient(std::uint32_t number) const {
-  return number < forward_ && all_[number].alive && !all_[number].grad;
+  const micro_batch* const one = find(number);
+  return number < forward_ && one != nullptr && one->alive && !one->grad;
 }
+
+std::size_t stage_passes::samples_of(std::uint32_t number) const { return find(number)->alive->samples.size; }
 
 void stage_passes::add_input(std::uint32_t number, const float* input, const model::loss_targets& targets,
                              std::vector<msg::tensor> keeps) {
   TROUPE_ASSERT(lacks_input(number));
-  micro_batch& one = all_[number];
+  micro_batch& one = at(number);
   one.input = input;
   one.targets = targets;
   one.keeps = std::move(keeps);
@@ -38,18 +72,19 @@ void stage_passes::add_input(std::uint32_t number, const float* input, const mod
 
 void stage_passes::add_gradient(std::uint32_t number, msg::tensor grad, double loss) {
   TROUPE_ASSERT(lacks_gradient(number));
-  all_[number].grad = std::move(grad);
-  all_[number].loss = loss;
+  at(number).grad = std::move(grad);
+  at(number).loss = loss;
 }
 
 bool stage_passes::advance() {
   while (is_under_way()) {
+    if (is_updating_) return false;
     const bool lacks = waits_for_input() ? lacks_input(forward_) : !at_.is_last() && lacks_gradient(back_);
     if (lacks) return false;
     pass_next();
   }
-  replica_.end_parts();
-  return true;
+  if (!streams_) replica_.end_parts();
+  return !is_updating_;
 }
 
 void stage_passes::pass_next() {
@@ -58,30 +93,67 @@ void stage_passes::pass_next() {
   if (forward_ == 0) began_ = begin;
   if (auto* wrong = faults()) wrong->passing(at_.stage, waits_for_input());
   if (waits_for_input())
-    pass_forward(all_[forward_]);
+    pass_forward(at(forward_));
+  else if (streams_)
+    pass_back_in_stream(all_.front());
   else
-    pass_back(all_[back_]);
+    pass_back(all_.front());
   const clock::time_point end = clock::now();
   pass_seconds_ += std::chrono::duration<double>(end - begin).count() - (slices_.waited() - waited_before);
   if (!is_under_way()) batch_seconds_ += std::chrono::duration<double>(end - began_).count();
 }
 
 void stage_passes::pass_forward(micro_batch& one) {
-  {
-    const actor_trace::range working(trace_, trace::range_name::forward, step_);
-    one.alive = replica_.forward(forward_, one.input);
-    if (at_.is_last()) one.loss = replica_.loss(*one.alive, one.targets);
-  }
   ++forward_;
   TROUPE_ASSERT(alive() <= alive_max(at_, count_));
+  if (one.batch.size == 0) {
+    if (!at_.is_last()) to_.forward(one.batch, {});
+    return;
+  }
+  {
+    const actor_trace::range working(trace_, trace::range_name::forward, one.batch.step);
+    if (streams_ && alive_max(at_, count_) > 1 && !version_) version_ = replica_.copy_of_weights();
+    one.updates = back_;
+    one.alive = replica_.forward(one.batch, one.number, one.input, version_);
+    if (at_.is_last()) one.loss = replica_.loss(*one.alive, one.targets);
+  }
   if (!at_.is_last())
-    to_.forward(*one.alive);
+    to_.forward(one.batch, *one.alive);
   else if (to_.loss)
     to_.loss(one.loss);
 }
 
 void stage_passes::pass_back(micro_batch& one) {
-  const actor_trace::range working(trace_, trace::range_name::backward, step_);
+  loss_ += one.loss;
+  backward(one, last_ && back_ + 1 == count_);
+  ++back_;
+  all_.pop_front();
+}
+
+/// Passes a whole batch back, the only one of its optimizer step.
+void stage_passes::pass_back_in_stream(micro_batch& one) {
+  to_.turns(one.batch);
+  replica_.open(one.batch.step);
+  loss_ = one.loss;
+  if (one.batch.size > 0) {
+    replica_.begin_parts(one.batch);
+    backward(one, true);
+    replica_.end_parts();
+    staleness_ = std::max(staleness_, back_ - one.updates);
+    TROUPE_ASSERT(back_ - one.updates < at_.stages - at_.stage);
+  } else {
+    for (std::uint32_t i = 0; i < replica_.buckets(); ++i) to_.full(i);
+  }
+  const pass batch = one.batch;
+  version_.reset();
+  is_updating_ = true;
+  ++back_;
+  all_.pop_front();
+  to_.passed_back(batch);
+}
+
+void stage_passes::backward(micro_batch& one, bool last) {
+  const actor_trace::range working(trace_, trace::range_name::backward, one.batch.step);
   const dense_replica::part& part = *one.alive;
   const float* const grad_outputs = at_.is_last() ? part.kept->outputs() : one.grad->as<float>().data();
   if (at_.is_first()) {
@@ -89,19 +161,9 @@ void stage_passes::pass_back(micro_batch& one) {
   } else {
     msg::tensor_buffer grad(part.samples.size, replica_.in_features());
     replica_.backward_inputs(part, grad_outputs, grad.data());
-    to_.backward(back_, std::move(grad).freeze(), one.loss);
+    to_.backward(one.batch, one.number, std::move(grad).freeze(), one.loss);
   }
-  replica_.backward_parameters(part, grad_outputs, last_ && back_ + 1 == count_, to_.full);
-  one.alive.reset();
-  one.grad.reset();
-  one.keeps.clear();
-  ++back_;
-}
-
-double stage_passes::loss() const {
-  double sum = all_.front().loss;
-  for (std::uint32_t i = 1; i < count_; ++i) sum += all_[i].loss;
-  return sum;
+  replica_.backward_parameters(part, grad_outputs, last, to_.full);
 }
 
 }  // namespace troupe::actors

@@ -151,7 +151,7 @@ void trainer_state::resume(const msg::trainer_position& from) {
   tally_.resume(schedule_.epoch_after(step), from, epoch_tally::clock::now());
   if (!schedule_.is_last(step)) {
     enter(trainer_phase::looking_up);
-    look_up_through(step + 1);
+    look_up_through(forwards_through(step + 1));
     return prepare_next();
   }
   // Only the evaluation can be left.
@@ -197,7 +197,9 @@ void trainer_state::look_up_through(std::uint64_t last) {
   while (looked_up_ < last && !is_over(phase_)) {
     prepare_next();
     ++looked_up_;
-    look_up(ahead_.back(), job_.staleness, client_.input_of(looked_up_));
+    // Where steps overlap, so many updates lack as are not sent; else as many as may.
+    const auto lacking = job_.streams() ? static_cast<std::uint32_t>(looked_up_ - 1 - step) : job_.staleness;
+    look_up(ahead_.back(), lacking, client_.input_of(looked_up_));
   }
 }
 
@@ -222,7 +224,7 @@ void trainer_state::advance() {
   while (waiting_ == 0) {
     switch (phase_) {
       case trainer_phase::looking_up:
-        if (ahead_.front().unanswered > 0) return;
+        if (!has_rows(step + 1)) return;
         if (gives_way()) return;
         if (blocks_link(*ahead_.front().samples)) return after_others([] {});
         compute();

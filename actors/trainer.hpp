@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -105,6 +106,9 @@ class trainer_state {
     std::vector<std::vector<msg::tensor>> states;  ///< of all parts, as they come
     double pass_seconds = 0;                       ///< of all parts, likewise
     bool are_through = false;                      ///< the step's micro-batches have been passed back
+    std::uint64_t forwarded = 0;                   ///< where steps overlap, the last one that has begun
+    std::optional<std::uint64_t> stops_after;      ///< likewise: the step that the run ends with, as all agree
+    std::map<std::uint64_t, std::shared_ptr<const model::batch>> batches;  ///< by step, of those under way
     std::optional<dense_replica::part> evaluated;  ///< its own part of the current test rows
     std::size_t missing_outputs = 0;               ///< of the current test rows
     std::optional<stage_passes> passes;            ///< of its own part
@@ -151,7 +155,7 @@ class trainer_state {
   void meet_or_end();
   void run_step();
   caf::error backward_inputs(const model::batch& samples);
-  caf::error pool_input(const model::batch& samples, network_input& input);
+  caf::error pool_input(context& of, network_input& input);
   caf::error begin_pass(const model::batch& samples);
   bool waits_for_loss() const;
   void take_losses(bool all);
@@ -170,11 +174,19 @@ class trainer_state {
   void pass_through_parts();
   void send_to_slices(const network_input& input, const std::shared_ptr<const model::batch>& of,
                       model::micro_batch samples, std::uint32_t number, bool trains);
-  msg::activation activation_of(const std::shared_ptr<const model::batch>& whole, model::micro_batch samples,
-                                std::uint32_t number, msg::tensor numbers, bool trains);
+  msg::activation activation_of(std::uint64_t of_step);
+  msg::activation activation_of(std::uint64_t of_step, const std::shared_ptr<const model::batch>& whole,
+                                model::micro_batch samples, std::uint32_t number, msg::tensor numbers, bool trains);
+  void send_forward(const stage_passes::pass& batch, const dense_replica::part& passed);
   void advance_passes();
   void after_passes();
   void passed_through_parts();
+  // Where steps overlap.
+  std::uint64_t forwards_through(std::uint64_t from) const;
+  void stream_through_parts();
+  caf::error begin_in_stream(context& next);
+  bool has_rows(std::uint64_t next) const;
+  void take_wishes(bool stop, bool save);
   void ask_parts_for_norms();
   void evaluate_through_parts(const model::batch& samples);
   void has_outputs(const float* outputs);

@@ -25,7 +25,7 @@ void trainer_state::go_on() {
   }
   if (schedule_.completes_epoch(step)) tally_.begin_epoch(epoch_tally::clock::now());
   enter(trainer_phase::looking_up);
-  look_up_through(step + 1);
+  look_up_through(forwards_through(step + 1));
   prepare_next();
 }
 

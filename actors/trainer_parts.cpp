@@ -42,18 +42,15 @@ caf::error trainer_state::lead() {
   parts_->passes.emplace(
       place_of_part(job_, 0), *replica_, *parts_->slices, trace,
       stage_passes::receivers{
-          .forward =
-              [this](const dense_replica::part& part) {
-                self_->send(parts_->others[job_.tensor_parallel - 1],
-                            activation_of(computed_.samples, part.samples, static_cast<std::uint32_t>(part.number),
-                                          replica_->outputs_of(part), true));
-              },
+          .forward = [this](const auto& batch, const dense_replica::part& part) { send_forward(batch, part); },
           .backward = {},
           .loss = {},
           .full =
               [this](std::uint32_t bucket) {
                 if (judge(step)) send_bucket(bucket);
               },
+          .turns = [](const auto&) {},
+          .passed_back = [this](const auto&) { parts_->are_through = true; },
       });
   return {};
 }
@@ -107,16 +104,13 @@ void trainer_state::pass_through_parts() {
     tally_.add_absent();
     // To the other slices of this stage, and to the next one.
     for (std::size_t i = 0; i < std::min<std::size_t>(job_.tensor_parallel, parts_->others.size()); ++i)
-      self_->send(parts_->others[i], msg::activation{.head = trace.next(step),
-                                                     .rank = member_,
-                                                     .update = schedule_.update(step),
-                                                     .ends_update = ends_update()});
+      self_->send(parts_->others[i], activation_of(step));
     for (std::uint32_t i = 0; ends_update() && i < replica_->buckets(); ++i) send_bucket(i);
     return passed_through_parts();
   }
   const model::batch& samples = *computed_.samples;
   network_input& input = client_.input_of(step);
-  if (auto error = pool_input(samples, input)) return fail(step, error);
+  if (auto error = pool_input(computed_, input)) return fail(step, error);
   const bool has_tables = client_.servers() > 0;
   const auto count = static_cast<std::uint32_t>(model::micro_batches_with_samples(samples.size, job_.micro_batches));
   parts_->passes->begin({.step = step,
@@ -144,27 +138,52 @@ void trainer_state::send_to_slices(const network_input& input, const std::shared
   std::copy_n(input.data() + samples.first * width, copy.size(), copy.data());
   const msg::tensor numbers = std::move(copy).freeze();
   for (std::uint32_t slice = 1; slice < job_.tensor_parallel; ++slice)
-    self_->send(parts_->others[slice - 1], activation_of(of, samples, number, numbers, trains));
+    self_->send(parts_->others[slice - 1], activation_of(step, of, samples, number, numbers, trains));
 }
 
-/// Requires: a message's header is the next of this actor.
-msg::activation trainer_state::activation_of(const std::shared_ptr<const model::batch>& whole,
+/// What a step's activations have in common; of a batch of no samples it is all.
+msg::activation trainer_state::activation_of(std::uint64_t of_step) {
+  return {.head = trace.next(of_step),
+          .rank = member_,
+          .update = schedule_.update(of_step),
+          .ends_update = schedule_.ends_update(of_step)};
+}
+
+/// Of samples of a batch; those of an evaluation have no targets.
+msg::activation trainer_state::activation_of(std::uint64_t of_step, const std::shared_ptr<const model::batch>& whole,
                                              model::micro_batch samples, std::uint32_t number, msg::tensor numbers,
                                              bool trains) {
-  msg::activation made{trace.next(step), member_, number, trains, whole->size};
+  msg::activation made = activation_of(of_step);
+  made.micro_batch = number;
+  made.trains = trains;
+  made.batch_size = whole->size;
   made.numbers = std::move(numbers);
-  if (!trains) return made;
-  made.update = schedule_.update(step);
-  made.ends_update = ends_update();
+  if (!trains) {
+    made.update = 0;
+    made.ends_update = false;
+    return made;
+  }
   made.classes = targets_of(whole, whole->classes, samples, 1);
   made.values = targets_of(whole, whole->values, samples, data_->spec().outputs);
   return made;
 }
 
+/// To the next stage.
+void trainer_state::send_forward(const stage_passes::pass& batch, const dense_replica::part& passed) {
+  const msg::stage_actor& next = parts_->others[job_.tensor_parallel - 1];
+  if (batch.size == 0) return self_->send(next, activation_of(batch.step));
+  const auto& whole = job_.streams() ? parts_->batches.at(batch.step) : computed_.samples;
+  self_->send(next, activation_of(batch.step, whole, passed.samples, static_cast<std::uint32_t>(passed.number),
+                                  replica_->outputs_of(passed), true));
+}
+
 /// Passes what has come, unless a pass waits, which sees it when it goes on.
 void trainer_state::advance_passes() {
   if (parts_->slices->is_waiting()) return;
-  parts_->slices->run(step, [this] { parts_->are_through = parts_->passes->advance(); });
+  parts_->slices->run(step, [this] {
+    const bool are_through = parts_->passes->advance();
+    if (!job_.streams()) parts_->are_through = are_through;
+  });
   after_passes();
 }
 
@@ -172,14 +191,19 @@ void trainer_state::advance_passes() {
 void trainer_state::after_passes() {
   if (parts_->slices->is_waiting() || is_over(phase_)) return;
   if (std::exchange(parts_->are_through, false)) {
-    if (take_step_loss(step, computed_.samples->size, parts_->passes->loss())) judge(step);
+    const std::size_t size = computed_.samples->size;
+    parts_->batches.erase(step);
+    if (size == 0)
+      tally_.add_absent();
+    else if (take_step_loss(step, size, parts_->passes->loss()))
+      judge(step);
     if (!is_over(phase_)) passed_through_parts();
   } else if (parts_->evaluated) {
     const dense_replica::part passed = *std::exchange(parts_->evaluated, std::nullopt);
     if (!judge(step)) return;
     if (job_.pipeline == 1) return has_outputs(passed.kept->outputs());
     self_->send(parts_->others[job_.tensor_parallel - 1],
-                activation_of(tested_.samples, passed.samples, 0, replica_->outputs_of(passed), false));
+                activation_of(step, tested_.samples, passed.samples, 0, replica_->outputs_of(passed), false));
   }
 }
 
@@ -188,7 +212,7 @@ void trainer_state::passed_through_parts() {
   send_gradients();
   if (is_over(phase_)) return;
   if (clips_or_skips() && ends_update()) ask_for_norms();
-  look_up_through(step + 1);
+  look_up_through(forwards_through(step + 1));
   prepare_next();
   arrived();
 }
@@ -298,17 +322,18 @@ void trainer_state::handle(msg::activation_gradient& grad) {
   if (!comes_from(member_ + job_.tensor_parallel)) return fail(step, refuse_part_message());
   if (follower_) return follower_->take(std::move(grad));
   if (is_over(phase_)) return;
-  if (!parts_ || phase_ != trainer_phase::reducing || grad.head.step != step ||
-      !parts_->passes->lacks_gradient(grad.micro_batch))
-    return fail(step, refuse_part_message());
-  const auto size = model::micro_batch_of(computed_.samples->size, job_.micro_batches, grad.micro_batch).size;
+  if (!parts_) return fail(step, refuse_part_message());
+  const std::uint32_t number = job_.streams() ? parts_->passes->number_of(grad.head.step) : grad.micro_batch;
+  const bool is_of_step = job_.streams() || (phase_ == trainer_phase::reducing && grad.head.step == step);
+  if (!is_of_step || !parts_->passes->lacks_gradient(number)) return fail(step, refuse_part_message());
+  const std::size_t size = parts_->passes->samples_of(number);
   if (grad.numbers.type != msg::dtype::f32 || grad.numbers.rows != size ||
       grad.numbers.cols != network_->out_features() || !grad.numbers.consistent())
     return fail(step,
                 make_failure(errc::shape_mismatch, "micro-batch {}: a gradient of {} x {} for outputs of {} x {}",
                              grad.micro_batch, grad.numbers.rows, grad.numbers.cols, size, network_->out_features()));
-  parts_->passes->add_gradient(grad.micro_batch, std::move(grad.numbers), grad.loss);
-  advance_passes();
+  parts_->passes->add_gradient(number, std::move(grad.numbers), grad.loss);
+  if (phase_ == trainer_phase::reducing) advance_passes();
 }
 
 void trainer_state::handle(msg::stage_outputs& outputs) {

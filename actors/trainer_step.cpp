@@ -47,6 +47,7 @@ void trainer_state::run_step() {
   ahead_.pop_front();
   step = computed_.step;
   trace.step_begins(step);
+  if (job_.streams()) return stream_through_parts();
   tally_.add_rows(computed_.answers);
   look_up_through(step + model::lookups_ahead(job_.staleness));
 
@@ -151,20 +152,20 @@ void trainer_state::take_losses(bool all) {
 }
 
 /// Fills the step's input, and checks the rows.
-caf::error trainer_state::pool_input(const model::batch& samples, network_input& input) {
-  input.resize(replica_->compute(), samples.size, network_->in_features());
+caf::error trainer_state::pool_input(context& of, network_input& input) {
+  input.resize(replica_->compute(), of.samples->size, network_->in_features());
   for (kernels::stream_timer* one : replica_->timers()) one->set_step(step);
-  if (auto error = client_.pool(computed_, replica_->copies(), input, &replica_->copy_timer())) return error;
+  if (auto error = client_.pool(of, replica_->copies(), input, &replica_->copy_timer())) return error;
   if (job_.nan == model::nan_policy::stop)
-    if (auto error = client_.check_rows(computed_)) return error;
-  if (replica_->is_on_host()) sparse_client::free_answers(computed_);
+    if (auto error = client_.check_rows(of)) return error;
+  if (replica_->is_on_host()) sparse_client::free_answers(of);
   return {};
 }
 
 caf::error trainer_state::begin_pass(const model::batch& samples) {
   const actor_trace::range working(trace, trace::range_name::forward_backward, step, trace.latest());
   network_input& input = client_.input_of(step);
-  if (auto error = pool_input(samples, input)) return error;
+  if (auto error = pool_input(computed_, input)) return error;
   const bool has_tables = client_.servers() > 0;
   replica_->begin_pass({.step = step,
                         .size = samples.size,
@@ -226,8 +227,7 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
   if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(rank_, step, bucket))
     return replica_->give_up(bucket);
   if (reduces_alone()) {
-    stopping_ = stopping_ || stop_wanted_;
-    saving_ = saving_ || save_wanted_;
+    take_wishes(stop_wanted_, save_wanted_);
     return replica_->take(bucket, share);
   }
   ++waiting_;
@@ -238,8 +238,7 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
                       if (mean.grad.rows != count || !mean.grad.consistent())
                         return fail(step, make_failure(errc::shape_mismatch, "a mean of {} numbers for a bucket of {}",
                                                        mean.grad.rows, count));
-                      stopping_ = stopping_ || mean.stop;
-                      saving_ = saving_ || mean.save;
+                      take_wishes(mean.stop, mean.save);
                       replica_->take(bucket, mean.grad);
                       arrived();
                     });
@@ -312,7 +311,7 @@ void trainer_state::clip_and_step() {
 }
 
 void trainer_state::step_done() {
-  stopping_ = stopping_ || step == schedule_.changes_after;
+  stopping_ = stopping_ || step == schedule_.changes_after || (parts_ && parts_->stops_after == step);
   const bool goes_on = !stopping_ && !saving_ && schedule_.goes_on_after(step);
   if (replica_->open_passes() > 0 && !goes_on) take_losses(true);
   if (is_over(phase_)) return;

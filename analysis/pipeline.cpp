@@ -29,8 +29,8 @@ bool is_wait(const trace::event& one) {
   return one.what == trace::kind::range && range_of(one) == trace::range_name::wait_for_slices;
 }
 
-/// From each step's first pass to its last one, by begin.
-std::vector<window> windows_of(const trace::recording& run) {
+/// From each step's first pass to its last one, by begin; of steps that overlap, one for all. `steps`: how many there are.
+std::vector<window> windows_of(const trace::recording& run, std::uint64_t& steps) {
   std::map<std::uint64_t, window> by_step;
   for (const trace::event& one : run.events) {
     if (!is_pass(one)) continue;
@@ -38,10 +38,18 @@ std::vector<window> windows_of(const trace::recording& run) {
     at->second.begin = std::min(at->second.begin, one.begin);
     at->second.end = std::max(at->second.end, one.end);
   }
+  steps = by_step.size();
   std::vector<window> all;
   for (const auto& [step, one] : by_step) all.push_back(one);
   std::ranges::sort(all, {}, &window::begin);
-  return all;
+  std::vector<window> apart;
+  for (const window& one : all) {
+    if (apart.empty() || one.begin >= apart.back().end)
+      apart.push_back(one);
+    else
+      apart.back().end = std::max(apart.back().end, one.end);
+  }
+  return apart;
 }
 
 /// How much of the windows [begin, end) covers.
@@ -62,9 +70,8 @@ double pipeline_use::bubble() const {
 }
 
 pipeline_use find_pipeline_use(const trace::recording& run) {
-  const std::vector<window> windows = windows_of(run);
   pipeline_use found;
-  found.steps = windows.size();
+  const std::vector<window> windows = windows_of(run, found.steps);
   for (const window& one : windows) found.length += one.end - one.begin;
   std::map<std::uint16_t, pipeline_use::stage> stages;
   for (const trace::event& one : run.events) {

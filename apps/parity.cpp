@@ -174,7 +174,7 @@ std::string parity_text(const comparison& found) {
 }
 
 /// Settings that say on how many actors a reference run is trained, and not what.
-constexpr std::array splitting{"servers", "table-split", "pipeline", "tensor-parallel"};
+constexpr std::array splitting{"servers", "table-split", "pipeline", "schedule", "stages", "tensor-parallel"};
 
 result<int> parity(const CLI::App& app, const program_context& context) {
   auto machine = read_machine_options([&app](const char* name) { return given_text(app, name); });
@@ -213,6 +213,8 @@ subcommand add_parity(CLI::App& program) {
   add_text_option(*app, "servers", "N", "parameter servers (default: 1)", "Job");
   add_text_option(*app, "table-split", "WAY", "how servers share a table, by rows or columns (default: rows)", "Job");
   add_text_option(*app, "pipeline", "P", "stages of each trainer's network (default: 1)", "Job");
+  add_text_option(*app, "schedule", "NAME", "with --pipeline: gpipe, 1f1b or pipedream (default: 1f1b)", "Job");
+  add_text_option(*app, "stages", "LAYERS", "with --pipeline: the layer at which each stage begins", "Job");
   add_text_option(*app, "tensor-parallel", "T", "slices of each stage (default: 1)", "Job");
   add_options(*app, option_set::machine);
   add_options(*app, option_set::processes);

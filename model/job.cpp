@@ -82,8 +82,20 @@ std::optional<std::string> complete_elastic(job& made, const std::vector<setting
   return std::nullopt;
 }
 
-// Fills in the micro-batches of a pipeline: one for each stage, if they are not given.
+// Fills in what follows from steps that overlap: tables' rows are as old as the first stage's weights.
+std::optional<std::string> complete_stream(job& made, const std::vector<setting>& given) {
+  const std::uint32_t staleness = made.pipeline - 1;
+  if (const std::string* text = last_given(given, "consistency"); text != nullptr && made.staleness != staleness)
+    return fmt::format("{}: with --schedule pipedream and {} stages, rows lack up to {} optimizer steps (ssp:{}); leave "
+                       "it out",
+                       with_value("consistency", *text), made.pipeline, staleness, staleness);
+  made.staleness = staleness;
+  return std::nullopt;
+}
+
+// Fills in the micro-batches of a pipeline: one for each stage, if they are not given; or what else its schedule has.
 std::optional<std::string> complete_pipeline(job& made, const std::vector<setting>& given) {
+  if (made.streams()) return complete_stream(made, given);
   if (made.pipeline > 1) {
     if (last_given(given, "micro-batches") == nullptr) made.micro_batches = made.pipeline;
     return std::nullopt;

@@ -32,8 +32,9 @@ enum class nan_policy : std::uint8_t { stop, skip };
 
 /// In which order a stage of a pipeline passes a batch's micro-batches.
 enum class pipeline_schedule : std::uint8_t {
-  gpipe,       ///< all forward, then all backward
-  one_f_one_b  ///< backward as soon as possible, so that few of them are under way
+  gpipe,        ///< all forward, then all backward
+  one_f_one_b,  ///< backward as soon as possible, so that few of them are under way
+  pipedream     ///< the same with whole batches, of which the next ones begin before the first has ended
 };
 
 /// A staleness without bound: consistency `async`.
@@ -41,9 +42,9 @@ constexpr std::uint32_t any_staleness = 0xffff'ffff;
 
 /// Returns how many steps ahead a trainer looks up rows, which may lack `staleness` updates. More steps would only cost
 /// memory.
+constexpr std::uint32_t lookups_ahead_max = 8;
 constexpr std::uint32_t lookups_ahead(std::uint32_t staleness) {
-  constexpr std::uint32_t most = 8;
-  return staleness == any_staleness ? 1 : std::min(staleness, most);
+  return staleness == any_staleness ? 1 : std::min(staleness, lookups_ahead_max);
 }
 
 /// Widths of the hidden layers of DLRM's bottom MLP.
@@ -118,6 +119,8 @@ struct job {
   elastic_batch_kind elastic_batch = elastic_batch_kind::total;
   elastic_lr_rule elastic_lr = elastic_lr_rule::none;
 
+  /// Whether steps overlap in the pipeline: each stage applies a step's gradient while later steps are under way.
+  bool streams() const { return pipeline > 1 && schedule == pipeline_schedule::pipedream; }
   /// The parts of each trainer's network: slices of stages.
   std::uint32_t parts() const { return pipeline * tensor_parallel; }
   /// The members of a run that train: one for each part of each trainer's network.

@@ -139,6 +139,31 @@ std::optional<std::string> check_network_parts(const job& what) {
   return std::nullopt;
 }
 
+/// Steps that overlap have nothing in common that all ranks could agree on before a gradient is applied.
+std::optional<std::string> check_stream(const job& what) {
+  if (!what.streams()) return std::nullopt;
+  constexpr const char* schedule = "--schedule pipedream";
+  if (what.micro_batches > 1)
+    return fmt::format("--micro-batches {}: {} passes whole batches, several of them at a time; leave it out",
+                       what.micro_batches, schedule);
+  if (what.accumulate > 1)
+    return fmt::format("--accumulate {}: {} takes an optimizer step for each batch; leave one of them out",
+                       what.accumulate, schedule);
+  if (what.clip_norm > 0)
+    return fmt::format("--clip-norm {}: with {} stages apply a gradient before the others know it; leave one of them out",
+                       what.clip_norm, schedule);
+  if (what.nan == nan_policy::skip)
+    return fmt::format("--nan skip: with {} stages apply a gradient before the others know it; leave one of them out",
+                       schedule);
+  if (what.tensor_parallel > 1)
+    return fmt::format("--tensor-parallel {}: slices work with --schedule gpipe and 1f1b; leave one of them out",
+                       what.tensor_parallel);
+  if (what.pipeline > lookups_ahead_max + 1)
+    return fmt::format("--pipeline {}: with {} there are at most {} stages, as so many batches are under way",
+                       what.pipeline, schedule, lookups_ahead_max + 1);
+  return std::nullopt;
+}
+
 std::optional<std::string> check_split(const job& what) {
   if (what.table_split == table_split::rows) return std::nullopt;
   if (what.sparse_optimizer.kind == kernels::optimizer_kind::rowwise_adagrad)
@@ -206,6 +231,7 @@ std::optional<std::string> check_job(const job& what, data_kind kind) {
                        what.micro_batches, what.batch_size, what.batch_size > 1 ? "s" : "", what.batch_size);
   if (auto wrong = check_agreement(what)) return wrong;
   if (auto wrong = check_network_parts(what)) return wrong;
+  if (auto wrong = check_stream(what)) return wrong;
   if (auto wrong = check_split(what)) return wrong;
   if (auto wrong = check_elastic(what)) return wrong;
   const bool is_file = kind == data_kind::criteo || kind == data_kind::csv;

@@ -208,8 +208,22 @@ std::vector<double> measure_layers(const job& what, const data_spec& spec) {
   return seconds;
 }
 
+namespace {
+
+/// What each layer costs by its products and outputs alone: where the cut decides the numbers, it must not be measured.
+std::vector<double> count_layers(const job& what, const data_spec& spec) {
+  std::vector<double> costs;
+  for (std::size_t i = 0; i < layers_of_top(what, spec).size(); ++i) {
+    const auto one = i == 0 ? std::make_unique<hybrid_model>(spec, what, 1) : make_layers_of_top(spec, what, {i, i + 1});
+    costs.push_back(static_cast<double>(one->multiply_adds() + one->numbers_per_sample()));
+  }
+  return costs;
+}
+
+}  // namespace
+
 std::vector<std::size_t> measured_stages(const job& what, const data_spec& spec) {
-  const std::vector<double> seconds = measure_layers(what, spec);
+  const std::vector<double> seconds = what.streams() ? count_layers(what, spec) : measure_layers(what, spec);
   const std::vector<std::size_t> possible = possible_begins(what, spec);
   // The layers from one possible begin to the next stay together.
   std::vector<double> together(possible.size());

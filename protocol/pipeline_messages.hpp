@@ -27,7 +27,8 @@ struct activation {
   bool trains = true;
   /// The samples of the whole batch; 0: the replica has none in this step, and this is all that comes of it.
   std::uint64_t batch_size = 0;
-  std::uint64_t update = 0;  ///< the optimizer step, from 1
+  /// The optimizer step, from 1. 0, where steps overlap: none follows before all have been passed back.
+  std::uint64_t update = 0;
   bool ends_update = false;  ///< this step is its last one
   tensor numbers = {};       ///< f32 [samples, features]
   tensor classes = {};       ///< i64 [samples]; empty where the loss takes values

@@ -1,0 +1,85 @@
+// A leader whose steps overlap in the pipeline: it begins the next steps before it takes a step's gradient, as many as
+// there are stages. A step of the trainer is that of its gradient.
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/failure.hpp"
+#include "actors/trainer.hpp"
+#include "model/random.hpp"
+
+namespace troupe::actors {
+
+/// The last step that begins before the gradient of step `from` is taken. None begins beyond a step that an evaluation, a
+/// checkpoint or the end follows, for which the pipeline must be empty.
+std::uint64_t trainer_state::forwards_through(std::uint64_t from) const {
+  std::uint64_t last = from;
+  if (!job_.streams()) return last;
+  const auto empties = [&](std::uint64_t of_step) {
+    return schedule_.is_last(of_step) || schedule_.evaluates_after(of_step) || schedule_.saves_after(of_step, false) ||
+           parts_->stops_after == of_step;
+  };
+  while (last + 1 < from + job_.pipeline && !empties(last)) ++last;
+  return last;
+}
+
+/// Whether the rows of all steps are here that begin before the gradient of step `next` is taken.
+bool trainer_state::has_rows(std::uint64_t next) const {
+  const std::uint64_t last = forwards_through(next);
+  return std::ranges::none_of(ahead_, [&](const context& one) { return one.step <= last && one.unanswered > 0; });
+}
+
+void trainer_state::stream_through_parts() {
+  ++waiting_;
+  stage_passes& passes = *parts_->passes;
+  if (!passes.is_under_way()) {
+    passes.begin_stream();
+    parts_->forwarded = step - 1;
+  }
+  passes.update();  // the step before has been applied
+  has_gradient_ = computed_.samples->size > 0;
+  const bool had_ended = passes.has_ended();
+  for (const std::uint64_t last = forwards_through(step); !had_ended && parts_->forwarded < last;) {
+    const std::uint64_t next = parts_->forwarded + 1;
+    if (auto error = begin_in_stream(next == step ? computed_ : ahead_[next - step - 1])) return fail(next, error);
+    parts_->forwarded = next;
+  }
+  // So that it ends: the next step begins only after this one's gradient, or not at all.
+  const bool ends = !had_ended && forwards_through(step) + 1 < step + job_.pipeline;
+  if (ends) passes.end_stream();
+  advance_passes();
+  if (!ends || is_over(phase_)) return;
+  msg::activation none = activation_of(parts_->forwarded);
+  none.update = 0;
+  self_->send(parts_->others.front(), std::move(none));
+}
+
+/// Takes a step into the pipeline, whose rows are here.
+caf::error trainer_state::begin_in_stream(context& next) {
+  const std::shared_ptr<const model::batch>& samples = next.samples;
+  tally_.add_rows(next.answers);
+  stage_passes& passes = *parts_->passes;
+  const auto number = passes.add_batch(
+      {.step = next.step,
+       .size = samples->size,
+       .key = model::random_key(job_.seed, model::random_stream::network_passes, next.step, rank_),
+       .wants_grad_input = client_.servers() > 0});
+  parts_->batches[next.step] = samples;
+  if (samples->size == 0) return {};
+  network_input& input = client_.input_of(next.step);
+  if (auto error = pool_input(next, input)) return error;
+  passes.add_input(number, input.data(), {});
+  return {};
+}
+
+/// Some rank wants the run to stop, or a checkpoint: all agree on it. Where steps overlap, those that have begun are
+/// taken first.
+void trainer_state::take_wishes(bool stop, bool save) {
+  saving_ = saving_ || save;
+  if (!job_.streams())
+    stopping_ = stopping_ || stop;
+  else if (stop && !parts_->stops_after)
+    parts_->stops_after = parts_->forwarded;
+}
+
+}  // namespace troupe::actors
