@@ -232,7 +232,7 @@ future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_t
           actors::network_input pooled;
           pooled.resize(host, all.samples->size, dim);
           if (const caf::error wrong = asked->client().pool(all, host, pooled)) return answer->fail(to_error(wrong));
-          answer->set(tape::with_numbers(unknown, {all.samples->size, dim}, pooled.owner()));
+          answer->set(tape::with_numbers(unknown, tensor({all.samples->size, dim}, dtype::f32, pooled.owner())));
         },
         [answer, table, timeout](const caf::error& why) {
           answer->fail(why == caf::sec::request_timeout ? not_in_time(table->reference()->words("forward"), timeout)
