@@ -174,6 +174,81 @@ task<> drop(trainer me) {
 
 TEST(GroupGradients, AreForgottenWithTheirContext) { run(2, drop); }
 
+/// Two blocks x + (W2 gelu(W1 norm(x))), the inner layers in slices and the norms replicas; the loss of each step.
+task<> train_blocks(trainer me, std::vector<std::vector<double>>* losses) {
+  const group slices = me.group();
+  const std::size_t mine = 8 / slices.size();
+  std::vector<float> whole(2 * 8 * features);  // W1 [8, features], W2 [features, 8]
+  for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = static_cast<float>(i * 5 % 13) / 16 - 0.375F;
+  std::vector<data_parallel> layers;
+  for (int block = 0; block < 2; ++block) {
+    layers.push_back(me.data_parallel(nn::layer_norm(features)));
+    layers.push_back(
+        me.data_parallel(nn::sequential(nn::linear(features, mine, false), nn::gelu()), {.synchronized = false}));
+    layers.push_back(me.data_parallel(nn::linear(mine, features, false), {.synchronized = false}));
+    const auto rows = std::span<const float>(whole).subspan(me.rank() * mine * features, mine * features);
+    layers[layers.size() - 2].load_state_dict({{"0.weight", tensor::of<float>({mine, features}, rows)}});
+    const tensor columns({features, mine});
+    for (std::size_t k = 0; k < features * mine; ++k)
+      columns.as<float>()[k] = whole[8 * features + k / mine * 8 + me.rank() * mine + k % mine];
+    layers.back().load_state_dict({{"weight", columns}});
+  }
+  distributed_optimizer optimizer(adam{.lr = 0.05}, layers);
+  const tensor samples({3, features});
+  const tensor targets({3, features});
+  for (std::size_t i = 0; i < samples.count(); ++i) {
+    samples.as<float>()[i] = static_cast<float>(i * 7 % 11) / 8 - 0.5F;
+    targets.as<float>()[i] = static_cast<float>(i * 3 % 7) / 4 - 0.75F;
+  }
+  for (int step = 0; step < 20; ++step) {
+    auto context = me.new_context();
+    tensor x = samples;
+    for (std::size_t i = 0; i < layers.size(); i += 3) {
+      const tensor shared = slices.all_reduce_gradient(context, layers[i](context, x));
+      const tensor part = layers[i + 2](context, layers[i + 1](context, shared));
+      x = add(context, x, co_await slices.all_reduce(context, part));
+    }
+    const tensor loss = nn::mse_loss(context, x, targets);
+    (*losses)[me.rank()].push_back(loss.item());
+    co_await context.backward(loss);
+    co_await optimizer.step(context);
+  }
+}
+
+TEST(GroupGradients, TrainBlocksWithReplicasBetweenSlices) {
+  std::vector<std::vector<double>> whole(1);
+  run(1, train_blocks, &whole);
+  EXPECT_LT(whole[0][19], 0.5 * whole[0][0]) << "it learns";
+  for (const std::uint32_t slices : {2U, 4U}) {
+    std::vector<std::vector<double>> losses(slices);
+    run(slices, train_blocks, &losses);
+    ASSERT_EQ(losses[0].size(), 20U);
+    for (std::size_t step = 0; step < 20; ++step)
+      EXPECT_NEAR(losses[0][step], whole[0][step], 1e-5) << slices << " " << step;
+    for (const auto& one : losses) EXPECT_EQ(one, losses[0]) << "all have the same bits";
+  }
+}
+
+/// Each trainer's own loss of the sum: both count.
+task<> lose_apart(trainer me, std::vector<std::vector<float>>* weights) {
+  auto own = me.data_parallel(test::scale(features), {.synchronized = false});
+  distributed_optimizer optimizer(sgd{.lr = 1}, own);
+  auto context = me.new_context();
+  const tensor sum = co_await me.group().all_reduce(context, own(context, tensor::of<float>({1, features}, inputs)));
+  const tensor shared = me.group().all_reduce_gradient(context, sum);
+  co_await context.backward(troupe::sum(context, multiply(context, shared, factors(me.rank()))));
+  co_await optimizer.step(context);
+  (*weights)[me.rank()] = own.parameters();
+}
+
+TEST(GroupGradients, AreOfAllLossesWhereMembersHaveTheirOwn) {
+  std::vector<std::vector<float>> weights(2);
+  run(2, lose_apart, &weights);
+  for (const auto& one : weights)
+    for (std::size_t i = 0; i < features; ++i)
+      EXPECT_NEAR(one[i], 1 - inputs[i] * (factor(0, i) + factor(1, i)), 1e-6) << i;
+}
+
 // -- what is refused --------------------------------------------------------------------------
 
 enum class mistake {

@@ -7,12 +7,14 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <numbers>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/library/example_output.hpp"
+#include "tests/trace/temporary_folder.hpp"
 #include "troupe/layers.hpp"
 
 namespace troupe::tensor_parallel_example_test {
@@ -148,6 +150,23 @@ TEST(TensorParallelExample, HasTheSameBitsInSeveralProcesses) {
     EXPECT_NE(here.find("step 60: loss 0.0"), std::string::npos) << here;
     EXPECT_EQ(output_of("tensor_parallel", slices + " --processes"), here) << slices;
   }
+}
+
+TEST(TensorParallelExample, GoesOnFromACheckpoint) {
+  const trace::temporary_folder folder;
+  const std::string saved = (folder.path() / "run").string();
+  const std::string whole = output_of("tensor_parallel", "--slices 4 --checkpoint-every 30 --save " + saved);
+  EXPECT_EQ(output_of("tensor_parallel", "--slices 4"), whole);
+  ASSERT_TRUE(std::filesystem::remove(saved + "/step-000000000060.json"));
+  EXPECT_EQ(output_of("tensor_parallel", "--slices 4 --processes --resume " + saved),
+            whole.substr(whole.find("step 40")));
+}
+
+TEST(TensorParallelExample, IsDoneAgainFromItsRecording) {
+  const trace::temporary_folder folder;
+  const std::string there = folder.path().string();
+  const std::string recorded = output_of("tensor_parallel", "--slices 2 --processes --trace full --trace-dir " + there);
+  EXPECT_EQ(output_of("tensor_parallel", "--replay " + there), recorded);
 }
 
 TEST(TensorParallelExample, RefusesWhatItCannotDo) {
