@@ -318,8 +318,8 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
   for (const trained& one : members) {
     const auto* local = std::get_if<std::shared_ptr<replica>>(&one);
     if (local == nullptr) continue;
-    if ((*local)->stage() != nullptr)
-      reduce_stage(with, **local, shared, missing);
+    if ((*local)->among() != nullptr)
+      reduce_among(with, **local, shared, missing);
     else
       reduce(with, **local, shared, missing);
   }
