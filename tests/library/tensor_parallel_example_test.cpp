@@ -23,7 +23,7 @@ namespace {
 using test::output_of;
 using reals = std::vector<double>;
 
-constexpr std::size_t width = 16, hidden = 64, samples = 32;
+constexpr std::size_t width = 16, hidden = 64;
 
 /// A layer y = x W^T + b of the whole network, trained in double by SGD with momentum.
 class whole_layer {
@@ -36,6 +36,7 @@ class whole_layer {
 
   reals forward(const reals& x) {
     x_ = x;
+    const std::size_t samples = x.size() / in_;
     reals y(samples * out_);
     for (std::size_t n = 0; n < samples; ++n)
       for (std::size_t k = 0; k < out_; ++k) {
@@ -47,6 +48,7 @@ class whole_layer {
 
   /// Takes a step, and returns the gradient of the last input.
   reals backward(const reals& of_y) {
+    const std::size_t samples = of_y.size() / out_;
     reals of_x(samples * in_);
     reals grad(w_.size());
     for (std::size_t n = 0; n < samples; ++n)
@@ -73,19 +75,21 @@ class whole_layer {
   reals x_;
 };
 
-/// Of x, which is -1 to 1; a function of the step.
-reals inputs_of(std::uint64_t step) {
-  reals x(samples * width);
-  std::uint64_t noise = 1 + step * 1000;
-  for (double& one : x) {
-    noise = noise * 6364136223846793005U + 1442695040888963407U;
-    one = static_cast<double>(static_cast<float>(static_cast<double>(noise >> 40U) / (1U << 23U) - 1));
+/// The batches of 32 samples of so many replicas, one behind the other.
+reals inputs_of(std::uint64_t step, std::uint64_t replicas) {
+  reals x;
+  for (std::uint64_t replica = 0; replica < replicas; ++replica) {
+    std::uint64_t noise = 1 + step * 1000 + replica;
+    for (std::size_t i = 0; i < 32 * width; ++i) {
+      noise = noise * 6364136223846793005U + 1442695040888963407U;
+      x.push_back(static_cast<double>(static_cast<float>(static_cast<double>(noise >> 40U) / (1U << 23U) - 1)));
+    }
   }
   return x;
 }
 
 /// The losses before each of so many steps of the network of the example.
-reals losses_of_the_whole(std::uint64_t seed, std::uint64_t steps) {
+reals losses_of_the_whole(std::uint64_t seed, std::uint64_t steps, std::uint64_t replicas) {
   std::vector<whole_layer> layers;
   for (std::uint64_t pair = 0; pair < 2; ++pair) {
     layers.emplace_back(width, hidden, (seed << 32U) + 2 * pair);
@@ -93,7 +97,7 @@ reals losses_of_the_whole(std::uint64_t seed, std::uint64_t steps) {
   }
   reals losses;
   for (std::uint64_t step = 0; step < steps; ++step) {
-    const reals inputs = inputs_of(step);
+    const reals inputs = inputs_of(step, replicas);
     reals x = inputs;
     std::vector<reals> before(layers.size());  // the gelus
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -133,19 +137,24 @@ reals losses_in(const std::string& output) {
   return losses;
 }
 
-TEST(TensorParallelExample, HasTheLossesOfTheWholeNetwork) {
-  const reals expected = losses_of_the_whole(5, 61);
+/// Expects of the example the losses of the whole network, whose batch is that of all replicas.
+void expect_losses(const std::string& options, const reals& expected) {
   EXPECT_LT(expected[60], 0.8 * expected[0]) << "it learns";
-  for (const std::string slices : {"1", "2", "4", "64"}) {
-    const reals losses = losses_in(output_of("tensor_parallel", "--seed 5 --steps 61 --report 1 --slices " + slices));
-    ASSERT_EQ(losses.size(), 61U) << slices;
-    for (std::size_t step = 0; step <= 60; ++step)
-      EXPECT_NEAR(losses[step], expected[step], step <= 1 ? 1e-5 : 1e-4) << slices << " slices, step " << step;
-  }
+  const reals losses = losses_in(output_of("tensor_parallel", "--seed 5 --steps 61 --report 1 " + options));
+  ASSERT_EQ(losses.size(), 61U) << options;
+  for (std::size_t step = 0; step <= 60; ++step)
+    EXPECT_NEAR(losses[step], expected[step], step <= 1 ? 1e-5 : 1e-4) << options << ", step " << step;
+}
+
+TEST(TensorParallelExample, HasTheLossesOfTheWholeNetwork) {
+  const reals of_one = losses_of_the_whole(5, 61, 1);
+  for (const std::string slices : {"1", "2", "4", "64"}) expect_losses("--slices " + slices, of_one);
+  const reals of_three = losses_of_the_whole(5, 61, 3);
+  for (const std::string slices : {"1", "2"}) expect_losses("--replicas 3 --slices " + slices, of_three);
 }
 
 TEST(TensorParallelExample, HasTheSameBitsInSeveralProcesses) {
-  for (const std::string slices : {"--slices 2", "--slices 4"}) {
+  for (const std::string slices : {"--slices 2", "--slices 4", "--slices 2 --replicas 2"}) {
     const std::string here = output_of("tensor_parallel", slices);
     EXPECT_NE(here.find("step 60: loss 0.0"), std::string::npos) << here;
     EXPECT_EQ(output_of("tensor_parallel", slices + " --processes"), here) << slices;
@@ -155,17 +164,19 @@ TEST(TensorParallelExample, HasTheSameBitsInSeveralProcesses) {
 TEST(TensorParallelExample, GoesOnFromACheckpoint) {
   const trace::temporary_folder folder;
   const std::string saved = (folder.path() / "run").string();
-  const std::string whole = output_of("tensor_parallel", "--slices 4 --checkpoint-every 30 --save " + saved);
-  EXPECT_EQ(output_of("tensor_parallel", "--slices 4"), whole);
+  const std::string whole =
+      output_of("tensor_parallel", "--slices 2 --replicas 2 --checkpoint-every 30 --save " + saved);
+  EXPECT_EQ(output_of("tensor_parallel", "--slices 2 --replicas 2"), whole);
   ASSERT_TRUE(std::filesystem::remove(saved + "/step-000000000060.json"));
-  EXPECT_EQ(output_of("tensor_parallel", "--slices 4 --processes --resume " + saved),
+  EXPECT_EQ(output_of("tensor_parallel", "--slices 2 --replicas 2 --processes --resume " + saved),
             whole.substr(whole.find("step 40")));
 }
 
 TEST(TensorParallelExample, IsDoneAgainFromItsRecording) {
   const trace::temporary_folder folder;
   const std::string there = folder.path().string();
-  const std::string recorded = output_of("tensor_parallel", "--slices 2 --processes --trace full --trace-dir " + there);
+  const std::string recorded =
+      output_of("tensor_parallel", "--slices 2 --replicas 2 --processes --trace full --trace-dir " + there);
   EXPECT_EQ(output_of("tensor_parallel", "--replay " + there), recorded);
 }
 
