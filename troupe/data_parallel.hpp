@@ -28,8 +28,8 @@ struct data_parallel_options {
   /// by collectives for example (group.hpp). The run's digest leaves them out, and checkpoints hold every trainer's.
   bool synchronized = true;
   /// Optimizer steps apply the mean of the gradients of this group's members, this trainer among them, instead of all
-  /// trainers'. Every trainer makes such a replica, in a group of its own or another, and takes as many steps; digest
-  /// and checkpoints are as without `synchronized`.
+  /// trainers'. Every trainer makes such a replica, with the group that it is in, and takes as many steps. Digest and
+  /// checkpoints are as without `synchronized`, which it does not go with.
   std::optional<group> among = {};
   /// What traces call its passes, and checkpoints its tensors: letters, digits, '_' and '-'. Otherwise traces have the
   /// module's type, and checkpoints its number; so they do if it is null. No std::string, which gcc 12 would destroy

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/library/arguments.hpp"
+#include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::local_replica_test {
@@ -44,6 +45,17 @@ task<> make_without_name(trainer me) {
   const auto model = me.data_parallel(nn::linear(2, 1), chosen);
   EXPECT_EQ(model.parameters().size(), 3U);
   co_return;
+}
+
+task<> make_among_and_apart(trainer me) {
+  me.data_parallel(nn::linear(2, 1), {.synchronized = false, .among = me.group()});
+  co_return;
+}
+
+TEST(LocalReplica, IsNotAmongTrainersAndApart) {
+  EXPECT_EQ(test::error_of(1, make_among_and_apart),
+            "trainer 0, step 0: data_parallel: linear among some trainers, and not synchronized; leave out one or the "
+            "other");
 }
 
 TEST(LocalReplica, NeedsNoName) {

@@ -124,7 +124,7 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
     : module_(std::move(module)),
       stretches_(stretches_of(*module_)),
       is_synchronized_(options.synchronized && !options.among),
-      among_(options.synchronized ? options.among : std::nullopt),
+      among_(options.among),
       name_(fmt::format("{}{}", is_synchronized_ ? "" : fmt::format("rank{}.", rank),
                         options.has_name() ? checked(options.name) : fmt::format("replica{}", number))),
       label_(options.has_name() ? options.name : module_->type()),
@@ -132,6 +132,10 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
       first_bucket_(first_bucket),
       numbers_(ranges_of(stretches_), checked(where, *module_), options_of(options)) {
   check_names(*module_, name_);
+  if (options.among && !options.synchronized)
+    throw error(error_kind::input,
+                fmt::format("data_parallel: {} among some trainers, and not synchronized; leave out one or the other",
+                            module_->type()));
   if (meets() && !is_synchronized_)
     throw error(
         error_kind::input,
