@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "troupe/context.hpp"
+#include "troupe/group.hpp"
 #include "troupe/state.hpp"
 #include "troupe/tensor.hpp"
 #include "troupe/trained.hpp"
@@ -25,6 +27,10 @@ struct data_parallel_options {
   /// gradient: replicas begin with the same parameters and then differ, unless the trainer function makes them equal,
   /// by collectives for example (group.hpp). The run's digest leaves them out, and checkpoints hold every trainer's.
   bool synchronized = true;
+  /// Optimizer steps apply the mean of the gradients of this group's members, this trainer among them, instead of all
+  /// trainers'. Every trainer makes such a replica, with the group that it is in, and takes as many steps. Digest and
+  /// checkpoints are as without `synchronized`, which it does not go with.
+  std::optional<group> among = {};
   /// What traces call its passes, and checkpoints its tensors: letters, digits, '_' and '-'. Otherwise traces have the
   /// module's type, and checkpoints its number; so they do if it is null. No std::string, which gcc 12 would destroy
   /// twice in some coroutines.

@@ -6,7 +6,8 @@
 // member whose function has returned, and a deadline that passes.
 //
 // Reductions are in the order of the ranks, so they have the same bits wherever the trainers are. Results are this
-// trainer's own. Until its future is ready, nobody may change a tensor that was given. Gradients do not pass through.
+// trainer's own. Until its future is ready, nobody may change a tensor that was given. Gradients pass through the calls
+// that are given a context, and no others.
 
 #pragma once
 
@@ -21,6 +22,8 @@
 #include "troupe/tensor.hpp"
 
 namespace troupe {
+
+class context;
 
 namespace runtime {
 struct group_calls;
@@ -50,6 +53,13 @@ class group {
 
   /// The reduction of all members' tensors, element by element. There is no mean of int64.
   future<tensor> all_reduce(const tensor& x, reduce_op how = reduce_op::sum) const;
+  /// The sum of all members' tensors, in a context: its gradient, which all members have alike as all compute the same
+  /// loss from it, goes on unchanged to what each has given. Takes float32 or float64, at least 1 number.
+  future<tensor> all_reduce(context& in, const tensor& x) const;
+  /// `x` itself, which all members have alike, and of which each computes its part of what they sum: the gradients that
+  /// come back to them are summed over the group, and the sum goes on. So in `backward` all members wait for each other
+  /// here, as in a collective. If no context has computed `x`, there is no gradient to exchange.
+  tensor all_reduce_gradient(context& in, const tensor& x) const;
   /// The tensors of all members, by rank.
   future<std::vector<tensor>> all_gather(const tensor& x) const;
   /// This rank's part of the reduction, whose first dimension is cut into as many equal parts as there are members.

@@ -3,18 +3,25 @@
 #include <fmt/format.h>
 
 #include "kernels/device.hpp"
-#include "model/linear.hpp"
+#include "model/layers.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe::nn {
 
-linear::linear(std::size_t in_features, std::size_t out_features) : in_(in_features), out_(out_features) {
+linear::linear(std::size_t in_features, std::size_t out_features, bool bias)
+    : in_(in_features), out_(out_features), has_bias_(bias) {
   if (in_ == 0 || out_ == 0)
     throw error(error_kind::input, fmt::format("linear({}, {}): both must be at least 1", in_, out_));
 }
 
+std::vector<parameter> linear::parameters() const {
+  std::vector<parameter> all = {{"weight", {out_, in_}}};
+  if (has_bias_) all.push_back({"bias", {out_}});
+  return all;
+}
+
 void linear::initialize(std::uint64_t key, float* parameters, float* /*buffers*/) const {
-  model::linear{in_, out_}.initialize(key, parameters);
+  model::fill_uniform(key, 0, count_of(this->parameters()), in_, parameters);
 }
 
 troupe::shape linear::output(const tensor& input) const {
@@ -23,17 +30,19 @@ troupe::shape linear::output(const tensor& input) const {
 }
 
 void linear::forward(const pass& how, const pass_numbers& numbers) const {
-  model::linear{in_, out_}.forward(how.on, numbers.input.shape()[0], numbers.parameters,
-                                   numbers.input.as<float>().data(), numbers.output);
+  const float* const bias = has_bias_ ? numbers.parameters + out_ * in_ : nullptr;
+  how.on.linear_forward(numbers.input.shape()[0], in_, out_, numbers.input.as<float>().data(), numbers.parameters, bias,
+                        kernels::activation::none, numbers.output);
 }
 
 void linear::backward(const pass& how, const pass_numbers& numbers, const float* grad_output, float* grad_input,
                       float* grad_parameters) const {
-  const model::linear layer{in_, out_};
   const std::size_t batch = numbers.input.shape()[0];
-  if (grad_input != nullptr) layer.backward_input(how.on, batch, numbers.parameters, grad_output, grad_input);
+  if (grad_input != nullptr)
+    how.on.linear_backward_input(batch, in_, out_, numbers.parameters, grad_output, grad_input);
   if (grad_parameters != nullptr)
-    layer.backward_parameters(how.on, batch, numbers.input.as<float>().data(), grad_output, grad_parameters);
+    how.on.linear_backward_parameters(batch, in_, out_, numbers.input.as<float>().data(), grad_output, grad_parameters,
+                                      has_bias_ ? grad_parameters + out_ * in_ : nullptr);
 }
 
 troupe::shape relu::output(const tensor& input) const {

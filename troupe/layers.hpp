@@ -17,14 +17,14 @@ struct layer_spec;
 
 namespace troupe::nn {
 
-/// y = x W^T + b. Initial parameters: uniform in ±1/sqrt(in_features).
+/// y = x W^T + b, or without b. Initial parameters: uniform in ±1/sqrt(in_features).
 class linear final : public module {
  public:
   /// Throws `error` if a size is 0.
-  linear(std::size_t in_features, std::size_t out_features);
+  linear(std::size_t in_features, std::size_t out_features, bool bias = true);
 
   std::string type() const override { return "linear"; }
-  std::vector<parameter> parameters() const override { return {{"weight", {out_, in_}}, {"bias", {out_}}}; }
+  std::vector<parameter> parameters() const override;
   void initialize(std::uint64_t key, float* parameters, float* buffers) const override;
   troupe::shape output(const tensor& input) const override;
   void forward(const pass& how, const pass_numbers& numbers) const override;
@@ -35,6 +35,7 @@ class linear final : public module {
  private:
   std::size_t in_;
   std::size_t out_;
+  bool has_bias_;
 };
 
 /// y = max(x, 0), of any shape; NaN stays NaN.

@@ -42,6 +42,7 @@ std::string wrong_with(const nn::module& of, const tensor& input = some_input({2
 
 TEST(CheckGradient, AcceptsRightModules) {
   EXPECT_EQ(wrong_with(nn::linear(3, 5)), "nothing");
+  EXPECT_EQ(wrong_with(nn::linear(3, 5, false)), "nothing");
   EXPECT_EQ(wrong_with(nn::relu()), "nothing");
   EXPECT_EQ(wrong_with(nn::relu(), some_input({2, 3, 4})), "nothing");
   EXPECT_EQ(wrong_with(scale(3)), "nothing");

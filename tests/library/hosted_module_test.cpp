@@ -283,7 +283,7 @@ TEST(HostedModules, NameArgumentsThatTheyDoNotTake) {
     cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3), arg("colour", "red"));
     FAIL();
   } catch (const error& e) {
-    EXPECT_STREQ(e.what(), "linear has no argument colour; it takes in_features, out_features");
+    EXPECT_STREQ(e.what(), "linear has no argument colour; it takes in_features, out_features, bias");
   }
 }
 

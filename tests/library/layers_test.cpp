@@ -59,6 +59,15 @@ void expect_near(const floats& found, const std::vector<double>& expected) {
 
 // -- forward: literals of torch.nn.functional in float64 --------------------------------------
 
+TEST(Layers, MultiplyWithAndWithoutBias) {
+  // Input [[-6, -1], [4, -4]] / 8, weight [[-5, 2], [-2, 5]] / 8, bias [1, -3] / 8.
+  EXPECT_EQ(output_of(nn::linear(2, 2), {2, 2}),
+            (floats{28.F / 64 + 8.F / 64, 7.F / 64 - 24.F / 64, -28.F / 64 + 8.F / 64, -28.F / 64 - 24.F / 64}));
+  const nn::linear plain(2, 2, false);
+  ASSERT_EQ(plain.parameters().size(), 1U);
+  EXPECT_EQ(output_of(plain, {2, 2}), (floats{28.F / 64, 7.F / 64, -28.F / 64, -28.F / 64}));
+}
+
 TEST(Layers, ConvolveAsPyTorch) {
   const nn::conv2d strided({.in_channels = 2, .out_channels = 2, .kernel = 3, .stride = 2, .padding = 1});
   expect_near(output_of(strided, {1, 2, 4, 4}),

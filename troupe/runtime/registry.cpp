@@ -32,7 +32,8 @@ known_types& all_types() {
     made->by_name["linear"] = {.name = "linear", .make_module = [](const arguments& given) {
                                  const auto in = given.get<std::size_t>("in_features");
                                  const auto out = given.get<std::size_t>("out_features");
-                                 return std::make_shared<const nn::linear>(in, out);
+                                 const auto bias = given.get<bool>("bias", true);
+                                 return std::make_shared<const nn::linear>(in, out, bias);
                                }};
     made->names.emplace(typeid(nn::linear), "linear");
     return made;

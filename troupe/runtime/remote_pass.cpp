@@ -30,8 +30,7 @@ future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chro
     if (thrown) return answer->fail(thrown);
     try {
       detail::unpacker from(result);
-      const tensor output = from.next_tensor();
-      answer->set(tape::with_numbers(unknown, output.shape(), output.owner()));
+      answer->set(tape::with_numbers(unknown, from.next_tensor()));
     } catch (...) {
       answer->fail(std::current_exception());
     }

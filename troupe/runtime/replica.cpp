@@ -123,7 +123,8 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
                  kernels::device& where)
     : module_(std::move(module)),
       stretches_(stretches_of(*module_)),
-      is_synchronized_(options.synchronized),
+      is_synchronized_(options.synchronized && !options.among),
+      among_(options.among),
       name_(fmt::format("{}{}", is_synchronized_ ? "" : fmt::format("rank{}.", rank),
                         options.has_name() ? checked(options.name) : fmt::format("replica{}", number))),
       label_(options.has_name() ? options.name : module_->type()),
@@ -131,11 +132,15 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
       first_bucket_(first_bucket),
       numbers_(ranges_of(stretches_), checked(where, *module_), options_of(options)) {
   check_names(*module_, name_);
+  if (options.among && !options.synchronized)
+    throw error(error_kind::input,
+                fmt::format("data_parallel: {} among some trainers, and not synchronized; leave out one or the other",
+                            module_->type()));
   if (meets() && !is_synchronized_)
     throw error(
         error_kind::input,
-        fmt::format("data_parallel: a module in {} synchronizes, and the replica does not, so that trainers need "
-                    "not take the same steps; leave out one or the other",
+        fmt::format("data_parallel: a module in {} synchronizes over all trainers, and the replica does not; leave out "
+                    "one or the other",
                     module_->type()));
   std::vector<float> parameters(nn::count_of(module_->parameters()));
   std::vector<float> buffers(nn::count_of(module_->buffers()));
@@ -166,6 +171,11 @@ std::vector<float> replica::restored(const std::vector<nn::parameter>& tensors, 
     flat.insert(flat.end(), part.begin(), part.end());
   }
   return flat;
+}
+
+const group* replica::among() const {
+  if (stage_ != nullptr) return &stage_->across();
+  return among_ ? &*among_ : nullptr;
 }
 
 bool replica::is_saved_by(std::uint32_t rank) const {

@@ -39,6 +39,8 @@ class replica {
   void join(const pipeline_stage& of) { stage_ = &of; }
   /// Null: it is whole.
   const pipeline_stage* stage() const { return stage_; }
+  /// The trainers with which it is reduced, if those are not all; null: they are, or there are none.
+  const group* among() const;
 
   /// Throws `error` if there is an optimizer already, or the choice is invalid.
   void set_optimizer(const optimizer_choice& choice);
@@ -54,7 +56,10 @@ class replica {
   named_tensors state_dict() const;
   void load_state_dict(const named_tensors& state);
 
+  /// Whether it is equal on all trainers, or is a stage of what is.
   bool is_synchronized() const { return is_synchronized_; }
+  /// Whether all trainers take its steps together.
+  bool is_in_step() const { return is_synchronized_ || among() != nullptr; }
   /// Whether checkpoints have it of the trainer of this rank.
   bool is_saved_by(std::uint32_t rank) const;
   /// Whether its training passes ask those of the other trainers.
@@ -65,9 +70,9 @@ class replica {
   std::string words() const { return module_->type() + " " + name_; }
   actors::trained_parameters& numbers() { return numbers_; }
   /// The number of its first bucket among those that the trainer shares with all others, and how many it has there:
-  /// one, by which all trainers agree on what follows a step, if it is a stage.
+  /// one, by which all trainers agree on what follows a step, if it is reduced with some of them.
   std::uint32_t first_bucket() const { return first_bucket_; }
-  std::uint32_t buckets() const { return stage_ != nullptr ? 1 : numbers_.buckets(); }
+  std::uint32_t buckets() const { return among() != nullptr ? 1 : numbers_.buckets(); }
 
  private:
   friend class application;
@@ -77,6 +82,7 @@ class replica {
   std::shared_ptr<const nn::module> module_;
   std::vector<nn::stretch> stretches_;
   bool is_synchronized_;
+  std::optional<group> among_;
   std::string name_;   ///< in checkpoints
   std::string label_;  ///< in traces and errors
   const kept_state& from_;

@@ -53,11 +53,10 @@ tensor tape::add(tensor output, std::shared_ptr<node> made) {
   return output;
 }
 
-tensor tape::with_numbers(const tensor& x, const shape& lengths, std::shared_ptr<std::byte> numbers) {
-  tensor whole(lengths, dtype::f32, std::move(numbers));
-  whole.context_ = x.context_;
-  whole.node_ = x.node_;
-  return whole;
+tensor tape::with_numbers(const tensor& x, tensor numbers) {
+  numbers.context_ = x.context_;
+  numbers.node_ = x.node_;
+  return numbers;
 }
 
 node* tape::maker_of(const tensor& x) const {

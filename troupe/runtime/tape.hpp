@@ -62,8 +62,8 @@ class tape {
   /// Returns `output` as what `made` has computed, or will have computed.
   tensor add(tensor output, std::shared_ptr<node> made);
 
-  /// Returns `x`, which `add` returned without numbers, with them.
-  static tensor with_numbers(const tensor& x, const shape& lengths, std::shared_ptr<std::byte> numbers);
+  /// Returns `numbers` as those of `x`, which `add` returned without any.
+  static tensor with_numbers(const tensor& x, tensor numbers);
 
   /// The node that computed `x`; null: `x` is no result of a context, or nothing is recorded. Throws `error` if it is
   /// one of another context.

@@ -62,24 +62,28 @@ void trainer_runtime::reduce(tape& with, replica& one, const std::shared_ptr<pro
     if (!numbers.is_reducing(bucket)) send(bucket);
 }
 
-/// Reduces a stage with the same one of the other replicas. When the means have come, and all trainers have agreed on
-/// what follows the step, `done`.
-void trainer_runtime::reduce_stage(tape& with, replica& one, const std::shared_ptr<promise<>>& done,
+/// Reduces a replica with those of some trainers, as a stage with the same one of the other replicas. When the means
+/// have come, and all trainers have agreed on what follows the step, `done`.
+void trainer_runtime::reduce_among(tape& with, replica& one, const std::shared_ptr<promise<>>& done,
                                    const std::shared_ptr<int>& missing) {
   actors::trained_parameters& numbers = one.numbers();
-  const pipeline_stage& stage = *one.stage();
+  const group& members = *one.among();
   numbers.open(step);
   // A sum goes with its weight, the number of replicas that have a batch. One that is here at once is taken when the
-  // pass is over.
+  // pass is over; of a trainer alone there is none.
+  const bool is_alone = members.size() == 1;
   std::vector<std::pair<std::uint32_t, future<tensor>>> sums;
   const auto send = [&](std::uint32_t bucket) {
-    const std::uint32_t weight = numbers.weight(bucket, stage.replica_number());
-    std::vector<float> share = numbers.on_host(numbers.share(bucket, stage.replica_number()));
+    if (is_alone) return numbers.take(bucket, numbers.share(bucket, 0));
+    const std::uint32_t weight = numbers.weight(bucket, members.rank());
+    std::vector<float> share = numbers.on_host(numbers.share(bucket, members.rank()));
     share.push_back(static_cast<float>(weight));
     sums.emplace_back(bucket,
-                      stage.across().all_reduce(tensor::of<float>(shape(share.size()), std::span<const float>(share))));
+                      members.all_reduce(tensor::of<float>(shape(share.size()), std::span<const float>(share))));
   };
-  one.backward(with, step, send);
+  one.backward(with, step, [&](std::uint32_t bucket) {
+    if (!is_alone) send(bucket);
+  });
   for (std::uint32_t bucket = 0; bucket < numbers.buckets(); ++bucket)
     if (!numbers.is_reducing(bucket)) send(bucket);
   *missing += static_cast<int>(sums.size()) + 1;

@@ -232,7 +232,7 @@ future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_t
           actors::network_input pooled;
           pooled.resize(host, all.samples->size, dim);
           if (const caf::error wrong = asked->client().pool(all, host, pooled)) return answer->fail(to_error(wrong));
-          answer->set(tape::with_numbers(unknown, {all.samples->size, dim}, pooled.owner()));
+          answer->set(tape::with_numbers(unknown, tensor({all.samples->size, dim}, dtype::f32, pooled.owner())));
         },
         [answer, table, timeout](const caf::error& why) {
           answer->fail(why == caf::sec::request_timeout ? not_in_time(table->reference()->words("forward"), timeout)
@@ -318,8 +318,8 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
   for (const trained& one : members) {
     const auto* local = std::get_if<std::shared_ptr<replica>>(&one);
     if (local == nullptr) continue;
-    if ((*local)->stage() != nullptr)
-      reduce_stage(with, **local, shared, missing);
+    if ((*local)->among() != nullptr)
+      reduce_among(with, **local, shared, missing);
     else
       reduce(with, **local, shared, missing);
   }

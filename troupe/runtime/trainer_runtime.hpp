@@ -178,8 +178,7 @@ class trainer_runtime {
   void check_peers() const;
   /// Whether all trainers take their steps together.
   bool is_synchronous() const {
-    return !server_steps_.empty() ||
-           std::ranges::any_of(replicas_, [](const auto& one) { return one->is_synchronized(); });
+    return !server_steps_.empty() || std::ranges::any_of(replicas_, [](const auto& one) { return one->is_in_step(); });
   }
   /// Whether the run is to stop, and no step of all trainers will say so.
   bool stops_alone() const { return stop_wanted_ && !saves_ && !is_synchronous(); }
@@ -193,7 +192,7 @@ class trainer_runtime {
   void look_at_clock();
   std::vector<std::uint64_t> server_steps() const;
   void reduce(tape& with, replica& one, const std::shared_ptr<promise<>>& done, const std::shared_ptr<int>& missing);
-  void reduce_stage(tape& with, replica& one, const std::shared_ptr<promise<>>& done,
+  void reduce_among(tape& with, replica& one, const std::shared_ptr<promise<>>& done,
                     const std::shared_ptr<int>& missing);
   task<> collect_stages();
   void with_all_stages(std::function<void()> then);

@@ -50,7 +50,7 @@ void trainer_runtime::check_loops() {
 /// Decides whether this trainer wants a checkpoint after the step, and throws if the others would not hear of it.
 void trainer_runtime::look_at_clock() {
   const bool is_told =
-      std::ranges::any_of(replicas_, [](const auto& one) { return one->is_synchronized() && one->buckets() > 0; });
+      std::ranges::any_of(replicas_, [](const auto& one) { return one->is_in_step() && one->buckets() > 0; });
   if (trainers_ > 1 && !is_told)
     throw error(
         error_kind::input,

@@ -1,0 +1,99 @@
+// The collectives that gradients pass through, as nodes of a context's tape. One is the other's way back: the sum over
+// a group passes its gradient on as it is, and what passes a tensor on as it is sums its gradient.
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "troupe/context.hpp"
+#include "troupe/error.hpp"
+#include "troupe/group.hpp"
+#include "troupe/runtime/tape.hpp"
+#include "troupe/runtime/trainer_runtime.hpp"
+
+namespace troupe {
+
+namespace {
+
+using runtime::node;
+using runtime::tape;
+
+/// The sum over a group.
+class sum_of_members final : public node {
+ public:
+  /// `source`: what computed this trainer's part; null: nothing whose gradient is wanted.
+  explicit sum_of_members(node* source) : source_(source) {}
+
+  void backward(tape& /*on*/) override {
+    tensor of_sum = std::exchange(grad, {});
+    if (source_ != nullptr) tape::give(*source_, std::move(of_sum));
+  }
+
+ private:
+  node* source_;
+};
+
+/// What all members have; its gradient is the sum of theirs.
+class shared_by_members final : public node, public std::enable_shared_from_this<shared_by_members> {
+ public:
+  shared_by_members(group members, node& source) : members_(std::move(members)), source_(source) {}
+
+  void backward(tape& on) override {
+    // If the context is dropped meanwhile, so is this node, and with it the sum.
+    members_.all_reduce(std::exchange(grad, {})).then([me = weak_from_this(), &on](future<tensor> sum) {
+      const auto here = me.lock();
+      if (!here) return;
+      try {
+        tape::give(here->source_, sum.get());
+      } catch (...) {
+        return on.fail(std::current_exception());
+      }
+      on.owner().calls().executor()->post_function([me, &on] {  // passes that follow may wait
+        if (const auto still_here = me.lock()) on.go_on();
+      });
+    });
+  }
+  bool waits() const override { return true; }
+
+ private:
+  group members_;
+  node& source_;
+};
+
+/// Throws `error` if `x` is nothing that has a gradient.
+void check_has_gradient(const char* call, const tensor& x) {
+  if (x.type() == dtype::i64 || x.count() == 0)
+    throw error(error_kind::input,
+                fmt::format("{} in a context: a tensor {} of {}; it takes float32 or float64, at least 1 number", call,
+                            to_string(x.shape()), to_string(x.type())));
+}
+
+}  // namespace
+
+future<tensor> group::all_reduce(context& in, const tensor& x) const {
+  check_has_gradient("all_reduce", x);
+  tape& on = in.tape();
+  const auto made = std::make_shared<sum_of_members>(on.maker_of(x));
+  auto summing = all_reduce(x);
+  auto answer = std::make_shared<promise<tensor>>();
+  auto coming = answer->get_future();
+  std::move(summing).then([answer, unknown = on.add({}, made)](future<tensor> sum) {
+    try {
+      answer->set(tape::with_numbers(unknown, sum.get()));
+    } catch (...) {
+      answer->fail(std::current_exception());
+    }
+  });
+  return coming;
+}
+
+tensor group::all_reduce_gradient(context& in, const tensor& x) const {
+  check_has_gradient("all_reduce_gradient", x);
+  tape& on = in.tape();
+  node* const source = on.maker_of(x);
+  return source == nullptr ? x : on.add(x, std::make_shared<shared_by_members>(*this, *source));
+}
+
+}  // namespace troupe
