@@ -37,6 +37,13 @@ TEST(StagePasses, OfOneForwardOneBackAlternateOnceTheStageIsFull) {
   EXPECT_EQ(order_of(schedule, 0, 2, 1), "F0 B0");
 }
 
+TEST(StagePasses, OfStepsThatOverlapAreInTheOrderOfOneForwardOneBack) {
+  constexpr auto schedule = pipeline_schedule::pipedream;
+  EXPECT_EQ(order_of(schedule, 0, 3, 5), "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4");
+  EXPECT_EQ(order_of(schedule, 2, 3, 3), "F0 B0 F1 B1 F2 B2");
+  EXPECT_EQ(alive_max({1, 3, schedule}, stage_passes::endless), 2U);
+}
+
 TEST(StagePasses, OfGpipeAreAllForwardAndThenAllBack) {
   for (std::uint32_t stage = 0; stage < 3; ++stage)
     EXPECT_EQ(order_of(pipeline_schedule::gpipe, stage, 3, 4), "F0 F1 F2 F3 B0 B1 B2 B3");

@@ -80,7 +80,7 @@ TEST(Pipedream, StopsWhereItsStagesAreEmpty) {
   const model::checkpoint_folder folder;
   program running(with(adult("100000000"), streamed("3", {"--save", folder.path()})));
   ASSERT_TRUE(running.wait_for_output("\"event\":\"epoch\"")) << running.error();
-  running.signal(SIGINT);
+  running.send(SIGINT);
   const outcome ended = running.finish();
   const auto done = last_event(ended, "done");
   EXPECT_EQ(done.at("stopped"), true) << ended.out << ended.err;
