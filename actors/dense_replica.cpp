@@ -71,7 +71,7 @@ void dense_replica::begin_pass(const pass& batch) {
 
 dense_replica::part dense_replica::part_of(std::size_t number) {
   const model::micro_batch samples = model::micro_batch_of(batch_.size, options_.micro_batches, number);
-  return {number, samples,     batch_.input + samples.first * network_.in_features(), activations_[number],
+  return {number,      samples,   batch_.input + samples.first * network_.in_features(), activations_[number],
           batch_.size, batch_.key};
 }
 

@@ -125,8 +125,8 @@ class dense_replica : public trained_parameters {
   std::size_t out_features() const { return network_.out_features(); }
   /// Begins a batch whose `input`, `classes` and `values` are not read.
   void begin_parts(const pass& batch);
-  /// Passes micro-batch `number` of a batch forward, which need not have begun. `input` [its samples, in_features] stays
-  /// until it has been passed back. `weights`: a copy of those of now, if they change before that.
+  /// Passes micro-batch `number` of a batch forward, which need not have begun. `input` [its samples, in_features]
+  /// stays until it has been passed back. `weights`: a copy of those of now, if they change before that.
   part forward(const pass& batch, std::size_t number, const float* input, version weights = {});
   version copy_of_weights() const;
   /// Returns what it adds to the batch's mean loss, whose gradient overwrites its outputs. `targets`: of the part.

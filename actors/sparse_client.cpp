@@ -51,7 +51,7 @@ sparse_client::sparse_client(const model::data_spec& spec, std::vector<std::vect
       layout_(spec),
       options_(chosen),
       tables_(std::move(shards)),
-      inputs_(chosen.where->is_host() ? 1 : chosen.steps_ahead + 3) {
+      inputs_(chosen.where->is_host() ? chosen.steps_together : chosen.steps_ahead + 3) {
   TROUPE_ASSERT(tables_.size() == spec_.tables.size());
   std::vector<std::size_t> counts;  // by server: its number of shards
   for (const auto& spread : tables_) {

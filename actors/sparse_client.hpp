@@ -69,6 +69,8 @@ class sparse_client {
     kernels::device* staging = nullptr;
     /// The most steps after the current one whose rows are looked up.
     std::size_t steps_ahead = 1;
+    /// On the processor, so many steps use their inputs at the same time.
+    std::size_t steps_together = 1;
     /// How tables on several servers are split.
     model::table_split split = model::table_split::rows;
   };
@@ -114,7 +116,7 @@ class sparse_client {
   /// Frees what `prepare` has copied to staging memory. Requires: `samples` are those of `c`.
   void free_copied(const context& c, model::batch& samples) const;
 
-  /// Returns the buffer of a step's input, in rotation: those of the steps looked up, which servers on a device fill;
+  /// Returns the buffer of a step's input, in rotation. On a device: those of the steps looked up, which servers fill;
   /// that of the current step; and those of the two steps before. The host waits in each step for the loss of the step
   /// before at the latest, and then that of the step before it is free.
   network_input& input_of(std::uint64_t step) { return inputs_[step % inputs_.size()]; }

@@ -274,7 +274,8 @@ void stage_follower::tell_end_of_stream() {
 }
 
 void stage_follower::send_forward(const stage_passes::pass& batch, const dense_replica::part& passed) {
-  msg::activation made{trace_.next(batch.step), peers_.rank, static_cast<std::uint32_t>(passed.number), true, batch.size};
+  msg::activation made{trace_.next(batch.step), peers_.rank, static_cast<std::uint32_t>(passed.number), true,
+                       batch.size};
   made.update = job_.streams() ? batch.step : update_;
   made.ends_update = job_.streams() || ends_update_;
   if (batch.size > 0) {

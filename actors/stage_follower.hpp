@@ -49,8 +49,8 @@ enum class stage_phase : std::uint8_t { idle, passing, reducing, deciding, done,
 constexpr bool may_follow(stage_phase from, stage_phase to) {
   using enum stage_phase;
   constexpr std::pair<stage_phase, stage_phase> table[] = {
-      {idle, passing},     {idle, reducing}, {idle, done},         {passing, idle},
-      {passing, reducing}, {reducing, idle}, {reducing, passing}, {reducing, deciding}, {deciding, idle},
+      {idle, passing},  {idle, reducing},    {idle, done},         {passing, idle},  {passing, reducing},
+      {reducing, idle}, {reducing, passing}, {reducing, deciding}, {deciding, idle},
   };
   if (to == failed) return from != done && from != failed;
   return std::ranges::find(table, std::pair(from, to)) != std::end(table);

@@ -141,8 +141,8 @@ class stage_passes {
   /// The micro-batches passed forward, and not back.
   std::uint32_t alive() const { return forward_ - back_; }
   std::uint64_t batch_size() const { return all_.empty() ? 0 : all_.front().batch.size; }
-  /// How long micro-batches have been passed, without waiting for other slices, and how long all batches have taken from
-  /// their first pass to their last one, in seconds.
+  /// How long micro-batches have been passed, without waiting for other slices, and how long all batches have taken
+  /// from their first pass to their last one, in seconds.
   double pass_seconds() const { return pass_seconds_; }
   double batch_seconds() const { return batch_seconds_; }
   /// The mean loss of the batch, over all micro-batches; in a stream, of the last one passed back.

@@ -111,6 +111,7 @@ caf::error trainer_state::set_up(msg::train& order) {
                            .where = &device,
                            .staging = of_tables,
                            .steps_ahead = model::lookups_ahead(job_.staleness),
+                           .steps_together = job_.streams() ? job_.pipeline : 1,
                            .split = job_.table_split});
   const auto makers = batch_threads_of(self_->system());
   batches_.emplace(makers, makers ? makers->ahead(model::numbers_per_batch(job_, data_->spec())) : 0,

@@ -109,10 +109,10 @@ class trainer_state {
     std::uint64_t forwarded = 0;                   ///< where steps overlap, the last one that has begun
     std::optional<std::uint64_t> stops_after;      ///< likewise: the step that the run ends with, as all agree
     std::map<std::uint64_t, std::shared_ptr<const model::batch>> batches;  ///< by step, of those under way
-    std::optional<dense_replica::part> evaluated;  ///< its own part of the current test rows
-    std::size_t missing_outputs = 0;               ///< of the current test rows
-    std::optional<stage_passes> passes;            ///< of its own part
-    std::optional<sliced_passes> slices;           ///< destroyed first: a pass that waits uses the others
+    std::optional<dense_replica::part> evaluated;                          ///< its own part of the current test rows
+    std::size_t missing_outputs = 0;                                       ///< of the current test rows
+    std::optional<stage_passes> passes;                                    ///< of its own part
+    std::optional<sliced_passes> slices;  ///< destroyed first: a pass that waits uses the others
   };
 
   caf::error open_job(const msg::train& order);

@@ -10,8 +10,8 @@
 
 namespace troupe::actors {
 
-/// The last step that begins before the gradient of step `from` is taken. None begins beyond a step that an evaluation, a
-/// checkpoint or the end follows, for which the pipeline must be empty.
+/// The last step that begins before the gradient of step `from` is taken. None begins beyond a step that an evaluation,
+/// a checkpoint or the end follows, for which the pipeline must be empty.
 std::uint64_t trainer_state::forwards_through(std::uint64_t from) const {
   std::uint64_t last = from;
   if (!job_.streams()) return last;
@@ -59,11 +59,11 @@ caf::error trainer_state::begin_in_stream(context& next) {
   const std::shared_ptr<const model::batch>& samples = next.samples;
   tally_.add_rows(next.answers);
   stage_passes& passes = *parts_->passes;
-  const auto number = passes.add_batch(
-      {.step = next.step,
-       .size = samples->size,
-       .key = model::random_key(job_.seed, model::random_stream::network_passes, next.step, rank_),
-       .wants_grad_input = client_.servers() > 0});
+  const auto number =
+      passes.add_batch({.step = next.step,
+                        .size = samples->size,
+                        .key = model::random_key(job_.seed, model::random_stream::network_passes, next.step, rank_),
+                        .wants_grad_input = client_.servers() > 0});
   parts_->batches[next.step] = samples;
   if (samples->size == 0) return {};
   network_input& input = client_.input_of(next.step);

@@ -29,7 +29,8 @@ bool is_wait(const trace::event& one) {
   return one.what == trace::kind::range && range_of(one) == trace::range_name::wait_for_slices;
 }
 
-/// From each step's first pass to its last one, by begin; of steps that overlap, one for all. `steps`: how many there are.
+/// From each step's first pass to its last one, by begin; of steps that overlap, one for all. `steps`: how many there
+/// are.
 std::vector<window> windows_of(const trace::recording& run, std::uint64_t& steps) {
   std::map<std::uint64_t, window> by_step;
   for (const trace::event& one : run.events) {

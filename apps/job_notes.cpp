@@ -16,7 +16,7 @@ void tell_memory(const train_order& order, const model::dataset& data, console& 
 }
 
 void tell_bubble(const model::job& what, console& out) {
-  if (what.micro_batches >= what.pipeline) return;
+  if (what.micro_batches >= what.pipeline || what.streams()) return;
   out.note(fmt::format(
       "--micro-batches {}: fewer than the {} stages, so stages of equal length have nothing to do for {:.0f} % of a "
       "step; more take less",

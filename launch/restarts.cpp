@@ -133,7 +133,7 @@ std::optional<std::string> words_of_what_losses_change(const model::job& what, c
   attempt* mine = attempt::mine();
   if (mine == nullptr || mine->before().number > 1) return std::nullopt;
   constexpr const char* same = "after a loss the weights are those of a run that lost nothing, bit for bit";
-  if (what.staleness != 0)
+  if (what.staleness != 0 && !what.streams())
     return fmt::format("--consistency {}: it is not promised that {}",
                        what.staleness == model::any_staleness ? "async" : fmt::format("ssp:{}", what.staleness), same);
   if (devices.trainers && devices.numbers.size() > 1)

@@ -86,9 +86,10 @@ std::optional<std::string> complete_elastic(job& made, const std::vector<setting
 std::optional<std::string> complete_stream(job& made, const std::vector<setting>& given) {
   const std::uint32_t staleness = made.pipeline - 1;
   if (const std::string* text = last_given(given, "consistency"); text != nullptr && made.staleness != staleness)
-    return fmt::format("{}: with --schedule pipedream and {} stages, rows lack up to {} optimizer steps (ssp:{}); leave "
-                       "it out",
-                       with_value("consistency", *text), made.pipeline, staleness, staleness);
+    return fmt::format(
+        "{}: with --schedule pipedream and {} stages, rows lack up to {} optimizer steps (ssp:{}); leave "
+        "it out",
+        with_value("consistency", *text), made.pipeline, staleness, staleness);
   made.staleness = staleness;
   return std::nullopt;
 }

@@ -150,8 +150,9 @@ std::optional<std::string> check_stream(const job& what) {
     return fmt::format("--accumulate {}: {} takes an optimizer step for each batch; leave one of them out",
                        what.accumulate, schedule);
   if (what.clip_norm > 0)
-    return fmt::format("--clip-norm {}: with {} stages apply a gradient before the others know it; leave one of them out",
-                       what.clip_norm, schedule);
+    return fmt::format(
+        "--clip-norm {}: with {} stages apply a gradient before the others know it; leave one of them out",
+        what.clip_norm, schedule);
   if (what.nan == nan_policy::skip)
     return fmt::format("--nan skip: with {} stages apply a gradient before the others know it; leave one of them out",
                        schedule);

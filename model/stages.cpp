@@ -214,7 +214,8 @@ namespace {
 std::vector<double> count_layers(const job& what, const data_spec& spec) {
   std::vector<double> costs;
   for (std::size_t i = 0; i < layers_of_top(what, spec).size(); ++i) {
-    const auto one = i == 0 ? std::make_unique<hybrid_model>(spec, what, 1) : make_layers_of_top(spec, what, {i, i + 1});
+    const auto one =
+        i == 0 ? std::make_unique<hybrid_model>(spec, what, 1) : make_layers_of_top(spec, what, {i, i + 1});
     costs.push_back(static_cast<double>(one->multiply_adds() + one->numbers_per_sample()));
   }
   return costs;

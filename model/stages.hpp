@@ -66,8 +66,8 @@ std::vector<std::size_t> balanced_stages(std::span<const double> seconds, std::s
 /// The first one has the bottom MLP and the interaction besides. Costs a few passes.
 std::vector<double> measure_layers(const job& what, const data_spec& spec);
 
-/// Returns where the job's stages begin by these measurements, or by the layers' sizes if steps overlap. The first one has a layer with parameters, by whose mean
-/// all trainers agree. Requires: `check_parts` accepts the job.
+/// Returns where the job's stages begin by these measurements, or by the layers' sizes if steps overlap. The first one
+/// has a layer with parameters, by whose mean all trainers agree. Requires: `check_parts` accepts the job.
 std::vector<std::size_t> measured_stages(const job& what, const data_spec& spec);
 
 /// The share of a step in which a stage has nothing to do, where all take equally long.

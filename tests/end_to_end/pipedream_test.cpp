@@ -1,5 +1,5 @@
-// Goal: where steps of a pipeline overlap, each stage trains with the weights that PipeDream has, whatever the placement.
-// Method: PyTorch's float64 reference runs (tests/reference_runs/pipedream), and digests of the same job.
+// Goal: where steps of a pipeline overlap, each stage trains with the weights that PipeDream has, whatever the
+// placement. Method: PyTorch's float64 reference runs (tests/reference_runs/pipedream), and digests of the same job.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -66,8 +66,7 @@ TEST(Pipedream, TellsHowStaleItIs) {
 TEST(Pipedream, IsResumedWhereItWasEmpty) {
   const model::checkpoint_folder whole_folder;
   const words saving = {"--checkpoint-every", "15", "--save"};
-  const std::string whole =
-      digest_of(run(with(adult(), streamed("3", with(saving, {whole_folder.path()})))));
+  const std::string whole = digest_of(run(with(adult(), streamed("3", with(saving, {whole_folder.path()})))));
   EXPECT_NE(whole, digest_of(run(with(adult(), streamed("3"))))) << "a checkpoint empties the pipeline";
   const model::checkpoint_folder folder;
   EXPECT_EQ(run(with(adult("30"), streamed("3", with(saving, {folder.path()})))).exit_code, 0);
@@ -87,8 +86,8 @@ TEST(Pipedream, StopsWhereItsStagesAreEmpty) {
 }
 
 TEST(Pipedream, GoesOnWhenAStageDies) {
-  const words job = {"train", "--json", "--data", "tutorial", "--epochs", "300", "--hidden", "16", "--seed", "7",
-                     "--device", "cpu", "--checkpoint-every", "100", "--save"};
+  const words job = {"train",  "--json", "--data",   "tutorial", "--epochs",           "300", "--hidden", "16",
+                     "--seed", "7",      "--device", "cpu",      "--checkpoint-every", "100", "--save"};
   const model::checkpoint_folder unbroken;
   const std::string whole = digest_of(run(with(job, with({unbroken.path()}, streamed("2")))));
   const model::checkpoint_folder folder;
@@ -124,8 +123,8 @@ TEST(Pipedream, ThatCannotBeIsRefused) {
 /// Steps overlap in the trace: what reads it finds nothing wrong, and the same run again.
 TEST(Pipedream, IsTracedAndReplayed) {
   const model::checkpoint_folder traces;
-  run(with(adult("20"), streamed("3", {"--trainers", "2", "--servers", "2", "--trace", "payload", "--trace-dir",
-                                       traces.path()})));
+  run(with(adult("20"),
+           streamed("3", {"--trainers", "2", "--servers", "2", "--trace", "payload", "--trace-dir", traces.path()})));
   const outcome checked = run({"trace", "check", traces.path()});
   EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
   const auto summary = boost::json::parse(run({"trace", "summary", traces.path(), "--json"}).out).as_object();
