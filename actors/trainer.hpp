@@ -61,6 +61,22 @@ namespace troupe::actors {
 /// Returns the number of global steps of a job on its data.
 std::uint64_t total_steps(const model::job& what, const model::dataset& data);
 
+/// The parts of a network that a trainer leads, and its own one.
+struct led_parts {
+  std::vector<msg::stage_actor> others;          ///< by part, from 1
+  model::exact_sum squared_norm;                 ///< of the others' gradients
+  std::vector<std::vector<msg::tensor>> states;  ///< of all parts, as they come
+  double pass_seconds = 0;                       ///< of all parts, likewise
+  bool are_through = false;                      ///< the step's micro-batches have been passed back
+  std::uint64_t forwarded = 0;                   ///< where steps overlap, the last one that has begun
+  std::optional<std::uint64_t> stops_after;      ///< likewise: the step that the run ends with, as all agree
+  std::map<std::uint64_t, std::shared_ptr<const model::batch>> batches;  ///< by step, of those under way
+  std::optional<dense_replica::part> evaluated;                          ///< its own part of the current test rows
+  std::size_t missing_outputs = 0;                                       ///< of the current test rows
+  std::optional<stage_passes> passes;                                    ///< of its own part
+  std::optional<sliced_passes> slices;  ///< destroyed first: a pass that waits uses the others
+};
+
 class trainer_state {
  public:
   using pointer = msg::program_trainer_actor::stateful_pointer<trainer_state>;
@@ -97,22 +113,6 @@ class trainer_state {
     msg::report_actor reports;
     bool remote = false;                    ///< servers and master are in other processes
     caf::timespan timeout = caf::infinite;  ///< of requests to them
-  };
-
-  /// The parts of a network that a trainer leads, and its own one.
-  struct led_parts {
-    std::vector<msg::stage_actor> others;          ///< by part, from 1
-    model::exact_sum squared_norm;                 ///< of the others' gradients
-    std::vector<std::vector<msg::tensor>> states;  ///< of all parts, as they come
-    double pass_seconds = 0;                       ///< of all parts, likewise
-    bool are_through = false;                      ///< the step's micro-batches have been passed back
-    std::uint64_t forwarded = 0;                   ///< where steps overlap, the last one that has begun
-    std::optional<std::uint64_t> stops_after;      ///< likewise: the step that the run ends with, as all agree
-    std::map<std::uint64_t, std::shared_ptr<const model::batch>> batches;  ///< by step, of those under way
-    std::optional<dense_replica::part> evaluated;                          ///< its own part of the current test rows
-    std::size_t missing_outputs = 0;                                       ///< of the current test rows
-    std::optional<stage_passes> passes;                                    ///< of its own part
-    std::optional<sliced_passes> slices;  ///< destroyed first: a pass that waits uses the others
   };
 
   caf::error open_job(const msg::train& order);
