@@ -1,7 +1,9 @@
 // A network in stages, each on a trainer of its own: a batch passes through them in micro-batches, so that all stages
-// work at the same time. Whatever the number of stages and the schedule, the digest is that of the whole network.
+// work at the same time. Whatever the number of stages, with gpipe and 1f1b the digest is that of the whole network.
+// With pipedream whole batches overlap: a stage learns with weights that are some steps old, and never waits.
 //
 //   pipeline --stages 3 --replicas 2 --schedule gpipe --micro-batches 8 --processes
+//   pipeline --stages 3 --schedule pipedream
 
 #include <cstdint>
 #include <cstdio>
@@ -18,7 +20,7 @@ constexpr std::size_t side = 8;      // of an image
 struct settings {
   std::uint64_t stages = 2;
   std::uint64_t replicas = 1;
-  std::uint64_t micro_batches = 4;
+  std::uint64_t micro_batches = 0;
   std::uint64_t steps = 60;
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
 };
@@ -74,20 +76,23 @@ task<> train(trainer me, settings chosen) {
 int main(int argc, char** argv) {
   settings chosen;
   std::string schedule = "1f1b";
-  cluster cluster(argc, argv,
-                  {option("stages", chosen.stages, "into which the network is cut, 1 to 9"),
-                   option("replicas", chosen.replicas, "of the whole network, 1 to 100"),
-                   option("steps", chosen.steps, "how many batches each replica learns"),
-                   option("micro-batches", chosen.micro_batches, "into which a batch is cut, at least 1"),
-                   option("schedule", schedule, "gpipe or 1f1b")});
+  cluster cluster(
+      argc, argv,
+      {option("stages", chosen.stages, "into which the network is cut, 1 to 9"),
+       option("replicas", chosen.replicas, "of the whole network, 1 to 100"),
+       option("steps", chosen.steps, "how many batches each replica learns"),
+       option("micro-batches", chosen.micro_batches, "into which a batch is cut; 0: 4, or with pipedream 1"),
+       option("schedule", schedule, "gpipe, 1f1b or pipedream")});
   const auto check = [](bool holds, const char* rule) {
     if (!holds) throw error(error_kind::input, rule);
   };
   check(chosen.stages >= 1 && chosen.stages <= 9, "--stages: must be 1 to 9, the network's layers");
   check(chosen.replicas >= 1 && chosen.replicas <= 100, "--replicas: must be 1 to 100");
-  check(chosen.micro_batches >= 1, "--micro-batches: must be at least 1");
-  check(schedule == "gpipe" || schedule == "1f1b", "--schedule: must be gpipe or 1f1b");
+  check(schedule == "gpipe" || schedule == "1f1b" || schedule == "pipedream",
+        "--schedule: must be gpipe, 1f1b or pipedream");
   if (schedule == "gpipe") chosen.schedule = pipeline_schedule::gpipe;
+  if (schedule == "pipedream") chosen.schedule = pipeline_schedule::pipedream;
+  if (chosen.micro_batches == 0) chosen.micro_batches = schedule == "pipedream" ? 1 : 4;
   const auto trainers = static_cast<std::uint32_t>(chosen.stages * chosen.replicas);
   const auto [steps, seconds, digest, stopped] = cluster.run(trainers, train, chosen);
   std::printf("%s after %llu steps\n", digest.c_str(), static_cast<unsigned long long>(steps));

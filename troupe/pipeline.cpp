@@ -52,7 +52,9 @@ task<double> pipeline::step(context& in, const tensor& input, const tensor& targ
 
 task<tensor> pipeline::infer(context& in, const tensor& input) const { return stage_->infer(in, input); }
 
-named_tensors pipeline::state_dict() const { return stage_->numbers().state_dict(); }
+task<> pipeline::drain() const { return stage_->drain(); }
+
+named_tensors pipeline::state_dict() const { return stage_->state_dict(); }
 void pipeline::load_state_dict(const named_tensors& state) const { stage_->load(state); }
 runtime::trained pipeline::trained() const { return stage_->replica(); }
 

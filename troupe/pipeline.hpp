@@ -25,13 +25,16 @@ class pipeline_stage;
 
 /// In which order a stage passes micro-batches. `gpipe`: all forward, then all back. `one_f_one_b`: as many forward as
 /// there are stages from it on, then one back and one forward in turn; so that stage s of P keeps the activations of
-/// P - s micro-batches at most.
-enum class pipeline_schedule : std::uint8_t { gpipe, one_f_one_b };
+/// P - s micro-batches at most. `pipedream`: as `one_f_one_b` with whole batches, each an optimizer step, between which
+/// the pipeline is not emptied: stage s passes a batch both ways with the weights of P - s steps before, and keeps a
+/// version of them for each of P - s batches at most.
+enum class pipeline_schedule : std::uint8_t { gpipe, one_f_one_b, pipedream };
 
 /// How a pipeline passes batches, and reduces its gradients.
 struct pipeline_options {
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
-  /// Into how many a batch is cut; 0: as many as there are stages. A batch of fewer samples has fewer.
+  /// Into how many a batch is cut; 0: as many as there are stages. A batch of fewer samples has fewer. With
+  /// `pipedream`: 1, or 0.
   std::size_t micro_batches = 0;
   /// As those of `data_parallel_options`.
   double bucket_mib = 25;
@@ -58,19 +61,31 @@ class pipeline {
   /// The first stage uses the input's numbers and the last one the targets', whose loss, such as `nn::cross_entropy`,
   /// is called once for each micro-batch. All stages of a replica call this; those of a replica without a batch do not.
   /// `in` must live until it has been awaited. Throws `error` if shapes do not fit, or the loss is NaN or Inf.
+  ///
+  /// With `pipedream` the batch passes forward, and one that came up to P - 1 steps before goes back: the gradient in
+  /// the context and the loss are that one's; NaN as long as there is none. Once for each optimizer step, on all
+  /// replicas.
   task<double> step(context& in, const tensor& input, std::span<const std::int64_t> classes,
                     loss_of_classes loss) const;
   task<double> step(context& in, const tensor& input, const tensor& targets, loss_of_targets loss) const;
 
   /// Passes a batch forward, in a context of `trainer::evaluation_context`: returns the outputs on the last stage, and
-  /// an empty tensor on the others. All stages of a replica call this.
+  /// an empty tensor on the others. All stages of a replica call this; with `pipedream` those of all replicas, since it
+  /// drains first.
   task<tensor> infer(context& in, const tensor& input) const;
 
-  /// The most micro-batches of a `step` that this stage has had under way at once: forward, and not back.
+  /// With `pipedream`: passes the batches that are under way back, and takes their optimizer steps. All stages of all
+  /// replicas call this, after an optimizer's step. Done without a call before a checkpoint and when the trainer
+  /// functions have returned. Else: does nothing.
+  task<> drain() const;
+
+  /// The most micro-batches of a `step`, with `pipedream` batches, that this stage has had under way at once: forward,
+  /// and not back.
   std::size_t most_alive() const;
 
   /// As those of `data_parallel`, of this stage's tensors, under the names that they have in the whole network. What
-  /// `state` has of other stages is left out, so that all stages can load one file.
+  /// `state` has of other stages is left out, so that all stages can load one file. Throw `error` while batches are
+  /// under way (`drain`).
   named_tensors state_dict() const;
   void load_state_dict(const named_tensors& state) const;
 

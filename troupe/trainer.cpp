@@ -32,7 +32,7 @@ tensor data_parallel::operator()(context& in, const tensor& input) const {
   return replica_->apply(in.tape(), input).output;
 }
 sequence_part data_parallel::operator()(context& in, const tensor& input, const tensor& state) const {
-  return replica_->apply(in.tape(), input, &state);
+  return replica_->apply(in.tape(), input, {.state = &state});
 }
 
 named_tensors data_parallel::state_dict() const { return replica_->state_dict(); }

@@ -57,7 +57,7 @@ nn::pass module_pass::how(bool goes_on) const {
 }
 
 nn::pass_numbers module_pass::numbers() {
-  return {numbers_->weights_data(),
+  return {mode_.weights ? mode_.weights.get() : numbers_->weights_data(),
           numbers_->buffers_data(),
           input_there_,
           output_there_.as<float>().data(),

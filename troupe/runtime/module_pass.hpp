@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <span>
 
 #include "actors/trained_parameters.hpp"
@@ -37,6 +38,8 @@ class module_pass {
     std::uint64_t key = 0;
     /// Averages numbers over the ranks within the pass, and outlives it. Null: the pass uses its own batch alone.
     model::rank_means* ranks = nullptr;
+    /// The parameters, on the device, both ways. Null: those of `numbers`, which must not change in between.
+    std::shared_ptr<const float> weights = nullptr;
   };
 
   /// Applies the module, which carries on from `state`, if that is not null: an empty one is zeros. Throws `error` if

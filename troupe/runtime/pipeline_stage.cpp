@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -66,6 +67,18 @@ std::vector<nn::sequential> numbered(const std::vector<nn::sequential>& stages) 
   return parts;
 }
 
+model::pipeline_schedule schedule_of(pipeline_schedule chosen) {
+  switch (chosen) {
+    case pipeline_schedule::gpipe:
+      return model::pipeline_schedule::gpipe;
+    case pipeline_schedule::one_f_one_b:
+      return model::pipeline_schedule::one_f_one_b;
+    case pipeline_schedule::pipedream:
+      return model::pipeline_schedule::pipedream;
+  }
+  throw error(error_kind::input, "pipeline: no such schedule");
+}
+
 actors::stage_place place_of(std::uint32_t rank, std::uint32_t trainers, std::size_t stages,
                              const pipeline_options& options) {
   if (stages == 0) throw error(error_kind::input, "pipeline: no stages; give it at least 1");
@@ -74,9 +87,12 @@ actors::stage_place place_of(std::uint32_t rank, std::uint32_t trainers, std::si
                 fmt::format("pipeline: {} stages for {} trainers; each stage has a trainer of its own in each replica, "
                             "so there must be {}, or a multiple of that",
                             stages, trainers, stages));
-  using schedule = model::pipeline_schedule;
+  if (options.schedule == pipeline_schedule::pipedream && options.micro_batches > 1)
+    throw error(error_kind::input, fmt::format("pipeline: {} micro_batches with pipedream, which passes whole batches; "
+                                               "leave it out",
+                                               options.micro_batches));
   const auto count = static_cast<std::uint32_t>(stages);
-  return {rank % count, count, options.schedule == pipeline_schedule::gpipe ? schedule::gpipe : schedule::one_f_one_b};
+  return {rank % count, count, schedule_of(options.schedule)};
 }
 
 /// Returns the ranks first, first + step, ..., `count` of them.
@@ -117,29 +133,6 @@ pipeline_stage::pipeline_stage(trainer_runtime& of, const std::vector<nn::sequen
 
 // -- a batch ----------------------------------------------------------------------------
 
-struct pipeline_stage::passing {
-  context& in;
-  const tensor& input;
-  const batch_loss& loss;
-  std::size_t samples;
-  std::uint32_t count;  ///< of micro-batches
-  std::uint32_t forward = 0;
-  std::uint32_t back = 0;
-  double loss_sum = 0;
-  /// What a micro-batch under way keeps.
-  struct alive {
-    tensor input;
-    tensor output;  ///< at the last stage, the loss
-  };
-  std::vector<alive> all = std::vector<alive>(count);
-
-  model::micro_batch part(std::uint32_t number) const { return model::micro_batch_of(samples, count, number); }
-  /// By how much its loss, a mean over its samples, weighs in that of the batch.
-  double share(std::uint32_t number) const {
-    return static_cast<double>(part(number).size) / static_cast<double>(samples);
-  }
-};
-
 task<double> pipeline_stage::step(context& in, tensor input, batch_loss loss) {
   tape& on = in.tape();
   on.check_training("a pipeline's step");
@@ -148,6 +141,7 @@ task<double> pipeline_stage::step(context& in, tensor input, batch_loss loss) {
                 fmt::format("pipeline: an input {} that the context has computed; gradients go back as far as the "
                             "first stage, so make what computes it a module of that stage",
                             to_string(input.shape())));
+  if (overlaps()) co_return co_await step_overlapping(on, std::move(input), std::move(loss));
   const std::size_t samples = input.shape()[0];
   passing batch{in, input, loss, samples,
                 static_cast<std::uint32_t>(model::micro_batches_with_samples(samples, micro_batches_))};
@@ -160,13 +154,18 @@ task<double> pipeline_stage::step(context& in, tensor input, batch_loss loss) {
       co_await pass_back(batch);
   }
   passes_ += batch.count;
+  co_await exchange_loss(batch);
+  co_return batch.loss_sum;
+}
+
+/// The last stage tells the others the loss of a batch that has come back.
+task<> pipeline_stage::exchange_loss(passing& batch) {
   if (!place_.is_last()) {
     const tensor told = co_await received(along_, place_.stage + 1, tag_loss, shape(1), dtype::f64);
     batch.loss_sum = told.item();
     trainer_.note_loss(batch.loss_sum);
   }
   if (!place_.is_first()) along_.send(one_number(batch.loss_sum), place_.stage - 1, tag_loss);
-  co_return batch.loss_sum;
 }
 
 /// All stages of a replica have as many samples, or throw.
@@ -237,9 +236,10 @@ task<> pipeline_stage::pass_forward(passing& batch) {
   }
   // A pass and a loss for each micro-batch, as in the context of a whole network.
   const std::uint64_t key = on.key_of(replica_number_, 2 * (passes_ + number));
-  one.output = replica_->apply(on, one.input, nullptr, key).output;
-  const std::size_t alive = batch.forward - batch.back;
-  TROUPE_ASSERT(alive <= actors::alive_max(place_, batch.count));
+  const replica::pass_options how{.key = key, .weights = version_};
+  one.output = replica_->apply(on, one.input, how).output;
+  const std::size_t alive = overlaps() ? under_way_.size() : batch.forward - batch.back;
+  TROUPE_ASSERT(alive <= actors::alive_max(place_, overlaps() ? place_.stages : batch.count));
   most_alive_ = std::max(most_alive_, alive);
   if (!place_.is_last()) {
     along_.send(one.output, place_.stage + 1, tag_activations);
@@ -268,7 +268,68 @@ task<> pipeline_stage::pass_back(passing& batch) {
   along_.send(std::exchange(input.grad, {}), place_.stage - 1, tag_gradients);
 }
 
+// -- where steps overlap ------------------------------------------------------------------
+
+/// Passes a batch forward, and the oldest one back if as many are under way as can be: its gradient goes to the other
+/// tape.
+task<double> pipeline_stage::step_overlapping(tape& on, tensor input, batch_loss loss) {
+  if (stepped_in_ != 0)
+    throw error(error_kind::input,
+                "pipeline: a second batch before the optimizer's step; with pipedream each batch is a step");
+  stepped_in_ = on.number();
+  auto own = std::make_unique<tape>(trainer_, true);
+  const auto newest =
+      std::make_shared<overlapping>(trainer_.step, context(std::move(own)), std::move(input), std::move(loss));
+  under_way_.push_back(newest);
+  co_await agree_on_samples(newest->batch.samples);
+  // The last stage passes a batch back before its weights change.
+  if (!version_ && !place_.is_last()) version_ = replica_->version();
+  co_await pass_forward(newest->batch);
+  if (under_way_.size() < actors::alive_max(place_, place_.stages)) co_return std::numeric_limits<double>::quiet_NaN();
+  const std::shared_ptr<overlapping> oldest = co_await pass_oldest_back();
+  on.take_passed(oldest->own.tape(), oldest);
+  gradient_ = oldest->update;
+  co_return oldest->batch.loss_sum;
+}
+
+task<std::shared_ptr<pipeline_stage::overlapping>> pipeline_stage::pass_oldest_back() {
+  std::shared_ptr<overlapping> oldest = std::move(under_way_.front());
+  under_way_.pop_front();
+  co_await pass_back(oldest->batch);
+  co_await exchange_loss(oldest->batch);
+  co_return oldest;
+}
+
+std::optional<std::uint64_t> pipeline_stage::take_gradient(const tape& with) {
+  if (std::exchange(stepped_in_, 0) != with.number())
+    throw error(error_kind::input,
+                "pipeline: an optimizer step with a context in which no batch was passed; with pipedream every replica "
+                "has one in each step");
+  version_.reset();
+  return std::exchange(gradient_, std::nullopt);
+}
+
+task<> pipeline_stage::drain() {
+  if (stepped_in_ != 0)
+    throw error(error_kind::input,
+                "pipeline: a batch without its optimizer step; with pipedream take it before the pipeline is drained, "
+                "and before the trainer function returns");
+  while (!under_way_.empty()) {
+    const std::shared_ptr<overlapping> oldest = co_await pass_oldest_back();
+    co_await trainer_.apply_gradient(oldest->own.tape(), *replica_, oldest->update);
+    version_.reset();
+  }
+}
+
+void pipeline_stage::check_drained(const char* what) const {
+  if (under_way_.empty() && stepped_in_ == 0) return;
+  throw error(error_kind::input, fmt::format("pipeline: {} while batches are under way; co_await drain() first", what));
+}
+
+// -- besides ------------------------------------------------------------------------------
+
 task<tensor> pipeline_stage::infer(context& in, tensor input) {
+  if (overlaps()) co_await drain();
   tape& on = in.tape();
   if (on.is_training())
     throw error(error_kind::input, "pipeline: infer in a training context; use one of evaluation_context()");
@@ -282,7 +343,13 @@ task<tensor> pipeline_stage::infer(context& in, tensor input) {
 
 // -- its numbers ------------------------------------------------------------------------
 
+named_tensors pipeline_stage::state_dict() const {
+  check_drained("state_dict");
+  return replica_->state_dict();
+}
+
 void pipeline_stage::load(const named_tensors& state) {
+  check_drained("load_state_dict");
   std::set<std::string> of_others;
   for (std::size_t s = 0; s < parts_.size(); ++s) {
     if (s == place_.stage) continue;

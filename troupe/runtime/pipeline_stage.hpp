@@ -5,18 +5,25 @@
 //
 //   stage 0 ── n x x .. ──▶ stage 1 ── n x x .. ──▶ stage 2
 //           ◀── g g .. loss ──      ◀── g g .. loss ──
+//
+// Where steps overlap (pipedream) a batch is not cut, and a stage has several of them under way, each with a context
+// and a version of the weights of its own. In its step n, stage s of P passes batch n forward, and batch n - (P - s -
+// 1) back, whose gradient the optimizer applies to the newest weights. `drain` passes back what is left.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "actors/stage_passes.hpp"
 #include "model/micro_batch.hpp"
 #include "troupe/composition.hpp"
+#include "troupe/context.hpp"
 #include "troupe/group.hpp"
 #include "troupe/pipeline.hpp"
 #include "troupe/runtime/replica.hpp"
@@ -41,9 +48,17 @@ class pipeline_stage {
   /// See `pipeline`.
   task<double> step(context& in, tensor input, batch_loss loss);
   task<tensor> infer(context& in, tensor input);
+  task<> drain();
+  named_tensors state_dict() const;
   void load(const named_tensors& state);
 
   const actors::stage_place& place() const { return place_; }
+  /// Whether its steps overlap.
+  bool overlaps() const { return place_.schedule == model::pipeline_schedule::pipedream; }
+  bool has_batches_under_way() const { return !under_way_.empty(); }
+  /// Returns the optimizer step, from 1, of the gradient in the context of the last `step`; none: the batches are still
+  /// on their way. Throws `error` if `with` is not that context. Requires: `overlaps`.
+  std::optional<std::uint64_t> take_gradient(const tape& with);
   std::uint32_t replica_number() const { return replica_number_; }
   std::size_t most_alive() const { return most_alive_; }
   /// The trainers that have the same stage.
@@ -64,12 +79,45 @@ class pipeline_stage {
 
  private:
   /// A batch under way.
-  struct passing;
+  struct passing {
+    context& in;
+    const tensor& input;
+    const batch_loss& loss;
+    std::size_t samples;
+    std::uint32_t count;  ///< of micro-batches
+    std::uint32_t forward = 0;
+    std::uint32_t back = 0;
+    double loss_sum = 0;
+    /// What a micro-batch under way keeps.
+    struct alive {
+      tensor input;
+      tensor output;  ///< at the last stage, the loss
+    };
+    std::vector<alive> all = std::vector<alive>(count);
+
+    model::micro_batch part(std::uint32_t number) const { return model::micro_batch_of(samples, count, number); }
+    /// By how much its loss, a mean over its samples, weighs in that of the batch.
+    double share(std::uint32_t number) const {
+      return static_cast<double>(part(number).size) / static_cast<double>(samples);
+    }
+  };
+  /// A batch under way where steps overlap.
+  struct overlapping {
+    std::uint64_t update;  ///< its optimizer step, from 1
+    context own;
+    tensor input;
+    batch_loss loss;
+    passing batch{own, input, loss, input.shape()[0], 1};
+  };
 
   void check_shapes(const tensor& input, std::size_t samples);
   task<> agree_on_samples(std::size_t samples);
   task<> pass_forward(passing& batch);
   task<> pass_back(passing& batch);
+  task<> exchange_loss(passing& batch);
+  task<double> step_overlapping(tape& on, tensor input, batch_loss loss);
+  task<std::shared_ptr<overlapping>> pass_oldest_back();
+  void check_drained(const char* what) const;
   task<tensor> received(group by, std::uint32_t from, std::uint32_t tag, shape wanted, dtype type = dtype::f32) const;
   task<> receive_flat(group by, std::uint32_t from, std::uint32_t tag, std::size_t count, std::vector<float>& to) const;
 
@@ -87,6 +135,12 @@ class pipeline_stage {
   std::uint64_t passes_ = 0;    ///< in that context
   std::size_t most_alive_ = 0;
   whole whole_;
+
+  // Where steps overlap.
+  std::deque<std::shared_ptr<overlapping>> under_way_;
+  std::shared_ptr<const float> version_;   ///< of the newest weights, for the next batches; null: not copied yet
+  std::uint64_t stepped_in_ = 0;           ///< the context of a step whose optimizer step has not come; 0: none
+  std::optional<std::uint64_t> gradient_;  ///< that it has: of which optimizer step
 };
 
 }  // namespace troupe::runtime

@@ -24,14 +24,15 @@ namespace troupe::runtime {
 /// A replica's module applied to an input, in a context that trains.
 class application final : public node {
  public:
-  application(replica& of, const tape& in, const tensor& input, const tensor* state, std::uint64_t key)
+  application(replica& of, const tape& in, const tensor& input, const replica::pass_options& how, std::uint64_t key)
       : replica_(of),
         source_(in.maker_of(input)),
         others_(in.owner(), of),
         pass_(in_module(*of.module_, "forward", [&] {
           const bool has_others = of.is_synchronized_ && of.stage_ == nullptr && in.owner().trainers() > 1;
-          return module_pass(*of.module_, of.numbers_, input,
-                             {.training = true, .key = key, .ranks = has_others ? &others_ : nullptr}, state);
+          const module_pass::mode mode{
+              .training = true, .key = key, .ranks = has_others ? &others_ : nullptr, .weights = how.weights};
+          return module_pass(*of.module_, of.numbers_, input, mode, how.state);
         })) {
     others_.turn();
   }
@@ -201,7 +202,16 @@ void replica::load_state_dict(const named_tensors& given) {
   numbers_.replace(read.parameters.as<float>(), read.buffers.as<float>());
 }
 
-sequence_part replica::apply(tape& on, const tensor& input, const tensor* state, std::optional<std::uint64_t> key) {
+std::shared_ptr<const float> replica::version() const {
+  kernels::stream& on = numbers_.compute();
+  kernels::device_array<float> copy;
+  copy.resize(on, numbers_.parameter_count());
+  on.copy(numbers_.weights_data(), copy.data(), copy.size() * sizeof(float));
+  return {copy.owner(), copy.data()};
+}
+
+sequence_part replica::apply(tape& on, const tensor& input, const pass_options& how) {
+  const tensor* const state = how.state;
   if (state != nullptr && on.maker_of(*state) != nullptr)
     throw error(
         error_kind::input,
@@ -217,7 +227,7 @@ sequence_part replica::apply(tape& on, const tensor& input, const tensor* state,
         in_module(*module_, "forward", [&] { return module_pass(*module_, numbers_, input, {}, state); });
     return {on.add(pass.output(), nullptr), pass.next_state()};
   }
-  auto pass = std::make_shared<application>(*this, on, input, state, key.value_or(on.next_key()));
+  auto pass = std::make_shared<application>(*this, on, input, how, how.key.value_or(on.next_key()));
   auto [output, next_state] = pass->made();
   return {on.add(std::move(output), std::move(pass)), std::move(next_state)};
 }

@@ -31,14 +31,25 @@ class replica {
           std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank,
           kernels::device& where);
 
-  /// `state`: as `module_pass` takes it. `key`: of the pass's random numbers; without one, the context's next.
-  sequence_part apply(tape& on, const tensor& input, const tensor* state = nullptr,
-                      std::optional<std::uint64_t> key = {});
+  /// How a pass differs from that of a module of its own.
+  struct pass_options {
+    /// As `module_pass` takes it.
+    const tensor* state = nullptr;
+    /// Of the pass's random numbers; without one, the context's next.
+    std::optional<std::uint64_t> key = {};
+    /// A result of `version`. Null: the newest weights.
+    std::shared_ptr<const float> weights = nullptr;
+  };
+  sequence_part apply(tape& on, const tensor& input, const pass_options& how);
+  sequence_part apply(tape& on, const tensor& input) { return apply(on, input, pass_options()); }
+
+  /// Returns the weights as they are now, which later optimizer steps do not change; null: there are none.
+  std::shared_ptr<const float> version() const;
 
   /// From now on it is a stage of a pipeline, which outlives it: reduced with the same stage of other replicas.
-  void join(const pipeline_stage& of) { stage_ = &of; }
+  void join(pipeline_stage& of) { stage_ = &of; }
   /// Null: it is whole.
-  const pipeline_stage* stage() const { return stage_; }
+  pipeline_stage* stage() const { return stage_; }
   /// The trainers with which it is reduced, if those are not all; null: they are, or there are none.
   const group* among() const;
 
@@ -87,7 +98,7 @@ class replica {
   std::string label_;  ///< in traces and errors
   const kept_state& from_;
   std::uint32_t first_bucket_;
-  const pipeline_stage* stage_ = nullptr;
+  pipeline_stage* stage_ = nullptr;
   bool has_optimizer_ = false;
   bool is_restored_ = false;  ///< from the checkpoint
   actors::trained_parameters numbers_;

@@ -88,6 +88,13 @@ void tape::finish_passed() {
   for (node* one : std::exchange(passed_, {})) one->finish(*this);
 }
 
+void tape::take_passed(tape& of, std::shared_ptr<const void> kept) {
+  TROUPE_ASSERT(passed_.empty() && !has_gone_back_ && of.has_gone_back_);
+  passed_ = std::exchange(of.passed_, {});
+  has_gone_back_ = true;
+  kept_ = std::move(kept);
+}
+
 template <class Begin>
 future<> tape::backward_by(Begin begin) {
   check_not_going_back("a second backward");

@@ -93,6 +93,9 @@ class tape {
   void finish_passed();
   /// What the last way back has passed, and is not finished yet; in the order of the computations.
   std::vector<node*>& passed() { return passed_; }
+  /// Takes what the last way back of another tape has passed, for the optimizer step of this one. `kept` keeps that
+  /// tape.
+  void take_passed(tape& of, std::shared_ptr<const void> kept);
   /// The sum of the gradients of finished passes of a replica, on its device; empty: none.
   kernels::device_array<float>& finished_gradient(const replica& of) { return finished_gradients_[&of]; }
 
@@ -115,6 +118,7 @@ class tape {
   bool is_going_back_ = false;  ///< and waits
   std::vector<std::shared_ptr<node>> nodes_;
   std::vector<node*> passed_;
+  std::shared_ptr<const void> kept_;  ///< another tape, whose nodes are in `passed_`
   std::map<const replica*, kernels::device_array<float>> finished_gradients_;
   std::size_t next_ = 0;           ///< nodes before this one wait for their gradients
   std::optional<promise<>> done_;  ///< of `backward`

@@ -95,7 +95,9 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
   caf::error cause;
   try {
     if (thrown) std::rethrow_exception(thrown);
-    return communicator_.end(steps_done_, [this] { with_all_stages([this] { finish(); }); });
+    return with_drained_stages(
+        [this] { communicator_.end(steps_done_, [this] { with_all_stages([this] { finish(); }); }); },
+        [this](const std::exception_ptr& why) { ended(why); });
   } catch (const fiber::unwinding&) {
     return;  // with this actor
   } catch (const run_stopped&) {
@@ -289,66 +291,6 @@ void trainer_runtime::send_gradients(const tape& with, const std::vector<trained
     grads.has_batch = with.has_gone_back();
     self_->send(message.first, std::move(grads));
   }
-}
-
-future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& members) {
-  with.check_training("an optimizer step");
-  with.check_not_going_back("optimizer step");
-  if (with.has_stepped())
-    throw error(
-        error_kind::input,
-        "a second optimizer step with one context; make a context for each step, and have one optimizer with all "
-        "that is trained (distributed_optimizer::add)");
-  if (step == steps_done_)
-    throw error(error_kind::input,
-                "an optimizer step with a context that was made before the last optimizer step; make a context for "
-                "each step, after the step before it");
-  if (saves_) check_loops();
-  steps_done_ = step;
-  executor_->use_own_stack(meets());
-  with.mark_stepped();
-  kept_.note_step();
-  check_peers();
-  if (saves_by_time_) look_at_clock();
-  send_gradients(with, members);
-  promise<> done;
-  auto coming = done.get_future();
-  auto shared = std::make_shared<promise<>>(std::move(done));
-  auto missing = std::make_shared<int>(1);
-  for (const trained& one : members) {
-    const auto* local = std::get_if<std::shared_ptr<replica>>(&one);
-    if (local == nullptr) continue;
-    if ((*local)->among() != nullptr)
-      reduce_among(with, **local, shared, missing);
-    else
-      reduce(with, **local, shared, missing);
-  }
-  if (meets()) stand_by(shared, missing);
-  if (--*missing == 0) end_step(shared);
-  return coming;
-}
-
-/// All means of the step are applied.
-void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
-  for (const auto& one : replicas_)
-    if (const auto found = one->numbers().judge(step))
-      return done->fail(
-          error(error_kind::run, fmt::format("{}: {}", one->label(), found->words("try a smaller learning rate"))));
-  trace.step_ends(step + 1);
-  if (rank_ == 0) report();
-  stops_now_ = stops_now_ || (stop_wanted_ && !is_synchronous());
-  const auto go_on = [this, done] {
-    if (stops_now_) return done->fail(std::make_exception_ptr(run_stopped()));
-    done->set();
-  };
-  if (!saves_) return go_on();
-  try {
-    kept_.hold();
-  } catch (...) {
-    return done->fail(std::current_exception());
-  }
-  if (!saves_now()) return go_on();
-  save(go_on, [done](const error& why) { done->fail(why); });
 }
 
 std::chrono::milliseconds trainer_runtime::deadline() const {

@@ -42,6 +42,30 @@ using trainer_function = std::function<task<>(trainer)>;
 
 class trainer_runtime;
 
+/// What is awaited before something is over: it counts its parts. Belongs to one thread.
+class unfinished {
+ public:
+  /// One part is there at once: that of who begins the others. `at_end` is called when all have ended, and none failed.
+  unfinished(std::shared_ptr<promise<>> done, std::function<void()> at_end)
+      : done_(std::move(done)), at_end_(std::move(at_end)) {}
+
+  void begin_part() { ++parts_; }
+  void end_part() {
+    if (--parts_ == 0) at_end_();
+  }
+  /// Fails the promise; the parts that are left do not count any more.
+  template <class Error>
+  void fail(Error&& why) const {
+    done_->fail(std::forward<Error>(why));
+  }
+
+ private:
+  const std::shared_ptr<promise<>> done_;
+  const std::function<void()> at_end_;
+  int parts_ = 1;
+};
+using unfinished_ptr = std::shared_ptr<unfinished>;
+
 /// The calls of a trainer's function.
 class trainer_caller final : public actor_caller<msg::library_trainer_actor::stateful_pointer<trainer_runtime>> {
  public:
@@ -124,6 +148,9 @@ class trainer_runtime {
     ++losses_;
   }
   future<> take_step(tape& with, const std::vector<trained>& members);
+  /// Reduces the gradient of a replica that is not reduced with all trainers, and applies it as optimizer step
+  /// `update`.
+  future<> apply_gradient(tape& of, replica& one, std::uint64_t update);
 
   /// The runtime whose task runs on the calling thread. Throws `error` if there is none.
   static trainer_runtime& current();
@@ -184,6 +211,7 @@ class trainer_runtime {
   bool stops_alone() const { return stop_wanted_ && !saves_ && !is_synchronous(); }
   void send_gradients(const tape& with, const std::vector<trained>& members);
   void end_step(const std::shared_ptr<promise<>>& done);
+  void leave_step(const std::shared_ptr<promise<>>& done);
   bool saves_now() const;
   void save(std::function<void()> then, std::function<void(const error&)> on_error);
   void finish();
@@ -191,14 +219,28 @@ class trainer_runtime {
   void check_loops();
   void look_at_clock();
   std::vector<std::uint64_t> server_steps() const;
-  void reduce(tape& with, replica& one, const std::shared_ptr<promise<>>& done, const std::shared_ptr<int>& missing);
-  void reduce_among(tape& with, replica& one, const std::shared_ptr<promise<>>& done,
-                    const std::shared_ptr<int>& missing);
+  void reduce(tape& with, replica& one, const unfinished_ptr& all);
+  void reduce_among(tape& with, replica& one, std::uint64_t update, const unfinished_ptr& all);
+  void reduce_overlapping(tape& with, replica& one, const unfinished_ptr& all);
+  void agree(replica& one, const unfinished_ptr& all);
+  void agree_later(replica& one, const unfinished_ptr& all);
+  /// What the trainers wish after a step: that it be the last, or saved.
+  struct wishes {
+    bool stop = false;
+    bool save = false;
+  };
+  future<wishes> ask_wishes(replica& by);
+  void follow(const wishes& agreed) {
+    stops_now_ = stops_now_ || agreed.stop;
+    saving_ = saving_ || agreed.save;
+  }
   task<> collect_stages();
   void with_all_stages(std::function<void()> then);
+  task<> drain_stages();
+  void with_drained_stages(std::function<void()> then, std::function<void(const std::exception_ptr&)> on_error);
   /// Whether passes of its replicas ask those of the other trainers.
   bool meets() const;
-  void stand_by(const std::shared_ptr<promise<>>& done, const std::shared_ptr<int>& missing);
+  void stand_by(const unfinished_ptr& all);
 
   pointer self_;
   trainer_caller calls_{*this};
@@ -223,7 +265,8 @@ class trainer_runtime {
   loop_places loops_;
   kept_state kept_{loops_};
   bool stop_wanted_ = false;
-  bool stops_now_ = false;  ///< all trainers end after this step
+  bool stops_now_ = false;                ///< all trainers end after this step
+  std::optional<future<wishes>> agreed_;  ///< where steps overlap, of some steps ago
   clock::time_point begin_;
   clock::time_point last_report_;
   double loss_sum_ = 0;  ///< since the last report
@@ -239,6 +282,7 @@ class trainer_runtime {
   std::set<std::string> replica_names_;  ///< given by the user
   runtime::communicator communicator_{self_, trace, step};
   running_task collecting_;
+  running_task draining_;
   running_task task_;  ///< destroyed first: it uses the others
 };
 
