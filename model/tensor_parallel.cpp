@@ -12,16 +12,17 @@ bool takes_each_number_by_itself(layer_kind kind) { return kind == layer_kind::r
 
 std::vector<layer_cut> cuts_of(std::span<const layer_spec> layers) {
   std::vector<layer_cut> cuts(layers.size(), layer_cut::none);
-  std::optional<std::size_t> first;  // of a pair that may be
+  const std::size_t none = layers.size();
+  std::size_t first = none;  // of a pair that may be
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (layers[i].kind != layer_kind::linear) {
-      if (!takes_each_number_by_itself(layers[i].kind)) first.reset();
-    } else if (first) {
-      cuts[*first] = layer_cut::outputs;
-      cuts[i] = layer_cut::inputs;
-      first.reset();
-    } else {
+      if (!takes_each_number_by_itself(layers[i].kind)) first = none;
+    } else if (first == none) {
       first = i;
+    } else {
+      cuts[first] = layer_cut::outputs;
+      cuts[i] = layer_cut::inputs;
+      first = none;
     }
   }
   return cuts;

@@ -55,6 +55,22 @@ two_ends make_terminal(unsigned short columns) {
   return {ours, theirs};
 }
 
+/// A line for each thread of a process: its name, its state, and what it waits for in the kernel.
+std::string threads_of(pid_t process) {
+  std::string lines = "its threads when its time was up:\n";
+  std::error_code gone;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task", gone)) {
+    for (const char* what : {"stat", "wchan", "syscall"}) {
+      std::string text;
+      std::ifstream from(thread.path() / what);
+      std::getline(from, text);
+      lines += text.substr(0, 60) + "  ";
+    }
+    lines += "\n";
+  }
+  return lines;
+}
+
 /// A folder of this test program alone, gone with it: several may run at a time.
 class scratch_folder {
  public:
@@ -160,7 +176,10 @@ void program::read_into(stream& to) {
 
 outcome program::finish() {
   while (read_more()) continue;
-  if (!in_time_) process_->kill();
+  if (!in_time_) {
+    err_.text += threads_of(process());
+    process_->kill();
+  }
   process_->wait();
   outcome result;
   if (in_time_) result.exit_code = process_->exit_code().value_or(-1);
