@@ -277,9 +277,8 @@ task<double> pipeline_stage::step_overlapping(tape& on, tensor input, batch_loss
     throw error(error_kind::input,
                 "pipeline: a second batch before the optimizer's step; with pipedream each batch is a step");
   stepped_in_ = on.number();
-  auto own = std::make_unique<tape>(trainer_, true);
-  const auto newest =
-      std::make_shared<overlapping>(trainer_.step, context(std::move(own)), std::move(input), std::move(loss));
+  const auto newest = std::make_shared<overlapping>(trainer_.step, std::make_unique<tape>(trainer_, true),
+                                                    std::move(input), std::move(loss));
   under_way_.push_back(newest);
   co_await agree_on_samples(newest->batch.samples);
   // The last stage passes a batch back before its weights change.

@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "actors/stage_passes.hpp"
@@ -103,6 +104,9 @@ class pipeline_stage {
   };
   /// A batch under way where steps overlap.
   struct overlapping {
+    overlapping(std::uint64_t number, std::unique_ptr<tape> in, tensor x, batch_loss of)
+        : update(number), own(std::move(in)), input(std::move(x)), loss(std::move(of)) {}
+
     std::uint64_t update;  ///< its optimizer step, from 1
     context own;
     tensor input;

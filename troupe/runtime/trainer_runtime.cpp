@@ -226,7 +226,7 @@ future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_t
     const std::uint64_t at_step = server_steps_[client.rank(s)] + 1;
     ask<msg::rows>(
         client.server(s), actors::server_number(client.rank(s)), client.ask(c, s, trace.next(at_step), 0), timeout,
-        [this, asked, answer, unknown, s, dim = table->dim()](msg::rows& rows) {
+        [asked, answer, unknown, s, dim = table->dim()](msg::rows& rows) {
           actors::sparse_client::context& all = asked->asked();
           actors::sparse_client::take(all, s, std::move(rows));
           if (all.unanswered > 0) return;
