@@ -7,8 +7,8 @@
 #include "actors/device_checks.hpp"
 #include "actors/failure.hpp"
 #include "actors/inline_execution.hpp"
+#include "actors/part_state.hpp"
 #include "actors/replica_options.hpp"
-#include "actors/stage_state.hpp"
 #include "actors/traced_system.hpp"
 #include "model/metrics.hpp"
 
@@ -90,7 +90,7 @@ caf::error trainer_state::set_up(msg::train& order) {
                .checkpoint_every = order.checkpoint_every,
                .changes_after = model::next_change(job_.elastic.memberships, order.from.steps_done).value_or(0)};
   if (rank_ == 0 && order.saves && (order.checkpoint_seconds > 0 || order.checkpoint_mtbf > 0))
-    timer_.emplace(order.checkpoint_seconds, order.checkpoint_mtbf);
+    checkpoint_.take_by_time(order.checkpoint_seconds, order.checkpoint_mtbf);
   const compute_devices devices = devices_of(self_->system());
   kernels::device& device = devices.of_trainer(rank_);
   if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
@@ -148,7 +148,7 @@ caf::error trainer_state::make_replica(const msg::trainer_position& from) {
 /// Begins with the first thing to do after `from`.
 void trainer_state::resume(const msg::trainer_position& from) {
   step = looked_up_ = from.steps_done;
-  if (timer_) timer_->start(checkpoint_timer::now(), step);
+  checkpoint_.start(step);
   tally_.resume(schedule_.epoch_after(step), from, epoch_tally::clock::now());
   if (!schedule_.is_last(step)) {
     enter(trainer_phase::looking_up);
@@ -240,7 +240,7 @@ void trainer_state::advance() {
         score();
         break;
       case trainer_phase::saving:
-        std::exchange(save_follows_, false) ? begin_save(stood_still_since_) : go_on();
+        checkpoint_.is_due() ? begin_save() : go_on();
         break;
       case trainer_phase::idle:
       case trainer_phase::done:
@@ -257,7 +257,7 @@ msg::program_trainer_actor::behavior_type trainer(trainer_state::pointer self, s
   return {
       recorded<msg::train>(self),         recorded<msg::stop>(self),           recorded<msg::trainer_ended>(self),
       recorded<msg::actor_query>(self),   recorded<msg::activation>(self),     recorded<msg::activation_gradient>(self),
-      recorded<msg::stage_outputs>(self), recorded<msg::partial_sum>(self),    recorded<msg::stage_query>(self),
+      recorded<msg::part_outputs>(self),  recorded<msg::partial_sum>(self),    recorded<msg::part_query>(self),
       recorded<msg::gradient_norm>(self), recorded<msg::optimizer_step>(self),
   };
 }

@@ -20,7 +20,7 @@
 // With accumulation, buckets and the optimizer step are sent only with the last batch of each optimizer step.
 // A trainer whose network is cut into parts, the slices of stages, has the first one, and leads those of its replica: a
 // batch's micro-batches go through them and back (`stage_passes`, `sliced_passes`) in place of its own passes. Other
-// ranks follow (`stage_follower`). If all ranks must agree on the gradient first (clipping, NaN policy `skip`),
+// ranks follow (`part_follower`). If all ranks must agree on the gradient first (clipping, NaN policy `skip`),
 // gradients do not order the optimizer step: the trainer asks the servers for the norm of theirs, and every rank
 // decides the same from the same numbers.
 
@@ -39,14 +39,14 @@
 #include "actors/actor_trace.hpp"
 #include "actors/ask.hpp"
 #include "actors/batches_ahead.hpp"
-#include "actors/checkpoint_timer.hpp"
 #include "actors/dense_replica.hpp"
 #include "actors/epoch_tally.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/interrupted_pass.hpp"
+#include "actors/part_follower.hpp"
+#include "actors/rank_checkpoint.hpp"
 #include "actors/sliced_passes.hpp"
 #include "actors/sparse_client.hpp"
-#include "actors/stage_follower.hpp"
 #include "actors/stage_passes.hpp"
 #include "actors/step_schedule.hpp"
 #include "actors/trainer_maker.hpp"
@@ -63,7 +63,7 @@ std::uint64_t total_steps(const model::job& what, const model::dataset& data);
 
 /// The parts of a network that a trainer leads, and its own one.
 struct led_parts {
-  std::vector<msg::stage_actor> others;          ///< by part, from 1
+  std::vector<msg::part_actor> others;           ///< by part, from 1
   model::exact_sum squared_norm;                 ///< of the others' gradients
   std::vector<std::vector<msg::tensor>> states;  ///< of all parts, as they come
   double pass_seconds = 0;                       ///< of all parts, likewise
@@ -97,9 +97,9 @@ class trainer_state {
   // From other parts of its replica.
   void handle(msg::activation& input);
   void handle(msg::activation_gradient& grad);
-  void handle(msg::stage_outputs& outputs);
+  void handle(msg::part_outputs& outputs);
   void handle(msg::partial_sum& share);
-  caf::result<msg::stage_state> handle(const msg::stage_query& query);
+  caf::result<msg::part_state> handle(const msg::part_query& query);
   caf::result<msg::squared_norm> handle(const msg::gradient_norm& query);
   caf::result<msg::committed> handle(const msg::optimizer_step& order);
 
@@ -197,7 +197,7 @@ class trainer_state {
   bool comes_early(std::function<void()> handle_it);
   template <class Answer, class Query>
   caf::result<Answer> ask_follower(const Query& query);
-  msg::stage_actor part_at(std::uint32_t rank) const;
+  msg::part_actor part_at(std::uint32_t rank) const;
   std::uint32_t number_of_part(std::uint32_t part) const;
   void note_device_work() {
     for (kernels::stream_timer* one : replica_->timers()) trace.note_device_work(*one);
@@ -224,8 +224,8 @@ class trainer_state {
   void report_epoch();
   void save_or_go_on();
   void save();
-  void begin_save(epoch_tally::clock::time_point begin);
-  void hand_over_state(epoch_tally::clock::time_point begin);
+  void begin_save();
+  void hand_over_state();
   void saved();
   void go_on();
   void finish();
@@ -260,15 +260,9 @@ class trainer_state {
   bool has_gradient_ = false;    ///< the current step has a gradient
   bool stop_wanted_ = false;     ///< this rank has been asked to stop
   std::chrono::steady_clock::time_point gave_way_ = std::chrono::steady_clock::now();
-  bool stopping_ = false;                  ///< some rank has, as of the current step: all ranks agree
-  std::optional<checkpoint_timer> timer_;  ///< of rank 0, if checkpoints are taken by time
-  bool save_wanted_ = false;               ///< by this rank, after the current step
-  bool saving_ = false;                    ///< by some rank: all agree
-  bool is_written_ = true;                 ///< the last checkpoint, or it has failed
-  bool save_follows_ = false;              ///< another one, when it is
-  bool waits_for_save_ = false;
-  epoch_tally::clock::time_point stood_still_since_;  ///< for a checkpoint
-  bool keeps_ = false;                                ///< servers keep the state before the next optimizer step
+  bool stopping_ = false;  ///< some rank has, as of the current step: all ranks agree
+  bool saving_ = false;    ///< some rank wants a checkpoint after the current step: likewise
+  rank_checkpoint checkpoint_;
 
   // Its parts.
   std::unique_ptr<inline_execution> woken_;  ///< runs the actors that this one wakes; null: workers do
@@ -278,9 +272,9 @@ class trainer_state {
   network_input test_input_;
   test_share tests_;
   epoch_tally tally_;
-  std::optional<dense_replica> replica_;      ///< its streams may use the others' memory, so it goes before them
-  std::optional<led_parts> parts_;            ///< of its network, if there are several and it leads them
-  std::unique_ptr<stage_follower> follower_;  ///< its part of a network that it does not lead; else null
+  std::optional<dense_replica> replica_;     ///< its streams may use the others' memory, so it goes before them
+  std::optional<led_parts> parts_;           ///< of its network, if there are several and it leads them
+  std::unique_ptr<part_follower> follower_;  ///< its part of a network that it does not lead; else null
   /// The other ranks' passes, if the network asks them. Destroyed first: a pass that waits uses the replica.
   std::optional<interrupted_pass> others_;
 };

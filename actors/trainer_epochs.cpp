@@ -5,7 +5,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
-#include "actors/stage_state.hpp"
+#include "actors/part_state.hpp"
 #include "actors/trainer.hpp"
 #include "base/digest.hpp"
 
@@ -33,39 +33,34 @@ void trainer_state::go_on() {
 void trainer_state::save() {
   enter(trainer_phase::saving);
   trace.progresses();
-  if (is_written_) return begin_save(epoch_tally::clock::now());
-  save_follows_ = waits_for_save_ = true;
+  if (checkpoint_.begin(epoch_tally::clock::now())) return begin_save();
   ++waiting_;
-  stood_still_since_ = epoch_tally::clock::now();
 }
 
 /// Hands over this rank's state. With consistency sync training goes on while it is written, as servers keep theirs;
-/// else, and at the end, the trainer waits until it is on disk, or has failed. `begin`: since when it stands still.
-void trainer_state::begin_save(epoch_tally::clock::time_point begin) {
+/// else, and at the end, the trainer waits until it is on disk, or has failed.
+void trainer_state::begin_save() {
   // A rank whose device has found a NaN that the host does not know yet must prevent the commit.
   replica_->synchronize();
   if (!judge(step)) return;
-  if (parts_ && rank_ == 0) return gather_states(false, [this, begin] { hand_over_state(begin); });
-  hand_over_state(begin);
+  if (parts_ && rank_ == 0) return gather_states(false, [this] { hand_over_state(); });
+  hand_over_state();
 }
 
-void trainer_state::hand_over_state(epoch_tally::clock::time_point begin) {
-  if (timer_) timer_->begins(checkpoint_timer::now(), step);
+void trainer_state::hand_over_state() {
+  const bool goes_on = job_.staleness == 0 && !stopping_ && !schedule_.is_last(step);
+  checkpoint_.handed_over(step, goes_on);
+  const auto begin = checkpoint_.stands_still_since();
   msg::save_dense share = tally_.position(begin, !schedule_.completes_epoch(step));
   share.head = trace.next(step);
   share.rank = rank_;
   if (rank_ == 0) share.dense = whole_state();
-  share.goes_on = job_.staleness == 0 && !stopping_ && !schedule_.is_last(step);
+  share.goes_on = goes_on;
   share.stood_still = std::chrono::duration<double>(epoch_tally::clock::now() - begin).count();
-  is_written_ = false;
-  stood_still_since_ = begin;
-  keeps_ = share.goes_on;
-  if (share.goes_on) {
+  if (goes_on)
     tally_.pause(begin, epoch_tally::clock::now());
-  } else {
-    waits_for_save_ = true;
+  else
     ++waiting_;
-  }
   const msg::message_id asked = msg::id_of(share.head);
   trace.asks(share.head, caf::type_id_v<msg::save_dense>, master_number);
   self_->request(peers_.reports, peers_.timeout, std::move(share))
@@ -87,10 +82,10 @@ void trainer_state::hand_over_state(epoch_tally::clock::time_point begin) {
 
 /// The checkpoint is on disk, or has failed.
 void trainer_state::saved() {
-  is_written_ = true;
-  if (timer_) timer_->ends(checkpoint_timer::now(), step);
-  if (!std::exchange(waits_for_save_, false)) return;
-  if (!save_follows_) tally_.pause(stood_still_since_, epoch_tally::clock::now());
+  using phase = rank_checkpoint::phase;
+  const phase before = checkpoint_.written(step);
+  if (before == phase::writing) return;
+  if (before == phase::awaited) tally_.pause(checkpoint_.stands_still_since(), epoch_tally::clock::now());
   arrived();
 }
 

@@ -1,11 +1,11 @@
 // A trainer with a part of a network: it leads the other parts of its replica through steps, evaluations and
-// checkpoints, or follows (`stage_follower`).
+// checkpoints, or follows (`part_follower`).
 
 #include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
-#include "actors/stage_state.hpp"
+#include "actors/part_state.hpp"
 #include "actors/trainer.hpp"
 #include "model/micro_batch.hpp"
 #include "model/random.hpp"
@@ -28,8 +28,8 @@ msg::tensor targets_of(const std::shared_ptr<const model::batch>& whole, const s
 // -- set-up -------------------------------------------------------------------
 
 /// The actor of a rank of this replica; null if there is none.
-msg::stage_actor trainer_state::part_at(std::uint32_t rank) const {
-  return rank < all_.of_rank.size() ? caf::actor_cast<msg::stage_actor>(all_.of_rank[rank]) : msg::stage_actor();
+msg::part_actor trainer_state::part_at(std::uint32_t rank) const {
+  return rank < all_.of_rank.size() ? caf::actor_cast<msg::part_actor>(all_.of_rank[rank]) : msg::part_actor();
 }
 
 caf::error trainer_state::lead() {
@@ -58,9 +58,9 @@ caf::error trainer_state::lead() {
 /// Takes the place of a part after the first.
 caf::error trainer_state::follow(msg::train& order) {
   const stage_place at = place_of_part(job_, member_ % job_.parts());
-  stage_follower::counterparts peers{
+  part_follower::counterparts peers{
       .before = part_at(member_ - at.ranks_from_input()),
-      .after = at.is_last() ? msg::stage_actor() : part_at(member_ + at.slice.slices),
+      .after = at.is_last() ? msg::part_actor() : part_at(member_ + at.slice.slices),
       .slices = {},
       .rank = member_,
       .group = peers_.group,
@@ -74,7 +74,7 @@ caf::error trainer_state::follow(msg::train& order) {
   bool has_all = peers.before && (at.is_last() || peers.after);
   for (std::uint32_t slice = 0; slice < at.slice.slices; ++slice) {
     const bool is_mine = slice == at.slice.slice;
-    peers.slices.push_back(is_mine ? msg::stage_actor() : part_at(member_ - at.slice.slice + slice));
+    peers.slices.push_back(is_mine ? msg::part_actor() : part_at(member_ - at.slice.slice + slice));
     has_all = has_all && (is_mine || peers.slices.back());
   }
   if (!has_all)
@@ -82,7 +82,7 @@ caf::error trainer_state::follow(msg::train& order) {
   auto start = start_of_part(job_, *data_, order.from, at.part());
   if (!start) return start.error();
   step = order.from.steps_done;
-  follower_ = std::make_unique<stage_follower>(self_, trace, job_, data_->spec(), at, rank_, std::move(peers));
+  follower_ = std::make_unique<part_follower>(self_, trace, job_, data_->spec(), at, rank_, std::move(peers));
   auto error = follower_->start(start->parameters, start->buffers, start->saved, step);
   for (const auto& one : std::exchange(early_, {}))
     if (!error) one();
@@ -170,7 +170,7 @@ msg::activation trainer_state::activation_of(std::uint64_t of_step, const std::s
 
 /// To the next stage.
 void trainer_state::send_forward(const stage_passes::pass& batch, const dense_replica::part& passed) {
-  const msg::stage_actor& next = parts_->others[job_.tensor_parallel - 1];
+  const msg::part_actor& next = parts_->others[job_.tensor_parallel - 1];
   if (batch.size == 0) return self_->send(next, activation_of(batch.step));
   const auto& whole = job_.streams() ? parts_->batches.at(batch.step) : computed_.samples;
   self_->send(next, activation_of(batch.step, whole, passed.samples, static_cast<std::uint32_t>(passed.number),
@@ -263,15 +263,15 @@ void trainer_state::gather_states(bool ends, std::function<void()> then) {
   const auto missing = std::make_shared<std::size_t>(parts_->others.size());
   for (std::uint32_t part = 1; part < job_.parts(); ++part) {
     ++waiting_;
-    ask<msg::stage_state>(parts_->others[part - 1], number_of_part(part), msg::stage_query{trace.next(step), ends},
-                          [this, part, missing, then](msg::stage_state& state) {
-                            parts_->states[part] = std::move(state.numbers);
-                            parts_->pass_seconds += state.pass_seconds;
-                            --waiting_;
-                            if (--*missing > 0) return;
-                            then();
-                            advance();
-                          });
+    ask<msg::part_state>(parts_->others[part - 1], number_of_part(part), msg::part_query{trace.next(step), ends},
+                         [this, part, missing, then](msg::part_state& state) {
+                           parts_->states[part] = std::move(state.numbers);
+                           parts_->pass_seconds += state.pass_seconds;
+                           --waiting_;
+                           if (--*missing > 0) return;
+                           then();
+                           advance();
+                         });
   }
 }
 
@@ -336,7 +336,7 @@ void trainer_state::handle(msg::activation_gradient& grad) {
   if (phase_ == trainer_phase::reducing) advance_passes();
 }
 
-void trainer_state::handle(msg::stage_outputs& outputs) {
+void trainer_state::handle(msg::part_outputs& outputs) {
   if (!comes_from(outputs.rank)) return fail(step, refuse_part_message());
   if (follower_ && outputs.rank == member_ + job_.tensor_parallel) return follower_->take(std::move(outputs));
   if (is_over(phase_)) return;
@@ -373,8 +373,8 @@ caf::result<Answer> trainer_state::ask_follower(const Query& query) {
   return promise;
 }
 
-caf::result<msg::stage_state> trainer_state::handle(const msg::stage_query& query) {
-  return ask_follower<msg::stage_state>(query);
+caf::result<msg::part_state> trainer_state::handle(const msg::part_query& query) {
+  return ask_follower<msg::part_state>(query);
 }
 
 caf::result<msg::squared_norm> trainer_state::handle(const msg::gradient_norm& query) {

@@ -52,7 +52,7 @@ void trainer_state::run_step() {
   look_up_through(step + model::lookups_ahead(job_.staleness));
 
   if (schedule_.begins_update(step)) replica_->open(schedule_.update(step));
-  save_wanted_ = timer_ && ends_update() && timer_->is_due(checkpoint_timer::now());
+  checkpoint_.look_at_clock(ends_update());
   has_gradient_ = computed_.samples->size > 0;
   if (parts_) return pass_through_parts();
   if (has_gradient_) {
@@ -227,12 +227,12 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
   if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(rank_, step, bucket))
     return replica_->give_up(bucket);
   if (reduces_alone()) {
-    take_wishes(stop_wanted_, save_wanted_);
+    take_wishes(stop_wanted_, checkpoint_.is_wanted());
     return replica_->take(bucket, share);
   }
   ++waiting_;
   const std::uint64_t count = share.rows;
-  msg::reduce message{trace.next(step), rank_, bucket, weight, stop_wanted_, std::move(share), save_wanted_};
+  msg::reduce message{trace.next(step), rank_, bucket, weight, stop_wanted_, std::move(share), checkpoint_.is_wanted()};
   ask<msg::reduced>(peers_.group, peers_.group_number, std::move(message),
                     [this, bucket, count](const msg::reduced& mean) {
                       if (mean.grad.rows != count || !mean.grad.consistent())
@@ -255,7 +255,7 @@ void trainer_state::send_gradients() {
       if (auto error = client_.check_gradients(computed_, grads)) return fail(step, error);
   }
   const bool rides = ends_update() && !clips_or_skips();
-  const bool keeps = std::exchange(keeps_, false);
+  const bool keeps = checkpoint_.take_keeps();
   for (std::size_t s = 0; s < grads.size(); ++s) {
     msg::gradient message{trace.next(step), rank_, has_gradient_, rides, std::move(grads[s]), keeps};
     if (auto* wrong = faults()) wrong->signs(rank_, step, message);

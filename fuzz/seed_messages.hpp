@@ -53,10 +53,10 @@ inline std::vector<std::pair<std::string, caf::message>> seed_messages() {
                                                            msg::tensor::own(2, 1, std::vector<std::int64_t>{0, 1})})},
           {"no_activation", caf::make_message(msg::activation{head, 0, 0, true, 0, 1, true})},
           {"activation_gradient", caf::make_message(msg::activation_gradient{head, 1, 1, pooled, 0.5})},
-          {"stage_outputs", caf::make_message(msg::stage_outputs{head, 1, pooled})},
+          {"part_outputs", caf::make_message(msg::part_outputs{head, 1, pooled})},
           {"partial_sum", caf::make_message(msg::partial_sum{head, 1, 3, pooled})},
-          {"stage_query", caf::make_message(msg::stage_query{head, true})},
-          {"stage_state", caf::make_message(msg::stage_state{head, {column, column}})}};
+          {"part_query", caf::make_message(msg::part_query{head, true})},
+          {"part_state", caf::make_message(msg::part_state{head, {column, column}})}};
 }
 
 }  // namespace troupe::fuzz

@@ -13,7 +13,7 @@
 #include "protocol/collective_messages.hpp"
 #include "protocol/describe.hpp"
 #include "protocol/header.hpp"
-#include "protocol/pipeline_messages.hpp"
+#include "protocol/part_messages.hpp"
 #include "protocol/server_messages.hpp"
 #include "protocol/status.hpp"
 #include "protocol/tensor.hpp"

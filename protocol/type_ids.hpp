@@ -85,9 +85,9 @@
   a_struct(scale) \
   a_struct(activation) \
   a_struct(activation_gradient) \
-  a_struct(stage_outputs) \
-  a_struct(stage_query) \
-  a_struct(stage_state) \
+  a_struct(part_outputs) \
+  a_struct(part_query) \
+  a_struct(part_state) \
   a_struct(partial_sum)
 // clang-format on
 

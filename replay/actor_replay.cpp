@@ -175,10 +175,10 @@ class stage {
         {protocol::message_name_v<msg::reduce>, &stage::ask<msg::reduce, msg::reduced>},
         {protocol::message_name_v<msg::activation>, &stage::ask<msg::activation, void>},
         {protocol::message_name_v<msg::activation_gradient>, &stage::ask<msg::activation_gradient, void>},
-        {protocol::message_name_v<msg::stage_outputs>, &stage::ask<msg::stage_outputs, void>},
+        {protocol::message_name_v<msg::part_outputs>, &stage::ask<msg::part_outputs, void>},
         {protocol::message_name_v<msg::partial_sum>, &stage::ask<msg::partial_sum, void>},
-        {protocol::message_name_v<msg::stage_query>, &stage::ask<msg::stage_query, msg::stage_state>},
-        {protocol::message_name_v<msg::stage_state>, &stage::answer<msg::stage_state>},
+        {protocol::message_name_v<msg::part_query>, &stage::ask<msg::part_query, msg::part_state>},
+        {protocol::message_name_v<msg::part_state>, &stage::answer<msg::part_state>},
         {protocol::message_name_v<msg::rows>, &stage::answer<msg::rows>},
         {protocol::message_name_v<msg::squared_norm>, &stage::answer<msg::squared_norm>},
         {protocol::message_name_v<msg::committed>, &stage::answer<msg::committed>},
@@ -301,7 +301,7 @@ class stage {
               takes<msg::epoch_report>(self, mine),  takes<msg::evaluation>(self, mine),
               takes<msg::save_dense>(self, mine),    takes<msg::call>(self, mine),
               takes<msg::activation>(self, mine),    takes<msg::activation_gradient>(self, mine),
-              takes<msg::stage_outputs>(self, mine), takes<msg::stage_query>(self, mine),
+              takes<msg::part_outputs>(self, mine),  takes<msg::part_query>(self, mine),
               takes<msg::partial_sum>(self, mine)};
     });
     spawned_.push_back(one);

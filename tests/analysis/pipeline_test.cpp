@@ -45,7 +45,7 @@ TEST(PipelineUse, CountsPassesAndWhatIsBetweenThem) {
                 .end = ms(102) + ms(1) / 2});
   made.handled({.from = made.trainer(0),
                 .to = made.trainer(1),
-                .type = "troupe::stage_query",
+                .type = "troupe::part_query",
                 .step = 1,
                 .begin = ms(150),
                 .end = ms(160)});

@@ -18,7 +18,7 @@
 namespace troupe::msg {
 
 /// What a slice of a stage has computed of a micro-batch, for the same slice of the next stage. In training, that one
-/// answers by an `activation_gradient`, else by `stage_outputs`. From the leader to the other slices of its stage: the
+/// answers by an `activation_gradient`, else by `part_outputs`. From the leader to the other slices of its stage: the
 /// network's input, which has no gradient for them.
 struct activation {
   header head;
@@ -52,14 +52,14 @@ struct activation_gradient {
 BOOST_DESCRIBE_STRUCT(activation_gradient, (), (head, rank, micro_batch, numbers, loss))
 
 /// The network's outputs for an activation that does not train; every part passes them back to the one before.
-struct stage_outputs {
+struct part_outputs {
   header head;
   std::uint32_t rank = 0;
   tensor numbers;
 
   static constexpr message_traits traits{.via = plane::data, .replayed = true};
 };
-BOOST_DESCRIBE_STRUCT(stage_outputs, (), (head, rank, numbers))
+BOOST_DESCRIBE_STRUCT(part_outputs, (), (head, rank, numbers))
 
 /// A slice's share of a sum over all slices of its stage, which each of them adds up, in the order of slices.
 struct partial_sum {
@@ -73,28 +73,28 @@ struct partial_sum {
 BOOST_DESCRIBE_STRUCT(partial_sum, (), (head, rank, number, numbers))
 
 /// The leader asks another part of its replica for its state after this step. `ends`: the run ends with it.
-struct stage_query {
+struct part_query {
   header head;
   bool ends = false;
 
   static constexpr message_traits traits{.via = plane::data};
 };
-BOOST_DESCRIBE_STRUCT(stage_query, (), (head, ends))
+BOOST_DESCRIBE_STRUCT(part_query, (), (head, ends))
 
-struct stage_state {
+struct part_state {
   header head;
   std::vector<tensor> numbers;  ///< the parameters, the optimizer's buffers and the part's own buffers, each flat
   double pass_seconds = 0;      ///< how long the part has passed micro-batches
 
   static constexpr message_traits traits{.via = plane::data, .untold = 1};
 };
-BOOST_DESCRIBE_STRUCT(stage_state, (), (head, numbers, pass_seconds))
+BOOST_DESCRIBE_STRUCT(part_state, (), (head, numbers, pass_seconds))
 
 /// A trainer of the program, as the others of its replica see it.
-using stage_actor = caf::typed_actor<caf::result<void>(activation), caf::result<void>(activation_gradient),
-                                     caf::result<void>(stage_outputs), caf::result<void>(partial_sum),
-                                     caf::result<stage_state>(stage_query), caf::result<squared_norm>(gradient_norm),
-                                     caf::result<committed>(optimizer_step)>;
-using program_trainer_actor = trainer_actor::extend_with<stage_actor>;
+using part_actor = caf::typed_actor<caf::result<void>(activation), caf::result<void>(activation_gradient),
+                                    caf::result<void>(part_outputs), caf::result<void>(partial_sum),
+                                    caf::result<part_state>(part_query), caf::result<squared_norm>(gradient_norm),
+                                    caf::result<committed>(optimizer_step)>;
+using program_trainer_actor = trainer_actor::extend_with<part_actor>;
 
 }  // namespace troupe::msg

@@ -1,6 +1,6 @@
 // The state of a network cut into parts: cut and put together again it is what it was, whatever the parts lack.
 
-#include "actors/stage_state.hpp"
+#include "actors/part_state.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "model/optimizer.hpp"
 #include "model/stages.hpp"
 
-namespace troupe::actors::stage_state_test {
+namespace troupe::actors::part_state_test {
 namespace {
 
 model::job job_of_layers() {
@@ -113,4 +113,4 @@ TEST(StageState, OfAnotherNetworkIsRefused) {
 }
 
 }  // namespace
-}  // namespace troupe::actors::stage_state_test
+}  // namespace troupe::actors::part_state_test

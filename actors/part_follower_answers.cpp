@@ -6,21 +6,21 @@
 #include <utility>
 
 #include "actors/failure.hpp"
-#include "actors/stage_follower.hpp"
+#include "actors/part_follower.hpp"
 
 namespace troupe::actors {
 
-void stage_follower::answer(const msg::stage_query& query, caf::typed_response_promise<msg::stage_state> promise) {
+void part_follower::answer(const msg::part_query& query, caf::typed_response_promise<msg::part_state> promise) {
   state_query_ = {query, std::move(promise)};
   answer_queries();
 }
 
-void stage_follower::answer(const msg::gradient_norm& query, caf::typed_response_promise<msg::squared_norm> promise) {
+void part_follower::answer(const msg::gradient_norm& query, caf::typed_response_promise<msg::squared_norm> promise) {
   norm_query_ = {query, std::move(promise)};
   answer_queries();
 }
 
-caf::result<msg::committed> stage_follower::answer(const msg::optimizer_step& order) {
+caf::result<msg::committed> part_follower::answer(const msg::optimizer_step& order) {
   if (phase_ != stage_phase::deciding || order.head.step != step_)
     return make_failure(errc::wrong_context, "an optimizer step for step {}, which is not being decided",
                         order.head.step);
@@ -35,7 +35,7 @@ caf::result<msg::committed> stage_follower::answer(const msg::optimizer_step& or
 }
 
 /// Answers those whose step has come.
-void stage_follower::answer_queries() {
+void part_follower::answer_queries() {
   if (norm_query_ && phase_ == stage_phase::deciding && norm_query_->query.head.step == step_) {
     auto [query, promise] = *std::exchange(norm_query_, std::nullopt);
     model::exact_sum sum = replica_.mean_squared_norm();
@@ -49,7 +49,7 @@ void stage_follower::answer_queries() {
   if (query.ends) replica_.look_at_weights(step_);
   if (!judge()) return;
   promise.deliver(
-      msg::stage_state{trace_.next(step_, msg::id_of(query.head)), replica_.state(), passes_.pass_seconds()});
+      msg::part_state{trace_.next(step_, msg::id_of(query.head)), replica_.state(), passes_.pass_seconds()});
   if (!query.ends) return;
   enter(stage_phase::done);
   trace_.rests();
@@ -58,7 +58,7 @@ void stage_follower::answer_queries() {
 
 // -- status --------------------------------------------------------------------------------------
 
-void stage_follower::tell(msg::actor_status& now) const {
+void part_follower::tell(msg::actor_status& now) const {
   const auto wait_for = [&](std::string what, std::string on) {
     now.waits.push_back({now.name, std::move(what), step_, std::move(on)});
   };

@@ -1,4 +1,4 @@
-#include "actors/stage_follower.hpp"
+#include "actors/part_follower.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +22,8 @@ bool is_matrix(const msg::tensor& what, std::uint64_t rows, std::uint64_t cols) 
 
 }  // namespace
 
-stage_follower::stage_follower(pointer self, actor_trace& trace, const model::job& what, const model::data_spec& spec,
-                               const stage_place& at, std::uint32_t replica, counterparts peers)
+part_follower::part_follower(pointer self, actor_trace& trace, const model::job& what, const model::data_spec& spec,
+                             const stage_place& at, std::uint32_t replica, counterparts peers)
     : self_(self),
       trace_(trace),
       job_(what),
@@ -54,12 +54,12 @@ stage_follower::stage_follower(pointer self, actor_trace& trace, const model::jo
                    },
                .passed_back = [this](const auto&) { passed(); }}),
       slices_(at.slice, trace, [this](std::uint64_t number, const msg::tensor& share) {
-        for (const msg::stage_actor& one : peers_.slices)
+        for (const msg::part_actor& one : peers_.slices)
           if (one) self_->send(one, msg::partial_sum{trace_.next(step_), peers_.rank, number, share});
       }) {}
 
-caf::error stage_follower::start(std::span<const float> parameters, std::span<const float> buffers,
-                                 const std::vector<msg::tensor>& saved, std::uint64_t steps_done) {
+caf::error part_follower::start(std::span<const float> parameters, std::span<const float> buffers,
+                                const std::vector<msg::tensor>& saved, std::uint64_t steps_done) {
   replica_.start(parameters, buffers);
   if (!saved.empty() && !replica_.restore(saved))
     return make_failure(errc::shape_mismatch, "the saved dense weights are those of another model");
@@ -67,19 +67,19 @@ caf::error stage_follower::start(std::span<const float> parameters, std::span<co
   return {};
 }
 
-void stage_follower::enter(stage_phase next) {
+void part_follower::enter(stage_phase next) {
   TROUPE_ASSERT(may_follow(phase_, next));
   phase_ = next;
 }
 
-void stage_follower::fail(const caf::error& cause) {
+void part_follower::fail(const caf::error& cause) {
   if (is_over()) return;
   enter(stage_phase::failed);
   peers_.fail(step_, cause);
 }
 
 /// Fails with the first NaN or Inf found. Returns false if this stage has failed.
-bool stage_follower::judge() {
+bool part_follower::judge() {
   if (const auto found = replica_.judge(step_)) fail(make_failure(errc::not_finite, found->words()));
   return !is_over();
 }
@@ -87,7 +87,7 @@ bool stage_follower::judge() {
 // -- what comes from the parts before, beside and after --------------------------------------------------
 
 /// Why an activation does not fit into the run; it may come from another process.
-caf::error stage_follower::check(const msg::activation& input) const {
+caf::error part_follower::check(const msg::activation& input) const {
   const msg::tensor& numbers = input.numbers;
   const std::uint64_t rows = numbers.rows;
   if (input.rank != rank_before())
@@ -115,7 +115,7 @@ caf::error stage_follower::check(const msg::activation& input) const {
   return {};
 }
 
-void stage_follower::take(msg::activation&& input) {
+void part_follower::take(msg::activation&& input) {
   if (is_over()) return;
   if (auto error = check(input)) return fail(error);
   // Who sends them may be in the next step, and not further.
@@ -125,7 +125,7 @@ void stage_follower::take(msg::activation&& input) {
   go_on();
 }
 
-void stage_follower::take(msg::activation_gradient&& grad) {
+void part_follower::take(msg::activation_gradient&& grad) {
   if (is_over()) return;
   const std::uint32_t number = job_.streams() ? passes_.number_of(grad.head.step) : grad.micro_batch;
   const bool is_of_step = job_.streams() || (phase_ == stage_phase::passing && grad.head.step == step_);
@@ -141,12 +141,12 @@ void stage_follower::take(msg::activation_gradient&& grad) {
   go_on();
 }
 
-void stage_follower::take(msg::stage_outputs&& outputs) {
+void part_follower::take(msg::part_outputs&& outputs) {
   if (is_over()) return;
-  self_->send(peers_.before, msg::stage_outputs{trace_.next(step_), peers_.rank, std::move(outputs.numbers)});
+  self_->send(peers_.before, msg::part_outputs{trace_.next(step_), peers_.rank, std::move(outputs.numbers)});
 }
 
-void stage_follower::take(msg::partial_sum&& share) {
+void part_follower::take(msg::partial_sum&& share) {
   if (is_over()) return;
   const std::uint32_t first = peers_.rank - at_.slice.slice;
   if (share.rank < first || share.rank - first >= at_.slice.slices)
@@ -158,7 +158,7 @@ void stage_follower::take(msg::partial_sum&& share) {
 }
 
 /// Takes what has come, in order, as far as the current step allows.
-void stage_follower::go_on() {
+void part_follower::go_on() {
   while (!inputs_.empty() && !is_over()) {
     msg::activation& next = inputs_.front();
     if (phase_ == stage_phase::idle && slices_.is_waiting()) break;
@@ -185,7 +185,7 @@ void stage_follower::go_on() {
 
 // -- a step ------------------------------------------------------------------------------------
 
-void stage_follower::begin(const msg::activation& first) {
+void part_follower::begin(const msg::activation& first) {
   step_ = first.head.step;
   trace_.step_begins(step_);
   ends_update_ = first.ends_update;
@@ -208,7 +208,7 @@ void stage_follower::begin(const msg::activation& first) {
   if (missing_ == 0) reduced();
 }
 
-stage_passes::pass stage_follower::batch_of(const msg::activation& input) const {
+stage_passes::pass part_follower::batch_of(const msg::activation& input) const {
   const std::uint64_t step = input.head.step;
   return {.step = step,
           .size = input.batch_size,
@@ -217,7 +217,7 @@ stage_passes::pass stage_follower::batch_of(const msg::activation& input) const 
 }
 
 /// A step that may overlap with those before it, or word that none follows before all have been passed back.
-void stage_follower::take_into_stream(msg::activation&& input) {
+void part_follower::take_into_stream(msg::activation&& input) {
   if (phase_ == stage_phase::idle) {
     passes_.begin_stream();
     enter(stage_phase::passing);
@@ -236,7 +236,7 @@ void stage_follower::take_into_stream(msg::activation&& input) {
     advance();
 }
 
-void stage_follower::pass(msg::activation&& input) {
+void part_follower::pass(msg::activation&& input) {
   const std::uint32_t number = input.micro_batch;
   if (input.batch_size != passes_.batch_size() || !passes_.lacks_input(number))
     return fail(make_failure(errc::wrong_context, "micro-batch {} of a batch of {} twice, or in a batch of {}", number,
@@ -244,7 +244,7 @@ void stage_follower::pass(msg::activation&& input) {
   add_input(number, std::move(input));
 }
 
-void stage_follower::add_input(std::uint32_t number, msg::activation&& input) {
+void part_follower::add_input(std::uint32_t number, msg::activation&& input) {
   if (!at_.is_last()) targets_[{input.head.step, input.micro_batch}] = {input.classes, input.values};
   const model::loss_targets targets{input.classes.rows == 0 ? nullptr : input.classes.as<std::int64_t>().data(),
                                     input.values.rows == 0 ? nullptr : input.values.as<float>().data()};
@@ -254,7 +254,7 @@ void stage_follower::add_input(std::uint32_t number, msg::activation&& input) {
   advance();
 }
 
-void stage_follower::advance() {
+void part_follower::advance() {
   if (slices_.is_waiting()) return;  // it sees what has come when it goes on
   slices_.run(step_, [this] {
     const bool are_through = passes_.advance();
@@ -268,12 +268,12 @@ void stage_follower::advance() {
 }
 
 /// Tells the next stage, behind the last batch, that none follows.
-void stage_follower::tell_end_of_stream() {
+void part_follower::tell_end_of_stream() {
   const std::uint64_t last = *std::exchange(last_of_stream_, std::nullopt);
   if (peers_.after) self_->send(peers_.after, msg::activation{.head = trace_.next(last), .rank = peers_.rank});
 }
 
-void stage_follower::send_forward(const stage_passes::pass& batch, const dense_replica::part& passed) {
+void part_follower::send_forward(const stage_passes::pass& batch, const dense_replica::part& passed) {
   msg::activation made{trace_.next(batch.step), peers_.rank, static_cast<std::uint32_t>(passed.number), true,
                        batch.size};
   made.update = job_.streams() ? batch.step : update_;
@@ -287,7 +287,7 @@ void stage_follower::send_forward(const stage_passes::pass& batch, const dense_r
 }
 
 /// The last stage knows first that a step is spoilt.
-void stage_follower::take_loss(double loss) {
+void part_follower::take_loss(double loss) {
   if (std::isfinite(loss)) return;
   if (job_.nan == model::nan_policy::skip) {
     is_spoilt_ = true;
@@ -297,7 +297,7 @@ void stage_follower::take_loss(double loss) {
 }
 
 /// All micro-batches of the step have been passed back.
-void stage_follower::passed() {
+void part_follower::passed() {
   if (is_over()) return;
   if (is_spoilt_) replica_.poison();
   if (!ends_update_ && !job_.streams()) return end_step();
@@ -306,7 +306,7 @@ void stage_follower::passed() {
   if (missing_ == 0) reduced();
 }
 
-void stage_follower::send_bucket(std::uint32_t bucket) {
+void part_follower::send_bucket(std::uint32_t bucket) {
   const std::uint32_t weight = replica_.weight(bucket, replica_number_);
   msg::tensor share = replica_.share(bucket, replica_number_);
   if (job_.trainers == 1 && replica_.batches() == 1) return replica_.take(bucket, share);
@@ -328,7 +328,7 @@ void stage_follower::send_bucket(std::uint32_t bucket) {
       [this](const caf::error& error) { fail(error); });
 }
 
-void stage_follower::reduced() {
+void part_follower::reduced() {
   if (job_.streams()) {
     enter(stage_phase::passing);
     passes_.update();
@@ -338,18 +338,18 @@ void stage_follower::reduced() {
   enter(stage_phase::deciding);
 }
 
-void stage_follower::end_step() {
+void part_follower::end_step() {
   enter(stage_phase::idle);
   trace_.step_ends(step_ + 1);
 }
 
-void stage_follower::evaluate(const msg::activation& input) {
+void part_follower::evaluate(const msg::activation& input) {
   trace_.progresses();
   const actor_trace::range working(trace_, trace::range_name::evaluate, step_);
   const auto part = replica_.evaluate(step_, input.numbers.rows, input.numbers.as<float>().data(), at_.is_last());
   if (!judge()) return;
   if (at_.is_last())
-    return self_->send(peers_.before, msg::stage_outputs{trace_.next(step_), peers_.rank, replica_.outputs_of(part)});
+    return self_->send(peers_.before, msg::part_outputs{trace_.next(step_), peers_.rank, replica_.outputs_of(part)});
   msg::activation onward = input;
   onward.head = trace_.next(step_);
   onward.rank = peers_.rank;

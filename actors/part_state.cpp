@@ -1,4 +1,4 @@
-#include "actors/stage_state.hpp"
+#include "actors/part_state.hpp"
 
 #include <algorithm>
 #include <span>

@@ -57,25 +57,25 @@ constexpr bool may_follow(stage_phase from, stage_phase to) {
 }
 
 /// Belongs to the trainer's actor.
-class stage_follower {
+class part_follower {
  public:
   using pointer = msg::program_trainer_actor::pointer;
 
   /// The actors it talks to.
   struct counterparts {
-    msg::stage_actor before;               ///< who gives it its input
-    msg::stage_actor after;                ///< null at the last stage
-    std::vector<msg::stage_actor> slices;  ///< of its stage, by slice; null: itself
-    std::uint32_t rank = 0;                ///< its own in the run
-    msg::allreduce_actor group;            ///< of this part
+    msg::part_actor before;               ///< who gives it its input
+    msg::part_actor after;                ///< null at the last stage
+    std::vector<msg::part_actor> slices;  ///< of its stage, by slice; null: itself
+    std::uint32_t rank = 0;               ///< its own in the run
+    msg::allreduce_actor group;           ///< of this part
     std::uint32_t group_number = 0;
     std::function<void(std::uint64_t step, const caf::error& cause)> fail;  ///< ends the actor
     std::function<void(std::uint64_t steps, msg::message_id asked)> done;   ///< the final state has been told
   };
 
   /// `what` has its `stages`, if it is a pipeline. Requires: the arguments outlive this object.
-  stage_follower(pointer self, actor_trace& trace, const model::job& what, const model::data_spec& spec,
-                 const stage_place& at, std::uint32_t replica, counterparts peers);
+  part_follower(pointer self, actor_trace& trace, const model::job& what, const model::data_spec& spec,
+                const stage_place& at, std::uint32_t replica, counterparts peers);
 
   /// Starts from this part of the network, before the first message.
   caf::error start(std::span<const float> parameters, std::span<const float> buffers,
@@ -83,9 +83,9 @@ class stage_follower {
 
   void take(msg::activation&& input);
   void take(msg::activation_gradient&& grad);
-  void take(msg::stage_outputs&& outputs);
+  void take(msg::part_outputs&& outputs);
   void take(msg::partial_sum&& share);
-  void answer(const msg::stage_query& query, caf::typed_response_promise<msg::stage_state> promise);
+  void answer(const msg::part_query& query, caf::typed_response_promise<msg::part_state> promise);
   void answer(const msg::gradient_norm& query, caf::typed_response_promise<msg::squared_norm> promise);
   caf::result<msg::committed> answer(const msg::optimizer_step& order);
 
@@ -151,7 +151,7 @@ class stage_follower {
   std::map<std::pair<std::uint64_t, std::size_t>, std::pair<msg::tensor, msg::tensor>> targets_;
   std::optional<std::uint64_t> last_of_stream_;  ///< the step, until the next stage has been told that it ends
   std::optional<open_query<msg::gradient_norm, msg::squared_norm>> norm_query_;
-  std::optional<open_query<msg::stage_query, msg::stage_state>> state_query_;
+  std::optional<open_query<msg::part_query, msg::part_state>> state_query_;
 };
 
 }  // namespace troupe::actors
