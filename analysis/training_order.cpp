@@ -31,10 +31,8 @@ std::optional<std::uint16_t> rank_in(std::string_view name, std::string_view rol
 training_order::training_order(const trace::recording& run) {
   for (const trace::actor_state& actor : run.actors)
     if (const auto rank = rank_in(actor.name, "trainer")) by_rank_[*rank] = actor.actor;
-  // Without the master's process the job is unknown, and so is the staleness.
-  const bool is_master_there =
-      std::ranges::any_of(run.processes, [](const trace::process_info& one) { return one.node == 0; });
-  if (!is_master_there) staleness_.reset();
+  // Without the master's process the job is unknown, and so is the staleness. The first node to join also has number 0.
+  if (std::ranges::find(run.actors, "master", &trace::actor_state::name) == run.actors.end()) staleness_.reset();
   for (const trace::process_info& process : run.processes) {
     const boost::json::value* job = process.metadata.if_contains("job");
     if (job == nullptr || !job->is_object()) continue;

@@ -198,6 +198,18 @@ TEST(Check, RowsThatLackTooMuchAreFound) {
   EXPECT_NE(find(report, "staleness_bound").note, "");
 }
 
+/// Only the master's process records the job: without it nobody knows how much rows may lack, nor who has rows.
+TEST(Check, WithoutTheMasterNoBoundIsJudged) {
+  four_steps r;
+  r.event_of(r.handled_as("rows", r.made.server(0), r.made.trainer(0), 4)).aux = 1;
+  std::erase_if(r.run().events, r.handled_as("gradient", r.made.trainer(1), r.made.server(1), 4));
+  EXPECT_EQ(r.broken().substr(0, 13), "gradient_once");
+  std::erase_if(r.run().actors, [](const trace::actor_state& one) { return one.name == "master"; });
+  EXPECT_EQ(r.run().processes[0].node, 0U);
+  EXPECT_EQ(r.broken(), "");
+  EXPECT_EQ(find(r.judged(), "staleness_bound").cases, 0U);
+}
+
 TEST(Check, StepsOfSeveralBatchesCountAsOne) {
   four_steps r;  // optimizer steps 1 and 2, each of two steps
   r.run().processes[0].metadata["job"] = boost::json::object{{"accumulate", "2"}};

@@ -49,6 +49,12 @@ kind = "linear"
 out = 4
 )";
 
+/// The same with a pair of linear layers at the end, which slices can share.
+inline std::string paired_convolutions() {
+  const std::string dropout = "kind = \"dropout\"\nrate = 0.3\n";
+  return std::string(convolutions).replace(convolutions.find(dropout), dropout.size(), "kind = \"gelu\"\n");
+}
+
 /// `--data` with images of 1 x 8 x 8 in 4 classes, each with another bright quarter.
 inline std::string written_images(const std::string& name, std::uint32_t rows) {
   constexpr std::uint32_t side = 8;
@@ -63,14 +69,16 @@ inline std::string written_images(const std::string& name, std::uint32_t rows) {
          write_file(name + ".labels", model::labels_text(rows, 4));
 }
 
-/// The job: 201 rows of each of two trainers, so the last of an epoch's 13 batches is short.
+/// The job's file: 201 rows of each of two trainers, so the last of an epoch's 13 batches is short.
+inline std::string layered_job_file(const std::string& layers = convolutions) {
+  return write_file("layers.toml", "data = \"" + written_images("train", 402) +
+                                       "\"\nclasses = 4\nbatch-size = 16\nepochs = 2\ndense-lr = 0.01\n"
+                                       "test-file = \"" +
+                                       written_images("test", 100).substr(4) + "\"\n\n" + layers);
+}
+
 inline words layered_job(const std::string& layers = convolutions) {
-  const std::string file =
-      write_file("layers.toml", "data = \"" + written_images("train", 402) +
-                                    "\"\nclasses = 4\nbatch-size = 16\nepochs = 2\ndense-lr = 0.01\n"
-                                    "test-file = \"" +
-                                    written_images("test", 100).substr(4) + "\"\n\n" + layers);
-  return {"train", file, "--json", "--device", "cpu"};
+  return {"train", layered_job_file(layers), "--json", "--device", "cpu"};
 }
 
 }  // namespace troupe::end_to_end

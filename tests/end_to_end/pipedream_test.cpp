@@ -21,23 +21,46 @@ words adult(const std::string& steps = "40") {
   return {"train", "--json", "--data", "adult", "--steps", steps, "--hidden", "24,12", "--device", "cpu"};
 }
 
+std::string reference(const std::string& name) {
+  return std::string(TROUPE_REFERENCE_RUNS) + "/pipedream/" + name + ".safetensors";
+}
+
+struct reference_job {
+  const char* run;
+  const char* stages;
+  const char* begins;
+};
+
+words parity(const reference_job& one, const words& options) {
+  return with({"parity", reference(one.run), "--json"}, streamed(one.stages, with({"--stages", one.begins}, options)));
+}
+
 TEST(Pipedream, TrainsWhatPyTorchDoes) {
-  struct job {
-    const char* run;
-    const char* stages;
-    const char* begins;
-  };
-  for (const job& one : {job{"features_0_3", "2", "0,3"}, job{"features_0_3_5", "3", "0,3,5"},
-                         job{"features_0_2_4_6_7", "5", "0,2,4,6,7"}})
+  for (const reference_job& one : {reference_job{"features_0_3", "2", "0,3"},
+                                   {"features_0_3_5", "3", "0,3,5"},
+                                   {"features_0_2_4_6_7", "5", "0,2,4,6,7"}})
     for (const words& options : {words{}, words{"--processes"}}) {
-      const std::string file = std::string(TROUPE_REFERENCE_RUNS) + "/pipedream/" + one.run + ".safetensors";
-      const words cut = streamed(one.stages, with({"--stages", one.begins}, options));
-      const outcome ended = run(with({"parity", file, "--json"}, cut));
+      const outcome ended = run(parity(one, options));
       EXPECT_EQ(ended.exit_code, 0) << one.run << ended.out << ended.err;
     }
-  const outcome other = run({"parity", std::string(TROUPE_REFERENCE_RUNS) + "/pipedream/features_0_3_5.safetensors",
-                             "--json", "--pipeline", "3", "--schedule", "1f1b"});
+  const outcome other = run({"parity", reference("features_0_3_5"), "--json", "--pipeline", "3", "--schedule", "1f1b"});
   EXPECT_EQ(other.exit_code, 1) << "what does not overlap has other weights" << other.out;
+}
+
+/// Rows are looked up as old as the first stage's weights, and get their gradients in the order of the steps.
+TEST(Pipedream, TrainsTablesAsPyTorchDoes) {
+  for (const reference_job& one : {reference_job{"tables_0_2", "2", "0,2"},
+                                   {"tables_0_3", "2", "0,3"},
+                                   {"tables_0_1_4", "3", "0,1,4"},
+                                   {"tables_0_2_4", "3", "0,2,4"}}) {
+    for (const char* servers : {"1", "2"})
+      for (const words& options : {words{}, words{"--processes"}}) {
+        const outcome ended = run(parity(one, with({"--servers", servers}, options)));
+        EXPECT_EQ(ended.exit_code, 0) << one.run << " servers: " << servers << ended.out << ended.err;
+      }
+    const outcome other = run({"parity", reference(one.run), "--json", "--pipeline", one.stages, "--schedule", "1f1b"});
+    EXPECT_EQ(other.exit_code, 1) << "what does not overlap has other weights" << other.out;
+  }
 }
 
 TEST(Pipedream, HasTheSameBitsWhereverItsStagesAre) {

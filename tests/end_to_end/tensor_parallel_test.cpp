@@ -30,13 +30,7 @@ const words four_micro_batches = {"--micro-batches", "4"};
 const words two_stages = {"--pipeline", "2"};
 const words gpipe = {"--pipeline", "2", "--schedule", "gpipe"};
 
-/// The convolutions, and a pair of linear layers after them.
-words image_job() {
-  std::string layers = convolutions;
-  const std::string dropout = "kind = \"dropout\"\nrate = 0.3\n";
-  return with(layered_job(layers.replace(layers.find(dropout), dropout.size(), "kind = \"gelu\"\n")),
-              four_micro_batches);
-}
+words image_job() { return with(layered_job(paired_convolutions()), four_micro_batches); }
 
 /// An MLP of two pairs, with tables on servers, for `trainers` and steps.
 words wide_job(const std::string& trainers = "2", const std::string& steps = "30") {
@@ -65,21 +59,6 @@ TEST(TensorParallel, HasTheSameBitsWhereverItsSlicesAre) {
                                  with(gpipe, {"--processes"}), words{"--threads", "1"}})
       EXPECT_EQ(digest_of(run(with(job, slices("4", options)))), expected) << testing::PrintToString(options);
   }
-}
-
-/// Trainers x stages x slices, all together in one process: slices alone decide the bits of so many trainers.
-TEST(TensorParallel, HasTheBitsOfItsSlicesInEightSplittings) {
-  const words wide = {"train",    "--json",   "--data",   "adult", "--steps",         "20",
-                      "--hidden", "48,24,12", "--device", "cpu",   "--micro-batches", "4"};
-  words images = image_job();
-  for (const words& job : {wide, images})
-    for (const char* trainers : {"1", "2"})
-      for (const char* count : {"1", "2"}) {
-        const words cut = with(job, slices(count, {"--trainers", trainers}));
-        const std::string expected = digest_of(run(cut));
-        for (const words& stages : {two_stages, gpipe})
-          EXPECT_EQ(digest_of(run(with(cut, stages))), expected) << testing::PrintToString(with(cut, stages));
-      }
 }
 
 // -- beside the whole network -------------------------------------------------------------------
@@ -115,6 +94,8 @@ TEST(TensorParallel, TrainsWhatTheWholeNetworkDoesButForRounding) {
   for (const char* count : {"2", "4"}) {
     expect_weights_within(1e-5, wide_job("2", "1"), slices(count, two_stages));
     expect_weights_within(1e-4, wide_job("2", "60"), slices(count));
+    expect_weights_within(1e-5, with(image_job(), {"--steps", "1"}), slices(count));
+    expect_weights_within(1e-4, with(image_job(), {"--steps", "60"}), slices(count, two_stages));
   }
 }
 

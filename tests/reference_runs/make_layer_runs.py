@@ -269,6 +269,10 @@ def train(config, network, inputs, targets):
     return losses
 
 
+def largest_error(found, exact):
+    return max(((found[name] - value).abs() / value.abs().clamp(min=1)).max().item() for name, value in exact.items())
+
+
 def make_run(config):
     """Returns the run's tensors by name, and the error of the same run in float32."""
     torch.manual_seed(config["seed"])
@@ -289,15 +293,12 @@ def make_run(config):
         with torch.no_grad():
             found[dtype]["eval.output"] = trained(eval_input.to(dtype)).double()
     exact = found[torch.float64]
-    error = max(((found[torch.float32][name] - value).abs() / value.abs().clamp(min=1)).max().item()
-                for name, value in exact.items())
-
     tensors.update(exact)
     for rank in range(config["trainers"]):
         tensors[f"trainer.{rank}.input"] = inputs[rank]
         tensors[f"trainer.{rank}.target"] = targets[rank]
     tensors["eval.input"] = eval_input
-    return tensors, error
+    return tensors, largest_error(found[torch.float32], exact)
 
 
 def write_safetensors(path, metadata, tensors):
