@@ -60,8 +60,10 @@ void allreduce_group_state::start(std::uint64_t run, group_layout layout) {
   numbers_ = std::move(layout.numbers);
   part_ = layout.part;
   parts_ = layout.parts;
+  // Several groups are named after the first rank that they have here.
+  const auto first = std::ranges::find(ranks_.process_of_rank, ranks_.me) - ranks_.process_of_rank.begin();
   trace.start(self_, self_->system(), run, number,
-              number == group_number ? name : fmt::format("{} {}", name, number - group_sender(0)));
+              number == group_number ? name : fmt::format("{} {}", name, member_of(static_cast<std::uint32_t>(first))));
   if (const compute_devices devices = devices_of(self_->system()); devices.trainers) {
     if (timeout_.count() == 0) timeout_ = device_timeout;
     collective_ = std::make_unique<device_collective>(*this, devices);

@@ -182,20 +182,20 @@ void final_weights::ask_for_digests() {
   }
 }
 
-std::optional<double> final_weights::bubble(std::uint32_t parts) const {
+std::optional<double> final_weights::bubble() const {
   double steps = 0;
   double passes = 0;
   for (const msg::trained& one : trained_) {
     steps += one.step_seconds;
     passes += one.pass_seconds;
   }
-  if (parts == 1 || steps == 0) return std::nullopt;
-  return 1 - passes / (parts * steps);
+  if (plan_->parts == plan_->slices || steps == 0) return std::nullopt;  // there is one stage
+  return 1 - passes / (plan_->parts * steps);
 }
 
 void final_weights::fill(msg::run_result& result) {
   result.steps = step();
-  result.bubble = bubble(plan_->parts);
+  result.bubble = bubble();
   result.stopped = trained_[0].stopped;
   result.weights_digest = digest_.text(digest_of(trained_[0].dense.bytes.data(), trained_[0].dense.bytes.size()));
   if (!plan_->return_weights) return;

@@ -114,7 +114,7 @@ class final_weights {
   void collect(const run_plan& plan, const table_shards& tables, std::function<void()> then);
 
   /// The share of the stages' time in which they had nothing to do; none: there are no stages, or no step was taken.
-  std::optional<double> bubble(std::uint32_t parts) const;
+  std::optional<double> bubble() const;
   /// Call once, at the end: fills in steps, digest, bubble, and the weights if requested.
   void fill(msg::run_result& result);
 

@@ -71,11 +71,8 @@ void part_follower::tell(msg::actor_status& now) const {
       now.phase = "passing";
       if (slices_.is_waiting())
         tell_missing_shares(slices_, peers_.rank - at_.slice.slice, step_, now);
-      else if (passes_.waits_for_input())
-        wait_for(fmt::format("micro-batch {}", passes_.next()), fmt::format("trainer {}", rank_before()));
       else
-        wait_for(fmt::format("the gradient of micro-batch {}", passes_.next()),
-                 fmt::format("trainer {}", peers_.rank + at_.slice.slices));
+        tell_lacking(passes_, rank_before(), peers_.rank + at_.slice.slices, step_, now);
       break;
     case stage_phase::reducing:
       now.phase = "reducing";

@@ -73,8 +73,7 @@ void sliced_passes::sum(float* to) {
 void tell_missing_shares(const sliced_passes& of, std::uint32_t first, std::uint64_t step, msg::actor_status& now) {
   for (std::uint32_t slice = 0; slice < of.place().slices; ++slice)
     if (of.lacks(slice))
-      now.waits.push_back(
-          {now.name, fmt::format("sum {}", of.number()), step, fmt::format("trainer {}", first + slice)});
+      now.waits.push_back({now.name, "a sum over the slices", step, fmt::format("trainer {}", first + slice)});
 }
 
 }  // namespace troupe::actors

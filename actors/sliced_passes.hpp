@@ -48,8 +48,7 @@ class sliced_passes final : public model::slice_sums {
   const model::slice_place& place() const { return at_; }
   /// How long work has waited, in seconds.
   double waited() const { return waited_; }
-  /// The sum that work waits for, and whether it lacks a slice's share.
-  std::uint64_t number() const { return number_; }
+  /// Whether the sum that work waits for lacks a slice's share.
   bool lacks(std::uint32_t slice) const { return shares_[slice].empty(); }
 
   float* share(std::size_t rows, std::size_t cols) override;

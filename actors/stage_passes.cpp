@@ -1,11 +1,21 @@
 #include "actors/stage_passes.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "actors/faults.hpp"
 #include "base/assert.hpp"
 
 namespace troupe::actors {
+
+void tell_lacking(const stage_passes& of, std::uint32_t before, std::uint32_t behind, std::uint64_t step,
+                  msg::actor_status& now) {
+  msg::wait_status wait = of.lacking(step);
+  wait.who = now.name;
+  wait.on = fmt::format("trainer {}", of.waits_for_input() ? before : behind);
+  now.waits.push_back(std::move(wait));
+}
 
 void stage_passes::restart(std::uint32_t count, bool streams) {
   TROUPE_ASSERT(!is_under_way() && count > 0);
@@ -32,6 +42,21 @@ std::uint32_t stage_passes::add_batch(const pass& batch) {
   TROUPE_ASSERT(streams_ && !has_ended());
   all_.push_back({batch, 0});
   return back_ + static_cast<std::uint32_t>(all_.size()) - 1;
+}
+
+msg::wait_status stage_passes::lacking(std::uint64_t now) const {
+  msg::wait_status wait;
+  wait.step = now;
+  if (!streams_) {
+    wait.what = fmt::format("{}micro-batch {}", waits_for_input() ? "" : "the gradient of ", next());
+  } else if (!waits_for_input()) {
+    wait.what = "the gradient of the batch";
+    wait.step = step_back();
+  } else {
+    wait.what = "the batch";
+    if (!all_.empty()) wait.step = all_.back().batch.step + 1;
+  }
+  return wait;
 }
 
 void stage_passes::end_stream() {

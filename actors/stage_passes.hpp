@@ -74,6 +74,13 @@ inline msg::queue_status alive_status(const stage_place& at, std::uint32_t micro
           alive, 0, 0};
 }
 
+class stage_passes;
+
+/// For status reports: what the next micro-batch lacks, of the trainer `before` or `behind`. Requires: some are under
+/// way.
+void tell_lacking(const stage_passes& of, std::uint32_t before, std::uint32_t behind, std::uint64_t step,
+                  msg::actor_status& now);
+
 /// Belongs to one actor. On the processor only.
 class stage_passes {
  public:
@@ -136,6 +143,8 @@ class stage_passes {
   /// Whether the next micro-batch to pass lacks its input; else its gradient. Requires: some are under way.
   bool waits_for_input() const { return is_forward_next(at_, count_, forward_, back_); }
   std::uint32_t next() const { return waits_for_input() ? forward_ : back_; }
+  /// For people: what the next one lacks, and of which step that is. `now`: the actor's step. Requires: as above.
+  msg::wait_status lacking(std::uint64_t now) const;
   /// The step of the next one to go back.
   std::uint64_t step_back() const { return all_.empty() ? 0 : all_.front().batch.step; }
   /// The micro-batches passed forward, and not back.

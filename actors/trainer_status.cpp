@@ -29,8 +29,7 @@ void trainer_state::tell_parts(msg::actor_status& now) const {
   if (phase_ == trainer_phase::reducing && mine.is_under_way()) {
     now.phase = "passing";
     if (!mine.waits_for_input() && !parts_->slices->is_waiting())
-      now.waits.push_back({name, fmt::format("the gradient of micro-batch {}", mine.next()), step,
-                           fmt::format("trainer {}", member_ + job_.tensor_parallel)});
+      tell_lacking(mine, member_, member_ + job_.tensor_parallel, step, now);
   }
   if (parts_->slices->is_waiting()) tell_missing_shares(*parts_->slices, member_, step, now);
   if (phase_ == trainer_phase::evaluating && now.waits.empty())

@@ -75,16 +75,20 @@ pipeline_use find_pipeline_use(const trace::recording& run) {
   const std::vector<window> windows = windows_of(run, found.steps);
   for (const window& one : windows) found.length += one.end - one.begin;
   std::map<std::uint16_t, pipeline_use::stage> stages;
+  std::map<std::uint16_t, std::vector<window>> passes;  // of each actor, one after another
   for (const trace::event& one : run.events) {
     if (!is_pass(one)) continue;
     pipeline_use::stage& its = stages[one.actor];
     its.actor = one.actor;
     ++(range_of(one) == trace::range_name::forward ? its.forward : its.backward);
     its.passes += one.end - one.begin;
+    passes[one.actor].push_back({one.begin, one.end});
   }
+  for (auto& [actor, all] : passes) std::ranges::sort(all, {}, &window::begin);
+  // Evaluations wait for slices, too.
   for (const trace::event& one : run.events)
     if (const auto its = stages.find(one.actor); its != stages.end() && is_wait(one))
-      its->second.for_slices += within(windows, one.begin, one.end);
+      its->second.for_slices += within(passes[one.actor], one.begin, one.end);
   // Ranges may be part of a message's handling, so their times must not count twice.
   std::map<std::uint16_t, nanoseconds> busy_until;
   for (const trace::event& one : run.events | of_kind(trace::kind::handled, trace::kind::range, trace::kind::timer)) {
@@ -97,7 +101,7 @@ pipeline_use find_pipeline_use(const trace::recording& run) {
   }
   for (auto& [actor, one] : stages) {
     one.other = std::max<nanoseconds>(one.other - one.passes, 0);
-    one.passes = std::max<nanoseconds>(one.passes - one.for_slices, 0);
+    one.passes -= one.for_slices;
     found.stages.push_back(one);
   }
   return found;

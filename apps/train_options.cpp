@@ -45,6 +45,14 @@ std::vector<model::setting> given_settings(const CLI::App& app, const model::job
   return given;
 }
 
+/// Whether a setting of a job file or checkpoint belongs to the splitting that it has, in place of which another one is
+/// given. `text_of(name)`: a given setting's text, if it is given.
+template <class Given>
+bool is_of_other_splitting(std::string_view name, Given text_of) {
+  if (name == "schedule") return text_of("pipeline") == "1";
+  return name == "stages" && (text_of("pipeline") || text_of("tensor-parallel"));
+}
+
 /// Reads the job file without the settings that the command line overrides.
 result<model::job_file> read_file(const CLI::App& app) {
   const CLI::Option* path = app.get_option("JOB.toml");
@@ -56,26 +64,47 @@ result<model::job_file> read_file(const CLI::App& app) {
   const auto is_void = [&](const auto& entry) {
     const std::string& name = entry.given.first;
     return given_text(app, name) || (has_device && (name == "devices" || name == "server-device")) ||
-           (has_epochs && name == "steps");
+           (has_epochs && name == "steps") ||
+           is_of_other_splitting(name, [&](const char* other) { return given_text(app, other); });
   };
   if (file) std::erase_if(file->entries, is_void);
   return file;
 }
 
+/// Returns those of the settings that have these names, in their order.
+std::vector<model::setting> those_named(const std::vector<model::setting>& all,
+                                        std::initializer_list<const char*> names) {
+  std::vector<model::setting> found;
+  for (const char* name : names)
+    std::ranges::copy_if(all, std::back_inserter(found), [&](const model::setting& one) { return one.first == name; });
+  return found;
+}
+
+/// Where steps overlap, the weights are those of one splitting: no other one may be given, or take its place. Returns
+/// what differs.
+std::optional<std::string> other_overlap(const model::job& saved, const std::vector<model::setting>& given) {
+  const auto asked = those_named(given, {"schedule"});
+  const bool will_overlap = !asked.empty() && asked.back().second == "pipedream";
+  if (!saved.streams() && !will_overlap) return std::nullopt;
+  const auto had = model::to_settings(saved);
+  for (const char* name : {"schedule", "pipeline", "stages"})
+    if (const auto now = those_named(given, {name}); !now.empty())
+      if (auto differs = model::first_difference(those_named(had, {name}), now, {})) return differs;
+  return std::nullopt;
+}
+
 /// Returns the settings of a resumed run: the checkpoint's, overridden by the given ones.
-result<std::vector<model::setting>> resumed_settings(const std::vector<model::setting>& saved,
+result<std::vector<model::setting>> resumed_settings(const std::vector<model::setting>& saved, bool overlaps,
                                                      const std::vector<model::setting>& given) {
-  const auto data_of = [](const std::vector<model::setting>& settings) {
-    const auto found = std::ranges::find(settings, "data", &model::setting::first);
-    return found == settings.end() ? std::vector<model::setting>() : std::vector<model::setting>{*found};
+  const auto text_of = [&](std::string_view name) -> std::optional<std::string> {
+    const auto found = std::ranges::find(given, name, &model::setting::first);
+    return found == given.end() ? std::nullopt : std::optional(found->second);
   };
-  const auto is_given = [&](std::string_view name) {
-    return std::ranges::find(given, name, &model::setting::first) != given.end();
-  };
+  const auto is_given = [&](std::string_view name) { return text_of(name).has_value(); };
   // Another data set changes other settings too: report it first.
-  if (const auto data = data_of(given); !data.empty()) {
-    if (auto differs = model::first_difference(data_of(saved), data, {})) return bad_input(std::move(*differs));
-  }
+  if (const auto data = those_named(given, {"data"}); !data.empty())
+    if (auto differs = model::first_difference(those_named(saved, {"data"}), data, {}))
+      return bad_input(std::move(*differs));
   std::vector<model::setting> all = saved;
   // Saved steps would override the given epochs.
   if (is_given("epochs") && !is_given("steps"))
@@ -84,9 +113,8 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
   for (const auto& [chosen, other] : {std::pair("layers", "hidden"), std::pair("hidden", "layers")})
     if (is_given(chosen) && !is_given(other))
       std::erase_if(all, [&](const model::setting& one) { return one.first == other; });
-  // The saved stages are those of the saved splitting.
-  if (is_given("pipeline"))
-    std::erase_if(all, [](const model::setting& one) { return one.first == "stages" || one.first == "schedule"; });
+  if (!overlaps)
+    std::erase_if(all, [&](const model::setting& one) { return is_of_other_splitting(one.first, text_of); });
   all.insert(all.end(), given.begin(), given.end());
   return all;
 }
@@ -155,8 +183,9 @@ result<void> fill_job(train_order& order, const std::vector<model::setting>& giv
     return {};
   }
   const model::checkpoint_manifest& from = order.checkpoints.resume->what.manifest;
-  TROUPE_TRY(settings, resumed_settings(from.settings, given));
   TROUPE_TRY(saved_job, model::parse_job(from.settings));
+  if (auto differs = other_overlap(saved_job, given)) return bad_input(std::move(*differs));
+  TROUPE_TRY(settings, resumed_settings(from.settings, saved_job.streams(), given));
   std::vector<std::string_view> free = model::settings_free_on_resume;
   if (saved_job.elastic.is_on() || find_setting(given, "elastic") != nullptr) {
     TROUPE_TRY(memberships, resumed_memberships(saved_job, from.step, given));

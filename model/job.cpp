@@ -101,12 +101,10 @@ std::optional<std::string> complete_pipeline(job& made, const std::vector<settin
     if (last_given(given, "micro-batches") == nullptr) made.micro_batches = made.pipeline;
     return std::nullopt;
   }
-  // One stage that is asked for, perhaps in place of a job file's, has any schedule.
-  made.stages.clear();
-  if (last_given(given, "pipeline") != nullptr) return std::nullopt;
   for (const char* name : {"schedule", "stages"})
     if (const std::string* text = last_given(given, name))
-      return fmt::format("{}: is for jobs with --pipeline P, of two stages or more", with_value(name, *text));
+      return fmt::format("{}: is for jobs with --pipeline P of two stages or more; leave it out",
+                         with_value(name, *text));
   return std::nullopt;
 }
 

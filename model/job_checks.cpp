@@ -130,8 +130,10 @@ std::optional<std::string> check_network_parts(const job& what) {
   if (what.parts() == 1) return std::nullopt;
   const std::string option = parts_option(what);
   if (std::uint64_t{what.trainers} * what.parts() > actors_max)
-    return fmt::format("{}: {} trainers (--trainers) of {} parts are more than {} in all; use fewer", option,
-                       what.trainers, what.parts(), actors_max);
+    return fmt::format(
+        "{}: {} trainers (--trainers) of {} stages (--pipeline) of {} slices (--tensor-parallel) are more than {} in "
+        "all; use fewer",
+        option, what.trainers, what.pipeline, what.tensor_parallel, actors_max);
   if (what.elastic.is_on())
     return fmt::format("{}: --elastic changes the number of whole trainers; leave one of them out", option);
   if (what.matmul_precision != kernels::matmul_precision::f32)

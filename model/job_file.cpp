@@ -169,10 +169,14 @@ or_mistake<std::string> checked_string(const std::string& name, const toml_value
   return wrong_type(name, value, "without a character of value 0");
 }
 
+std::string list_words(const std::string& name) {
+  return fmt::format("a list of whole numbers, such as {}", name == "stages" ? "[0, 3]" : "[64, 32]");
+}
+
 or_mistake<std::string> widths_of(const std::string& name, const toml_value& value) {
   std::vector<std::string> widths;
   for (const toml_value& width : value.as_array()) {
-    if (!width.is_integer()) return wrong_type(name, width, "a list of whole numbers, such as [64, 32]");
+    if (!width.is_integer()) return wrong_type(name, width, list_words(name));
     widths.push_back(number_text(width));
   }
   return widths.empty() ? "none" : fmt::format("{}", fmt::join(widths, ","));
@@ -275,7 +279,7 @@ or_mistake<std::string> text_of(const setting_info& info, const toml_value& valu
     case setting_type::widths:
       if (value.is_string()) return checked_string(info.name, value);
       if (value.is_array()) return widths_of(info.name, value);
-      return wrong_type(info.name, value, "a list of whole numbers, such as [64, 32]");
+      return wrong_type(info.name, value, list_words(info.name));
     case setting_type::entries:
       if (value.is_string()) return checked_string(info.name, value);
       if (value.is_array()) return entries_of(info.name, value);

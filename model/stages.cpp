@@ -67,8 +67,8 @@ std::optional<std::string> check_stages(const job& what, const data_spec& spec) 
   if (what.tensor_parallel > 1)
     return fmt::format(
         "--pipeline {}: pairs of layers that slices share (--tensor-parallel {}) stay together, so there can be {} "
-        "stages at most",
-        what.pipeline, what.tensor_parallel, possible.size());
+        "stage{} at most",
+        what.pipeline, what.tensor_parallel, possible.size(), possible.size() == 1 ? "" : "s");
   return fmt::format("--pipeline {}: the first stage needs a layer with parameters ({}), so there can be {} at most",
                      what.pipeline, network_option(what), possible.size());
 }

@@ -77,11 +77,13 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
   if (!options.devices.elsewhere)
     if (auto fit = actors::check_devices(what, **data, options.devices); !fit) return tl::unexpected(fit.error());
   if (options.devices.trainers && what.parts() > 1)
-    return bad_input("{}: parts of a network compute on the processor; use --device cpu", model::parts_option(what));
+    return bad_input("{}: parts of a network compute on the processor; use --device cpu, without --devices",
+                     model::parts_option(what));
   if (what.streams() && (options.checkpoints.seconds > 0 || options.checkpoints.automatic))
     return bad_input(
-        "--checkpoint-seconds: with --schedule pipedream a checkpoint empties the pipeline, so that the "
-        "weights would depend on the time; use --checkpoint-every N");
+        "--checkpoint-seconds {}: with --schedule pipedream a checkpoint empties the pipeline, so that the "
+        "weights would depend on the time; use --checkpoint-every N",
+        options.checkpoints.automatic ? "auto" : fmt::format("{}", options.checkpoints.seconds));
   if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
     return bad_input("--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (auto enough = check_threads(options.threads); !enough) return tl::unexpected(enough.error());

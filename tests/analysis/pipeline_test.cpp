@@ -87,6 +87,7 @@ TEST(PipelineUse, CountsWaitsForSlicesAsNoPasses) {
   EXPECT_EQ(pipeline_text(whole.done(), find_pipeline_use(whole.done()), 10).find("for slices"), std::string::npos);
   trace::made_recording made = two_stages();
   made.range(made.trainer(1), range_name::wait_for_slices, 1, ms(104), ms(105));
+  made.range(made.trainer(1), range_name::wait_for_slices, 1, ms(110), ms(111));
   made.range(made.trainer(1), range_name::wait_for_slices, 1, ms(150), ms(159));
   const pipeline_use found = find_pipeline_use(made.done());
   EXPECT_EQ(found.stages[1].for_slices, ms(1));

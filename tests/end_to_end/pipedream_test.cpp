@@ -98,6 +98,30 @@ TEST(Pipedream, IsResumedWhereItWasEmpty) {
   EXPECT_EQ(digest_of(resumed), whole) << resumed.err;
 }
 
+/// Its weights are those of its stages.
+TEST(Pipedream, IsResumedWithItsOwnStagesOnly) {
+  const model::checkpoint_folder folder;
+  ASSERT_EQ(run(with(adult("20"), streamed("3", {"--save", folder.path()}))).exit_code, 0);
+  const words on = {"train", "--resume", folder.path(), "--steps", "30", "--device", "cpu"};
+  const std::string expected = digest_of(run(with(on, {"--json"})));
+  EXPECT_EQ(digest_of(run(with(on, {"--json", "--pipeline", "3"}))), expected);
+  EXPECT_EQ(digest_of(run(with(on, streamed("3", {"--json"})))), expected);
+  EXPECT_NE(digest_of(run(with(adult("30"), {"--pipeline", "3"}))), expected);
+  const auto refused = [&](const words& options, const std::string& what) {
+    const std::string said = expect_error(run(with(on, options)), 2);
+    EXPECT_NE(said.find(what + ": the run of the checkpoint has "), std::string::npos) << said;
+  };
+  refused({"--pipeline", "2"}, "--pipeline 2");
+  refused({"--pipeline", "1"}, "--pipeline 1");
+  refused({"--schedule", "1f1b"}, "--schedule 1f1b");
+  refused({"--stages", "0,1,2"}, "--stages 0,1,2");
+  const model::checkpoint_folder in_step;
+  ASSERT_EQ(run(with(adult("20"), {"--pipeline", "3", "--save", in_step.path()})).exit_code, 0);
+  const std::string said = expect_error(run(with({"train", "--resume", in_step.path()}, streamed("3"))), 2);
+  EXPECT_NE(said.find("--schedule pipedream: the run of the checkpoint has --schedule 1f1b"), std::string::npos)
+      << said;
+}
+
 TEST(Pipedream, StopsWhereItsStagesAreEmpty) {
   const model::checkpoint_folder folder;
   program running(with(adult("100000000"), streamed("3", {"--save", folder.path()})));
@@ -135,7 +159,7 @@ TEST(Pipedream, ThatCannotBeIsRefused) {
   expect({"--micro-batches", "2"}, "--micro-batches 2: --schedule pipedream passes whole batches");
   expect({"--tensor-parallel", "2"}, "--tensor-parallel 2: slices work with --schedule gpipe and 1f1b");
   expect({"--consistency", "async"}, "--consistency async: with --schedule pipedream and 2 stages, rows lack up to 1");
-  expect({"--save", "/tmp/none", "--checkpoint-seconds", "1"}, "--checkpoint-seconds: with --schedule pipedream");
+  expect({"--save", "/tmp/none", "--checkpoint-seconds", "1"}, "--checkpoint-seconds 1: with --schedule pipedream");
   EXPECT_NE(expect_error(run({"train", "--data", "adult", "--hidden", "9,8,7,6,5,4", "--pipeline", "10", "--schedule",
                               "pipedream"}),
                          2)

@@ -88,6 +88,7 @@ TEST(Pipeline, OfAJobFileIsPutAside) {
                                       "schedule = \"gpipe\"\nstages = [0, 1, 2]\nmicro-batches = 3\n");
   const std::string cut = digest_of(run({"train", file, "--json"}));
   EXPECT_EQ(digest_of(run({"train", file, "--json", "--pipeline", "1"})), cut);
+  EXPECT_EQ(digest_of(run({"train", file, "--json", "--pipeline", "2"})), cut);
 }
 
 TEST(Pipeline, TellsWhereItsStagesBegin) {
@@ -193,7 +194,11 @@ TEST(Pipeline, ThatCannotBeIsRefused) {
   EXPECT_EQ(said({"--pipeline", "4", "--batch-size", "3"}),
             "troupe: error: --micro-batches 4: a batch has only 3 samples (--batch-size); use at most 3");
   EXPECT_EQ(said({"--schedule", "gpipe"}),
-            "troupe: error: --schedule gpipe: is for jobs with --pipeline P, of two stages or more");
+            "troupe: error: --schedule gpipe: is for jobs with --pipeline P of two stages or more; leave it out");
+  EXPECT_NE(said({"--pipeline", "1", "--schedule", "pipedream"}).find("--schedule pipedream: is for jobs with --pipel"),
+            std::string::npos);
+  EXPECT_NE(said({"--pipeline", "1", "--stages", "0,3"}).find("--stages 0,3: is for jobs with --pipeline P of two"),
+            std::string::npos);
   EXPECT_NE(said({"--pipeline", "2", "--stages", "0,7"}).find("there is no layer 7"), std::string::npos);
   EXPECT_NE(said({"--pipeline", "2", "--stages", "1,2"}).find("begin at 0 and rise"), std::string::npos);
   EXPECT_NE(said({"--pipeline", "2", "--schedule", "gipe"}).find("nearest is gpipe"), std::string::npos);

@@ -91,12 +91,14 @@ TEST(Reinforce, EpisodesBeginUniformlyNearTheMiddleEachElsewhere) {
   constexpr int episodes = 2'500;
   double sum = 0, squares = 0;
   for (std::uint64_t environment = 0; environment < 50; ++environment)
-    for (std::uint64_t episode = 0; episode < episodes / 50; ++episode)
-      for (const double x : cart_pole(1, environment, episode).now()) {
+    for (std::uint64_t episode = 0; episode < episodes / 50; ++episode) {
+      const cart_pole begun(1, environment, episode);
+      for (const double x : begun.now()) {
         EXPECT_LE(std::abs(x), 0.05);
         sum += x;
         squares += x * x;
       }
+    }
   constexpr double numbers = 4 * episodes;
   EXPECT_NEAR(sum / numbers, 0, 0.001);  // 3.5 of its standard deviations
   EXPECT_NEAR(squares / numbers, 0.1 * 0.1 / 12, 0.00003);
