@@ -175,6 +175,10 @@ std::vector<std::string> role_processes::take_lost() {
   return lost;
 }
 
+bool role_processes::some_ended() const {
+  return std::ranges::any_of(all_, [](const process& one) { return one.child.has_ended(); });
+}
+
 std::vector<std::string> role_processes::finish(std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds interval{2};
   const auto give_up = std::chrono::steady_clock::now() + timeout;

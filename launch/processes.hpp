@@ -60,6 +60,8 @@ class role_processes {
   void start_missing(const role_orders& orders);
   /// Returns a line for each process that has ended since the last call, unless with success.
   std::vector<std::string> take_lost();
+  /// Whether any has ended, also with success, as of `take_lost`.
+  bool some_ended() const;
 
   /// Returns why a process is missing, as in `server 0 (pid 17) ended with exit code 1`; null while all run.
   std::optional<std::string> missing();

@@ -189,7 +189,10 @@ void supervisor::handle(message_socket::message&& got, const message_socket& cha
     roles_.start(*history_.roles);
   } else if (name == "over") {
     const auto lines = roles_.finish(number() != 0 ? seen_off_after : let_go_after);
-    history_.kept.clear();  // a later run of the program may want the port, or the folder
+    // A later run of the program may want the port, or the folder. If the leading process is lost yet, the next attempt
+    // has another port, and starts its processes with that.
+    history_.kept.clear();
+    history_.roles.reset();
     kept_.clear();
     history_.remembered.clear();
     channel.send(
@@ -230,9 +233,12 @@ void supervisor::look_after_stopped(child_process& leader) {
   leader.kill();
 }
 
-/// Starts processes again that were lost before the attempt has begun. Later losses end it.
+/// Starts processes again that were lost before the attempt has begun. Later losses end it. Where the leading process
+/// was lost amid the end of the run, some have heard of that, and ended with success: the attempt lacks them, too.
 void supervisor::look_after_roles(const message_socket& channel) {
   const auto lost = roles_.take_lost();
+  const bool is_next = history_.number > 1 && history_.roles && !begun_;
+  if (lost.empty() && is_next && roles_.some_ended()) return roles_.start_missing(*history_.roles);
   if (lost.empty()) return;
   ended_roles_.insert(ended_roles_.end(), lost.begin(), lost.end());
   note_loss();

@@ -97,6 +97,24 @@ INSTANTIATE_TEST_SUITE_P(An, FaultOf,
                                          place_of_fault{"allreduce", 20, "allreduce"}),
                          name_of_place);
 
+// -- who dies when all is done ------------------------------------------------------------
+
+/// Some processes have heard of the end, and others have not.
+TEST(Death, AmidTheEndOfARunLosesNothing) {
+  const words brief = {"train", "--json", "--processes", "--data", "tutorial", "--steps", "40", "--seed", "7"};
+  const std::string expected = digest_of(run(brief));
+  for (int delay = 0; delay < 10; ++delay) {
+    const model::checkpoint_folder folder;
+    program running(with(brief, {"--save", folder.path(), "--checkpoint-every", "20", "--rejoin-timeout", "300"}));
+    ASSERT_TRUE(running.wait_for_output("\"event\":\"epoch\"")) << running.error();
+    const pid_t leader = leader_of(running.process());
+    ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\",\"step\":40,")) << running.error();
+    usleep(static_cast<useconds_t>(delay) * 1500);  // any moment is right
+    kill(leader, SIGKILL);
+    EXPECT_EQ(digest_of(running.finish()), expected) << delay;
+  }
+}
+
 // -- who wakes after his place was given to others ---------------------------------------
 
 /// Of checkpoints' folders, without the letters by which each save is told from others.

@@ -182,7 +182,8 @@ TEST(Pipelines, CountTheirMicroBatchesAndTheirSeed) {
 TEST(Pipelines, AreResumedWithTheBitsOfTheUnbrokenRun) {
   const outcome unbroken = piped(2, {.steps = 8});
   const trace::temporary_folder folder;
-  const std::vector<std::string> saving = {"--save", folder.path().string(), "--checkpoint-every", "2"};
+  const std::vector<std::string> saving = {"--save", folder.path().string(), "--checkpoint-every",
+                                           "2",      "--restarts",           "0"};
   EXPECT_THROW(piped(2, {.stages = 2, .steps = 8, .break_after = 5}, saving), error);
   const std::vector<std::string> resuming = {"--resume", folder.path().string()};
   const outcome resumed = piped(2, {.stages = 2, .steps = 8}, resuming);
