@@ -102,6 +102,8 @@ class run_display {
     told_ = now.epoch;
     if (out_.json()) out_.event(epoch_event(now));
     progress_.epoch(now);
+    // Where people read, stdout has nothing that would tell the supervisor.
+    if (attempt* mine = attempt::mine(); mine != nullptr && !out_.json()) mine->print({}, told_);
     look_after_stop();
   }
 

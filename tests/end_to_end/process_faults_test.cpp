@@ -115,6 +115,23 @@ TEST(Death, AmidTheEndOfARunLosesNothing) {
   }
 }
 
+/// People are told each epoch once, too; of short ones they see a few.
+TEST(Death, OfTheLeaderTellsNoEpochTwice) {
+  const model::checkpoint_folder folder;
+  program running({"train", "--data", "adult", "--epochs", "6", "--batch-size", "16", "--hidden", "16", "--save",
+                   folder.path(), "--checkpoint-every", "700"});
+  ASSERT_TRUE(running.wait_for_error("epoch 1:")) << running.error();
+  ASSERT_EQ(kill(leader_of(running.process()), SIGKILL), 0);
+  const outcome ended = running.finish();
+  EXPECT_NE(ended.err.find("attempt 2 goes on"), std::string::npos) << ended.err;
+  for (int epoch = 1; epoch <= 6; ++epoch) {
+    const std::string line = fmt::format("epoch {}:", epoch);
+    const std::size_t found = ended.err.find(line);
+    if (found == std::string::npos) continue;
+    EXPECT_EQ(ended.err.find(line, found + 1), std::string::npos) << ended.err;
+  }
+}
+
 // -- who wakes after his place was given to others ---------------------------------------
 
 /// Of checkpoints' folders, without the letters by which each save is told from others.
