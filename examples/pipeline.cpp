@@ -76,20 +76,13 @@ task<> train(trainer me, settings chosen) {
 int main(int argc, char** argv) {
   settings chosen;
   std::string schedule = "1f1b";
-  cluster cluster(
-      argc, argv,
-      {option("stages", chosen.stages, "into which the network is cut, 1 to 9"),
-       option("replicas", chosen.replicas, "of the whole network, 1 to 100"),
-       option("steps", chosen.steps, "how many batches each replica learns"),
-       option("micro-batches", chosen.micro_batches, "into which a batch is cut; 0: 4, or with pipedream 1"),
-       option("schedule", schedule, "gpipe, 1f1b or pipedream")});
-  const auto check = [](bool holds, const char* rule) {
-    if (!holds) throw error(error_kind::input, rule);
-  };
-  check(chosen.stages >= 1 && chosen.stages <= 9, "--stages: must be 1 to 9, the network's layers");
-  check(chosen.replicas >= 1 && chosen.replicas <= 100, "--replicas: must be 1 to 100");
-  check(schedule == "gpipe" || schedule == "1f1b" || schedule == "pipedream",
-        "--schedule: must be gpipe, 1f1b or pipedream");
+  cluster cluster(argc, argv,
+                  {option("stages", chosen.stages, "into which the network is cut").within(1, 9),
+                   option("replicas", chosen.replicas, "of the whole network").within(1, 100),
+                   option("steps", chosen.steps, "how many batches each replica learns"),
+                   option("micro-batches", chosen.micro_batches, "into which a batch is cut; 0: 4, or with pipedream 1")
+                       .within(0, samples),
+                   option("schedule", schedule, "of the stages").one_of({"gpipe", "1f1b", "pipedream"})});
   if (schedule == "gpipe") chosen.schedule = pipeline_schedule::gpipe;
   if (schedule == "pipedream") chosen.schedule = pipeline_schedule::pipedream;
   if (chosen.micro_batches == 0) chosen.micro_batches = schedule == "pipedream" ? 1 : 4;

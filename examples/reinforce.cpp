@@ -13,12 +13,6 @@ using namespace troupe;
 
 constexpr double enough = 475;  // what CartPole-v1 counts as solved
 
-void check(const std::string& name, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value < least || value > most)
-    throw error(error_kind::input, "--" + name + " " + std::to_string(value) + ": takes " + std::to_string(least) +
-                                       " to " + std::to_string(most));
-}
-
 /// Plays until the mean reward of 100 successive episodes is enough, or so many times.
 task<> play(trainer me, remote_module<reinforce::agent> agent, std::size_t environments, std::uint64_t iterations) {
   reinforce::progress now;
@@ -36,13 +30,11 @@ task<> play(trainer me, remote_module<reinforce::agent> agent, std::size_t envir
 
 int main(int argc, char** argv) {
   std::int64_t observers = 2, environments = 32, iterations = 500;
-  cluster cluster(argc, argv,
-                  {option("observers", observers, "who plays, 1 to 64"),
-                   option("environments", environments, "of each observer, 2 to 1024"),
-                   option("iterations", iterations, "at most, of an episode in each environment, 1 to 1000000")});
-  check("observers", observers, 1, 64);
-  check("environments", environments, 2, 1024);
-  check("iterations", iterations, 1, 1'000'000);
+  cluster cluster(
+      argc, argv,
+      {option("observers", observers, "who plays").within(1, 64),
+       option("environments", environments, "of each observer").within(2, 1024),
+       option("iterations", iterations, "at most, of an episode in each environment").within(1, 1'000'000)});
   auto agent = cluster.server(0).make<reinforce::agent>(arg("seed", static_cast<std::int64_t>(cluster.seed())),
                                                         arg("observers", observers), arg("environments", environments));
   const auto run = cluster.run(static_cast<std::uint32_t>(observers), play, agent,

@@ -115,28 +115,19 @@ task<> train(trainer me, settings chosen) {
 
 int main(int argc, char** argv) {
   settings chosen;
-  cluster cluster(argc, argv,
-                  {option("slices", chosen.slices, "into which each layer is cut, 1 to 64"),
-                   option("replicas", chosen.replicas, "of all slices, 1 to 64"),
-                   option("pairs", chosen.pairs, "of layers, 1 to 100"),
-                   option("width", chosen.width, "of inputs and outputs, 1 to 100000"),
-                   option("hidden", chosen.hidden, "between the layers of a pair, a multiple of the slices"),
-                   option("samples", chosen.samples, "of a replica's batch, 1 to 100000"),
-                   option("steps", chosen.steps, "how many batches are learned"),
-                   option("report", chosen.report, "a loss after so many steps each, at least 1")});
-  const auto check = [](bool holds, const std::string& rule) {
-    if (!holds) throw error(error_kind::input, rule);
-  };
-  const auto among = [](std::uint64_t number, std::uint64_t most) { return number >= 1 && number <= most; };
-  check(among(chosen.slices, 64), "--slices: must be 1 to 64");
-  check(among(chosen.replicas, 64), "--replicas: must be 1 to 64");
-  check(among(chosen.pairs, 100), "--pairs: must be 1 to 100");
-  check(among(chosen.width, 100'000), "--width: must be 1 to 100000");
-  check(among(chosen.samples, 100'000), "--samples: must be 1 to 100000");
-  check(chosen.report >= 1, "--report: must be at least 1");
-  check(among(chosen.hidden, 100'000) && chosen.hidden % chosen.slices == 0,
-        "--hidden " + std::to_string(chosen.hidden) + ": must be a multiple of the " + std::to_string(chosen.slices) +
-            " slices, at most 100000");
+  cluster cluster(
+      argc, argv,
+      {option("slices", chosen.slices, "into which each layer is cut").within(1, 64),
+       option("replicas", chosen.replicas, "of all slices").within(1, 64),
+       option("pairs", chosen.pairs, "of layers").within(1, 100),
+       option("width", chosen.width, "of inputs and outputs").within(1, 100'000),
+       option("hidden", chosen.hidden, "between the layers of a pair, a multiple of the slices").within(1, 100'000),
+       option("samples", chosen.samples, "of a replica's batch").within(1, 100'000),
+       option("steps", chosen.steps, "how many batches are learned"),
+       option("report", chosen.report, "a loss after so many steps each").within(1, 1'000'000'000)});
+  if (chosen.hidden % chosen.slices != 0)
+    throw error(error_kind::input, "--hidden " + std::to_string(chosen.hidden) + ": must be a multiple of the " +
+                                       std::to_string(chosen.slices) + " slices");
   const run_summary done = cluster.run(static_cast<std::uint32_t>(chosen.slices * chosen.replicas), train, chosen);
   std::fprintf(stderr, "%llu steps in %.3f s\n", static_cast<unsigned long long>(done.steps), done.seconds);
 }

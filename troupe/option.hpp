@@ -4,9 +4,11 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace troupe {
 
@@ -21,14 +23,32 @@ class option {
   requires std::constructible_from<target, Value*> option(std::string name, Value& sets, std::string meaning)
       : name_(std::move(name)), sets_(&sets), meaning_(std::move(meaning)) {}
 
+  /// The same, for numbers from `least` to `most` only: others end the program with an error.
+  option within(std::int64_t least, std::int64_t most) const {
+    option limited = *this;
+    limited.range_ = {least, most};
+    return limited;
+  }
+  /// The same, for these texts only.
+  option one_of(std::vector<std::string> texts) const {
+    option limited = *this;
+    limited.texts_ = std::move(texts);
+    return limited;
+  }
+
   const std::string& name() const { return name_; }
   const target& sets() const { return sets_; }
   const std::string& meaning() const { return meaning_; }
+  /// None: it takes any.
+  const std::optional<std::pair<std::int64_t, std::int64_t>>& range() const { return range_; }
+  const std::vector<std::string>& texts() const { return texts_; }
 
  private:
   std::string name_;
   target sets_;
   std::string meaning_;
+  std::optional<std::pair<std::int64_t, std::int64_t>> range_;
+  std::vector<std::string> texts_;
 };
 
 }  // namespace troupe

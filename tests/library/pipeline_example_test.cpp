@@ -73,11 +73,13 @@ TEST(PipelineExample, IsDoneAgainFromItsRecording) {
 }
 
 TEST(PipelineExample, RefusesWhatItCannotDo) {
-  EXPECT_NE(output_of("pipeline", "--schedule zigzag 2>&1").find("--schedule: must be gpipe, 1f1b or pipedream"),
-            std::string::npos);
+  EXPECT_NE(
+      output_of("pipeline", "--schedule zigzag 2>&1").find("--schedule zigzag: must be one of gpipe, 1f1b, pipedream"),
+      std::string::npos);
   EXPECT_NE(output_of("pipeline", "--micro-batches 3 --schedule pipedream 2>&1").find("3 micro_batches with pipedream"),
             std::string::npos);
-  EXPECT_NE(output_of("pipeline", "--stages 10 2>&1").find("--stages: must be 1 to 9"), std::string::npos);
+  EXPECT_NE(output_of("pipeline", "--stages 10 2>&1").find("--stages 10: must be a whole number between 1 and 9"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -344,11 +344,11 @@ TEST(Reinforce, ARunIsTheSameWhereverAndHoweverManyItsObserversAre) {
 TEST(Reinforce, RefusesOptionsOutOfTheirLimits) {
   const std::string to_output = " 2>&1";
   EXPECT_EQ(output_of("reinforce", "--observers 0" + to_output),
-            "example_reinforce: error: --observers 0: takes 1 to 64\nstatus 512");
+            "example_reinforce: error: --observers 0: must be a whole number between 1 and 64\nstatus 512");
   EXPECT_EQ(output_of("reinforce", "--environments 1" + to_output),
-            "example_reinforce: error: --environments 1: takes 2 to 1024\nstatus 512");
+            "example_reinforce: error: --environments 1: must be a whole number between 2 and 1024\nstatus 512");
   EXPECT_EQ(output_of("reinforce", "--iterations 1000001" + to_output),
-            "example_reinforce: error: --iterations 1000001: takes 1 to 1000000\nstatus 512");
+            "example_reinforce: error: --iterations 1000001: must be a whole number between 1 and 1000000\nstatus 512");
 }
 
 TEST(Reinforce, SaysWhenItIsNotSolved) {

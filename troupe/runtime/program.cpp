@@ -46,20 +46,22 @@ constexpr std::array program_words = {
 constexpr std::array for_children = {"role", "rank"};
 
 void add_program_options(CLI::App& app, std::span<const option> own) {
-  for (const option& one : own) {
-    if (const auto* const* text = std::get_if<std::string*>(&one.sets()))
-      launch::add_text_option(app, one.name(), "TEXT", fmt::format("{} (default: {})", one.meaning(), **text),
-                              "Program");
-    else if (const auto* const* whole = std::get_if<std::int64_t*>(&one.sets()))
-      launch::add_text_option(app, one.name(), "N", fmt::format("{} (default: {})", one.meaning(), **whole), "Program");
-    else if (const auto* const* count = std::get_if<std::uint64_t*>(&one.sets()))
-      launch::add_text_option(app, one.name(), "N", fmt::format("{} (default: {})", one.meaning(), **count), "Program");
-    else if (const auto* const* number = std::get_if<double*>(&one.sets()))
-      launch::add_text_option(app, one.name(), "X", fmt::format("{} (default: {})", one.meaning(), **number),
-                              "Program");
-    else
-      launch::add_switch(app, one.name(), one.meaning(), "Program");
-  }
+  for (const option& one : own)
+    std::visit(
+        [&](const auto* variable) {
+          using value = std::remove_cvref_t<decltype(*variable)>;
+          std::string meaning = one.meaning();
+          if (one.range()) meaning += fmt::format(", {} to {}", one.range()->first, one.range()->second);
+          if (!one.texts().empty()) meaning += fmt::format(": {}", fmt::join(one.texts(), ", "));
+          if constexpr (std::is_same_v<value, bool>) {
+            launch::add_switch(app, one.name(), meaning, "Program");
+          } else {
+            const char* kind = std::is_same_v<value, std::string> ? "TEXT" : std::is_same_v<value, double> ? "X" : "N";
+            launch::add_text_option(app, one.name(), kind, fmt::format("{} (default: {})", meaning, *variable),
+                                    "Program");
+          }
+        },
+        one.sets());
 }
 
 void add_cluster_options(CLI::App& app) {
@@ -156,6 +158,26 @@ result<Number> read_whole(const std::optional<std::string>& text, const char* na
   return *number;
 }
 
+/// Reads a number of the program's own option.
+template <class Number>
+result<Number> read_number(const option& one, const std::string& text) {
+  const auto number = parse_number<Number>(text);
+  const auto& range = one.range();
+  const auto fits = [&] {
+    if constexpr (std::is_same_v<Number, double>)
+      return *number >= static_cast<double>(range->first) && *number <= static_cast<double>(range->second);
+    else
+      return !std::cmp_less(*number, range->first) && !std::cmp_greater(*number, range->second);
+  };
+  if (number && (!range || fits())) return *number;
+  const char* kind = std::is_same_v<Number, double> ? "number" : "whole number";
+  if (range)
+    return bad_input("--{} {}: must be a {} between {} and {}", one.name(), printable(text), kind, range->first,
+                     range->second);
+  return bad_input("--{} {}: must be a {}{}", one.name(), printable(text), kind,
+                   std::is_same_v<Number, std::uint64_t> ? " of 0 or more" : "");
+}
+
 /// Sets a variable of the program; returns its value as text.
 result<std::string> set(const CLI::App& app, const recorded_run* replayed, const option& one) {
   const auto text = text_of(app, replayed, one.name());
@@ -166,14 +188,11 @@ result<std::string> set(const CLI::App& app, const recorded_run* replayed, const
           *variable = *variable || app.get_option("--" + one.name())->count() > 0 || text == "true";
         } else if constexpr (std::is_same_v<value, std::string>) {
           if (text) *variable = *text;
+          if (!one.texts().empty() && std::ranges::find(one.texts(), *variable) == one.texts().end())
+            return bad_input("--{} {}: must be one of {}", one.name(), printable(*variable),
+                             fmt::join(one.texts(), ", "));
         } else if (text) {
-          const auto number = parse_number<value>(*text);
-          if (!number)
-            return bad_input("--{} {}: must be a {}", one.name(), printable(*text),
-                             std::is_same_v<value, double>          ? "number"
-                             : std::is_same_v<value, std::uint64_t> ? "whole number of 0 or more"
-                                                                    : "whole number");
-          *variable = *number;
+          TROUPE_SET(*variable, read_number<value>(one, *text));
         }
         return fmt::format("{}", *variable);
       },
