@@ -202,6 +202,8 @@ result<int> parity(const CLI::App& app, const program_context& context) {
   } else {
     context.out.result(parity_text(found));
   }
+  if (!found.ok() && what.streams())
+    context.out.note("with --schedule pipedream the weights are those of a reference run of the same stages, only");
   return found.ok() ? exit_done : exit_failed;
 }
 

@@ -118,7 +118,6 @@ node_end run_node(const node_options& options, const stop_request* stop_wish) {
   if (options.trains) config.batch_makers = actors::make_batch_threads(options.batch_threads, options.count);
   config.config_file_path.clear();  // else CAF reads a file of the current directory
   config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
-  config.set("caf.work-stealing.moderate-steal-interval", 1);  // as in `run`
   add_network(config);
   caf::actor_system system(config);
   const actors::workers_help help(system);

@@ -214,8 +214,6 @@ result<actors::run_summary> run(const run_request& what, const run_options& give
   if (!options.gather) config.batch_makers = actors::make_batch_threads(options.batch_threads, what.trainers);
   config.config_file_path.clear();  // else CAF reads a file of the current directory
   config.set("caf.scheduler.max-threads", worker_threads(options.threads));
-  // An actor that a busy worker has woken is found with the next poll of an idle one, not with every fifth.
-  config.set("caf.work-stealing.moderate-steal-interval", 1);
   if (options.gather) add_network(config);
   caf::actor_system system(config);
   const actors::workers_help help(system);
