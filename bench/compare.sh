@@ -10,7 +10,7 @@
 #   lookup     rows of a table in another process: the round trip, beside a bare TCP socket's
 #
 # Prints each round and the medians. Exit code 0 if Troupe has 300 times PyTorch's steps/s on the tutorial job, and 10
-# times in processes of its own; 3.5 times its samples/s and 70 % of the limit on the wide one, of which processes lose
+# times in processes of its own; 3.5 times its samples/s and 75 % of the limit on the wide one, of which processes lose
 # less than 15 %, and no more memory there than 1.15 times the table and 150 MiB; if a lookup of 16 rows takes at most
 # 2.5 times a bare socket's time, and one of 26,624 has 60 % of its bandwidth; and if bench/file_jobs.sh, which comes
 # last, has what is asked for there. 1 if any of these is missed, 2 if it cannot be measured here. Troupe's Adult job,
