@@ -20,7 +20,7 @@ std::uint64_t total_steps(const model::job& what, const model::dataset& data) {
 
 void trainer_state::start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers) {
   name = fmt::format("trainer {}", rank);
-  member_ = rank;
+  rank_ = rank;
   servers_ = servers;
   trace.start(self_, self_->system(), run, trainer_number(rank, servers), name);
 }
@@ -50,7 +50,7 @@ caf::result<msg::trained> trainer_state::handle(msg::train& order) {
   promise_ = self_->make_response_promise<msg::trained>();
   woken_ = own_execution(self_, devices_of(self_->system()));
   caf::error error = open_job(order);
-  const bool leads = !error && member_ % job_.parts() == 0;
+  const bool leads = !error && rank_ % job_.parts() == 0;
   if (!error) error = leads ? set_up(order) : follow(order);
   if (error) fail(0, error);
   if (error || !leads) return promise_;
@@ -71,7 +71,7 @@ caf::error trainer_state::open_job(const msg::train& order) {
     return make_failure(errc::bad_input,
                         "--data {}: the rows here are not the master's: their digest is {} here and {} there",
                         job_.data, data_->digest(), order.data_digest);
-  rank_ = member_ / job_.parts();
+  replica_number_ = rank_ / job_.parts();
   peers_ = {.group = order.group, .group_number = order.group_number, .reports = order.reports, .remote = order.remote};
   if (order.remote) peers_.timeout = std::chrono::milliseconds(order.request_timeout_ms);
   return {};
@@ -89,10 +89,10 @@ caf::error trainer_state::set_up(msg::train& order) {
                .saves = order.saves,
                .checkpoint_every = order.checkpoint_every,
                .changes_after = model::next_change(job_.elastic.memberships, order.from.steps_done).value_or(0)};
-  if (rank_ == 0 && order.saves && (order.checkpoint_seconds > 0 || order.checkpoint_mtbf > 0))
+  if (replica_number_ == 0 && order.saves && (order.checkpoint_seconds > 0 || order.checkpoint_mtbf > 0))
     checkpoint_.take_by_time(order.checkpoint_seconds, order.checkpoint_mtbf);
   const compute_devices devices = devices_of(self_->system());
-  kernels::device& device = devices.of_trainer(rank_);
+  kernels::device& device = devices.of_trainer(replica_number_);
   if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
     return make_failure(errc::bad_input,
                         "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
@@ -114,9 +114,10 @@ caf::error trainer_state::set_up(msg::train& order) {
                            .steps_together = job_.streams() ? job_.pipeline : 1,
                            .split = job_.table_split});
   const auto makers = batch_threads_of(self_->system());
-  batches_.emplace(makers, makers ? makers->ahead(model::numbers_per_batch(job_, data_->spec())) : 0,
-                   [this](std::uint64_t of_step) { return prepare(of_step, data_->train_batch(of_step - 1, rank_)); });
-  tests_ = test_share(rank_, job_.trainers, data_->test_rows(),
+  batches_.emplace(
+      makers, makers ? makers->ahead(model::numbers_per_batch(job_, data_->spec())) : 0,
+      [this](std::uint64_t of_step) { return prepare(of_step, data_->train_batch(of_step - 1, replica_number_)); });
+  tests_ = test_share(replica_number_, job_.trainers, data_->test_rows(),
                       [this](const model::batch& samples, const float* outputs, model::predictions& counts) {
                         model::predict(data_->spec(), job_.loss, samples, outputs, counts);
                       });
@@ -135,7 +136,7 @@ caf::error trainer_state::make_replica(const msg::trainer_position& from) {
   options.grad_input_name = "the gradient of the tables' pooled rows";
   options.passes_max = 16 * inputs;  // ragged batches have many sizes
   replica_.emplace(*network_, model::loss_of(job_.loss, data_->spec().outputs),
-                   devices_of(self_->system()).of_trainer(rank_), options);
+                   devices_of(self_->system()).of_trainer(replica_number_), options);
   auto part = start_of_part(job_, *data_, from, 0);
   if (!part) return part.error();
   replica_->start(part->parameters, part->buffers);

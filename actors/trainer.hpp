@@ -157,6 +157,7 @@ class trainer_state {
   caf::error backward_inputs(const model::batch& samples);
   caf::error pool_input(context& of, network_input& input);
   caf::error begin_pass(const model::batch& samples);
+  std::uint64_t pass_key(std::uint64_t of_step) const;
   bool waits_for_loss() const;
   void take_losses(bool all);
   void take_loss();
@@ -241,9 +242,9 @@ class trainer_state {
 
   // What to do.
   model::job job_;
-  std::uint32_t rank_ = 0;     ///< of its replica
-  std::uint32_t servers_ = 0;  ///< of the run
-  std::uint32_t member_ = 0;   ///< its own in the run: replica x parts + part
+  std::uint32_t rank_ = 0;            ///< in the run: replica x parts + part
+  std::uint32_t replica_number_ = 0;  ///< as which servers and groups know it
+  std::uint32_t servers_ = 0;         ///< of the run
   std::shared_ptr<const model::dataset> data_;
   step_schedule schedule_;
   counterparts peers_;

@@ -43,7 +43,7 @@ void trainer_state::begin_save() {
   // A rank whose device has found a NaN that the host does not know yet must prevent the commit.
   replica_->synchronize();
   if (!judge(step)) return;
-  if (parts_ && rank_ == 0) return gather_states(false, [this] { hand_over_state(); });
+  if (parts_ && replica_number_ == 0) return gather_states(false, [this] { hand_over_state(); });
   hand_over_state();
 }
 
@@ -53,8 +53,8 @@ void trainer_state::hand_over_state() {
   const auto begin = checkpoint_.stands_still_since();
   msg::save_dense share = tally_.position(begin, !schedule_.completes_epoch(step));
   share.head = trace.next(step);
-  share.rank = rank_;
-  if (rank_ == 0) share.dense = whole_state();
+  share.rank = replica_number_;
+  if (replica_number_ == 0) share.dense = whole_state();
   share.goes_on = goes_on;
   share.stood_still = std::chrono::duration<double>(epoch_tally::clock::now() - begin).count();
   if (goes_on)
@@ -92,7 +92,7 @@ void trainer_state::saved() {
 void trainer_state::report_epoch() {
   msg::epoch_report report = tally_.report(epoch_tally::clock::now());
   report.head = trace.next(step);
-  report.rank = rank_;
+  report.rank = replica_number_;
   report.steps = schedule_.step_of_epoch(step);
   report.evaluates = evaluates_now();
   send_report(std::move(report));
@@ -113,7 +113,7 @@ void trainer_state::evaluate_next() {
   }
   msg::evaluation report = tests_.report();
   report.head = trace.next(step);
-  report.rank = rank_;
+  report.rank = replica_number_;
   report.epoch = tally_.epoch();
   send_report(std::move(report));
   save_or_go_on();
@@ -180,7 +180,7 @@ void trainer_state::deliver() {
   }
   note_device_work();
   result.dense_digest = digest_of(dense.bytes.data(), dense.bytes.size());
-  if (rank_ == 0) result.dense = joined(std::move(dense), buffers);
+  if (replica_number_ == 0) result.dense = joined(std::move(dense), buffers);
   const inline_execution::elsewhere there(woken_.get(), self_);
   promise_.deliver(std::move(result));
 }

@@ -8,7 +8,6 @@
 #include "actors/part_state.hpp"
 #include "actors/trainer.hpp"
 #include "model/micro_batch.hpp"
-#include "model/random.hpp"
 
 namespace troupe::actors {
 
@@ -34,10 +33,10 @@ msg::part_actor trainer_state::part_at(std::uint32_t rank) const {
 
 caf::error trainer_state::lead() {
   for (std::uint32_t part = 1; part < job_.parts(); ++part) {
-    parts_->others.push_back(part_at(member_ + part));
+    parts_->others.push_back(part_at(rank_ + part));
     if (!parts_->others.back())
       return make_failure(errc::wrong_context, "trainer {} of the {} that have parts of the network is not in this run",
-                          member_ + part, job_.parts());
+                          rank_ + part, job_.parts());
   }
   parts_->passes.emplace(
       place_of_part(job_, 0), *replica_, *parts_->slices, trace,
@@ -57,12 +56,12 @@ caf::error trainer_state::lead() {
 
 /// Takes the place of a part after the first.
 caf::error trainer_state::follow(msg::train& order) {
-  const stage_place at = place_of_part(job_, member_ % job_.parts());
+  const stage_place at = place_of_part(job_, rank_ % job_.parts());
   part_follower::counterparts peers{
-      .before = part_at(member_ - at.ranks_from_input()),
-      .after = at.is_last() ? msg::part_actor() : part_at(member_ + at.slice.slices),
+      .before = part_at(rank_ - at.ranks_from_input()),
+      .after = at.is_last() ? msg::part_actor() : part_at(rank_ + at.slice.slices),
       .slices = {},
-      .rank = member_,
+      .rank = rank_,
       .group = peers_.group,
       .group_number = peers_.group_number,
       .fail = [this](std::uint64_t at_step, const caf::error& cause) { fail(at_step, cause); },
@@ -74,7 +73,7 @@ caf::error trainer_state::follow(msg::train& order) {
   bool has_all = peers.before && (at.is_last() || peers.after);
   for (std::uint32_t slice = 0; slice < at.slice.slices; ++slice) {
     const bool is_mine = slice == at.slice.slice;
-    peers.slices.push_back(is_mine ? msg::part_actor() : part_at(member_ - at.slice.slice + slice));
+    peers.slices.push_back(is_mine ? msg::part_actor() : part_at(rank_ - at.slice.slice + slice));
     has_all = has_all && (is_mine || peers.slices.back());
   }
   if (!has_all)
@@ -82,7 +81,7 @@ caf::error trainer_state::follow(msg::train& order) {
   auto start = start_of_part(job_, *data_, order.from, at.part());
   if (!start) return start.error();
   step = order.from.steps_done;
-  follower_ = std::make_unique<part_follower>(self_, trace, job_, data_->spec(), at, rank_, std::move(peers));
+  follower_ = std::make_unique<part_follower>(self_, trace, job_, data_->spec(), at, replica_number_, std::move(peers));
   auto error = follower_->start(start->parameters, start->buffers, start->saved, step);
   for (const auto& one : std::exchange(early_, {}))
     if (!error) one();
@@ -94,7 +93,7 @@ caf::error trainer_state::follow(msg::train& order) {
 /// Gives the other slices of this stage its share of a sum.
 void trainer_state::give_share(std::uint64_t number, const msg::tensor& share) {
   for (std::uint32_t slice = 1; slice < job_.tensor_parallel; ++slice)
-    self_->send(parts_->others[slice - 1], msg::partial_sum{trace.next(step), member_, number, share});
+    self_->send(parts_->others[slice - 1], msg::partial_sum{trace.next(step), rank_, number, share});
 }
 
 /// Sends the step's micro-batches through the parts, in place of its own passes; `passed_through_parts` goes on.
@@ -113,10 +112,7 @@ void trainer_state::pass_through_parts() {
   if (auto error = pool_input(computed_, input)) return fail(step, error);
   const bool has_tables = client_.servers() > 0;
   const auto count = static_cast<std::uint32_t>(model::micro_batches_with_samples(samples.size, job_.micro_batches));
-  parts_->passes->begin({.step = step,
-                         .size = samples.size,
-                         .key = model::random_key(job_.seed, model::random_stream::network_passes, step, rank_),
-                         .wants_grad_input = has_tables},
+  parts_->passes->begin({.step = step, .size = samples.size, .key = pass_key(step), .wants_grad_input = has_tables},
                         count, ends_update());
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto part = model::micro_batch_of(samples.size, job_.micro_batches, i);
@@ -144,7 +140,7 @@ void trainer_state::send_to_slices(const network_input& input, const std::shared
 /// What a step's activations have in common; of a batch of no samples it is all.
 msg::activation trainer_state::activation_of(std::uint64_t of_step) {
   return {.head = trace.next(of_step),
-          .rank = member_,
+          .rank = rank_,
           .update = schedule_.update(of_step),
           .ends_update = schedule_.ends_update(of_step)};
 }
@@ -222,15 +218,15 @@ void trainer_state::ask_parts_for_norms() {
   parts_->squared_norm = {};
   for (std::uint32_t part = 1; part < job_.parts(); ++part) {
     ++waiting_;
-    ask<msg::squared_norm>(parts_->others[part - 1], number_of_part(part), msg::gradient_norm{trace.next(step), rank_},
-                           [this, part](const msg::squared_norm& share) {
-                             const auto sum = model::exact_sum::from(share.limbs.as<std::int64_t>());
-                             if (!sum)
-                               return fail(step, make_failure(errc::shape_mismatch,
-                                                              "a norm of trainer {} that is no sum", member_ + part));
-                             parts_->squared_norm.merge(*sum);
-                             arrived();
-                           });
+    ask<msg::squared_norm>(
+        parts_->others[part - 1], number_of_part(part), msg::gradient_norm{trace.next(step), replica_number_},
+        [this, part](const msg::squared_norm& share) {
+          const auto sum = model::exact_sum::from(share.limbs.as<std::int64_t>());
+          if (!sum)
+            return fail(step, make_failure(errc::shape_mismatch, "a norm of trainer {} that is no sum", rank_ + part));
+          parts_->squared_norm.merge(*sum);
+          arrived();
+        });
   }
 }
 
@@ -275,9 +271,7 @@ void trainer_state::gather_states(bool ends, std::function<void()> then) {
   }
 }
 
-std::uint32_t trainer_state::number_of_part(std::uint32_t part) const {
-  return trainer_number(member_ + part, servers_);
-}
+std::uint32_t trainer_state::number_of_part(std::uint32_t part) const { return trainer_number(rank_ + part, servers_); }
 
 // -- messages of other parts ------------------------------------------------------
 
@@ -312,14 +306,14 @@ void trainer_state::handle(msg::partial_sum& share) {
   if (comes_early([this, share]() mutable { follower_->take(std::move(share)); })) return;
   if (follower_) return follower_->take(std::move(share));
   if (is_over(phase_)) return;
-  const std::uint32_t slice = share.rank - member_;
+  const std::uint32_t slice = share.rank - rank_;
   if (!parts_ || slice >= job_.tensor_parallel) return fail(step, refuse_part_message());
   if (auto error = parts_->slices->take(slice, std::move(share))) return fail(step, error);
   after_passes();
 }
 
 void trainer_state::handle(msg::activation_gradient& grad) {
-  if (!comes_from(member_ + job_.tensor_parallel)) return fail(step, refuse_part_message());
+  if (!comes_from(rank_ + job_.tensor_parallel)) return fail(step, refuse_part_message());
   if (follower_) return follower_->take(std::move(grad));
   if (is_over(phase_)) return;
   if (!parts_) return fail(step, refuse_part_message());
@@ -338,9 +332,9 @@ void trainer_state::handle(msg::activation_gradient& grad) {
 
 void trainer_state::handle(msg::part_outputs& outputs) {
   if (!comes_from(outputs.rank)) return fail(step, refuse_part_message());
-  if (follower_ && outputs.rank == member_ + job_.tensor_parallel) return follower_->take(std::move(outputs));
+  if (follower_ && outputs.rank == rank_ + job_.tensor_parallel) return follower_->take(std::move(outputs));
   if (is_over(phase_)) return;
-  const std::uint32_t distance = outputs.rank - member_;  // to another slice of this stage, or to the next stage
+  const std::uint32_t distance = outputs.rank - rank_;  // to another slice of this stage, or to the next stage
   if (!parts_ || phase_ != trainer_phase::evaluating || parts_->missing_outputs == 0 || distance == 0 ||
       distance > job_.tensor_parallel)
     return fail(step, refuse_part_message());
@@ -354,7 +348,7 @@ void trainer_state::handle(msg::part_outputs& outputs) {
 /// Whether the current message may come from the leader of this replica. Before the order to train this trainer does
 /// not know which that is.
 bool trainer_state::comes_from_leader() const {
-  return data_ ? comes_from(member_ - member_ % job_.parts()) : early_.size() < model::micro_batches_max;
+  return data_ ? comes_from(rank_ - rank_ % job_.parts()) : early_.size() < model::micro_batches_max;
 }
 
 template <class Answer, class Query>

@@ -29,11 +29,11 @@ void trainer_state::tell_parts(msg::actor_status& now) const {
   if (phase_ == trainer_phase::reducing && mine.is_under_way()) {
     now.phase = "passing";
     if (!mine.waits_for_input() && !parts_->slices->is_waiting())
-      tell_lacking(mine, member_, member_ + job_.tensor_parallel, step, now);
+      tell_lacking(mine, rank_, rank_ + job_.tensor_parallel, step, now);
   }
-  if (parts_->slices->is_waiting()) tell_missing_shares(*parts_->slices, member_, step, now);
+  if (parts_->slices->is_waiting()) tell_missing_shares(*parts_->slices, rank_, step, now);
   if (phase_ == trainer_phase::evaluating && now.waits.empty())
-    now.waits.push_back({name, "the outputs", step, fmt::format("trainer {}", member_ + job_.tensor_parallel)});
+    now.waits.push_back({name, "the outputs", step, fmt::format("trainer {}", rank_ + job_.tensor_parallel)});
   now.queues.push_back(alive_status(mine.place(), job_.micro_batches, mine.alive()));
 }
 

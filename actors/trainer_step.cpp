@@ -32,7 +32,7 @@ void trainer_state::meet_or_end() {
   msg::tensor share = replica_->as_share(mine);
   ask<msg::reduced>(
       peers_.group, peers_.group_number,
-      msg::reduce{trace.next(step), rank_, bucket, 1, stop_wanted_, std::move(share)},
+      msg::reduce{trace.next(step), replica_number_, bucket, 1, stop_wanted_, std::move(share)},
       [this, count](const msg::reduced& mean) {
         if (is_over(phase_)) return;
         if (mean.grad.rows != count || !mean.grad.consistent())
@@ -109,7 +109,7 @@ std::function<void(caf::event_based_actor*)> trainer_state::turn_of(std::functio
 /// runs the actors first that became ready last: on a single one, the master would never hear a wish to stop.
 bool trainer_state::gives_way() {
   constexpr std::chrono::milliseconds interval{50};
-  if (rank_ != 0 || client_.servers() > 0 || !replica_->is_on_host()) return false;
+  if (replica_number_ != 0 || client_.servers() > 0 || !replica_->is_on_host()) return false;
   const auto now = std::chrono::steady_clock::now();
   if (now < gave_way_ + interval) return false;
   gave_way_ = now;
@@ -162,6 +162,11 @@ caf::error trainer_state::pool_input(context& of, network_input& input) {
   return {};
 }
 
+/// The key of the random numbers in a step's passes.
+std::uint64_t trainer_state::pass_key(std::uint64_t of_step) const {
+  return model::random_key(job_.seed, model::random_stream::network_passes, of_step, replica_number_);
+}
+
 caf::error trainer_state::begin_pass(const model::batch& samples) {
   const actor_trace::range working(trace, trace::range_name::forward_backward, step, trace.latest());
   network_input& input = client_.input_of(step);
@@ -172,7 +177,7 @@ caf::error trainer_state::begin_pass(const model::batch& samples) {
                         .input = input.data(),
                         .classes = samples.classes,
                         .values = samples.values,
-                        .key = model::random_key(job_.seed, model::random_stream::network_passes, step, rank_),
+                        .key = pass_key(step),
                         .ranks = others_ ? &*others_ : nullptr,
                         .wants_grad_input = has_tables,
                         .wants_it_on_host = has_tables && sparse_client::needs_host(computed_)});
@@ -222,9 +227,9 @@ void trainer_state::backward_parameters() {
 }
 
 void trainer_state::send_bucket(std::uint32_t bucket) {
-  const std::uint32_t weight = replica_->weight(bucket, rank_);
-  msg::tensor share = replica_->share(bucket, rank_);
-  if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(rank_, step, bucket))
+  const std::uint32_t weight = replica_->weight(bucket, replica_number_);
+  msg::tensor share = replica_->share(bucket, replica_number_);
+  if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(replica_number_, step, bucket))
     return replica_->give_up(bucket);
   if (reduces_alone()) {
     take_wishes(stop_wanted_, checkpoint_.is_wanted());
@@ -232,7 +237,8 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
   }
   ++waiting_;
   const std::uint64_t count = share.rows;
-  msg::reduce message{trace.next(step), rank_, bucket, weight, stop_wanted_, std::move(share), checkpoint_.is_wanted()};
+  msg::reduce message{trace.next(step), replica_number_,        bucket, weight, stop_wanted_,
+                      std::move(share), checkpoint_.is_wanted()};
   ask<msg::reduced>(peers_.group, peers_.group_number, std::move(message),
                     [this, bucket, count](const msg::reduced& mean) {
                       if (mean.grad.rows != count || !mean.grad.consistent())
@@ -248,7 +254,7 @@ void trainer_state::send_gradients() {
   std::vector<std::vector<msg::bag_gradient>> grads(client_.servers());
   if (has_gradient_ && !grads.empty()) {
     const auto& of_input = replica_->grad_input();
-    if (auto* wrong = faults()) wrong->gradient(rank_, step, {of_input.host(), of_input.size()});
+    if (auto* wrong = faults()) wrong->gradient(replica_number_, step, {of_input.host(), of_input.size()});
     grads = client_.gradients(computed_, of_input, replica_->passed());
     if (replica_->is_on_host()) replica_->free_grad_input();
     if (job_.nan == model::nan_policy::stop)
@@ -257,8 +263,8 @@ void trainer_state::send_gradients() {
   const bool rides = ends_update() && !clips_or_skips();
   const bool keeps = checkpoint_.take_keeps();
   for (std::size_t s = 0; s < grads.size(); ++s) {
-    msg::gradient message{trace.next(step), rank_, has_gradient_, rides, std::move(grads[s]), keeps};
-    if (auto* wrong = faults()) wrong->signs(rank_, step, message);
+    msg::gradient message{trace.next(step), replica_number_, has_gradient_, rides, std::move(grads[s]), keeps};
+    if (auto* wrong = faults()) wrong->signs(replica_number_, step, message);
     self_->send(client_.server(s), std::move(message));
   }
 }
@@ -269,7 +275,8 @@ void trainer_state::ask_for_norms() {
   for (std::size_t s = 0; s < client_.servers(); ++s) {
     ++waiting_;
     ask<msg::squared_norm>(client_.server(s), server_number(client_.rank(s)),
-                           msg::gradient_norm{trace.next(step), rank_}, [this, s](const msg::squared_norm& share) {
+                           msg::gradient_norm{trace.next(step), replica_number_},
+                           [this, s](const msg::squared_norm& share) {
                              if (auto error = client_.take_norm(s, share)) return fail(step, error);
                              arrived();
                            });
@@ -298,10 +305,12 @@ void trainer_state::clip_and_step() {
   }
   for (std::size_t s = 0; s < client_.servers(); ++s)
     ask<msg::committed>(client_.server(s), server_number(client_.rank(s)),
-                        msg::optimizer_step{trace.next(step), rank_, applies, factor}, [](const msg::committed&) {});
+                        msg::optimizer_step{trace.next(step), replica_number_, applies, factor},
+                        [](const msg::committed&) {});
   for (std::uint32_t i = 0; parts_ && i < parts_->others.size(); ++i)
     ask<msg::committed>(parts_->others[i], number_of_part(i + 1),
-                        msg::optimizer_step{trace.next(step), rank_, applies, factor}, [](const msg::committed&) {});
+                        msg::optimizer_step{trace.next(step), replica_number_, applies, factor},
+                        [](const msg::committed&) {});
   if (applies) {
     replica_->apply(factor);
   } else {
@@ -316,7 +325,7 @@ void trainer_state::step_done() {
   if (replica_->open_passes() > 0 && !goes_on) take_losses(true);
   if (is_over(phase_)) return;
   trace.step_ends(step + 1);
-  if (rank_ == 0) {
+  if (replica_number_ == 0) {
     if (auto where = tally_.tell_progress(epoch_tally::clock::now())) {
       where->head = trace.next(step);
       send_report(std::move(*where));

@@ -6,7 +6,6 @@
 
 #include "actors/failure.hpp"
 #include "actors/trainer.hpp"
-#include "model/random.hpp"
 
 namespace troupe::actors {
 
@@ -59,11 +58,10 @@ caf::error trainer_state::begin_in_stream(context& next) {
   const std::shared_ptr<const model::batch>& samples = next.samples;
   tally_.add_rows(next.answers);
   stage_passes& passes = *parts_->passes;
-  const auto number =
-      passes.add_batch({.step = next.step,
-                        .size = samples->size,
-                        .key = model::random_key(job_.seed, model::random_stream::network_passes, next.step, rank_),
-                        .wants_grad_input = client_.servers() > 0});
+  const auto number = passes.add_batch({.step = next.step,
+                                        .size = samples->size,
+                                        .key = pass_key(next.step),
+                                        .wants_grad_input = client_.servers() > 0});
   parts_->batches[next.step] = samples;
   if (samples->size == 0) return {};
   network_input& input = client_.input_of(next.step);
