@@ -18,9 +18,6 @@ namespace troupe::actors {
 class replay_control;
 
 struct traced_config : caf::actor_system_config {
-  /// Idle workers of a shared queue are woken at once. Those that steal poll, with sleeps of up to 10 ms.
-  traced_config() { set("caf.scheduler.policy", "sharing"); }
-
   /// Must outlive the actor system; null: nothing is recorded.
   trace::recorder* recorder = nullptr;
   /// Must outlive the actor system; null: the run is no replay.

@@ -33,6 +33,8 @@ void add_network(caf::actor_system_config& config) {
   config.load<caf::io::middleman>();
   config.set("caf.middleman.heartbeat-interval", caf::timespan{0});
   config.set("caf.middleman.workers", 1);
+  // Under work stealing, idle workers poll with sleeps of up to 10 ms; shared queues wake them at once.
+  config.set("caf.scheduler.policy", "sharing");
 }
 
 caf::io::scribe_ptr connection_of(caf::actor_system& system, int socket) {

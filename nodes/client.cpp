@@ -45,7 +45,6 @@ result<Answer> ask_through(control_tunnel& tunnel, const client_options& options
   config.config_file_path.clear();  // else CAF reads a file of the current directory
   config.set("caf.scheduler.max-threads", 1);
   add_network(config);
-  config.set("caf.scheduler.policy", "sharing");  // as of `traced_config`
   caf::actor_system system(config);
   const auto failed = [&options](const caf::error& error) {
     return run_fault("master {}: {}", links::to_string(options.master), reason(error, options));

@@ -174,6 +174,18 @@ void describe_run(const run_options& options, std::uint64_t run_number, const ru
   recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
 }
 
+/// Has so many workers run the actors of this process. Those of a shared queue are woken at once by each message, which
+/// pays where they are few, or where messages are rare and long work follows, as between parts of a network. Those that
+/// steal poll for work, with sleeps, and leave an actor to the worker that has woken it.
+void share_work(caf::actor_system_config& config, std::size_t workers, bool has_parts) {
+  constexpr std::size_t few = 2;
+  config.set("caf.scheduler.max-threads", workers);
+  if (workers <= few || has_parts)
+    config.set("caf.scheduler.policy", "sharing");
+  else
+    config.set("caf.work-stealing.moderate-steal-interval", 1);  // with every poll, not with every fifth
+}
+
 }  // namespace
 
 std::size_t worker_threads(std::size_t wanted) { return wanted > 0 ? wanted : std::thread::hardware_concurrency(); }
@@ -213,7 +225,7 @@ result<actors::run_summary> run(const run_request& what, const run_options& give
   config.devices = options.devices;
   if (!options.gather) config.batch_makers = actors::make_batch_threads(options.batch_threads, what.trainers);
   config.config_file_path.clear();  // else CAF reads a file of the current directory
-  config.set("caf.scheduler.max-threads", worker_threads(options.threads));
+  share_work(config, worker_threads(options.threads), what.parts > 1);
   if (options.gather) add_network(config);
   caf::actor_system system(config);
   const actors::workers_help help(system);
