@@ -198,7 +198,7 @@ TEST(Check, RowsThatLackTooMuchAreFound) {
   EXPECT_NE(find(report, "staleness_bound").note, "");
 }
 
-/// Only the master's process records the job: without it nobody knows how much rows may lack, nor who has rows.
+/// The master's process records the job. A recording without it does not tell how stale rows may be, nor who has rows.
 TEST(Check, WithoutTheMasterNoBoundIsJudged) {
   four_steps r;
   r.event_of(r.handled_as("rows", r.made.server(0), r.made.trainer(0), 4)).aux = 1;

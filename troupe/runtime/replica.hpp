@@ -35,7 +35,7 @@ class replica {
   struct pass_options {
     /// As `module_pass` takes it.
     const tensor* state = nullptr;
-    /// Of the pass's random numbers; without one, the context's next.
+    /// Decides the pass's random numbers. None: the context gives its next one.
     std::optional<std::uint64_t> key = {};
     /// A result of `version`. Null: the newest weights.
     std::shared_ptr<const float> weights = nullptr;
