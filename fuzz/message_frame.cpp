@@ -19,6 +19,25 @@ msg::blob body_of(std::span<const std::byte> all) {
   return {owner, memory, all.size()};
 }
 
+msg::lookup lookup_of(const msg::blob& bags) {
+  msg::lookup made;
+  made.tables.push_back({5, bags, {}, {}});
+  return made;
+}
+
+/// Reads a body as the first frame of a link, and as one behind a lookup.
+void read_among_others(const msg::blob& body) {
+  const msg::blob bags = msg::blob::own(std::vector<std::int64_t>(200, 3));
+  for (const bool is_first : {true, false}) {
+    protocol::kept_blobs kept;
+    if (!is_first) must(kept.keep(1, bags), "a blob cannot be kept");
+    const auto read = protocol::from_frame(body, &kept);
+    must(kept.size() <= 1 + body.size() / sizeof(std::uint64_t), "more is kept than was sent");
+    if (read)
+      must(protocol::to_frame(read->first, read->second).has_value(), "a message is read that cannot be written");
+  }
+}
+
 std::vector<std::pair<std::string, bytes>> seeds() {
   the_system();
   std::vector<std::pair<std::string, bytes>> all;
@@ -26,6 +45,13 @@ std::vector<std::pair<std::string, bytes>> seeds() {
     all.emplace_back(protocol::message_name(type), joined(*protocol::to_frame({7, 2}, content)));
   all.emplace_back("failure", joined(protocol::to_failure_frame(
                                   {7, 2}, protocol::make_failure(protocol::errc::bad_index, "row 9 of 5"))));
+  const msg::blob bags = msg::blob::own(std::vector<std::int64_t>(200, 3));
+  msg::gradient gradient;
+  gradient.tables.push_back({5, bags, {}, {}, {}});
+  protocol::sent_blobs sent;
+  for (const auto& [name, content] : {std::pair("lookup_kept", caf::make_message(lookup_of(bags))),
+                                      std::pair("gradient_kept", caf::make_message(gradient))})
+    all.emplace_back(name, joined(*protocol::to_frame({7, 2}, content, &sent)));
   return all;
 }
 
@@ -36,6 +62,7 @@ void run(std::span<const std::byte> given) {
     must(static_cast<bool>(failure->second), "a failure that is none");
     protocol::describe(failure->second);
   }
+  read_among_others(body);
   const auto read = protocol::from_frame(body);
   if (!read) return;
   const auto written = protocol::to_frame(read->first, read->second);

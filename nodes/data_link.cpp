@@ -114,7 +114,7 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
       unit_->before_end([me = weak_from_this()] {
         if (const auto self = me.lock()) self->wire_->flush();
       });
-    auto parts = *protocol::to_frame(head, content);
+    auto parts = *protocol::to_frame(head, content, &sent_blobs_, how_.message_bytes_max);
     if (auto error = check_length(about->first, about->second.step, parts); error && sender) {
       // Nobody waits for an answer: end the sender, which cannot continue.
       caf::exit_msg end{sender->address(), std::move(error)};
@@ -138,7 +138,7 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
   if (head.request == 0)
     return refuse(request, protocol::errc::peer_failed,
                   fmt::format("{} is gone: {}; {} cannot be asked", how_.peer, why_ended_, question(request)));
-  auto parts = *protocol::to_frame(head, content);
+  auto parts = *protocol::to_frame(head, content, &sent_blobs_, how_.message_bytes_max);
   if (auto error = check_length(about->first, about->second.step, parts)) {
     if (const auto refused = take_pending(head.request)) deliver(*refused, caf::make_message(std::move(error)));
     return;
@@ -223,7 +223,7 @@ caf::execution_unit* data_link::context_for(std::uint64_t bytes) {
 }
 
 caf::error data_link::take_message(const msg::blob& body) {
-  auto read = protocol::from_frame(body);
+  auto read = protocol::from_frame(body, &kept_blobs_);
   if (!read) return read.error();
   auto& [head, content] = *read;
   const auto target = actors_->find(head.actor);

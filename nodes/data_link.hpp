@@ -173,6 +173,8 @@ class data_link : public std::enable_shared_from_this<data_link> {
   caf::strong_actor_ptr replies_;  ///< the sender of all messages from the peer
 
   std::atomic<std::uint64_t> newest_step_ = 0;
+  protocol::sent_blobs sent_blobs_;
+  protocol::kept_blobs kept_blobs_;  ///< the link's thread only
 
   mutable std::mutex mutex_;  // guards all members below
   bool ended_ = false;

@@ -45,6 +45,8 @@ struct message_traits {
   bool replayed = false;
   /// Handling it changes no state, so such messages may be reordered among themselves.
   bool only_reads = false;
+  /// A later message of its sender to the same actor may have the same blobs, and then travels without them.
+  bool blobs_return = false;
   /// What `troupe trace diff` compares.
   comparable diff = comparable::whole;
   /// There is one such message per bucket of a step. Set if the type has a field `bucket`.

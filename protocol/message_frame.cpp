@@ -62,38 +62,72 @@ struct body_head {
   std::uint16_t type = 0;
   std::uint16_t zero = 0;
   std::uint32_t fields = 0;
-  std::uint32_t blobs = 0;
+  std::uint32_t entries = 0;
 };
 static_assert(sizeof(body_head) == head_bytes);
 
-/// The parts of a body: head, sizes and fields in one piece of memory, then padding and blob alternately.
-std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame_writer&& from) {
+constexpr int kind_shift = 62;
+constexpr std::uint64_t value_mask = (std::uint64_t{1} << kind_shift) - 1;
+
+/// Writes entries as the words of a body.
+std::vector<std::uint64_t> words_of(std::span<const blob_entry> entries, std::span<const msg::blob> blobs) {
+  using kind = blob_entry::kind;
+  std::vector<std::uint64_t> words;
+  words.reserve(2 * entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto [how, number] = entries[i];
+    const bool has_bytes = how == kind::bytes || how == kind::kept_bytes;
+    words.push_back(static_cast<std::uint64_t>(how) << kind_shift | (has_bytes ? blobs[i].size() : number));
+    if (how == kind::kept_bytes) words.push_back(number);
+  }
+  return words;
+}
+
+/// Returns at most how many bytes a body has.
+std::uint64_t bytes_at_most(const frame_writer& from) {
+  std::uint64_t bytes = head_bytes + from.fields.size();
+  for (const msg::blob& bulk : from.blobs) bytes += bulk.size() + alignment + 2 * sizeof(std::uint64_t);
+  return bytes;
+}
+
+/// The parts of a body: head, entries and fields in one piece of memory, then padding and blob alternately.
+std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame_writer&& from,
+                                const std::vector<blob_entry>& how) {
+  using kind = blob_entry::kind;
   static const auto zeros = std::make_shared<const std::array<std::byte, alignment>>();
+  const std::vector<std::uint64_t> words = words_of(how, from.blobs);
   const body_head fixed{head.request,
                         head.actor,
                         type,
                         0,
                         static_cast<std::uint32_t>(from.fields.size()),
-                        static_cast<std::uint32_t>(from.blobs.size())};
-  const std::size_t fields_at = head_bytes + from.blobs.size() * sizeof(std::uint64_t);
+                        static_cast<std::uint32_t>(words.size())};
+  const std::size_t fields_at = head_bytes + words.size() * sizeof(std::uint64_t);
   std::vector<std::byte> front(fields_at + from.fields.size());
   std::memcpy(front.data(), &fixed, head_bytes);
-  for (std::size_t i = 0; i < from.blobs.size(); ++i) {
-    const std::uint64_t size = from.blobs[i].size();
-    std::memcpy(front.data() + head_bytes + i * sizeof size, &size, sizeof size);
-  }
+  std::memcpy(front.data() + head_bytes, words.data(), words.size() * sizeof(std::uint64_t));
   std::memcpy(front.data() + fields_at, from.fields.data(), from.fields.size());
   std::size_t total = front.size();
   std::vector<msg::blob> parts;
   parts.reserve(1 + 2 * from.blobs.size());
   parts.push_back(msg::blob::own(std::move(front)));
-  for (msg::blob& bulk : from.blobs) {
+  for (std::size_t i = 0; i < from.blobs.size(); ++i) {
+    msg::blob& bulk = from.blobs[i];
+    if (how[i].how == kind::kept) {
+      parts.push_back(bulk.part(0, 0));
+      continue;
+    }
     if (bulk.empty()) continue;
     if (const std::size_t gap = gap_after(total)) parts.emplace_back(zeros, zeros->data(), gap);
     total += gap_after(total) + bulk.size();
     parts.push_back(std::move(bulk));
   }
   return parts;
+}
+
+std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame_writer&& from) {
+  const std::vector<blob_entry> plain(from.blobs.size());
+  return assemble(head, type, std::move(from), plain);
 }
 
 caf::error malformed(const char* what) {
@@ -106,44 +140,90 @@ struct disassembled {
   std::vector<msg::blob> blobs;
 };
 
-caf::expected<disassembled> disassemble(const msg::blob& body) {
+/// Reads the entries of a body, and the blobs that they tell of.
+class blob_reader {
+ public:
+  /// `first`: the place of the first blob, which may lie behind a gap.
+  blob_reader(const msg::blob& body, std::size_t entries, std::size_t first, kept_blobs* kept)
+      : body_(body), entries_(entries), at_(first), kept_(kept) {}
+
+  caf::error read(std::vector<msg::blob>& blobs) {
+    using kind = blob_entry::kind;
+    while (next_ < entries_) {
+      const std::uint64_t word = next_word();
+      const auto how = static_cast<kind>(word >> kind_shift);
+      const std::uint64_t value = word & value_mask;
+      if (how != kind::bytes && kept_ == nullptr) return malformed("it tells of blobs that are kept");
+      if (how == kind::forgotten) {
+        if (!kept_->forget(value)) return malformed("it drops a blob that is not kept");
+        continue;
+      }
+      msg::blob& to = blobs.emplace_back();
+      if (how == kind::kept) {
+        if (!kept_->take(value, to)) return malformed("it has a blob that is not kept");
+        continue;
+      }
+      if (!take_bytes(value, to)) return malformed("shorter than its blobs");
+      if (how == kind::bytes) continue;
+      if (next_ == entries_) return malformed("a blob to be kept without a number");
+      if (!kept_->keep(next_word(), to)) return malformed("it has a blob kept twice, or too many");
+    }
+    return at_ == body_.size() ? caf::error() : malformed("longer than its parts");
+  }
+
+ private:
+  std::uint64_t next_word() {
+    std::uint64_t word = 0;
+    std::memcpy(&word, body_.data() + head_bytes + next_++ * sizeof word, sizeof word);
+    return word;
+  }
+
+  bool take_bytes(std::uint64_t size, msg::blob& to) {
+    if (size == 0) return true;
+    at_ += std::min(gap_after(at_), body_.size() - at_);
+    if (size > body_.size() - at_) return false;
+    to = body_.part(at_, size);
+    at_ += size;
+    return true;
+  }
+
+  const msg::blob& body_;
+  const std::size_t entries_;
+  std::size_t next_ = 0;
+  std::size_t at_;
+  kept_blobs* const kept_;
+};
+
+caf::expected<disassembled> disassemble(const msg::blob& body, kept_blobs* kept) {
   disassembled parts;
   if (body.size() < head_bytes) return malformed("shorter than its head");
   std::memcpy(&parts.fixed, body.data(), head_bytes);
-  std::size_t at = head_bytes + std::size_t{parts.fixed.blobs} * sizeof(std::uint64_t);
+  std::size_t at = head_bytes + std::size_t{parts.fixed.entries} * sizeof(std::uint64_t);
   if (at > body.size() || body.size() - at < parts.fixed.fields) return malformed("shorter than its fields");
   parts.fields = {body.data() + at, parts.fixed.fields};
   at += parts.fixed.fields;
-  parts.blobs.reserve(parts.fixed.blobs);
-  for (std::size_t i = 0; i < parts.fixed.blobs; ++i) {
-    std::uint64_t size = 0;
-    std::memcpy(&size, body.data() + head_bytes + i * sizeof size, sizeof size);
-    if (size == 0) {
-      parts.blobs.emplace_back();
-      continue;
-    }
-    at += std::min(gap_after(at), body.size() - at);
-    if (size > body.size() - at) return malformed("shorter than its blobs");
-    parts.blobs.push_back(body.part(at, size));
-    at += size;
-  }
-  if (at != body.size()) return malformed("longer than its parts");
+  parts.blobs.reserve(parts.fixed.entries);
+  if (auto error = blob_reader(body, parts.fixed.entries, at, kept).read(parts.blobs)) return error;
   return parts;
 }
 
 }  // namespace
 
-std::optional<std::vector<msg::blob>> to_frame(const envelope& head, const caf::message& content) {
+std::optional<std::vector<msg::blob>> to_frame(const envelope& head, const caf::message& content, sent_blobs* sent,
+                                               std::uint64_t bytes_max) {
   if (content.size() != 1) return std::nullopt;
   const caf::type_id_t type = content.type_at(0);
   frame_writer writer;
   const bool known = for_link_type(type, [&]<class T>(T*) { (void)writer.apply(content.get_as<T>(0)); });
   if (!known) return std::nullopt;
-  return assemble(head, type, std::move(writer));
+  if (sent == nullptr) return assemble(head, type, std::move(writer));
+  const bool come_again = traits_by_id(type).blobs_return && bytes_at_most(writer) <= bytes_max;
+  const auto how = sent->enter(writer.blobs, come_again);
+  return assemble(head, type, std::move(writer), how);
 }
 
-caf::expected<std::pair<envelope, caf::message>> from_frame(const msg::blob& body) {
-  auto parts = disassemble(body);
+caf::expected<std::pair<envelope, caf::message>> from_frame(const msg::blob& body, kept_blobs* kept) {
+  auto parts = disassemble(body, kept);
   if (!parts) return parts.error();
   frame_reader reader(parts->fields, parts->blobs);
   caf::message content;
@@ -179,7 +259,7 @@ std::vector<msg::blob> to_failure_frame(const envelope& head, const caf::error& 
 }
 
 caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const msg::blob& body) {
-  const auto parts = disassemble(body);
+  const auto parts = disassemble(body, nullptr);
   if (!parts) return parts.error();
   frame_reader reader(parts->fields, parts->blobs);
   std::uint8_t number = 0;

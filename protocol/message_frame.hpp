@@ -6,10 +6,15 @@
 //   12  u16  type: the message's type id, part of the schema that both sides have compared
 //   14  u16  0
 //   16  u32  bytes of the fields
-//   20  u32  number of blobs
-//   24  u64  size of each blob
+//   20  u32  number of entries
+//   24  u64  each entry: its kind in the highest two bits (`blob_entry`), its value in the others. Of each blob
+//              0: its size
+//              1: its size; the next u64 is the number under which the receiver keeps it
+//              2: the number of a blob that the receiver keeps
+//            and behind those
+//              3: the number of a blob that the receiver drops
 //       the fields, in the order of their description, as field_bytes.hpp writes them; a blob is nothing
-//       each blob, at the next multiple of 64 bytes
+//       each blob of kinds 0 and 1, at the next multiple of 64 bytes
 //
 // All numbers are little-endian.
 
@@ -18,12 +23,14 @@
 #include <caf/expected.hpp>
 #include <caf/message.hpp>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "protocol/blob.hpp"
 #include "protocol/header.hpp"
+#include "protocol/repeated_blobs.hpp"
 
 namespace troupe::protocol {
 
@@ -34,12 +41,17 @@ struct envelope {
 };
 
 /// Returns the parts of the frame body for `content`, a single message of a type that travels over data links. Returns
-/// nullopt for any other type: those use the control connection.
-std::optional<std::vector<msg::blob>> to_frame(const envelope& head, const caf::message& content);
+/// nullopt for any other type: those use the control connection. `sent`: what the receiver keeps; null: each frame is
+/// read by itself. It stays as it is if the body has more than `bytes_max` bytes, which nobody may send. A part without
+/// bytes is of a blob that the receiver has, and has to live until the frame is sent.
+std::optional<std::vector<msg::blob>> to_frame(const envelope& head, const caf::message& content,
+                                               sent_blobs* sent = nullptr,
+                                               std::uint64_t bytes_max = std::numeric_limits<std::uint64_t>::max());
 
-/// Returns the message in a frame body; its blobs share `body`. Never reads beyond the bytes given, whatever they are,
-/// and never allocates more than they account for.
-caf::expected<std::pair<envelope, caf::message>> from_frame(const msg::blob& body);
+/// Returns the message in a frame body; its blobs share `body`, or those that are kept. Never reads beyond the bytes
+/// given, whatever they are, and never allocates more than they account for. `kept`: what the sender knows to be here;
+/// null: nothing may be kept.
+caf::expected<std::pair<envelope, caf::message>> from_frame(const msg::blob& body, kept_blobs* kept = nullptr);
 
 /// Returns the type and header of a message that travels over data links; nullopt for any other.
 std::optional<std::pair<caf::type_id_t, msg::header>> head_of(const caf::message& content);

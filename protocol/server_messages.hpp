@@ -94,7 +94,8 @@ struct lookup {
   /// The dtype in which the rows travel: f32, f16 or bf16.
   dtype type = dtype::f32;
 
-  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true, .only_reads = true};
+  static constexpr message_traits traits{
+      .via = plane::data, .ordered = true, .replayed = true, .only_reads = true, .blobs_return = true};
 };
 BOOST_DESCRIBE_STRUCT(lookup, (), (head, tables, staleness, type))
 

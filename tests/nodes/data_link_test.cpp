@@ -201,6 +201,25 @@ TEST_F(DataLink, ALookupIsAnsweredThroughIt) {
   }
 }
 
+/// By itself, a gradient with its bags would be too long for this link.
+TEST_F(DataLink, AGradientTravelsWithoutTheBagsOfItsLookup) {
+  message_bytes_max_ = 3000;
+  std::promise<msg::gradient> arrived;
+  const auto whom = link_to({five_rows, [&](msg::gradient& sent) { arrived.set_value(std::move(sent)); }});
+  msg::lookup question = ask_rows(12);
+  question.tables[0].indices = msg::blob::own(std::vector<std::int64_t>(300, 7));
+  self_->request(whom, timeout, question)
+      .receive([](const msg::rows&) {}, [](const caf::error& error) { FAIL() << protocol::describe(error); });
+  msg::gradient sent = some_gradient(12, 1200);
+  sent.tables[0].indices = question.tables[0].indices;
+  self_->send(whom, sent);
+  auto found = arrived.get_future();
+  ASSERT_EQ(found.wait_for(timeout), std::future_status::ready);
+  const msg::bag_gradient there = found.get().tables[0];
+  EXPECT_EQ(there.indices, question.tables[0].indices);
+  EXPECT_EQ(there.grad.as<float>().size(), 300u);
+}
+
 TEST_F(DataLink, ARefusalComesBackWithItsWords) {
   const auto whom = link_to({[](msg::parameter_server_actor::pointer, msg::lookup&) -> caf::result<msg::rows> {
                                return protocol::make_failure(protocol::errc::bad_index, "index 7 of table 2");
