@@ -41,6 +41,15 @@ __device__ void store_pack(const pack<Number, kCount>& x, Number* to) {
   *reinterpret_cast<pack<Number, kCount>*>(to) = x;
 }
 
+/// Has the line of memory at `from` fetched into the L2 cache, without waiting for it.
+inline __device__ void prefetch(const void* from) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(from)));
+#else
+  (void)from;
+#endif
+}
+
 /// Returns whether `numbers` is aligned for packs of `kCount`.
 template <int kCount, class Number>
 bool fits_packs(const Number* numbers) {

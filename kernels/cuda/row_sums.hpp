@@ -138,11 +138,13 @@ __device__ lane_columns<kWidth, kPacks> sum_contributions(const grouped_rows& fr
   return total;
 }
 
-/// Returns `scale` times the gradient of grouped row number `run`, in the chunk that starts at `column`.
+/// Returns `scale` times the gradient of the row that has contributions begin .. end, in the chunk that starts at
+/// `column`; 0 if it has none.
 template <int kWidth, int kPacks>
-__device__ lane_columns<kWidth, kPacks> row_gradient(const grouped_rows& from, std::uint32_t run, float scale,
-                                                     row_lanes lanes, std::size_t column, std::size_t dim) {
-  auto grad = sum_contributions<kWidth, kPacks>(from, from.begins[run], from.ends[run], lanes, column, dim);
+__device__ lane_columns<kWidth, kPacks> row_gradient(const grouped_rows& from, std::uint32_t begin, std::uint32_t end,
+                                                     float scale, row_lanes lanes, std::size_t column,
+                                                     std::size_t dim) {
+  auto grad = sum_contributions<kWidth, kPacks>(from, begin, end, lanes, column, dim);
   unrolled<kPacks>([&](int p) { unrolled<kWidth>([&](int k) { grad.at[p].at[k] *= scale; }); });
   return grad;
 }

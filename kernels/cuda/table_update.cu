@@ -24,6 +24,12 @@ namespace {
 /// Most blocks that update a table; each updates many rows.
 constexpr std::size_t update_blocks_max = 4096;
 
+/// An optimizer as a type, for kernels that are compiled for it: they have few registers then, so that many rows are
+/// under way. Tables of one width with several optimizers take a launch for each.
+template <optimizer_kind kKind>
+using kind_of = std::integral_constant<optimizer_kind, kKind>;
+constexpr std::size_t optimizer_kinds = 4;
+
 template <int kWidth, int kPacks>
 __device__ double squares_of(const lane_columns<kWidth, kPacks>& x) {
   double sum = 0;
@@ -39,7 +45,7 @@ __global__ void norm_kernel(grouped_rows from, std::size_t dim, float scale, lan
   if (run >= *from.count) return;
   double sum = 0;
   for (std::size_t column = 0; column < dim; column += lanes.chunk<kWidth, kPacks>())
-    sum += squares_of(row_gradient<kWidth, kPacks>(from, static_cast<std::uint32_t>(run), scale, lanes, column, dim));
+    sum += squares_of(row_gradient<kWidth, kPacks>(from, from.begins[run], from.ends[run], scale, lanes, column, dim));
   sum = lanes.sum(sum);
   if (lanes.lane == 0) norms[run] = sum;
 }
@@ -69,13 +75,23 @@ __global__ void table_ends_kernel(const __grid_constant__ table_rows tables, uns
   if (threadIdx.x < count) ends[threadIdx.x] = rows_below(from, tables.firsts[threadIdx.x + 1]);
 }
 
-constexpr std::uint32_t untouched = ~std::uint32_t{0};
+/// A row to update, and where its contributions are. Without any, nothing has touched it.
+struct row_place {
+  std::int64_t row = 0;
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
 
-/// Returns the index of `row` among the distinct ones, or `untouched`.
-__device__ std::uint32_t find_row(const grouped_rows& from, std::int64_t row) {
-  const std::uint32_t at = rows_below(from, row);
-  return at < *from.count && from.rows[at] == row ? at : untouched;
-}
+  __device__ bool is_touched() const { return begin < end; }
+
+  static __device__ row_place touched(const grouped_rows& from, std::size_t number) {
+    return {from.rows[number], from.begins[number], from.ends[number]};
+  }
+  static __device__ row_place any(const grouped_rows& from, std::int64_t row) {
+    const std::uint32_t at = rows_below(from, row);
+    if (at < *from.count && from.rows[at] == row) return touched(from, at);
+    return {row, 0, 0};
+  }
+};
 
 /// The tables of a step, passed by value like `launch_parts`.
 struct step_tables {
@@ -85,105 +101,168 @@ struct step_tables {
 };
 
 /// The update of one row of the table by a group of lanes.
-template <int kWidth, int kPacks, class Number>
+template <int kWidth, int kPacks, class Number, optimizer_kind kKind>
 struct row_update {
   using columns = lane_columns<kWidth, kPacks>;
+  static constexpr bool is_rowwise = kKind == optimizer_kind::rowwise_adagrad;
 
-  const update_constants& c;
+  const table_step& how;
   const grouped_rows& from;
-  std::uint32_t run;
-  float scale;
+  row_place place;
   row_lanes lanes;
   std::size_t dim;
-  Number* weights;
-  optimizer_state_view state;
-  std::size_t base;  ///< the row's number in its table times `dim`
+  std::size_t number;  ///< of the row in its table
+
+  __device__ update_constants constants() const {
+    update_constants c = how.constants;
+    c.kind = kKind;  // so that the compiler knows it
+    return c;
+  }
+  __device__ Number* weights() const { return static_cast<Number*>(how.weights); }
+  __device__ std::size_t base() const { return number * dim; }
+
+  /// Has the memory fetched that `step` reads first.
+  __device__ void prefetch_row() const {
+    if (place.is_touched()) prefetch(from.contributions + place.begin);
+    for_columns<kWidth, kPacks>(lanes, 0, dim, [&](int, std::size_t at) {
+      prefetch(weights() + base() + at);
+      if (has_first(constants())) prefetch(how.state.first + base() + at);
+      if (has_second(constants())) prefetch(how.state.second + base() + at);
+    });
+    if (is_rowwise) prefetch(how.state.first + number);
+  }
 
   /// Returns false, with the row unchanged, if its gradient is not finite.
   __device__ bool step() const {
+    if constexpr (kPacks == 1)
+      if (dim <= lanes.chunk<kWidth, kPacks>()) return step_at_once();
+    return step_by_chunks();
+  }
+
+ private:
+  /// For a row of one chunk. Loads what is updated before the gradient, which takes longer to come.
+  __device__ bool step_at_once() const {
+    weight_pack<Number, kWidth> own[kPacks];
+    for_columns<kWidth, kPacks>(lanes, 0, dim, [&](int p, std::size_t at) {
+      own[p] = load_weights<kWidth>(constants(), base() + at, weights(), how.state);
+    });
+    const float sum = is_rowwise && lanes.lane == 0 ? how.state.first[number] : 0.0F;
+    columns grad = gradient(0);
+    if (!lanes.all(are_finite(grad))) return false;
+    if (!is_rowwise) {
+      for_columns<kWidth, kPacks>(lanes, 0, dim, [&](int p, std::size_t at) {
+        optimizer_step(constants(), own[p], grad.at[p]);
+        store_weights(constants(), own[p], base() + at, weights(), how.state);
+      });
+      return true;
+    }
+    for_columns<kWidth, kPacks>(lanes, 0, dim, [&](int p, std::size_t) { decay(own[p].weight, grad.at[p]); });
+    const float rate = row_rate(sum, lanes.sum(squares_of(grad)));
+    for_columns<kWidth, kPacks>(lanes, 0, dim, [&](int p, std::size_t at) {
+      add_to_weights(-rate, grad.at[p], own[p].weight);
+      store_pack(own[p].weight, weights() + base() + at);
+    });
+    return true;
+  }
+
+  /// Rows of several chunks are summed twice: all chunks must be known to be finite before one is updated.
+  __device__ bool step_by_chunks() const {
     const std::size_t chunk = lanes.chunk<kWidth, kPacks>();
+    const float sum = is_rowwise && lanes.lane == 0 ? how.state.first[number] : 0.0F;
     bool finite = true;
     double squares = 0;
     columns grad;
-    // Rows of several chunks are summed twice: all chunks must be known to be finite before one is updated.
     for (std::size_t column = 0; column < dim; column += chunk) {
       grad = gradient(column);
-      for (const auto& some : grad.at)
-        for (const float number : some.at) finite = finite && is_finite(number);
-      if (c.kind != optimizer_kind::rowwise_adagrad) continue;
+      finite = finite && are_finite(grad);
+      if (!is_rowwise) continue;
       decay(column, grad);
       squares += squares_of(grad);
     }
     if (!lanes.all(finite)) return false;
-    const float rate = c.kind == optimizer_kind::rowwise_adagrad ? row_rate(lanes.sum(squares)) : 0.0F;
+    const float rate = is_rowwise ? row_rate(sum, lanes.sum(squares)) : 0.0F;
     for (std::size_t column = 0; column < dim; column += chunk) {
-      if (dim > chunk) grad = gradient(column);
-      if (c.kind == optimizer_kind::rowwise_adagrad) {
-        if (dim > chunk) decay(column, grad);
-        row_step(column, rate, grad);
-      } else {
-        for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t at) {
-          optimizer_step(c, base + at, weights, state, grad.at[p]);
-        });
+      if (dim > chunk) {
+        grad = gradient(column);
+        if (is_rowwise) decay(column, grad);
       }
+      for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t at) {
+        if (!is_rowwise) return optimizer_step(constants(), base() + at, weights(), how.state, grad.at[p]);
+        auto weight = load_pack<kWidth>(weights() + base() + at);
+        add_to_weights(-rate, grad.at[p], weight);
+        store_pack(weight, weights() + base() + at);
+      });
     }
     return true;
   }
 
   __device__ columns gradient(std::size_t column) const {
-    if (run == untouched) return {};
-    return row_gradient<kWidth, kPacks>(from, run, scale, lanes, column, dim);
+    return row_gradient<kWidth, kPacks>(from, place.begin, place.end, how.scale, lanes, column, dim);
+  }
+
+  __device__ bool are_finite(const columns& grad) const {
+    bool finite = true;
+    for (const auto& some : grad.at)
+      for (const float one : some.at) finite = finite && is_finite(one);
+    return finite;
   }
 
   // Adds weight decay; for row-wise Adagrad.
+  __device__ void decay(const pack<Number, kWidth>& weight, pack<float, kWidth>& grad) const {
+    unrolled<kWidth>([&](int k) { grad.at[k] = decayed(constants(), grad.at[k], to_float(weight.at[k])); });
+  }
   __device__ void decay(std::size_t column, columns& grad) const {
     for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t at) {
-      const auto weight = load_pack<kWidth>(weights + base + at);
-      unrolled<kWidth>([&](int k) { grad.at[p].at[k] = decayed(c, grad.at[p].at[k], to_float(weight.at[k])); });
+      decay(load_pack<kWidth>(static_cast<const Number*>(weights()) + base() + at), grad.at[p]);
     });
   }
 
-  /// Adds `squares` to the row's accumulator and returns the row's learning rate.
-  __device__ float row_rate(double squares) const {
+  /// Adds `squares` to the row's accumulator, which lane 0 knows as `sum`, and returns the row's learning rate.
+  __device__ float row_rate(float sum, double squares) const {
     float rate = 0;
     if (lanes.lane == 0) {
-      float& sum = state.first[base / dim];
       sum += static_cast<float>(squares / static_cast<double>(dim));
-      const double divisor = sqrt(static_cast<double>(sum)) + static_cast<double>(c.eps);
-      rate = static_cast<float>(static_cast<double>(c.lr) / divisor);
+      how.state.first[number] = sum;
+      const double divisor = sqrt(static_cast<double>(sum)) + static_cast<double>(constants().eps);
+      rate = static_cast<float>(static_cast<double>(constants().lr) / divisor);
     }
     return __shfl_sync(lanes.mask, rate, 0, static_cast<int>(lanes.count));
-  }
-
-  __device__ void row_step(std::size_t column, float rate, const columns& grad) const {
-    for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t at) {
-      auto weight = load_pack<kWidth>(weights + base + at);
-      unrolled<kWidth>(
-          [&](int k) { store_float(fmaf(-rate, grad.at[p].at[k], to_float(weight.at[k])), weight.at[k]); });
-      store_pack(weight, weights + base + at);
-    });
   }
 };
 
 /// Updates the touched rows or, if `every` is not 0, rows 0 .. every-1. Each block stores its first bad row.
-template <int kWidth, int kPacks, class Number>
-__global__ void __launch_bounds__(block_threads, kPacks == 1 ? 3 : 2)
+///
+/// A row's place, its contributions, and their gradients are read one after the other, each from where the one before
+/// says. So while one row is updated, the next one's memory is fetched, and the place of the one after that is read.
+template <int kWidth, int kPacks, class Number, optimizer_kind kKind>
+__global__ void __launch_bounds__(block_threads, kPacks == 1 && kKind != optimizer_kind::adam ? 3 : 2)
     update_kernel(const __grid_constant__ step_tables tables, grouped_rows from, std::size_t every, lane_share share,
                   std::size_t dim, std::uint64_t* bad_rows) {
+  using update = row_update<kWidth, kPacks, Number, kKind>;
   const row_lanes lanes = row_lanes::of(share);
   const std::size_t count = every > 0 ? every : *from.count;
+  const std::size_t at_once = share.items_at_once();
+  const auto place_of = [&](std::size_t i) {
+    if (i >= count) return row_place{};
+    return every > 0 ? row_place::any(from, static_cast<std::int64_t>(i)) : row_place::touched(from, i);
+  };
+  const auto update_of = [&](const row_place& place) {
+    const unsigned table = last_at_most(tables.first_rows, tables.count, place.row);
+    return update{
+        tables.steps[table], from, place, lanes, dim, static_cast<std::size_t>(place.row - tables.first_rows[table])};
+  };
   std::uint64_t bad = least_of::neutral;
-  for (std::size_t i = share.item(); i < count; i += share.items_at_once()) {
-    const std::int64_t row = every > 0 ? static_cast<std::int64_t>(i) : from.rows[i];
-    const std::uint32_t run = every > 0 ? find_row(from, row) : static_cast<std::uint32_t>(i);
-    const unsigned table = last_at_most(tables.first_rows, tables.count, row);
-    const table_step& step = tables.steps[table];
-    if (step.weights == nullptr) continue;
-    if (run == untouched && step.constants.kind == optimizer_kind::rowwise_adagrad) continue;
-    const std::size_t base = static_cast<std::size_t>(row - tables.first_rows[table]) * dim;
-    const row_update<kWidth, kPacks, Number> update{
-        step.constants, from, run, step.scale, lanes, dim, static_cast<Number*>(step.weights), step.state, base};
-    if (!update.step() && bad == least_of::neutral) bad = static_cast<std::uint64_t>(row);
+  const std::size_t first = share.item();
+  row_place next = place_of(first);
+  row_place after = place_of(first + at_once);
+  for (std::size_t i = first; i < count; i += at_once) {
+    const update one = update_of(next);
+    next = after;
+    after = place_of(i + 2 * at_once);
+    if (i + at_once < count)
+      if (const update other = update_of(next); other.how.weights != nullptr) other.prefetch_row();
+    if (one.how.weights == nullptr || (update::is_rowwise && !one.place.is_touched())) continue;
+    if (!one.step() && bad == least_of::neutral) bad = static_cast<std::uint64_t>(one.place.row);
   }
   store_part<least_of>(bad, bad_rows);
 }
@@ -228,21 +307,34 @@ void cuda_table_gradient::apply(std::size_t dim, row_dtype type, std::span<const
   step_tables tables{};
   tables.count = static_cast<unsigned>(steps.size());
   std::copy(first_rows_.begin(), first_rows_.end(), tables.first_rows);
-  std::copy(steps.begin(), steps.end(), tables.steps);
-  std::uint64_t* const bad_rows = bad_rows_.make(stream_, update_blocks_max + 1);
+  std::uint64_t* const bad_rows = bad_rows_.make(stream_, update_blocks_max * optimizer_kinds + 1);
   std::size_t blocks = 0;
-  with_numbers(table_view(nullptr, type), [&]<class Number>(Number*) {
-    const bool fit = std::all_of(steps.begin(), steps.end(), [](const table_step& step) {
-      return fits_packs<4>(static_cast<const Number*>(step.weights)) && fits_packs<4>(step.state.first) &&
-             fits_packs<4>(step.state.second);
+  const auto update = [&]<optimizer_kind kKind>(kind_of<kKind>) {
+    bool has_some = false;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      tables.steps[i] = steps[i];
+      if (steps[i].constants.kind != kKind) tables.steps[i].weights = nullptr;
+      has_some = has_some || tables.steps[i].weights != nullptr;
+    }
+    if (!has_some) return;
+    with_numbers(table_view(nullptr, type), [&]<class Number>(Number*) {
+      const bool fit = std::all_of(steps.begin(), steps.end(), [](const table_step& step) {
+        return fits_packs<4>(static_cast<const Number*>(step.weights)) && fits_packs<4>(step.state.first) &&
+               fits_packs<4>(step.state.second);
+      });
+      with_shape(fit, dim, [&](auto columns, auto packs) {
+        const lane_share share = share_for(dim, columns);
+        const std::size_t more = share.blocks(bound, update_blocks_max);
+        launch(update_kernel<columns, packs, Number, kKind>, more, stream_, tables, grouped(), every, share, dim,
+               bad_rows + 1 + blocks);
+        blocks += more;
+      });
     });
-    with_shape(fit, dim, [&](auto columns, auto packs) {
-      const lane_share share = share_for(dim, columns);
-      blocks = share.blocks(bound, update_blocks_max);
-      launch(update_kernel<columns, packs, Number>, blocks, stream_, tables, grouped(), every, share, dim,
-             bad_rows + 1);
-    });
-  });
+  };
+  update(kind_of<optimizer_kind::sgd>());
+  update(kind_of<optimizer_kind::adagrad>());
+  update(kind_of<optimizer_kind::adam>());
+  update(kind_of<optimizer_kind::rowwise_adagrad>());
   launch(finish_reduction<least_of>, 1, stream_, bad_rows + 1, blocks, least_of::neutral, bad_rows);
   stream_.download(bad_rows, staging<std::int64_t>(1), sizeof(std::int64_t));
 }
