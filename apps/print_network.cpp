@@ -11,6 +11,7 @@
 #include "apps/aligned.hpp"
 #include "base/json_text.hpp"
 #include "model/network_rows.hpp"
+#include "model/stages.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -20,9 +21,15 @@ struct totals {
   std::uint64_t multiply_adds = 0;
 };
 
+/// The stage that has a layer, of those that begin at `begins`.
+std::size_t stage_of(const model::network_row& row, const std::vector<std::size_t>& begins) {
+  if (row.part == "bottom") return 0;
+  return static_cast<std::size_t>(std::ranges::upper_bound(begins, row.layer.number) - begins.begin()) - 1;
+}
+
 /// The tables and layers as JSON events, the sums last.
-void print_events(const std::vector<model::network_row>& rows, const model::data_spec& spec, const totals& all,
-                  launch::console& out) {
+void print_events(const std::vector<model::network_row>& rows, const std::vector<std::size_t>& stages,
+                  const model::data_spec& spec, const totals& all, launch::console& out) {
   for (std::size_t t = 0; t < spec.tables.size(); ++t)
     out.event(json_line("table")
                   .add("number", std::uint64_t{t})
@@ -30,21 +37,21 @@ void print_events(const std::vector<model::network_row>& rows, const model::data
                   .add("dim", std::uint64_t{spec.tables[t].dim})
                   .take());
   const auto lengths = [](const model::sample_shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); };
-  for (const auto& [part, layer] : rows)
-    out.event(json_line("layer")
-                  .add("part", part)
-                  .add("number", std::uint64_t{layer.number})
-                  .add("kind", layer.kind)
+  for (const auto& row : rows) {
+    const auto& [part, layer] = row;
+    json_line line("layer");
+    line.add("part", part).add("number", std::uint64_t{layer.number});
+    if (!stages.empty()) line.add("stage", std::uint64_t{stage_of(row, stages)});
+    out.event(line.add("kind", layer.kind)
                   .add("options", layer.options)
                   .add_json("in", lengths(layer.in))
                   .add_json("out", lengths(layer.out))
                   .add("parameters", std::uint64_t{layer.parameters})
                   .add("multiply_adds", layer.multiply_adds)
                   .take());
+  }
   out.event(json_line("network").add("parameters", all.parameters).add("multiply_adds", all.multiply_adds).take());
 }
-
-using cells = std::array<std::string, 7>;
 
 std::string table_lines(const model::data_spec& spec) {
   std::string text;
@@ -70,14 +77,24 @@ void print_network(const model::job& what, const model::data_spec& spec, launch:
     all.parameters += layer.parameters;
     all.multiply_adds += layer.multiply_adds;
   }
-  if (out.json()) return print_events(rows, spec, all, out);
-  std::vector<cells> lines = {{"layer", "kind", "options", "input", "output", "parameters", "multiply-adds"}};
-  for (const auto& [part, layer] : rows)
+  std::vector<std::size_t> stages;
+  if (what.pipeline > 1) stages = what.stages.empty() ? model::measured_stages(what, spec) : what.stages;
+  if (out.json()) return print_events(rows, stages, spec, all, out);
+  using cells = std::array<std::string, 8>;
+  std::vector<cells> lines = {
+      {"layer", "kind", "options", "input", "output", "parameters", "multiply-adds", stages.empty() ? "" : "stage"}};
+  for (const auto& row : rows) {
+    const auto& [part, layer] = row;
     lines.push_back({fmt::format("{}.{}", part, layer.number), layer.kind, layer.options, model::to_string(layer.in),
-                     model::to_string(layer.out), std::to_string(layer.parameters),
-                     std::to_string(layer.multiply_adds)});
-  lines.push_back({"all", "", "", "", "", std::to_string(all.parameters), std::to_string(all.multiply_adds)});
-  out.result(table_lines(spec) + aligned(lines, 5));
+                     model::to_string(layer.out), std::to_string(layer.parameters), std::to_string(layer.multiply_adds),
+                     stages.empty() ? "" : std::to_string(stage_of(row, stages))});
+  }
+  lines.push_back({"all", "", "", "", "", std::to_string(all.parameters), std::to_string(all.multiply_adds), ""});
+  std::string text = table_lines(spec) + aligned(lines, 5);
+  if (what.pipeline > 1 && what.stages.empty())
+    text += fmt::format("stages as measured just now, which a run does anew; --stages {} keeps them\n",
+                        fmt::join(stages, ","));
+  out.result(text);
 }
 
 }  // namespace troupe::apps

@@ -223,6 +223,21 @@ TEST(PrintedNetwork, IsThatOfHiddenWidthsOnThePixelsOfImages) {
   EXPECT_EQ(sum.at("multiply_adds"), 8 * 8 * 16 + 16 * 4);
 }
 
+TEST(PrintedNetwork, TellsTheStageOfEachLayerOfAPipeline) {
+  const words job = {"train",      "--data", "synthetic",  "--hidden", "64,32",
+                     "--trainers", "2",      "--pipeline", "2",        "--print-network"};
+  const outcome chosen = run(with(job, {"--stages", "0,2", "--json"}));
+  EXPECT_EQ(chosen.exit_code, 0) << chosen.err;
+  std::vector<boost::json::value> stages;
+  for (const auto& line : json_lines(chosen.out))
+    if (line.at("event") == "layer") stages.push_back(line.at("stage"));
+  EXPECT_EQ(stages, (std::vector<boost::json::value>{0, 0, 1, 1, 1}));
+
+  const outcome measured = run(job);
+  EXPECT_EQ(measured.exit_code, 0) << measured.err;
+  EXPECT_NE(measured.out.find("--stages 0,"), std::string::npos) << measured.out;
+}
+
 TEST(PrintedNetwork, IsReadable) {
   words job = layered_job();
   std::erase(job, "--json");
