@@ -102,8 +102,11 @@ cudaError_t copy(const void* from, void* to, std::size_t bytes, cudaMemcpyKind k
   const place target = find_place(to, bytes);
   if (!fits(source, target, kind)) return cudaErrorInvalidValue;
   if (source != place::device) ++counted().uploads;
-  const cudaError_t code = enqueue_anywhere(stream, [=] { std::memcpy(to, from, bytes); });
-  if (!stream->capturing && (source == place::pageable || target == place::pageable)) stream->wait_until_idle();
+  const node_kind kind_of_node = source != place::device   ? node_kind::upload
+                                 : target != place::device ? node_kind::download
+                                                           : node_kind::copy;
+  const cudaError_t code = enqueue_anywhere(stream, kind_of_node, [=] { std::memcpy(to, from, bytes); });
+  if (!stream->into && (source == place::pageable || target == place::pageable)) stream->wait_until_idle();
   return code;
 }
 
@@ -170,5 +173,5 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   if (troupe::emulated_cuda::find_place(to, bytes) != troupe::emulated_cuda::place::device)
     return troupe::emulated_cuda::note(cudaErrorInvalidValue);
   return troupe::emulated_cuda::note(
-      troupe::emulated_cuda::enqueue_anywhere(stream, [=] { std::memset(to, value, bytes); }));
+      troupe::emulated_cuda::enqueue_anywhere(stream, node_kind::set, [=] { std::memset(to, value, bytes); }));
 }
