@@ -129,11 +129,11 @@ class uploaded_array {
   /// uploads are not over. Requires: on the processor, `numbers` stay valid as long as they are used.
   const T* put(stream& on, std::span<const T> numbers, std::shared_ptr<const std::byte> staging = nullptr) {
     if (on.device().is_host() || numbers.empty()) return numbers.data();
-    numbers_.resize(on, numbers.size());
+    numbers_.make(on, numbers.size());
     upload next = free_upload();
     const T* from = numbers.data();
     if (staging == nullptr) {
-      next.copy.resize(on, numbers.size());
+      next.copy.make(on, numbers.size());
       std::copy(numbers.begin(), numbers.end(), next.copy.data());
       from = next.copy.data();
     }
