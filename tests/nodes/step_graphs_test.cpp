@@ -95,7 +95,9 @@ class StepGraphRunsGpu : public needs_device {
 
   /// A job with the defaults of these tests.
   static settings with(settings more) {
-    const auto has = [&](const char* name) { return std::ranges::find(more, name, &model::setting::first) != more.end(); };
+    const auto has = [&](const char* name) {
+      return std::ranges::find(more, name, &model::setting::first) != more.end();
+    };
     settings defaults = {{"trainers", "1"}};
     if (!has("layers")) defaults.emplace_back("hidden", "8");
     if (!has("epochs")) defaults.emplace_back("steps", std::to_string(steps));
