@@ -23,6 +23,13 @@ bool is_over(const cuda_device& device, cudaEvent_t event) {
   return true;
 }
 
+/// Returns whether the host's memory at `address` is staging memory.
+bool is_pinned(const void* address) {
+  cudaPointerAttributes found{};
+  check(cudaPointerGetAttributes(&found, address), "cudaPointerGetAttributes");
+  return found.type == cudaMemoryTypeHost;
+}
+
 /// Where it is recorded while a step is captured, CUDA knows it as a place in the graph only.
 class cuda_event : public event {
  public:
@@ -237,6 +244,9 @@ void cuda_stream::copy_as(const void* from, void* to, std::size_t bytes, cudaMem
   device_.make_current();
   if (bytes == 0) return;
   const auto turn = device_.graphs()->take_turn();
+  if (kind != cudaMemcpyDeviceToDevice && device_.graphs()->are_captured() &&
+      !is_pinned(kind == cudaMemcpyHostToDevice ? from : to))
+    device_.graphs()->end();  // the memory is the caller's, who may free it
   check(cudaMemcpyAsync(to, from, bytes, kind, handle_), "cudaMemcpyAsync");
 }
 

@@ -2,6 +2,7 @@
 // the emulation counts that nothing goes to the device by itself, and runs a graph's calls in another order than they
 // were made in, where no event orders them.
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <memory>
@@ -231,6 +232,20 @@ TEST_F(StepGraphsGpu, UploadsOfSeveralStepsDoNotWaitForEachOther) {
   EXPECT_EQ(now().waits, before.waits);
   const std::vector<float> got = get(kept);
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], static_cast<float>(i / size)) << i;
+}
+
+/// A graph would read it when it runs.
+TEST_F(StepGraphsGpu, MemoryThatIsNotStagingMemoryIsReadAtOnce) {
+  graphs().begin();
+  on().fill(count, 1.0F, x());
+  {
+    const std::vector<float> numbers(count / 2, 2.0F);
+    on().upload(numbers.data(), x(), count / 2 * sizeof(float));
+  }
+  EXPECT_FALSE(graphs().are_captured());
+  std::vector<float> expected = all(1);
+  std::fill_n(expected.begin(), count / 2, 2.0F);
+  EXPECT_EQ(get(x(), count), expected);
 }
 
 TEST_F(StepGraphsGpu, WhatWouldBeAGraphOfItsOwnIsPartOfTheSteps) {
