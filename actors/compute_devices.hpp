@@ -26,6 +26,7 @@ struct compute_devices {
   bool trainers = false;             ///< trainers compute on them
   bool servers = false;              ///< servers keep their tables on them
   bool elsewhere = false;            ///< in other processes, so that this process does not open them
+  bool step_graphs = false;          ///< a trainer's steps are captured as CUDA graphs, where they can be
   bool trainers_by_default = false;  ///< the user has not said where trainers compute, and there are devices
   bool servers_by_default = false;   ///< nor where servers keep their tables: where trainers compute
   std::string reason;                ///< why `auto` has chosen so; empty: there is nothing to tell

@@ -66,7 +66,8 @@ void dense_replica::begin_pass(const pass& batch) {
   const auto scope = timed(copy_timer_, trace::range_name::copy);
   copies().download(loss_values_.data(), losses_on_host(batch.step), parts() * sizeof(double));
   if (batch.wants_it_on_host) grad_input_.download(copies());
-  open_.push_back({batch.step, batch.size, follow(copies())});
+  open_.push_back({batch.step, batch.size, follow(copies()), nullptr});
+  if (batch.is_waited_for) open_.back().over = copies().record();
 }
 
 dense_replica::part dense_replica::part_of(std::size_t number) {
@@ -99,14 +100,17 @@ void dense_replica::backward_inputs(const part& which, const float* grad_outputs
   network_.backward_inputs(compute(), mode, size, tensors(which), which.input, *which.kept, grad_outputs, grad_input);
 }
 
-/// Runs all micro-batches. On a device, captures the calls as a graph or launches it.
+/// Runs all micro-batches. On a device, captures the calls as a graph or launches it, unless the whole step is
+/// captured.
 void dense_replica::run(const model::loss_targets& targets) {
   const auto calls = [&] {
     for (std::size_t i = 0; i < parts(); ++i) run(part_of(i), targets);
     if (batch_.ranks == nullptr) return;
     for (std::size_t i = parts(); i < options_.micro_batches; ++i) network_.stand_by(*batch_.ranks);
   };
-  if (is_on_host() || network_.uses_key() || batch_.ranks != nullptr) return calls();
+  const kernels::step_graphs* const steps = compute().device().graphs();
+  const bool is_captured = steps != nullptr && steps->are_captured();
+  if (is_on_host() || is_captured || network_.uses_key() || batch_.ranks != nullptr) return calls();
   // The addresses that the pass uses. Once no array grows any more, only a few combinations recur.
   std::vector<const void*> given = {batch_.input, batch_.wants_grad_input ? grad_input_.data() : nullptr,
                                     targets.classes, targets.values};
@@ -117,7 +121,7 @@ void dense_replica::run(const model::loss_targets& targets) {
 }
 
 dense_replica::batch_loss dense_replica::end_pass() {
-  const open_pass one = open_.front();
+  const open_pass one = std::move(open_.front());
   open_.pop_front();
   arrive(one.end);
   const double* const losses = losses_on_host(one.step);

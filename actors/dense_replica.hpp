@@ -66,6 +66,7 @@ class dense_replica : public trained_parameters {
     model::rank_means* ranks = nullptr;
     bool wants_grad_input = false;
     bool wants_it_on_host = false;  ///< in addition to the device
+    bool is_waited_for = false;     ///< by `wait_for_pass`
   };
 
   /// Requires: `what`, and what `loss` refers to, outlive the replica.
@@ -89,8 +90,10 @@ class dense_replica : public trained_parameters {
   void begin_pass(const pass& batch);
   /// The event in the order of `copies()` after which the last pass begun has its input, and the pass before may end.
   const kernels::event& begun() const { return *begun_; }
-  /// Ends the first pass that has not ended. Requires, on a device: the host has waited for `copies()`, or for `begun`
-  /// of the next pass.
+  /// Blocks until the first pass that has not ended is over on the device. Requires: it is one to be waited for.
+  void wait_for_pass() const { open_.front().over->wait(); }
+  /// Ends the first pass that has not ended. Requires, on a device: the host has waited for it, for `copies()`, or for
+  /// `begun` of the next pass.
   batch_loss end_pass();
   /// The number of passes that have not ended.
   std::size_t open_passes() const { return open_.size(); }
@@ -177,6 +180,7 @@ class dense_replica : public trained_parameters {
     std::uint64_t step = 0;
     std::size_t size = 0;
     place end;
+    std::unique_ptr<const kernels::event> over;  ///< null: it is not waited for
   };
   static constexpr std::size_t open_max = 2;
   double* losses_on_host(std::uint64_t step) const { return losses_.data() + step % open_max * options_.micro_batches; }

@@ -18,18 +18,24 @@ std::string non_finite_watch::finding::words(const char* advice) const {
 
 void non_finite_watch::look(kernels::stream& on, std::uint64_t step, const float* numbers, std::size_t count,
                             const char* what) {
-  TROUPE_ASSERT(open_.size() < results_.size());
+  TROUPE_ASSERT(open_.size() < open_max_);
   TROUPE_ASSERT(open_.empty() || open_.back().step <= step);
-  on.find_non_finite(count, numbers, results_.data() + next_++ % results_.size());
-  open_.push_back({step, count, what});
+  const std::size_t slot = slot_++ % results_.size();
+  on.find_non_finite(count, numbers, results_.data() + slot);
+  open_.push_back({step, count, what, slot});
+  ++next_;
 }
 
+/// The next searches begin again at the first slot if the last ones would not hold those of a step: so each step makes
+/// the same calls.
 std::uint64_t non_finite_watch::fetch(kernels::stream& on) {
   if (const std::size_t count = next_ - fetched_; count > 0) {
-    const std::size_t first = fetched_ % results_.size();
+    const std::size_t end = slot_ % results_.size();
+    const std::size_t first = (end + results_.size() - count) % results_.size();
     const std::size_t until_end = std::min(count, results_.size() - first);
     results_.download(on, first, until_end);
     if (count > until_end) results_.download(on, 0, count - until_end);
+    slot_ = end + step_max_ > results_.size() ? 0 : end;
   }
   fetched_ = next_;
   if (on.device().is_host()) know(next_);
@@ -39,7 +45,7 @@ std::uint64_t non_finite_watch::fetch(kernels::stream& on) {
 std::optional<non_finite_watch::finding> non_finite_watch::judge(std::uint64_t last_step) {
   for (std::uint64_t i = next_ - open_.size(); i < known_ && open_.front().step <= last_step; ++i) {
     const search one = open_.front();
-    const kernels::non_finite found = results_.host()[i % results_.size()];
+    const kernels::non_finite found = results_.host()[one.slot];
     open_.pop_front();
     if (found.place < one.count) return finding{one.step, one.what, found.number, found.place, one.count};
   }

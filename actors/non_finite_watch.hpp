@@ -34,8 +34,12 @@ class non_finite_watch {
   };
 
   non_finite_watch() = default;
-  /// `open_max`: the most searches that may be unjudged at a time, on the device of `on`.
-  non_finite_watch(kernels::stream& on, std::size_t open_max) { results_.resize(on, open_max); }
+  /// `open_max`: the most searches that may be unjudged at a time, on the device of `on`. `step_max`: those that are
+  /// usually fetched at once; then each `fetch` is one copy.
+  non_finite_watch(kernels::stream& on, std::size_t open_max, std::size_t step_max = 1)
+      : open_max_(open_max), step_max_(step_max) {
+    results_.resize(on, open_max + step_max);
+  }
 
   /// Enqueues on `on` a search of `numbers` [count] of `step`. `what`: what they are, in words for people.
   void look(kernels::stream& on, std::uint64_t step, const float* numbers, std::size_t count, const char* what);
@@ -57,13 +61,17 @@ class non_finite_watch {
     std::uint64_t step;
     std::size_t count;
     const char* what;
+    std::size_t slot;  ///< of its result
   };
   std::deque<search> open_;  ///< the last ones, which have not been judged
   // Numbers of searches since the beginning.
   std::uint64_t known_ = 0;
   std::uint64_t fetched_ = 0;
   std::uint64_t next_ = 0;
-  kernels::mirrored_array<kernels::non_finite> results_;  ///< by search number, modulo the size
+  std::size_t open_max_ = 0;
+  std::size_t step_max_ = 0;
+  kernels::mirrored_array<kernels::non_finite> results_;
+  std::size_t slot_ = 0;  ///< of the next search
 };
 
 }  // namespace troupe::actors

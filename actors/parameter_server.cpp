@@ -197,7 +197,7 @@ caf::result<msg::squared_norm> parameter_server_state::handle(const msg::gradien
 caf::error parameter_server_state::answer_norms() {
   context& next = context_of(committed_ + 1);
   if (next.norm_waiting.size() < trainers_) return {};
-  if (auto error = finish_last_step()) return error;
+  if (auto error = finish_steps()) return error;
   work_on(next.norm_waiting.front().first.step);
   if (auto error = collect(next.ranks, contributors_to(next.ranks))) return error;
   collected_ = true;

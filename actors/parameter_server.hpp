@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -97,6 +98,12 @@ class parameter_server_state {
     std::vector<std::pair<msg::header, caf::typed_response_promise<msg::squared_norm>>> norm_waiting;
   };
 
+  /// An optimizer step that is under way on devices, and the gradients that they may still read.
+  struct unfinished_step {
+    std::uint64_t last_step = 0;
+    std::vector<msg::gradient> in_use;
+  };
+
   struct parked_lookup {
     msg::lookup wanted;
     caf::typed_response_promise<msg::rows> promise;
@@ -144,7 +151,7 @@ class parameter_server_state {
   bool is_much(std::span<const contribution> ranks) const;
   caf::error collect(std::span<const contribution> ranks, contributors from);
   caf::error apply(std::uint64_t update, step_order order);
-  caf::error finish_last_step();
+  caf::error finish_steps(std::size_t but_last = 0);
   void drop_gradients(contribution& rank);
   caf::error answer_norms();
   void release_parked();
@@ -186,10 +193,9 @@ class parameter_server_state {
   std::uint32_t accumulate_ = 1;
   std::uint32_t staleness_ = 0;
   std::uint64_t next_module_ = 1;
-  // Of optimizer steps to come, and of the last one as long as devices may read them; modules_ waits for these.
+  // Of optimizer steps to come, and of the last ones as long as devices may read them; modules_ waits for these.
   std::vector<context> contexts_{2};
-  std::vector<msg::gradient> in_use_;
-  bool is_unfinished_ = false;                                       // the last step is under way on devices
+  std::deque<unfinished_step> unfinished_;
   std::map<std::uint64_t, std::unique_ptr<remote_module>> modules_;  // 0: what the server offers itself
   std::uint64_t committed_ = 0;                                      // optimizer steps applied
   bool collected_ = false;                                           // the modules hold the gradients of the next one
@@ -210,6 +216,7 @@ class parameter_server_state {
   bool is_held_up_ = false;  ///< the next optimizer step is complete, and waits for the checkpoint's memory
   writing_thread writer_;
   kernels::stream_timer* timer_ = nullptr;  ///< of the tables on a device; null: nothing is timed
+  kernels::step_graphs* graphs_ = nullptr;  ///< of that device; null: they are on the processor
   std::unique_ptr<module_host> host_;
 };
 

@@ -91,6 +91,7 @@ class parameter_server_state::host final : public module_host {
  private:
   void make_tables(kernels::device& where) {
     tables_ = std::make_shared<model::table_batch>(where);
+    server_.graphs_ = where.graphs();
     if (!server_.trace.is_on()) return;
     const auto number_of = [](trace::range_name name) { return static_cast<std::uint16_t>(name); };
     tables_->time_work({number_of(trace::range_name::pool), number_of(trace::range_name::copy),

@@ -71,7 +71,7 @@ caf::result<Answer> parameter_server_state::after_step(const Query& query, Make 
   const auto answer = [this, query, make]() -> caf::expected<Answer> {
     const auto module = find(query.head, query.module);
     if (!module) return module.error();
-    if (auto error = finish_last_step()) {
+    if (auto error = finish_steps()) {
       self_->quit(error);
       return error;
     }
@@ -126,7 +126,7 @@ caf::result<msg::committed> parameter_server_state::handle(const msg::restore_mo
 caf::result<void> parameter_server_state::handle(const msg::release& order) {
   const auto module = find(order.head, order.module);
   if (!module) return module.error();
-  if (auto error = finish_last_step()) self_->quit(error);
+  if (auto error = finish_steps()) self_->quit(error);
   kept_.erase(order.module);
   modules_.erase(order.module);
   return {};

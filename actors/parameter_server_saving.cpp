@@ -66,7 +66,7 @@ void parameter_server_state::begin_save(const msg::save_module& order, std::uint
                                         caf::typed_response_promise<msg::saved_module> promise) {
   const auto module = find(order.head, order.module);
   if (!module) return promise.deliver(module.error());
-  if (auto error = finish_last_step()) {
+  if (auto error = finish_steps()) {
     self_->quit(error);
     return promise.deliver(std::move(error));
   }

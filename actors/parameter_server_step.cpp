@@ -55,33 +55,37 @@ caf::error parameter_server_state::apply(std::uint64_t update, step_order order)
     modules[i].module->apply(update, order.factor);
     return caf::error();
   });
+  bool is_under_way = false;
   for (const hosted& one : modules) {
     if (one.module->finishes_later()) {
       one.module->launch();
-      is_unfinished_ = true;
+      is_under_way = true;
     } else if (auto error = one.module->finish(); error && !fault) {
       fault = refusal(error);
     }
   }
+  if (is_under_way) unfinished_.push_back({context_of(update).last_step, {}});
   return fault;
 }
 
-/// Ends the last optimizer step on devices, which has gone on since it was applied: the host does not wait within it.
-caf::error parameter_server_state::finish_last_step() {
-  if (!std::exchange(is_unfinished_, false)) return {};
+/// Ends the optimizer steps on devices but for the last ones. They have gone on since they were applied: the host does
+/// not wait within a step.
+caf::error parameter_server_state::finish_steps(std::size_t but_last) {
+  if (unfinished_.size() <= but_last) return {};
   std::optional<actor_trace::range> waiting;
   if (timer_ != nullptr) waiting.emplace(trace, trace::range_name::device_wait, step);
   caf::error fault;
-  for (const auto& [number, module] : modules_)
-    if (module->finishes_later())
-      if (auto error = module->finish(); error && !fault) fault = failure_of(name, step, error);
-  in_use_.clear();
+  for (; unfinished_.size() > but_last; unfinished_.pop_front())
+    for (const auto& [number, module] : modules_)
+      if (module->finishes_later())
+        if (auto error = module->finish(); error && !fault)
+          fault = failure_of(name, unfinished_.front().last_step, error);
   return fault;
 }
 
 /// Drops a rank's gradients, unless devices still read them.
 void parameter_server_state::drop_gradients(contribution& rank) {
-  if (is_unfinished_) std::ranges::move(rank.parts, std::back_inserter(in_use_));
+  if (!unfinished_.empty()) std::ranges::move(rank.parts, std::back_inserter(unfinished_.back().in_use));
   rank.parts.clear();
 }
 
@@ -102,7 +106,9 @@ caf::error parameter_server_state::commit_complete() {
 caf::error parameter_server_state::commit(std::uint64_t update) {
   context& ready = context_of(update);
   const std::uint64_t begin = trace.latest();
-  if (auto error = finish_last_step()) return error;
+  // Where steps are captured as graphs, the last one's has been launched, and the one before it is over.
+  const std::size_t under_way = graphs_ != nullptr && graphs_->are_captured() ? 1 : 0;
+  if (auto error = finish_steps(under_way)) return error;
   work_on(ready.last_step);
   if (ready.keeps) keep_state(update - 1);
   if (!collected_)
@@ -131,7 +137,7 @@ caf::error parameter_server_state::commit(std::uint64_t update) {
 caf::error parameter_server_state::apply_rank(std::uint64_t update, std::uint32_t rank) {
   context& open = context_of(update);
   const actor_trace::range working(trace, trace::range_name::apply, open.last_step, trace.latest());
-  if (auto error = finish_last_step()) return error;
+  if (auto error = finish_steps()) return error;
   work_on(open.last_step);
   if (auto* wrong = faults()) wrong->applying(rank_, open.last_step);
   const std::span mine(&open.ranks[rank], 1);

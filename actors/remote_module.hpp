@@ -95,8 +95,8 @@ class remote_module {
   /// Returns an error if `grad` is no gradient of this module. Called when it arrives.
   virtual caf::error check(const msg::bag_gradient& grad) const = 0;
 
-  /// Collects the gradients of a context, in rank order. Requires: they stay in place until `finish` or the next
-  /// `collect`. Returns an error if they are more than an optimizer step can have.
+  /// Collects the gradients of a context, in rank order. Requires: they stay in place until the step is finished, or if
+  /// it is not applied until the next `collect`. Returns an error if they are more than an optimizer step can have.
   virtual caf::error collect(std::span<const msg::bag_gradient* const> grads, contributors from) = 0;
 
   /// Returns the squared norm of the collected gradient, scaled as in `apply`.
@@ -105,10 +105,11 @@ class remote_module {
   /// Begins optimizer step `update` (from 1) with the collected gradient times `factor`.
   virtual void apply(std::uint64_t update, float factor) = 0;
 
-  /// Waits for that step. Returns an error if a gradient was NaN or Inf.
+  /// Waits for the first step that is not finished. Returns an error if a gradient was NaN or Inf.
   virtual caf::error finish() = 0;
-  /// Returns whether `finish` waits for a device. If so it is called before the next `collect`, and the gradients stay
-  /// in place until then: the device is done by that time, and the host need not wait within the step.
+  /// Returns whether `finish` waits for a device. If so it is called before the next `collect`, or before the one after
+  /// that where steps are captured as graphs: the device is done by that time, and the host need not wait within the
+  /// step.
   virtual bool finishes_later() const { return false; }
   /// Has the device begin the step. Called for modules that finish later, when all have been applied.
   virtual void launch() {}

@@ -158,6 +158,14 @@ bool sparse_client::plan_local(const model::bags& b, std::size_t table, std::siz
   return true;
 }
 
+bool sparse_client::stays_on_device() const {
+  if (options_.where->is_host() || options_.staging != options_.where || options_.remote) return false;
+  if (options_.wire != kernels::row_dtype::f32) return false;
+  const auto is_whole = [](const auto& shards) { return shards.size() == 1; };
+  const auto is_pooled_by_max = [](const auto& table) { return table.mode == kernels::pooling::max; };
+  return std::ranges::all_of(tables_, is_whole) && std::ranges::none_of(spec_.tables, is_pooled_by_max);
+}
+
 void sparse_client::offer(context& c, kernels::stream& on, network_input& input) const {
   if (options_.where->is_host() || c.lookups.empty()) return;
   input.resize(on, c.samples->size, layout_.width);

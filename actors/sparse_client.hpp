@@ -141,6 +141,9 @@ class sparse_client {
     for (msg::rows& answer : c.answers) answer.tables.clear();
   }
 
+  /// Returns whether the rows of every batch, and their gradients, stay on the network's CUDA device.
+  bool stays_on_device() const;
+
   /// Returns whether a gradient is also needed on the host.
   static bool needs_host(const context& c) { return !std::ranges::all_of(c.tables, &context::local::is_on_device); }
 

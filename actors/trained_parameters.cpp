@@ -16,7 +16,8 @@ trained_parameters::trained_parameters(const std::vector<model::parameter_range>
   constexpr std::size_t first_bucket_bytes = std::size_t{1} << 20;  // small, so that the group starts early
   buckets_.emplace(*compute_, model::plan_buckets(ranges, std::min(options_.bucket_bytes, first_bucket_bytes),
                                                   options_.bucket_bytes));
-  watch_ = non_finite_watch(*compute_, 3 * (buckets_->size() + 1));  // searches of a step and the two before
+  const std::size_t searches = buckets_->size() + 1;  // of a step
+  watch_ = non_finite_watch(*compute_, 3 * searches, searches);
   norms_.resize(*compute_, normed_.size());
 }
 

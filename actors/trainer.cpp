@@ -127,7 +127,17 @@ caf::error trainer_state::set_up(msg::train& order) {
                            [this](std::uint64_t number, const msg::tensor& share) { give_share(number, share); });
   }
   if (auto error = make_replica(order.from)) return error;
+  if (captures_steps(devices)) {
+    graphs_ = device.graphs();
+    graphs_->turn_on();
+    graphs_from_ = order.from.steps_done + 2;  // what the first one needs is not there yet
+  }
   return job_.parts() > 1 ? lead() : caf::error();
+}
+
+/// Returns whether each step is a CUDA graph.
+bool trainer_state::captures_steps(const compute_devices& devices) const {
+  return devices.step_graphs && !fault_of_step_graphs(job_, data_->spec(), devices) && client_.stays_on_device();
 }
 
 caf::error trainer_state::make_replica(const msg::trainer_position& from) {

@@ -16,6 +16,8 @@
 // they arrive, during the backward pass, the allreduce and the update. Otherwise it goes on: it waits until the device
 // has the step's input, and so the loss of the step before, with this step's passes enqueued. It takes the last loss
 // before anything but a step follows.
+// A step may be one CUDA graph (`captures_steps`), from its passes to the lookup of the next step: as a step begins,
+// the graph of the one before is launched, and the host waits for the one before that, whose loss it takes.
 //
 // With accumulation, buckets and the optimizer step are sent only with the last batch of each optimizer step.
 // A trainer whose network is cut into parts, the slices of stages, has the first one, and leads those of its replica: a
@@ -118,6 +120,7 @@ class trainer_state {
   caf::error open_job(const msg::train& order);
   caf::error set_up(msg::train& order);
   caf::error make_replica(const msg::trainer_position& from);
+  bool captures_steps(const compute_devices& devices) const;
   caf::error follow(msg::train& order);
   caf::error lead();
   void give_share(std::uint64_t number, const msg::tensor& share);
@@ -159,6 +162,7 @@ class trainer_state {
   caf::error begin_pass(const model::batch& samples);
   std::uint64_t pass_key(std::uint64_t of_step) const;
   bool waits_for_loss() const;
+  void begin_graph();
   void take_losses(bool all);
   void take_loss();
   bool take_step_loss(std::uint64_t of_step, std::size_t size, double loss);
@@ -257,6 +261,7 @@ class trainer_state {
   std::deque<context> ahead_;    ///< of the next steps: looked up or prepared
   std::uint64_t looked_up_ = 0;  ///< the last step whose rows have been looked up
   context computed_;             ///< of the current step
+  context launched_;             ///< of the step before, whose graph may be under way
   context tested_;               ///< test rows to be scored
   bool has_gradient_ = false;    ///< the current step has a gradient
   bool stop_wanted_ = false;     ///< this rank has been asked to stop
@@ -267,6 +272,8 @@ class trainer_state {
 
   // Its parts.
   std::unique_ptr<inline_execution> woken_;  ///< runs the actors that this one wakes; null: workers do
+  kernels::step_graphs* graphs_ = nullptr;   ///< captures the steps from `graphs_from_` on; null: nothing does
+  std::uint64_t graphs_from_ = 0;
   std::unique_ptr<model::hybrid_model> network_;
   sparse_client client_;
   std::optional<batches_ahead<caf::expected<context>>> batches_;

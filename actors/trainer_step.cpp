@@ -43,10 +43,16 @@ void trainer_state::meet_or_end() {
 }
 
 void trainer_state::run_step() {
-  computed_ = std::move(ahead_.front());
+  context next = std::move(ahead_.front());
   ahead_.pop_front();
-  step = computed_.step;
+  step = next.step;
   trace.step_begins(step);
+  if (graphs_ != nullptr && step >= graphs_from_) {
+    begin_graph();
+    if (is_over(phase_)) return;
+    launched_ = std::move(computed_);
+  }
+  computed_ = std::move(next);
   if (job_.streams()) return stream_through_parts();
   tally_.add_rows(computed_.answers);
   look_up_through(step + model::lookups_ahead(job_.staleness));
@@ -127,8 +133,23 @@ caf::error trainer_state::backward_inputs(const model::batch& samples) {
   }
   backward_parameters();
   const actor_trace::range working(trace, trace::range_name::forward_backward, step);
-  take_losses(waits_for_loss());
+  const bool needs_loss = waits_for_loss();
+  if (needs_loss || graphs_ == nullptr || !graphs_->are_captured()) take_losses(needs_loss);
   return {};
+}
+
+/// Launches the graph of the step before, waits for the one before that while the device has it to do, and begins this
+/// step's.
+void trainer_state::begin_graph() {
+  graphs_->begin();
+  while (replica_->open_passes() > 1 && !is_over(phase_)) {
+    {
+      const actor_trace::range waiting(trace, trace::range_name::device_wait, step);
+      replica_->wait_for_pass();
+    }
+    take_loss();
+  }
+  note_device_work();
 }
 
 /// Returns whether the host needs this step's loss, or its rows' gradient, before it goes on. Trainers that do not wait
@@ -180,7 +201,8 @@ caf::error trainer_state::begin_pass(const model::batch& samples) {
                         .key = pass_key(step),
                         .ranks = others_ ? &*others_ : nullptr,
                         .wants_grad_input = has_tables,
-                        .wants_it_on_host = has_tables && sparse_client::needs_host(computed_)});
+                        .wants_it_on_host = has_tables && sparse_client::needs_host(computed_),
+                        .is_waited_for = graphs_ != nullptr});
   return {};
 }
 

@@ -368,6 +368,7 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
 subcommand add_train(CLI::App& program) {
   CLI::App* app = program.add_subcommand("train", "train a model");
   add_train_options(*app);
+  add_options(*app, option_set::graphs);
   add_options(*app, option_set::processes);
   add_options(*app, option_set::timeouts);
   add_options(*app, option_set::process_tls);

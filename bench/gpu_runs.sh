@@ -4,7 +4,8 @@
 # asked for. Each round has each of them twice, in the order ABBA, of which the mean counts.
 #
 #   synthetic  a table of 1,000,000 x 64, bags of 26, layers 512 and 256, at batches of 128, 1,024, 8,192 and 65,536;
-#              and 26 tables of 100,000 x 64, bags of 1, at batches of 16,384: steps/s
+#              and 26 tables of 100,000 x 64, bags of 1, at batches of 16,384: steps/s. Batches of 128 and 1,024 once
+#              more with --step-graph on, Troupe alone
 #   bf16       bench_gpu's step in a graph, beside bench/torch_gpu.py's: samples/s
 #   recsys     bench_gpu's lookup and update of 10 tables of 1,677,721 x 128, 1,048,570 ids: millions of ids a second
 #   criteo     10 epochs of 1,000,000 rows of text in Criteo's format through DLRM with dots, batches of 16,384:
@@ -58,23 +59,25 @@ show() {
   "$python" "$bench/asked.py" "$scratch" "$rounds" "$title" "$field" "$asked" "$name.troupe" "${peers[@]}" || true
 }
 
-# synthetic_side WHO FILE: a run of the sizes in $batch, $tables, $bag, $rows and $steps.
+# synthetic_side WHO FILE: a run of the sizes in $batch, $tables, $bag, $rows and $steps, with $options.
 synthetic_side() {
   if [[ $1 == troupe ]]; then
     measure "$2" "$troupe" train --data synthetic --tables "$tables" --rows "$rows" --dim 64 --bag "$bag" \
-      --hidden 512,256 --batch-size "$batch" --steps "$steps" "${on_card[@]}"
+      --hidden 512,256 --batch-size "$batch" --steps "$steps" "${on_card[@]}" "${options[@]}"
   else
     measure "$2" "$python" "$bench/torch_runs.py" --mode "$1" --tables "$tables" --rows "$rows" --bag "$bag" \
       --batch "$batch" --seconds "$seconds"
   fi
 }
 
-# synthetic TABLES ROWS BAG BATCH ASKED BEFORE: in steps/s; BEFORE is what PyTorch with graphs had on an H100.
+# synthetic TABLES ROWS BAG BATCH ASKED BEFORE [OPTION...]: in steps/s; BEFORE is what PyTorch with graphs had on an
+# H100. With options, of Troupe alone.
 synthetic() {
-  local tables=$1 rows=$2 bag=$3 batch=$4 asked=$5 before=$6 steps=$(($5 * seconds)) name=synthetic.$1.$4
-  by_turns synthetic_side "$name" troupe "${peers[@]}"
-  show "$name" "tables: $tables, batch: $batch (PyTorch with graphs had $before on an H100)" steps_per_s "$asked" \
-    "${peers[@]}"
+  local tables=$1 rows=$2 bag=$3 batch=$4 asked=$5 before=$6 steps=$(($5 * seconds)) options=("${@:7}") others=()
+  local name=synthetic.$1.$4${7:+.with} words="tables: $1, batch: $4${7:+, ${*:7}}"
+  [[ -n ${7-} ]] || others=("${peers[@]}")
+  by_turns synthetic_side "$name" troupe "${others[@]}"
+  show "$name" "$words (PyTorch with graphs had $before on an H100)" steps_per_s "$asked" "${others[@]}"
 }
 
 # bf16_side WHO FILE
@@ -116,7 +119,9 @@ machine
 printf '%s\n' "$("$troupe" --version | sed -n 1p), ${torch:-no PyTorch that finds the card}" "$(<"$scratch/devices")" ''
 
 synthetic 1 1000000 26 128 8000 7,520
+synthetic 1 1000000 26 128 8000 7,520 --step-graph on
 synthetic 1 1000000 26 1024 4500 3,471
+synthetic 1 1000000 26 1024 4500 3,471 --step-graph on
 synthetic 1 1000000 26 8192 1200 485
 synthetic 1 1000000 26 65536 250 62
 synthetic 26 100000 1 16384 600 235

@@ -72,10 +72,10 @@ class event {
  public:
   virtual ~event() = default;
 
-  /// Returns whether the stream has reached it.
+  /// Returns whether the stream has reached it. Not before the graph of its step is launched (`step_graphs`).
   virtual bool is_over() const = 0;
 
-  /// Blocks until the stream has reached it.
+  /// Blocks until the stream has reached it. Launches the graph of its step, if it is still being captured.
   virtual void wait() const = 0;
 };
 
@@ -85,7 +85,7 @@ class time_mark {
  public:
   virtual ~time_mark() = default;
 
-  /// Puts it behind all earlier calls of its stream. Requires: the stream captures nothing.
+  /// Puts it behind all earlier calls of its stream. Requires: it is not called within `stream::capture_or_launch`.
   virtual void record() = 0;
 
   /// Returns whether the stream has reached it.
@@ -135,8 +135,9 @@ class stream {
   virtual void wait(const event& before) = 0;
 
   /// Runs the calls that `enqueue` makes on this stream. The first time `enqueue` is called; the second time its calls
-  /// are captured as a graph, which is launched from then on without calling `enqueue`. Requires: `enqueue` calls only
-  /// kernels and copies of this stream, always with the same arguments.
+  /// are captured as a graph, which is launched from then on without calling `enqueue`. While the device's steps are
+  /// captured (`step_graphs`), always calls it. Requires: `enqueue` calls only kernels and copies of this stream,
+  /// always with the same arguments.
   virtual void capture_or_launch(std::unique_ptr<graph>& captured, const std::function<void()>& enqueue) = 0;
 
   /// Calls `part(i)` for each i below `count`; the parts enqueue kernels that write to disjoint memory. Calls
@@ -173,6 +174,9 @@ inline constexpr std::uint64_t step_indices_max = (std::uint64_t{1} << 31) - 1;
 
 /// Most tables of a `table_gradient`.
 inline constexpr std::size_t gradient_tables_max = 32;
+
+/// Most steps of a `table_gradient` whose bad row has not been asked for.
+inline constexpr std::size_t applies_max = 4;
 
 /// One table's part of an optimizer step.
 struct table_step {
@@ -213,8 +217,9 @@ class table_gradient {
   /// Calls `update_rows` for each table with its grouped gradient; `steps` by table.
   virtual void apply(std::size_t dim, row_dtype type, std::span<const table_step> steps, bool every_row) = 0;
 
-  /// Returns the first row, counted over all tables, whose gradient was NaN or Inf in the last `apply`; or -1.
-  /// Requires: one call after each `apply`, once the stream has passed it; then what was added may be freed.
+  /// Returns the first row, counted over all tables, whose gradient was NaN or Inf in the first `apply` that has not
+  /// been asked for; or -1. Requires: one call after each `apply`, once the stream has passed it, and before
+  /// `applies_max` more (on the processor, before the next); then what was added may be freed.
   virtual std::int64_t bad_row() = 0;
 
   // The same for a single table.
@@ -231,6 +236,30 @@ class table_gradient {
     const table_step one{c, table.data, state, scale};
     apply(dim, table.type, {&one, 1}, every_row);
   }
+};
+
+/// Captures what all streams of a device are given in a step as one graph, which is launched at once: the host enqueues
+/// a launch in place of all calls. The calls of the next step may have other arguments, and be others.
+///
+/// Calls mean what they mean otherwise, only later. What cannot be part of a graph, such as waiting for a stream, or
+/// for an event of the step under way, launches what has been captured so far; from then on calls go to the device one
+/// by one, until the next `begin`. Thread: any.
+class step_graphs {
+ public:
+  virtual ~step_graphs() = default;
+
+  /// From now on threads that call the device take turns, which capturing needs. Requires: no other thread calls the
+  /// device's streams meanwhile.
+  virtual void turn_on() = 0;
+
+  /// Launches the graph of the step under way, if there is one, and begins that of the next. Requires: `turn_on`.
+  virtual void begin() = 0;
+
+  /// Launches the graph of the step under way. Later calls go to the device one by one.
+  virtual void end() = 0;
+
+  /// Returns whether a step is being captured.
+  virtual bool are_captured() const = 0;
 };
 
 /// Memory of a device, in bytes.
@@ -266,6 +295,9 @@ class device {
   /// Returns a new stream whose matrix products round to `precision`; the processor takes f32 only.
   virtual std::unique_ptr<stream> make_stream(matmul_precision precision = matmul_precision::f32,
                                               stream_priority priority = stream_priority::usual) = 0;
+
+  /// Returns what captures its steps; null on the processor, whose calls are done at once.
+  virtual step_graphs* graphs() { return nullptr; }
 };
 
 /// Returns the processor as a device.

@@ -125,29 +125,51 @@ class uploaded_array {
  public:
   /// Returns where `numbers` are on the device once the stream has passed. Overwrites the numbers of the last call in
   /// the stream's order. `staging`: the owner of the staging memory in which `numbers` are; it is kept until they are
-  /// uploaded, or longer. Null: they are in other memory, and copied to staging memory first. Requires: on the
-  /// processor, `numbers` stay valid as long as they are used.
+  /// uploaded, or longer. Null: they are in other memory, and copied to staging memory first. Waits only if many calls'
+  /// uploads are not over. Requires: on the processor, `numbers` stay valid as long as they are used.
   const T* put(stream& on, std::span<const T> numbers, std::shared_ptr<const std::byte> staging = nullptr) {
     if (on.device().is_host() || numbers.empty()) return numbers.data();
-    if (uploaded_ && !uploaded_->is_over()) uploaded_->wait();
-    numbers_.resize(on, numbers.size());
+    numbers_.make(on, numbers.size());
+    upload next = free_upload();
     const T* from = numbers.data();
     if (staging == nullptr) {
-      copy_.resize(on, numbers.size());
-      std::copy(numbers.begin(), numbers.end(), copy_.data());
-      from = copy_.data();
+      next.copy.make(on, numbers.size());
+      std::copy(numbers.begin(), numbers.end(), next.copy.data());
+      from = next.copy.data();
     }
-    staging_ = std::move(staging);
+    next.staging = std::move(staging);
     on.upload(from, numbers_.data(), numbers.size_bytes());
-    uploaded_ = on.record();
+    next.over = on.record();
+    uploads_.push_back(std::move(next));
     return numbers_.data();
   }
 
  private:
+  struct upload {
+    staging_array<T> copy;
+    std::shared_ptr<const std::byte> staging;
+    std::unique_ptr<event> over;  ///< when the staging memory is free again; null: it is
+  };
+  static constexpr std::size_t uploads_max = 4;
+
+  /// Frees the staging memory of all uploads that are over, and takes one of them, or a new one.
+  upload free_upload() {
+    if (uploads_.size() == uploads_max && uploads_.front().over && !uploads_.front().over->is_over())
+      uploads_.front().over->wait();
+    for (upload& one : uploads_) {
+      if (!one.over) continue;
+      if (!one.over->is_over()) break;
+      one.staging = nullptr;
+      one.over = nullptr;
+    }
+    if (uploads_.empty() || uploads_.front().over) return {};
+    upload first = std::move(uploads_.front());
+    uploads_.erase(uploads_.begin());
+    return first;
+  }
+
   device_array<T> numbers_;
-  staging_array<T> copy_;
-  std::shared_ptr<const std::byte> staging_;
-  std::unique_ptr<event> uploaded_;  // when the staging memory is free again
+  std::vector<upload> uploads_;  ///< in their order; those at the front may be over
 };
 
 /// The owners of the staging memory in which bags are; null: other memory.

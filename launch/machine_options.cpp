@@ -57,6 +57,10 @@ result<machine_options> read_machine_options(const std::function<std::optional<s
       return bad_input("--prepare {}: must be a whole number between 0 and {}", printable(*text), threads_max);
   }
   TROUPE_SET(options.devices, actors::choose_devices(wish));
+  if (const auto text = text_of("step-graph")) {
+    if (*text != "on" && *text != "off") return bad_input("--step-graph {}: must be on or off", printable(*text));
+    options.devices.step_graphs = *text == "on";
+  }
   return options;
 }
 

@@ -19,7 +19,7 @@ struct machine_options {
   actors::batch_threads_wish batch_threads;
 };
 
-/// Reads the options of the sets `machine` and `batches`, and finds the requested devices.
+/// Reads the options of the sets `machine`, `batches` and `graphs`, and finds the requested devices.
 result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of);
 
 }  // namespace troupe::launch

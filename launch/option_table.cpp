@@ -31,6 +31,9 @@ constexpr std::array all_options = {
     option_info{"prepare", "N", nullptr, "threads of a process that make its trainers' batches ahead, 0 to 1024; unless "
                 "given, idle workers do, large batches only",
                 option_set::batches, "This machine", file, setting_type::whole},
+    option_info{"step-graph", "on|off", "off", "whether each step of one trainer with its tables on the same CUDA device is "
+                "one CUDA graph, whose loss is read a step later",
+                option_set::graphs, "This machine", file},
     option_info{"processes", nullptr, nullptr, "one process for each role on this machine",
                 option_set::processes, "This machine", file, setting_type::truth},
     option_info{"save", "DIR", nullptr, "save a checkpoint at the end, in this folder",

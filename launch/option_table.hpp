@@ -20,6 +20,7 @@ enum class option_set : std::uint8_t {
   machine,
   batches,
   processes,
+  graphs,
   checkpoints,
   restarts,
   outputs,

@@ -293,6 +293,7 @@ result<nodes::node_options> read_role_order() {
                                                           {"device", device_variable},
                                                           {"server-device", server_device_variable},
                                                           {"devices", devices_variable}};
+    if (!variables.contains(name)) return std::nullopt;  // it is for runs in one process
     const char* text = std::getenv(variables.at(name));
     const bool is_none = text == nullptr || *text == 0 || (name == "threads" && std::string_view(text) == "0");
     return is_none ? std::nullopt : std::optional<std::string>(text);

@@ -117,11 +117,14 @@ void embedding_bag::apply(std::uint64_t step, float scale) {
   batch_->set(
       place_,
       {constants_at(options_.optimizer, step), weights_.data(), {first_state_.data(), second_state_.data()}, scale});
+  unasked_.push_back(place_);
   if (is_alone_) batch_->apply();
 }
 
 std::optional<std::int64_t> embedding_bag::bad_row() {
-  const std::int64_t row = batch_->bad_row(place_);
+  if (unasked_.empty()) return std::nullopt;
+  const std::int64_t row = batch_->bad_row(unasked_.front());
+  unasked_.pop_front();
   if (row < 0) return std::nullopt;
   return row;
 }

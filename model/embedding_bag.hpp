@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -101,8 +102,9 @@ class embedding_bag {
   /// Has the device begin what `apply` has asked for, of all tables of the batch.
   void launch() { batch_->launch(place_); }
 
-  /// Blocks until `apply` is done, of all tables of the batch; returns the result of `step`, for the first of them that
-  /// has one.
+  /// Blocks until the first `apply` that has not been asked for is done, of all tables of the batch; returns the result
+  /// of `step`, for the first of them that has one. A table on a device may be asked some steps later
+  /// (`kernels::applies_max`).
   std::optional<std::int64_t> bad_row();
 
   /// Returns the rows in the stored type.
@@ -143,6 +145,7 @@ class embedding_bag {
   std::shared_ptr<table_batch> batch_;
   bool is_alone_ = false;
   table_batch::place place_;
+  std::deque<table_batch::place> unasked_;  ///< of the steps that `bad_row` has not been asked for
 };
 
 }  // namespace troupe::model

@@ -52,7 +52,6 @@ void table_batch::begin_step() {
     one.steps.clear();
     one.indices = 0;
     one.norms_scale.reset();
-    one.bad_row = -1;
   }
 }
 
@@ -99,21 +98,39 @@ void table_batch::apply() {
   const kernels::stream_timer::scope scope(timer_, names_.update);
   for (width& one : widths_)
     if (!one.steps.empty()) one.gradient->apply(one.of.dim, one.of.type, one.steps, one.of.every_row);
-  if (!on_->device().is_host()) applied_ = on_->record();
+  const bool is_done = on_->device().is_host();
+  if (is_done) applied_.clear();
+  if (applied_.size() == kernels::applies_max) {
+    know(applied_.front());
+    applied_.pop_front();
+  }
+  applied_step& last = applied_.emplace_back();
+  last.step = step_;
+  if (!is_done) last.done = on_->record();
+  for (const width& one : widths_) last.first_rows.push_back(one.first_rows);
+}
+
+/// Waits for a step, and asks for its bad rows. Requires: those of earlier steps are known.
+void table_batch::know(applied_step& one) {
+  if (!one.bad_rows.empty()) return;
+  if (one.done && !one.done->is_over()) one.done->wait();
+  for (std::size_t i = 0; i < one.first_rows.size(); ++i)
+    one.bad_rows.push_back(one.first_rows[i].empty() ? -1 : widths_[i].gradient->bad_row());
 }
 
 std::int64_t table_batch::bad_row(const place& at) {
-  if (!is_in_step(at)) return -1;
   launch(at);
-  if (std::exchange(stage_, stage::done) == stage::applied) {
-    if (applied_ && !applied_->is_over()) applied_->wait();
-    for (width& one : widths_)
-      if (!one.steps.empty()) one.bad_row = one.gradient->bad_row();
+  for (applied_step& one : applied_) {
+    if (one.step > at.step) break;
+    know(one);
+    if (one.step < at.step) continue;
+    const std::vector<std::int64_t>& firsts = one.first_rows[at.width];
+    const std::int64_t bad = one.bad_rows[at.width];
+    const auto next = std::ranges::upper_bound(firsts, bad);
+    const bool is_of_table = static_cast<std::size_t>(next - firsts.begin()) == at.table + 1;
+    return is_of_table ? bad - firsts[at.table] : -1;
   }
-  const width& of = widths_[at.width];
-  const auto next = std::ranges::upper_bound(of.first_rows, of.bad_row);
-  const bool is_of_table = static_cast<std::size_t>(next - of.first_rows.begin()) == at.table + 1;
-  return is_of_table ? of.bad_row - of.first_rows[at.table] : -1;
+  return -1;
 }
 
 void table_batch::leave(const place& at) noexcept {

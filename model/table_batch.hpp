@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -97,8 +98,8 @@ class table_batch {
     if (is_in_step(at) && stage_ < stage::applied) apply();
   }
 
-  /// Returns the first row whose gradient is NaN or Inf, if it is this table's; or -1. Launches first; blocks until all
-  /// tables' step is done.
+  /// Returns the first row of a step whose gradient is NaN or Inf, if it is this table's; or -1. Launches first; blocks
+  /// until all tables' step is done. On a device the next steps may have been applied, up to `applies_max`.
   std::int64_t bad_row(const place& at);
 
   /// Takes a table out, whose memory may be freed afterwards. Ends a step that is still being collected.
@@ -114,14 +115,22 @@ class table_batch {
     std::size_t indices = 0;
     std::optional<float> norms_scale;
     std::span<const std::span<const double>> norms;
-    std::int64_t bad_row = -1;
 
     bool takes(const shape& table, std::size_t more) const;
   };
 
   enum class stage : std::uint8_t { collecting, grouped, applied, done };
 
+  /// A step that has been applied, of which tables ask one by one.
+  struct applied_step {
+    std::uint64_t step = 0;
+    std::unique_ptr<const kernels::event> done;           ///< null: it is done
+    std::vector<std::vector<std::int64_t>> first_rows{};  ///< by width: of its tables
+    std::vector<std::int64_t> bad_rows{};                 ///< likewise; empty: not known yet
+  };
+
   void begin_step();
+  void know(applied_step& one);
   bool is_in_step(const place& at) const { return at.step == step_; }
 
   std::unique_ptr<kernels::stream> on_;
@@ -130,8 +139,8 @@ class table_batch {
   std::vector<std::weak_ptr<lookup>> begun_;
   std::uint64_t step_ = 1;
   stage stage_ = stage::done;
-  std::unique_ptr<const kernels::event> applied_;  ///< after the last step, on a device
-  std::vector<width> widths_;                      // those without tables keep their memory for later steps
+  std::deque<applied_step> applied_;  ///< the last ones
+  std::vector<width> widths_;         // those without tables keep their memory for later steps
 };
 
 }  // namespace troupe::model

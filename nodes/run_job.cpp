@@ -74,6 +74,9 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
   if (options.gather) fits = check_messages(what, **data, options.checkpoints.store != nullptr);
   if (fits && all_here) fits = check_memory(what, **data, options.devices);
   if (!fits) return tl::unexpected(fits.error());
+  if (options.devices.step_graphs)
+    if (const auto fault = actors::fault_of_step_graphs(what, (*data)->spec(), options.devices))
+      return bad_input("--step-graph on: {}", *fault);
   if (!options.devices.elsewhere)
     if (auto fit = actors::check_devices(what, **data, options.devices); !fit) return tl::unexpected(fit.error());
   if (options.devices.trainers && what.parts() > 1)

@@ -94,6 +94,7 @@ class nccl_communicator final : public communicator {
   device_error::reason why() const override { return why_; }
 
   void all_reduce(std::span<float* const> buffers, std::size_t count, std::span<stream* const> streams) override {
+    for (device* const one : devices_) one->graphs()->end();  // NCCL goes to the stream when it is polled
     in_group([&] {
       for (std::size_t i = 0; i < parts_.size(); ++i) {
         make_current(devices_[i]->number());

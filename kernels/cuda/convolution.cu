@@ -38,7 +38,11 @@ void cuda_stream::convolve(const convolution_key& key, convolution_operands oper
     if (key.pass != one.writes) copy(one.given, one.numbers, one.bytes);
   }
   const std::size_t bytes = convolutions_->workspace_bytes(key);
-  convolutions_->run(key, operands, bytes > 0 ? grow(convolution_workspace_, bytes) : nullptr);
+  std::byte* const workspace = bytes > 0 ? grow(convolution_workspace_, bytes) : nullptr;
+  {
+    const auto turn = device_.graphs()->take_turn();
+    convolutions_->run(key, operands, workspace);
+  }
   for (const operand& one : all)
     if (key.pass == one.writes && one.numbers != one.given) copy(one.numbers, one.given, one.bytes);
 }

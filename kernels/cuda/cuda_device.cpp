@@ -50,8 +50,8 @@ void make_current(int device) {
   current = device;
 }
 
-void make_current_if_possible(const device& where) noexcept {
-  if (where.number() != current && cudaSetDevice(where.number()) == cudaSuccess) current = where.number();
+void make_current_if_possible(int device) noexcept {
+  if (device != current && cudaSetDevice(device) == cudaSuccess) current = device;
 }
 
 // -- memory -----------------------------------------------------------------------------------------------------------
@@ -114,8 +114,17 @@ bool memory_pool::free_idle() {
 cuda_device::cuda_device(int number, std::string uuid)
     : number_(number),
       uuid_(std::move(uuid)),
-      memory_([](void** memory, std::size_t bytes) { return cudaMalloc(memory, bytes); }, cudaFree),
-      staging_([](void** memory, std::size_t bytes) { return cudaMallocHost(memory, bytes); }, cudaFreeHost) {}
+      graphs_(number),
+      memory_([](void** memory, std::size_t bytes) { return cudaMalloc(memory, bytes); },
+              [this](void* memory) {
+                graphs_.end();  // cudaFree waits for the device
+                return cudaFree(memory);
+              }),
+      staging_([](void** memory, std::size_t bytes) { return cudaMallocHost(memory, bytes); },
+               [this](void* memory) {
+                 graphs_.end();
+                 return cudaFreeHost(memory);
+               }) {}
 
 memory_use cuda_device::memory() const {
   make_current();

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/step_capture.hpp"
 #include "kernels/device.hpp"
 
 namespace troupe::kernels::cuda {
@@ -22,7 +23,8 @@ void make_current(int device);
 
 /// The same for destructors, which may run on any thread: on a thread without a device, CUDA would create a context on
 /// device 0. Ignores errors; the next call reports them.
-void make_current_if_possible(const device& where) noexcept;
+void make_current_if_possible(int device) noexcept;
+inline void make_current_if_possible(const device& where) noexcept { make_current_if_possible(where.number()); }
 
 /// Keeps freed memory for later allocations of the same or slightly smaller size. Thread: any.
 class memory_pool {
@@ -61,12 +63,14 @@ class cuda_device : public device {
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
   std::shared_ptr<std::byte> allocate_staging(std::size_t bytes) override;
   std::unique_ptr<stream> make_stream(matmul_precision precision, stream_priority priority) override;
+  step_capture* graphs() override { return &graphs_; }
 
   void make_current() const { cuda::make_current(number_); }
 
  private:
   const int number_;
   const std::string uuid_;
+  step_capture graphs_;
   memory_pool memory_;
   memory_pool staging_;
 };

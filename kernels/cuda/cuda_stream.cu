@@ -23,9 +23,19 @@ bool is_over(const cuda_device& device, cudaEvent_t event) {
   return true;
 }
 
+/// Returns whether the host's memory at `address` is staging memory.
+bool is_pinned(const void* address) {
+  cudaPointerAttributes found{};
+  check(cudaPointerGetAttributes(&found, address), "cudaPointerGetAttributes");
+  return found.type == cudaMemoryTypeHost;
+}
+
+/// Where it is recorded while a step is captured, CUDA knows it as a place in the graph only.
 class cuda_event : public event {
  public:
   explicit cuda_event(const cuda_stream& stream) : device_(stream.device()) {
+    const auto turn = device_.graphs()->take_turn();
+    step_ = device_.graphs()->open_step();
     check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     const cudaError_t code = cudaEventRecord(handle_, stream.handle());
     if (code != cudaSuccess) cudaEventDestroy(handle_);
@@ -38,18 +48,33 @@ class cuda_event : public event {
   cuda_event(const cuda_event&) = delete;
   cuda_event& operator=(const cuda_event&) = delete;
 
+  cuda_device& device() const { return device_; }
+  /// The step in which it was captured; null: none.
+  const captured_step* step() const { return step_.get(); }
+  /// CUDA's event of this place; of a captured one, for those that are captured in the same step.
   cudaEvent_t handle() const { return handle_; }
+  /// CUDA's event for all others. Requires: its step is launched.
+  cudaEvent_t launched() const { return step_ ? step_->end() : handle_; }
 
-  bool is_over() const override { return cuda::is_over(device_, handle_); }
+  bool is_over() const override { return !is_open() && cuda::is_over(device_, launched()); }
 
   void wait() const override {
+    leave_step();
     device_.make_current();
-    check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
+    check(cudaEventSynchronize(launched()), "cudaEventSynchronize");
+  }
+
+  /// Has its step launched.
+  void leave_step() const {
+    if (is_open()) device_.graphs()->end();
   }
 
  private:
-  const cuda_device& device_;
+  bool is_open() const { return step_ && step_->is_open(); }
+
+  cuda_device& device_;
   cudaEvent_t handle_ = nullptr;
+  std::shared_ptr<const captured_step> step_;
 };
 
 class cuda_time_mark : public time_mark {
@@ -57,19 +82,31 @@ class cuda_time_mark : public time_mark {
   explicit cuda_time_mark(const cuda_stream& stream) : stream_(stream.handle()), device_(stream.device()) {
     check(cudaEventCreateWithFlags(&handle_, cudaEventDefault), "cudaEventCreateWithFlags");
   }
+  /// A graph that records the mark needs it until it has run.
   ~cuda_time_mark() override {
+    try {
+      if (is_open()) device_.graphs()->end();
+    } catch (const device_error&) {
+      // The device has failed.
+    }
     make_current_if_possible(device_);
+    if (step_) cudaEventSynchronize(step_->end());
     cudaEventDestroy(handle_);
   }
   cuda_time_mark(const cuda_time_mark&) = delete;
   cuda_time_mark& operator=(const cuda_time_mark&) = delete;
 
+  /// A step's graph records it each time that it runs; until the step is over, it has the time of the record before.
   void record() override {
     device_.make_current();
-    check(cudaEventRecord(handle_, stream_), "cudaEventRecord");
+    const auto turn = device_.graphs()->take_turn();
+    step_ = device_.graphs()->open_step();
+    check(
+        step_ ? cudaEventRecordWithFlags(handle_, stream_, cudaEventRecordExternal) : cudaEventRecord(handle_, stream_),
+        "cudaEventRecord");
   }
 
-  bool is_over() const override { return cuda::is_over(device_, handle_); }
+  bool is_over() const override { return !is_open() && cuda::is_over(device_, step_ ? step_->end() : handle_); }
 
   std::int64_t ns_since(const time_mark& earlier) const override {
     constexpr double ns_per_ms = 1e6;
@@ -81,9 +118,12 @@ class cuda_time_mark : public time_mark {
   }
 
  private:
+  bool is_open() const { return step_ && step_->is_open(); }
+
   const cudaStream_t stream_;
-  const cuda_device& device_;
+  cuda_device& device_;
   cudaEvent_t handle_ = nullptr;
+  std::shared_ptr<const captured_step> step_;  ///< in which it was recorded last; null: none
 };
 
 /// A graph. Without a handle: `enqueue` has run once, and is not captured yet.
@@ -132,17 +172,34 @@ cuda_stream::cuda_stream(cuda_device& device, matmul_precision precision, stream
   check(cudaDeviceGetStreamPriorityRange(&usual, &high), "cudaDeviceGetStreamPriorityRange");
   check(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking, priority == stream_priority::high ? high : usual),
         "cudaStreamCreateWithPriority");
+  device_.graphs()->add(handle_);
 }
 
 cuda_stream::~cuda_stream() {
   make_current_if_possible(device_);
+  device_.graphs()->remove(handle_);
   cudaStreamSynchronize(handle_);  // the pool gives its memory to others
   cudaStreamDestroy(handle_);
 }
 
+/// Where steps are captured it waits for an event: another thread may begin the next step meanwhile, and CUDA waits for
+/// no stream that captures.
 void cuda_stream::synchronize() {
   device_.make_current();
-  check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize");
+  auto turn = device_.graphs()->take_turn();
+  if (!turn) return check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize");
+  device_.graphs()->end();
+  const cuda_event here(*this);
+  turn.unlock();
+  here.wait();
+}
+
+void cuda_stream::synchronize_if_possible() noexcept {
+  try {
+    synchronize();
+  } catch (const device_error&) {
+    // The device has failed.
+  }
 }
 
 std::unique_ptr<event> cuda_stream::record() {
@@ -155,13 +212,24 @@ std::unique_ptr<time_mark> cuda_stream::make_time_mark() {
   return std::make_unique<cuda_time_mark>(*this);
 }
 
+/// While a step is captured, events of earlier ones are waited for already, and so are others of this device.
 void cuda_stream::wait(const event& before) {
+  const auto& one = static_cast<const cuda_event&>(before);
+  const bool is_of_this_device = &one.device() == &device_;
+  if (!is_of_this_device) one.leave_step();
   device_.make_current();
-  check(cudaStreamWaitEvent(handle_, static_cast<const cuda_event&>(before).handle(), 0), "cudaStreamWaitEvent");
+  const auto turn = device_.graphs()->take_turn();
+  const captured_step* const open = device_.graphs()->open_step().get();
+  const bool is_of_this_step = open != nullptr && one.step() == open;
+  if (open != nullptr && is_of_this_device && !is_of_this_step) return;
+  if (!is_of_this_step) device_.graphs()->end();
+  check(cudaStreamWaitEvent(handle_, is_of_this_step ? one.handle() : one.launched(), 0), "cudaStreamWaitEvent");
 }
 
 void cuda_stream::capture_or_launch(std::unique_ptr<graph>& captured, const std::function<void()>& enqueue) {
   device_.make_current();
+  const auto turn = device_.graphs()->take_turn();
+  if (device_.graphs()->are_captured()) return enqueue();
   if (!captured) {
     enqueue();
     captured = std::make_unique<cuda_graph>(device_);
@@ -174,7 +242,12 @@ void cuda_stream::capture_or_launch(std::unique_ptr<graph>& captured, const std:
 
 void cuda_stream::copy_as(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind) {
   device_.make_current();
-  if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, handle_), "cudaMemcpyAsync");
+  if (bytes == 0) return;
+  const auto turn = device_.graphs()->take_turn();
+  if (kind != cudaMemcpyDeviceToDevice && device_.graphs()->are_captured() &&
+      !is_pinned(kind == cudaMemcpyHostToDevice ? from : to))
+    device_.graphs()->end();  // the memory is the caller's, who may free it
+  check(cudaMemcpyAsync(to, from, bytes, kind, handle_), "cudaMemcpyAsync");
 }
 
 std::byte* cuda_stream::grow(scratch& memory, std::size_t bytes) {

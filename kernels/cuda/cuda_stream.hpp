@@ -35,6 +35,8 @@ class cuda_stream : public stream {
   std::byte* parts() const { return parts_.get(); }
 
   void synchronize() override;
+  /// The same for destructors. Ignores errors; the next call reports them.
+  void synchronize_if_possible() noexcept;
   std::unique_ptr<event> record() override;
   std::unique_ptr<time_mark> make_time_mark() override;
   void wait(const event& before) override;

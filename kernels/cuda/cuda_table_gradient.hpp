@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -85,7 +86,11 @@ class cuda_table_gradient : public table_gradient {
   device_array<std::uint32_t> table_ends_;  // by table: the end of its rows among the distinct ones
   std::vector<std::span<const double>> norms_by_table_;
   device_array<std::uint64_t> bad_rows_;
-  bool has_bad_row_ = false;  // whether the last `apply` writes a bad row to the staging memory
+  // Of the last calls of `apply`, modulo `applies_max`: whether it writes a bad row, and that.
+  std::array<bool, applies_max> has_bad_row_{};
+  staging_array<std::int64_t> bad_rows_on_host_;
+  std::uint64_t applies_ = 0;  // calls of `apply`
+  std::uint64_t asked_ = 0;    // those whose bad row has been asked for
   staging_array<std::byte> staging_;
 };
 

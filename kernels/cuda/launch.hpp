@@ -21,6 +21,7 @@ void launch(void (*kernel)(Parameters...), std::size_t blocks, const cuda_stream
             const Arguments&... arguments) {
   stream.device().make_current();
   if (blocks == 0) return;
+  const auto turn = stream.device().graphs()->take_turn();
   cudaLaunchConfig_t config{};
   config.gridDim = dim3{static_cast<unsigned>(blocks), 1, 1};
   config.blockDim = dim3{block_threads, 1, 1};

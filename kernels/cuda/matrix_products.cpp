@@ -56,7 +56,7 @@ struct matrix_products::plan {
 };
 
 matrix_products::matrix_products(cuda_device& device, matmul_precision precision)
-    : precision_(precision), workspace_(device.allocate(matmul_workspace_bytes)) {
+    : device_(device), precision_(precision), workspace_(device.allocate(matmul_workspace_bytes)) {
   check(cublasLtCreate(&handle_), "cublasLtCreate");
 }
 
@@ -120,6 +120,7 @@ bool matrix_products::multiply(const product_shape& shape, const product_operand
   if (operands.mask) set(chosen.product.handle, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.mask);
   const float one = 1;
   const float zero = 0;
+  const auto turn = device_.graphs()->take_turn();
   check(cublasLtMatmul(handle_, chosen.product.handle, &one, operands.a, chosen.a.handle, operands.b, chosen.b.handle,
                        &zero, operands.d, chosen.d.handle, operands.d, chosen.d.handle, &chosen.algorithm,
                        workspace_.get(), matmul_workspace_bytes, stream),

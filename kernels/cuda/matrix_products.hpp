@@ -61,6 +61,7 @@ class matrix_products {
 
   std::unique_ptr<plan> make_plan(const plan_key& key, const product_operands& operands) const;
 
+  cuda_device& device_;
   const matmul_precision precision_;
   cublasLtHandle_t handle_ = nullptr;
   std::shared_ptr<std::byte> workspace_;

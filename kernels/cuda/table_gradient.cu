@@ -78,8 +78,7 @@ std::unique_ptr<table_gradient> cuda_stream::make_table_gradient() {
 }
 
 cuda_table_gradient::~cuda_table_gradient() {
-  make_current_if_possible(stream_.device());
-  cudaStreamSynchronize(stream_.handle());  // the pool gives its memory to others
+  stream_.synchronize_if_possible();  // the pool gives its memory to others
 }
 
 void cuda_table_gradient::clear() {
@@ -146,6 +145,7 @@ void cuda_table_gradient::group_by(key_arrays<Key>& keys) {
 
   list_contributions(keys.listed.data());
   const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(row_count_ - 1))));
+  const auto turn = stream_.device().graphs()->take_turn();
   sort_pairs(sort_scratch_.data(), scratch_bytes, listed, keys.sorted.data(), listed_order_.data(), order_.data(), n,
              bits, stream_.handle());
   launch(mark_kernel<Key>, blocks_for(n), stream_, sorted, n, numbers);
@@ -158,12 +158,10 @@ void cuda_table_gradient::group() {
   stream_.device().make_current();
   distinct_.make(stream_, 1);
   long_rows_summed_ = false;
-  if (contribution_count_ == 0)
-    check(cudaMemsetAsync(distinct_.data(), 0, sizeof(std::uint32_t), stream_.handle()), "cudaMemsetAsync");
-  else if (row_count_ <= std::int64_t{1} << 32)
-    group_by(short_keys_);
-  else
-    group_by(long_keys_);
+  if (contribution_count_ > 0)
+    return row_count_ <= std::int64_t{1} << 32 ? group_by(short_keys_) : group_by(long_keys_);
+  const auto turn = stream_.device().graphs()->take_turn();
+  check(cudaMemsetAsync(distinct_.data(), 0, sizeof(std::uint32_t), stream_.handle()), "cudaMemsetAsync");
 }
 
 std::size_t cuda_table_gradient::rows_bound() const {

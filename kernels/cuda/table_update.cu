@@ -301,8 +301,9 @@ std::span<const std::span<const double>> cuda_table_gradient::norms_by_table(std
 void cuda_table_gradient::apply(std::size_t dim, row_dtype type, std::span<const table_step> steps, bool every_row) {
   const std::size_t every = every_row ? static_cast<std::size_t>(row_count_) : 0;
   const std::size_t bound = every > 0 ? every : rows_bound();
-  has_bad_row_ = bound > 0;
-  if (!has_bad_row_) return;
+  const std::size_t slot = applies_++ % applies_max;
+  has_bad_row_[slot] = bound > 0;
+  if (bound == 0) return;
   sum_long_rows(dim);
   step_tables tables{};
   tables.count = static_cast<unsigned>(steps.size());
@@ -336,9 +337,13 @@ void cuda_table_gradient::apply(std::size_t dim, row_dtype type, std::span<const
   update(kind_of<optimizer_kind::adam>());
   update(kind_of<optimizer_kind::rowwise_adagrad>());
   launch(finish_reduction<least_of>, 1, stream_, bad_rows + 1, blocks, least_of::neutral, bad_rows);
-  stream_.download(bad_rows, staging<std::int64_t>(1), sizeof(std::int64_t));
+  bad_rows_on_host_.resize(stream_, applies_max);
+  stream_.download(bad_rows, bad_rows_on_host_.data() + slot, sizeof(std::int64_t));
 }
 
-std::int64_t cuda_table_gradient::bad_row() { return has_bad_row_ ? *staging<std::int64_t>(1) : -1; }
+std::int64_t cuda_table_gradient::bad_row() {
+  const std::size_t slot = asked_++ % applies_max;
+  return has_bad_row_[slot] ? bad_rows_on_host_.data()[slot] : -1;
+}
 
 }  // namespace troupe::kernels::cuda

@@ -9,6 +9,7 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/device_array.hpp"
+#include "tests/emulated_cuda/counts.hpp"
 #include "tests/kernels/needs_device.hpp"
 
 namespace troupe::actors::non_finite_watch_test {
@@ -89,11 +90,36 @@ TEST(NonFiniteWatch, PlacesAreUsedRoundAndRound) {
   }
 }
 
+/// Whatever the place of the first: all steps make the same calls.
+TEST_F(NonFiniteWatchGpu, AStepsSearchesAreFetchedByOneCopy) {
+  if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: only the emulation counts";
+  constexpr std::size_t searches = 2;
+  const auto stream = kernels::cuda_backend().open(0).make_stream();
+  non_finite_watch watch(*stream, 3 * searches, searches);
+  kernels::device_array<float> numbers;
+  kernels::assign<float>(*stream, bad_at(1, std::numeric_limits<float>::infinity()), numbers);
+  watch.look(*stream, 0, numbers.data(), 10, "an evaluation");
+  watch.know(watch.fetch(*stream));
+  stream->synchronize();
+  EXPECT_TRUE(watch.judge(0));
+  for (std::uint64_t step = 1; step <= 20; ++step) {
+    for (std::size_t i = 0; i < searches; ++i) watch.look(*stream, step, numbers.data(), i == 0 ? 1 : 10, "this");
+    const std::uint64_t before = emulated_cuda::counts_now()->direct_calls;
+    watch.know(watch.fetch(*stream));
+    EXPECT_EQ(emulated_cuda::counts_now()->direct_calls, before + 1);
+    stream->synchronize();
+    const auto found = watch.judge(step);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->step, step);
+    EXPECT_EQ(found->count, 10U);
+  }
+}
+
 TEST(NonFiniteWatchDeathTest, MoreSearchesThanItWasMadeForAreABug) {
   non_finite_watch watch(on, 1);
   const std::vector<float> good(10, 1.0F);
   watch.look(on, 1, good.data(), 10, "this");
-  EXPECT_DEATH(watch.look(on, 1, good.data(), 10, "that"), "assertion failed: open_.size\\(\\) < results_.size\\(\\)");
+  EXPECT_DEATH(watch.look(on, 1, good.data(), 10, "that"), "assertion failed: open_.size\\(\\) < open_max_");
 }
 
 }  // namespace

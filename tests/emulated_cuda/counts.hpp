@@ -15,6 +15,9 @@ struct counts_so_far {
   std::uint64_t uploads = 0;   ///< copies from the host to a device
   /// Graphs that a device had to do yet when the host went on: launched after the events that the host waited for.
   std::uint64_t graphs_ahead = 0;
+  std::uint64_t graphs = 0;        ///< launched
+  std::uint64_t graphs_made = 0;   ///< executable ones; an update makes none
+  std::uint64_t direct_calls = 0;  ///< kernels and copies outside of graphs
 };
 
 /// Returns the counts of this process; nothing if its CUDA is a card's.
@@ -28,8 +31,11 @@ inline std::optional<counts_so_far> counts_now() {
   const auto waits = count_of("troupe_emulated_waits");
   const auto uploads = count_of("troupe_emulated_uploads");
   const auto graphs_ahead = count_of("troupe_emulated_graphs_ahead");
-  if (!launches || !waits || !uploads || !graphs_ahead) return std::nullopt;
-  return counts_so_far{*launches, *waits, *uploads, *graphs_ahead};
+  const auto graphs = count_of("troupe_emulated_graphs");
+  const auto graphs_made = count_of("troupe_emulated_graphs_made");
+  const auto direct_calls = count_of("troupe_emulated_direct_calls");
+  if (!launches || !waits || !uploads || !graphs_ahead || !graphs || !graphs_made || !direct_calls) return std::nullopt;
+  return counts_so_far{*launches, *waits, *uploads, *graphs_ahead, *graphs, *graphs_made, *direct_calls};
 }
 
 }  // namespace troupe::emulated_cuda

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kernels/device.hpp"
+#include "tests/emulated_cuda/capture.hpp"
 #include "tests/emulated_cuda/faults.hpp"
 #include "tests/emulated_cuda/runtime.hpp"
 #include "tests/emulated_cuda/settings.hpp"
@@ -95,15 +96,20 @@ bool fits(place from, place to, cudaMemcpyKind kind) {
   }
 }
 
-/// Without pinned memory the host waits, as with CUDA.
+/// Without pinned memory the host waits, as with CUDA, and no graph can have the copy.
 cudaError_t copy(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   const place source = find_place(from, bytes);
   const place target = find_place(to, bytes);
   if (!fits(source, target, kind)) return cudaErrorInvalidValue;
+  const bool is_pageable = source == place::pageable || target == place::pageable;
+  if (is_pageable && stream->into) return invalidate(*stream, cudaErrorStreamCaptureUnsupported);
   if (source != place::device) ++counted().uploads;
-  const cudaError_t code = enqueue_anywhere(stream, [=] { std::memcpy(to, from, bytes); });
-  if (!stream->capturing && (source == place::pageable || target == place::pageable)) stream->wait_until_idle();
+  const node_kind kind_of_node = source != place::device   ? node_kind::upload
+                                 : target != place::device ? node_kind::download
+                                                           : node_kind::copy;
+  const cudaError_t code = enqueue_anywhere(stream, kind_of_node, [=] { std::memcpy(to, from, bytes); });
+  if (is_pageable) stream->wait_until_idle();
   return code;
 }
 
@@ -156,6 +162,16 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return cudaSuccess;
 }
 
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const void* address) {
+  TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
+  const place at = troupe::emulated_cuda::find_place(address, 1);
+  *found = {};
+  found->type = at == place::device   ? cudaMemoryTypeDevice
+                : at == place::pinned ? cudaMemoryTypeHost
+                                      : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
+}
+
 // -- copies -----------------------------------------------------------------------------------------------------------
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
@@ -170,5 +186,5 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   if (troupe::emulated_cuda::find_place(to, bytes) != troupe::emulated_cuda::place::device)
     return troupe::emulated_cuda::note(cudaErrorInvalidValue);
   return troupe::emulated_cuda::note(
-      troupe::emulated_cuda::enqueue_anywhere(stream, [=] { std::memset(to, value, bytes); }));
+      troupe::emulated_cuda::enqueue_anywhere(stream, node_kind::set, [=] { std::memset(to, value, bytes); }));
 }

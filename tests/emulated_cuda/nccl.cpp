@@ -72,10 +72,11 @@ ncclResult_t end_group() {
 void launch(ncclComm& comm) {
   for (auto& [stream, task] : comm.to_launch) {
     ++*comm.under_way;
-    const auto code = troupe::emulated_cuda::enqueue_mark(stream, [task = std::move(task), under_way = comm.under_way] {
-      task();
-      --*under_way;
-    });
+    const auto code = troupe::emulated_cuda::enqueue_mark(stream, node_kind::other,
+                                                          [task = std::move(task), under_way = comm.under_way] {
+                                                            task();
+                                                            --*under_way;
+                                                          });
     if (code != cudaSuccess) comm.now = ncclComm::phase::failed;
   }
   comm.to_launch.clear();

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "tests/emulated_cuda/capture.hpp"
 #include "tests/emulated_cuda/faults.hpp"
 #include "tests/emulated_cuda/runtime.hpp"
 #include "tests/emulated_cuda/settings.hpp"
@@ -21,22 +22,22 @@ void wait_on(std::condition_variable& changed, std::unique_lock<std::mutex>& loc
 
 }  // namespace
 
-void milestone::reach(std::uint64_t count) {
+void milestone::reach() {
   {
     const std::lock_guard lock(mutex_);
-    if (count > reached_) reached_ = count;
+    is_reached_ = true;
   }
   changed_.notify_all();
 }
 
-void milestone::wait_for(std::uint64_t count, int device) {
+void milestone::wait_for(int device) {
   std::unique_lock lock(mutex_);
-  wait_on(changed_, lock, device, [&] { return reached_ >= count; });
+  wait_on(changed_, lock, device, [&] { return is_reached_; });
 }
 
-bool milestone::has_reached(std::uint64_t count) {
+bool milestone::is_reached() {
   const std::lock_guard lock(mutex_);
-  return reached_ >= count;
+  return is_reached_;
 }
 
 counts& counted() {
@@ -49,26 +50,24 @@ int& captures() {
   return count;
 }
 
-cudaError_t enqueue_anywhere(cudaStream_t stream, work task) {
-  return enqueue_mark(stream, [device = device_of(stream), task = std::move(task)] {
+cudaError_t enqueue_anywhere(cudaStream_t stream, node_kind kind, work task) {
+  return enqueue_mark(stream, kind, [device = device_of(stream), task = std::move(task)] {
     if (error_of(device) == cudaSuccess) task();
   });
 }
 
-cudaError_t enqueue_mark(cudaStream_t stream, work task) {
+cudaError_t enqueue_mark(cudaStream_t stream, node_kind kind, work task) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;  // the default stream: nobody here should use it
   if (const cudaError_t code = stream->failure(); code != cudaSuccess) return code;
-  if (stream->capturing) {
-    stream->captured.push_back(std::move(task));
-  } else {
-    stream->push(std::move(task));
-  }
+  if (stream->into) return add_node(*stream, kind, std::move(task));
+  if (kind < node_kind::record) ++counted().direct_calls;
+  stream->push(std::move(task));
   return cudaSuccess;
 }
 
 cudaError_t enqueue(cudaStream_t stream, work task) {
   if (stream != nullptr && stream->device() != current_device()) return cudaErrorInvalidResourceHandle;
-  return enqueue_anywhere(stream, std::move(task));
+  return enqueue_anywhere(stream, node_kind::kernel, std::move(task));
 }
 
 }  // namespace troupe::emulated_cuda
@@ -76,6 +75,9 @@ cudaError_t enqueue(cudaStream_t stream, work task) {
 extern "C" std::uint64_t troupe_emulated_launches() { return troupe::emulated_cuda::counted().launches; }
 extern "C" std::uint64_t troupe_emulated_waits() { return troupe::emulated_cuda::counted().waits; }
 extern "C" std::uint64_t troupe_emulated_uploads() { return troupe::emulated_cuda::counted().uploads; }
+extern "C" std::uint64_t troupe_emulated_graphs() { return troupe::emulated_cuda::counted().graphs; }
+extern "C" std::uint64_t troupe_emulated_graphs_made() { return troupe::emulated_cuda::counted().graphs_made; }
+extern "C" std::uint64_t troupe_emulated_direct_calls() { return troupe::emulated_cuda::counted().direct_calls; }
 extern "C" std::uint64_t troupe_emulated_graphs_ahead() { return troupe::emulated_cuda::counted().graphs_ahead; }
 
 CUstream_st::CUstream_st(int device) : device_(device), worker_([this] { run(); }) {}

@@ -1,20 +1,12 @@
-// Of the CUDA runtime: streams, events and graphs.
+// Of the CUDA runtime: streams and events.
 
 #include <chrono>
 #include <utility>
 
+#include "tests/emulated_cuda/capture.hpp"
 #include "tests/emulated_cuda/faults.hpp"
-#include "tests/emulated_cuda/runtime.hpp"
 
 using namespace troupe::emulated_cuda;
-
-struct CUgraph_st {
-  std::vector<troupe::emulated_cuda::work> tasks;
-};
-
-struct CUgraphExec_st {
-  std::vector<troupe::emulated_cuda::work> tasks;
-};
 
 // -- streams ----------------------------------------------------------------------------------------------------------
 
@@ -50,7 +42,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream == nullptr) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
-  if (stream->capturing) return troupe::emulated_cuda::note(cudaErrorStreamCaptureUnsupported);
+  if (stream->into) return troupe::emulated_cuda::note(invalidate(*stream, cudaErrorStreamCaptureUnsupported));
   ++counted().waits;
   stream->wait_until_idle();
   TROUPE_CUDA_CALL(device_of(stream));
@@ -60,10 +52,20 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   TROUPE_CUDA_CALL(device_of(stream));
   if (event == nullptr || stream == nullptr) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
-  if (stream->capturing) return troupe::emulated_cuda::note(cudaErrorStreamCaptureIsolation);
-  return troupe::emulated_cuda::note(
-      troupe::emulated_cuda::enqueue_mark(stream, [over = event->over, count = event->recorded.load(),
-                                                   device = stream->device()] { over->wait_for(count, device); }));
+  if (event->into) {
+    if (event->into->is_over) return troupe::emulated_cuda::note(invalidate(*stream, cudaErrorCapturedEvent));
+    if (stream->into && stream->into != event->into)
+      return troupe::emulated_cuda::note(invalidate(*stream, cudaErrorStreamCaptureMerge));
+    if (!event->into->is_valid) return troupe::emulated_cuda::note(cudaErrorStreamCaptureInvalidated);
+    if (!stream->into) event->into->streams.push_back(stream);
+    stream->into = event->into;
+    join_tails(stream->tail, event->tail);
+    return cudaSuccess;
+  }
+  if (stream->into) return troupe::emulated_cuda::note(invalidate(*stream, cudaErrorStreamCaptureIsolation));
+  if (!event->at) return cudaSuccess;
+  return troupe::emulated_cuda::note(troupe::emulated_cuda::enqueue_mark(
+      stream, node_kind::other, [at = event->at, device = stream->device()] { at->wait_for(device); }));
 }
 
 // -- events -----------------------------------------------------------------------------------------------------------
@@ -84,32 +86,54 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 
+namespace {
+
+std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   TROUPE_CUDA_CALL(device_of(stream));
   if (event == nullptr || stream == nullptr || event->device != stream->device()) {
     return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
   }
-  if (stream->capturing) return troupe::emulated_cuda::note(cudaErrorStreamCaptureUnsupported);
-  const std::uint64_t count = ++event->recorded;
+  event->into = stream->into;
+  event->tail = stream->tail;
+  if (stream->into)
+    return troupe::emulated_cuda::note(stream->into->is_valid ? cudaSuccess : cudaErrorStreamCaptureInvalidated);
+  event->at = std::make_shared<milestone>();
   event->graphs_before = counted().graphs.load();
   return troupe::emulated_cuda::note(
-      troupe::emulated_cuda::enqueue_mark(stream, [over = event->over, when = event->passed_ns, count] {
-        *when = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-        over->reach(count);
+      troupe::emulated_cuda::enqueue_mark(stream, node_kind::record, [at = event->at, when = event->passed_ns] {
+        *when = now_ns();
+        at->reach();
       }));
+}
+
+/// As part of a graph. Until the graph comes to it, it is as it was recorded before: over, perhaps.
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  TROUPE_CUDA_CALL(device_of(stream));
+  if (event == nullptr || stream == nullptr || event->device != stream->device())
+    return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
+  if (flags != cudaEventRecordExternal || !stream->into) return troupe::emulated_cuda::note(cudaErrorInvalidValue);
+  event->into = nullptr;
+  return troupe::emulated_cuda::note(
+      troupe::emulated_cuda::enqueue_mark(stream, node_kind::record, [when = event->passed_ns] { *when = now_ns(); }));
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   TROUPE_CUDA_CALL(device_of(event));
   if (event == nullptr) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
-  return event->over->has_reached(event->recorded) ? cudaSuccess : cudaErrorNotReady;
+  if (event->into) return troupe::emulated_cuda::note(cudaErrorCapturedEvent);
+  return !event->at || event->at->is_reached() ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event == nullptr) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
+  if (event->into) return troupe::emulated_cuda::note(cudaErrorCapturedEvent);
   ++counted().waits;
   counted().graphs_ahead += counted().graphs - event->graphs_before;
-  event->over->wait_for(event->recorded, event->device);
+  if (event->at) event->at->wait_for(event->device);
   TROUPE_CUDA_CALL(event->device);
   return cudaSuccess;
 }
@@ -117,58 +141,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
   TROUPE_CUDA_CALL(device_of(begin));
   for (const cudaEvent_t one : {begin, end})
-    if (one == nullptr || !one->is_timed || one->recorded == 0 || one->device != begin->device)
+    if (one == nullptr || !one->is_timed || one->device != begin->device)
       return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
   for (const cudaEvent_t one : {begin, end})
-    if (!one->over->has_reached(one->recorded)) return troupe::emulated_cuda::note(cudaErrorNotReady);
+    if (*one->passed_ns == 0 || (one->at && !one->at->is_reached()))
+      return troupe::emulated_cuda::note(one->at ? cudaErrorNotReady : cudaErrorInvalidResourceHandle);
   constexpr float ns_per_ms = 1e6F;
   *ms = static_cast<float>(*end->passed_ns - *begin->passed_ns) / ns_per_ms;
-  return cudaSuccess;
-}
-
-// -- graphs -----------------------------------------------------------------------------------------------------------
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  TROUPE_CUDA_CALL(device_of(stream));
-  if (stream == nullptr || stream->capturing) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
-  stream->capturing = true;
-  ++troupe::emulated_cuda::captures();
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  TROUPE_CUDA_CALL(device_of(stream));
-  if (stream == nullptr || !stream->capturing) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
-  stream->capturing = false;
-  --troupe::emulated_cuda::captures();
-  *graph = new CUgraph_st{std::exchange(stream->captured, {})};
-  return cudaSuccess;
-}
-
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
-  TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
-  *executable = new CUgraphExec_st{graph->tasks};
-  return cudaSuccess;
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
-  TROUPE_CUDA_CALL(device_of(stream));
-  ++counted().graphs;
-  for (const troupe::emulated_cuda::work& task : executable->tasks) {
-    if (const cudaError_t code = troupe::emulated_cuda::enqueue_anywhere(stream, task); code != cudaSuccess)
-      return troupe::emulated_cuda::note(code);
-  }
-  return cudaSuccess;
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
-  delete graph;
-  return cudaSuccess;
-}
-
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
-  delete executable;
   return cudaSuccess;
 }

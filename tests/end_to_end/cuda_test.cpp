@@ -9,6 +9,9 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "tests/end_to_end/cuda.hpp"
 #include "tests/model/made_checkpoint.hpp"
@@ -162,6 +165,37 @@ TEST_F(CudaGpu, ATraceOfItTellsWhatTheDevicesDid) {
   for (const auto& part : paths.at("statistics").at("parts").as_array())
     if (part.at("kind") == "on device") on_device_ns += part.at("sum_ns").to_number<std::int64_t>();
   EXPECT_GT(on_device_ns, 0);
+}
+
+/// The weights, and what a recording tells that the device did, how often.
+TEST_F(CudaGpu, StepsAsGraphsChangeNothingButWhenTheyAreTold) {
+  const model::checkpoint_folder folder;
+  const auto train = [&folder](const char* in_graphs) {
+    const std::string kept = folder.path() + "/" + in_graphs;
+    const run_figures made =
+        train_on_cards(with(adult, {"--device", "cuda", "--trainers", "1", "--servers", "1", "--step-graph", in_graphs,
+                                    "--trace", "full", "--trace-dir", kept}));
+    EXPECT_EQ(run({"trace", "check", kept}).exit_code, 0);
+    const outcome said = run({"trace", "summary", kept, "--json"});
+    const boost::json::value summed = boost::json::parse(said.out);
+    std::set<std::string> work;
+    for (const auto& one : summed.at("device_work").as_array())
+      work.insert(fmt::format("{}: {} times {}", std::string(one.at("actor").as_string()),
+                              one.at("times").to_number<int>(), std::string(one.at("what").as_string())));
+    return std::pair(made.digest, work);
+  };
+  const auto plain = train("off");
+  EXPECT_EQ(train("on"), plain);
+  EXPECT_TRUE(plain.second.contains("trainer 0: 12 times forward/backward")) << testing::PrintToString(plain.second);
+}
+
+TEST_F(CudaGpu, StepsAsGraphsAreRefusedByName) {
+  const auto refusal = [](const words& more) {
+    return expect_error(run(with({"train", "--device", "cuda", "--step-graph", "on"}, with(adult, more))), 2);
+  };
+  EXPECT_NE(refusal({"--trainers", "2"}).find("--step-graph on: "), std::string::npos);
+  EXPECT_NE(refusal({"--trainers", "1", "--servers", "1", "--processes"}).find("--processes"), std::string::npos);
+  EXPECT_NE(refusal({"--trainers", "1", "--servers", "1", "--clip-norm", "1"}).find("--clip-norm"), std::string::npos);
 }
 
 TEST_F(CudaGpu, ARecordingOfItIsReplayed) {
