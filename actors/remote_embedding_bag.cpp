@@ -56,7 +56,6 @@ class remote_embedding_bag final : public remote_module {
     const kernels::bags_view bags = view_of(wanted);
     const std::size_t count = bags.offsets.empty() ? bags.indices.size() : bags.size();
     if (!is_on_host()) return lookup_on_device(wanted, count, type);
-    looked_up_.put(table_.stream(), wanted);  // the same bags of a gradient are checked
     msg::tensor_buffer out(count, table_.dim());
     table_.forward(bags, out.data());
     msg::tensor found =

@@ -99,15 +99,18 @@ void table_batch::apply() {
   for (width& one : widths_)
     if (!one.steps.empty()) one.gradient->apply(one.of.dim, one.of.type, one.steps, one.of.every_row);
   const bool is_done = on_->device().is_host();
-  if (is_done) applied_.clear();
-  if (applied_.size() == kernels::applies_max) {
-    know(applied_.front());
+  applied_step last;
+  if (applied_.size() == (is_done ? 1 : kernels::applies_max)) {  // its memory is used again
+    if (!is_done) know(applied_.front());
+    last = std::move(applied_.front());
     applied_.pop_front();
   }
-  applied_step& last = applied_.emplace_back();
   last.step = step_;
-  if (!is_done) last.done = on_->record();
-  for (const width& one : widths_) last.first_rows.push_back(one.first_rows);
+  last.done = is_done ? nullptr : on_->record();
+  last.bad_rows.clear();
+  last.first_rows.resize(widths_.size());
+  for (std::size_t i = 0; i < widths_.size(); ++i) last.first_rows[i] = widths_[i].first_rows;
+  applied_.push_back(std::move(last));
 }
 
 /// Waits for a step, and asks for its bad rows. Requires: those of earlier steps are known.
