@@ -90,7 +90,8 @@ void parameter_server_state::begin_save(const msg::save_module& order, std::uint
   begun_.insert(order.module);
   ++writing_;
   const std::uint64_t begin = trace.is_on() ? trace::ticks_now() : 0;
-  auto done = [this, order, promise, begin](caf::expected<remote_module::saved> made) mutable {
+  // Moved from thread to thread and back: CAF does not count a promise's owners atomically.
+  auto done = [this, order, promise = std::move(promise), begin](caf::expected<remote_module::saved> made) mutable {
     --writing_;
     { const actor_trace::range working(trace, trace::range_name::save, order.head.step, begin); }
     if (!made) return promise.deliver(std::move(made.error()));
@@ -99,10 +100,10 @@ void parameter_server_state::begin_save(const msg::save_module& order, std::uint
         msg::saved_module{trace.next(step, msg::id_of(order.head)), file.name, file.length, file.digest, parts});
   };
   writer_.run(self_->system(), [me = caf::actor_cast<caf::weak_actor_ptr>(self_), done = std::move(done),
-                                write = (*module)->begin_save(order.folder)] {
+                                write = (*module)->begin_save(order.folder)]() mutable {
     auto made = write();
     if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
-      run_in(strong, [done, made = std::move(made)]() mutable { done(std::move(made)); });
+      run_in(strong, [done = std::move(done), made = std::move(made)]() mutable { done(std::move(made)); });
   });
 }
 
