@@ -127,16 +127,8 @@ void part_follower::take(msg::activation&& input) {
 
 void part_follower::take(msg::activation_gradient&& grad) {
   if (is_over()) return;
-  const std::uint32_t number = job_.streams() ? passes_.number_of(grad.head.step) : grad.micro_batch;
-  const bool is_of_step = job_.streams() || (phase_ == stage_phase::passing && grad.head.step == step_);
-  if (!is_of_step || !passes_.lacks_gradient(number))
-    return fail(make_failure(errc::wrong_context, "the gradient of micro-batch {} of step {}, which is not under way",
-                             grad.micro_batch, grad.head.step));
-  const std::size_t size = passes_.samples_of(number);
-  if (!is_matrix(grad.numbers, size, network_->out_features()))
-    return fail(make_failure(errc::shape_mismatch, "micro-batch {}: a gradient of {} x {} for outputs of {} x {}",
-                             grad.micro_batch, grad.numbers.rows, grad.numbers.cols, size, network_->out_features()));
-  passes_.add_gradient(number, std::move(grad.numbers), grad.loss);
+  const bool is_of_step = phase_ == stage_phase::passing && grad.head.step == step_;
+  if (auto error = passes_.take(std::move(grad), is_of_step)) return fail(error);
   advance();
   go_on();
 }

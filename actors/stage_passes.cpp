@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "actors/failure.hpp"
 #include "actors/faults.hpp"
 #include "base/assert.hpp"
 
@@ -95,10 +96,21 @@ void stage_passes::add_input(std::uint32_t number, const float* input, const mod
   one.keeps = std::move(keeps);
 }
 
-void stage_passes::add_gradient(std::uint32_t number, msg::tensor grad, double loss) {
-  TROUPE_ASSERT(lacks_gradient(number));
-  at(number).grad = std::move(grad);
-  at(number).loss = loss;
+caf::error stage_passes::take(msg::activation_gradient&& grad, bool is_of_step) {
+  const bool streams = at_.schedule == model::pipeline_schedule::pipedream;
+  const std::uint32_t number = streams ? number_of(grad.head.step) : grad.micro_batch;
+  if (!(streams || is_of_step) || !lacks_gradient(number))
+    return make_failure(errc::wrong_context, "the gradient of micro-batch {} of step {}, which is not under way",
+                        grad.micro_batch, grad.head.step);
+  const std::size_t size = samples_of(number);
+  const msg::tensor& numbers = grad.numbers;
+  if (numbers.type != msg::dtype::f32 || numbers.rows != size || numbers.cols != replica_.out_features() ||
+      !numbers.consistent())
+    return make_failure(errc::shape_mismatch, "micro-batch {}: a gradient of {} x {} for outputs of {} x {}",
+                        grad.micro_batch, numbers.rows, numbers.cols, size, replica_.out_features());
+  at(number).grad = std::move(grad.numbers);
+  at(number).loss = grad.loss;
+  return {};
 }
 
 bool stage_passes::advance() {

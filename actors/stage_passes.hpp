@@ -31,6 +31,7 @@
 #include "actors/sliced_passes.hpp"
 #include "model/job.hpp"
 #include "model/tensor_parallel.hpp"
+#include "protocol/part_messages.hpp"
 #include "protocol/status.hpp"
 #include "protocol/tensor.hpp"
 
@@ -128,12 +129,10 @@ class stage_passes {
   /// The input of a micro-batch is there; `keeps` keeps it and the targets.
   void add_input(std::uint32_t micro_batch, const float* input, const model::loss_targets& targets,
                  std::vector<msg::tensor> keeps = {});
-  /// The gradient of its outputs is there, and its loss.
-  void add_gradient(std::uint32_t micro_batch, msg::tensor grad, double loss);
+  /// The gradient of a micro-batch's outputs is there, and its loss. Returns an error if it is not lacking, or of
+  /// another shape. `is_of_step`: it is of the step under way; in a stream its step tells the batch.
+  caf::error take(msg::activation_gradient&& grad, bool is_of_step);
   bool lacks_input(std::uint32_t micro_batch) const;
-  bool lacks_gradient(std::uint32_t micro_batch) const;
-  /// The samples of a micro-batch that lacks something.
-  std::size_t samples_of(std::uint32_t micro_batch) const;
 
   /// Passes micro-batches until the next one lacks something. Returns whether all have been passed back.
   bool advance();
@@ -174,6 +173,9 @@ class stage_passes {
 
   void restart(std::uint32_t count, bool streams);
   const micro_batch* find(std::uint32_t number) const;
+  bool lacks_gradient(std::uint32_t micro_batch) const;
+  /// The samples of a micro-batch that lacks something.
+  std::size_t samples_of(std::uint32_t micro_batch) const;
   micro_batch& at(std::uint32_t number) { return all_[number - back_]; }
   void pass_next();
   void pass_forward(micro_batch& one);

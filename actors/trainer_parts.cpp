@@ -317,16 +317,8 @@ void trainer_state::handle(msg::activation_gradient& grad) {
   if (follower_) return follower_->take(std::move(grad));
   if (is_over(phase_)) return;
   if (!parts_) return fail(step, refuse_part_message());
-  const std::uint32_t number = job_.streams() ? parts_->passes->number_of(grad.head.step) : grad.micro_batch;
-  const bool is_of_step = job_.streams() || (phase_ == trainer_phase::reducing && grad.head.step == step);
-  if (!is_of_step || !parts_->passes->lacks_gradient(number)) return fail(step, refuse_part_message());
-  const std::size_t size = parts_->passes->samples_of(number);
-  if (grad.numbers.type != msg::dtype::f32 || grad.numbers.rows != size ||
-      grad.numbers.cols != network_->out_features() || !grad.numbers.consistent())
-    return fail(step,
-                make_failure(errc::shape_mismatch, "micro-batch {}: a gradient of {} x {} for outputs of {} x {}",
-                             grad.micro_batch, grad.numbers.rows, grad.numbers.cols, size, network_->out_features()));
-  parts_->passes->add_gradient(number, std::move(grad.numbers), grad.loss);
+  const bool is_of_step = phase_ == trainer_phase::reducing && grad.head.step == step;
+  if (auto error = parts_->passes->take(std::move(grad), is_of_step)) return fail(step, error);
   if (phase_ == trainer_phase::reducing) advance_passes();
 }
 
