@@ -12,7 +12,7 @@ std::vector<blob_entry> sent_blobs::enter(std::span<const msg::blob> blobs, bool
   for (const msg::blob& one : blobs) {
     if (const std::uint64_t known = number_of(one); known != 0) {
       entries.push_back({kind::kept, known});
-    } else if (come_again && one.size() >= kept_blob_bytes_min && kept_.size() < kept_blobs_max &&
+    } else if (come_again && one.size() >= kept_blob_bytes_min && kept_.size() < sent_blobs_max &&
                !kept_.contains(one.data())) {
       entries.push_back({kind::kept_bytes, ++last_number_});
       kept_.emplace(one.data(), sent{one.owner(), one.size(), last_number_});

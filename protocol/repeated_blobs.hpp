@@ -21,8 +21,11 @@ namespace troupe::protocol {
 
 /// The least bytes of a blob that is worth keeping.
 inline constexpr std::size_t kept_blob_bytes_min = 1024;
-/// The most blobs that are kept on a link, in each direction.
-inline constexpr std::size_t kept_blobs_max = std::size_t{1} << 14;
+/// The most blobs of which a sender knows that they are kept, on a link in each direction.
+inline constexpr std::size_t sent_blobs_max = std::size_t{1} << 14;
+/// The most that a receiver keeps. More, since it drops the old ones of a frame behind the new ones, and frames of
+/// several threads may leave in another order than they were entered.
+inline constexpr std::size_t kept_blobs_max = 4 * sent_blobs_max;
 
 /// How a blob of a message travels.
 struct blob_entry {

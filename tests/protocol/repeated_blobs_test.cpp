@@ -137,16 +137,28 @@ TEST_F(RepeatedBlobs, LiveUntilTheFrameThatNamesThemIsSent) {
   EXPECT_EQ(kept_.size(), 1u);
 }
 
-TEST_F(RepeatedBlobs, NoMoreThanAReceiverTakesAreKept) {
-  std::vector<msg::blob> all;
-  const msg::blob numbers = numbers_from(0, kept_blobs_max + 200);
+/// A lookup of so many blobs, each of the least size that is kept.
+msg::lookup lookup_of_many(std::size_t blobs) {
+  const msg::blob numbers = numbers_from(0, blobs + kept_blob_bytes_min / sizeof(std::int64_t));
   msg::lookup wanted;
   wanted.head = some_header();
-  for (std::size_t i = 0; i < kept_blobs_max + 1; ++i)
+  for (std::size_t i = 0; i < blobs; ++i)
     wanted.tables.push_back({i, numbers.part(8 * i, kept_blob_bytes_min), {}, {}});
+  return wanted;
+}
+
+TEST_F(RepeatedBlobs, NoMoreThanASenderKnowsAreKept) {
+  const msg::lookup wanted = lookup_of_many(sent_blobs_max + 1);
   const caf::message read = receive(send(caf::make_message(wanted)));
-  EXPECT_EQ(kept_.size(), kept_blobs_max);
+  EXPECT_EQ(kept_.size(), sent_blobs_max);
   EXPECT_EQ(read.get_as<msg::lookup>(0).tables.back().indices, wanted.tables.back().indices);
+}
+
+TEST_F(RepeatedBlobs, AsManyAsASenderKnowsAreReplacedAtOnce) {
+  receive(send(caf::make_message(lookup_of_many(sent_blobs_max))));
+  const msg::lookup next = lookup_of_many(sent_blobs_max);
+  receive(send(caf::make_message(next)));
+  EXPECT_EQ(kept_.size(), sent_blobs_max);
 }
 
 TEST_F(RepeatedBlobs, FramesThatNoSenderWritesAreRefused) {
