@@ -65,8 +65,7 @@ void step_capture::begin() {
       follow_streams();
     capture();
   } catch (...) {
-    drop();
-    hold_streams();
+    recover();
     throw;
   }
 }
@@ -78,7 +77,7 @@ void step_capture::end() {
   try {
     launch();
   } catch (...) {
-    hold_streams();
+    recover();
     throw;
   }
   hold_streams();
@@ -176,7 +175,17 @@ void step_capture::hold_streams() {
   for (const cudaStream_t stream : streams_) check(cudaStreamWaitEvent(stream, last_->end(), 0), "cudaStreamWaitEvent");
 }
 
-/// Leaves out what has been captured, after a failure.
+/// After a failure, which says more than those that follow from it.
+void step_capture::recover() noexcept {
+  drop();
+  try {
+    hold_streams();
+  } catch (const device_error&) {
+    // The device's next call tells.
+  }
+}
+
+/// Leaves out what has been captured.
 void step_capture::drop() noexcept {
   if (state_ != state::capturing) return;
   cudaGraph_t graph = nullptr;

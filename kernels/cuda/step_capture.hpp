@@ -104,6 +104,7 @@ class step_capture final : public step_graphs {
   void make_executable(executable& to, cudaGraph_t graph) const;
   void follow_streams();
   void hold_streams();
+  void recover() noexcept;
   void drop() noexcept;
 
   const int device_;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -365,6 +366,24 @@ TEST_F(StepGraphsGpu, DISABLED_OneFails) {
   EXPECT_EQ(get(y(), count), all(12));
 }
 
+/// The emulated call does nothing, so the streams go on capturing, and the calls behind it fail as well.
+TEST_F(StepGraphsGpu, DISABLED_OneFailsAndOthersFollow) {
+  graphs().begin();
+  step(1);
+  graphs().begin();
+  step(2);
+  std::string told;
+  try {
+    graphs().begin();
+  } catch (const device_error& failure) {
+    told = failure.what();
+  }
+  EXPECT_NE(told.find("cudaStreamEndCapture"), std::string::npos) << told;
+}
+
+TEST_F(StepGraphsGpu, TheFirstFailureIsTold) {
+  expect_in_child("OneFailsAndOthersFollow", "fail=cudaStreamEndCapture@2");
+}
 TEST_F(StepGraphsGpu, AStepWhoseGraphCannotBeMadeIsDropped) {
   expect_in_child("OneFails", "fail=cudaGraphInstantiate@1");
 }
