@@ -1,5 +1,5 @@
-// The bags of lookups, kept on a table's device until their gradients come back: within a process a gradient has the
-// same bags as its lookup, so they are uploaded only once a step.
+// The bags of lookups, kept on a table's device until their gradients come back: a gradient has the same bags as its
+// lookup, also from another process (protocol/repeated_blobs.hpp), so they are uploaded only once a step.
 
 #pragma once
 

@@ -242,7 +242,8 @@ class remote_embedding_bag final : public remote_module {
                         room->what.rows, room->what.cols, bags, table_.dim());
   }
 
-  /// Returns a gradient's bags on the table's device; they are already there if their lookup came from this process.
+  /// Returns a gradient's bags on the table's device, where their lookup has left them, unless they came in other
+  /// memory.
   kernels::bags_view bags_on_table(const msg::bag_gradient& grad, kernels::uploaded_bags& room) {
     if (is_on_host()) return view_of(grad);
     if (const auto known = looked_up_.take(grad)) return *known;
