@@ -93,6 +93,7 @@ std::optional<std::string> fault_of_step_graphs(const model::job& what, const mo
   if (devices.elsewhere) return "the trainer and its tables are in processes of their own; leave out --processes";
   if (what.ranks() > 1 || what.servers > 1)
     return "steps are one trainer's, with one server; use --trainers 1 --servers 1, without a pipeline or slices";
+  if (what.elastic.trainers_max > 1) return "steps are one trainer's, and others may join; leave out --elastic";
   if (spec.tables.empty()) return "the network has no tables; leave it out";
   if (std::ranges::any_of(spec.tables, [](const auto& one) { return one.mode == kernels::pooling::max; }))
     return "tables of mode max are pooled by the host; leave it out";

@@ -267,6 +267,7 @@ TEST_F(StepGraphRunsGpu, AreRefusedWhereTheHostNeedsNumbersWithinAStep) {
   };
   EXPECT_PRED2(says, refusal({{"trainers", "2"}}), "--trainers 1");
   EXPECT_PRED2(says, refusal({{"servers", "2"}}), "--servers 1");
+  EXPECT_PRED2(says, refusal({{"elastic", "1:2"}, {"memberships", "0:1,20:2"}}), "--elastic");
   EXPECT_PRED2(says, refusal({{"clip-norm", "1"}}), "--clip-norm");
   EXPECT_PRED2(says, refusal({{"nan", "skip"}}), "--nan skip");
   EXPECT_PRED2(says, refusal({{"accumulate", "2"}}), "--accumulate 1");
