@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # bench/slow_wire.sh [--rate RATE] [--rounds N] [--build FOLDER] [-- OPTION...]: a trainer on one host and a server on
 # another, with a wire of RATE (as tc names rates; 1gbit) in each direction between them. The hosts are network
-# namespaces of this machine, so it needs root, ip and tc. The OPTIONs of `troupe train` come on top of the job's: 8
-# tables of 100,000 x 16, bags of 26, batches of 512, a hidden layer of 64, 300 steps.
+# namespaces of this machine, so it needs root, ip and tc. The OPTIONs of `troupe train` come on top of the job's, of
+# which none may be given again: 8 tables of 100,000 x 16, bags of 26, batches of 512, a hidden layer of 64, 300 steps.
 #
 # Prints samples/s of each round, their median, and the bytes a sample that each host sends, as the wire counts them.
 # Exit code 0; 2 if it cannot be measured here.
@@ -35,9 +35,13 @@ export TROUPE_TOKEN
 # on HOST COMMAND...: runs it there.
 on() { ip netns exec "$@"; }
 
+# With the processes that a run that failed has left there.
 remove_hosts() {
-  ip netns delete "$here" 2>/dev/null || true
-  ip netns delete "$there" 2>/dev/null || true
+  local host
+  for host in "$here" "$there"; do
+    ip netns pids "$host" 2>/dev/null | xargs -r kill || true
+    ip netns delete "$host" 2>/dev/null || true
+  done
 }
 trap 'remove_hosts; rm -rf "$scratch"' EXIT
 
