@@ -15,11 +15,12 @@ inline __device__ float decayed(const update_constants& c, float grad, float wei
   return c.weight_decay == 0.0F ? grad : fmaf(c.weight_decay, weight, grad);
 }
 
-/// A pack of weights and the state of their optimizer, in registers. State that the optimizer has not is not set.
+/// A pack of weights and the state of their optimizer, in registers. State that the optimizer has not is 0.
 template <class Number, int kWidth>
 struct weight_pack {
   pack<Number, kWidth> weight;
-  pack<float, kWidth> first, second;
+  pack<float, kWidth> first = {};
+  pack<float, kWidth> second = {};
 };
 
 /// Whether an optimizer other than rowwise_adagrad has the first or the second number of state for each weight.
