@@ -105,7 +105,7 @@ std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame
   const std::size_t fields_at = head_bytes + words.size() * sizeof(std::uint64_t);
   std::vector<std::byte> front(fields_at + from.fields.size());
   std::memcpy(front.data(), &fixed, head_bytes);
-  std::memcpy(front.data() + head_bytes, words.data(), words.size() * sizeof(std::uint64_t));
+  std::ranges::copy(std::as_bytes(std::span(words)), front.begin() + head_bytes);
   std::memcpy(front.data() + fields_at, from.fields.data(), from.fields.size());
   std::size_t total = front.size();
   std::vector<msg::blob> parts;
