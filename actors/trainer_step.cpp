@@ -43,16 +43,15 @@ void trainer_state::meet_or_end() {
 }
 
 void trainer_state::run_step() {
-  context next = std::move(ahead_.front());
-  ahead_.pop_front();
-  step = next.step;
+  step = ahead_.front().step;
   trace.step_begins(step);
   if (graphs_ != nullptr && step >= graphs_from_) {
     begin_graph();
     if (is_over(phase_)) return;
     launched_ = std::move(computed_);
   }
-  computed_ = std::move(next);
+  computed_ = std::move(ahead_.front());
+  ahead_.pop_front();
   if (job_.streams()) return stream_through_parts();
   tally_.add_rows(computed_.answers);
   look_up_through(step + model::lookups_ahead(job_.staleness));

@@ -98,19 +98,23 @@ void table_batch::apply() {
   const kernels::stream_timer::scope scope(timer_, names_.update);
   for (width& one : widths_)
     if (!one.steps.empty()) one.gradient->apply(one.of.dim, one.of.type, one.steps, one.of.every_row);
-  const bool is_done = on_->device().is_host();
-  applied_step last;
-  if (applied_.size() == (is_done ? 1 : kernels::applies_max)) {  // its memory is used again
-    if (!is_done) know(applied_.front());
-    last = std::move(applied_.front());
-    applied_.pop_front();
-  }
+  applied_step& last = next_applied();
   last.step = step_;
-  last.done = is_done ? nullptr : on_->record();
+  if (!on_->device().is_host()) last.done = on_->record();
   last.bad_rows.clear();
   last.first_rows.resize(widths_.size());
   for (std::size_t i = 0; i < widths_.size(); ++i) last.first_rows[i] = widths_[i].first_rows;
-  applied_.push_back(std::move(last));
+}
+
+/// Returns the place of the step that is being applied, behind the others: that of the first one, which is known then,
+/// if there are as many as are asked for. On the processor there is one.
+table_batch::applied_step& table_batch::next_applied() {
+  if (on_->device().is_host()) return applied_.empty() ? applied_.emplace_back() : applied_.front();
+  if (applied_.size() < kernels::applies_max) return applied_.emplace_back();
+  know(applied_.front());
+  applied_.push_back(std::move(applied_.front()));
+  applied_.pop_front();
+  return applied_.back();
 }
 
 /// Waits for a step, and asks for its bad rows. Requires: those of earlier steps are known.

@@ -130,6 +130,7 @@ class table_batch {
   };
 
   void begin_step();
+  applied_step& next_applied();
   void know(applied_step& one);
   bool is_in_step(const place& at) const { return at.step == step_; }
 
