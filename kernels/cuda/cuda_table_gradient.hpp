@@ -86,7 +86,7 @@ class cuda_table_gradient : public table_gradient {
   device_array<std::uint32_t> table_ends_;  // by table: the end of its rows among the distinct ones
   std::vector<std::span<const double>> norms_by_table_;
   device_array<std::uint64_t> bad_rows_;
-  // Of the last calls of `apply`, modulo `applies_max`: whether it writes a bad row, and that.
+  // Call n of `apply` has place n modulo `applies_max` here: whether it writes a bad row, and which row that is.
   std::array<bool, applies_max> has_bad_row_{};
   staging_array<std::int64_t> bad_rows_on_host_;
   std::uint64_t applies_ = 0;  // calls of `apply`

@@ -1,4 +1,4 @@
-// Of the CUDA runtime: captures and graphs.
+// Emulates the captures and graphs of the CUDA runtime.
 
 #include <algorithm>
 #include <utility>
@@ -117,7 +117,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {
   TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
-  if (nodes != nullptr) return troupe::emulated_cuda::note(cudaErrorNotSupported);  // nobody asks for more
+  if (nodes != nullptr)
+    return troupe::emulated_cuda::note(cudaErrorNotSupported);  // the backend asks for their number only
   *count = graph->nodes.size();
   return cudaSuccess;
 }

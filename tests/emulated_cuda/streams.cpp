@@ -1,4 +1,4 @@
-// Of the CUDA runtime: streams and events.
+// Emulates the streams and events of the CUDA runtime.
 
 #include <chrono>
 #include <utility>
