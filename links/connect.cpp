@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "links/dead_after.hpp"
 #include "links/handshake.hpp"
 #include "links/stream_link.hpp"
 #include "links/tcp.hpp"
@@ -71,7 +72,7 @@ class connecting : public std::enable_shared_from_this<connecting> {
       return fail("Connection refused; is the other side started?");
     timer_.cancel();
     handshake::task what{.side = link_side::connector,
-                         .role = connector_role(mine_.token, about_me_),
+                         .role = connector_role(mine_.token, with_dead_after(about_me_, links_.dead_after)),
                          .name = to_string(where_),
                          .time = handshakes_.time,
                          .deadline = deadline_,

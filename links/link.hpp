@@ -10,9 +10,10 @@
 //   16  u64  digest of the body (XXH3, 64 bits); 0: none
 // A length beyond the limit ends the link before anything is allocated.
 //
-// Each side sends a ping when it has sent nothing for a fifth of `dead_after`, or for 80 ms if that is less, so that
-// the two sides may have different timeouts. It considers the other side dead when no byte has arrived for four fifths
-// of `dead_after`: a large frame that arrives slowly is a sign of life, and a death is detected within `dead_after`.
+// Each side sends a ping when it has sent nothing for a fifth of `dead_after`, its own or the other side's, which the
+// hello tells, whichever is shorter (80 ms at most if the other side does not tell it). It considers the other side
+// dead when no byte has arrived for four fifths of `dead_after`: a large frame that arrives slowly is a sign of life,
+// and a death is detected within `dead_after`.
 
 #pragma once
 

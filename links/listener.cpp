@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "links/connect.hpp"
+#include "links/dead_after.hpp"
 #include "links/handshake.hpp"
 #include "links/stream_link.hpp"
 #include "links/tcp.hpp"
@@ -78,7 +79,11 @@ class accepting : public std::enable_shared_from_this<accepting> {
         mine_.token,
         [self = shared_from_this(), from](const hello& theirs, const std::string& certificate) -> hello_reply {
           if (!self->callbacks_.on_hello) return bad_input("nobody listens any more");
-          return self->callbacks_.on_hello(theirs, from, certificate);
+          hello about_them = theirs;
+          take_dead_after(about_them);
+          hello_reply mine = self->callbacks_.on_hello(about_them, from, certificate);
+          if (mine) *mine = with_dead_after(std::move(*mine), self->links_.dead_after);
+          return mine;
         });
     what.done = [self = shared_from_this(), from](result<greeted_connection> result) {
       self->on_result(from, std::move(result));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/digest.hpp"
+#include "links/dead_after.hpp"
 
 namespace troupe::links {
 
@@ -27,11 +28,20 @@ link_limits decided(link_limits limits, const greeted_connection& connection) {
   return limits;
 }
 
+/// A fifth of the shorter timeout. `theirs`: null if the other side has not told it.
+std::chrono::milliseconds rest_between_pings(std::chrono::milliseconds mine,
+                                             std::optional<std::chrono::milliseconds> theirs) {
+  constexpr std::chrono::milliseconds short_timeout{400};
+  constexpr std::chrono::milliseconds shortest{1};
+  return std::max(std::min(mine, theirs.value_or(short_timeout)) / 5, shortest);
+}
+
 }  // namespace
 
 stream_link::stream_link(asio::io_context& io, greeted_connection&& connection, const link_limits& limits)
     : io_(io),
       limits_(decided(limits, connection)),
+      rest_(rest_between_pings(limits.dead_after, take_dead_after(connection.peer))),
       peer_(std::move(connection.peer)),
       peer_certificate_(connection.wire->over().peer_certificate),
       local_(std::move(connection.local)),
@@ -372,15 +382,12 @@ void stream_link::tick() {
     }
     last_heard_ = now;
   }
-  // Often enough for another side with a shorter timeout.
-  constexpr clock::duration longest_rest = std::chrono::milliseconds(80);
-  const clock::duration rest = std::min(fifth, longest_rest);
-  auto next_ping = now + rest;
+  auto next_ping = now + rest_;
   {
     const std::scoped_lock lock(mutex_);
     if (phase_ == phase::running && queue_.empty() && !cannot_write_) {
-      if (now - last_sent_ >= rest) push({ping_kind, 0, 0}, {}, false);
-      if (queue_.empty()) next_ping = last_sent_ + rest;
+      if (now - last_sent_ >= rest_) push({ping_kind, 0, 0}, {}, false);
+      if (queue_.empty()) next_ping = last_sent_ + rest_;
     }
   }
   constexpr std::chrono::milliseconds shortest{1};

@@ -11,6 +11,7 @@
 
 #include "base/digest.hpp"
 #include "links/bytes.hpp"
+#include "links/dead_after.hpp"
 #include "links/frame.hpp"
 #include "links/handshake_role.hpp"
 #include "tests/links/raw_socket.hpp"
@@ -26,9 +27,10 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 class LivenessTest : public LinkStage {
  protected:
   /// A link whose other end is a socket that says what the test wants, after a proper handshake.
-  void greet_raw_peer() {
+  void greet_raw_peer(const hello& about_peer = {}) {
+    accepted.clear();
     peer = raw_socket::to(listen(mine));
-    const auto role = connector_role(mine.token, {});
+    const auto role = connector_role(mine.token, about_peer);
     handshake_step step = role->begin({});
     while (!step.outcome) {
       peer.say(step.send);
@@ -126,6 +128,45 @@ TEST_F(LivenessTest, TwoLinksThatHaveNothingToSayStayAlive) {
   ASSERT_TRUE(wait([&] { return late; }));
   EXPECT_EQ(here->end_count + there->end_count, 0);
   EXPECT_EQ(here->frame_count + there->frame_count, 0U);
+}
+
+TEST_F(LivenessTest, EachPeerIsPingedAsOftenAsItNeeds) {
+  limits.dead_after = 1h;
+  greet_raw_peer(with_dead_after({}, 1h));
+  start(*end);
+  raw_socket patient = std::move(peer);
+  const auto end_of_patient = std::move(end);
+  greet_raw_peer(with_dead_after({}, 100ms));
+  start(*end);
+  const std::size_t ping_bytes = image_of({ping_kind, 0, 0}).size();
+  const auto pings = [ping_bytes](raw_socket& of) {
+    EXPECT_TRUE(of.hear());
+    return of.received().size() / ping_bytes;
+  };
+  ASSERT_TRUE(wait([&] { return pings(peer) >= 5; }));
+  EXPECT_EQ(pings(patient), 0U);
+
+  // One that does not tell its timeout may have a short one.
+  raw_socket hasty = std::move(peer);
+  const auto end_of_hasty = std::move(end);
+  greet_raw_peer();
+  start(*end);
+  ASSERT_TRUE(wait([&] { return pings(peer) >= 2; }));
+  EXPECT_GT(pings(hasty), pings(peer));
+  EXPECT_EQ(pings(patient), 0U);
+}
+
+TEST_F(LivenessTest, ATimeoutThatIsNoNumberIsNotTold) {
+  const auto taken = [](const std::string& value) {
+    hello items = {{"first", "1"}, {"link.dead-after-ms", value}, {"last", "2"}};
+    const auto found = take_dead_after(items);
+    EXPECT_EQ(items, (hello{{"first", "1"}, {"last", "2"}}));
+    return found;
+  };
+  EXPECT_EQ(taken("5000"), 5s);
+  for (const char* value : {"", "0", "-1", "5000x", " 5", "1e3", "4294967296"}) EXPECT_EQ(taken(value), std::nullopt);
+  hello nothing = {{"first", "1"}};
+  EXPECT_EQ(take_dead_after(nothing), std::nullopt);
 }
 
 TEST_F(LivenessTest, AFrameThatComesSlowlyIsASignOfLife) {

@@ -1,0 +1,19 @@
+// How links tell each other, in their hellos, after which silence they consider the other side dead, so that each side
+// pings as often as the other one needs, and no more.
+
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "links/hello.hpp"
+
+namespace troupe::links {
+
+/// Adds the item.
+hello with_dead_after(hello about_me, std::chrono::milliseconds dead_after);
+
+/// Removes the item; null if there is none, or it is no number of milliseconds above 0.
+std::optional<std::chrono::milliseconds> take_dead_after(hello& theirs);
+
+}  // namespace troupe::links
