@@ -2,8 +2,6 @@
 
 #include <time.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <system_error>
 
 #include "trace/clock.hpp"
@@ -45,22 +43,28 @@ std::optional<stall> find_stall(const wake_up& last, const wake_up& now, double 
 
 stall_watch::stall_watch(recorder& to) {
   try {
-    thread_ = std::jthread([&to](const std::stop_token& stop) { follow(to, stop); });
+    thread_ = std::thread([this, &to] { follow(to); });
   } catch (const std::system_error&) {
     return;  // the run matters more
   }
 }
 
-void stall_watch::follow(recorder& to, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any sleep;
+stall_watch::~stall_watch() {
+  {
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+  }
+  end_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void stall_watch::follow(recorder& to) {
   const double rate = ticks_per_second();
   for (wake_up last = wake_up_now();;) {
     {
-      std::unique_lock lock(mutex);
-      sleep.wait_for(lock, stop, stall_look_interval, [] { return false; });
+      std::unique_lock lock(mutex_);
+      if (end_.wait_for(lock, stall_look_interval, [this] { return has_ended_; })) return;
     }
-    if (stop.stop_requested()) return;
     const wake_up now = wake_up_now();
     // A process that was refused before it took part has an empty recording, and must keep that.
     if (!to.is_empty())

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -13,7 +15,7 @@
 namespace troupe::trace {
 
 /// The watching thread sleeps this long between two looks at its clocks.
-constexpr std::chrono::milliseconds stall_look_interval{5};
+constexpr std::chrono::milliseconds stall_look_interval{10};
 /// A thread that wakes up later than this after its sleep was kept from running.
 constexpr std::chrono::milliseconds stall_least{20};
 
@@ -36,18 +38,24 @@ struct stall {
 /// for more than half of the delay: then only that thread was kept.
 std::optional<stall> find_stall(const wake_up& last, const wake_up& now, double ticks_per_second);
 
-/// Records stalls of this process (kind stalled) while it lives, on a thread of its own that wakes up 200 times a
+/// Records stalls of this process (kind stalled) while it lives, on a thread of its own that wakes up 100 times a
 /// second.
 class stall_watch {
  public:
   /// If the system grants no thread, nothing is watched. Requires: `to` outlives the watch, which ends before
   /// `to.finish`.
   explicit stall_watch(recorder& to);
+  ~stall_watch();
+  stall_watch(const stall_watch&) = delete;
+  stall_watch& operator=(const stall_watch&) = delete;
 
  private:
-  static void follow(recorder& to, const std::stop_token& stop);
+  void follow(recorder& to);
 
-  std::jthread thread_;
+  std::mutex mutex_;
+  std::condition_variable end_;  // with std::condition_variable_any a look takes twice as long
+  bool has_ended_ = false;
+  std::thread thread_;
 };
 
 }  // namespace troupe::trace

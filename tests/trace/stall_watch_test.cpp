@@ -17,29 +17,29 @@ std::optional<stall> slept(std::uint64_t last_ms, std::uint64_t now_ms, std::uin
 }
 
 TEST(StallWatch, ThreadThatWakesUpInTimeHasSeenNoStall) {
-  EXPECT_EQ(slept(1'000, 1'005), std::nullopt);
+  EXPECT_EQ(slept(1'000, 1'010), std::nullopt);
   EXPECT_EQ(slept(1'000, 1'000), std::nullopt) << "before its time";
-  EXPECT_EQ(slept(1'000, 1'024), std::nullopt) << "19 ms late";
+  EXPECT_EQ(slept(1'000, 1'029), std::nullopt) << "19 ms late";
 }
 
 TEST(StallWatch, StallIsFromTheMissedWakeUpToTheLateOne) {
-  EXPECT_EQ(slept(1'000, 1'025), (stall{1'005 * ms, 1'025 * ms}));
-  EXPECT_EQ(slept(1'000, 1'055), (stall{1'005 * ms, 1'055 * ms}));
-  EXPECT_EQ(slept(0, 3'600'000), (stall{5 * ms, 3'600'000 * ms}));
+  EXPECT_EQ(slept(1'000, 1'030), (stall{1'010 * ms, 1'030 * ms}));
+  EXPECT_EQ(slept(1'000, 1'060), (stall{1'010 * ms, 1'060 * ms}));
+  EXPECT_EQ(slept(0, 3'600'000), (stall{10 * ms, 3'600'000 * ms}));
 }
 
 TEST(StallWatch, ProcessThatComputedMeanwhileDidRun) {
-  EXPECT_EQ(slept(1'000, 1'055, 51), std::nullopt) << "a thread kept the only core from the watching one";
-  EXPECT_EQ(slept(1'000, 1'055, 26), std::nullopt) << "for more than half of 50 ms";
-  EXPECT_EQ(slept(1'000, 1'055, 25), (stall{1'005 * ms, 1'055 * ms}));
-  EXPECT_EQ(slept(1'000, 1'055, 5), (stall{1'005 * ms, 1'055 * ms})) << "before it was stopped";
+  EXPECT_EQ(slept(1'000, 1'060, 51), std::nullopt) << "a thread kept the only core from the watching one";
+  EXPECT_EQ(slept(1'000, 1'060, 26), std::nullopt) << "for more than half of 50 ms";
+  EXPECT_EQ(slept(1'000, 1'060, 25), (stall{1'010 * ms, 1'060 * ms}));
+  EXPECT_EQ(slept(1'000, 1'060, 10), (stall{1'010 * ms, 1'060 * ms})) << "before it was stopped";
 }
 
 TEST(StallWatch, RateOfTheClockCounts) {
   constexpr double rate = 2e9;
-  EXPECT_EQ(find_stall({0, 0}, {48 * ms, 0}, rate), std::nullopt) << "24 ms, of which 5 ms of sleep";
-  EXPECT_EQ(find_stall({0, 0}, {110 * ms, 26 * ms}, rate), std::nullopt) << "26 of 50 ms";
-  EXPECT_EQ(find_stall({0, 0}, {110 * ms, 24 * ms}, rate), (stall{10 * ms, 110 * ms}));
+  EXPECT_EQ(find_stall({0, 0}, {58 * ms, 0}, rate), std::nullopt) << "29 ms, of which 10 ms of sleep";
+  EXPECT_EQ(find_stall({0, 0}, {120 * ms, 26 * ms}, rate), std::nullopt) << "26 of 50 ms";
+  EXPECT_EQ(find_stall({0, 0}, {120 * ms, 24 * ms}, rate), (stall{20 * ms, 120 * ms}));
 }
 
 }  // namespace
