@@ -76,11 +76,11 @@ void gather_rows(State& state) {
 }
 
 /// Two trainers' gradients of a step, by row; as a server groups them.
-kernels::row_gradients grouped(kernels::host_table_gradient& table, lookups& from, const std::vector<float>& grad) {
+kernels::row_gradients grouped(kernels::host_table_gradient& table, kernels::sort_memory& memory,
+                               kernels::group_memory& to, lookups& from, const std::vector<float>& grad) {
   table.clear(static_cast<std::int64_t>(from.rows));
   for (int trainer = 0; trainer < 2; ++trainer) table.add(kernels::pooling::sum, from.next(), grad.data(), from.dim);
-  table.group();
-  kernels::row_gradients gradients = table.grouped();
+  kernels::row_gradients gradients = table.group(memory, to);
   gradients.scale = 0.5F;
   return gradients;
 }
@@ -89,10 +89,12 @@ void group_rows(State& state) {
   lookups what(state);
   const auto grad = random_floats(what.size * what.dim);
   kernels::host_table_gradient table;
+  kernels::sort_memory memory;
+  kernels::group_memory to;
   // Indices in; an occurrence and about a row number and a start for each out.
   const double bytes_of_index = sizeof(std::int64_t) + sizeof(kernels::occurrence) + 12;
   run_streamed(state, static_cast<double>(2 * what.size * what.bag) * bytes_of_index,
-               [&] { benchmark::DoNotOptimize(grouped(table, what, grad)); });
+               [&] { benchmark::DoNotOptimize(grouped(table, memory, to, what, grad)); });
 }
 
 void update_rows(State& state, const std::string& optimizer) {
@@ -101,8 +103,11 @@ void update_rows(State& state, const std::string& optimizer) {
   const auto constants = model::constants_at(spec, 10);
   const auto grad = random_floats(what.size * what.dim);
   std::vector<kernels::host_table_gradient> groups(16);
+  kernels::sort_memory memory;
+  std::vector<kernels::group_memory> grouped_to(groups.size());
   std::vector<kernels::row_gradients> steps;
-  for (kernels::host_table_gradient& one : groups) steps.push_back(grouped(one, what, grad));
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    steps.push_back(grouped(groups[i], memory, grouped_to[i], what, grad));
   const std::size_t columns = model::state_columns(spec, what.dim);
   std::vector<float> first(what.rows * columns, 0.1F);
   std::vector<float> second(what.rows * columns, 0.1F);

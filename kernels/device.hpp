@@ -207,7 +207,7 @@ class table_gradient {
   virtual void add(std::size_t table, pooling mode, const bags_view& bags, const float* grad,
                    std::size_t grad_stride) = 0;
 
-  /// Groups the added gradients by row.
+  /// Groups the added gradients by row (on the processor, the calls that need them grouped do it).
   virtual void group() = 0;
 
   /// Returns, by table, the squared norms (`row_squared_norms`) of the touched rows' gradients times `scale`, rows

@@ -71,19 +71,20 @@ grouping grouping_of(const row_gradients& gradients) {
   return rows;
 }
 
-const row_gradients& grouped(host_table_gradient& gradient, std::int64_t rows, const std::vector<source>& sources,
-                             const std::vector<float>& grad) {
+row_gradients grouped(host_table_gradient& gradient, group_memory& to, std::int64_t rows,
+                      const std::vector<source>& sources, const std::vector<float>& grad) {
   gradient.clear(rows);
   for (std::size_t s = 0; s < sources.size(); ++s)
     gradient.add(sources[s].mode, sources[s].bags.view(), grad.data() + s, 7 + s);
-  gradient.group();
-  return gradient.grouped();
+  sort_memory memory;
+  return gradient.group(memory, to);
 }
 
 // The numbers of rows take zero, one, two and three passes of the sort.
 TEST(HostTableGradient, RowsAscendAndKeepTheOrderOfSourcesAndIndices) {
   source_of_numbers random(1);
   host_table_gradient gradient;
+  group_memory to;
   const std::vector<float> grad(16);
   for (const std::int64_t rows : {1, 2, 100, 2048, 2049, 5000, 10'000'000}) {
     for (const std::size_t batch : {1, 3, 50, 400}) {
@@ -96,7 +97,7 @@ TEST(HostTableGradient, RowsAscendAndKeepTheOrderOfSourcesAndIndices) {
       sources.back().bags.offsets.clear();
       // All three bags are empty.
       if (batch != 3) sources.front().bags.indices.back() = rows - 1;
-      const row_gradients& gradients = grouped(gradient, rows, sources, grad);
+      const row_gradients gradients = grouped(gradient, to, rows, sources, grad);
       ASSERT_EQ(grouping_of(gradients), naive_grouping(sources));
       ASSERT_EQ(gradients.sources.size(), 4U);
       ASSERT_EQ(gradients.source_strides.size(), 4U);
@@ -114,27 +115,29 @@ TEST(HostTableGradient, ScalesAreThoseOfThePooling) {
   const bag_batch weighted{{5, 5, 3, 5}, {0, 0, 3}, {0.5F, -2, 0, 4}};
   const bag_batch unpooled{{5, 5, 3}, {}, {}};
   host_table_gradient gradient;
-  EXPECT_EQ(grouping_of(grouped(gradient, 6, {{pooling::sum, plain}}, grad)),
+  group_memory to;
+  EXPECT_EQ(grouping_of(grouped(gradient, to, 6, {{pooling::sum, plain}}, grad)),
             (grouping{{3, {{0, 1, 1.0F}}}, {5, {{0, 1, 1.0F}, {0, 1, 1.0F}, {0, 2, 1.0F}}}}));
-  EXPECT_EQ(grouping_of(grouped(gradient, 6, {{pooling::mean, plain}}, grad)),
+  EXPECT_EQ(grouping_of(grouped(gradient, to, 6, {{pooling::mean, plain}}, grad)),
             (grouping{{3, {{0, 1, 1.0F / 3}}}, {5, {{0, 1, 1.0F / 3}, {0, 1, 1.0F / 3}, {0, 2, 1.0F}}}}));
-  EXPECT_EQ(grouping_of(grouped(gradient, 6, {{pooling::sum, weighted}}, grad)),
+  EXPECT_EQ(grouping_of(grouped(gradient, to, 6, {{pooling::sum, weighted}}, grad)),
             (grouping{{3, {{0, 1, 0.0F}}}, {5, {{0, 1, 0.5F}, {0, 1, -2.0F}, {0, 2, 4.0F}}}}));
-  EXPECT_EQ(grouping_of(grouped(gradient, 6, {{pooling::mean, unpooled}}, grad)),
+  EXPECT_EQ(grouping_of(grouped(gradient, to, 6, {{pooling::mean, unpooled}}, grad)),
             (grouping{{3, {{0, 2, 1.0F}}}, {5, {{0, 0, 1.0F}, {0, 1, 1.0F}}}}));
 }
 
 TEST(HostTableGradient, NothingIsLeftOfTheStepBefore) {
   const std::vector<float> grad(1);
   host_table_gradient gradient;
-  EXPECT_EQ(
-      grouping_of(grouped(gradient, 5000, {{pooling::sum, {{4999, 7}, {0}, {}}}, {pooling::sum, {{7}, {0}, {}}}}, grad))
-          .size(),
-      2U);
-  EXPECT_EQ(grouping_of(grouped(gradient, 10, {{pooling::sum, {{2}, {0}, {}}}}, grad)),
+  group_memory to;
+  EXPECT_EQ(grouping_of(grouped(gradient, to, 5000,
+                                {{pooling::sum, {{4999, 7}, {0}, {}}}, {pooling::sum, {{7}, {0}, {}}}}, grad))
+                .size(),
+            2U);
+  EXPECT_EQ(grouping_of(grouped(gradient, to, 10, {{pooling::sum, {{2}, {0}, {}}}}, grad)),
             (grouping{{2, {{0, 0, 1.0F}}}}));
-  EXPECT_TRUE(grouping_of(grouped(gradient, 10, {}, grad)).empty());
-  const row_gradients& empty_bags = grouped(gradient, 10, {{pooling::mean, {{}, {0, 0, 0}, {}}}}, grad);
+  EXPECT_TRUE(grouping_of(grouped(gradient, to, 10, {}, grad)).empty());
+  const row_gradients empty_bags = grouped(gradient, to, 10, {{pooling::mean, {{}, {0, 0, 0}, {}}}}, grad);
   EXPECT_TRUE(empty_bags.rows.empty());
   EXPECT_EQ(empty_bags.sources.size(), 1U);
 }
