@@ -30,4 +30,11 @@ std::optional<std::chrono::milliseconds> take_dead_after(hello& theirs) {
   return std::chrono::milliseconds(milliseconds);
 }
 
+std::chrono::milliseconds rest_between_pings(std::chrono::milliseconds mine,
+                                             std::optional<std::chrono::milliseconds> theirs) {
+  constexpr std::chrono::milliseconds short_timeout{400};
+  constexpr std::chrono::milliseconds shortest{1};
+  return std::max(std::min(mine, theirs.value_or(short_timeout)) / 5, shortest);
+}
+
 }  // namespace troupe::links

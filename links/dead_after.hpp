@@ -16,4 +16,9 @@ hello with_dead_after(hello about_me, std::chrono::milliseconds dead_after);
 /// Removes the item; null if there is none, or it is no number of milliseconds above 0.
 std::optional<std::chrono::milliseconds> take_dead_after(hello& theirs);
 
+/// How long a link sends nothing before it pings: a fifth of the shorter timeout. `theirs`: null if not told; it may be
+/// short.
+std::chrono::milliseconds rest_between_pings(std::chrono::milliseconds mine,
+                                             std::optional<std::chrono::milliseconds> theirs);
+
 }  // namespace troupe::links

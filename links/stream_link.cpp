@@ -28,14 +28,6 @@ link_limits decided(link_limits limits, const greeted_connection& connection) {
   return limits;
 }
 
-/// A fifth of the shorter timeout. `theirs`: null if the other side has not told it.
-std::chrono::milliseconds rest_between_pings(std::chrono::milliseconds mine,
-                                             std::optional<std::chrono::milliseconds> theirs) {
-  constexpr std::chrono::milliseconds short_timeout{400};
-  constexpr std::chrono::milliseconds shortest{1};
-  return std::max(std::min(mine, theirs.value_or(short_timeout)) / 5, shortest);
-}
-
 }  // namespace
 
 stream_link::stream_link(asio::io_context& io, greeted_connection&& connection, const link_limits& limits)

@@ -2,7 +2,9 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "trace/clock.hpp"
 
@@ -30,14 +32,20 @@ record record_of(const stall& what, const recorder& of) {
 
 }  // namespace
 
-std::optional<stall> find_stall(const wake_up& last, const wake_up& now, double ticks_per_second) {
+std::optional<stall> find_stall(const wake_up& before, const wake_up& last, const wake_up& now,
+                                double ticks_per_second) {
   const auto ticks_of = [&](std::chrono::duration<double> time) {
     return static_cast<std::uint64_t>(time.count() * ticks_per_second);
   };
+  const auto computed_in = [&](const wake_up& from, const wake_up& to) {
+    return ticks_of(std::chrono::nanoseconds(to.computed_ns - from.computed_ns));
+  };
   const std::uint64_t due = last.ticks + ticks_of(stall_look_interval);
   if (now.ticks < due + ticks_of(stall_least)) return std::nullopt;
-  const std::uint64_t computed = ticks_of(std::chrono::nanoseconds(now.computed_ns - last.computed_ns));
-  if (computed > (now.ticks - due) / 2) return std::nullopt;
+  const std::uint64_t longer = std::max(last.ticks - before.ticks, ticks_of(stall_look_interval));
+  const double share = static_cast<double>(ticks_of(stall_look_interval)) / static_cast<double>(longer);
+  const auto usual = static_cast<std::uint64_t>(static_cast<double>(computed_in(before, last)) * share);
+  if (computed_in(last, now) > usual + (now.ticks - due) / 2) return std::nullopt;
   return stall{due, now.ticks};
 }
 
@@ -60,7 +68,8 @@ stall_watch::~stall_watch() {
 
 void stall_watch::follow(recorder& to) {
   const double rate = ticks_per_second();
-  for (wake_up last = wake_up_now();;) {
+  wake_up before = wake_up_now();
+  for (wake_up last = before;;) {
     {
       std::unique_lock lock(mutex_);
       if (end_.wait_for(lock, stall_look_interval, [this] { return has_ended_; })) return;
@@ -68,8 +77,8 @@ void stall_watch::follow(recorder& to) {
     const wake_up now = wake_up_now();
     // A process that was refused before it took part has an empty recording, and must keep that.
     if (!to.is_empty())
-      if (const auto found = find_stall(last, now, rate)) to.append(record_of(*found, to));
-    last = now;
+      if (const auto found = find_stall(before, last, now, rate)) to.append(record_of(*found, to));
+    before = std::exchange(last, now);
   }
 }
 

@@ -15,7 +15,7 @@
 namespace troupe::trace {
 
 /// The watching thread sleeps this long between two looks at its clocks.
-constexpr std::chrono::milliseconds stall_look_interval{10};
+constexpr std::chrono::milliseconds stall_look_interval{20};
 /// A thread that wakes up later than this after its sleep was kept from running.
 constexpr std::chrono::milliseconds stall_least{20};
 
@@ -33,12 +33,14 @@ struct stall {
   bool operator==(const stall&) const = default;
 };
 
-/// Finds the stall between two wake-ups of a thread that slept for `stall_look_interval`: from when it should have
-/// woken up, so that up to the interval is left out. None if it woke up in time, or if threads of the process computed
-/// for more than half of the delay: then only that thread was kept.
-std::optional<stall> find_stall(const wake_up& last, const wake_up& now, double ticks_per_second);
+/// Finds the stall between the last two of three wake-ups of a thread that slept for `stall_look_interval`: from when
+/// it should have woken up, so that up to the interval is left out. None if it woke up in time, or if threads of the
+/// process computed for more than half of the delay, besides what they had in an interval before: then only that thread
+/// was kept.
+std::optional<stall> find_stall(const wake_up& before, const wake_up& last, const wake_up& now,
+                                double ticks_per_second);
 
-/// Records stalls of this process (kind stalled) while it lives, on a thread of its own that wakes up 100 times a
+/// Records stalls of this process (kind stalled) while it lives, on a thread of its own that wakes up 50 times a
 /// second.
 class stall_watch {
  public:

@@ -10,36 +10,50 @@ namespace {
 constexpr double ticks_per_second = 1e9;
 constexpr std::uint64_t ms = 1'000'000;
 
-/// A thread that slept from `last` to `now`, in which all threads of its process computed for `computed_ms`.
-std::optional<stall> slept(std::uint64_t last_ms, std::uint64_t now_ms, std::uint64_t computed_ms = 0) {
-  constexpr std::uint64_t before = 1'000 * ms;
-  return find_stall({last_ms * ms, before}, {now_ms * ms, before + computed_ms * ms}, ticks_per_second);
+/// A thread that slept from `last` to `now`, in which all threads of its process computed for `computed_ms`; and for
+/// `usual_ms` in the 20 ms before.
+std::optional<stall> slept(std::uint64_t last_ms, std::uint64_t now_ms, std::uint64_t computed_ms = 0,
+                           std::uint64_t usual_ms = 0) {
+  constexpr std::uint64_t then = 1'000 * ms;
+  return find_stall({(last_ms - 20) * ms, then - usual_ms * ms}, {last_ms * ms, then},
+                    {now_ms * ms, then + computed_ms * ms}, ticks_per_second);
 }
 
 TEST(StallWatch, ThreadThatWakesUpInTimeHasSeenNoStall) {
-  EXPECT_EQ(slept(1'000, 1'010), std::nullopt);
+  EXPECT_EQ(slept(1'000, 1'020), std::nullopt);
   EXPECT_EQ(slept(1'000, 1'000), std::nullopt) << "before its time";
-  EXPECT_EQ(slept(1'000, 1'029), std::nullopt) << "19 ms late";
+  EXPECT_EQ(slept(1'000, 1'039), std::nullopt) << "19 ms late";
 }
 
 TEST(StallWatch, StallIsFromTheMissedWakeUpToTheLateOne) {
-  EXPECT_EQ(slept(1'000, 1'030), (stall{1'010 * ms, 1'030 * ms}));
-  EXPECT_EQ(slept(1'000, 1'060), (stall{1'010 * ms, 1'060 * ms}));
-  EXPECT_EQ(slept(0, 3'600'000), (stall{10 * ms, 3'600'000 * ms}));
+  EXPECT_EQ(slept(1'000, 1'040), (stall{1'020 * ms, 1'040 * ms}));
+  EXPECT_EQ(slept(1'000, 1'070), (stall{1'020 * ms, 1'070 * ms}));
+  EXPECT_EQ(slept(1'000, 3'600'000), (stall{1'020 * ms, 3'600'000 * ms}));
 }
 
 TEST(StallWatch, ProcessThatComputedMeanwhileDidRun) {
-  EXPECT_EQ(slept(1'000, 1'060, 51), std::nullopt) << "a thread kept the only core from the watching one";
-  EXPECT_EQ(slept(1'000, 1'060, 26), std::nullopt) << "for more than half of 50 ms";
-  EXPECT_EQ(slept(1'000, 1'060, 25), (stall{1'010 * ms, 1'060 * ms}));
-  EXPECT_EQ(slept(1'000, 1'060, 10), (stall{1'010 * ms, 1'060 * ms})) << "before it was stopped";
+  EXPECT_EQ(slept(1'000, 1'070, 51), std::nullopt) << "a thread kept the only core from the watching one";
+  EXPECT_EQ(slept(1'000, 1'070, 26), std::nullopt) << "for more than half of 50 ms";
+  EXPECT_EQ(slept(1'000, 1'070, 25), (stall{1'020 * ms, 1'070 * ms}));
+}
+
+TEST(StallWatch, WhatFourThreadsComputedBeforeTheyWereStoppedDoesNotCount) {
+  EXPECT_EQ(slept(1'000, 1'070, 80), std::nullopt) << "more than usual";
+  EXPECT_EQ(slept(1'000, 1'070, 80, 80), (stall{1'020 * ms, 1'070 * ms}));
+  EXPECT_EQ(slept(1'000, 1'070, 106, 80), std::nullopt) << "for more than half of 50 ms besides";
+  EXPECT_EQ(slept(1'000, 1'070, 105, 80), (stall{1'020 * ms, 1'070 * ms}));
+  // A thread keeps the only core twice, for 50 ms: usual are 50 ms in 70, so 14 in 20.
+  EXPECT_EQ(find_stall({930 * ms, 0}, {1'000 * ms, 50 * ms}, {1'070 * ms, 100 * ms}, ticks_per_second), std::nullopt);
+  // The first look has none before it.
+  EXPECT_EQ(find_stall({1'000 * ms, 7}, {1'000 * ms, 7}, {1'070 * ms, 7}, ticks_per_second),
+            (stall{1'020 * ms, 1'070 * ms}));
 }
 
 TEST(StallWatch, RateOfTheClockCounts) {
   constexpr double rate = 2e9;
-  EXPECT_EQ(find_stall({0, 0}, {58 * ms, 0}, rate), std::nullopt) << "29 ms, of which 10 ms of sleep";
-  EXPECT_EQ(find_stall({0, 0}, {120 * ms, 26 * ms}, rate), std::nullopt) << "26 of 50 ms";
-  EXPECT_EQ(find_stall({0, 0}, {120 * ms, 24 * ms}, rate), (stall{20 * ms, 120 * ms}));
+  EXPECT_EQ(find_stall({0, 0}, {0, 0}, {78 * ms, 0}, rate), std::nullopt) << "39 ms, of which 20 ms of sleep";
+  EXPECT_EQ(find_stall({0, 0}, {0, 0}, {140 * ms, 26 * ms}, rate), std::nullopt) << "26 of 50 ms";
+  EXPECT_EQ(find_stall({0, 0}, {0, 0}, {140 * ms, 24 * ms}, rate), (stall{40 * ms, 140 * ms}));
 }
 
 }  // namespace
