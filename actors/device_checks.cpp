@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "actors/epoch_tally.hpp"
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
 
@@ -25,8 +26,9 @@ struct device_need {
   double all() const { return tables + weights + batches(); }
 };
 
-device_need need_of(const model::job& what, const model::data_spec& spec) {
+device_need need_of(const model::job& what, const model::dataset& data, bool step_graphs) {
   device_need need;
+  const model::data_spec& spec = data.spec();
   const model::hybrid_model model(spec, what);
   const auto samples = static_cast<double>(model::batch_of_trainer(what));
   const double servers = std::max(1.0, static_cast<double>(what.servers));
@@ -39,7 +41,8 @@ device_need need_of(const model::job& what, const model::data_spec& spec) {
     const double pooled = 2 * samples * static_cast<double>(table.dim) * float_bytes;
     need.step += what.trainers * what.accumulate * (indices * bytes_of_index + pooled) / servers;
   }
-  const double buffers = 3 + model::state_buffers(what.dense_optimizer);
+  // Gradients of two steps are there at a time if each step is a graph.
+  const double buffers = 3 + model::state_buffers(what.dense_optimizer) + (step_graphs ? 1 : 0);
   // Besides the current step's: inputs of the steps around it, and gradients that servers have not applied yet.
   const std::uint64_t ahead = model::lookups_ahead(what.staleness);
   const auto further = static_cast<double>(ahead + 2 + what.accumulate + ahead);
@@ -48,7 +51,13 @@ device_need need_of(const model::job& what, const model::data_spec& spec) {
   need.weights = static_cast<double>(model.parameter_count()) * (buffers + with_saved - 1) * float_bytes;
   const auto numbers =
       with_saved * static_cast<double>(model.numbers_per_sample()) + further * static_cast<double>(model.in_features());
-  need.batch = samples * numbers * float_bytes + static_cast<double>(kernels::matmul_workspace_bytes);
+  // Activations grow if more test rows are evaluated at once than a batch has, and their gradients do not.
+  const std::uint64_t evaluated = what.eval_every > 0 ? std::min(data.test_rows(), test_rows_at_once) : 0;
+  const double more = std::max(0.0, static_cast<double>(evaluated) - samples);
+  const double numbers_of_row =
+      with_saved * static_cast<double>(model.numbers_per_sample()) / 2 + static_cast<double>(model.in_features());
+  need.batch =
+      (samples * numbers + more * numbers_of_row) * float_bytes + static_cast<double>(kernels::matmul_workspace_bytes);
   return need;
 }
 
@@ -67,7 +76,7 @@ result<void> compare(const kernels::device& where, const device_need& need, cons
 }
 
 result<void> check_device_memory(const model::job& what, const model::dataset& data, const compute_devices& devices) {
-  const device_need need = need_of(what, data.spec());
+  const device_need need = need_of(what, data, devices.step_graphs);
   for (std::size_t place = 0; place < devices.numbers.size(); ++place) {
     const auto ranks_here = [&](bool any, std::size_t ranks) {
       return any ? static_cast<double>((ranks + devices.numbers.size() - 1 - place) / devices.numbers.size()) : 0.0;
@@ -121,9 +130,10 @@ result<void> check_devices(const model::job& what, const model::dataset& data, c
   }
 }
 
-result<void> check_trainer_memory(const model::job& what, const model::data_spec& spec, const kernels::device& where) {
+result<void> check_trainer_memory(const model::job& what, const model::dataset& data, bool step_graphs,
+                                  const kernels::device& where) {
   if (where.is_host()) return {};
-  const device_need need = need_of(what, spec);
+  const device_need need = need_of(what, data, step_graphs);
   return compare(where, {.weights = need.weights, .batch = need.batch},
                  "a smaller --batch-size, other --devices, or --device cpu");
 }

@@ -23,6 +23,7 @@ std::optional<std::string> fault_of_step_graphs(const model::job& what, const mo
 
 /// Checks whether a trainer that is about to start fits into its device's free memory. Returns a fault, of kind input,
 /// with what it needs and what is free.
-result<void> check_trainer_memory(const model::job& what, const model::data_spec& spec, const kernels::device& where);
+result<void> check_trainer_memory(const model::job& what, const model::dataset& data, bool step_graphs,
+                                  const kernels::device& where);
 
 }  // namespace troupe::actors

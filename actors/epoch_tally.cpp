@@ -74,14 +74,14 @@ msg::save_dense epoch_tally::position(clock::time_point now, bool is_within) con
 // -- test rows --------------------------------------------------------------------
 
 void test_share::begin() {
-  next_ = rank_ * rows_at_once;
+  next_ = rank_ * test_rows_at_once;
   counts_ = {};
 }
 
 std::optional<test_share::chunk> test_share::next() {
   if (next_ >= rows_) return std::nullopt;
-  const chunk one{next_, std::min(rows_at_once, rows_ - next_)};
-  next_ += rows_at_once * ranks_;
+  const chunk one{next_, std::min(test_rows_at_once, rows_ - next_)};
+  next_ += test_rows_at_once * ranks_;
   return one;
 }
 

@@ -69,6 +69,9 @@ class epoch_tally {
   std::uint64_t progress_samples_ = 0;
 };
 
+/// Most test rows that a rank scores at once.
+inline constexpr std::uint64_t test_rows_at_once = 1024;
+
 /// One rank's share of the test rows. The ranks take chunks in turn, so that they read a file together. The caller
 /// reads the rows and computes the outputs. Belongs to one thread.
 class test_share {
@@ -95,8 +98,6 @@ class test_share {
   msg::evaluation report();
 
  private:
-  static constexpr std::uint64_t rows_at_once = 1024;
-
   std::uint32_t rank_ = 0;
   std::uint32_t ranks_ = 1;
   std::uint64_t rows_ = 0;

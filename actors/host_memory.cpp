@@ -14,12 +14,9 @@ namespace {
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 constexpr double bytes_of_float = sizeof(float);
 
-/// How many indices a sample has, in all tables.
-double indices_per_sample(const model::job& what, const model::data_spec& spec) {
-  double all = 0;
-  for (const model::table_spec& table : spec.tables)
-    all += std::max(table.indices_per_sample, static_cast<double>(what.bag));
-  return all;
+/// How many indices a sample has in a table.
+double indices_per_sample(const model::job& what, const model::table_spec& table) {
+  return std::max(table.indices_per_sample, static_cast<double>(what.bag));
 }
 
 }  // namespace
@@ -28,14 +25,21 @@ host_need need_on_host(const model::job& what, const model::data_spec& spec, con
                        std::size_t ahead) {
   const model::hybrid_model model(spec, what);
   const double samples = model::samples_per_step(what);
-  const double indices = samples * indices_per_sample(what, spec);
+  double indices = 0;
+  double most_indices = 0;  // of a table
+  for (const model::table_spec& table : spec.tables) {
+    indices += samples * indices_per_sample(what, table);
+    most_indices = std::max(most_indices, samples * indices_per_sample(what, table));
+  }
   host_need need;
   if (!devices.servers) {
     for (const model::table_spec& table : spec.tables)
       need.tables +=
           static_cast<double>(model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
-    constexpr double bytes_of_index = 60;  // the row, its place in the order, its source, its row's list
-    need.servers = what.trainers * what.accumulate * indices * bytes_of_index;
+    constexpr double bytes_of_bag = 24;    // its source and scale, and room for growth
+    constexpr double bytes_of_index = 40;  // its place in the order, twice, and its row's list; one table at a time
+    const double bags = samples * static_cast<double>(spec.tables.size());
+    need.servers = what.trainers * what.accumulate * (bags * bytes_of_bag + most_indices * bytes_of_index);
   }
   // A step computes, the next one is looked up, others are ready: they hold indices and dense features. The rows that
   // arrive and the gradients that leave are as wide as the input, and not there at the same time.

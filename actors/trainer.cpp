@@ -96,7 +96,7 @@ caf::error trainer_state::set_up(msg::train& order) {
   if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
     return make_failure(errc::bad_input,
                         "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
-  if (const auto fits = check_trainer_memory(job_, data_->spec(), device); !fits)
+  if (const auto fits = check_trainer_memory(job_, *data_, devices.step_graphs, device); !fits)
     return make_failure(errc::bad_input, "{}: {}", name, fits.error().message);
   network_ = job_.parts() == 1
                  ? std::make_unique<model::hybrid_model>(data_->spec(), job_)

@@ -25,7 +25,7 @@ const std::vector<model::setting> two_tables = {
 TEST(HostMemory, IsThatOfTablesStepsAndTrainers) {
   const host_need need = need_of(model::parsed(two_tables));
   EXPECT_EQ(need.tables, 2 * 1000 * 8 * 2 * 4.0);  // each number with its state
-  EXPECT_EQ(need.servers, 5 * 100 * 6 * 60.0);
+  EXPECT_EQ(need.servers, 5 * 100 * (2 * 24.0 + 3 * 40));
   const double ready = 3 * 100 * 6 * 8;
   const double rows = 100 * 16 * 4;
   const double computing = 100 * 2 * (16 + 4 + 2) * 4;

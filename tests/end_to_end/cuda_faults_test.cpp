@@ -193,8 +193,13 @@ TEST_P(RefusedCudaGpu, InOneLine) {
 const words large = {"--data", "synthetic", "--rows", "1000000", "--dim", "64", "--steps", "3"};
 const words wide_bags = {"--data", "synthetic", "--rows", "100",          "--dim", "32",      "--tables",
                          "8",      "--bag",     "26",     "--batch-size", "4096",  "--steps", "3"};
+// A batch takes 1 MiB besides 32 of workspace; an evaluation of 1,024 rows 17 more.
+const words small_batches = {"--data", "synthetic", "--rows", "100",     "--dim", "16",         "--batch-size",
+                             "8",      "--hidden",  "4096",   "--steps", "3",     "--trainers", "1"};
 const std::vector<refused_case> refused = {
     {"no_room_for_a_step", "devices=1,memory_mib=100", wide_bags, "batches and workspace"},
+    {"no_room_for_an_evaluation", "devices=1,memory_mib=48", with(small_batches, {"--eval-every", "1"}),
+     "batches and workspace 4"},
     {"no_device", "devices=0", {}, "--device cuda: no CUDA device"},
     {"old_driver", "driver=12020", {}, "driver is too old"},
     {"old_card", "capability=7.5", {}, "has 7.5"},
@@ -208,6 +213,12 @@ const std::vector<refused_case> refused = {
 };
 INSTANTIATE_TEST_SUITE_P(Settings, RefusedCudaGpu, testing::ValuesIn(refused),
                          [](const auto& one) { return std::string(one.param.name); });
+
+TEST_F(EmulatedCudaGpu, ARunThatDoesNotEvaluateNeedsNoRoomForIt) {
+  const outcome result = run(with({"train", "--device", "cuda", "--eval-every", "0"}, small_batches),
+                             with_cards("devices=1,memory_mib=48"));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
 
 TEST_F(EmulatedCudaGpu, AProcessFindsItsCardFullBeforeItAllocates) {
   const outcome result = run(with({"train", "--device", "cuda", "--server-device", "cpu", "--processes"}, large),
