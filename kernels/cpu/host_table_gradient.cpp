@@ -90,7 +90,10 @@ void host_table_gradient::sort_by_row(int row_bits, int number_bits, sort_words<
     for (const std::int64_t index : one.bags.indices) first.count(static_cast<std::uint64_t>(index));
   first.begin();
   Word* const to = words.sorted.data();
-  prefetch_row(to, index_count_ * sizeof(Word));  // will be written in no order that the processor foresees
+  // Words are written in no order that the processor foresees.
+  constexpr std::size_t prefetch_max = std::size_t{512} << 10;
+  const std::size_t prefetched = std::min(index_count_ * sizeof(Word), prefetch_max);
+  prefetch_row(to, prefetched);
   for (const numbered_bags& one : bags_)
     for_each_index(one.bags, one.first_number, [&](std::int64_t index, std::uint32_t number) {
       const auto row = static_cast<std::uint64_t>(index);
@@ -103,7 +106,7 @@ void host_table_gradient::sort_by_row(int row_bits, int number_bits, sort_words<
     const std::span<const Word> from(words.unsorted.data(), index_count_);
     for (const Word word : from) next.count(word);
     next.begin();
-    prefetch_row(words.sorted.data(), index_count_ * sizeof(Word));
+    prefetch_row(words.sorted.data(), prefetched);
     for (const Word word : from) words.sorted[next.take(word)] = word;
     shift += bits;
   }

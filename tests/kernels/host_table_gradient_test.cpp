@@ -109,6 +109,25 @@ TEST(HostTableGradient, RowsAscendAndKeepTheOrderOfSourcesAndIndices) {
   }
 }
 
+// A word has 20 bits of a row, and 12 of a bag's number; with one bag more they are 33.
+TEST(HostTableGradient, WordsThatJustFitAreSortedAsOthers) {
+  constexpr std::int64_t rows = 1 << 20;
+  const std::vector<float> grad(1);
+  for (const std::int64_t bags : {4096, 4097}) {
+    bag_batch falling;
+    for (std::int64_t bag = 0; bag < bags; ++bag) {
+      falling.indices.push_back(rows - 1 - 2 * bag);
+      falling.offsets.push_back(bag);
+    }
+    host_table_gradient gradient;
+    group_memory to;
+    const row_gradients gradients = grouped(gradient, to, rows, {{pooling::sum, falling}}, grad);
+    EXPECT_EQ(grouping_of(gradients), naive_grouping({{pooling::sum, falling}}));
+    EXPECT_EQ(gradients.rows.back(), rows - 1);
+    EXPECT_EQ(gradients.occurrences.front().row, bags - 1);
+  }
+}
+
 TEST(HostTableGradient, ScalesAreThoseOfThePooling) {
   const std::vector<float> grad(1);
   const bag_batch plain{{5, 5, 3, 5}, {0, 0, 3}, {}};
