@@ -7,12 +7,13 @@
 #include <chrono>
 #include <thread>
 
+#include "base/lingering.hpp"
+
 namespace troupe::links {
 
 class io_thread {
  public:
-  /// `lingers`: how long it polls for more work before it sleeps, since waking a sleeping core takes some 40 us.
-  /// Polling yields the core to other threads, and pauses for a while after another thread has kept the core for long.
+  /// `lingers`: how long it polls for more work before it sleeps.
   explicit io_thread(std::chrono::microseconds lingers = {})
       : lingers_(lingers), guard_(boost::asio::make_work_guard(io_)), thread_([this] { work(); }) {}
 
@@ -30,13 +31,9 @@ class io_thread {
   }
 
  private:
-  using clock = std::chrono::steady_clock;
-
   void work();
-  void look_for_more();
 
-  const std::chrono::microseconds lingers_;
-  clock::time_point sleeps_until_;  ///< no polling until then
+  lingering lingers_;
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_;
   std::thread thread_;

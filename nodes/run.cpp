@@ -18,6 +18,7 @@
 #include "actors/traced_system.hpp"
 #include "nodes/caf_network.hpp"
 #include "nodes/diagnosis.hpp"
+#include "nodes/one_queue.hpp"
 #include "nodes/rendezvous.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
@@ -174,13 +175,15 @@ void describe_run(const run_options& options, std::uint64_t run_number, const ru
   recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
 }
 
-/// Has so many workers run the actors of this process. Those of a shared queue are woken at once by each message, which
+/// Has so many workers run the actors of this process. Those of a shared queue begin at once with each message, which
 /// pays where they are few, or where messages are rare and long work follows, as between parts of a network. Those that
 /// steal poll for work, with sleeps, and leave an actor to the worker that has woken it.
 void share_work(caf::actor_system_config& config, std::size_t workers, bool has_parts) {
   constexpr std::size_t few = 2;
   config.set("caf.scheduler.max-threads", workers);
-  if (workers <= few || has_parts)
+  if (workers <= few)
+    use_one_queue(config);
+  else if (has_parts)
     config.set("caf.scheduler.policy", "sharing");
   else
     config.set("caf.work-stealing.moderate-steal-interval", 1);  // with every poll, not with every fifth

@@ -1,0 +1,44 @@
+// How long a thread without work looks for more before it sleeps.
+
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+namespace troupe {
+
+/// To wake a sleeping core takes some 40 us, and more where a virtual core has to be given back first. So a thread
+/// looks for work for about that long. It yields the core to others meanwhile, and does not look for a while after
+/// another thread has kept the core for long. Thread: one.
+class lingering {
+ public:
+  explicit lingering(std::chrono::microseconds time) : time_(time) {}
+
+  /// Calls `poll` until it returns true, which means that it has found work; false if it has not in time.
+  template <class Poll>
+  bool look(Poll poll) {
+    constexpr std::chrono::microseconds taken_for_long{300};
+    constexpr std::chrono::milliseconds pause{100};
+    if (time_.count() == 0) return false;
+    const auto since = clock::now();
+    if (since < sleeps_until_) return false;
+    while (!poll()) {
+      const auto before = clock::now();
+      if (before - since > time_) return false;
+      std::this_thread::yield();
+      if (const auto now = clock::now(); now - before > taken_for_long) {
+        sleeps_until_ = now + pause;
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  std::chrono::microseconds time_;
+  clock::time_point sleeps_until_;  ///< no polling until then
+};
+
+}  // namespace troupe
