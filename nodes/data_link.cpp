@@ -249,7 +249,7 @@ caf::error data_link::take_message(const msg::blob& body) {
 /// A slow actor must not block the link's thread, which sends the pings. One message says little about the next: only
 /// the last gradient of a step updates whole tables.
 caf::execution_unit* data_link::context_of(std::uint32_t actor, std::uint64_t bytes) {
-  constexpr std::uint32_t trusted_after = 64;
+  constexpr std::uint32_t trusted_after = 16;
   const auto known = quick_.find(actor);
   if (known == quick_.end() || known->second < trusted_after || actors_->is_slow(actor)) return nullptr;
   return context_for(bytes);
