@@ -39,22 +39,26 @@ def run(troupe, place, trainers, servers, steps):
     return json.loads(out.splitlines()[-1]), cpu
 
 
-def measure(troupe, place, trainers, servers, rounds):
-    """Medians of samples/s and of CPU microseconds a sample."""
-    rates, costs = [], []
-    steps = SAMPLES // (BATCH * trainers)
+def measure(troupe, rounds):
+    """Medians of samples/s and of CPU microseconds a sample, by place, servers and trainers. Every round has all of
+    them, so that a minute in which the machine is slow does not make one of them look slow."""
+    cells = [(place, servers, trainers) for place, servers in PLACES for trainers in TRAINERS]
+    rates, costs = {cell: [] for cell in cells}, {cell: [] for cell in cells}
     for _ in range(rounds):
-        _, cpu_of_setup = run(troupe, place, trainers, servers, 1)
-        done, cpu = run(troupe, place, trainers, servers, steps)
-        rates.append(done["samples_per_s"])
-        costs.append((cpu - cpu_of_setup) / done["samples"] * 1e6)
-    return statistics.median(rates), statistics.median(costs)
+        for place, servers, trainers in cells:
+            steps = SAMPLES // (BATCH * trainers)
+            _, cpu_of_setup = run(troupe, place, trainers, servers, 1)
+            done, cpu = run(troupe, place, trainers, servers, steps)
+            rates[place, servers, trainers].append(done["samples_per_s"])
+            costs[place, servers, trainers].append((cpu - cpu_of_setup) / done["samples"] * 1e6)
+    return {cell: (statistics.median(rates[cell]), statistics.median(costs[cell])) for cell in cells}
 
 
 def plot(found, path):
     """Lines of samples/s over trainers, one for each number of servers, as SVG."""
     plotting.lines(path, "samples/s by trainers, a process each", TRAINERS,
-                   [(f"{servers} server{'s' if servers > 1 else ''}", [found[t, servers][0] for t in TRAINERS], False)
+                   [(f"{servers} server{'s' if servers > 1 else ''}",
+                     [found["processes", servers, trainers][0] for trainers in TRAINERS], False)
                     for servers in SERVERS])
 
 
@@ -65,16 +69,13 @@ def main():
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--plot")
     given = options.parse_args()
-    found = {}
+    found = measure(f"{given.build}/troupe", given.rounds)
     print("| | servers | trainers | samples/s | CPU us a sample | of 1 trainer |\n|---|---|---|---|---|---|")
-    for place, servers in PLACES:
-        for trainers in TRAINERS:
-            rate, cost = measure(f"{given.build}/troupe", place, trainers, servers, given.rounds)
-            found[place, trainers, servers] = rate, cost
-            growth = cost / found[place, 1, servers][1]
-            print(f"| {place} | {servers} | {trainers} | {rate:,.0f} | {cost:.2f} | {growth:.2f} |", flush=True)
+    for (place, servers, trainers), (rate, cost) in found.items():
+        growth = cost / found[place, servers, 1][1]
+        print(f"| {place} | {servers} | {trainers} | {rate:,.0f} | {cost:.2f} | {growth:.2f} |")
     if given.plot:
-        plot({key[1:]: one for key, one in found.items() if key[0] == "processes"}, given.plot)
+        plot(found, given.plot)
     return 0
 
 
