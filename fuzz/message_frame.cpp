@@ -51,7 +51,9 @@ std::vector<std::pair<std::string, bytes>> seeds() {
   protocol::sent_blobs sent;
   for (const auto& [name, content] : {std::pair("lookup_kept", caf::make_message(lookup_of(bags))),
                                       std::pair("gradient_kept", caf::make_message(gradient))})
-    all.emplace_back(name, joined(*protocol::to_frame({7, 2}, content, &sent)));
+    all.emplace_back(name, joined(*protocol::to_frame({7, 2}, content, {.sent = &sent})));
+  all.emplace_back("lookup_narrow",
+                   joined(*protocol::to_frame({7, 2}, caf::make_message(lookup_of(bags)), {.narrows = true})));
   return all;
 }
 
@@ -67,12 +69,15 @@ void run(std::span<const std::byte> given) {
   if (!read) return;
   const auto written = protocol::to_frame(read->first, read->second);
   must(written.has_value() && protocol::head_of(read->second).has_value(), "a message is read that cannot be written");
-  const auto again = protocol::from_frame(body_of(joined(*written)));
-  must(again && again->first.request == read->first.request && again->first.actor == read->first.actor,
-       "a message is written as none");
-  // Bits, since NaN is not equal to itself.
-  must(joined(*protocol::to_frame(again->first, again->second)) == joined(*written),
-       "a message is written as another one");
+  for (const bool narrows : {false, true}) {
+    const auto again =
+        protocol::from_frame(body_of(joined(*protocol::to_frame(read->first, read->second, {.narrows = narrows}))));
+    must(again && again->first.request == read->first.request && again->first.actor == read->first.actor,
+         "a message is written as none");
+    // Bits, since NaN is not equal to itself.
+    must(joined(*protocol::to_frame(again->first, again->second)) == joined(*written),
+         "a message is written as another one");
+  }
 }
 
 }  // namespace troupe::fuzz::message_frame_target

@@ -2,7 +2,7 @@
 // else is accepted.
 //
 // The handshake, after TCP and, unless it is off, TLS (numbers are little-endian):
-//   both       "TROUPE" u16 version=3, nonce [32], without waiting, so that each side recognises the other's protocol
+//   both       "TROUPE" u16 version=4, nonce [32], without waiting, so that each side recognises the other's protocol
 //   connector  proof [32] = HMAC(token, "connector", its nonce, the other's, channel)
 //   acceptor   u8 1, proof [32] = HMAC(token, "acceptor", its nonce, the other's, channel); or u8 0: wrong token
 //   connector  u32 length, hello

@@ -15,7 +15,7 @@ namespace troupe::links {
 namespace {
 
 constexpr std::string_view greeting_word = "TROUPE";
-constexpr std::uint16_t version = 3;
+constexpr std::uint16_t version = 4;
 constexpr std::size_t nonce_at = greeting_word.size() + sizeof(version);
 constexpr std::size_t length_bytes = sizeof(std::uint32_t);
 

@@ -56,7 +56,8 @@ data_link::data_link(caf::actor_system& system, links::link_ptr wire, std::share
       unit_(std::move(unit)),
       actors_(std::move(actors)),
       how_(std::move(how)),
-      trace_(actors::recorder_of(system), how_.node) {}
+      trace_(actors::recorder_of(system), how_.node),
+      frames_{.sent = &sent_blobs_, .narrows = how_.narrows, .bytes_max = how_.message_bytes_max} {}
 
 void data_link::start(std::function<void(const std::string&)> on_lost) {
   on_lost_ = std::move(on_lost);
@@ -114,7 +115,7 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
       unit_->before_end([me = weak_from_this()] {
         if (const auto self = me.lock()) self->wire_->flush();
       });
-    auto parts = *protocol::to_frame(head, content, &sent_blobs_, how_.message_bytes_max);
+    auto parts = *protocol::to_frame(head, content, frames_);
     if (auto error = check_length(about->first, about->second.step, parts); error && sender) {
       // Nobody waits for an answer: end the sender, which cannot continue.
       caf::exit_msg end{sender->address(), std::move(error)};
@@ -138,7 +139,7 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
   if (head.request == 0)
     return refuse(request, protocol::errc::peer_failed,
                   fmt::format("{} is gone: {}; {} cannot be asked", how_.peer, why_ended_, question(request)));
-  auto parts = *protocol::to_frame(head, content, &sent_blobs_, how_.message_bytes_max);
+  auto parts = *protocol::to_frame(head, content, frames_);
   if (auto error = check_length(about->first, about->second.step, parts)) {
     if (const auto refused = take_pending(head.request)) deliver(*refused, caf::make_message(std::move(error)));
     return;

@@ -83,6 +83,8 @@ class data_link : public std::enable_shared_from_this<data_link> {
     std::chrono::milliseconds request_timeout{120'000};
     /// Longest message; a longer one is refused to its sender.
     std::uint64_t message_bytes_max = links::link_limits{}.frame_bytes_max;
+    /// Messages leave out zero bytes of their numbers.
+    bool narrows = false;
   };
 
   /// Requires: `unit` belongs to the link's thread.
@@ -174,6 +176,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
 
   std::atomic<std::uint64_t> newest_step_ = 0;
   protocol::sent_blobs sent_blobs_;
+  const protocol::frame_rules frames_;
   protocol::kept_blobs kept_blobs_;  ///< the link's thread only
 
   mutable std::mutex mutex_;  // guards all members below

@@ -121,7 +121,8 @@ void data_plane::add(std::uint32_t node, links::link_ptr wire) {
                                           data_link::options{.peer = peer->name,
                                                              .node = node,
                                                              .request_timeout = how_.request_timeout,
-                                                             .message_bytes_max = how_.links.frame_bytes_max});
+                                                             .message_bytes_max = how_.links.frame_bytes_max,
+                                                             .narrows = !same_host});
   made->start([this, node](const std::string& why) {
     if (on_settled_) return settle(fmt::format("{} is gone: {}", rules_.find(node)->name, why));
     if (on_lost_) on_lost_(node, why);

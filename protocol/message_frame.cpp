@@ -10,6 +10,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/field_bytes.hpp"
 #include "protocol/message_types.hpp"
+#include "protocol/narrow_words.hpp"
 
 namespace troupe::protocol {
 
@@ -67,7 +68,9 @@ struct body_head {
 static_assert(sizeof(body_head) == head_bytes);
 
 constexpr int kind_shift = 62;
-constexpr std::uint64_t value_mask = (std::uint64_t{1} << kind_shift) - 1;
+constexpr int width_shift = 58;
+constexpr std::uint64_t width_mask = 15;
+constexpr std::uint64_t value_mask = (std::uint64_t{1} << width_shift) - 1;
 
 /// Writes entries as the words of a body.
 std::vector<std::uint64_t> words_of(std::span<const blob_entry> entries, std::span<const msg::blob> blobs) {
@@ -75,9 +78,10 @@ std::vector<std::uint64_t> words_of(std::span<const blob_entry> entries, std::sp
   std::vector<std::uint64_t> words;
   words.reserve(2 * entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const auto [how, number] = entries[i];
+    const auto [how, number, width] = entries[i];
     const bool has_bytes = how == kind::bytes || how == kind::kept_bytes;
-    words.push_back(static_cast<std::uint64_t>(how) << kind_shift | (has_bytes ? blobs[i].size() : number));
+    words.push_back(static_cast<std::uint64_t>(how) << kind_shift | std::uint64_t{width} << width_shift |
+                    (has_bytes ? blobs[i].size() : number));
     if (how == kind::kept_bytes) words.push_back(number);
   }
   return words;
@@ -118,6 +122,7 @@ std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame
       continue;
     }
     if (bulk.empty()) continue;
+    if (how[i].width != 0) bulk = narrowed(bulk, how[i].width);
     if (const std::size_t gap = gap_after(total)) parts.emplace_back(zeros, zeros->data(), gap);
     total += gap_after(total) + bulk.size();
     parts.push_back(std::move(bulk));
@@ -125,9 +130,14 @@ std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame
   return parts;
 }
 
-std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame_writer&& from) {
-  const std::vector<blob_entry> plain(from.blobs.size());
-  return assemble(head, type, std::move(from), plain);
+/// Sets the widths of the blobs that travel.
+void narrow(std::vector<blob_entry>& how, std::span<const msg::blob> blobs) {
+  using kind = blob_entry::kind;
+  for (std::size_t i = 0; i < blobs.size(); ++i) {
+    if (how[i].how == kind::kept) continue;
+    const std::size_t width = width_of(blobs[i]);
+    if (is_narrow(width)) how[i].width = width;
+  }
 }
 
 caf::error malformed(const char* what) {
@@ -152,8 +162,11 @@ class blob_reader {
     while (next_ < entries_) {
       const std::uint64_t word = next_word();
       const auto how = static_cast<kind>(word >> kind_shift);
+      const std::size_t width = word >> width_shift & width_mask;
       const std::uint64_t value = word & value_mask;
       if (how != kind::bytes && kept_ == nullptr) return malformed("it tells of blobs that are kept");
+      if (width != 0 && !(is_narrow(width) && (how == kind::bytes || how == kind::kept_bytes)))
+        return malformed("words of a width that there is not");
       if (how == kind::forgotten) {
         if (!kept_->forget(value)) return malformed("it drops a blob that is not kept");
         continue;
@@ -163,7 +176,8 @@ class blob_reader {
         if (!kept_->take(value, to)) return malformed("it has a blob that is not kept");
         continue;
       }
-      if (!take_bytes(value, to)) return malformed("shorter than its blobs");
+      if (width == 0 ? !take_bytes(value, to) : !take_words(value, width, to))
+        return malformed("shorter than its blobs");
       if (how == kind::bytes) continue;
       if (next_ == entries_) return malformed("a blob to be kept without a number");
       if (!kept_->keep(next_word(), to)) return malformed("it has a blob kept twice, or too many");
@@ -184,6 +198,13 @@ class blob_reader {
     if (size > body_.size() - at_) return false;
     to = body_.part(at_, size);
     at_ += size;
+    return true;
+  }
+
+  bool take_words(std::uint64_t size, std::size_t width, msg::blob& to) {
+    msg::blob narrow;
+    if (size % sizeof(std::uint64_t) != 0 || !take_bytes(size / sizeof(std::uint64_t) * width, narrow)) return false;
+    to = widened(narrow, width);
     return true;
   }
 
@@ -209,16 +230,17 @@ caf::expected<disassembled> disassemble(const msg::blob& body, kept_blobs* kept)
 
 }  // namespace
 
-std::optional<std::vector<msg::blob>> to_frame(const envelope& head, const caf::message& content, sent_blobs* sent,
-                                               std::uint64_t bytes_max) {
+std::optional<std::vector<msg::blob>> to_frame(const envelope& head, const caf::message& content,
+                                               const frame_rules& rules) {
   if (content.size() != 1) return std::nullopt;
   const caf::type_id_t type = content.type_at(0);
   frame_writer writer;
   const bool known = for_link_type(type, [&]<class T>(T*) { (void)writer.apply(content.get_as<T>(0)); });
   if (!known) return std::nullopt;
-  if (sent == nullptr) return assemble(head, type, std::move(writer));
-  const bool come_again = traits_by_id(type).blobs_return && bytes_at_most(writer) <= bytes_max;
-  const auto how = sent->enter(writer.blobs, come_again);
+  const bool come_again = traits_by_id(type).blobs_return && bytes_at_most(writer) <= rules.bytes_max;
+  auto how = rules.sent != nullptr ? rules.sent->enter(writer.blobs, come_again)
+                                   : std::vector<blob_entry>(writer.blobs.size());
+  if (rules.narrows) narrow(how, writer.blobs);
   return assemble(head, type, std::move(writer), how);
 }
 
@@ -255,7 +277,7 @@ std::vector<msg::blob> to_failure_frame(const envelope& head, const caf::error& 
   frame_writer writer;
   writer.value(static_cast<std::uint8_t>(code));
   writer.value(caf::string_view(describe(failure)));
-  return assemble(head, caf::type_id_v<errc>, std::move(writer));
+  return assemble(head, caf::type_id_v<errc>, std::move(writer), {});
 }
 
 caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const msg::blob& body) {

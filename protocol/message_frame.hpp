@@ -7,12 +7,14 @@
 //   14  u16  0
 //   16  u32  bytes of the fields
 //   20  u32  number of entries
-//   24  u64  each entry: its kind in the highest two bits (`blob_entry`), its value in the others. Of each blob
+//   24  u64  each entry: its kind in the highest two bits (`blob_entry`), its width in the next four, its value in the
+//            others. Of each blob
 //              0: its size
 //              1: its size; the next u64 is the number under which the receiver keeps it
 //              2: the number of a blob that the receiver keeps
 //            and behind those
 //              3: the number of a blob that the receiver drops
+//            A width of 2, 3 or 4: of each 64-bit word of the blob only so many bytes travel; the others are zero
 //       the fields, in the order of their description, as field_bytes.hpp writes them; a blob is nothing
 //       each blob of kinds 0 and 1, at the next multiple of 64 bytes
 //
@@ -40,17 +42,26 @@ struct envelope {
   std::uint32_t actor = 0;
 };
 
-/// Returns the parts of the frame body for `content`, a single message of a type that travels over data links. Returns
-/// nullopt for any other type: those use the control connection. `sent`: what the receiver keeps; null: each frame is
-/// read by itself. It stays as it is if the body has more than `bytes_max` bytes, which nobody may send. A part without
-/// bytes is of a blob that the receiver has, and has to live until the frame is sent.
-std::optional<std::vector<msg::blob>> to_frame(const envelope& head, const caf::message& content,
-                                               sent_blobs* sent = nullptr,
-                                               std::uint64_t bytes_max = std::numeric_limits<std::uint64_t>::max());
+/// How frames are written for one receiver.
+struct frame_rules {
+  /// What the receiver keeps; null: each frame is read by itself.
+  sent_blobs* sent = nullptr;
+  /// Leave out zero bytes of 64-bit words (protocol/narrow_words.hpp), where bytes cost more than to look for them.
+  bool narrows = false;
+  /// Longer bodies may not be sent: `sent` does not take their blobs for kept.
+  std::uint64_t bytes_max = std::numeric_limits<std::uint64_t>::max();
+};
 
-/// Returns the message in a frame body; its blobs share `body`, or those that are kept. Never reads beyond the bytes
-/// given, whatever they are, and never allocates more than they account for. `kept`: what the sender knows to be here;
-/// null: nothing may be kept.
+/// Returns the parts of the frame body for `content`, a single message of a type that travels over data links. Returns
+/// nullopt for any other type: those use the control connection. A part without bytes is of a blob that the receiver
+/// has, and has to live until the frame is sent.
+std::optional<std::vector<msg::blob>> to_frame(const envelope& head, const caf::message& content,
+                                               const frame_rules& rules = {});
+
+/// Returns the message in a frame body; its blobs share `body`, or those that are kept, or are
+/// made of narrow words. Never reads beyond the bytes
+/// given, whatever they are, and never allocates more than four times as many. `kept`: what the sender knows to be
+/// here; null: nothing may be kept.
 caf::expected<std::pair<envelope, caf::message>> from_frame(const msg::blob& body, kept_blobs* kept = nullptr);
 
 /// Returns the type and header of a message that travels over data links; nullopt for any other.

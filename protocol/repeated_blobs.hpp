@@ -33,6 +33,7 @@ struct blob_entry {
 
   kind how = kind::bytes;
   std::uint64_t number = 0;  ///< under which the receiver keeps it; 0: it does not
+  std::size_t width = 0;     ///< if it has bytes: how many of each 64-bit word travel; 0: all
 };
 
 /// The blobs that the other side of a link keeps. Thread: any.

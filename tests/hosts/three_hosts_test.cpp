@@ -179,6 +179,22 @@ TEST_F(ThreeHostsTest, ARelayThatIsAdvertisedIsWhereOthersReachAHost) {
   EXPECT_GT(before_b->passed(way::there), 0U);
 }
 
+/// The numbers of 100,000 rows have three bytes that are not zero, of eight. All else is little: one number a bag.
+TEST_F(ThreeHostsTest, IndicesTravelWithoutZeroBytes) {
+  const words job = {"--data",       "synthetic", "--servers", "1", "--trainers", "1",  "--tables",     "1",
+                     "--rows",       "100000",    "--dim",     "1", "--bag",      "64", "--batch-size", "256",
+                     "--eval-every", "0",         "--steps",   "20"};
+  const auto before_b = relay_on(net->outside, three_hosts::outside_address, {three_hosts::b_address, 0});
+  const auto run = lead(job, by_token);
+  run->join("server", {.on = &net->b, .options = {"--advertise", links::to_string(before_b->address())}});
+  run->join("trainer", {.on = &net->c});
+  EXPECT_EQ(run->finish(), digest_of_one_process(job));
+  constexpr std::size_t indices = 20 * 256 * 64;
+  const std::size_t passed = before_b->passed(way::there) + before_b->passed(way::back);
+  EXPECT_GT(passed, 3 * indices);
+  EXPECT_LT(passed, 4 * indices);
+}
+
 TEST_F(ThreeHostsTest, ATunnelToTheMasterTakesAnAddressForTheDataLinks) {
   const auto run = lead(tutorial, by_token);
   const auto tunnel = relay_on(net->c, "127.0.0.1", run->where());

@@ -86,7 +86,7 @@ TEST_F(HandshakeTest, AWrongTokenIsToldOnBothSidesAndShownOnNone) {
 }
 
 TEST_F(HandshakeTest, AnAcceptorThatDoesNotKnowTheTokenIsNotBelieved) {
-  auto words = prologue_of_version(3);
+  auto words = prologue_of_version(4);
   words.push_back(std::byte{1});
   words.resize(words.size() + 32);  // a proof of zeros
   const auto fault = fault_of_server_saying(words);
@@ -134,7 +134,7 @@ TEST_F(HandshakeTest, AnotherVersionIsToldWithBothNumbers) {
   for (const auto& fault :
        {fault_of_server_saying(prologue_of_version(1)), fault_of_client_saying(prologue_of_version(1))}) {
     EXPECT_EQ(fault.kind, fault_kind::no_peer);
-    EXPECT_TRUE(has(fault.message, "speaks version 1 of the handshake, this side version 3")) << fault.message;
+    EXPECT_TRUE(has(fault.message, "speaks version 1 of the handshake, this side version 4")) << fault.message;
   }
 }
 
@@ -225,7 +225,7 @@ TEST_F(HandshakeTest, ConnectionsThatOneAddressKeepsComingPushOutNoneOfAnother) 
 
 TEST_F(HandshakeTest, WhoSpeaksAByteAtATimeIsEndedInTime) {
   raw_socket slow = raw_socket::to(listen(ours, {.time = std::chrono::milliseconds(200)}));
-  const auto words = prologue_of_version(3);
+  const auto words = prologue_of_version(4);
   std::size_t said = 0;
   boost::asio::steady_timer pace(io);
   const std::function<void()> say_next = [&] {

@@ -43,7 +43,7 @@ class RepeatedBlobs : public testing::Test {
  protected:
   /// Returns the body of a message's frame.
   msg::blob send(const caf::message& content) {
-    const auto parts = to_frame(somewhere, content, &sent_);
+    const auto parts = to_frame(somewhere, content, {.sent = &sent_});
     EXPECT_TRUE(parts);
     std::vector<std::byte> all;
     for (const msg::blob& part : *parts) all.insert(all.end(), part.data(), part.data() + part.size());
@@ -116,7 +116,7 @@ TEST_F(RepeatedBlobs, BlobsOfOtherMessagesAndSmallOnesAreNotKept) {
 
 TEST_F(RepeatedBlobs, StayUnknownIfTheMessageIsTooLong) {
   const msg::blob bags = numbers_from(0);
-  ASSERT_TRUE(to_frame(somewhere, lookup_of(bags), &sent_, bags.size()));  // never sent
+  ASSERT_TRUE(to_frame(somewhere, lookup_of(bags), {.sent = &sent_, .bytes_max = bags.size()}));  // never sent
   EXPECT_EQ(table_of(receive(send(gradient_of(bags)))).indices, bags);
 }
 
@@ -127,7 +127,7 @@ TEST_F(RepeatedBlobs, LiveUntilTheFrameThatNamesThemIsSent) {
     const msg::blob bags = numbers_from(0);
     owner = bags.owner();
     receive(send(lookup_of(bags)));
-    waiting = to_frame(somewhere, gradient_of(bags), &sent_);
+    waiting = to_frame(somewhere, gradient_of(bags), {.sent = &sent_});
   }
   EXPECT_FALSE(owner.expired());
   receive(send(lookup_of(numbers_from(1))));
