@@ -78,6 +78,7 @@ class shared_memory_link final : public link, public std::enable_shared_from_thi
   }
 
   void flush() override { below_->flush(); }
+  void keep_alive() override { below_->keep_alive(); }
   void pause_reading(bool pause) override { below_->pause_reading(pause); }
   void close() override { below_->close(); }
   std::uint64_t queued_bytes() const override { return below_->queued_bytes(); }

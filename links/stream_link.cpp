@@ -17,7 +17,6 @@ namespace {
 
 // Limit of bytes that one pass reads before timers and other links run.
 constexpr std::size_t read_budget = std::size_t{8} << 20;
-
 constexpr std::size_t parts_max = 64;
 
 /// Replaces `where_needed` by a decision for this connection.
@@ -107,6 +106,12 @@ void stream_link::flush() {
   const std::scoped_lock lock(mutex_);
   if (phase_ == phase::ended || cannot_write_ || !std::exchange(held_, false)) return;
   write_queue();
+}
+
+void stream_link::keep_alive() {
+  const std::scoped_lock lock(mutex_);
+  if (phase_ != phase::running || cannot_write_ || held_) return;
+  queue_.empty() ? ping_if_due(clock::now()) : write_queue();
 }
 
 void stream_link::push(const frame_header& header, std::vector<piece>&& body, bool more_follows) {
@@ -378,7 +383,7 @@ void stream_link::tick() {
   {
     const std::scoped_lock lock(mutex_);
     if (phase_ == phase::running && queue_.empty() && !cannot_write_) {
-      if (now - last_sent_ >= rest_) push({ping_kind, 0, 0}, {}, false);
+      ping_if_due(now);
       if (queue_.empty()) next_ping = last_sent_ + rest_;
     }
   }

@@ -42,6 +42,7 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   void start(callbacks what) override;
   void send(std::uint8_t kind, std::vector<piece> body, bool more_follows) override;
   void flush() override;
+  void keep_alive() override;
   void pause_reading(bool pause) override;
   void close() override;
   std::uint64_t queued_bytes() const override { return queued_bytes_.load(std::memory_order_relaxed); }
@@ -87,6 +88,9 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   // Called with the mutex.
   void push(const frame_header& header, std::vector<piece>&& body, bool more_follows);
   void write_queue();
+  void ping_if_due(clock::time_point now) {
+    if (now - last_sent_ >= rest_) push({ping_kind, 0, 0}, {}, false);
+  }
   std::size_t gather(std::span<iovec> parts, std::size_t budget) const;
   void consume(std::size_t bytes);
   void drop_queue();

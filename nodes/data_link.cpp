@@ -211,10 +211,19 @@ void data_link::received(links::received_frame&& frame) {
     default:
       problem = malformed(fmt::format("a frame of kind {}", frame.kind));
   }
-  unit_->run();
+  run_woken();
   if (!problem) return;
   wire_->close();
   lost(fmt::format("it sent {}", protocol::describe(problem)));
+}
+
+/// Runs the actors that a frame has woken. Who takes long is left to the workers from now on.
+void data_link::run_woken() {
+  constexpr std::chrono::milliseconds long_for_others{200};
+  const auto begin = clock::now();
+  unit_->run();
+  if (woken_ && clock::now() - begin >= long_for_others) actors_->note_slow(*woken_);
+  woken_.reset();
 }
 
 /// Returns where to run the receiver of a message of so many bytes: the link's thread, or null for the workers.
@@ -243,11 +252,12 @@ caf::error data_link::take_message(const msg::blob& body) {
     handling_.emplace(id, handling{head.actor, is_request ? 0 : body.size(), clock::now()});
     context = context_of(head.actor, body.size());
   }
+  if (context != nullptr) woken_ = head.actor;
   target->enqueue(replies_, caf::make_message_id(id), std::move(content), context);
   return {};
 }
 
-/// A slow actor must not block the link's thread, which sends the pings. One message says little about the next: only
+/// A slow actor must not block the link's thread, on which others wait. One message says little about the next: only
 /// the last gradient of a step updates whole tables.
 caf::execution_unit* data_link::context_of(std::uint32_t actor, std::uint64_t bytes) {
   constexpr std::uint32_t trusted_after = 16;

@@ -83,7 +83,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
     std::chrono::milliseconds request_timeout{120'000};
     /// Longest message; a longer one is refused to its sender.
     std::uint64_t message_bytes_max = links::link_limits{}.frame_bytes_max;
-    /// Messages leave out zero bytes of their numbers.
+    /// Messages, but not answers, leave out zero bytes of their numbers (protocol/narrow_words.hpp).
     bool narrows = false;
   };
 
@@ -105,6 +105,9 @@ class data_link : public std::enable_shared_from_this<data_link> {
 
   /// Fails the requests whose deadline has passed. Thread: any.
   void expire(clock::time_point now);
+
+  /// Sends a sign of life if it is time for one. Thread: any.
+  void keep_alive() { wire_->keep_alive(); }
 
   const std::string& peer() const { return how_.peer; }
   /// Returns the sender of all messages from the peer. Requires: started. Thread: any.
@@ -162,6 +165,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
   void lost(const std::string& why);
   void fail_pending(const std::string& why);
   std::string question(const pending_request& request) const;
+  void run_woken();
   caf::execution_unit* context_for(std::uint64_t bytes);
   caf::execution_unit* context_of(std::uint32_t actor, std::uint64_t bytes);
 
@@ -175,6 +179,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
   caf::strong_actor_ptr replies_;  ///< the sender of all messages from the peer
 
   std::atomic<std::uint64_t> newest_step_ = 0;
+  std::optional<std::uint32_t> woken_;  ///< the local actor that the link's thread is to run; that thread only
   protocol::sent_blobs sent_blobs_;
   const protocol::frame_rules frames_;
   protocol::kept_blobs kept_blobs_;  ///< the link's thread only
@@ -188,7 +193,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
   std::deque<waiting_frame> uncredited_;  ///< in sending order
   std::uint64_t next_handling_ = 1;
   std::unordered_map<std::uint64_t, handling> handling_;  ///< by the id under which the actor answers
-  std::map<std::uint32_t, std::uint32_t> quick_;          ///< by local actor: quick messages in a row
+  std::map<std::uint32_t, std::uint32_t> quick_;          ///< by local actor: quick messages
   std::uint64_t credit_to_return_ = 0;
 };
 

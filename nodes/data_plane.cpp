@@ -158,6 +158,11 @@ std::uint64_t data_plane::newest_step() const {
   return newest;
 }
 
+void data_plane::keep_alive() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [node, one] : links_) one->keep_alive();
+}
+
 /// Expires requests now and again while the thread runs.
 void data_plane::expire_later() {
   constexpr int looks_per_timeout = 20;

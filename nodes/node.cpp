@@ -27,7 +27,8 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds look_interval{50};  // of polls for a wish to stop
+constexpr std::chrono::milliseconds look_interval{
+    50};  // of polls for a wish to stop; well below what a link takes for silence
 
 bool wants_stop(const stop_request* wish) { return wish != nullptr && wish->requested(); }
 
@@ -92,6 +93,7 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
   bool passed_on = false;
   watchdog steps(options.recorder, options.watch.step_timeout);
   while (outcome.wait_for(look_interval) != std::future_status::ready) {
+    data.keep_alive();
     auto why = steps.look();
     if (!why && options.watch.wanted && options.watch.wanted()) why = "a signal to a member asked for it";
     if (why) caf::anon_send(*master, msg::trouble{{}, std::move(*why)});

@@ -156,6 +156,22 @@ TEST_F(LivenessTest, EachPeerIsPingedAsOftenAsItNeeds) {
   EXPECT_EQ(pings(patient), 0U);
 }
 
+/// Only `wait` runs the link's thread.
+TEST_F(LivenessTest, SomebodyElsePingsForAThreadThatIsBusy) {
+  limits.dead_after = 100ms;
+  greet_raw_peer(with_dead_after({}, 100ms));
+  start(*end);
+  const auto ping = image_of({ping_kind, 0, 0});
+  while (peer.received().size() < ping.size()) {
+    end->wire->keep_alive();
+    ASSERT_TRUE(peer.hear());
+  }
+  EXPECT_TRUE(std::equal(ping.begin(), ping.end(), peer.received().begin()));
+  for (int i = 0; i < 10; ++i) end->wire->keep_alive();
+  ASSERT_TRUE(peer.hear());
+  EXPECT_LT(peer.received().size(), 11 * ping.size()) << "only when it is time";
+}
+
 TEST_F(LivenessTest, ATimeoutThatIsNoNumberIsNotTold) {
   const auto taken = [](const std::string& value) {
     hello items = {{"first", "1"}, {"link.dead-after-ms", value}, {"last", "2"}};

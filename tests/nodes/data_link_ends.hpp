@@ -126,7 +126,8 @@ class DataLink : public testing::Test {
                                         data_link::options{.peer = "server 0",
                                                            .window_bytes = window,
                                                            .request_timeout = std::chrono::seconds(7),
-                                                           .message_bytes_max = message_bytes_max_});
+                                                           .message_bytes_max = message_bytes_max_,
+                                                           .narrows = narrows_});
     here_->start([this](const std::string& why) { lost_.set_value(why); });
   }
 
@@ -180,6 +181,7 @@ class DataLink : public testing::Test {
   msg::parameter_server_actor actor_there_;
   std::vector<caf::actor> spawned_;
   std::uint64_t message_bytes_max_ = links::link_limits{}.frame_bytes_max;
+  bool narrows_ = false;
   data_link_ptr here_;
   data_link_ptr there_;
   std::promise<std::string> lost_;

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "tests/nodes/data_link_ends.hpp"
 
 namespace troupe::nodes::data_link_test {
@@ -41,6 +45,47 @@ TEST_F(DataLink, AGradientTravelsWithoutTheBagsOfItsLookup) {
   const msg::bag_gradient there = found.get().tables[0];
   EXPECT_EQ(there.indices, question.tables[0].indices);
   EXPECT_EQ(there.grad.as<float>().size(), 300u);
+}
+
+/// With all their bytes, the numbers would be too long for this link.
+TEST_F(DataLink, NumbersTravelWithoutZeroBytes) {
+  message_bytes_max_ = 1000;
+  narrows_ = true;
+  std::promise<msg::gradient> arrived;
+  const auto whom = link_to({five_rows, [&](msg::gradient& sent) { arrived.set_value(std::move(sent)); }});
+  msg::gradient sent = some_gradient(12, 8);
+  sent.tables[0].indices = msg::blob::own(std::vector<std::int64_t>(300, 65'535));
+  self_->send(whom, sent);
+  auto found = arrived.get_future();
+  ASSERT_EQ(found.wait_for(timeout), std::future_status::ready);
+  EXPECT_EQ(found.get().tables[0].indices, sent.tables[0].indices);
+}
+
+TEST_F(DataLink, WhoHasKeptItsThreadForLongIsRunElsewhere) {
+  std::atomic<bool> takes_long = false;
+  std::atomic<std::thread::id> ran_on;
+  const auto whom = link_to({[&](msg::parameter_server_actor::pointer self, msg::lookup& asked) {
+                               ran_on = std::this_thread::get_id();
+                               if (takes_long) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+                               return five_rows(self, asked);
+                             },
+                             nullptr});
+  std::thread::id links_thread;
+  on_thread([&] { links_thread = std::this_thread::get_id(); });
+  auto thread_of_lookup = [&, step = std::uint64_t{0}]() mutable {
+    self_->request(whom, timeout, ask_rows(++step))
+        .receive([](const msg::rows&) {}, [](const caf::error& error) { FAIL() << protocol::describe(error); });
+    return ran_on.load();
+  };
+  constexpr int many = 1000;  // how many quick ones it takes is the link's affair
+  int lookups = 0;
+  while (thread_of_lookup() != links_thread && lookups < many) ++lookups;
+  ASSERT_LT(lookups, many);
+  takes_long = true;
+  EXPECT_EQ(thread_of_lookup(), links_thread);
+  takes_long = false;
+  on_thread([] {});  // it has seen how long the lookup took
+  EXPECT_NE(thread_of_lookup(), links_thread);
 }
 
 TEST_F(DataLink, ARefusalComesBackWithItsWords) {
