@@ -44,7 +44,8 @@ def measure(troupe, rounds):
     them, so that a minute in which the machine is slow does not make one of them look slow."""
     cells = [(place, servers, trainers) for place, servers in PLACES for trainers in TRAINERS]
     rates, costs = {cell: [] for cell in cells}, {cell: [] for cell in cells}
-    for _ in range(rounds):
+    for number in range(rounds):
+        print(f"round {number + 1} of {rounds}", file=sys.stderr)
         for place, servers, trainers in cells:
             steps = SAMPLES // (BATCH * trainers)
             _, cpu_of_setup = run(troupe, place, trainers, servers, 1)

@@ -122,7 +122,10 @@ std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame
       continue;
     }
     if (bulk.empty()) continue;
-    if (how[i].width != 0) bulk = narrowed(bulk, how[i].width);
+    if (how[i].width != 0) {
+      parts.push_back(bulk.part(0, 0));  // which `sent_blobs` takes for alive until the frame is sent
+      bulk = narrowed(bulk, how[i].width);
+    }
     if (const std::size_t gap = gap_after(total)) parts.emplace_back(zeros, zeros->data(), gap);
     total += gap_after(total) + bulk.size();
     parts.push_back(std::move(bulk));
@@ -177,7 +180,7 @@ class blob_reader {
         continue;
       }
       if (width == 0 ? !take_bytes(value, to) : !take_words(value, width, to))
-        return malformed("shorter than its blobs");
+        return malformed(width == 0 ? "shorter than its blobs" : "shorter than its words, or of a part of one");
       if (how == kind::bytes) continue;
       if (next_ == entries_) return malformed("a blob to be kept without a number");
       if (!kept_->keep(next_word(), to)) return malformed("it has a blob kept twice, or too many");
@@ -202,8 +205,10 @@ class blob_reader {
   }
 
   bool take_words(std::uint64_t size, std::size_t width, msg::blob& to) {
+    constexpr std::size_t word_bytes = sizeof(std::uint64_t);
     msg::blob narrow;
-    if (size % sizeof(std::uint64_t) != 0 || !take_bytes(size / sizeof(std::uint64_t) * width, narrow)) return false;
+    if (size > msg::blob::max_bytes || size % word_bytes != 0) return false;
+    if (!take_bytes(size / word_bytes * width, narrow)) return false;
     to = widened(narrow, width);
     return true;
   }

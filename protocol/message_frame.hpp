@@ -14,7 +14,8 @@
 //              2: the number of a blob that the receiver keeps
 //            and behind those
 //              3: the number of a blob that the receiver drops
-//            A width of 2, 3 or 4: of each 64-bit word of the blob only so many bytes travel; the others are zero
+//            A width of 2, 3 or 4: of each 64-bit word of the blob, which the size counts whole, only so many bytes
+//            travel; the others are zero
 //       the fields, in the order of their description, as field_bytes.hpp writes them; a blob is nothing
 //       each blob of kinds 0 and 1, at the next multiple of 64 bytes
 //
@@ -53,15 +54,14 @@ struct frame_rules {
 };
 
 /// Returns the parts of the frame body for `content`, a single message of a type that travels over data links. Returns
-/// nullopt for any other type: those use the control connection. A part without bytes is of a blob that the receiver
-/// has, and has to live until the frame is sent.
+/// nullopt for any other type: those use the control connection. A part without bytes has the owner of a blob, and has
+/// to live until the frame is sent.
 std::optional<std::vector<msg::blob>> to_frame(const envelope& head, const caf::message& content,
                                                const frame_rules& rules = {});
 
-/// Returns the message in a frame body; its blobs share `body`, or those that are kept, or are
-/// made of narrow words. Never reads beyond the bytes
-/// given, whatever they are, and never allocates more than four times as many. `kept`: what the sender knows to be
-/// here; null: nothing may be kept.
+/// Returns the message in a frame body; its blobs share `body`, or those that are kept, or are made of narrow words.
+/// Never reads beyond the bytes given, whatever they are, and allocates in proportion to them. `kept`: what the sender
+/// knows to be here; null: nothing may be kept.
 caf::expected<std::pair<envelope, caf::message>> from_frame(const msg::blob& body, kept_blobs* kept = nullptr);
 
 /// Returns the type and header of a message that travels over data links; nullopt for any other.

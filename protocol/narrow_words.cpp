@@ -53,7 +53,9 @@ void with_constant(std::size_t width, auto&& use) {
 
 std::size_t width_of(const msg::blob& words) {
   constexpr std::size_t block = 512;  // numbers of another kind are told by their first ones
-  if (words.size() < narrowed_blob_bytes_min || words.size() % word_bytes != 0) return word_bytes;
+  const bool is_whole =
+      words.size() % word_bytes == 0 && reinterpret_cast<std::uintptr_t>(words.data()) % word_bytes == 0;
+  if (!is_whole || words.size() < narrowed_blob_bytes_min || words.size() > msg::blob::max_bytes) return word_bytes;
   const auto all = words.as<std::uint64_t>();
   std::uint64_t set = 0;
   for (std::size_t at = 0; at < all.size(); at += block) {

@@ -1,4 +1,4 @@
-// 64-bit words without the zero bytes that all of them end in: row numbers and offsets rarely need more than three.
+// 64-bit words without the zero bytes that all of a blob's end in: row numbers and offsets rarely need more than three.
 
 #pragma once
 
@@ -14,8 +14,8 @@ inline constexpr std::size_t narrowed_blob_bytes_min = 1024;
 /// Returns whether words may travel with so many of their eight bytes: 2, 3 or 4.
 constexpr bool is_narrow(std::size_t width) { return width >= 2 && width <= 4; }
 
-/// Returns how many bytes of each word tell all of a blob in host memory: 2, 3 or 4; 8 if it needs more, is small, or
-/// is not made of whole words.
+/// Returns how many bytes of each word tell all of a blob in host memory: 2, 3 or 4; 8 if it needs more, is small or
+/// longer than a blob may be, or is not made of whole words at their alignment.
 std::size_t width_of(const msg::blob& words);
 
 /// Returns the first `width` bytes of each word. Requires: they tell all of it.
