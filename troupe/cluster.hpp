@@ -84,7 +84,7 @@ class cluster {
 
   /// Runs `function(me, arguments...)` on each of `trainers` trainers, and returns when all have ended. In processes
   /// that are only members of the run it does not return: they end with it. Throws `error` if a trainer fails: with its
-  /// text, trainer and step. Once.
+  /// text, trainer and step; and if the last checkpoint could not be written. Once.
   template <class Function, class... Arguments>
   run_summary run(std::uint32_t trainers, Function function, Arguments... arguments) {
     return run_function(trainers, [=](trainer me) -> task<> { return function(me, arguments...); });

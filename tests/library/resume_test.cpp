@@ -1,7 +1,10 @@
 // Checkpoints of users' programs: a run that was broken off and resumed has the bits of the unbroken one.
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -63,6 +66,62 @@ outcome run(std::vector<std::string> words, training how) {
   how.result = &result;
   result.digest = cluster.run(2, train, embedding, how).weights_digest;
   return result;
+}
+
+// -- a full disk ----------------------------------------------------------------------
+
+/// During its lifetime no file may have more than 256 bytes.
+class full_disk {
+ public:
+  full_disk() : ignored_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    rlimit small = before_;
+    small.rlim_cur = 256;
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  }
+  ~full_disk() {
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before_), 0);
+    std::signal(SIGXFSZ, ignored_);
+  }
+  full_disk(const full_disk&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*ignored_)(int);
+};
+
+task<> train_on_full_disk(trainer me, int full_until, std::unique_ptr<full_disk>* disk) {
+  auto model = me.data_parallel(nn::linear(2, 2));
+  distributed_optimizer optimizer(sgd{.lr = 0.1}, model);
+  for (const auto step : me.steps(8)) {
+    if (step == static_cast<std::uint64_t>(full_until)) disk->reset();
+    auto context = me.new_context();
+    const std::vector<float> numbers = {1, 2};
+    const std::vector<std::int64_t> classes = {1};
+    const tensor x = tensor::of<float>({1, 2}, numbers);
+    co_await context.backward(nn::cross_entropy(context, model(context, x), classes));
+    co_await optimizer.step(context);
+  }
+}
+
+std::string run_on_full_disk(int full_until) {
+  const trace::temporary_folder folder;
+  arguments given({"--quiet", "--save", folder.path().string(), "--checkpoint-every", "2"});
+  cluster cluster(given.count(), given.values());
+  auto disk = std::make_unique<full_disk>();
+  try {
+    return cluster.run(1, train_on_full_disk, full_until, &disk).weights_digest;
+  } catch (const error& e) {
+    return e.what();
+  }
+}
+
+TEST(ResumeOnAFullDisk, ARunThatIsNotSavedAtItsEndThrows) {
+  EXPECT_EQ(run_on_full_disk(100), "the run is over, but not saved: there is no checkpoint of step 8");
+}
+
+TEST(ResumeOnAFullDisk, ARunWhoseLastCheckpointIsThereDoesNot) {
+  EXPECT_EQ(run_on_full_disk(5).size(), 16U) << "a digest";
 }
 
 class Resume : public testing::TestWithParam<optimizer_choice> {};

@@ -87,7 +87,9 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   options.watch.on_diagnosis = [&out](const std::string& line) { out.tell(line); };
   options.watch.wanted = launch::diagnosis_wanted;
   options.watch.step_timeout = order.tracing.step_timeout;
-  options.observer.on_checkpoint = [&out](const actors::checkpoint_summary& now) {
+  std::optional<std::uint64_t> unsaved;  // the step of the last checkpoint, if that has failed
+  options.observer.on_checkpoint = [&out, &unsaved](const actors::checkpoint_summary& now) {
+    unsaved = now.problem ? std::optional(now.step) : std::nullopt;
     if (now.problem)
       out.error({fault_kind::run,
                  fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
@@ -111,6 +113,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   for (const std::string& line : supervised.roles.lines) out.note(line);
   for (const std::string& line : children.finish(run ? launch::seen_off_after : launch::let_go_after)) out.note(line);
   traced.finish(run.has_value() || run.error().kind == fault_kind::input, out);
+  if (run && unsaved) return run_fault("the run is over, but not saved: there is no checkpoint of step {}", *unsaved);
   return run;
 }
 
