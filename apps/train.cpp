@@ -101,9 +101,10 @@ class run_display {
     if (now.epoch <= told_) return;  // by an earlier attempt
     told_ = now.epoch;
     if (out_.json()) out_.event(epoch_event(now));
-    progress_.epoch(now);
-    // Where people read, stdout has nothing that would tell the supervisor.
+    // Where people read, stdout has nothing that would tell the supervisor, which has to know before they do: else an
+    // attempt after a death in between would tell them again.
     if (attempt* mine = attempt::mine(); mine != nullptr && !out_.json()) mine->print({}, told_);
+    progress_.epoch(now);
     look_after_stop();
   }
 

@@ -295,8 +295,8 @@ void supervisor::end(int code) {
   std::_Exit(out_.finish(code));
 }
 
-/// Lives in copies too, whose end must not end the processes of the original. Used: else the compiler leaves it out, and
-/// whoever looks for leaks finds one.
+/// Lives in copies too, whose end must not end the processes of the original. Used: else the compiler leaves it out,
+/// and whoever looks for leaks finds one.
 [[gnu::used]] supervisor* the_supervisor = nullptr;
 
 }  // namespace

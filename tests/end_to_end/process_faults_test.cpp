@@ -172,6 +172,8 @@ TEST(Zombie, OfARunThatHasGoneOnChangesNothing) {
 
 // -- too little of something ---------------------------------------------------------------
 
+// Sanitizers need descriptors, too, and cannot have such stacks.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(TooFewDescriptors, EndARunOfSeveralProcesses) {
   const outcome ended = run_limited("-n 16", with({"train", "--processes", "--restarts", "1"}, short_job));
   EXPECT_TRUE(ended.in_time);
@@ -180,7 +182,6 @@ TEST(TooFewDescriptors, EndARunOfSeveralProcesses) {
   EXPECT_NE(ended.err.find("troupe: error: "), std::string::npos) << ended.err;
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which cannot have such stacks
 TEST(TooFewThreads, AreSaidWithTheOption) {
   const outcome ended = run_limited("-s 1073741824", with({"train", "--threads", "300"}, short_job));
   EXPECT_TRUE(std::regex_search(expect_error(ended, 2), std::regex("--threads 300: the system lets this process start "
