@@ -28,7 +28,7 @@ launch with_fault(const std::string& fault) {
 }
 
 /// Runs a program of this machine under limits that bash's `ulimit` sets.
-outcome run_limited(const std::string& limits, const words& arguments) {
+[[maybe_unused]] outcome run_limited(const std::string& limits, const words& arguments) {
   launch how;
   how.program = "/bin/bash";
   return run(with({"-c", "ulimit " + limits + " && exec \"$@\"", "bash", TROUPE_PROGRAM}, arguments), how);
