@@ -1,5 +1,5 @@
-// A program whose server answers many calls at once, and then one that takes three times as long as silence may last:
-// nobody may take its process for dead.
+// A program whose server answers many calls at once, and then one that takes longer than silence may last: nobody may
+// take its process for dead.
 
 #include <chrono>
 #include <cstdint>
@@ -32,7 +32,7 @@ task<> train(trainer, remote_module<worker> server) {
   constexpr int quick_calls = 100;
   std::int64_t worked = 0;
   for (int i = 0; i <= quick_calls; ++i) {
-    const std::vector<std::int64_t> time = {i < quick_calls ? 0 : 3000};
+    const std::vector<std::int64_t> time = {i < quick_calls ? 0 : 5000};
     const tensor milliseconds = tensor::of<std::int64_t>({1}, time);
     worked += co_await server.call(&worker::work, milliseconds);
   }

@@ -167,9 +167,9 @@ TEST_F(LivenessTest, SomebodyElsePingsForAThreadThatIsBusy) {
     ASSERT_TRUE(peer.hear());
   }
   EXPECT_TRUE(std::equal(ping.begin(), ping.end(), peer.received().begin()));
-  for (int i = 0; i < 10; ++i) end->wire->keep_alive();
+  for (int i = 0; i < 1000; ++i) end->wire->keep_alive();
   ASSERT_TRUE(peer.hear());
-  EXPECT_LT(peer.received().size(), 11 * ping.size()) << "only when it is time";
+  EXPECT_LT(peer.received().size(), 1000 * ping.size()) << "only when it is time";
 }
 
 TEST_F(LivenessTest, ATimeoutThatIsNoNumberIsNotTold) {
