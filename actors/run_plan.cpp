@@ -6,7 +6,7 @@
 #include "actors/device_advice.hpp"
 #include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
-#include "actors/trainer.hpp"
+#include "actors/trainer_assignment.hpp"
 #include "model/hybrid.hpp"
 #include "model/placement.hpp"
 

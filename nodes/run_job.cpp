@@ -8,7 +8,7 @@
 #include "actors/device_checks.hpp"
 #include "actors/final_weights.hpp"
 #include "actors/run_plan.hpp"
-#include "actors/trainer.hpp"
+#include "actors/trainer_assignment.hpp"
 #include "base/result.hpp"
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"

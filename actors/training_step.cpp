@@ -1,4 +1,4 @@
-// The trainer's step: forward, loss, backward, and the gradient's reduction and application.
+// A step: forward, loss, backward, and the gradient's reduction and application.
 
 #include <algorithm>
 #include <chrono>
@@ -9,13 +9,13 @@
 #include "actors/failure.hpp"
 #include "actors/faults.hpp"
 #include "actors/inline_execution.hpp"
-#include "actors/trainer.hpp"
+#include "actors/training_loop.hpp"
 #include "model/random.hpp"
 
 namespace troupe::actors {
 
 /// The step's passes; where the network asks the other ranks in their midst, they may wait.
-void trainer_state::compute() {
+void training_loop::compute() {
   enter(trainer_phase::reducing);
   if (!others_) return run_step();
   ++waiting_;
@@ -24,49 +24,48 @@ void trainer_state::compute() {
 }
 
 /// Asks the group for what a pass waits for, as one more bucket of the step, until the pass is over.
-void trainer_state::meet_or_end() {
+void training_loop::meet_or_end() {
   const std::span<const float> mine = others_->wanted();
   if (mine.empty()) return arrived();
   const std::uint64_t count = mine.size();
   const std::uint32_t bucket = replica_->buckets() + others_->meetings();
   msg::tensor share = replica_->as_share(mine);
   ask<msg::reduced>(
-      peers_.group, peers_.group_number,
-      msg::reduce{trace.next(step), replica_number_, bucket, 1, stop_wanted_, std::move(share)},
+      assigned_.group, assigned_.group_number,
+      msg::reduce{trace_.next(step_), assigned_.replica, bucket, 1, wishes_.stop_wanted, std::move(share)},
       [this, count](const msg::reduced& mean) {
         if (is_over(phase_)) return;
         if (mean.grad.rows != count || !mean.grad.consistent())
-          return fail(step, make_failure(errc::shape_mismatch, "a mean of {} numbers for {}", mean.grad.rows, count));
+          return fail(step_, make_failure(errc::shape_mismatch, "a mean of {} numbers for {}", mean.grad.rows, count));
         others_->go_on(replica_->on_host(mean.grad));
         meet_or_end();
       });
 }
 
-void trainer_state::run_step() {
-  step = ahead_.front().step;
-  trace.step_begins(step);
-  if (graphs_ != nullptr && step >= graphs_from_) {
+void training_loop::run_step() {
+  step_ = coming_->first().step;
+  trace_.step_begins(step_);
+  if (captured_.have(step_)) {
     begin_graph();
     if (is_over(phase_)) return;
-    launched_ = std::move(computed_);
+    captured_.launched = std::move(computed_);
   }
-  computed_ = std::move(ahead_.front());
-  ahead_.pop_front();
+  computed_ = coming_->take_first();
   if (job_.streams()) return stream_through_parts();
   tally_.add_rows(computed_.answers);
-  look_up_through(step + model::lookups_ahead(job_.staleness));
+  look_up_through(step_ + model::lookups_ahead(job_.staleness));
 
-  if (schedule_.begins_update(step)) replica_->open(schedule_.update(step));
+  if (schedule_.begins_update(step_)) replica_->open(schedule_.update(step_));
   checkpoint_.look_at_clock(ends_update());
   has_gradient_ = computed_.samples->size > 0;
   if (parts_) return pass_through_parts();
   if (has_gradient_) {
-    if (auto error = backward_inputs(*computed_.samples)) return fail(step, error);
+    if (auto error = backward_inputs(*computed_.samples)) return fail(step_, error);
   } else {
     for (std::uint32_t i = 0; others_ && i < job_.micro_batches; ++i) network_->stand_by(*others_);
     if (replica_->open_passes() > 0) take_losses(true);
     replica_->synchronize();  // instead of waiting for a loss: see `sparse_client::input_of`
-    judge(step - 1);
+    judge(step_ - 1);
     tally_.add_absent();
   }
   if (is_over(phase_)) return;
@@ -79,71 +78,31 @@ void trainer_state::run_step() {
   send_gradients();
   if (is_over(phase_)) return;
   if (clips_or_skips() && ends_update()) ask_for_norms();
-  look_up_through(step + 1);
+  look_up_through(step_ + 1);
   if (!long_rest) rest();
 }
 
-/// Returns whether a step's backward pass takes so long that other actors should not wait for its thread.
-bool trainer_state::is_long(const model::batch& samples) const {
-  constexpr std::size_t many_multiplications = std::size_t{1} << 22;  // takes about as long as waking a thread
-  return replica_->is_on_host() && samples.size * network_->multiply_adds() >= many_multiplications;
-}
-
-/// Calls `what` after the actors that get messages from now on have run on this thread, or on another free thread: a
-/// worker first runs the actors that became ready last.
-void trainer_state::after_others(std::function<void()> what) {
-  ++waiting_;
-  self_->spawn<caf::hidden>(turn_of(std::move(what)));
-}
-
-/// Returns the behavior of an actor that has this one call `what`, and go on.
-std::function<void(caf::event_based_actor*)> trainer_state::turn_of(std::function<void()> what) {
-  return [me = caf::strong_actor_ptr(self_->ctrl()), what = std::move(what), this](caf::event_based_actor* turn) {
-    const auto go_on = [what, this] {
-      const actor_trace::turn as_turn(trace, step);
-      what();
-      arrived();
-    };
-    // The thread that reads a link also runs actors.
-    const bool on_link_thread = dynamic_cast<inline_execution*>(turn->context()) != nullptr;
-    run_in(me, go_on, on_link_thread ? nullptr : turn->context());
-  };
-}
-
-/// Now and then lets everybody else have a turn first. Trainers without tables wait for each other only, and a worker
-/// runs the actors first that became ready last: on a single one, the master would never hear a wish to stop.
-bool trainer_state::gives_way() {
-  constexpr std::chrono::milliseconds interval{50};
-  if (replica_number_ != 0 || client_.servers() > 0 || !replica_->is_on_host()) return false;
-  const auto now = std::chrono::steady_clock::now();
-  if (now < gave_way_ + interval) return false;
-  gave_way_ = now;
-  ++waiting_;
-  self_->home_system().spawn<caf::hidden>(turn_of([] {}));  // behind all that are ready, as its parent is no actor
-  return true;
-}
-
 /// Runs forward, loss, and backward to the tables' rows. On a device enqueues the whole backward pass, and then waits.
-caf::error trainer_state::backward_inputs(const model::batch& samples) {
+caf::error training_loop::backward_inputs(const model::batch& samples) {
   if (auto error = begin_pass(samples)) return error;
   if (replica_->is_on_host()) {
     take_loss();
     return {};
   }
   backward_parameters();
-  const actor_trace::range working(trace, trace::range_name::forward_backward, step);
+  const actor_trace::range working(trace_, trace::range_name::forward_backward, step_);
   const bool needs_loss = waits_for_loss();
-  if (needs_loss || graphs_ == nullptr || !graphs_->are_captured()) take_losses(needs_loss);
+  if (needs_loss || captured_.graphs == nullptr || !captured_.graphs->are_captured()) take_losses(needs_loss);
   return {};
 }
 
 /// Launches the graph of the step before, waits for the one before that while the device has it to do, and begins this
 /// step's.
-void trainer_state::begin_graph() {
-  graphs_->begin();
+void training_loop::begin_graph() {
+  captured_.graphs->begin();
   while (replica_->open_passes() > 1 && !is_over(phase_)) {
     {
-      const actor_trace::range waiting(trace, trace::range_name::device_wait, step);
+      const actor_trace::range waiting(trace_, trace::range_name::device_wait, step_);
       replica_->wait_for_pass();
     }
     take_loss();
@@ -153,15 +112,15 @@ void trainer_state::begin_graph() {
 
 /// Returns whether the host needs this step's loss, or its rows' gradient, before it goes on. Trainers that do not wait
 /// for each other's gradients (async) would hear from a server of a NaN that one of them has not seen yet.
-bool trainer_state::waits_for_loss() const {
+bool training_loop::waits_for_loss() const {
   return clips_or_skips() || job_.staleness == model::any_staleness || sparse_client::needs_host(computed_);
 }
 
 /// Waits for the device, and takes the losses that have come: that of the step before, and with `all` this step's.
 /// Without, the host waits until the device has this step's input: the device then has its passes to do.
-void trainer_state::take_losses(bool all) {
+void training_loop::take_losses(bool all) {
   {
-    const actor_trace::range waiting(trace, trace::range_name::device_wait, step);
+    const actor_trace::range waiting(trace_, trace::range_name::device_wait, step_);
     if (all)
       replica_->copies().synchronize();
     else
@@ -172,9 +131,9 @@ void trainer_state::take_losses(bool all) {
 }
 
 /// Fills the step's input, and checks the rows.
-caf::error trainer_state::pool_input(context& of, network_input& input) {
+caf::error training_loop::pool_input(context& of, network_input& input) {
   input.resize(replica_->compute(), of.samples->size, network_->in_features());
-  for (kernels::stream_timer* one : replica_->timers()) one->set_step(step);
+  for (kernels::stream_timer* one : replica_->timers()) one->set_step(step_);
   if (auto error = client_.pool(of, replica_->copies(), input, &replica_->copy_timer())) return error;
   if (job_.nan == model::nan_policy::stop)
     if (auto error = client_.check_rows(of)) return error;
@@ -183,30 +142,30 @@ caf::error trainer_state::pool_input(context& of, network_input& input) {
 }
 
 /// The key of the random numbers in a step's passes.
-std::uint64_t trainer_state::pass_key(std::uint64_t of_step) const {
-  return model::random_key(job_.seed, model::random_stream::network_passes, of_step, replica_number_);
+std::uint64_t training_loop::pass_key(std::uint64_t of_step) const {
+  return model::random_key(job_.seed, model::random_stream::network_passes, of_step, assigned_.replica);
 }
 
-caf::error trainer_state::begin_pass(const model::batch& samples) {
-  const actor_trace::range working(trace, trace::range_name::forward_backward, step, trace.latest());
-  network_input& input = client_.input_of(step);
+caf::error training_loop::begin_pass(const model::batch& samples) {
+  const actor_trace::range working(trace_, trace::range_name::forward_backward, step_, trace_.latest());
+  network_input& input = client_.input_of(step_);
   if (auto error = pool_input(computed_, input)) return error;
   const bool has_tables = client_.servers() > 0;
-  replica_->begin_pass({.step = step,
+  replica_->begin_pass({.step = step_,
                         .size = samples.size,
                         .input = input.data(),
                         .classes = samples.classes,
                         .values = samples.values,
-                        .key = pass_key(step),
+                        .key = pass_key(step_),
                         .ranks = others_ ? &*others_ : nullptr,
                         .wants_grad_input = has_tables,
                         .wants_it_on_host = has_tables && sparse_client::needs_host(computed_),
-                        .is_waited_for = graphs_ != nullptr});
+                        .is_waited_for = captured_.graphs != nullptr});
   return {};
 }
 
 /// Takes the first loss that has not been taken, which the host knows now, and decides whether there is a gradient.
-void trainer_state::take_loss() {
+void training_loop::take_loss() {
   const auto [of_step, size, loss] = replica_->end_pass();
   if (!judge(of_step - 1)) return;
   if (take_step_loss(of_step, size, loss))
@@ -216,7 +175,7 @@ void trainer_state::take_loss() {
 }
 
 /// Takes a batch's loss. Returns false if it is not finite: then this trainer has failed, or the batch has no gradient.
-bool trainer_state::take_step_loss(std::uint64_t of_step, std::size_t size, double loss) {
+bool training_loop::take_step_loss(std::uint64_t of_step, std::size_t size, double loss) {
   tally_.add_loss(loss, size);
   if (std::isfinite(loss)) return true;
   if (job_.nan == model::nan_policy::skip)
@@ -229,76 +188,76 @@ bool trainer_state::take_step_loss(std::uint64_t of_step, std::size_t size, doub
 
 /// Returns whether the mean is this rank's own share, so that no other actor need be woken for it. Not without tables:
 /// between steps the trainer waits for rows, and then hears what others tell it.
-bool trainer_state::reduces_alone() const {
+bool training_loop::reduces_alone() const {
   return job_.trainers == 1 && replica_->batches() == 1 && (client_.servers() > 0 || parts_);
 }
 
 /// Sends the gradient's buckets to the group. On the processor, first computes them.
-void trainer_state::reduce_gradient() {
+void training_loop::reduce_gradient() {
   if (has_gradient_ && replica_->is_on_host()) return backward_parameters();
   if (!ends_update()) return;
   for (std::uint32_t i = 0; i < replica_->buckets(); ++i) send_bucket(i);
 }
 
-void trainer_state::backward_parameters() {
-  const actor_trace::range working(trace, trace::range_name::backward_parameters, step);
+void training_loop::backward_parameters() {
+  const actor_trace::range working(trace_, trace::range_name::backward_parameters, step_);
   replica_->backward_parameters(ends_update(), [this](std::uint32_t bucket) {
-    if (judge(step)) send_bucket(bucket);
+    if (judge(step_)) send_bucket(bucket);
   });
 }
 
-void trainer_state::send_bucket(std::uint32_t bucket) {
-  const std::uint32_t weight = replica_->weight(bucket, replica_number_);
-  msg::tensor share = replica_->share(bucket, replica_number_);
-  if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(replica_number_, step, bucket))
+void training_loop::send_bucket(std::uint32_t bucket) {
+  const std::uint32_t weight = replica_->weight(bucket, assigned_.replica);
+  msg::tensor share = replica_->share(bucket, assigned_.replica);
+  if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(assigned_.replica, step_, bucket))
     return replica_->give_up(bucket);
   if (reduces_alone()) {
-    take_wishes(stop_wanted_, checkpoint_.is_wanted());
+    take_wishes(wishes_.stop_wanted, checkpoint_.is_wanted());
     return replica_->take(bucket, share);
   }
   ++waiting_;
   const std::uint64_t count = share.rows;
-  msg::reduce message{trace.next(step), replica_number_,        bucket, weight, stop_wanted_,
-                      std::move(share), checkpoint_.is_wanted()};
-  ask<msg::reduced>(peers_.group, peers_.group_number, std::move(message),
+  msg::reduce message{trace_.next(step_), assigned_.replica,      bucket, weight, wishes_.stop_wanted,
+                      std::move(share),   checkpoint_.is_wanted()};
+  ask<msg::reduced>(assigned_.group, assigned_.group_number, std::move(message),
                     [this, bucket, count](const msg::reduced& mean) {
                       if (mean.grad.rows != count || !mean.grad.consistent())
-                        return fail(step, make_failure(errc::shape_mismatch, "a mean of {} numbers for a bucket of {}",
-                                                       mean.grad.rows, count));
+                        return fail(step_, make_failure(errc::shape_mismatch, "a mean of {} numbers for a bucket of {}",
+                                                        mean.grad.rows, count));
                       take_wishes(mean.stop, mean.save);
                       replica_->take(bucket, mean.grad);
                       arrived();
                     });
 }
 
-void trainer_state::send_gradients() {
+void training_loop::send_gradients() {
   std::vector<std::vector<msg::bag_gradient>> grads(client_.servers());
   if (has_gradient_ && !grads.empty()) {
     const auto& of_input = replica_->grad_input();
-    if (auto* wrong = faults()) wrong->gradient(replica_number_, step, {of_input.host(), of_input.size()});
+    if (auto* wrong = faults()) wrong->gradient(assigned_.replica, step_, {of_input.host(), of_input.size()});
     grads = client_.gradients(computed_, of_input, replica_->passed());
     if (replica_->is_on_host()) replica_->free_grad_input();
     if (job_.nan == model::nan_policy::stop)
-      if (auto error = client_.check_gradients(computed_, grads)) return fail(step, error);
+      if (auto error = client_.check_gradients(computed_, grads)) return fail(step_, error);
   }
   const bool rides = ends_update() && !clips_or_skips();
   const bool keeps = checkpoint_.take_keeps();
   for (std::size_t s = 0; s < grads.size(); ++s) {
-    msg::gradient message{trace.next(step), replica_number_, has_gradient_, rides, std::move(grads[s]), keeps};
-    if (auto* wrong = faults()) wrong->signs(replica_number_, step, message);
-    self_->send(client_.server(s), std::move(message));
+    msg::gradient message{trace_.next(step_), assigned_.replica, has_gradient_, rides, std::move(grads[s]), keeps};
+    if (auto* wrong = faults()) wrong->signs(assigned_.replica, step_, message);
+    actor_.self->send(client_.server(s), std::move(message));
   }
 }
 
-void trainer_state::ask_for_norms() {
+void training_loop::ask_for_norms() {
   client_.ask_for_norm();
   ask_parts_for_norms();
   for (std::size_t s = 0; s < client_.servers(); ++s) {
     ++waiting_;
     ask<msg::squared_norm>(client_.server(s), server_number(client_.rank(s)),
-                           msg::gradient_norm{trace.next(step), replica_number_},
+                           msg::gradient_norm{trace_.next(step_), assigned_.replica},
                            [this, s](const msg::squared_norm& share) {
-                             if (auto error = client_.take_norm(s, share)) return fail(step, error);
+                             if (auto error = client_.take_norm(s, share)) return fail(step_, error);
                              arrived();
                            });
   }
@@ -306,17 +265,17 @@ void trainer_state::ask_for_norms() {
 
 /// Applies the gradient, clipped by its global norm as PyTorch's clip_grad_norm_ does, or skips this optimizer step.
 /// All ranks decide the same, since they have the same reduced gradient and norms.
-void trainer_state::clip_and_step() {
+void training_loop::clip_and_step() {
   std::optional<actor_trace::range> waiting;
-  if (!replica_->is_on_host()) waiting.emplace(trace, trace::range_name::device_wait, step);
+  if (!replica_->is_on_host()) waiting.emplace(trace_, trace::range_name::device_wait, step_);
   model::exact_sum of_network = replica_->mean_squared_norm();
   if (parts_) of_network.merge(parts_->squared_norm);
   waiting.reset();
-  if (!judge(step)) return;
+  if (!judge(step_)) return;
   const double norm = std::sqrt(of_network.value() + client_.squared_norm_of_tables());
   const bool applies = std::isfinite(norm);
   if (!applies && job_.nan == model::nan_policy::stop)
-    return fail(step,
+    return fail(step_,
                 make_failure(errc::not_finite, "the gradient's norm is {}; try a smaller --dense-lr or --sparse-lr",
                              kind_of(norm)));
   float factor = 1;
@@ -326,11 +285,11 @@ void trainer_state::clip_and_step() {
   }
   for (std::size_t s = 0; s < client_.servers(); ++s)
     ask<msg::committed>(client_.server(s), server_number(client_.rank(s)),
-                        msg::optimizer_step{trace.next(step), replica_number_, applies, factor},
+                        msg::optimizer_step{trace_.next(step_), assigned_.replica, applies, factor},
                         [](const msg::committed&) {});
-  for (std::uint32_t i = 0; parts_ && i < parts_->others.size(); ++i)
-    ask<msg::committed>(parts_->others[i], number_of_part(i + 1),
-                        msg::optimizer_step{trace.next(step), replica_number_, applies, factor},
+  for (std::uint32_t part = 1; parts_ && part <= parts_->others.count(); ++part)
+    ask<msg::committed>(parts_->others.part(part), parts_->others.number_of(part),
+                        msg::optimizer_step{trace_.next(step_), assigned_.replica, applies, factor},
                         [](const msg::committed&) {});
   if (applies) {
     replica_->apply(factor);
@@ -340,25 +299,25 @@ void trainer_state::clip_and_step() {
   }
 }
 
-void trainer_state::step_done() {
-  stopping_ = stopping_ || step == schedule_.changes_after || (parts_ && parts_->stops_after == step);
-  const bool goes_on = !stopping_ && !saving_ && schedule_.goes_on_after(step);
+void training_loop::step_done() {
+  wishes_.stopping = wishes_.stopping || step_ == schedule_.changes_after || (parts_ && parts_->stops_after == step_);
+  const bool goes_on = !wishes_.stopping && !wishes_.saving && schedule_.goes_on_after(step_);
   if (replica_->open_passes() > 0 && !goes_on) take_losses(true);
   if (is_over(phase_)) return;
-  trace.step_ends(step + 1);
-  if (replica_number_ == 0) {
+  trace_.step_ends(step_ + 1);
+  if (assigned_.replica == 0) {
     if (auto where = tally_.tell_progress(epoch_tally::clock::now())) {
-      where->head = trace.next(step);
+      where->head = trace_.next(step_);
       send_report(std::move(*where));
     }
   }
-  if (schedule_.completes_epoch(step)) report_epoch();
+  if (schedule_.completes_epoch(step_)) report_epoch();
   if (evaluates_now()) return begin_evaluation();
   save_or_go_on();
 }
 
 /// Fails with the first NaN or Inf found in the steps up to `last_step`. Returns false if this trainer has failed.
-bool trainer_state::judge(std::uint64_t last_step) {
+bool training_loop::judge(std::uint64_t last_step) {
   if (const auto found = replica_->judge(last_step)) fail(found->step, make_failure(errc::not_finite, found->words()));
   return !is_over(phase_);
 }

@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "actors/failure.hpp"
-#include "actors/trainer.hpp"
+#include "actors/training_loop.hpp"
 
 namespace troupe::actors {
 
 /// The last step that begins before the gradient of step `from` is taken. None begins beyond a step that an evaluation,
 /// a checkpoint or the end follows, for which the pipeline must be empty.
-std::uint64_t trainer_state::forwards_through(std::uint64_t from) const {
+std::uint64_t training_loop::forwards_through(std::uint64_t from) const {
   std::uint64_t last = from;
   if (!job_.streams()) return last;
   const auto empties = [&](std::uint64_t of_step) {
@@ -22,39 +22,31 @@ std::uint64_t trainer_state::forwards_through(std::uint64_t from) const {
   return last;
 }
 
-/// Whether the rows of all steps are here that begin before the gradient of step `next` is taken.
-bool trainer_state::has_rows(std::uint64_t next) const {
-  const std::uint64_t last = forwards_through(next);
-  return std::ranges::none_of(ahead_, [&](const context& one) { return one.step <= last && one.unanswered > 0; });
-}
-
-void trainer_state::stream_through_parts() {
+void training_loop::stream_through_parts() {
   ++waiting_;
   stage_passes& passes = *parts_->passes;
   if (!passes.is_under_way()) {
     passes.begin_stream();
-    parts_->forwarded = step - 1;
+    parts_->forwarded = step_ - 1;
   }
   passes.update();  // the step before has been applied
   has_gradient_ = computed_.samples->size > 0;
   const bool had_ended = passes.has_ended();
-  for (const std::uint64_t last = forwards_through(step); !had_ended && parts_->forwarded < last;) {
+  for (const std::uint64_t last = forwards_through(step_); !had_ended && parts_->forwarded < last;) {
     const std::uint64_t next = parts_->forwarded + 1;
-    if (auto error = begin_in_stream(next == step ? computed_ : ahead_[next - step - 1])) return fail(next, error);
+    if (auto error = begin_in_stream(next == step_ ? computed_ : coming_->of(next))) return fail(next, error);
     parts_->forwarded = next;
   }
   // So that it ends: the next step begins only after this one's gradient, or not at all.
-  const bool ends = !had_ended && forwards_through(step) + 1 < step + job_.pipeline;
+  const bool ends = !had_ended && forwards_through(step_) + 1 < step_ + job_.pipeline;
   if (ends) passes.end_stream();
   advance_passes();
   if (!ends || is_over(phase_)) return;
-  msg::activation none = activation_of(parts_->forwarded);
-  none.update = 0;
-  self_->send(parts_->others.front(), std::move(none));
+  parts_->others.send_end_of_stream(parts_->forwarded);
 }
 
 /// Takes a step into the pipeline, whose rows are here.
-caf::error trainer_state::begin_in_stream(context& next) {
+caf::error training_loop::begin_in_stream(context& next) {
   const std::shared_ptr<const model::batch>& samples = next.samples;
   tally_.add_rows(next.answers);
   stage_passes& passes = *parts_->passes;
@@ -72,10 +64,10 @@ caf::error trainer_state::begin_in_stream(context& next) {
 
 /// Some rank wants the run to stop, or a checkpoint: all agree on it. Where steps overlap, those that have begun are
 /// taken first.
-void trainer_state::take_wishes(bool stop, bool save) {
-  saving_ = saving_ || save;
+void training_loop::take_wishes(bool stop, bool save) {
+  wishes_.saving = wishes_.saving || save;
   if (!job_.streams())
-    stopping_ = stopping_ || stop;
+    wishes_.stopping = wishes_.stopping || stop;
   else if (stop && !parts_->stops_after)
     parts_->stops_after = parts_->forwarded;
 }

@@ -3,52 +3,48 @@
 
 #include <fmt/format.h>
 
-#include "actors/trainer.hpp"
+#include "actors/training_loop.hpp"
 
 namespace troupe::actors {
 
 /// Adds the servers that have not answered a batch's lookup.
-void trainer_state::tell_missing_rows(const context& batch, msg::actor_status& now) const {
+void training_loop::tell_missing_rows(const context& batch, msg::actor_status& now) const {
   for (std::size_t s = 0; s < batch.answers.size(); ++s)
     if (sparse_client::owes(batch, s))
-      now.waits.push_back({name, "rows", batch.step, fmt::format("server {}", client_.rank(s))});
+      now.waits.push_back({now.name, "rows", batch.step, fmt::format("server {}", client_.rank(s))});
 }
 
 /// Adds what the current step lacks.
-void trainer_state::tell_missing_gradient(msg::actor_status& now) const {
+void training_loop::tell_missing_gradient(msg::actor_status& now) const {
   for (std::uint32_t i = 0; i < replica_->buckets(); ++i)
-    if (replica_->is_reducing(i)) now.waits.push_back({name, fmt::format("bucket {}", i), step, "allreduce"});
+    if (replica_->is_reducing(i)) now.waits.push_back({now.name, fmt::format("bucket {}", i), step_, "allreduce"});
   for (std::size_t s = 0; s < client_.servers(); ++s)
     if (client_.owes_norm(s))
-      now.waits.push_back({name, "the gradient norm", step, fmt::format("server {}", client_.rank(s))});
+      now.waits.push_back({now.name, "the gradient norm", step_, fmt::format("server {}", client_.rank(s))});
 }
 
 /// Adds its own part's micro-batches, and what they wait for.
-void trainer_state::tell_parts(msg::actor_status& now) const {
+void training_loop::tell_parts(msg::actor_status& now) const {
   const stage_passes& mine = *parts_->passes;
   if (phase_ == trainer_phase::reducing && mine.is_under_way()) {
     now.phase = "passing";
     if (!mine.waits_for_input() && !parts_->slices->is_waiting())
-      tell_lacking(mine, rank_, rank_ + job_.tensor_parallel, step, now);
+      tell_lacking(mine, assigned_.rank, assigned_.rank + job_.tensor_parallel, step_, now);
   }
-  if (parts_->slices->is_waiting()) tell_missing_shares(*parts_->slices, rank_, step, now);
+  if (parts_->slices->is_waiting()) tell_missing_shares(*parts_->slices, assigned_.rank, step_, now);
   if (phase_ == trainer_phase::evaluating && now.waits.empty())
-    now.waits.push_back({name, "the outputs", step, fmt::format("trainer {}", rank_ + job_.tensor_parallel)});
+    now.waits.push_back(
+        {now.name, "the outputs", step_, fmt::format("trainer {}", assigned_.rank + job_.tensor_parallel)});
   now.queues.push_back(alive_status(mine.place(), job_.micro_batches, mine.alive()));
 }
 
-caf::result<msg::actor_status> trainer_state::handle(const msg::actor_query& query) {
-  msg::actor_status now{trace.next(step, msg::id_of(query.head)), name, "idle", step, {}, {}};
-  if (follower_) {
-    follower_->tell(now);
-    return now;
-  }
+void training_loop::tell(msg::actor_status& now) const {
   // A trainer that waits for nothing has sent itself a message, after which it continues.
   switch (phase_) {
     case trainer_phase::looking_up:
-      if (!ahead_.empty()) {
-        now.step = ahead_.front().step;
-        tell_missing_rows(ahead_.front(), now);
+      if (!coming_->empty()) {
+        now.step = coming_->first().step;
+        tell_missing_rows(coming_->first(), now);
       }
       now.phase = now.waits.empty() ? "computing" : "looking up";
       break;
@@ -57,11 +53,11 @@ caf::result<msg::actor_status> trainer_state::handle(const msg::actor_query& que
       now.phase = now.waits.empty() ? "computing" : "reducing";
       break;
     case trainer_phase::evaluating:
-      tell_missing_rows(tested_, now);
+      tell_missing_rows(tested_.current, now);
       now.phase = "evaluating";
       break;
     case trainer_phase::saving:
-      now.waits.push_back({name, "the checkpoint", step, "master"});
+      now.waits.push_back({now.name, "the checkpoint", step_, "master"});
       now.phase = "saving";
       break;
     case trainer_phase::done:
@@ -72,10 +68,8 @@ caf::result<msg::actor_status> trainer_state::handle(const msg::actor_query& que
       break;
   }
   if (parts_) tell_parts(now);
-  std::uint64_t under_way = 0;
-  for (const context& batch : ahead_) under_way += batch.unanswered;
-  if (under_way > 0) now.queues.push_back({"lookups under way", under_way, 0, 0});
-  return now;
+  if (const std::uint64_t under_way = coming_->unanswered(); under_way > 0)
+    now.queues.push_back({"lookups under way", under_way, 0, 0});
 }
 
 }  // namespace troupe::actors

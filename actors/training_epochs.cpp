@@ -1,4 +1,4 @@
-// What the trainer does between steps: epochs and their reports, evaluation, checkpoints, the end.
+// What happens between steps: epochs and their reports, evaluation, checkpoints, the end.
 
 #include <span>
 #include <utility>
@@ -6,55 +6,55 @@
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
 #include "actors/part_state.hpp"
-#include "actors/trainer.hpp"
+#include "actors/training_loop.hpp"
 #include "base/digest.hpp"
 
 namespace troupe::actors {
 
-void trainer_state::save_or_go_on() {
-  const bool wanted = std::exchange(saving_, false) || stopping_;
-  if (schedule_.saves_after(step, wanted)) return save();
+void training_loop::save_or_go_on() {
+  const bool wanted = std::exchange(wishes_.saving, false) || wishes_.stopping;
+  if (schedule_.saves_after(step_, wanted)) return save();
   go_on();
 }
 
 /// Begins the next step, whose rows may already have been looked up, or finishes.
-void trainer_state::go_on() {
-  if (stopping_ || schedule_.is_last(step)) {
-    if (!schedule_.completes_epoch(step)) report_epoch();
+void training_loop::go_on() {
+  if (wishes_.stopping || schedule_.is_last(step_)) {
+    if (!schedule_.completes_epoch(step_)) report_epoch();
     return finish();
   }
-  if (schedule_.completes_epoch(step)) tally_.begin_epoch(epoch_tally::clock::now());
+  if (schedule_.completes_epoch(step_)) tally_.begin_epoch(epoch_tally::clock::now());
   enter(trainer_phase::looking_up);
-  look_up_through(forwards_through(step + 1));
+  look_up_through(forwards_through(step_ + 1));
   prepare_next();
 }
 
 /// Has a checkpoint taken of all actors' states after this step, once the one before is written.
-void trainer_state::save() {
+void training_loop::save() {
   enter(trainer_phase::saving);
-  trace.progresses();
+  trace_.progresses();
   if (checkpoint_.begin(epoch_tally::clock::now())) return begin_save();
   ++waiting_;
 }
 
 /// Hands over this rank's state. With consistency sync training goes on while it is written, as servers keep theirs;
 /// else, and at the end, the trainer waits until it is on disk, or has failed.
-void trainer_state::begin_save() {
+void training_loop::begin_save() {
   // A rank whose device has found a NaN that the host does not know yet must prevent the commit.
   replica_->synchronize();
-  if (!judge(step)) return;
-  if (parts_ && replica_number_ == 0) return gather_states(false, [this] { hand_over_state(); });
+  if (!judge(step_)) return;
+  if (parts_ && assigned_.replica == 0) return gather_states(false, [this] { hand_over_state(); });
   hand_over_state();
 }
 
-void trainer_state::hand_over_state() {
-  const bool goes_on = job_.staleness == 0 && !stopping_ && !schedule_.is_last(step);
-  checkpoint_.handed_over(step, goes_on);
+void training_loop::hand_over_state() {
+  const bool goes_on = job_.staleness == 0 && !wishes_.stopping && !schedule_.is_last(step_);
+  checkpoint_.handed_over(step_, goes_on);
   const auto begin = checkpoint_.stands_still_since();
-  msg::save_dense share = tally_.position(begin, !schedule_.completes_epoch(step));
-  share.head = trace.next(step);
-  share.rank = replica_number_;
-  if (replica_number_ == 0) share.dense = whole_state();
+  msg::save_dense share = tally_.position(begin, !schedule_.completes_epoch(step_));
+  share.head = trace_.next(step_);
+  share.rank = assigned_.replica;
+  if (assigned_.replica == 0) share.dense = whole_state();
   share.goes_on = goes_on;
   share.stood_still = std::chrono::duration<double>(epoch_tally::clock::now() - begin).count();
   if (goes_on)
@@ -62,83 +62,85 @@ void trainer_state::hand_over_state() {
   else
     ++waiting_;
   const msg::message_id asked = msg::id_of(share.head);
-  trace.asks(share.head, caf::type_id_v<msg::save_dense>, master_number);
-  self_->request(peers_.reports, peers_.timeout, std::move(share))
+  trace_.asks(share.head, caf::type_id_v<msg::save_dense>, master_number);
+  actor_.self->request(assigned_.reports, assigned_.timeout, std::move(share))
       .then(
           [this, asked](const msg::committed& answer) {
-            trace.has_answer(asked);
-            const actor_trace::handling scope(trace, answer, trace::flag::answer);
+            trace_.has_answer(asked);
+            const actor_trace::handling scope(trace_, answer, trace::flag::answer);
             saved();
           },
           [this](const caf::error& error) {
-            fail(step,
+            fail(step_,
                  !(error == caf::sec::request_timeout)
                      ? error
                      : make_failure(errc::timeout,
                                     "the master did not answer save_dense within {} s; --request-timeout allows more",
-                                    static_cast<double>(peers_.timeout.count()) / 1e9));
+                                    static_cast<double>(assigned_.timeout.count()) / 1e9));
           });
 }
 
 /// The checkpoint is on disk, or has failed.
-void trainer_state::saved() {
+void training_loop::saved() {
   using phase = rank_checkpoint::phase;
-  const phase before = checkpoint_.written(step);
+  const phase before = checkpoint_.written(step_);
   if (before == phase::writing) return;
   if (before == phase::awaited) tally_.pause(checkpoint_.stands_still_since(), epoch_tally::clock::now());
   arrived();
 }
 
-void trainer_state::report_epoch() {
+void training_loop::report_epoch() {
   msg::epoch_report report = tally_.report(epoch_tally::clock::now());
-  report.head = trace.next(step);
-  report.rank = replica_number_;
-  report.steps = schedule_.step_of_epoch(step);
+  report.head = trace_.next(step_);
+  report.rank = assigned_.replica;
+  report.steps = schedule_.step_of_epoch(step_);
   report.evaluates = evaluates_now();
   send_report(std::move(report));
 }
 
-void trainer_state::begin_evaluation() {
+void training_loop::begin_evaluation() {
   enter(trainer_phase::evaluating);
-  tests_.begin();
+  tested_.share.begin();
   evaluate_next();
 }
 
 /// Looks up the next of this rank's test rows, in the state after the step just done.
-void trainer_state::evaluate_next() {
-  if (const auto chunk = tests_.next()) {
-    const std::uint64_t looked_up_in = schedule_.first_after_update(step);
-    tested_ = prepared(looked_up_in, prepare(looked_up_in, data_->test_batch(chunk->first, chunk->count)));
-    return look_up(tested_, 0, test_input_);
+void training_loop::evaluate_next() {
+  if (const auto chunk = tested_.share.next()) {
+    const std::uint64_t looked_up_in = schedule_.first_after_update(step_);
+    auto made = prepare(looked_up_in, assigned_.data->test_batch(chunk->first, chunk->count));
+    if (!made) return fail(looked_up_in, made.error());
+    tested_.current = std::move(*made);
+    return look_up(tested_.current, 0, tested_.input);
   }
-  msg::evaluation report = tests_.report();
-  report.head = trace.next(step);
-  report.rank = replica_number_;
+  msg::evaluation report = tested_.share.report();
+  report.head = trace_.next(step_);
+  report.rank = assigned_.replica;
   report.epoch = tally_.epoch();
   send_report(std::move(report));
   save_or_go_on();
 }
 
-void trainer_state::score() {
-  trace.progresses();
-  const actor_trace::range working(trace, trace::range_name::evaluate, step);
-  const model::batch& samples = *tested_.samples;
-  test_input_.resize(replica_->compute(), samples.size, network_->in_features());
-  if (auto error = client_.pool(tested_, replica_->compute(), test_input_)) return fail(step, error);
-  if (auto error = client_.check_rows(tested_)) return fail(step, error);
+void training_loop::score() {
+  trace_.progresses();
+  const actor_trace::range working(trace_, trace::range_name::evaluate, step_);
+  const model::batch& samples = *tested_.current.samples;
+  tested_.input.resize(replica_->compute(), samples.size, network_->in_features());
+  if (auto error = client_.pool(tested_.current, replica_->compute(), tested_.input)) return fail(step_, error);
+  if (auto error = client_.check_rows(tested_.current)) return fail(step_, error);
   if (parts_) return evaluate_through_parts(samples);
-  const std::span<const float> outputs = replica_->outputs(step, samples.size, test_input_.data());
+  const std::span<const float> outputs = replica_->outputs(step_, samples.size, tested_.input.data());
   note_device_work();
-  if (!judge(step)) return;
-  tests_.score(samples, outputs.data());
+  if (!judge(step_)) return;
+  tested_.share.score(samples, outputs.data());
   evaluate_next();
 }
 
 /// The dense state of the whole network. With parts: as last gathered.
-std::vector<msg::tensor> trainer_state::whole_state() {
+std::vector<msg::tensor> training_loop::whole_state() {
   if (!parts_) return replica_->state();
   const auto buffers = static_cast<std::size_t>(model::state_buffers(job_.dense_optimizer));
-  return joined_states(model::parts_of_network(job_, data_->spec()), std::exchange(parts_->states, {}), buffers);
+  return joined_states(model::parts_of_network(job_, spec()), std::exchange(parts_->states, {}), buffers);
 }
 
 namespace {
@@ -153,18 +155,18 @@ msg::tensor joined(msg::tensor weights, const msg::tensor& buffers) {
 
 }  // namespace
 
-void trainer_state::finish() {
-  replica_->look_at_weights(step);
-  if (!judge(step)) return;
+void training_loop::finish() {
+  replica_->look_at_weights(step_);
+  if (!judge(step_)) return;
   if (parts_) return gather_states(true, [this] { deliver(); });
   deliver();
 }
 
 /// Tells the final weights: those of all parts.
-void trainer_state::deliver() {
+void training_loop::deliver() {
   enter(trainer_phase::done);
-  trace.rests();
-  msg::trained result{trace.next(step), step, stopping_, {}, 0};
+  trace_.rests();
+  msg::trained result{trace_.next(step_), step_, wishes_.stopping, {}, 0};
   msg::tensor dense;
   msg::tensor buffers;
   if (parts_) {
@@ -180,9 +182,8 @@ void trainer_state::deliver() {
   }
   note_device_work();
   result.dense_digest = digest_of(dense.bytes.data(), dense.bytes.size());
-  if (replica_number_ == 0) result.dense = joined(std::move(dense), buffers);
-  const inline_execution::elsewhere there(woken_.get(), self_);
-  promise_.deliver(std::move(result));
+  if (assigned_.replica == 0) result.dense = joined(std::move(dense), buffers);
+  actor_.done(std::move(result));
 }
 
 }  // namespace troupe::actors

@@ -1,0 +1,60 @@
+// How an actor with much to do yields its thread: it goes on as a message to itself, behind others.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "actors/actor_trace.hpp"
+#include "actors/inline_execution.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe::actors {
+
+/// Belongs to the actor.
+class actor_yield {
+ public:
+  using pointer = msg::program_trainer_actor::pointer;
+
+  /// Requires: the arguments outlive this object.
+  actor_yield(pointer self, actor_trace& trace, const std::uint64_t& step) : self_(self), trace_(trace), step_(step) {}
+
+  /// Calls `go_on` after the actors that get messages from now on have run on this thread, or on another free thread: a
+  /// worker first runs the actors that became ready last.
+  void to_woken(std::function<void()> go_on) { self_->spawn<caf::hidden>(turn_of(std::move(go_on))); }
+
+  /// Calls `go_on` behind all actors that are ready, and returns true; false: it has done so less than 50 ms ago.
+  bool to_all(std::function<void()> go_on) {
+    constexpr std::chrono::milliseconds interval{50};
+    const auto now = std::chrono::steady_clock::now();
+    if (now < yielded_ + interval) return false;
+    yielded_ = now;
+    self_->home_system().spawn<caf::hidden>(turn_of(std::move(go_on)));  // behind, as its parent is no actor
+    return true;
+  }
+
+ private:
+  /// Returns the behavior of an actor that has this one call `go_on`.
+  std::function<void(caf::event_based_actor*)> turn_of(std::function<void()> go_on) {
+    return [me = caf::strong_actor_ptr(self_->ctrl()), go_on = std::move(go_on), this](caf::event_based_actor* turn) {
+      // The thread that reads a link also runs actors.
+      const bool on_link_thread = dynamic_cast<inline_execution*>(turn->context()) != nullptr;
+      run_in(
+          me,
+          [go_on, this] {
+            const actor_trace::turn as_turn(trace_, step_);
+            go_on();
+          },
+          on_link_thread ? nullptr : turn->context());
+    };
+  }
+
+  pointer self_;
+  actor_trace& trace_;
+  const std::uint64_t& step_;
+  std::chrono::steady_clock::time_point yielded_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace troupe::actors

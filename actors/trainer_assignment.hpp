@@ -1,0 +1,38 @@
+// What the order to train tells a trainer of the program: the job, its data, its place in the run, and whom it talks
+// to.
+
+#pragma once
+
+#include <caf/timespan.hpp>
+#include <cstdint>
+#include <memory>
+
+#include "model/job.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe::actors {
+
+/// Returns the number of global steps of a job on its data.
+std::uint64_t total_steps(const model::job& what, const model::dataset& data);
+
+struct trainer_assignment {
+  model::job job;
+  std::shared_ptr<const model::dataset> data;
+  std::uint32_t rank = 0;     ///< in the run: replica x parts + part
+  std::uint32_t replica = 0;  ///< as which servers and groups know it
+  std::uint32_t servers = 0;  ///< of the run
+  msg::allreduce_actor group;
+  std::uint32_t group_number = 0;
+  msg::report_actor reports;
+  bool remote = false;                    ///< servers and master are in other processes
+  caf::timespan timeout = caf::infinite;  ///< of requests to them
+
+  std::uint32_t part() const { return rank % job.parts(); }
+  /// The rank that leads its replica.
+  std::uint32_t leader() const { return rank - part(); }
+};
+
+/// Opens the data. Returns an error if the rows here are not the master's.
+caf::expected<trainer_assignment> assignment_of(const msg::train& order, std::uint32_t rank, std::uint32_t servers);
+
+}  // namespace troupe::actors

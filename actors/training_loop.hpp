@@ -1,0 +1,278 @@
+// A trainer's training loop as an event-driven state machine. It sequences the work and sends the messages; its parts
+// do the work: the network's numbers and passes (`dense_replica`), the tables' rows and gradients
+// (`sparse_client`), the test rows (`test_share`), figures (`epoch_tally`), the schedule (`step_schedule`). Its phases
+// and their transitions: `trainer_phase`.
+//
+// A step runs when its rows have arrived and the previous step's buckets have been reduced:
+//   forward, loss, and backward to the inputs;
+//   the table gradients are sent to the servers and order the optimizer step; the lookup of the next step follows at
+//   once (servers park it until this step is committed); with staleness K, the lookups of the next K steps have been
+//   sent before;
+//   while the servers work, backward to the parameters; each bucket is sent to the allreduce group as soon as it is
+//   full (on a device, it is computed before, and sent with the event after which it is full); while the group and the
+//   servers work, the next batch is prepared.
+// On a CUDA device the trainer has a thread of its own, which also runs the actors that it wakes. The host waits once a
+// step. If it needs the loss or the rows' gradient to go on, it waits for those; the next step's rows are copied when
+// they arrive, during the backward pass, the allreduce and the update. Otherwise it goes on: it waits until the device
+// has the step's input, and so the loss of the step before, with this step's passes enqueued. It takes the last loss
+// before anything but a step follows.
+// A step may be one CUDA graph (`captures_steps`), from its passes to the lookup of the next step: as a step begins,
+// the graph of the one before is launched, and the host waits for the one before that, whose loss it takes.
+//
+// With accumulation, buckets and the optimizer step are sent only with the last batch of each optimizer step.
+// A trainer whose network is cut into parts, the slices of stages, has the first one, and leads those of its replica: a
+// batch's micro-batches go through them and back (`stage_passes`, `sliced_passes`) in place of its own passes. Other
+// ranks follow (`part_follower`). If all ranks must agree on the gradient first (clipping, NaN policy `skip`),
+// gradients do not order the optimizer step: the trainer asks the servers for the norm of theirs, and every rank
+// decides the same from the same numbers.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/actor_trace.hpp"
+#include "actors/actor_yield.hpp"
+#include "actors/ask.hpp"
+#include "actors/coming_steps.hpp"
+#include "actors/compute_devices.hpp"
+#include "actors/dense_replica.hpp"
+#include "actors/epoch_tally.hpp"
+#include "actors/inline_execution.hpp"
+#include "actors/interrupted_pass.hpp"
+#include "actors/part_sender.hpp"
+#include "actors/rank_checkpoint.hpp"
+#include "actors/sliced_passes.hpp"
+#include "actors/sparse_client.hpp"
+#include "actors/stage_passes.hpp"
+#include "actors/step_schedule.hpp"
+#include "actors/trainer_assignment.hpp"
+#include "actors/trainer_phase.hpp"
+#include "model/hybrid.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe::actors {
+
+/// What a training loop has of its trainer's actor.
+struct trainer_context {
+  msg::program_trainer_actor::pointer self;
+  const std::string& name;
+  actor_trace& trace;
+  std::uint64_t& step;      ///< the current one, for error lines
+  inline_execution* woken;  ///< runs the actors that this one wakes; null: workers do
+  std::function<void(std::uint64_t step, const caf::error& cause)> fail;  ///< ends the actor
+  std::function<void(msg::trained&& result)> done;
+};
+
+/// The parts of a network that a trainer leads, and its own one.
+struct led_parts {
+  explicit led_parts(part_sender to) : others(std::move(to)) {}
+
+  part_sender others;
+  model::exact_sum squared_norm;                 ///< of the others' gradients
+  std::vector<std::vector<msg::tensor>> states;  ///< of all parts, as they come
+  double pass_seconds = 0;                       ///< of all parts, likewise
+  bool are_through = false;                      ///< the step's micro-batches have been passed back
+  std::uint64_t forwarded = 0;                   ///< where steps overlap, the last one that has begun
+  std::optional<std::uint64_t> stops_after;      ///< likewise: the step that the run ends with, as all agree
+  std::map<std::uint64_t, std::shared_ptr<const model::batch>> batches;  ///< by step, of those under way
+  std::optional<dense_replica::part> evaluated;                          ///< its own part of the current test rows
+  std::size_t missing_outputs = 0;                                       ///< of the current test rows
+  std::optional<stage_passes> passes;                                    ///< of its own part
+  std::optional<sliced_passes> slices;  ///< destroyed first: a pass that waits uses the others
+};
+
+/// Says that a message of another part of a network does not fit what a trainer does.
+caf::error unexpected_part_message(const std::string& trainer);
+
+/// Belongs to the trainer's actor.
+class training_loop {
+ public:
+  /// Requires: `assigned` outlives this object.
+  training_loop(trainer_context actor, const trainer_assignment& assigned);
+
+  /// Makes what the steps need. `others`: those that have the other parts of its network, from part 1.
+  caf::error set_up(msg::train& order, std::vector<msg::part_actor> others);
+  /// Begins with the first thing to do after `from`. Requires: `set_up`.
+  void start(const msg::trainer_position& from);
+  /// This rank has been asked to stop.
+  void want_stop() { wishes_.stop_wanted = true; }
+
+  // From the trainers with other parts of its network.
+  void take(msg::activation_gradient&& grad);
+  void take(msg::part_outputs&& outputs);
+  void take(msg::partial_sum&& share);
+
+  /// Adds its phase, waits and queues.
+  void tell(msg::actor_status& now) const;
+
+ private:
+  using context = sparse_client::context;
+
+  struct rank_wishes {
+    bool stop_wanted = false;  ///< this rank has been asked to stop
+    bool stopping = false;     ///< some rank has, as of the current step: all ranks agree
+    bool saving = false;       ///< some rank wants a checkpoint after the current step: likewise
+  };
+  /// The steps as CUDA graphs.
+  struct captured_steps {
+    kernels::step_graphs* graphs = nullptr;  ///< null: they are none
+    std::uint64_t from = 0;                  ///< the first one
+    context launched = {};                   ///< of the step before, whose graph may be under way
+
+    bool have(std::uint64_t step) const { return graphs != nullptr && step >= from; }
+  };
+  struct test_rows {
+    test_share share = {};
+    context current = {};  ///< those to be scored next
+    network_input input = {};
+  };
+
+  const model::data_spec& spec() const { return assigned_.data->spec(); }
+  void enter(trainer_phase next);
+  void fail(std::uint64_t at_step, const caf::error& cause);
+
+  // Set-up.
+  void plan(const msg::train& order);
+  void make_client(msg::train& order, const compute_devices& devices, kernels::device& device);
+  caf::error make_replica(const msg::trainer_position& from, kernels::device& device);
+  void make_parts(std::vector<msg::part_actor> others);
+  void make_passes();
+  bool captures_steps(const compute_devices& devices) const;
+
+  // Lookups.
+  caf::expected<context> prepare(std::uint64_t of_step, result<model::batch>&& samples) const;
+  void prepare_next();
+  /// Sends a request to actor `number`, and calls `on_answer` with its answer. On an error, this trainer fails.
+  template <class Answer, class Handle, class Message, class F>
+  void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer) {
+    const std::uint64_t at_step = message.head.step;
+    ask_traced<Answer>(actor_.self, trace_, actor_.woken, whom, number, std::move(message), std::move(on_answer),
+                       [this, at_step](const caf::error& error) { fail(at_step, error); });
+  }
+  /// To the master, which may block where people read slowly.
+  template <class Message>
+  void send_report(Message message) {
+    const inline_execution::elsewhere there(actor_.woken, actor_.self);
+    actor_.self->send(assigned_.reports, std::move(message));
+  }
+  void look_up_through(std::uint64_t last);
+  void look_up(context& wanted, std::uint32_t staleness, network_input& into);
+  void arrived() {
+    --waiting_;
+    advance();
+  }
+  void advance();
+
+  // One step, in order.
+  void compute();
+  void meet_or_end();
+  void run_step();
+  caf::error backward_inputs(const model::batch& samples);
+  caf::error pool_input(context& of, network_input& input);
+  caf::error begin_pass(const model::batch& samples);
+  std::uint64_t pass_key(std::uint64_t of_step) const;
+  bool waits_for_loss() const;
+  void begin_graph();
+  void take_losses(bool all);
+  void take_loss();
+  bool take_step_loss(std::uint64_t of_step, std::size_t size, double loss);
+  void send_gradients();
+  void ask_for_norms();
+  void reduce_gradient();
+  void backward_parameters();
+  bool reduces_alone() const;
+  void send_bucket(std::uint32_t bucket);
+  void clip_and_step();
+  void step_done();
+
+  // The same through the parts of a network.
+  void pass_through_parts();
+  void send_forward(const stage_passes::pass& batch, const dense_replica::part& passed);
+  void advance_passes();
+  void after_passes();
+  void passed_through_parts();
+  // Where steps overlap.
+  std::uint64_t forwards_through(std::uint64_t from) const;
+  void stream_through_parts();
+  caf::error begin_in_stream(context& next);
+  void take_wishes(bool stop, bool save);
+  void ask_parts_for_norms();
+  void evaluate_through_parts(const model::batch& samples);
+  void has_outputs(const float* outputs);
+  void gather_states(bool ends, std::function<void()> then);
+  void refuse_part_message();
+  void note_device_work() {
+    for (kernels::stream_timer* one : replica_->timers()) trace_.note_device_work(*one);
+  }
+  bool judge(std::uint64_t last_step);
+
+  bool is_long(const model::batch& samples) const;
+  bool blocks_link(const model::batch& samples) const;
+  void after_others(std::function<void()> what);
+  bool yields_to_all();
+  bool ends_update() const { return schedule_.ends_update(step_); }
+  /// An elastic run that stops may go on with other trainers, which could not tell of this epoch.
+  bool evaluates_now() const {
+    return schedule_.evaluates_after(step_) &&
+           (!wishes_.stopping || (job_.elastic.is_on() && schedule_.completes_epoch(step_)));
+  }
+  /// Returns whether ranks must agree on the gradient before it is applied.
+  bool clips_or_skips() const { return job_.clip_norm > 0 || job_.nan == model::nan_policy::skip; }
+
+  // Between steps.
+  void begin_evaluation();
+  void evaluate_next();
+  void score();
+  void report_epoch();
+  void save_or_go_on();
+  void save();
+  void begin_save();
+  void hand_over_state();
+  void saved();
+  void go_on();
+  void finish();
+  void deliver();
+  std::vector<msg::tensor> whole_state();
+
+  void tell_missing_rows(const context& batch, msg::actor_status& now) const;
+  void tell_parts(msg::actor_status& now) const;
+  void tell_missing_gradient(msg::actor_status& now) const;
+
+  // What to do.
+  trainer_context actor_;
+  actor_trace& trace_;   ///< of the actor
+  std::uint64_t& step_;  ///< likewise
+  const trainer_assignment& assigned_;
+  const model::job& job_;  ///< of the assignment
+  step_schedule schedule_;
+
+  // Progress.
+  trainer_phase phase_ = trainer_phase::idle;
+  std::size_t waiting_ = 0;    ///< awaited answers, except to lookups
+  context computed_;           ///< of the current step
+  bool has_gradient_ = false;  ///< the current step has a gradient
+  rank_wishes wishes_;
+  rank_checkpoint checkpoint_;
+  epoch_tally tally_;
+  actor_yield yield_;
+
+  // Its parts.
+  captured_steps captured_;
+  std::unique_ptr<model::hybrid_model> network_;
+  sparse_client client_;
+  std::optional<coming_steps> coming_;
+  test_rows tested_;
+  std::optional<dense_replica> replica_;  ///< its streams may use the others' memory, so it goes before them
+  std::optional<led_parts> parts_;        ///< of its network, if there are several
+  /// The other ranks' passes, if the network asks them. Destroyed first: a pass that waits uses the replica.
+  std::optional<interrupted_pass> others_;
+};
+
+}  // namespace troupe::actors
