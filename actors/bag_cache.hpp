@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ranges>
+#include <utility>
 #include <vector>
 
 #include "kernels/device_array.hpp"
@@ -37,13 +39,7 @@ class bag_cache {
   /// Returns the bags on the device of `on`, uploaded if needed, for use on that stream before the next call.
   kernels::bags_view put(kernels::stream& on, const msg::bag_lookup& wanted) {
     if (const kept_lookup* known = find(wanted)) return known->view;
-    // A lookup whose bags have been freed will have no gradient.
-    const auto is_free = [](const kept_lookup& one) { return one.number == 0 || one.indices.are_gone(); };
-    auto place = std::ranges::find_if(kept_, is_free);
-    if (place == kept_.end() && kept_.size() >= kept_max_)
-      place = std::ranges::min_element(kept_, {}, &kept_lookup::number);
-    if (place == kept_.end()) place = kept_.emplace(place);
-    kept_lookup& next = *place;
+    kept_lookup& next = place_for_next();
     next.number = ++count_;
     next.indices = same_bytes(wanted.indices);
     next.offsets = same_bytes(wanted.offsets);
@@ -55,12 +51,18 @@ class bag_cache {
   /// Returns whether the bags of a lookup or a gradient are cached.
   bool has(const auto& message) const { return find(message) != nullptr; }
 
-  /// Returns the bags of a gradient if they are still cached, and frees their entry for the next lookup.
+  /// Returns the bags of a gradient if they are still cached. They stay in place until `free_taken`.
   std::optional<kernels::bags_view> take(const msg::bag_gradient& grad) {
     const kept_lookup* known = find(grad);
     if (known == nullptr) return std::nullopt;
-    kept_[static_cast<std::size_t>(known - kept_.data())].number = 0;
+    kept_[static_cast<std::size_t>(known - kept_.data())].is_taken = true;
     return known->view;
+  }
+
+  /// Frees what was taken for the next lookups. Requires: its use has been enqueued on the stream.
+  void free_taken() {
+    for (kept_lookup& one : kept_)
+      if (std::exchange(one.is_taken, false)) one.number = 0;
   }
 
  private:
@@ -86,6 +88,7 @@ class bag_cache {
 
   struct kept_lookup {
     std::uint64_t number = 0;  // 0: free
+    bool is_taken = false;     // by a gradient
     same_bytes indices, offsets, weights;
     kernels::uploaded_bags room;
     kernels::bags_view view;
@@ -93,10 +96,23 @@ class bag_cache {
 
   const kept_lookup* find(const auto& message) const {
     const auto known = std::ranges::find_if(kept_, [&](const kept_lookup& one) {
-      return one.number > 0 && one.indices.are(message.indices) && one.offsets.are(message.offsets) &&
+      return one.number > 0 && !one.is_taken && one.indices.are(message.indices) && one.offsets.are(message.offsets) &&
              one.weights.are(message.weights);
     });
     return known == kept_.end() ? nullptr : &*known;
+  }
+
+  /// Returns a free entry, or else the oldest one that no gradient has taken.
+  kept_lookup& place_for_next() {
+    // A lookup whose bags have been freed will have no gradient.
+    const auto is_free = [](const kept_lookup& one) {
+      return one.number == 0 || (!one.is_taken && one.indices.are_gone());
+    };
+    if (const auto free = std::ranges::find_if(kept_, is_free); free != kept_.end()) return *free;
+    const auto is_waiting = [](const kept_lookup& one) { return !one.is_taken; };
+    if (static_cast<std::uint64_t>(std::ranges::count_if(kept_, is_waiting)) < kept_max_) return kept_.emplace_back();
+    auto waiting = kept_ | std::views::filter(is_waiting);
+    return *std::ranges::min_element(waiting, {}, &kept_lookup::number);
   }
 
   std::uint64_t kept_max_;

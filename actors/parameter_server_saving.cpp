@@ -105,6 +105,7 @@ void parameter_server_state::begin_save(const msg::save_module& order, std::uint
     if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
       run_in(strong, [done = std::move(done), made = std::move(made)]() mutable { done(std::move(made)); });
   });
+  go_on();  // the module may have been written here, since it had no memory
 }
 
 }  // namespace troupe::actors

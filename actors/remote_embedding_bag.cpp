@@ -82,6 +82,7 @@ class remote_embedding_bag final : public remote_module {
   caf::error collect(std::span<const msg::bag_gradient* const> grads, contributors from) override {
     contributions_.clear();
     decoded_.clear();
+    looked_up_.free_taken();  // by a step that was left out
     std::uint64_t indices = 0;
     uploads_.resize(std::max(uploads_.size(), grads.size()));
     for (const msg::bag_gradient* grad : grads) {
@@ -106,7 +107,10 @@ class remote_embedding_bag final : public remote_module {
   void apply(std::uint64_t update, float factor) override { table_.apply(update, scale_ * factor); }
 
   bool finishes_later() const override { return !is_on_host(); }
-  void launch() override { table_.launch(); }
+  void launch() override {
+    table_.launch();
+    looked_up_.free_taken();
+  }
   caf::error finish() override {
     if (auto bad = table_.bad_row())
       return make_failure(errc::not_finite, "{}: the gradient of row {} is NaN or Inf", words(),

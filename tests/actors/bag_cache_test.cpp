@@ -34,6 +34,18 @@ TEST(BagCache, AGradientTakesTheBagsOfItsLookupOnce) {
   EXPECT_EQ(taken(kept, first), numbers());
 }
 
+TEST(BagCache, WhatIsTakenStaysUntilItIsFreed) {
+  bag_cache kept(1);
+  const msg::bag_lookup first = lookup_of({5, 6}, {0, 1});
+  kept.put(kernels::host_stream(), first);
+  const auto bags = kept.take(gradient_of(first));
+  for (const std::int64_t next : {7, 8}) kept.put(kernels::host_stream(), lookup_of({next, next}, {0, 1}));
+  ASSERT_TRUE(bags);
+  EXPECT_EQ(numbers(bags->indices.begin(), bags->indices.end()), (numbers{5, 6}));
+  kept.free_taken();
+  EXPECT_FALSE(kept.has(first));
+}
+
 TEST(BagCache, TheSameNumbersElsewhereAreOtherBags) {
   bag_cache kept(3);
   const msg::bag_lookup asked = lookup_of({5, 6}, {0, 1});

@@ -105,6 +105,26 @@ TEST_F(CudaGpu, ACheckpointGoesOnWhereverItIsResumed) {
   EXPECT_NEAR(train_on_cards({"--resume", half, "--steps", "24", "--device", "cpu"}).loss, whole.loss, 1e-4);
 }
 
+// With memory for a copy of the tables, and without: then the optimizer step waits until they have been written, and
+// the lookups of the next one come meanwhile.
+TEST_F(CudaGpu, ACheckpointWhileTrainingGoesOnChangesNothing) {
+  const words job = {"--data",   "synthetic", "--tables", "3", "--rows",   "1000", "--dim",  "8", "--batch-size", "64",
+                     "--hidden", "16",        "--seed",   "5", "--device", "cuda", "--steps"};
+  const std::string whole = train_on_cards(with(job, {"40"})).digest;
+  const std::string clipped = train_on_cards(with(job, {"40", "--clip-norm", "0.05"})).digest;
+  for (const char* memory : {"0", "100000000"}) {
+    SCOPED_TRACE(memory);
+    const model::checkpoint_folder folder;
+    const auto saving = [&](const char* name) {
+      return words{"--save", folder / name, "--checkpoint-every", "1", "--checkpoint-memory", memory};
+    };
+    EXPECT_EQ(train_on_cards(with(job, with({"40"}, saving("whole")))).digest, whole);
+    EXPECT_EQ(train_on_cards(with(job, with({"40", "--clip-norm", "0.05"}, saving("clipped")))).digest, clipped);
+    train_on_cards(with(job, with({"25"}, saving("half"))));
+    EXPECT_EQ(train_on_cards({"--resume", folder / "half", "--steps", "40", "--device", "cuda"}).digest, whole);
+  }
+}
+
 TEST_F(CudaGpu, LowerPrecisionLearnsAsWell) {
   const words longer = {"--data", "adult", "--steps", "100", "--eval-every", "0", "--device", "cuda"};
   const double exact = train_on_cards(longer).loss;
