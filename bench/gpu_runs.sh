@@ -80,13 +80,18 @@ synthetic() {
   show "$name" "$words (PyTorch with graphs had $before on an H100)" steps_per_s "$asked" "${others[@]}"
 }
 
-# bf16_side WHO FILE
+# bf16_side WHO FILE: of bench_gpu's run also what it tells of tables, for recsys.
 bf16_side() {
-  local command=("$gpu" --json)
+  local optimizer command=("$gpu" --json)
   [[ $1 == troupe ]] || command=("$python" "$bench/torch_gpu.py" --json)
   measure all "${command[@]}"
   grep '"step".*"bf16, graphs"' "$scratch/out" | sed 's/"rate"/"samples_per_s"/' >>"$scratch/$2" ||
     fail "${command[*]} printed no step in bf16"
+  [[ $1 == troupe ]] || return 0
+  for optimizer in sgd lazy-adam; do
+    grep "\"recsys\".*$optimizer\"" "$scratch/out" | sed 's/"rate"/"m_ids_per_s"/' \
+      >>"$scratch/recsys.$optimizer.${2##*.}" || fail "$gpu printed no recsys with $optimizer"
+  done
 }
 
 criteo_side() {
@@ -130,13 +135,6 @@ by_turns bf16_side bf16 troupe "${peers[@]:1}"
 show bf16 "step in bf16 (PyTorch with graphs had 29.6 M on an H100)" samples_per_s 45e6 "${peers[@]:1}"
 
 # Asked for are 0.95 and 1.35 ms a step: FBGEMM's TBE has taken 0.96 and 1.35 on an H100.
-for ((round = 1; round <= rounds; ++round)); do
-  measure all "$gpu" --json
-  for optimizer in sgd lazy-adam; do
-    grep "\"recsys\".*$optimizer\"" "$scratch/out" | sed 's/"rate"/"m_ids_per_s"/' >>"$scratch/recsys.$optimizer.$round" ||
-      fail "$gpu printed no recsys with $optimizer"
-  done
-done
 "$python" "$bench/asked.py" "$scratch" "$rounds" "10 tables, sgd" m_ids_per_s 1104 recsys.sgd || true
 "$python" "$bench/asked.py" "$scratch" "$rounds" "10 tables, lazy-adam" m_ids_per_s 777 recsys.lazy-adam || true
 

@@ -64,7 +64,8 @@ struct product_factor {
   const std::uint16_t* in_bf16;  ///< null: a product that needs it rounds by itself
 };
 
-/// Bits of a row of the mask of a layer's positive outputs: `linear_forward`. cuBLASLt takes multiples of 128.
+/// Bits of a row of the mask of a layer's outputs that a ReLU lets through: `linear_forward`. cuBLASLt takes multiples
+/// of 128.
 constexpr std::size_t relu_mask_bits(std::size_t out) { return (out + 127) / 128 * 128; }
 
 /// A point in a stream's order that other streams and the host can wait for. Thread: any.

@@ -105,7 +105,7 @@ void cuda_stream::multiply_plainly(const product_shape& shape, const product_ope
                      "] on this device; try --matmul-precision f32");
 }
 
-/// What a mask says of NaN is cuBLASLt's.
+/// What a mask says of NaN and of an exact 0 is cuBLASLt's.
 bool cuda_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t out, product_factor x,
                                  product_factor weight, const float* bias, activation then, float* y, std::byte* mask) {
   device_.make_current();
@@ -150,7 +150,8 @@ bool cuda_stream::linear_backward_input(std::size_t batch, std::size_t in, std::
   const void* const b = as_factor(in_bf16, batch * out, grad_y, second_factor_);
   product_shape shape{false, false, in, batch, out, in_bf16, CUBLASLT_EPILOGUE_DRELU};
   auto* const only_read = const_cast<std::byte*>(mask);
-  if (mask && products().multiply(shape, {a, b, grad_x, nullptr, only_read}, handle_)) return true;
+  // cuBLASLt has no such epilogue for products of a column and a row, as a layer of one output has.
+  if (mask && out > 1 && products().multiply(shape, {a, b, grad_x, nullptr, only_read}, handle_)) return true;
   shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   multiply_plainly(shape, {a, b, grad_x});
   return false;

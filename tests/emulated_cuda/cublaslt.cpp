@@ -100,6 +100,7 @@ void finish_column(const product& how, const operands& on, std::size_t col, cons
     float y = on.alpha * sums[row];
     if (on.beta != 0) y += on.beta * on.c[col * on.c_layout.stride + row];
     if (has(how.epilogue, CUBLASLT_EPILOGUE_BIAS)) y += how.bias[row];
+    const bool passes = !(y < 0);  // as the masks of CUTLASS's kernels have it: 0 and NaN pass
     if (has(how.epilogue, CUBLASLT_EPILOGUE_RELU) && y < 0) y = 0;
     if (has(how.epilogue, has_mask)) {
       const std::size_t bit = col * static_cast<std::size_t>(how.mask_bits) + row;
@@ -108,7 +109,7 @@ void finish_column(const product& how, const operands& on, std::size_t col, cons
       if (has(how.epilogue, reads_mask)) {
         if ((byte & of_row) == 0) y = 0;
       } else {
-        byte = static_cast<std::uint8_t>(y > 0 ? byte | of_row : byte & ~of_row);
+        byte = static_cast<std::uint8_t>(passes ? byte | of_row : byte & ~of_row);
       }
     }
     on.d[col * on.d_layout.stride + row] = y;
