@@ -7,6 +7,8 @@
 #include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
 #include "actors/faults.hpp"
+#include "base/host_memory.hpp"
+#include "kernels/bulk_copy.hpp"
 
 namespace troupe::actors {
 
@@ -26,9 +28,9 @@ kept_table::kept_table(std::size_t table, model::shard_of shard, std::vector<tab
   }
   copied_ = all;
   for (table_array& one : arrays_) {
-    std::vector<std::byte>& copy = copies_.emplace_back();
-    (void)kernels::on_host(on, one.bytes.data(), one.bytes.size(), copy);
-    one.bytes = copy;
+    const auto& copy = copies_.emplace_back(allocate_on_host(one.bytes.size()));
+    kernels::download_bulk(on, one.bytes.data(), copy.get(), one.bytes.size());
+    one.bytes = {copy.get(), one.bytes.size()};
   }
 }
 

@@ -54,7 +54,7 @@ class kept_table {
   const model::shard_of shard_;
   std::vector<table_array> arrays_;
   std::vector<std::unique_ptr<model::kept_rows>> rows_;  ///< by array, on the host
-  std::vector<std::vector<std::byte>> copies_;           ///< by array, from a device
+  std::vector<std::shared_ptr<std::byte>> copies_;       ///< by array, from a device
   kernels::stream* on_ = nullptr;                        ///< where the arrays are that are not copied
   std::shared_ptr<model::memory_allowance> memory_;
   std::uint64_t copied_ = 0;  ///< bytes

@@ -11,6 +11,8 @@
 #include "actors/remote_module.hpp"
 #include "actors/row_codec.hpp"
 #include "actors/row_digests.hpp"
+#include "base/host_memory.hpp"
+#include "kernels/bulk_copy.hpp"
 #include "kernels/device.hpp"
 #include "model/embedding_bag.hpp"
 
@@ -273,10 +275,9 @@ class remote_embedding_bag final : public remote_module {
   /// Calls `write` with the new contents of the table's memory `bytes`; on a device, with a copy that is then uploaded.
   void overwrite(std::span<std::byte> bytes, const auto& write) {
     if (is_on_host()) return write(bytes);
-    std::vector<std::byte> copy(bytes.size());
-    write(std::span(copy));
-    table_.stream().upload(copy.data(), bytes.data(), bytes.size());
-    table_.stream().synchronize();
+    const auto copy = allocate_on_host(bytes.size());
+    write(std::span(copy.get(), bytes.size()));
+    kernels::upload_bulk(table_.stream(), copy.get(), bytes.data(), bytes.size());
   }
 
   /// Returns a gradient's numbers; those of 16 bits are decoded, and kept until the next `collect`.
