@@ -1,0 +1,142 @@
+// Goal: settings that say where and how a run computes, and not what, change no bit of its weights, whatever the job
+// and however they meet: servers, processes, threads, traces, checkpoints with and without memory, a resume.
+// Method: jobs and settings drawn from a seed. The runs of a job must end, with the same digest.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/end_to_end/cuda.hpp"
+#include "tests/model/made_checkpoint.hpp"
+
+namespace troupe::end_to_end::neutral_settings_test {
+namespace {
+
+const words whole_run = {"--steps", "12"};
+const words half_run = {"--steps", "6"};
+
+/// Draws options.
+class drawing {
+ public:
+  explicit drawing(std::uint32_t seed) : random_(seed) {}
+
+  /// Adds one of the choices, in `percent` of all cases.
+  void maybe(words& all, unsigned percent, const std::vector<words>& choices) {
+    if (is(percent)) one_of(all, choices);
+  }
+  void one_of(words& all, const std::vector<words>& choices) {
+    const words& chosen = choices[random_() % choices.size()];
+    all.insert(all.end(), chosen.begin(), chosen.end());
+  }
+  bool is(unsigned percent) { return random_() % 100 < percent; }
+  std::uint32_t seed() { return static_cast<std::uint32_t>(random_()) % 1000; }
+
+ private:
+  std::mt19937 random_;
+};
+
+/// A job, but for its steps.
+words draw_job(drawing& draw, const std::string& device) {
+  words job = {"--device", device, "--seed", std::to_string(draw.seed())};
+  draw.one_of(job, {{"--data", "adult"},
+                    {"--data", "adult", "--interaction", "dot", "--bottom-hidden", "8"},
+                    {"--data", "tutorial"},
+                    {"--data", "synthetic", "--rows", "1000", "--dim", "8", "--tables", "3", "--bag", "4"},
+                    {"--data", "synthetic", "--rows", "5", "--dim", "16", "--id-skew", "zipf:1.1"}});
+  draw.one_of(job, {{"--batch-size", "1"}, {"--batch-size", "33"}, {"--batch-size", "128"}});
+  draw.maybe(job, 60, {{"--trainers", "1"}, {"--trainers", "3"}});
+  draw.maybe(job, 50, {{"--hidden", "none"}, {"--hidden", "32,16"}});
+  draw.maybe(job, 50,
+             {{"--sparse-optimizer", "sgd"},
+              {"--sparse-optimizer", "adam"},
+              {"--sparse-optimizer", "lazy-adam"},
+              {"--sparse-optimizer", "rowwise-adagrad"}});
+  draw.maybe(job, 30, {{"--clip-norm", "0.05"}, {"--nan", "skip"}});
+  draw.maybe(job, 30, {{"--accumulate", "2"}, {"--micro-batches", "3"}});
+  draw.maybe(job, 30, {{"--row-dtype", "bf16"}, {"--wire-dtype", "f16"}});
+  draw.maybe(job, 20, {{"--pipeline", "2"}, {"--tensor-parallel", "2"}});
+  return job;
+}
+
+/// `folder`: of the run's own.
+words draw_settings(drawing& draw, bool on_cards, const std::string& folder) {
+  words settings;
+  draw.maybe(settings, 50, {{"--servers", "2"}, {"--servers", "3"}});
+  draw.maybe(settings, 40, {{"--threads", "1"}, {"--threads", "4"}});
+  draw.maybe(settings, 40, {{"--prepare", "0"}, {"--prepare", "2"}});
+  draw.maybe(settings, 30, {{"--eval-every", "0"}});
+  draw.maybe(settings, 30, {{"--trace", "off"}, {"--trace", "full", "--trace-dir", folder + "/trace"}});
+  draw.maybe(settings, 30, {{"--bucket-mib", "1"}, {"--table-split", "columns"}});
+  if (on_cards)
+    draw.maybe(settings, 40, {{"--server-device", "cpu"}, {"--server-device", "cuda"}, {"--step-graph", "on"}});
+  else
+    draw.maybe(settings, 30, {{"--processes"}, {"--processes", "--tls"}});
+  return settings;
+}
+
+/// Saving in `folder`.
+words draw_checkpoints(drawing& draw, const std::string& folder) {
+  words saving = {"--save", folder};
+  draw.maybe(saving, 80, {{"--checkpoint-every", "1"}, {"--checkpoint-every", "4"}, {"--checkpoint-seconds", "0.001"}});
+  draw.maybe(saving, 70, {{"--checkpoint-memory", "0"}, {"--checkpoint-memory", "1000000"}});
+  return saving;
+}
+
+/// Trains, and returns the digest; empty: some setting does not go with the job, and was refused.
+std::string digest_unless_refused(const words& options) {
+  SCOPED_TRACE(testing::PrintToString(options));
+  const outcome ended = run(with({"train", "--json", "--quiet"}, options));
+  EXPECT_TRUE(ended.in_time);
+  if (ended.exit_code == 2) return {};
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  return ended.exit_code == 0 ? digest_of(ended) : std::string();
+}
+
+/// TROUPE_DRAWN_JOBS: so many jobs instead of a few.
+void change_no_bit(const std::string& device) {
+  const char* wanted = std::getenv("TROUPE_DRAWN_JOBS");
+  const int jobs = wanted != nullptr ? std::stoi(wanted) : 40;
+  const bool on_cards = device == "cuda";
+  int compared = 0;
+  int refused = 0;
+  const auto compare = [&](const std::string& digest, const std::string& expected, const words& options) {
+    ++(digest.empty() ? refused : compared);
+    EXPECT_TRUE(digest.empty() || digest == expected) << digest << ": " << testing::PrintToString(options);
+  };
+  for (int number = 0; number < jobs; ++number) {
+    drawing draw(static_cast<std::uint32_t>(number));
+    const words job = draw_job(draw, device);
+    SCOPED_TRACE("job " + std::to_string(number) + ": " + testing::PrintToString(job));
+    const std::string expected = digest_unless_refused(with(job, whole_run));
+    for (int i = 0; i < 2 && !expected.empty(); ++i) {
+      const model::checkpoint_folder folder;
+      words settings = draw_settings(draw, on_cards, folder / "traces");
+      if (draw.is(70)) settings = with(settings, draw_checkpoints(draw, folder / "whole"));
+      compare(digest_unless_refused(with(with(job, whole_run), settings)), expected, settings);
+      if (!draw.is(50)) continue;
+      // Interrupted, and gone on with elsewhere.
+      settings = with(draw_settings(draw, on_cards, folder / "half_traces"), draw_checkpoints(draw, folder / "half"));
+      if (digest_unless_refused(with(with(job, half_run), settings)).empty()) continue;
+      const words on = with(draw_settings(draw, on_cards, folder / "other_traces"), {"--resume", folder / "half"});
+      compare(digest_unless_refused(with(with({"--device", device}, whole_run), on)), expected, with(settings, on));
+    }
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(compared, std::max(refused, jobs / 2));
+  testing::Test::RecordProperty("compared", compared);
+  testing::Test::RecordProperty("refused", refused);
+}
+
+TEST(NeutralSettings, ChangeNoBit) { change_no_bit("cpu"); }
+
+class NeutralSettingsGpu : public CudaGpu {};
+
+TEST_F(NeutralSettingsGpu, ChangeNoBit) { change_no_bit("cuda"); }
+
+}  // namespace
+}  // namespace troupe::end_to_end::neutral_settings_test
