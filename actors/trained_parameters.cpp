@@ -117,22 +117,25 @@ msg::tensor trained_parameters::share_of_buffers(bool is_theirs) {
     if (is_theirs) std::copy_n(statistics_.data(), count, copy.begin());
     return msg::tensor::own(count, 1, std::move(copy));
   }
-  kernels::device_array<float> copy;
-  copy.resize(*compute_, count);
+  shared_statistics_.resize(*compute_, count);
   if (is_theirs)
-    compute_->copy(statistics_.data(), copy.data(), count * sizeof(float));
+    compute_->copy(statistics_.data(), shared_statistics_.data(), count * sizeof(float));
   else
-    compute_->fill(count, 0.0F, copy.data());
-  return on_device({&compute_->device(), count, 1, {copy.data(), 1}, copy.owner()}, compute_->record());
+    compute_->fill(count, 0.0F, shared_statistics_.data());
+  return share_in(shared_statistics_);
 }
 
 msg::tensor trained_parameters::as_share(std::span<const float> numbers) {
   const std::uint64_t count = numbers.size();
   if (is_on_host()) return msg::tensor::own(count, 1, std::vector<float>(numbers.begin(), numbers.end()));
-  kernels::device_array<float> there;
-  kernels::assign(*compute_, numbers, there);
-  compute_->synchronize();  // the numbers are the caller's
-  return on_device({&compute_->device(), count, 1, {there.data(), 1}, there.owner()}, compute_->record());
+  kernels::assign(*compute_, numbers, shared_numbers_);  // waits, so that the numbers are the caller's again
+  return share_in(shared_numbers_);
+}
+
+/// The group's stream reads the array when the message may be gone, and then another one may get memory that is freed.
+/// So the array stays, and is written again when the mean has come.
+msg::tensor trained_parameters::share_in(const kernels::device_array<float>& array) {
+  return on_device({&compute_->device(), array.size(), 1, {array.data(), 1}, array.owner()}, compute_->record());
 }
 
 std::vector<float> trained_parameters::on_host(const msg::tensor& mean) {

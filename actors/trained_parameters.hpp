@@ -177,6 +177,7 @@ class trained_parameters {
  private:
   bool is_of_buffers(std::uint32_t bucket) const { return bucket == gradient_bucket_count(); }
   msg::tensor share_of_buffers(bool is_theirs);
+  msg::tensor share_in(const kernels::device_array<float>& array);
   void update(model::parameter_range range, const float* grad);
   msg::tensor copy_of(const kernels::device_array<float>& numbers);
   /// The arrays that make up the state, without the absent ones.
@@ -194,6 +195,8 @@ class trained_parameters {
   std::uint64_t forgotten_means_ = 0;  ///< given before them
   /// `statistics_` before the optimizer step, with `applies_whole`.
   kernels::device_array<float> statistics_before_;
+  kernels::device_array<float> shared_statistics_;  ///< this rank's share of them
+  kernels::device_array<float> shared_numbers_;     ///< what `as_share` has shared
   kernels::update_constants constants_;
   kernels::mirrored_array<double> norms_;  ///< of the `normed` means
 
