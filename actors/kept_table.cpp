@@ -1,6 +1,7 @@
 #include "actors/kept_table.hpp"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -27,11 +28,18 @@ kept_table::kept_table(std::size_t table, model::shard_of shard, std::vector<tab
     return;
   }
   copied_ = all;
-  for (table_array& one : arrays_) {
-    const auto& copy = copies_.emplace_back(allocate_on_host(one.bytes.size()));
-    kernels::download_bulk(on, one.bytes.data(), copy.get(), one.bytes.size());
-    one.bytes = {copy.get(), one.bytes.size()};
+  try {
+    for (const table_array& one : arrays_) {
+      copies_.push_back(allocate_on_host(one.bytes.size()));
+      kernels::download_bulk(on, one.bytes.data(), copies_.back().get(), one.bytes.size());
+    }
+  } catch (const std::bad_alloc&) {  // more was allowed than there is
+    copies_.clear();
+    memory_->give_back(std::exchange(copied_, 0));
+    on_ = &on;
+    return;
   }
+  for (std::size_t i = 0; i < arrays_.size(); ++i) arrays_[i].bytes = {copies_[i].get(), arrays_[i].bytes.size()};
 }
 
 kept_table::~kept_table() {

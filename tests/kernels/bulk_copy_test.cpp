@@ -3,9 +3,12 @@
 
 #include "kernels/bulk_copy.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "tests/kernels/child_process.hpp"
 #include "tests/kernels/stream_support.hpp"
 
 namespace troupe::kernels::test::bulk_copy_test {
@@ -34,6 +37,18 @@ TYPED_TEST(BulkCopy, BringsEveryByteAndNoOther) {
                   count * sizeof(std::uint64_t));
     for (std::size_t i = 0; i < margin; ++i) ASSERT_TRUE(back[i] == 9 && back[margin + count + i] == 9) << i;
     ASSERT_TRUE(std::equal(numbers.begin(), numbers.end(), back.begin() + margin));
+  }
+}
+
+class BulkCopyWithoutStagingGpu : public stream_test<on_cuda> {};
+
+TEST_F(BulkCopyWithoutStagingGpu, GoesTheSlowWay) {
+  for (const char* const call : {"1", "2", "3"}) {
+    const std::string output =
+        child_process("BulkCopy/Gpu.*",
+                      std::string("TROUPE_EMULATED_CUDA=fail=cudaMallocHost@") + call + ":cudaErrorMemoryAllocation")
+            .output();
+    EXPECT_NE(output.find("[  PASSED  ] 1 test"), std::string::npos) << call << ": " << output;
   }
 }
 
