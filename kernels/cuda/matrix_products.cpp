@@ -101,8 +101,8 @@ std::unique_ptr<matrix_products::plan> matrix_products::make_plan(const plan_key
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle_, product, made->a.handle, made->b.handle, made->d.handle, made->d.handle,
                                      wanted.handle, 1, &best, &found);
-  // Some versions call an epilogue that they lack an invalid value.
-  const bool lacks_epilogue = status == CUBLAS_STATUS_INVALID_VALUE && shape.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+  // Some versions call this epilogue an invalid value where they lack it.
+  const bool lacks_epilogue = status == CUBLAS_STATUS_INVALID_VALUE && shape.epilogue == CUBLASLT_EPILOGUE_DRELU;
   if (status != CUBLAS_STATUS_NOT_SUPPORTED && !lacks_epilogue) check(status, "cublasLtMatmulAlgoGetHeuristic");
   made->found = status == CUBLAS_STATUS_SUCCESS && found > 0 && best.state == CUBLAS_STATUS_SUCCESS;
   made->algorithm = best.algo;

@@ -288,8 +288,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t results[], int* found) {
   TROUPE_CUBLAS_CALL;
   *found = 0;
-  if (wanted < 1 || !mask_fits(content_of<product>(descriptor), content_of<layout>(d)))
-    return CUBLAS_STATUS_INVALID_VALUE;
+  const auto& how = content_of<product>(descriptor);
+  if (wanted < 1 || !mask_fits(how, content_of<layout>(d))) return CUBLAS_STATUS_MAPPING_ERROR;
+  const auto& left = content_of<layout>(a);
+  if (has(how.epilogue, reads_mask) && (how.a_form == CUBLAS_OP_N ? left.cols : left.rows) == 1)
+    return CUBLAS_STATUS_INVALID_VALUE;  // as some versions say that they lack it
   if (!is_supported(content_of<product>(descriptor), content_of<layout>(a), content_of<layout>(b),
                     content_of<layout>(c), content_of<layout>(d))) {
     return CUBLAS_STATUS_NOT_SUPPORTED;

@@ -153,7 +153,7 @@ TYPED_TEST(StreamFactors, AMaskDoesWhatASeparateReluDoes) {
     });
 }
 
-/// Kernels that cuBLASLt takes for large factors, whose epilogues are others than those of small ones.
+/// Through both epilogues with a ReLU.
 TYPED_TEST(StreamFactors, AReluShowsANanWhateverThePrecision) {
   this->on_each([&](stream& on, std::size_t batch, std::size_t in, std::size_t out) {
     std::vector<float> x(batch * in, 1.0F);
