@@ -251,8 +251,11 @@ void parameter_server_state::release_parked() {
   const auto ready_queries =
       std::stable_partition(parked_queries_.begin(), parked_queries_.end(),
                             [this](const parked_query& q) { return q.updates > updates_of_all(); });
-  for (auto q = ready_queries; q != parked_queries_.end(); ++q) q->answer();
+  // An answer may release more.
+  const std::vector<parked_query> ready(std::make_move_iterator(ready_queries),
+                                        std::make_move_iterator(parked_queries_.end()));
   parked_queries_.erase(ready_queries, parked_queries_.end());
+  for (const parked_query& q : ready) q.answer();
 }
 
 void tell_origins(const msg::parameter_server_actor& server, trainer_origins origins) {
