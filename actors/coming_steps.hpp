@@ -27,7 +27,6 @@ class coming_steps {
                batches::maker make)
       : looked_up_(done), last_(last), batches_(std::move(threads), ahead, std::move(make)) {}
 
-  std::uint64_t last() const { return last_; }
   /// The last step whose rows have been looked up.
   std::uint64_t looked_up() const { return looked_up_; }
 

@@ -42,6 +42,7 @@ caf::result<msg::trained> trainer_state::handle(msg::train& order) {
 }
 
 caf::error trainer_state::begin(msg::train& order) {
+  if (assigned_) return make_failure(errc::wrong_context, "a second order to train");
   auto assigned = assignment_of(order, rank_, servers_);
   if (!assigned) return assigned.error();
   assigned_ = std::move(*assigned);
@@ -68,6 +69,7 @@ caf::error trainer_state::lead(msg::train& order) {
       },
       *assigned_);
   if (auto error = loop_->set_up(order, std::move(others))) return error;
+  if (stop_wanted_) loop_->want_stop();
   loop_->start(order.from);
   return {};
 }
@@ -192,6 +194,7 @@ caf::result<msg::committed> trainer_state::handle(const msg::optimizer_step& ord
 // -- the others' -------------------------------------------------------------------
 
 void trainer_state::handle(const msg::stop&) {
+  stop_wanted_ = true;
   if (loop_) loop_->want_stop();
 }
 

@@ -66,6 +66,7 @@ class trainer_state {
   std::uint32_t servers_ = 0;  ///< of the run
   trainer_peers all_;          ///< the other trainers
   caf::typed_response_promise<msg::trained> promise_;
+  bool stop_wanted_ = false;                    ///< it has been asked to stop, perhaps before the order to train
   bool is_over_ = false;                        ///< it is done, or has failed
   std::optional<trainer_assignment> assigned_;  ///< null: there has been no order
   std::vector<std::function<void()>> early_;    ///< what parts have sent before the order to train: handles it

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "actors/failure.hpp"
-#include "actors/part_state.hpp"
 #include "actors/training_loop.hpp"
 #include "model/micro_batch.hpp"
 

@@ -1,14 +1,12 @@
 // A step: forward, loss, backward, and the gradient's reduction and application.
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
 #include "actors/faults.hpp"
-#include "actors/inline_execution.hpp"
 #include "actors/training_loop.hpp"
 #include "model/random.hpp"
 

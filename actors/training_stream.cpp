@@ -1,9 +1,6 @@
 // A leader whose steps overlap in the pipeline: it begins the next steps before it takes a step's gradient, as many as
 // there are stages. A step of the trainer is that of its gradient.
 
-#include <algorithm>
-#include <utility>
-
 #include "actors/failure.hpp"
 #include "actors/training_loop.hpp"
 

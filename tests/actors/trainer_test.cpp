@@ -74,7 +74,7 @@ class Trainer : public stage {
   std::shared_ptr<outcome<msg::trained>> answer_;
   std::size_t dim_ = 0;
   msg::reduced mean_to_give_;  ///< instead of the share, if it has a gradient
-  bool stops_ = false;         ///< the group tells all ranks to
+  bool stops_ = false;         ///< the group tells all ranks to, without a wish of theirs
   bool holds_rows_ = false;
   bool holds_mean_ = false;
   bool holds_save_ = false;
@@ -120,7 +120,8 @@ class Trainer : public stage {
       return msg::allreduce_actor::behavior_type{
           [this, self](msg::reduce& share) -> caf::result<msg::reduced> {
             log_.push_back(fmt::format("reduce {}", share.head.step));
-            msg::reduced mean{{}, share.bucket, stops_, mean_to_give_.grad.rows > 0 ? mean_to_give_.grad : share.grad};
+            msg::reduced mean{
+                {}, share.bucket, stops_ || share.stop, mean_to_give_.grad.rows > 0 ? mean_to_give_.grad : share.grad};
             if (!holds_mean_) return mean;
             held_mean_ = mean;
             return mean_promise_ = self->make_response_promise<msg::reduced>();
@@ -194,6 +195,29 @@ TEST_F(Trainer, AWishToStopThatComesWithAMeanEndsTheLoopAfterThatStep) {
   ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
   EXPECT_EQ(answer_->value->steps, 1u);
   EXPECT_TRUE(answer_->value->stopped);
+}
+
+TEST_F(Trainer, AWishToStopThatComesBeforeTheOrderEndsItAfterAStep) {
+  begin("9");
+  caf::anon_send(trainer_, msg::stop{});
+  run();
+  go();
+  run();
+  ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
+  EXPECT_EQ(answer_->value->steps, 1u);
+  EXPECT_TRUE(answer_->value->stopped);
+}
+
+TEST_F(Trainer, ASecondOrderEndsIt) {
+  begin("9");
+  holds_rows_ = true;
+  const auto reason = watch(trainer_);
+  go();
+  run();
+  go();
+  run();
+  ASSERT_TRUE(*reason);
+  EXPECT_EQ(protocol::describe(**reason), "trainer 0, step 0: a second order to train");
 }
 
 TEST_F(Trainer, BehindTheLastStepNothingIsLeftButTheCheckpoint) {
