@@ -39,10 +39,13 @@ function(troupe_find_cuda_headers result)
     target_include_directories(troupe_cuda_headers SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS}
       "${TROUPE_CUBLASLT_INCLUDE_DIR}" "${TROUPE_NCCL_INCLUDE_DIR}" "${TROUPE_CUDNN_INCLUDE_DIR}")
     # As for the processor's kernels: contracted only where the code says so.
-    target_compile_options(troupe_cuda_headers INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>"
+    # In a unity build gcc takes the sources for headers, whose classes must not have types of unnamed namespaces.
+    target_compile_options(troupe_cuda_headers INTERFACE
+      "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-ffp-contract=off>"
+      "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>"
       "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-Xcompiler=-Wall,-Wextra,-ffp-contract=off>")
     if(TROUPE_WERROR)
-      target_compile_options(troupe_cuda_headers INTERFACE
+      target_compile_options(troupe_cuda_headers INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>"
         "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings -Xcompiler=-Werror>")
     endif()
   endif()
