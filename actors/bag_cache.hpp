@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -111,8 +111,9 @@ class bag_cache {
     if (const auto free = std::ranges::find_if(kept_, is_free); free != kept_.end()) return *free;
     const auto is_waiting = [](const kept_lookup& one) { return !one.is_taken; };
     if (static_cast<std::uint64_t>(std::ranges::count_if(kept_, is_waiting)) < kept_max_) return kept_.emplace_back();
-    auto waiting = kept_ | std::views::filter(is_waiting);
-    return *std::ranges::min_element(waiting, {}, &kept_lookup::number);
+    return *std::ranges::min_element(kept_, {}, [](const kept_lookup& one) {
+      return one.is_taken ? std::numeric_limits<std::uint64_t>::max() : one.number;
+    });
   }
 
   std::uint64_t kept_max_;

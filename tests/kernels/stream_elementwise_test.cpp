@@ -142,7 +142,8 @@ TYPED_TEST(StreamElementwise, SumsSquaresInDouble) {
     if (count == 0) continue;
     for (const float bad : {nan, inf}) {
       numbers[count / 2] = bad;
-      this->on().squared_norm(count, this->put(numbers).data(), result.data());
+      const auto spoilt = this->put(numbers);
+      this->on().squared_norm(count, spoilt.data(), result.data());
       ASSERT_FALSE(std::isfinite(this->get(result)[0]));
     }
   }
@@ -152,12 +153,14 @@ TYPED_TEST(StreamElementwise, FindsTheFirstNumberThatIsNotFinite) {
   const auto result = this->template room<non_finite>(1);
   for (const std::size_t count : {0, 1, 100, 5000, 300000}) {
     std::vector<float> numbers(count, 3e38F);
-    this->on().find_non_finite(count, this->put(numbers).data(), result.data());
+    const auto finite = this->put(numbers);
+    this->on().find_non_finite(count, finite.data(), result.data());
     ASSERT_EQ(this->get(result)[0].place, count);
     for (const std::size_t at : {count - 1, count / 2, count / 3}) {  // descending: the others stay
       if (at >= count) continue;
       numbers[at] = at % 2 == 0 ? nan : -inf;
-      this->on().find_non_finite(count, this->put(numbers).data(), result.data());
+      const auto there = this->put(numbers);
+      this->on().find_non_finite(count, there.data(), result.data());
       const non_finite found = this->get(result)[0];
       ASSERT_EQ(found.place, at);
       ASSERT_TRUE(same_bits({&found.number, 1}, {&numbers[at], 1}));

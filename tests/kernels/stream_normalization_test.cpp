@@ -101,7 +101,8 @@ TYPED_TEST(StreamNormalization, MovesRunningNumbersUnlessNotFinite) {
   const std::vector<float> x{1, nan, -2, inf, -inf, 0.5F};
   const std::vector<float> before{4, 5, 6, 7, 8, 9};
   const auto running = this->put(before);
-  this->on().update_running(x.size(), 0.25F, 1.5F, this->put(x).data(), running.data());
+  const auto there = this->put(x);
+  this->on().update_running(x.size(), 0.25F, 1.5F, there.data(), running.data());
   const std::vector<float> got = this->get(running);
   for (std::size_t i = 0; i < x.size(); ++i)
     EXPECT_FLOAT_EQ(got[i], std::isfinite(x[i]) ? 0.75F * before[i] + 0.25F * 1.5F * x[i] : before[i]) << i;
