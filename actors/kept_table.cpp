@@ -44,6 +44,8 @@ kept_table::kept_table(std::size_t table, model::shard_of shard, std::vector<tab
 
 kept_table::~kept_table() {
   if (copied_ > 0) memory_->give_back(copied_);
+  *has_gone_ = true;
+  has_gone_->notify_all();
 }
 
 bool kept_table::let_change(std::span<const std::int64_t> rows) {

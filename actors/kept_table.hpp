@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,6 +45,9 @@ class kept_table {
   /// Returns whether `write` is for the server's thread, as the table is on a device, and not copied.
   bool is_written_here() const { return on_ != nullptr; }
 
+  /// Set when this object has gone, and with it the last use of the arrays. Thread: any.
+  std::shared_ptr<const std::atomic<bool>> has_gone() const { return has_gone_; }
+
   /// Writes the table's file. Thread: any, once.
   caf::expected<remote_module::saved> write(const std::string& folder);
 
@@ -58,6 +62,7 @@ class kept_table {
   kernels::stream* on_ = nullptr;                        ///< where the arrays are that are not copied
   std::shared_ptr<model::memory_allowance> memory_;
   std::uint64_t copied_ = 0;  ///< bytes
+  std::shared_ptr<std::atomic<bool>> has_gone_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace troupe::actors

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <utility>
 
@@ -28,7 +29,7 @@ class remote_embedding_bag final : public remote_module {
                        std::uint64_t lookups_max)
       : looked_up_(lookups_max), reduce_(reduce), table_(options, std::forward<Where>(where)) {}
   ~remote_embedding_bag() override {
-    if (const auto kept = in_use_.lock()) kept->drop();
+    if (const auto kept = in_use()) kept->drop();
   }
   remote_embedding_bag(const remote_embedding_bag&) = delete;
 
@@ -41,7 +42,7 @@ class remote_embedding_bag final : public remote_module {
       return make_failure(errc::bad_input, "{}: the optimizer {} with lr {}, another trainer has chosen {} with lr {}",
                           words(), optimizer, lr, model::to_string(now), now.lr);
     if (std::exchange(is_chosen_, true)) return {};
-    if (const auto kept = in_use_.lock()) kept->drop();
+    if (const auto kept = in_use()) kept->drop();
     table_.set_optimizer(*parsed);
     return restored_ ? restore_state(optimizer) : caf::error();
   }
@@ -133,7 +134,7 @@ class remote_embedding_bag final : public remote_module {
   }
 
   caf::error load_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) override {
-    if (const auto kept = in_use_.lock(); kept && !kept->let_all_change()) kept->drop();
+    if (const auto kept = in_use(); kept && !kept->let_all_change()) kept->drop();
     const auto own = arrays();
     for (const auto& [name, numbers] : entries) {
       const auto to = std::ranges::find(own, name, &table_array::name);
@@ -165,10 +166,11 @@ class remote_embedding_bag final : public remote_module {
     kept_ =
         std::make_shared<kept_table>(table_.options().table, table_.options().shard, arrays(), table_.stream(), memory);
     in_use_ = kept_;
+    has_gone_ = kept_->has_gone();
   }
 
   bool make_way() override {
-    const auto kept = in_use_.lock();
+    const auto kept = in_use();
     if (!kept) return true;
     if (model::visits_every_row(table_.options().optimizer)) return kept->let_all_change();
     return std::ranges::all_of(contributions_, [&](const auto& one) { return kept->let_change(one.bags.indices); });
@@ -184,7 +186,7 @@ class remote_embedding_bag final : public remote_module {
   }
 
   caf::error restore(const model::checkpoint& from) override {
-    if (const auto kept = in_use_.lock()) kept->drop();
+    if (const auto kept = in_use()) kept->drop();
     restored_ = from;
     return restore_from(arrays());
   }
@@ -194,6 +196,12 @@ class remote_embedding_bag final : public remote_module {
   }
 
  private:
+  /// The table as it was kept, until it is written; null: nobody reads it any more.
+  std::shared_ptr<kept_table> in_use() const {
+    auto kept = in_use_.lock();
+    if (!kept && has_gone_) has_gone_->wait(false);  // a pointer that has expired says nothing of who has read before
+    return kept;
+  }
   bool is_on_host() const { return table_.stream().device().is_host(); }
   std::string words() const { return model::words_of(table_.options()); }
 
@@ -359,7 +367,8 @@ class remote_embedding_bag final : public remote_module {
   std::vector<msg::tensor_buffer> decoded_;
   std::shared_ptr<kept_table> kept_;  ///< for `begin_save`
   std::weak_ptr<kept_table> in_use_;  ///< until it is written
-  model::embedding_bag table_;        // declared last: destroyed first, once its stream has passed
+  std::shared_ptr<const std::atomic<bool>> has_gone_;
+  model::embedding_bag table_;  // declared last: destroyed first, once its stream has passed
 };
 
 }  // namespace
