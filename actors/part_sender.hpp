@@ -48,7 +48,7 @@ class part_sender {
                     std::uint32_t number, msg::tensor outputs, bool trains);
   /// The step's batch has no samples.
   void send_none(std::uint64_t step);
-  /// No step follows this one for now.
+  /// The steps that overlap end with this one: the stage passes back all that it has, and then waits.
   void send_end_of_stream(std::uint64_t step);
 
   /// The step's batch has no samples: to all whom this part sends inputs or outputs.

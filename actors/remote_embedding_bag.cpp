@@ -196,10 +196,11 @@ class remote_embedding_bag final : public remote_module {
   }
 
  private:
-  /// The table as it was kept, until it is written; null: nobody reads it any more.
+  /// Returns the table as it was kept, or null if no other thread reads it any more.
   std::shared_ptr<kept_table> in_use() const {
     auto kept = in_use_.lock();
-    if (!kept && has_gone_) has_gone_->wait(false);  // a pointer that has expired says nothing of who has read before
+    // A weak pointer that has expired does not order the other thread's reads before this thread's writes.
+    if (!kept && has_gone_) has_gone_->wait(false);
     return kept;
   }
   bool is_on_host() const { return table_.stream().device().is_host(); }
