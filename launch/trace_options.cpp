@@ -49,6 +49,38 @@ constexpr const char* folder_name = "trace folder";
 
 std::string words(const std::filesystem::path& folder) { return shell_word(folder.string()); }
 
+constexpr const char* turned_off = "which --trace off turns off";
+
+/// Returns the bytes of each actor's ring. `is_read`: a page or the writer of a log reads it.
+result<std::uint64_t> ring_bytes(const std::optional<std::string>& text, bool is_read) {
+  constexpr std::uint64_t mib_max = 4096;
+  // 2 MiB stay in a core's cache; a larger ring makes recording the shortest steps twice as expensive. A page shows
+  // the ring's content, and a log writer needs time to take records from it.
+  if (!text) return (is_read ? 16 : 2) * mib;
+  const auto size = parse_number<std::uint64_t>(*text);
+  if (!size || *size == 0 || *size > mib_max)
+    return bad_input("--trace-ring-mib {}: must be a whole number between 1 and {}", printable(*text), mib_max);
+  return *size * mib;
+}
+
+result<std::chrono::milliseconds> step_timeout(const std::string& text, bool is_recorded) {
+  constexpr double most = 86'400;
+  constexpr double least = 0.1;
+  constexpr double ms_per_s = 1000;
+  const auto seconds = parse_number<double>(text);
+  if (!seconds || !(*seconds >= least && *seconds <= most))
+    return bad_input("--step-timeout {}: must be between {} and {} seconds", printable(text), least, most);
+  if (!is_recorded) return bad_input("--step-timeout: goes with a trace, {}", turned_off);
+  return std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * ms_per_s));
+}
+
+result<std::uint16_t> page_port(const std::string& text, bool is_recorded) {
+  const auto port = text.empty() ? 0 : parse_number<std::uint16_t>(text);
+  if (!port) return bad_input("--page {}: must be a port, 0 to 65535", printable(text));
+  if (!is_recorded) return bad_input("--page: shows what is recorded, {}", turned_off);
+  return *port;
+}
+
 }  // namespace
 
 result<trace_order> read_trace_options(const std::vector<model::setting>& given) {
@@ -63,9 +95,10 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
     if (found == modes.end()) return bad_input("--trace {}: must be off, ring, full or payload", printable(*what));
     order.how.what = *found;
   }
+  const bool is_recorded = order.how.what != trace::mode::off;
   for (const char* name : {"trace-dir", "trace-filter", "trace-ring-mib"})
-    if (order.how.what == trace::mode::off && std::ranges::find(given, name, &model::setting::first) != given.end())
-      return bad_input("--{}: goes with a trace, which --trace off turns off", name);
+    if (!is_recorded && std::ranges::find(given, name, &model::setting::first) != given.end())
+      return bad_input("--{}: goes with a trace, {}", name, turned_off);
   order.own_folder = !folder;
   if (folder) order.how.folder = *folder;
   if (folder && folder->empty()) return bad_input("--trace-dir: needs the name of a folder");
@@ -80,37 +113,12 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
     if (order.how.what != trace::mode::payload)
       return bad_input("--trace-payload {}: goes with --trace payload", printable(*text));
   }
-  if (const auto text = option_text(given, "trace-ring-mib")) {
-    constexpr std::uint64_t mib_max = 4096;
-    const auto size = parse_number<std::uint64_t>(*text);
-    if (!size || *size == 0 || *size > mib_max)
-      return bad_input("--trace-ring-mib {}: must be a whole number between 1 and {}", printable(*text), mib_max);
-    order.how.ring_bytes = *size * mib;
-  }
-  if (const auto text = option_text(given, "step-timeout")) {
-    constexpr double most = 86'400;
-    constexpr double least = 0.1;
-    const auto seconds = parse_number<double>(*text);
-    if (!seconds || !(*seconds >= least && *seconds <= most))
-      return bad_input("--step-timeout {}: must be between {} and {} seconds", printable(*text), least, most);
-    if (order.how.what == trace::mode::off)
-      return bad_input("--step-timeout: goes with a trace, which --trace off turns off");
-    constexpr double ms_per_s = 1000;
-    order.step_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * ms_per_s));
-  }
-  if (const auto text = option_text(given, "page")) {
-    const auto port = text->empty() ? 0 : parse_number<std::uint16_t>(*text);
-    if (!port) return bad_input("--page {}: must be a port, 0 to 65535", printable(*text));
-    if (order.how.what == trace::mode::off)
-      return bad_input("--page: shows what is recorded, which --trace off turns off");
-    order.page = *port;
-  }
-  if (!option_text(given, "trace-ring-mib")) {
-    // 2 MiB stay in a core's cache; a larger ring makes recording the shortest steps twice as expensive. A page shows
-    // the ring's content, and a log writer needs time to take records from it.
-    const bool is_read = order.page || order.how.what == trace::mode::full || order.how.what == trace::mode::payload;
-    order.how.ring_bytes = (is_read ? 16 : 2) * mib;
-  }
+  const auto page = option_text(given, "page");
+  const bool is_read = page || order.how.what == trace::mode::full || order.how.what == trace::mode::payload;
+  TROUPE_SET(order.how.ring_bytes, ring_bytes(option_text(given, "trace-ring-mib"), is_read));
+  if (const auto text = option_text(given, "step-timeout"))
+    TROUPE_SET(order.step_timeout, step_timeout(*text, is_recorded));
+  if (page) TROUPE_SET(order.page, page_port(*page, is_recorded));
   order.how.types = actors::traced_types();
   return order;
 }
