@@ -170,8 +170,9 @@ boost::json::object edge_json(const trace::recording& run, const edge_summary& o
           {"queued_ns", one.queued}};
 }
 
-boost::json::object summary_json(const causality& of, const summary& what) {
-  const trace::recording& run = of.run();
+namespace {
+
+boost::json::array actors_json(const trace::recording& run, const summary& what) {
   boost::json::array actors;
   for (const actor_summary& one : what.actors) {
     const trace::actor_state* known = run.find_actor(one.actor);
@@ -185,6 +186,35 @@ boost::json::object summary_json(const causality& of, const summary& what) {
                        one.longest == 0 ? boost::json::value() : boost::json::value(run.message_name(one.longest))},
                       {"longest_ns", one.longest_time}});
   }
+  return actors;
+}
+
+boost::json::array lost_json(const trace::recording& run, const summary& what) {
+  boost::json::array lost;
+  for (const lost_message& one : what.lost)
+    lost.push_back({{"message", name_of(run, one.id)},
+                    {"type", run.type_name(one.type)},
+                    {"to", run.actor_name(one.receiver)},
+                    {"at_ns", one.when},
+                    {"why", one.why}});
+  return lost;
+}
+
+boost::json::array unanswered_json(const trace::recording& run, const summary& what) {
+  boost::json::array unanswered;
+  for (const trace::actor_state::request& one : what.unanswered)
+    unanswered.push_back({{"message", run.message_name(one.id)},
+                          {"type", run.type_name(one.type)},
+                          {"to", run.actor_name(one.peer)},
+                          {"step", one.step},
+                          {"since_ns", one.since}});
+  return unanswered;
+}
+
+}  // namespace
+
+boost::json::object summary_json(const causality& of, const summary& what) {
+  const trace::recording& run = of.run();
   boost::json::array edges;
   for (const edge_summary& one : what.edges) edges.push_back(edge_json(run, one));
   boost::json::array stalls;
@@ -197,27 +227,13 @@ boost::json::object summary_json(const causality& of, const summary& what) {
                      {"time_ns", one->duration()},
                      {"begin_ns", one->begin},
                      {"last", run.actor_name(last_of(*one))}});
-  boost::json::array lost;
-  for (const lost_message& one : what.lost)
-    lost.push_back({{"message", name_of(run, one.id)},
-                    {"type", run.type_name(one.type)},
-                    {"to", run.actor_name(one.receiver)},
-                    {"at_ns", one.when},
-                    {"why", one.why}});
-  boost::json::array unanswered;
-  for (const trace::actor_state::request& one : what.unanswered)
-    unanswered.push_back({{"message", run.message_name(one.id)},
-                          {"type", run.type_name(one.type)},
-                          {"to", run.actor_name(one.peer)},
-                          {"step", one.step},
-                          {"since_ns", one.since}});
   boost::json::object all = {{"run", std::to_string(run.run)},
                              {"begin_ns", what.begin},
                              {"end_ns", what.end},
                              {"messages", what.messages},
                              {"bytes", what.bytes},
                              {"processes", processes_json(run)},
-                             {"actors", actors},
+                             {"actors", actors_json(run, what)},
                              {"edges", edges},
                              {"stalls", stalls},
                              {"device_work", device_work_json(run, what.devices)},
@@ -225,8 +241,8 @@ boost::json::object summary_json(const causality& of, const summary& what) {
                              {"common_commits", what.steps.common},
                              {"steps", steps},
                              {"incomplete_steps", what.steps.incomplete},
-                             {"lost", lost},
-                             {"unanswered", unanswered},
+                             {"lost", lost_json(run, what)},
+                             {"unanswered", unanswered_json(run, what)},
                              {"warnings", boost::json::value_from(run.warnings)}};
   if (!run.attempts.empty()) all["attempts"] = attempts_json(run);
   if (!what.pipeline.stages.empty()) all["pipeline"] = pipeline_json(run, what.pipeline);
