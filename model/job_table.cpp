@@ -95,8 +95,8 @@ std::vector<job_setting> run_and_data_settings() {
   // clang-format on
 }
 
-/// Settings of the network and its training.
-std::vector<job_setting> training_settings() {
+/// Settings of the network and its optimizers.
+std::vector<job_setting> network_settings() {
   // clang-format off
   return {
       line("hidden", "Model", "WIDTHS", "widths of the hidden layers, such as 64,32, or none",
@@ -133,6 +133,14 @@ std::vector<job_setting> training_settings() {
       line("lr-schedule", "Optimizers", "SCHEDULE",
            "how learning rates change: constant, warmup:STEPS, step:EVERY,GAMMA, cosine:STEPS, joined by +",
            everywhere("constant"), schedule()),
+  };
+  // clang-format on
+}
+
+/// Settings of how the trainers make a step together.
+std::vector<job_setting> step_settings() {
+  // clang-format off
+  return {
       line("sparse-reduce", "Working together", "HOW", "how the trainers' table gradients of a step combine: sum or mean",
            each("mean", "sum", "mean", "mean", "mean", "mean", "mean", "mean"),
            choice<sparse_reduction>(&job::sparse_reduce, {{"sum", sparse_reduction::sum},
@@ -205,7 +213,8 @@ std::vector<job_setting> elastic_settings() {
 
 std::vector<job_setting> make_table() {
   auto all = run_and_data_settings();
-  std::ranges::move(training_settings(), std::back_inserter(all));
+  std::ranges::move(network_settings(), std::back_inserter(all));
+  std::ranges::move(step_settings(), std::back_inserter(all));
   std::ranges::move(splitting_settings(), std::back_inserter(all));
   std::ranges::move(elastic_settings(), std::back_inserter(all));
   return all;
