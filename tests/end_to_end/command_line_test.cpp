@@ -58,8 +58,6 @@ std::vector<wrong_line> syntax() {
       {{"train", "--quiet=yes"}, {"--quiet", "no value"}},
       {{"train", "--quiet="}, {"--quiet", "no value"}},
       {{"devices", "--json="}, {"--json", "no value"}},
-      {{"train", "--trace", "off", "--trace-dir", "x"}, {"--trace-dir", "--trace off"}},
-      {{"train", "--trace", "off", "--trace-ring-mib", "4"}, {"--trace-ring-mib", "--trace off"}},
       {{"master", "--listen", "127.0.0.1:0", "--processes"}, {"--processes", "troupe join"}},
       {{"train", "job.toml"}, {"job.toml: No such file", "job file"}},
       {{"train", "tutorial"}, {"tutorial: No such file", "job file"}},
@@ -79,6 +77,14 @@ std::vector<wrong_line> syntax() {
       {{"checkpoint", "export", "a", "-o", "b", "--output", "c"}, {"--output", "2 times"}},
       {{"checkpoint", "export", "a", "-o", "b", "--step", "last"}, {"--step", "last"}},
       {{"checkpoint", "export", "a", "-o", "b", "--forced"}, {"--forced", "--force"}},
+      {{"checkpoint", "list", "/nowhere/at\x1b[2J\nall"}, {"/nowhere/at"}},
+  };
+}
+
+std::vector<wrong_line> tracing() {
+  return {
+      {{"train", "--trace", "off", "--trace-dir", "x"}, {"--trace-dir", "--trace off"}},
+      {{"train", "--trace", "off", "--trace-ring-mib", "4"}, {"--trace-ring-mib", "--trace off"}},
       {{"trace"}, {"summary", "critical-path", "why"}},
       {{"train", "--trace", "some"}, {"--trace some", "off, ring, full or payload"}},
       {{"train", "--trace-filter", "actor"}, {"--trace-filter", "'actor'", "pattern"}},
@@ -101,7 +107,6 @@ std::vector<wrong_line> syntax() {
       {{"trace", "critical-path", "x", "--step", "1", "--step", "2"}, {"--step", "2 times"}},
       {{"trace", "cone", "t0:1", "x", "--limit", "0"}, {"--limit 0"}},
       {{"trace", "summary", "/nowhere/at"}, {"/nowhere/at"}},
-      {{"checkpoint", "list", "/nowhere/at\x1b[2J\nall"}, {"/nowhere/at"}},
   };
 }
 
@@ -138,19 +143,6 @@ std::vector<wrong_line> values() {
       {{"train", "--prepare", "-1"}, {"--prepare -1", "between 0 and 1024"}},
       {{"train", "--prepare", "1025"}, {"--prepare 1025", "between 0 and 1024"}},
       {{"master", "--prepare", "1"}, {"--prepare 1", "troupe join"}},
-      {{"train", "--step-graph", "yes"}, {"--step-graph yes", "on or off"}},
-      {{"train", "--device", "cpu", "--step-graph", "on"}, {"--step-graph on", "--device cuda"}},
-      {{"train", "--device", "gpu"}, {"--device", "gpu", "auto, cpu or cuda"}},
-      {{"train", "--server-device", "disk"}, {"--server-device disk", "auto, cpu or cuda"}},
-      {{"train", "--devices"}, {"--devices"}},
-      {{"train", "--devices", "x"}, {"--devices x", "0,2"}},
-      {{"train", "--devices", "1,1"}, {"--devices 1,1", "twice"}},
-      {{"train", "--devices", "-1"}, {"--devices -1"}},
-      {{"train", "--devices", "0,"}, {"--devices 0,"}},
-      {{"train", "--devices", "0", "--device", "cpu"}, {"--devices", "--device cuda"}},
-      {{"train", "--device", "cpu", "--matmul-precision", "bf16"}, {"--matmul-precision", "f32"}},
-      {{"train", "--matmul-precision", "fp8"}, {"--matmul-precision fp8", "tf32"}},
-      {{"master", "--listen", "127.0.0.1:0", "--devices", "0"}, {"--devices 0", "troupe join"}},
       {{"train", "--data", "replay:/nowhere/at\x1b[2J\nall"}, {"/nowhere/at"}},
       {{"train", "--data", "synthetic", "--rows", "1000000000000", "--dim", "64"}, {"1000000000000"}},
       {{"train", "--metrics-csv", "/nowhere/m.csv"}, {"--metrics-csv /nowhere/m.csv", "No such file"}},
@@ -167,8 +159,28 @@ std::vector<wrong_line> values() {
   };
 }
 
+std::vector<wrong_line> devices() {
+  return {
+      {{"train", "--step-graph", "yes"}, {"--step-graph yes", "on or off"}},
+      {{"train", "--device", "cpu", "--step-graph", "on"}, {"--step-graph on", "--device cuda"}},
+      {{"train", "--device", "gpu"}, {"--device", "gpu", "auto, cpu or cuda"}},
+      {{"train", "--server-device", "disk"}, {"--server-device disk", "auto, cpu or cuda"}},
+      {{"train", "--devices"}, {"--devices"}},
+      {{"train", "--devices", "x"}, {"--devices x", "0,2"}},
+      {{"train", "--devices", "1,1"}, {"--devices 1,1", "twice"}},
+      {{"train", "--devices", "-1"}, {"--devices -1"}},
+      {{"train", "--devices", "0,"}, {"--devices 0,"}},
+      {{"train", "--devices", "0", "--device", "cpu"}, {"--devices", "--device cuda"}},
+      {{"train", "--device", "cpu", "--matmul-precision", "bf16"}, {"--matmul-precision", "f32"}},
+      {{"train", "--matmul-precision", "fp8"}, {"--matmul-precision fp8", "tf32"}},
+      {{"master", "--listen", "127.0.0.1:0", "--devices", "0"}, {"--devices 0", "troupe join"}},
+  };
+}
+
 INSTANTIATE_TEST_SUITE_P(Syntax, WrongCommandLine, testing::ValuesIn(syntax()));
+INSTANTIATE_TEST_SUITE_P(Tracing, WrongCommandLine, testing::ValuesIn(tracing()));
 INSTANTIATE_TEST_SUITE_P(Values, WrongCommandLine, testing::ValuesIn(values()));
+INSTANTIATE_TEST_SUITE_P(Devices, WrongCommandLine, testing::ValuesIn(devices()));
 
 TEST(EmptyCommandLine, SaysWhatToTry) {
   const std::string line = expect_error(run({}), 2);

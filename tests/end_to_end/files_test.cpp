@@ -112,6 +112,31 @@ std::string linear_text(std::size_t rows, std::vector<std::array<float, 3>>& num
   return text;
 }
 
+/// A job of one linear layer for the files of `linear_text`.
+std::vector<std::string> linear_job(const std::string& train, const std::string& test) {
+  const char* columns =
+      R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "numeric"}, {"name": "b", "kind": "numeric"}])";
+  const std::vector<std::string> files = {"train", "--data", "csv:" + train, "--test-file", test, "--columns", columns};
+  return with(files, {"--loss", "mse", "--hidden", "none", "--servers", "0", "--trainers", "3", "--dense-lr", "0.01",
+                      "--batch-size", "32"});
+}
+
+/// The mean squared error over `rows` of the linear layer in `file`.
+double linear_error(const model::safetensors_file& file, const std::vector<std::array<float, 3>>& rows) {
+  const auto weight = file.read_doubles("top.0.weight");
+  const auto bias = file.read_doubles("top.0.bias");
+  if (!weight || !bias || weight->size() != 2 || bias->size() != 1) {
+    ADD_FAILURE() << "these are not the weights of a linear layer with two inputs";
+    return 0;
+  }
+  double sum = 0;
+  for (const auto& [y, a, b] : rows) {
+    const double error = weight->at(0) * a + weight->at(1) * b + bias->at(0) - y;
+    sum += error * error;
+  }
+  return sum / static_cast<double>(rows.size());
+}
+
 // The network is one linear layer, whose weights a checkpoint has: so its errors can be had without it.
 TEST(CsvFiles, TellTheErrorsOfPredictedNumbers) {
   std::vector<std::array<float, 3>> rows;
@@ -122,40 +147,13 @@ TEST(CsvFiles, TellTheErrorsOfPredictedNumbers) {
   const std::string folder = write_file("linear-run", "");
   const std::string exported = write_file("linear.safetensors", "");
   std::filesystem::remove(folder);
-  const std::vector<std::string> job = {"train",
-                                        "--data",
-                                        "csv:" + train,
-                                        "--test-file",
-                                        test,
-                                        "--columns",
-                                        R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "numeric"},)"
-                                        R"( {"name": "b", "kind": "numeric"}])",
-                                        "--loss",
-                                        "mse",
-                                        "--hidden",
-                                        "none",
-                                        "--servers",
-                                        "0",
-                                        "--trainers",
-                                        "3",
-                                        "--dense-lr",
-                                        "0.01",
-                                        "--batch-size",
-                                        "32"};
+  const auto job = linear_job(train, test);
   const outcome result = run(with(job, {"--save", folder, "--json"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   ASSERT_EQ(run({"checkpoint", "export", folder, "-o", exported, "--force", "--weights-only"}).exit_code, 0);
   const auto file = model::safetensors_file::open(exported);
   ASSERT_TRUE(file) << file.error().message;
-  const auto weight = file->read_doubles("top.0.weight");
-  const auto bias = file->read_doubles("top.0.bias");
-  ASSERT_TRUE(weight && bias && weight->size() == 2 && bias->size() == 1);
-  double sum = 0;
-  for (const auto& [y, a, b] : rows) {
-    const double error = weight->at(0) * a + weight->at(1) * b + bias->at(0) - y;
-    sum += error * error;
-  }
-  const double expected = sum / static_cast<double>(rows.size());
+  const double expected = linear_error(*file, rows);
   const auto events = json_lines(result.out);
   for (const char* name : {"epoch", "done"}) {
     const auto& event = events.at(name == std::string("done") ? events.size() - 1 : 0);

@@ -70,71 +70,88 @@ TEST(Job, DefaultsSurviveTheWayThroughSettings) {
   }
 }
 
-// Each setting with a random valid value, or left out.
-std::vector<setting> random_settings(random_sequence& random) {
-  const auto number = [&random](std::uint64_t low, std::uint64_t high) {
+/// Random valid values as texts.
+struct random_values {
+  random_sequence& random;
+
+  std::string number(std::uint64_t low, std::uint64_t high) {
     return std::to_string(low + random.below(high - low + 1));
-  };
-  const auto pick = [&random](std::vector<std::string> from) { return from[random.below(from.size())]; };
-  const std::string data =
-      pick({"adult", "tutorial", "synthetic", "replay:a:b=c", "criteo:\xc3\xa9\x01\"\\.gz", "csv:x", "idx:\",="});
+  }
+  std::string pick(const std::vector<std::string>& from) { return from[random.below(from.size())]; }
+};
+
+/// The settings that every data set has.
+std::vector<setting> settings_everywhere(random_values& some) {
   const std::vector<std::string> optimizers{"sgd", "sgd:momentum=0.9,nesterov=true", "adagrad:eps=1e-5",
                                             "adam:beta1=0.123456789,weight_decay=3e-7"};
   std::vector<std::string> table_optimizers{"rowwise-adagrad:eps=1e-3", "lazy-sgd:momentum=0.5", "lazy-adam"};
   table_optimizers.insert(table_optimizers.end(), optimizers.begin(), optimizers.end());
   std::vector<setting> given{
-      {"trainers", number(1, 64)},
-      {"servers", number(1, 1024)},
-      {"epochs", number(1, 1000)},
-      {"steps", number(1, 1'000'000)},
-      {"seed", std::to_string(random.bits())},
-      {"row-dtype", pick({"f32", "f16", "bf16"})},
-      {"hidden", pick({"none", "1", "64,32", "7,5,3"})},
-      {"loss", pick({"cross-entropy", "mse"})},
-      {"dense-optimizer", pick(optimizers)},
-      {"sparse-optimizer", pick(table_optimizers)},
-      {"dense-lr", std::to_string(random.unit())},
-      {"sparse-lr", std::to_string(random.unit() * 100)},
-      {"lr-schedule", pick({"constant", "warmup:7", "step:3,0.1", "warmup:9+cosine:80+constant"})},
-      {"sparse-reduce", pick({"sum", "mean"})},
-      {"bucket-mib", std::to_string(random.unit() + 1e-3)},
-      {"wire-dtype", pick({"f32", "f16", "bf16"})},
-      {"matmul-precision", pick({"f32", "tf32", "bf16"})},
-      {"accumulate", number(1, 9)},
-      {"eval-every", number(0, 9)}};
-  if (random.below(2) == 0) {
+      {"trainers", some.number(1, 64)},
+      {"servers", some.number(1, 1024)},
+      {"epochs", some.number(1, 1000)},
+      {"steps", some.number(1, 1'000'000)},
+      {"seed", std::to_string(some.random.bits())},
+      {"row-dtype", some.pick({"f32", "f16", "bf16"})},
+      {"hidden", some.pick({"none", "1", "64,32", "7,5,3"})},
+      {"loss", some.pick({"cross-entropy", "mse"})},
+      {"dense-optimizer", some.pick(optimizers)},
+      {"sparse-optimizer", some.pick(table_optimizers)},
+      {"dense-lr", std::to_string(some.random.unit())},
+      {"sparse-lr", std::to_string(some.random.unit() * 100)},
+      {"lr-schedule", some.pick({"constant", "warmup:7", "step:3,0.1", "warmup:9+cosine:80+constant"})},
+      {"sparse-reduce", some.pick({"sum", "mean"})},
+      {"bucket-mib", std::to_string(some.random.unit() + 1e-3)},
+      {"wire-dtype", some.pick({"f32", "f16", "bf16"})},
+      {"matmul-precision", some.pick({"f32", "tf32", "bf16"})},
+      {"accumulate", some.number(1, 9)},
+      {"eval-every", some.number(0, 9)}};
+  if (some.random.below(2) == 0) {
     given.emplace_back("consistency", "async");
   } else {
-    given.emplace_back("consistency", pick({"sync", "ssp:3"}));
-    given.emplace_back("clip-norm", pick({"0", "1", "2.5e-05", "0.1"}));
-    given.emplace_back("nan", pick({"stop", "skip"}));
+    given.emplace_back("consistency", some.pick({"sync", "ssp:3"}));
+    given.emplace_back("clip-norm", some.pick({"0", "1", "2.5e-05", "0.1"}));
+    given.emplace_back("nan", some.pick({"stop", "skip"}));
   }
+  return given;
+}
+
+void add_settings_of_data(const std::string& data, random_values& some, std::vector<setting>& given) {
   const bool from_file = data.starts_with("criteo") || data.starts_with("csv");
   if (data == "adult" || data == "synthetic" || from_file) {
-    given.emplace_back("batch-size", number(1, 1000));
-    given.emplace_back("dim", number(1, 128));
+    given.emplace_back("batch-size", some.number(1, 1000));
+    given.emplace_back("dim", some.number(1, 128));
   }
-  if (data == "synthetic" || from_file) given.emplace_back("rows", number(2, 1'000'000));
+  if (data == "synthetic" || from_file) given.emplace_back("rows", some.number(2, 1'000'000));
   if (data == "synthetic") {
-    given.emplace_back("tables", number(1, 26));
-    given.emplace_back("bag", number(1, 30));
-    given.emplace_back("id-skew", pick({"uniform", "zipf:1.1", "zipf:0.7"}));
+    given.emplace_back("tables", some.number(1, 26));
+    given.emplace_back("bag", some.number(1, 30));
+    given.emplace_back("id-skew", some.pick({"uniform", "zipf:1.1", "zipf:0.7"}));
   }
-  if (data == "synthetic" || data == "idx:\",=") given.emplace_back("classes", number(2, 10));
+  if (data == "synthetic" || data == "idx:\",=") given.emplace_back("classes", some.number(2, 10));
   if (data == "idx:\",=") given.emplace_back("test-file", "\t,\x7f");
   if (from_file) {
-    given.push_back(random.below(2) == 0 ? setting("test-file", "\t\x7f\n") : setting("test-fraction", "0.1"));
-    given.emplace_back("shuffle-rows", number(1, 1000));
+    given.push_back(some.random.below(2) == 0 ? setting("test-file", "\t\x7f\n") : setting("test-fraction", "0.1"));
+    given.emplace_back("shuffle-rows", some.number(1, 1000));
   }
   if (data == "csv:x") {
-    given.emplace_back("header", pick({"true", "false"}));
-    given.emplace_back("separator", pick({",", "tab", "|", " "}));
+    given.emplace_back("header", some.pick({"true", "false"}));
+    given.emplace_back("separator", some.pick({",", "tab", "|", " "}));
   }
+}
+
+// Each setting with a random valid value, or left out.
+std::vector<setting> random_settings(random_sequence& random) {
+  random_values some{random};
+  const std::string data =
+      some.pick({"adult", "tutorial", "synthetic", "replay:a:b=c", "criteo:\xc3\xa9\x01\"\\.gz", "csv:x", "idx:\",="});
+  std::vector<setting> given = settings_everywhere(some);
+  add_settings_of_data(data, some, given);
   std::erase_if(given, [&random](const setting&) { return random.below(3) == 0; });
   if (data == "csv:x") given.emplace_back("columns", some_columns);
   if (data == "adult" && random.below(2) == 0) {
     given.emplace_back("interaction", "dot");
-    if (random.below(2) == 0) given.emplace_back("bottom-hidden", pick({"none", "32", "9,8"}));
+    if (random.below(2) == 0) given.emplace_back("bottom-hidden", some.pick({"none", "32", "9,8"}));
   }
   given.emplace_back("data", data);
   return given;
