@@ -1,0 +1,47 @@
+// The project's sources as text, for tests of what CONTRIBUTING.md promises of them.
+
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe::tidy_test {
+
+struct source {
+  std::string path;  // below the project's folder
+  std::vector<std::string> lines;
+
+  std::string room() const { return path.substr(0, path.find('/')); }
+  bool is_header() const { return path.ends_with(".hpp"); }
+};
+
+std::vector<std::string> lines_of(const std::filesystem::path& path);
+
+/// A room's name, and the rooms that it may use, as CONTRIBUTING.md's table has them.
+using arrows = std::map<std::string, std::set<std::string>>;
+
+const arrows& rooms();
+
+/// All C++ and CUDA sources, sorted by path.
+const std::vector<source>& sources();
+
+bool is_production(const source& one);
+
+/// FILE:LINE. `line` counts from 0.
+std::string place(const source& one, std::size_t line);
+
+/// A block with a signature: a function, or a statement within one.
+struct function {
+  std::size_t first;  ///< line of the signature's begin, counted from 0
+  std::size_t lines;  ///< with the signature and the closing brace
+};
+
+/// Returns the functions of a file that is laid out by clang-format. The brace that ends one stands as far in as the
+/// line on which its signature begins, however that wraps.
+std::vector<function> functions_of(const source& one);
+
+}  // namespace troupe::tidy_test
