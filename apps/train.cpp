@@ -1,21 +1,17 @@
 // `troupe train`: runs a job on this machine, in one process or several, and reports it.
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "actors/device_advice.hpp"
 #include "apps/epoch_log.hpp"
 #include "apps/job_notes.hpp"
-#include "apps/progress.hpp"
 #include "apps/report.hpp"
+#include "apps/run_display.hpp"
 #include "apps/train.hpp"
-#include "base/json_text.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
@@ -38,133 +34,79 @@ std::string resume_words(const train_order& order, const std::string& command) {
 
 namespace {
 
-std::string epoch_event(const actors::epoch_summary& epoch) {
-  json_line line("epoch");
-  line.add("epoch", epoch.epoch).add("steps", epoch.steps).add("seconds", epoch.seconds);
-  line.add("samples_per_s", samples_per_s(epoch));
-  add(line, epoch.figures);
-  return line.take();
+/// Has `display` show what happens in the run, and the logs take its epochs. `all_saved` becomes false when a
+/// checkpoint cannot be saved. Requires: all of them outlive the run.
+void observe(nodes::run_options& options, const train_order& order, run_display& display, epoch_logs& logs,
+             bool& all_saved) {
+  options.observer.on_checkpoint = [&](const actors::checkpoint_summary& now) {
+    all_saved = all_saved && !now.problem;
+    display.checkpoint(now);
+  };
+  options.observer.on_progress = [&](const actors::run_progress& now) { display.step(now); };
+  options.observer.on_epoch = [&](const actors::epoch_summary& now) {
+    for (const auto& log : logs)
+      if (const auto written = log->add(now); !written) display.error(written.error());
+    display.epoch(now);
+  };
+  report_to_supervisor(options.observer, order.what.ranks(), options.recorder,
+                       [&](const attempt_news& now) { display.attempt_began(now); });
+  options.watch.on_diagnosis = [&](const std::string& line) { display.tell(line); };
+  options.observer.on_note = [&](const std::string& line) { display.note(line); };
 }
 
-std::string checkpoint_event(const actors::checkpoint_summary& taken) {
-  return json_line("checkpoint")
-      .add("step", taken.step)
-      .add("seconds", taken.seconds)
-      .add("stood_still", taken.stood_still)
-      .take();
+/// Notes what a person should know before the run begins: devices, what losses change, whom `troupe scale` reaches.
+void note_conditions(const train_order& order, const nodes::run_options& options, run_display& display) {
+  if (const std::string on = actors::describe(options.devices, order.what.ranks(), order.what.servers); !on.empty())
+    display.note(on);
+  if (const auto words = words_of_what_losses_change(order.what, options.devices)) display.note(*words);
+  if (order.what.elastic.is_on() && !options.gather && !order.processes && attempt::mine()->before().number == 1)
+    display.note(
+        "one process listens nowhere, so troupe scale cannot reach it: use --processes, or plan --memberships");
 }
 
-progress_display::style progress_style(const console& out) {
-  if (out.quiet()) return progress_display::style::none;
-  const progress_display::style fitting = progress_display::fitting_style();
-  // JSON output has each epoch already, and on the same terminal a live line would overwrite it.
-  if (out.json() && (fitting == progress_display::style::plain || out.to_terminal()))
-    return progress_display::style::none;
-  return fitting;
+/// With --processes: has the run start its servers and trainers as `children`.
+result<void> use_processes(role_processes& children, const train_order& order, const trace_order& tracing,
+                           nodes::run_options& options, run_display& display) {
+  TROUPE_SET(options.gather,
+             gather_children(children, {.command = {"troupe", "train"},
+                                        .servers = order.what.servers,
+                                        .trainers = order.what.ranks(),
+                                        .network = order.network,
+                                        .tls = order.tls,
+                                        .machine = order.machine,
+                                        .variables = trace_variables(tracing, options.recorder != nullptr),
+                                        .resume = resume_words(order, "troupe train --processes")}));
+  options.gather->rejoin_timeout = order.rejoin_timeout;
+  // With a token other processes may ask for the status, and need the address.
+  if (order.network.mine.token.empty()) return {};
+  const char* commands =
+      order.what.elastic.is_on() ? "troupe status, troupe stop and troupe scale" : "troupe status and troupe stop";
+  options.gather->on_listening = [&display, commands,
+                                  start = options.gather->on_listening](const links::endpoint& where) {
+    display.note(fmt::format("listening on {} for {}", links::to_string(where), commands));
+    start(where);
+  };
+  return {};
 }
 
-/// Returns the file in which the attempts at this run keep the history of its epochs; -1: nobody supervises it.
-int history_file() {
-  attempt* mine = attempt::mine();
-  if (mine == nullptr) return -1;
-  constexpr const char* name = "epochs";
-  if (const int kept = mine->kept(name); kept >= 0) return kept;
-  const int made = memfd_create(name, MFD_CLOEXEC);
-  if (made >= 0) mine->keep(name, made);
-  return made;
+/// Whether another attempt follows the one that has ended: after a loss, or with another number of trainers. Then the
+/// supervisor has been told, and the process is to end with `exit_again`.
+bool another_attempt_follows(const train_order& order, const result<actors::run_summary>& run) {
+  if (!run) return fails_attempt(run.error());
+  if (run->goes_on_with == 0) return false;
+  attempt& mine = *attempt::mine();
+  mine.remember(memberships_name,
+                model::to_string(model::changed(order.what.elastic.memberships, run->steps, run->goes_on_with)));
+  mine.goes_on_with(run->goes_on_with);
+  return true;
 }
 
-/// Shows a run's progress, and stops the run if stdout is closed. Thread: any.
-class run_display {
- public:
-  run_display(console& out, const model::job& what, const nodes::stop_request& stop)
-      : out_(out), stop_(stop), progress_(progress_style(out), what.steps ? 0 : what.epochs), history_(history_file()) {
-    attempt* mine = attempt::mine();
-    if (mine == nullptr) return;
-    told_ = mine->before().told;
-    out_.redirect([this, mine](std::string_view text) { return mine->print(text, told_); });
-  }
-  ~run_display() { out_.flush(); }
-  run_display(const run_display&) = delete;
-  run_display& operator=(const run_display&) = delete;
-
-  void step(const actors::run_progress& now) {
-    const std::lock_guard lock(mutex_);
-    out_.flush();
-    progress_.step(now);
-    look_after_stop();
-  }
-
-  void epoch(const actors::epoch_summary& now) {
-    const std::lock_guard lock(mutex_);
-    if (now.epoch > history_.last()) history_.add(now);
-    if (now.epoch <= told_) return;  // by an earlier attempt
-    told_ = now.epoch;
-    if (out_.json()) out_.event(epoch_event(now));
-    // Where people read, stdout has nothing that would tell the supervisor, which has to know before they do: else an
-    // attempt after a death in between would tell them again.
-    if (attempt* mine = attempt::mine(); mine != nullptr && !out_.json()) mine->print({}, told_);
-    progress_.epoch(now);
-    look_after_stop();
-  }
-
-  void attempt_began(const attempt_news& now) {
-    const std::lock_guard lock(mutex_);
-    progress_.clear();
-    out_.note(words_of(now));
-    if (out_.json()) out_.event(event_of(now));
-    out_.flush();
-  }
-
-  void checkpoint(const actors::checkpoint_summary& now) {
-    if (now.problem)
-      error({fault_kind::run,
-             fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
-    const std::lock_guard lock(mutex_);
-    if (!now.problem && out_.json()) out_.event(checkpoint_event(now));
-    look_after_stop();
-  }
-
-  /// Reports an error that does not end the run.
-  void error(const fault& what) {
-    const std::lock_guard lock(mutex_);
-    progress_.clear();
-    out_.error(what);
-  }
-
-  void note(const std::string& line) {
-    const std::lock_guard lock(mutex_);
-    progress_.clear();
-    out_.note(line);
-  }
-
-  /// Prints a line even with --quiet.
-  void tell(const std::string& line) {
-    const std::lock_guard lock(mutex_);
-    progress_.clear();
-    out_.tell(line);
-  }
-
-  void close() { progress_.clear(); }
-
-  const epoch_history& history() const { return history_; }
-
- private:
-  void look_after_stop() {
-    if (out_.output_lost()) return stop_now();
-    if (noted_ || !stop_.requested()) return;
-    noted_ = true;
-    progress_.note("stopping at the end of this step; a second signal quits at once");
-  }
-
-  console& out_;
-  const nodes::stop_request& stop_;
-  progress_display progress_;
-  epoch_history history_;
-  std::uint64_t told_ = 0;  ///< the last epoch of which stdout has an event, or soon has
-  std::mutex mutex_;
-  bool noted_ = false;
-};
+/// Prints the result of a run that has ended well.
+void print_result(const run_report& report, const train_order& order, const epoch_history& history, console& out) {
+  if (out.json()) return out.result(done_event(report, order.what).take());
+  const std::string epochs = history.table();
+  out.result(epochs + (epochs.empty() ? "" : "\n") + summary_table(report));
+}
 
 /// Runs the job and reports it. The exit code depends on whether all logs and checkpoints were written.
 result<int> run_order(const train_order& order, nodes::run_options options, const trace_order& tracing,
@@ -176,66 +118,20 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
   const nodes::stop_request& stop = stop_on_signals();
   run_display display(out, order.what, stop);
   bool all_saved = true;
-  options.observer.on_checkpoint = [&](const actors::checkpoint_summary& now) {
-    all_saved = all_saved && !now.problem;
-    display.checkpoint(now);
-  };
-  options.observer.on_progress = [&](const actors::run_progress& now) { display.step(now); };
-  options.observer.on_epoch = [&](const actors::epoch_summary& now) {
-    for (const auto& log : logs)
-      if (const auto written = log->add(now); !written) display.error(written.error());
-    display.epoch(now);
-  };
-
-  report_to_supervisor(options.observer, order.what.ranks(), traced.recorder(),
-                       [&](const attempt_news& now) { display.attempt_began(now); });
-  options.watch.on_diagnosis = [&](const std::string& line) { display.tell(line); };
-  options.observer.on_note = [&](const std::string& line) { display.note(line); };
-  if (const std::string on = actors::describe(options.devices, order.what.ranks(), order.what.servers); !on.empty())
-    display.note(on);
+  observe(options, order, display, logs, all_saved);
   if (order.what.elastic.is_on())
     attempt::mine()->remember(memberships_name, model::to_string(order.what.elastic.memberships));
-  if (const auto words = words_of_what_losses_change(order.what, options.devices)) display.note(*words);
-  if (order.what.elastic.is_on() && !options.gather && !order.processes && attempt::mine()->before().number == 1)
-    display.note(
-        "one process listens nowhere, so troupe scale cannot reach it: use --processes, or plan --memberships");
+  note_conditions(order, options, display);
   role_processes children;
-  if (order.processes) {
-    auto gather = gather_children(children, {.command = {"troupe", "train"},
-                                             .servers = order.what.servers,
-                                             .trainers = order.what.ranks(),
-                                             .network = order.network,
-                                             .tls = order.tls,
-                                             .machine = order.machine,
-                                             .variables = trace_variables(tracing, traced.recorder() != nullptr),
-                                             .resume = resume_words(order, "troupe train --processes")});
-    if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
-    options.gather = std::move(*gather);
-    options.gather->rejoin_timeout = order.rejoin_timeout;
-    // With a token other processes may ask for the status, and need the address.
-    if (!order.network.mine.token.empty())
-      options.gather->on_listening = [&, start = options.gather->on_listening](const links::endpoint& where) {
-        display.note(fmt::format("listening on {} for {}", links::to_string(where),
-                                 order.what.elastic.is_on() ? "troupe status, troupe stop and troupe scale"
-                                                            : "troupe status and troupe stop"));
-        start(where);
-      };
-  }
+  if (order.processes)
+    if (auto used = use_processes(children, order, tracing, options, display); !used)
+      return tl::unexpected<fault>(std::move(used.error()));
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
   auto run = nodes::run_job(order.what, options, &stop);
-  if (!run && fails_attempt(run.error())) {
+  if (another_attempt_follows(order, run)) {
     display.close();
-    traced.finish(false, out);
-    return exit_again;
-  }
-  if (run && run->goes_on_with > 0) {
-    attempt& mine = *attempt::mine();
-    mine.remember(memberships_name,
-                  model::to_string(model::changed(order.what.elastic.memberships, run->steps, run->goes_on_with)));
-    mine.goes_on_with(run->goes_on_with);
-    display.close();
-    traced.finish(true, out);
+    traced.finish(run.has_value(), out);
     return exit_again;
   }
   const supervision_end supervised = end_supervision(run ? std::optional(run->steps) : std::nullopt);
@@ -252,27 +148,9 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
                     .steps_redone = supervised.steps_redone,
                     .memberships = model::to_string(order.what.elastic.memberships)};
   report.setup_seconds = before_run.count() + report.run.setup_seconds;
-  if (out.json()) {
-    out.result(done_event(report, order.what).take());
-  } else {
-    const std::string epochs = display.history().table();
-    out.result(epochs + (epochs.empty() ? "" : "\n") + summary_table(report));
-  }
+  print_result(report, order, display.history(), out);
   const bool all_written = all_saved && std::ranges::none_of(logs, [](const auto& log) { return log->failed(); });
   return all_written ? exit_done : exit_failed;
-}
-
-/// Refuses to overwrite the data files with metrics.
-std::optional<std::string> check_metrics_csv(const train_order& order) {
-  if (!order.metrics_csv) return std::nullopt;
-  const std::string data_file = order.what.data.substr(order.what.data.find(':') + 1);
-  for (const std::string& rows : {data_file, order.what.test_file}) {
-    std::error_code no_such_file;
-    if (std::filesystem::equivalent(*order.metrics_csv, rows, no_such_file))
-      return fmt::format("--metrics-csv {}: is the file that rows are read from; name another file",
-                         printable(*order.metrics_csv));
-  }
-  return std::nullopt;
 }
 
 /// Attempts must read the same rows: a file may have been replaced meanwhile. Checkpoints compare them too.
@@ -303,7 +181,6 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
     options.checkpoints.from = std::make_shared<const model::checkpoint>(order.checkpoints.resume->what);
   stop_on_signals();  // before large files are read, which takes long
   TROUPE_TRY(data, nodes::check_run(order.what, options));
-  if (auto wrong = check_metrics_csv(order)) return bad_input(std::move(*wrong));
   if (order.what.elastic.is_on() && (attempt::mine() == nullptr || !order.checkpoints.save))
     return bad_input(
         "--elastic: trainers join and leave between attempts, so it needs --save DIR and --restarts above 0");

@@ -1,0 +1,56 @@
+// What a run shows while it is under way: a live line or lines of progress, the events of epochs and checkpoints,
+// notes.
+
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "apps/progress.hpp"
+#include "apps/report.hpp"
+#include "apps/subcommand.hpp"
+#include "base/result.hpp"
+#include "launch/restarts.hpp"
+#include "model/job.hpp"
+#include "nodes/run.hpp"
+
+namespace troupe::apps {
+
+/// Shows a run's progress, and stops the run if stdout is closed. Thread: any.
+class run_display {
+ public:
+  /// Requires: `out` and `stop` outlive it.
+  run_display(console& out, const model::job& what, const nodes::stop_request& stop);
+  ~run_display() { out_.flush(); }
+  run_display(const run_display&) = delete;
+  run_display& operator=(const run_display&) = delete;
+
+  void step(const actors::run_progress& now);
+  void epoch(const actors::epoch_summary& now);
+  void attempt_began(const attempt_news& now);
+  void checkpoint(const actors::checkpoint_summary& now);
+
+  /// Reports an error that does not end the run.
+  void error(const fault& what);
+  void note(const std::string& line);
+  /// Prints a line even with --quiet.
+  void tell(const std::string& line);
+
+  void close() { progress_.clear(); }
+
+  const epoch_history& history() const { return history_; }
+
+ private:
+  void look_after_stop();
+
+  console& out_;
+  const nodes::stop_request& stop_;
+  progress_display progress_;
+  epoch_history history_;
+  std::uint64_t told_ = 0;  ///< the last epoch of which stdout has an event, or soon has
+  std::mutex mutex_;
+  bool noted_ = false;
+};
+
+}  // namespace troupe::apps
