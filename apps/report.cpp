@@ -20,26 +20,36 @@ double rate(std::uint64_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// A column of the epoch table for a metric of the test rows.
+/// A metric of the test rows in the epoch table.
 struct test_column {
   const char* title;
   int width;
-  std::string (*text)(const model::epoch_figures&);
+  std::optional<double> model::epoch_figures::*value;
+  std::string (*text)(std::optional<double>);
+
+  std::string of(const model::epoch_figures& figures) const { return text(figures.*value); }
 };
 
-/// The columns that have values in this run, for a table of at most 80 columns: mse has no log loss, and targets that
-/// are no classes have errors only.
-std::vector<test_column> test_columns(bool has_rmse, bool has_classes) {
-  const test_column auc{"AUC", 6, [](const model::epoch_figures& of) { return fixed(of.auc, 4); }};
-  const test_column accuracy{"accuracy", 8, [](const model::epoch_figures& of) { return fixed(of.accuracy, 4); }};
-  const test_column log_loss{"logloss", 7, [](const model::epoch_figures& of) { return fixed(of.log_loss, 4); }};
-  const test_column calibration{"calibr.", 7, [](const model::epoch_figures& of) { return fixed(of.calibration, 4); }};
-  const test_column class_rmse{"RMSE", 7, [](const model::epoch_figures& of) { return fixed(of.rmse, 4); }};
-  const test_column test_loss{"test loss", 9, [](const model::epoch_figures& of) { return significant(of.test_loss); }};
-  const test_column rmse{"RMSE", 8, [](const model::epoch_figures& of) { return significant(of.rmse); }};
-  if (!has_rmse) return {auc, accuracy, log_loss, calibration};
-  if (has_classes) return {auc, accuracy, class_rmse, calibration};
-  return {test_loss, rmse};
+std::string with_four_digits(std::optional<double> value) { return fixed(value, 4); }
+
+/// The metrics that have a value in some epoch, as the loss and the targets have them: mse has no log loss, targets
+/// that are no classes have errors only. The table has at most 80 columns.
+std::vector<test_column> test_columns(const std::vector<model::epoch_figures>& epochs) {
+  using figures = model::epoch_figures;
+  const auto has = [&epochs](std::optional<double> figures::*value) {
+    return std::ranges::any_of(epochs, [value](const figures& one) { return bool(one.*value); });
+  };
+  std::vector<test_column> columns;
+  if (has(&figures::rmse) && !has(&figures::accuracy))
+    columns = {{"test loss", 9, &figures::test_loss, significant}, {"RMSE", 8, &figures::rmse, significant}};
+  else
+    columns = {{"AUC", 6, &figures::auc, with_four_digits},
+               {"accuracy", 8, &figures::accuracy, with_four_digits},
+               {"logloss", 7, &figures::log_loss, with_four_digits},
+               {"RMSE", 7, &figures::rmse, with_four_digits},
+               {"calibr.", 7, &figures::calibration, with_four_digits}};
+  std::erase_if(columns, [&has](const test_column& one) { return !has(one.value); });
+  return columns;
 }
 
 }  // namespace
@@ -72,16 +82,16 @@ std::string epoch_history::table() const {
   if (!kept_.last) return std::string();
   std::vector<row> lines(kept_.all.begin(), kept_.all.begin() + static_cast<std::ptrdiff_t>(kept_.count));
   if (lines.empty() || lines.back().epoch != kept_.last->epoch) lines.push_back(*kept_.last);
-  const auto columns =
-      test_columns(std::ranges::any_of(lines, [](const row& line) { return bool(line.figures.rmse); }),
-                   std::ranges::any_of(lines, [](const row& line) { return bool(line.figures.accuracy); }));
+  std::vector<model::epoch_figures> figures;
+  for (const row& line : lines) figures.push_back(line.figures);
+  const auto columns = test_columns(figures);
   std::string text = fmt::format("{:>6}  {:>6}  {:>8}", "epoch", "steps", "loss");
   for (const test_column& one : columns) text += fmt::format("  {:>{}}", one.title, one.width);
   text += fmt::format("  {:>9}  {:>7}\n", "samples/s", "seconds");
   for (const row& line : lines) {
     text += fmt::format("{:>6}  {:>6}  {:>8}", count_text(line.epoch), count_text(line.steps),
                         significant(line.figures.loss));
-    for (const test_column& one : columns) text += fmt::format("  {:>{}}", one.text(line.figures), one.width);
+    for (const test_column& one : columns) text += fmt::format("  {:>{}}", one.of(line.figures), one.width);
     text += fmt::format("  {:>9}  {:>7}\n", compact(line.samples_per_s), fmt::format("{:.4g}", line.seconds));
   }
   if (kept_.last->epoch > rows_max)
@@ -103,12 +113,13 @@ std::string summary_table(const run_report& report) {
   line("steps/s", compact(report.steps_per_s()));
   line("samples/s", compact(report.samples_per_s()));
   line("loss", significant(run.figures.loss));
-  line("test loss", significant(run.figures.test_loss));
+  // Of the test rows' metrics those that the loss and the targets have.
+  if (run.figures.test_loss) line("test loss", significant(run.figures.test_loss));
   if (run.figures.rmse) line("RMSE", significant(run.figures.rmse));
-  line("AUC", fixed(run.figures.auc, 4));
-  line("accuracy", fixed(run.figures.accuracy, 4));
-  line("log loss", fixed(run.figures.log_loss, 4));
-  line("calibration", fixed(run.figures.calibration, 4));
+  if (run.figures.auc) line("AUC", fixed(run.figures.auc, 4));
+  if (run.figures.accuracy) line("accuracy", fixed(run.figures.accuracy, 4));
+  if (run.figures.log_loss) line("log loss", fixed(run.figures.log_loss, 4));
+  if (run.figures.calibration) line("calibration", fixed(run.figures.calibration, 4));
   if (report.attempts > 1)
     line("attempts", fmt::format("{}; {} steps were done again (goodput {:.1f} %)", report.attempts,
                                  count_text(report.steps_redone), 100 * report.goodput()));

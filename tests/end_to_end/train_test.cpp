@@ -92,6 +92,14 @@ TEST(TrainText, FitsATerminal) {
   for (const std::string& line : lines_of(result.out)) EXPECT_LE(line.size(), 80u) << line;
 }
 
+TEST(TrainText, LeavesOutMetricsThatTheLossHasNot) {
+  const outcome result =
+      run({"train", "--data", "synthetic", "--steps", "10", "--loss", "mse", "--rows", "100", "--quiet"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* none : {"AUC", "log loss", "logloss"})
+    EXPECT_EQ(result.out.find(none), std::string::npos) << result.out;
+}
+
 TEST(TrainText, ReportsProgressInPlainLinesOnStandardError) {
   const outcome result = run(short_tutorial);
   EXPECT_NE(result.err.find("troupe: epoch 1: "), std::string::npos) << result.err;
