@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "apps/epoch_log.hpp"
+#include "base/input_files.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
@@ -89,6 +90,7 @@ result<std::string> continue_file(const descriptor& file, std::uint64_t kept_to)
 result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std::optional<std::uint64_t> kept_to) {
   const std::string option = "--metrics-csv " + printable_path(path);
   const auto refuse = [&](const fault& why) { return bad_input("{}: {}", option, why.message); };
+  if (auto allowed = check_output(path); !allowed) return refuse(allowed.error());
   auto file = descriptor::open(path, kept_to ? O_RDWR | O_CREAT : O_WRONLY | O_CREAT | O_TRUNC);
   if (!file) return refuse(file.error());
   auto beginning = kept_to ? continue_file(*file, *kept_to) : std::string(header_line);

@@ -19,6 +19,7 @@
 #include "analysis/message_id.hpp"
 #include "analysis/summary.hpp"
 #include "analysis/why.hpp"
+#include "base/input_files.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -179,6 +180,8 @@ result<int> timeline(const question& asked) {
   const bool csv = asked.app.count("--csv") > 0;
   if (shiviz && csv) return bad_input("--shiviz and --csv: one at a time");
   TROUPE_TRY(run, read_recording(asked, asked.words));
+  if (auto allowed = check_output(*file); !allowed)
+    return bad_input("--output {}: {}", printable_path(*file), allowed.error().message);
   std::ofstream to(*file, std::ios::binary);
   boost::json::object written{{"file", *file}};
   if (shiviz || csv) {

@@ -77,6 +77,7 @@ result<checkpoint_order> read_checkpoint_options(const std::vector<model::settin
     auto found = model::newest_whole_checkpoint(*folder);
     if (!found) return bad_input("{}", about_folder("--resume", *folder, found.error().message));
     order.resume = std::move(*found);
+    model::remember_files(order.resume->what);
   }
   return order;
 }

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/input_files.hpp"
 #include "links/private_file.hpp"
 
 namespace troupe::links {
@@ -55,6 +56,7 @@ std::optional<std::string> unreadable(const std::string& path) {
   if (!file.is_open()) return std::strerror(errno);
   // A directory can be opened but not read.
   if (file.peek(); file.bad()) return "cannot be read";
+  remember_input_at(path, "a certificate that this command reads");
   return std::nullopt;
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/input_files.hpp"
 #include "base/text.hpp"
 
 namespace troupe::model {
@@ -47,6 +48,8 @@ result<input_file> input_file::open(const std::string& path, const std::string& 
   file.identity_ = identity_from(path, status);
   return file;
 }
+
+void input_file::remember(const std::string& what) const { remember_input(descriptor_, what); }
 
 input_file::input_file(input_file&& other) noexcept
     : name_(std::move(other.name_)),
@@ -97,6 +100,7 @@ result<void> input_file::read(std::uint64_t offset, std::span<std::byte> to) con
 
 result<std::shared_ptr<const input_file>> open_data_file(const std::string& path) {
   TROUPE_TRY(file, input_file::open(path, "a data file"));
+  file.remember("the file that rows are read from");
   if (file.length() == 0) return bad_input("{}: empty: must have at least one row", file.name());
   return std::make_shared<const input_file>(std::move(file));
 }

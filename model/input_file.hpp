@@ -41,6 +41,9 @@ class input_file {
   input_file& operator=(input_file&& other) noexcept;
   ~input_file();
 
+  /// Remembers it as an input of this command (base/input_files.hpp). `what`: what it is, as in "the job file".
+  void remember(const std::string& what) const;
+
   /// Returns the path for messages.
   const std::string& name() const { return name_; }
 

@@ -47,6 +47,7 @@ tl::unexpected<mistake> wrong_line(std::size_t line, std::string what) {
 
 result<std::string> read_job_text(const std::string& path) {
   TROUPE_TRY(file, input_file::open(path, "a job file"));
+  file.remember("the job file");
   if (file.length() > file_bytes_max)
     return bad_input("{}: {} bytes: a job file has at most {}", file.name(), file.length(), file_bytes_max);
   std::string text(file.length(), '\0');

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/input_files.hpp"
 #include "base/text.hpp"
 
 namespace troupe::model {
@@ -29,7 +30,8 @@ int create_new(const char* path) {
   const int descriptor = ::open(path, flags, 0666);
   if (descriptor >= 0 || errno != EEXIST) return descriptor;
   struct stat there {};
-  if (::lstat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode)) {
+  const bool is_other = ::lstat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode);
+  if (is_other || input_at(path)) {
     errno = EEXIST;
     return -1;
   }

@@ -25,7 +25,7 @@ struct written_file {
 class output_file {
  public:
   /// Creates `path`, to be filled with exactly `length` bytes. Removes an existing file or link first, so that it never
-  /// writes through another user's link.
+  /// writes through another user's link; but never a file that this command reads (base/input_files.hpp).
   static result<output_file> create(const std::string& path, std::uint64_t length);
 
   output_file(output_file&& other) noexcept;

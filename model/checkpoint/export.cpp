@@ -10,8 +10,10 @@
 #include <filesystem>
 #include <map>
 
+#include "base/input_files.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "model/checkpoint/inspect.hpp"
 #include "model/checkpoint/names.hpp"
 #include "model/safetensors.hpp"
 
@@ -180,7 +182,11 @@ result<written_file> export_checkpoint(const checkpoint& saved, const std::strin
   if (no_such_file) target = fs::absolute(path);
   if (is_part_of_checkpoint(target, saved.directory))
     return bad_input("{}: is what a checkpoint's own file is called; name another file", printable_path(path));
+  remember_files(saved);
   const std::string partial = target.native() + ".part";
+  for (const std::string& file : {target.native(), partial})
+    if (auto allowed = check_output(file); !allowed)
+      return bad_input("{}: {}", printable_path(file), allowed.error().message);
   auto written = write_all(saved, partial, options.weights_only);
   if (written && ::rename(partial.c_str(), target.c_str()) != 0)
     written = run_fault("{}: renaming it: {}", printable_path(partial), std::strerror(errno));

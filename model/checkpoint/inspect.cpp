@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "base/digest.hpp"
+#include "base/input_files.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
@@ -167,6 +168,12 @@ std::optional<inspection> inspect_checkpoint(const std::string& directory, std::
   const bool gone = ::lstat(manifest.c_str(), &status) != 0 && errno == ENOENT;
   if (seen.found.state != checkpoint_state::whole && gone) return std::nullopt;
   return seen;
+}
+
+void remember_files(const checkpoint& saved) {
+  constexpr const char* what = "a file of the checkpoint that is read";
+  remember_input_at(saved.directory + "/" + manifest_name(saved.manifest.step), what);
+  for (const saved_file& file : saved.manifest.files) remember_input_at(saved.path_of(file.name), what);
 }
 
 fault no_checkpoint_in(const std::string& directory) {

@@ -51,6 +51,9 @@ std::optional<inspection> inspect_checkpoint(const std::string& directory, std::
 /// The same for the files of a known manifest.
 damage find_damage(const checkpoint& saved, inspection_depth depth);
 
+/// Remembers manifest and files as inputs of this command (base/input_files.hpp).
+void remember_files(const checkpoint& saved);
+
 /// Returns the fault of a folder without checkpoints.
 fault no_checkpoint_in(const std::string& directory);
 

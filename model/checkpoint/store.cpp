@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/host.hpp"
+#include "base/input_files.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
@@ -135,6 +136,7 @@ result<void> checkpoint_store::lock() {
           name, "is a link or another user's: remove it if no run saves its checkpoints there, or name another folder");
     return refuse(directory_, fmt::format("checkpoints cannot be written there: {}", std::strerror(error)));
   }
+  if (const auto input = input_behind(lock_)) return refuse(name, fmt::format("is {}; name another folder", *input));
   (void)::fchmod(lock_, owner_only);  // for an existing file; fails for another user's
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) {
     owner_ = write_owner(lock_);

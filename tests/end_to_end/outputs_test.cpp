@@ -1,0 +1,147 @@
+// Goal: no command overwrites a file that it reads, whichever option names the output, and by whatever name: every
+// input is what it was, and the error says what the file is.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "tests/end_to_end/several.hpp"
+#include "tests/model/made_checkpoint.hpp"
+
+namespace troupe::end_to_end::outputs_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder with inputs of all kinds.
+class inputs {
+ public:
+  inputs() {
+    write("rows.csv", "y,x\n1,2\n0,3\n1,4\n0,2\n");
+    write("test.csv", "y,x\n1,2\n0,3\n");
+    write("columns.toml", "data = \"csv:" + path("rows.csv") +
+                              "\"\nbatch-size = 1\ntrainers = 1\nepochs = 1\ncolumns = '" + columns + "'\n");
+    std::string images = {0, 0, 8, 3, 0, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0, 2};
+    images += std::string(16, 'x');
+    write("images", images);
+    write("labels", std::string{0, 0, 8, 1, 0, 0, 0, 4, 0, 1, 2, 0});
+    write("token", "0123456789abcdef0123456789abcdef");
+    fs::permissions(path("token"), fs::perms::owner_read | fs::perms::owner_write);
+  }
+
+  std::string path(const std::string& name) const { return folder_ / name; }
+  void write(const std::string& name, std::string_view content) const {
+    fs::rename(write_file("outputs_test.made", content), path(name));
+  }
+  /// Another name for the same bytes.
+  std::string second_name_of(const std::string& file) const {
+    const std::string name = path("second_name");
+    fs::remove(name);
+    fs::create_hard_link(file, name);
+    return name;
+  }
+
+  words csv_job() const {
+    return {"train",
+            "--data",
+            "csv:" + path("rows.csv"),
+            "--test-file",
+            path("test.csv"),
+            "--batch-size",
+            "1",
+            "--trainers",
+            "1",
+            "--epochs",
+            "1",
+            "--columns",
+            columns,
+            "--quiet"};
+  }
+  words images_job() const {
+    return {"train",     "--data",     "idx:" + path("images") + "," + path("labels"),
+            "--classes", "3",          "--batch-size",
+            "2",         "--trainers", "1",
+            "--epochs",  "1",          "--quiet"};
+  }
+
+ private:
+  static constexpr const char* columns = R"([{"name":"y","kind":"label"},{"name":"x","kind":"categorical"}])";
+  model::checkpoint_folder folder_;
+};
+
+/// Expects that `command` refuses to write to `file`, which is `what` to it, and to its second name, and leaves it
+/// alone.
+void expect_kept(const inputs& in, const std::string& file, const std::string& what,
+                 const std::function<words(const std::string&)>& command) {
+  const std::string before = read_file(file);
+  for (const std::string& name : {file, in.second_name_of(file)}) {
+    const std::string line = expect_error(run(command(name)), 2);
+    EXPECT_NE(line.find(name + ": is " + what + "; name another file"), std::string::npos) << line;
+    EXPECT_EQ(read_file(file), before) << file;
+  }
+}
+
+TEST(Outputs, OfTrainingAreNotWrittenOverItsInputs) {
+  const inputs in;
+  const auto metrics_of = [](const words& job) {
+    return [job](const std::string& to) { return with(job, {"--metrics-csv", to}); };
+  };
+  const std::string rows = "the file that rows are read from";
+  expect_kept(in, in.path("rows.csv"), rows, metrics_of(in.csv_job()));
+  expect_kept(in, in.path("test.csv"), rows, metrics_of(in.csv_job()));
+  expect_kept(in, in.path("images"), rows, metrics_of(in.images_job()));
+  expect_kept(in, in.path("labels"), rows, metrics_of(in.images_job()));
+  expect_kept(in, in.path("columns.toml"), "the job file", metrics_of({"train", in.path("columns.toml"), "--quiet"}));
+  expect_kept(in, in.path("token"), "a private file that this command reads",
+              metrics_of({"train", "--data", "tutorial", "--epochs", "1", "--processes", "--token-file",
+                          in.path("token"), "--quiet"}));
+}
+
+TEST(Outputs, OfAResumedRunAreNotWrittenOverItsCheckpoint) {
+  const inputs in;
+  const std::string saved = in.path("saved");
+  ASSERT_EQ(run({"train", "--data", "tutorial", "--epochs", "1", "--save", saved, "--quiet"}).exit_code, 0);
+  const words resumed = {"train", "--data", "tutorial", "--epochs", "2", "--resume", saved, "--quiet"};
+  std::size_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(saved)) {
+    if (!entry.is_regular_file() || entry.path().filename().native().starts_with(".")) continue;
+    if (entry.file_size() == 0) continue;
+    if (entry.path().extension() != ".json" && entry.path().extension() != ".safetensors") continue;
+    ++files;
+    expect_kept(in, entry.path(), "a file of the checkpoint that is read", [&](const std::string& to) {
+      return with(resumed, {"--metrics-csv", to});
+    });
+  }
+  EXPECT_GT(files, 1U);
+}
+
+TEST(Outputs, OfATraceAreNotWrittenOverTheRecording) {
+  const inputs in;
+  const std::string traced = in.path("traced");
+  ASSERT_EQ(run({"train", "--data", "tutorial", "--epochs", "1", "--trace", "full", "--trace-dir", traced, "--quiet"})
+                .exit_code,
+            0);
+  for (const auto& entry : fs::directory_iterator(traced))
+    for (const char* format : {"--csv", "--shiviz"})
+      expect_kept(in, entry.path(), "a file of the recording that is read",
+                  [&](const std::string& to) { return words{"trace", "timeline", traced, format, "-o", to}; });
+}
+
+TEST(Outputs, OfAnExportAreNotWrittenOverTheCheckpoint) {
+  const inputs in;
+  const std::string saved = in.path("saved");
+  ASSERT_EQ(run({"train", "--data", "tutorial", "--epochs", "1", "--save", saved, "--quiet"}).exit_code, 0);
+  for (const auto& entry : fs::recursive_directory_iterator(saved)) {
+    if (entry.path().extension() != ".json" && entry.path().extension() != ".safetensors") continue;
+    const std::string second_name = in.second_name_of(entry.path());
+    const std::string before = read_file(second_name);
+    // The export goes to a second name of one of the checkpoint's own files, first beside it and then in its place.
+    const std::string line = expect_error(run({"checkpoint", "export", saved, "--force", "-o", second_name}), 2);
+    EXPECT_NE(line.find("is a file of the checkpoint that is read"), std::string::npos) << line;
+    EXPECT_EQ(read_file(entry.path()), before);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end::outputs_test
