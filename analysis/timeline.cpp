@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <boost/json/array.hpp>
-#include <boost/json/serialize.hpp>
 #include <boost/json/value_from.hpp>
 #include <cmath>
 #include <limits>
@@ -18,6 +17,7 @@
 #include "analysis/trace_events.hpp"
 #include "analysis/training_order.hpp"
 #include "base/json_text.hpp"
+#include "base/lossless_json.hpp"
 #include "base/units.hpp"
 #include "trace/names.hpp"
 
@@ -48,7 +48,7 @@ class timeline {
     write_flows();
     write_others();
     write_counters();
-    out_.finish("\"otherData\":" + boost::json::serialize(other_data()));
+    out_.finish("\"otherData\":" + json_text(other_data()));
     return counts_;
   }
 

@@ -108,7 +108,7 @@ class tensorboard : public epoch_log {
 std::string file_name() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return fmt::format("events.out.tfevents.{}.{}.{}", std::chrono::duration_cast<std::chrono::seconds>(now).count(),
-                     host_name(), ::getpid());
+                     host_name_in_files(), ::getpid());
 }
 
 }  // namespace

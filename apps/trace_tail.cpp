@@ -5,13 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/json/serialize.hpp>
+#include <boost/json/object.hpp>
 #include <chrono>
 #include <span>
 #include <thread>
 
 #include "analysis/tail.hpp"
 #include "apps/trace_answers.hpp"
+#include "base/lossless_json.hpp"
 #include "base/text.hpp"
 #include "launch/signals.hpp"
 #include "nodes/trace_sources.hpp"
@@ -42,7 +43,7 @@ class printer {
       if (out_.json()) {
         boost::json::object line = {{"event", "tail"}};
         for (const auto& field : analysis::tail_json(run, one)) line.insert(field);
-        text += boost::json::serialize(line) + "\n";
+        text += json_text(line) + "\n";
       } else {
         begin_screen(text);
         text += one_line(analysis::tail_line(run, one)) + "\n";

@@ -3,15 +3,25 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <string_view>
 
 namespace troupe {
 
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unnamed";
+}
+
+std::string host_name_in_files() {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+  std::string name = host_name();
+  std::ranges::replace_if(
+      name, [plain](char c) { return plain.find(c) == plain.npos; }, '_');
+  return name;
 }
 
 std::string boot_id() {

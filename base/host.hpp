@@ -10,6 +10,10 @@ namespace troupe {
 /// Returns the host name; "unnamed" if the system has none.
 std::string host_name();
 
+/// Returns the host name as a part of a file's name: the kernel allows any bytes in it, a slash among them, so all but
+/// letters, digits, dots, dashes and underscores become underscores.
+std::string host_name_in_files();
+
 /// Returns the boot id, which differs for each start of this machine.
 std::string boot_id();
 

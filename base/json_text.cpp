@@ -14,7 +14,7 @@ std::string json_string(std::string_view text) {
     const char c = text.front();
     const std::size_t length = utf8_length(text);
     if (length == 0) {
-      out += "\\ufffd";
+      out += fmt::format(R"(\\x{:02x})", static_cast<unsigned char>(c));
     } else if (c == '"' || c == '\\') {
       out += '\\';
       out += c;

@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-/// Returns `text` as a JSON string with quotes. Bytes that are not UTF-8 become U+FFFD.
+/// Returns `text` as a JSON string with quotes. A byte that is not UTF-8 becomes the four characters \xff.
 std::string json_string(std::string_view text);
 
 /// Returns `value` with enough digits to read back the same bits; null if it is not finite.

@@ -1,8 +1,6 @@
 #include "launch/attempt.hpp"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <boost/json/value_from.hpp>
 #include <boost/json/value_to.hpp>
 #include <cerrno>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/lossless_json.hpp"
 
 namespace troupe::launch {
 
@@ -27,6 +26,12 @@ std::string printed(std::string_view text, std::uint64_t told) {
 
 }  // namespace
 
+json::object read_note(const std::string& text) {
+  auto note = parse_lossless_json(text);
+  TROUPE_ASSERT(note && note->is_object());
+  return std::move(note->as_object());
+}
+
 attempt* attempt::mine() { return is_over ? nullptr : current.get(); }
 
 bool attempt::is_supervised() { return current != nullptr; }
@@ -40,11 +45,11 @@ attempt::attempt(attempt_history before, message_socket supervisor)
     : before_(std::move(before)), supervisor_(std::move(supervisor)) {}
 
 void attempt::tell(const std::string& what, std::uint64_t number) {
-  supervisor_.send(json::serialize(json::object{{"what", what}, {"number", number}}));
+  supervisor_.send(lossless_json(json::object{{"what", what}, {"number", number}}));
 }
 
 void attempt::tell(const std::string& what, const std::string& text, int attached) {
-  supervisor_.send(json::serialize(json::object{{"what", what}, {"text", text}}), attached);
+  supervisor_.send(lossless_json(json::object{{"what", what}, {"text", text}}), attached);
 }
 
 bool attempt::may_fail() const { return has_saved_ ? before_.restarts > 0 : before_.losses < before_.restarts; }
@@ -63,7 +68,7 @@ std::string attempt::remembered(const std::string& name) const {
 
 void attempt::remember(const std::string& name, const std::string& text) {
   before_.remembered[name] = text;
-  supervisor_.send(json::serialize(json::object{{"what", "remember"}, {"name", name}, {"text", text}}));
+  supervisor_.send(lossless_json(json::object{{"what", "remember"}, {"name", name}, {"text", text}}));
 }
 
 int attempt::print(std::string_view text, std::uint64_t told) {
@@ -75,11 +80,11 @@ int attempt::print(std::string_view text, std::uint64_t told) {
 
 void attempt::start_roles(const role_orders& orders) {
   if (before_.roles && before_.roles->trainers == orders.trainers) return;
-  supervisor_.send(json::serialize(json::object{{"what", "start"},
-                                                {"command", json::value_from(orders.command)},
-                                                {"variables", json::value_from(orders.variables)},
-                                                {"servers", orders.servers},
-                                                {"trainers", orders.trainers}}));
+  supervisor_.send(lossless_json(json::object{{"what", "start"},
+                                              {"command", json::value_from(orders.command)},
+                                              {"variables", json::value_from(orders.variables)},
+                                              {"servers", orders.servers},
+                                              {"trainers", orders.trainers}}));
   before_.roles = orders;
 }
 
@@ -102,14 +107,17 @@ void attempt::saved(std::uint64_t step) {
   tell("saved", step);
 }
 
-void attempt::failed(const std::string& why, bool by_device) { tell(by_device ? "device failed" : "failed", why); }
+void attempt::failed(const std::string& why, bool by_device) {
+  constexpr std::size_t bytes_max = 16 << 10;  // so that it fits into a message, whatever bytes it has
+  tell(by_device ? "device failed" : "failed", why.substr(0, bytes_max));
+}
 
 void attempt::goes_on_with(std::uint32_t trainers) { tell("trainers", trainers); }
 
 std::optional<std::string> attempt::hopeless() {
   const auto got = supervisor_.receive(std::chrono::milliseconds(0));
   if (!got) return std::nullopt;
-  return json::value_to<std::string>(json::parse(got->text).at("hopeless"));
+  return json::value_to<std::string>(read_note(got->text).at("hopeless"));
 }
 
 roles_end attempt::finish_roles(bool done) {
@@ -118,8 +126,8 @@ roles_end attempt::finish_roles(bool done) {
   // The supervisor lives as long as this process, and limits the time.
   constexpr std::chrono::seconds longest{10};
   while (const auto got = supervisor_.receive(longest)) {
-    const json::value what = json::parse(got->text);
-    if (!what.as_object().contains("peak_rss_mib")) continue;
+    const json::object what = read_note(got->text);
+    if (!what.contains("peak_rss_mib")) continue;
     end.peak_rss_mib = json::value_to<double>(what.at("peak_rss_mib"));
     end.lines = json::value_to<std::vector<std::string>>(what.at("lines"));
     break;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/json/object.hpp>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -50,6 +51,9 @@ struct attempt_history {
   std::map<std::string, std::string> remembered;  ///< texts, likewise
   std::optional<role_orders> roles;               ///< of the processes that run
 };
+
+/// Reads what the supervisor and the process that leads an attempt tell each other, both of which are this program.
+boost::json::object read_note(const std::string& text);
 
 /// The attempt that this process leads. Thread: any, except for `finish_roles` and `hopeless`: one.
 class attempt {

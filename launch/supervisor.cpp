@@ -4,8 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <boost/json/value_from.hpp>
 #include <boost/json/value_to.hpp>
 #include <chrono>
@@ -19,6 +17,7 @@
 #include <vector>
 
 #include "base/child_process.hpp"
+#include "base/lossless_json.hpp"
 #include "base/result.hpp"
 #include "launch/attempt.hpp"
 #include "launch/processes.hpp"
@@ -68,6 +67,7 @@ std::uint64_t killed_for_memory() {
   return 0;
 }
 
+/// Returns 0 where they cannot be counted, as without /proc.
 std::size_t threads_of_this_process() {
   std::error_code unknown;
   const std::filesystem::directory_iterator tasks("/proc/self/task", unknown);
@@ -154,7 +154,7 @@ void supervisor::watch(child_process& leader, const message_socket& channel) {
 
 void supervisor::handle(message_socket::message&& got, const message_socket& channel) {
   if (got.text.front() == attempt::print_mark) return print(got.text);
-  const json::object what = json::parse(got.text).as_object();
+  const json::object what = read_note(got.text);
   const json::string& name = what.at("what").as_string();
   const auto number = [&] { return what.at("number").to_number<std::uint64_t>(); };
   const auto text = [&] { return json::value_to<std::string>(what.at("text")); };
@@ -196,7 +196,7 @@ void supervisor::handle(message_socket::message&& got, const message_socket& cha
     kept_.clear();
     history_.remembered.clear();
     channel.send(
-        json::serialize(json::object{{"peak_rss_mib", roles_.peak_rss_mib()}, {"lines", json::value_from(lines)}}));
+        lossless_json(json::object{{"peak_rss_mib", roles_.peak_rss_mib()}, {"lines", json::value_from(lines)}}));
   }
 }
 
@@ -244,7 +244,7 @@ void supervisor::look_after_roles(const message_socket& channel) {
   note_loss();
   if (begun_ || stops_asked.load() > 0) return;
   if (++history_.losses > history_.restarts)
-    channel.send(json::serialize(json::object{{"hopeless", lost.front()}}));
+    channel.send(lossless_json(json::object{{"hopeless", lost.front()}}));
   else
     roles_.start_missing(*history_.roles);
 }
@@ -302,7 +302,7 @@ void supervisor::end(int code) {
 }  // namespace
 
 result<void> supervise(std::uint64_t restarts, console& out) {
-  if (const std::size_t threads = threads_of_this_process(); threads != 1)
+  if (const std::size_t threads = threads_of_this_process(); threads > 1)
     return bad_input(
         "--restarts {}: the process has {} threads already, and only one with a single thread can be begun again; make "
         "the cluster before threads, or use --restarts 0",

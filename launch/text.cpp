@@ -39,9 +39,14 @@ std::string wrapped(std::string_view text, std::size_t width) {
 std::string shell_word(const std::string& text) {
   constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:";
   if (!text.empty() && text.find_first_not_of(plain) == text.npos) return text;
-  std::string word = "'";
-  for (const char c : printable_path(text)) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
+  if (harmless(text) == text) {
+    std::string word = "'";
+    for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return word + "'";
+  }
+  std::string quoted;  // with the escapes that shells read between $' and '
+  for (const char c : text) quoted += c == '\'' || c == '\\' ? std::string{'\\', c} : std::string(1, c);
+  return "$'" + harmless(quoted) + "'";
 }
 
 std::string about_folder(const char* option, const std::string& folder, const std::string& why) {

@@ -48,7 +48,7 @@ using tensor_metadata = std::map<std::string, std::string>;
 class safetensors_writer {
  public:
   /// Creates `path` and writes the header. Refuses repeated names, shapes beyond 64 bits, and headers that are too long
-  /// for readers. Bytes of metadata that are not UTF-8 become U+FFFD.
+  /// for readers. A byte of metadata that is not UTF-8 becomes the four characters \xff.
   static result<safetensors_writer> create(const std::string& path, std::vector<tensor_declaration> tensors,
                                            const tensor_metadata& metadata);
 

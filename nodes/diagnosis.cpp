@@ -3,7 +3,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <boost/json/serialize.hpp>
 #include <caf/all.hpp>
 #include <fstream>
 #include <iterator>
@@ -12,6 +11,7 @@
 #include "analysis/blocked.hpp"
 #include "analysis/summary.hpp"
 #include "base/host.hpp"
+#include "base/lossless_json.hpp"
 #include "base/private_folder.hpp"
 #include "nodes/thread_stacks.hpp"
 #include "nodes/trace_sources.hpp"
@@ -136,7 +136,7 @@ result<diagnosis> diagnose(caf::actor_system& system, const msg::master_actor& b
   const analysis::causality events(*recording);
   constexpr std::size_t rows_of_each_list = 20;
   made.verdict = found.verdict;
-  const std::string blocked = boost::json::serialize(analysis::to_json(*recording, found)) + "\n";
+  const std::string blocked = json_text(analysis::to_json(*recording, found)) + "\n";
   const std::string summary =
       fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why, analysis::to_text(*recording, found),
                   analysis::summary_text(events, analysis::summarize(events), rows_of_each_list));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/serialize.hpp>
 #include <functional>
 #include <sstream>
 
@@ -15,6 +14,7 @@
 #include "analysis/message_list.hpp"
 #include "analysis/overview.hpp"
 #include "analysis/trace.hpp"
+#include "base/lossless_json.hpp"
 #include "base/number.hpp"
 #include "page/web_files.hpp"
 
@@ -31,7 +31,7 @@ constexpr std::size_t paths_most = 200;
 constexpr std::size_t exported_most = 300'000;
 
 http_response json(const boost::json::object& what, unsigned status = 200) {
-  return http_response::of(status, "application/json", boost::json::serialize(what));
+  return http_response::of(status, "application/json", json_text(what));
 }
 
 http_response refused(unsigned status, std::string why) { return json({{"problem", std::move(why)}}, status); }

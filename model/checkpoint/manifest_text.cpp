@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/digest.hpp"
+#include "base/lossless_json.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "model/checkpoint/manifest.hpp"
@@ -26,10 +27,16 @@ constexpr std::array<std::string_view, 2> split_names = {"rows", "columns"};  //
 /// What follows the digest of the text before it.
 constexpr std::string_view ending = "\"\n}\n";
 
+/// How settings have bytes that are not UTF-8, as paths may: escaped, or as they are, which is no JSON, but was written
+/// before.
+enum class spelling : std::uint8_t { escaped, raw };
+
 // -- writing ------------------------------------------------------------------
 
-/// Keeps bytes that are not UTF-8, which paths may have: reading must return the same setting.
-std::string json_quoted(std::string_view text) { return json::serialize(json::string(text)); }
+/// Reading returns the same text, whatever bytes it has.
+std::string json_quoted(std::string_view text, spelling how = spelling::escaped) {
+  return how == spelling::escaped ? lossless_json(json::string(text)) : json::serialize(json::string(text));
+}
 
 /// Returns a string, because JSON's numbers have no NaN and few parsers are exact.
 std::string real(double value) { return fmt::format("\"{}\"", value); }
@@ -192,18 +199,22 @@ tl::unexpected<manifest_fault> torn(std::string message) {
   return tl::unexpected<manifest_fault>(manifest_fault{true, std::move(message)});
 }
 
-json::value parse_json(std::string_view text) {
+json::value parse_json(std::string_view text, spelling how) {
+  if (how == spelling::escaped) {
+    auto parsed = parse_lossless_json(text);
+    if (!parsed) throw std::invalid_argument(parsed.error().message);
+    return std::move(*parsed);
+  }
   json::parse_options options;
-  options.max_depth = 8;
-  options.allow_invalid_utf8 = true;  // see `quoted`
+  options.allow_invalid_utf8 = true;
   return json::parse(text, {}, options);
 }
 
 /// Returns the text of a given version.
-std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest) {
+std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest, spelling how = spelling::escaped) {
   std::vector<std::string> settings;
   for (const auto& [name, value] : manifest.settings)
-    settings.push_back(fmt::format("{}: {}", json_quoted(name), json_quoted(value)));
+    settings.push_back(fmt::format("{}: {}", json_quoted(name, how), json_quoted(value, how)));
   std::string text = fmt::format(
       "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"step\": {},\n  \"folder\": {},\n  \"settings\": {},\n"
       "  \"data_digest\": {},\n  \"position\": {},\n  \"tables\": {},\n  \"dense\": {},\n  \"files\": {},\n  "
@@ -215,6 +226,29 @@ std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest) 
   text += digest_of_text(text);
   text += ending;
   return text;
+}
+
+/// Reads a text whose digest is right.
+tl::expected<checkpoint_manifest, manifest_fault> parse_digested(std::string_view text, spelling how) try {
+  const json::value parsed = parse_json(text, how);
+  const json::object& object = parsed.as_object();
+  if (object.at("format").as_string() != format_name)
+    return torn(fmt::format("format {}: must be {}", printable(object.at("format").as_string()), format_name));
+  const auto version = whole_of<std::uint64_t>(object.at("version"));
+  if (version < manifest_version_min || version > manifest_version) {
+    const char* advice = version > manifest_version ? "; a newer troupe wrote it, use that one" : "";
+    return tl::unexpected<manifest_fault>(
+        manifest_fault{false, fmt::format("version {}: this version of troupe reads {} to {}{}", version,
+                                          manifest_version_min, manifest_version, advice)});
+  }
+  checkpoint_manifest manifest = manifest_of(object, version);
+  if (auto wrong = find_contradiction(manifest)) return torn(std::move(*wrong));
+  if (text_in(version, manifest, how) != text)
+    return torn("troupe would write it in another way: unknown or repeated keys?");
+  for (auto& [name, value] : manifest.settings) value = current_spelling(name, value);
+  return manifest;
+} catch (const std::exception& failure) {
+  return torn(fmt::format("a value is missing or of another type: {}", printable(failure.what())));
 }
 
 }  // namespace
@@ -235,27 +269,10 @@ tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_vie
   const std::string_view digest = text.substr(digested.size(), digest_digits);
   if (const std::string found = digest_of_text(digested); found != digest)
     return torn(fmt::format("its bytes have changed (digest {}: must be {})", found, printable(digest)));
-  try {
-    const json::value parsed = parse_json(text);
-    const json::object& object = parsed.as_object();
-    if (object.at("format").as_string() != format_name)
-      return torn(fmt::format("format {}: must be {}", printable(object.at("format").as_string()), format_name));
-    const auto version = whole_of<std::uint64_t>(object.at("version"));
-    if (version < manifest_version_min || version > manifest_version) {
-      const char* advice = version > manifest_version ? "; a newer troupe wrote it, use that one" : "";
-      return tl::unexpected<manifest_fault>(
-          manifest_fault{false, fmt::format("version {}: this version of troupe reads {} to {}{}", version,
-                                            manifest_version_min, manifest_version, advice)});
-    }
-    checkpoint_manifest manifest = manifest_of(object, version);
-    if (auto wrong = find_contradiction(manifest)) return torn(std::move(*wrong));
-    if (text_in(version, manifest) != text)
-      return torn("troupe would write it in another way: unknown or repeated keys?");
-    for (auto& [name, value] : manifest.settings) value = current_spelling(name, value);
-    return manifest;
-  } catch (const std::exception& failure) {
-    return torn(fmt::format("a value is missing or of another type: {}", printable(failure.what())));
-  }
+  auto parsed = parse_digested(text, spelling::escaped);
+  if (parsed || !parsed.error().torn) return parsed;
+  auto from_before = parse_digested(text, spelling::raw);
+  return from_before ? from_before : parsed;
 }
 
 }  // namespace troupe::model

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <boost/json.hpp>
 #include <cmath>
 #include <limits>
 
 #include "base/digest.hpp"
+#include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
@@ -147,6 +149,34 @@ TEST(CheckpointManifest, KeepsEveryByteOfASetting) {
   for (int byte = 1; byte < 256; ++byte) all += static_cast<char>(byte);
   manifest.settings = {{"data", "csv:caf\xe9 \"quoted\"\\\n\t.csv"}, {"columns", all}, {"empty", ""}, {"z", "\xff"}};
   const auto parsed = parse_manifest(to_text(manifest));
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(parsed->settings, manifest.settings);
+}
+
+/// Readers of JSON refuse bytes that are not UTF-8.
+TEST(CheckpointManifest, IsJsonWhateverBytesASettingHas) {
+  checkpoint_manifest manifest = whole_manifest();
+  manifest.settings = {{"data", "csv:d\xff.csv"}, {"test-file", R"(C:\xff\x5c)"}};
+  const std::string text = to_text(manifest);
+  EXPECT_EQ(find_non_utf8(text), std::string::npos);
+  boost::system::error_code failed;
+  const auto read = boost::json::parse(text, failed);
+  ASSERT_FALSE(failed) << failed.message();
+  EXPECT_EQ(read.at("settings").at("data").as_string(), R"(csv:d\xff.csv)");
+  const auto parsed = parse_manifest(text);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(parsed->settings, manifest.settings);
+}
+
+TEST(CheckpointManifest, FromBeforeHasTheBytesAsTheyWere) {
+  checkpoint_manifest manifest = whole_manifest();
+  manifest.settings = {{"data", "csv:d\xff.csv"}, {"test-file", R"(C:\x5)"}};
+  std::string older = to_text(manifest);
+  for (const auto& [now, before] : {std::pair(R"(d\\xff.csv)", "d\xff.csv"), std::pair(R"(C:\\x5cx5)", R"(C:\\x5)")}) {
+    ASSERT_NE(older.find(now), std::string::npos) << older;
+    older.replace(older.find(now), std::string_view(now).size(), before);
+  }
+  const auto parsed = parse_manifest(signed_again(older));
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(parsed->settings, manifest.settings);
 }
