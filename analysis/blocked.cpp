@@ -326,7 +326,13 @@ class blockage_finder {
 
 }  // namespace
 
-blocked_report find_blocked(const trace::recording& run) { return blockage_finder(run).report(); }
+blocked_report find_blocked(const trace::recording& run) {
+  const auto unreadable = run.unreadable_metadata();
+  if (!unreadable) return blockage_finder(run).report();
+  blocked_report made;
+  made.verdict = fmt::format("it cannot be told whether the run is blocked: {}", *unreadable);
+  return made;
+}
 
 trace::nanoseconds blocked_for(const trace::recording& run, const blocked_report& report) {
   if (report.what == blockage::handler_running && report.root && is_at_work(run, *report.root))

@@ -40,7 +40,7 @@ struct blocked_report {
 
 /// Follows each wait to an actor that waits for nobody, or to a cycle, and takes the end to which most actors lead. A
 /// message counts as lost if a later one of its sender has arrived, or if it was sent more than `longest_transit_ns`
-/// ago.
+/// ago. Gives no reason if metadata cannot be read.
 blocked_report find_blocked(const trace::recording& run);
 
 /// For how long the reason has lasted: some actor is always working while others wait for it.

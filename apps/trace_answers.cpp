@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/json/serialize.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -20,6 +19,7 @@
 #include "analysis/summary.hpp"
 #include "analysis/why.hpp"
 #include "base/input_files.hpp"
+#include "base/lossless_json.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -51,13 +51,34 @@ void tell_attempt(const question& asked, const trace::sources& from, const trace
                              read.attempts.size(), read.attempts.back().number));
 }
 
-result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths) {
+namespace {
+
+result<trace::recording> read_silently(const question& asked, std::span<const std::string> paths) {
   TROUPE_TRY(from, sources_of(asked, paths));
   auto read = trace::read_recording(from);
   if (!read) return bad_input(one_line(read.error().message));
   tell_attempt(asked, from, *read);
-  for (const std::string& warning : read->warnings) asked.out.warning(one_line(warning));
-  return std::move(*read);
+  return read;
+}
+
+result<trace::recording> with_warnings(const question& asked, result<trace::recording> read) {
+  if (read)
+    for (const std::string& warning : read->warnings) asked.out.warning(one_line(warning));
+  return read;
+}
+
+}  // namespace
+
+result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths) {
+  return with_warnings(asked, read_silently(asked, paths));
+}
+
+result<trace::recording> read_for_verdict(const question& asked, std::span<const std::string> paths) {
+  auto read = read_silently(asked, paths);
+  const auto unreadable = read ? read->unreadable_metadata() : std::nullopt;
+  if (!unreadable) return with_warnings(asked, std::move(read));
+  return bad_input("{}: troupe trace {} cannot tell; summary and timeline show what can be read", one_line(*unreadable),
+                   asked.name);
 }
 
 namespace {
@@ -78,7 +99,7 @@ void show(const question& asked, std::string_view text) {
 void show(const question& asked, const boost::json::object& fields) {
   boost::json::object line = {{"event", asked.name}};
   for (const auto& field : fields) line.insert(field);
-  asked.out.result(boost::json::serialize(line) + "\n");
+  asked.out.result(json_text(line) + "\n");
 }
 
 /// Reads the recording that follows the first word, finds the message that the first word names, and calls `then`.
@@ -149,7 +170,7 @@ result<int> cone(const question& asked) {
 }
 
 result<int> blocked(const question& asked) {
-  TROUPE_TRY(run, read_recording(asked, asked.words));
+  TROUPE_TRY(run, read_for_verdict(asked, asked.words));
   const auto moves = handled_meanwhile(asked, run);
   analysis::blocked_report found = analysis::find_blocked(run);
   if (moves && *moves > 0)
@@ -167,7 +188,7 @@ result<int> blocked(const question& asked) {
 }
 
 result<int> check(const question& asked) {
-  TROUPE_TRY(run, read_recording(asked, asked.words));
+  TROUPE_TRY(run, read_for_verdict(asked, asked.words));
   const analysis::check_report found = analysis::check(run);
   asked.out.json() ? show(asked, analysis::to_json(found)) : show(asked, analysis::to_text(found));
   return found.holds() ? exit_done : exit_failed;
@@ -212,8 +233,8 @@ result<int> diff(const question& asked) {
       return bad_input("--timing {}: must be a number, 0 or more", printable(*text));
   }
   if (asked.words.size() != 2) return bad_input("usage: troupe trace diff A B, each a FILE or DIR");
-  TROUPE_TRY(a, read_recording(asked, std::span(asked.words).first(1)));
-  TROUPE_TRY(b, read_recording(asked, std::span(asked.words).last(1)));
+  TROUPE_TRY(a, read_for_verdict(asked, std::span(asked.words).first(1)));
+  TROUPE_TRY(b, read_for_verdict(asked, std::span(asked.words).last(1)));
   const analysis::diff found = analysis::compare(a, b, how);
   asked.out.json() ? show(asked, analysis::diff_json(a, b, found))
                    : show(asked, analysis::diff_text(a, b, found, limit));
@@ -227,7 +248,7 @@ result<int> blame(const question& asked) {
   if (!table || !row)
     return bad_input("troupe trace blame {} {}: TABLE and ROW must be whole numbers, from 0", printable(asked.words[0]),
                      printable(asked.words[1]));
-  TROUPE_TRY(run, read_recording(asked, std::span(asked.words).subspan(2)));
+  TROUPE_TRY(run, read_for_verdict(asked, std::span(asked.words).subspan(2)));
   const auto found = analysis::blame(run, *table, *row);
   if (!found) return bad_input(one_line(found.error().message));
   asked.out.json() ? show(asked, analysis::blame_json(run, *found))

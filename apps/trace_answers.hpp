@@ -37,6 +37,10 @@ void tell_attempt(const question& asked, const trace::sources& from, const trace
 /// Reads the recording in files and folders; warns of unreadable parts, and says which of several attempts it is.
 result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths);
 
+/// The same for an answer that says what went wrong, and so must not rest on guesses. Faults also: what its numbers
+/// mean cannot be read.
+result<trace::recording> read_for_verdict(const question& asked, std::span<const std::string> paths);
+
 // Each prints its answer and returns the exit code; a fault for wrong input.
 result<int> summary(const question& asked);
 result<int> critical_path(const question& asked);

@@ -121,7 +121,7 @@ result<int> replay(const question& asked) {
   const auto actor = given_text(asked.app, "actor");
   const bool debug = asked.app.count("--debug") > 0;
   if (debug && !actor) return bad_input("--debug: goes with --actor, which is run alone then");
-  TROUPE_TRY(run, read_recording(asked, asked.words));
+  TROUPE_TRY(run, read_for_verdict(asked, asked.words));
   if (debug) return start_debugger();
   return actor ? replay_one(run, *actor, asked.out) : replay_run(run, asked.words.back(), asked.out);
 }

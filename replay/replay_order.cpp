@@ -127,6 +127,8 @@ bool is_client(const trace::recording& from, std::uint16_t actor) {
 }
 
 result<replay_order> read_replay_order(const trace::recording& from) {
+  if (const auto unreadable = from.unreadable_metadata())
+    return bad_input("{}: it cannot be told what run it was", *unreadable);
   if (auto gap = find_gap(from)) return bad_input(std::move(*gap));
   const auto* job = metadata_of(from, "job").if_object();
   if (job == nullptr)

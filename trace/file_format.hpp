@@ -59,6 +59,7 @@ struct file_head {
   shared<std::uint64_t> board_full;       ///< actors without an entry on the board
   clock_sample seen;                      ///< a copy: when it was made while the ring was being written; else 0
   shared<std::uint32_t> metadata_length;  ///< bytes of metadata, written before this
+  shared<std::uint64_t> metadata_digest;  ///< 64-bit XXH3 of them; 0: of a version that wrote none
 };
 static_assert(sizeof(file_head) <= head_bytes);
 

@@ -50,7 +50,8 @@ ring_follower::ring_follower(ring_follower&& other) noexcept
       next_(other.next_),
       open_(std::move(other.open_)),
       lost_(other.lost_),
-      is_live_(other.is_live_) {}
+      is_live_(other.is_live_),
+      metadata_(std::move(other.metadata_)) {}
 
 ring_follower::~ring_follower() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -96,6 +97,12 @@ result<trace_file> ring_follower::take(memory_budget& budget) {
   auto made = parse_trace_file(read(0, chunks_begin_), path_, budget);
   if (!made) return made;
   made->warnings.clear();  // they only report missing chunks
+  if (made->metadata_fault.empty()) {
+    metadata_ = made->metadata;
+  } else if (!metadata_.empty()) {
+    made->metadata = metadata_;
+    made->metadata_fault.clear();
+  }
   const std::uint64_t oldest = made->next_chunk - std::min(made->next_chunk, chunks_);
   if (next_ < oldest) {
     if (has_begun_) lost_ += (oldest - next_) * records_per_chunk;

@@ -51,6 +51,7 @@ class ring_follower {
   std::vector<open_chunk> open_;
   std::uint64_t lost_ = 0;
   bool is_live_ = true;
+  boost::json::object metadata_;  ///< as last read whole: the process may be changing them
 };
 
 /// Follows the files of one run, including those that appear later, and of a supervised run from attempt to attempt.

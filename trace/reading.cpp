@@ -27,7 +27,7 @@ namespace {
 struct one_process {
   std::vector<trace_file> files;
   std::map<std::uint64_t, const trace_file::chunk*> chunks;
-  const trace_file* newest = nullptr;  ///< the file whose head and board are used
+  trace_file* newest = nullptr;  ///< the file whose head and board are used
 };
 
 std::string text_of(const boost::json::object& from, std::string_view key) {
@@ -50,7 +50,7 @@ class reader {
       processes_[at->second].files.push_back(std::move(file));
     }
     for (one_process& one : processes_) {
-      for (const trace_file& file : one.files) {
+      for (trace_file& file : one.files) {
         // The copy may have been made while the chunk was being filled.
         for (const auto& [number, chunk] : file.chunks) {
           const trace_file::chunk*& kept = one.chunks[number];
@@ -58,6 +58,7 @@ class reader {
         }
         if (one.newest == nullptr || age_of(*one.newest) < age_of(file)) one.newest = &file;
       }
+      take_sound_metadata(one);
     }
     std::ranges::sort(processes_, {},
                       [](const one_process& one) { return std::pair(one.newest->node, one.newest->pid); });
@@ -78,6 +79,14 @@ class reader {
   }
 
  private:
+  /// Ring and log have the same metadata, and one of the two may be damaged.
+  static void take_sound_metadata(one_process& one) {
+    const auto sound = std::ranges::find(one.files, "", &trace_file::metadata_fault);
+    if (one.newest->metadata_fault.empty() || sound == one.files.end()) return;
+    one.newest->metadata = sound->metadata;
+    one.newest->metadata_fault.clear();
+  }
+
   /// Reserves memory for all contents and events at once: growing the lists would take up to three times as much.
   void make_room() {
     std::size_t contents = 0, records = 0;
@@ -169,6 +178,7 @@ class reader {
     to.end = from.end;
     see_alive(from, to);
     to.metadata = from.metadata;
+    to.metadata_fault = from.metadata_fault;
     to.dropped = from.dropped;
     to.contents_lost = from.contents_lost;
     to.realtime_begin_ns = from.begin.realtime_ns;
@@ -185,6 +195,9 @@ class reader {
     }
     const auto* filtered = from.metadata.if_contains("filtered");
     to.filtered = from.dropped > 0 || (filtered != nullptr && *filtered == true);
+    if (!to.metadata_fault.empty())
+      made_.warnings.push_back(fmt::format("{}: its metadata {}, and with them what its numbers mean",
+                                           from.path.string(), to.metadata_fault));
     find_gaps(one, to, hosts_[place]);
     read_types(from.metadata);
     read_names(from.metadata);

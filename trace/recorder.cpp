@@ -5,16 +5,17 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/serialize.hpp>
 #include <cstring>
 #include <system_error>
 
 #include "base/digest.hpp"
 #include "base/host.hpp"
+#include "base/lossless_json.hpp"
 #include "base/private_folder.hpp"
 #include "base/text.hpp"
 #include "trace/clock.hpp"
 #include "trace/names.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::trace {
 
@@ -25,7 +26,8 @@ boost::json::object first_metadata(const recorder::options& how) {
   all["host"] = host_name();
   all["boot"] = this_boot();
   all["ticks_per_second"] = ticks_per_second();
-  all["command"] = how.command;
+  constexpr std::size_t command_bytes_max = 4096;  // it is for people, and jobs need the room
+  all["command"] = how.command.substr(0, command_bytes_max);
   all["mode"] = name_of(how.what);
   all["filtered"] = !how.wanted.takes_all();
   boost::json::array types;
@@ -40,7 +42,7 @@ result<std::unique_ptr<recorder>> recorder::start(options how) {
   std::unique_ptr<recorder> made(new recorder);
   if (const int code = make_own_folder(how.folder); code != 0)
     return bad_input("{}: the folder cannot be made: {}", how.folder.string(), std::strerror(code));
-  const std::string name = fmt::format("{}-{}", host_name(), ::getpid());
+  const std::string name = fmt::format("{}-{}", host_name_in_files(), ::getpid());
   // A test may record several nodes in one process.
   std::filesystem::path file = how.folder / (name + ".ring");
   for (int i = 2;
@@ -50,7 +52,7 @@ result<std::unique_ptr<recorder>> recorder::start(options how) {
   made->ring_ = std::move(opened);
   made->metadata_ = first_metadata(how);
   made->metadata_["ring_chunks"] = made->ring_->chunks();
-  made->ring_->set_metadata(boost::json::serialize(made->metadata_));
+  made->write_metadata();
   if (how.what == mode::full || how.what == mode::payload) {
     made->log_ = std::make_unique<log_writer>(*made->ring_, std::filesystem::path(file).replace_extension(".log"));
     if (const std::string problem = made->log_->problem(); !problem.empty()) {
@@ -87,7 +89,24 @@ void recorder::set_run(std::uint64_t run, std::uint32_t node, std::uint32_t inca
 void recorder::describe(std::string_view key, boost::json::value what) {
   const std::lock_guard lock(metadata_mutex_);
   metadata_[key] = std::move(what);
-  ring_->set_metadata(boost::json::serialize(metadata_));
+  write_metadata();
+}
+
+/// What there is no room for is left out, the longest first, and named: readers must not take it for what was not.
+void recorder::write_metadata() {
+  std::string text = lossless_json(metadata_);
+  boost::json::object shorter;
+  boost::json::array left_out;
+  while (text.size() > metadata_bytes) {
+    if (shorter.empty()) shorter = metadata_;
+    const auto longest = std::ranges::max_element(
+        shorter, {}, [](const auto& one) { return one.key() == "types" ? 0 : lossless_json(one.value()).size(); });
+    left_out.emplace_back(longest->key());
+    shorter.erase(longest);
+    shorter[left_out_key] = left_out;
+    text = lossless_json(shorter);
+  }
+  ring_->set_metadata(text);
 }
 
 std::uint16_t recorder::number_of(std::string_view name) {
@@ -107,7 +126,7 @@ std::uint16_t recorder::number_of(std::string_view name) {
   boost::json::object names;
   for (const auto& [key, text] : shown_names_) names[std::to_string(key)] = text;
   metadata_["names"] = std::move(names);
-  ring_->set_metadata(boost::json::serialize(metadata_));
+  write_metadata();
   return number();
 }
 

@@ -103,6 +103,7 @@ class recorder {
 
  private:
   recorder() = default;
+  void write_metadata();
   bool wants_filtered(std::uint16_t type, std::uint64_t step) noexcept;
 
   options how_;

@@ -15,6 +15,13 @@ std::string recording::actor_name(std::uint16_t actor) const {
   return actor == client_actor ? "client" : fmt::format("actor {}", actor);
 }
 
+std::optional<std::string> recording::unreadable_metadata() const {
+  const auto found = std::ranges::find_if(processes, [](const auto& one) { return !one.metadata_fault.empty(); });
+  if (found == processes.end()) return std::nullopt;
+  return fmt::format("{}: its metadata {}", found->files.empty() ? "a process" : found->files.front().string(),
+                     found->metadata_fault);
+}
+
 nanoseconds recording::complete_from() const {
   nanoseconds from = std::numeric_limits<nanoseconds>::min();
   for (const process_info& process : processes) from = std::max(from, process.complete_from);

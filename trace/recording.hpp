@@ -79,6 +79,7 @@ struct process_info {
   std::uint32_t incarnation = 0;
   ending end = ending::none;
   boost::json::object metadata;
+  std::string metadata_fault;  ///< as in `trace_file`
   std::vector<std::filesystem::path> files;
   std::uint64_t records = 0;
   std::uint64_t overwritten = 0;  ///< records lost to overwriting, approximately
@@ -126,6 +127,8 @@ struct recording {
   /// The actor's board entry; null if there is none.
   const actor_state* find_actor(std::uint16_t actor) const;
   nanoseconds end() const;
+  /// Returns whose metadata cannot be read, and why: then verdicts about the run would rest on guesses. Null: all can.
+  std::optional<std::string> unreadable_metadata() const;
   /// The time from which no process lacks records; the minimum: nothing is missing at all.
   nanoseconds complete_from() const;
 };

@@ -12,6 +12,10 @@
 #include <cstring>
 #include <new>
 #include <random>
+#include <span>
+
+#include "base/assert.hpp"
+#include "base/digest.hpp"
 
 namespace troupe::trace {
 
@@ -161,10 +165,11 @@ void mark_as_copy(std::string& bytes) {
 }
 
 void ring::set_metadata(const std::string& json) {
-  const std::size_t length = std::min<std::size_t>(json.size(), metadata_bytes);
+  TROUPE_ASSERT(json.size() <= metadata_bytes);
   head().metadata_length.store(0, std::memory_order_release);
-  write(json.data(), length, memory_ + head_bytes);
-  head().metadata_length.store(static_cast<std::uint32_t>(length), std::memory_order_release);
+  write(json.data(), json.size(), memory_ + head_bytes);
+  head().metadata_digest.store(digest_of(std::as_bytes(std::span(json))), std::memory_order_relaxed);
+  head().metadata_length.store(static_cast<std::uint32_t>(json.size()), std::memory_order_release);
 }
 
 board_entry* ring::add_actor(std::uint16_t actor, std::uint16_t incarnation, const std::string& name) {

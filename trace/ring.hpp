@@ -58,7 +58,8 @@ class ring {
   file_head& head() { return *reinterpret_cast<file_head*>(memory_); }
   const file_head& head() const { return *reinterpret_cast<const file_head*>(memory_); }
 
-  /// Text that tells readers what numbers mean; at most `metadata_bytes`. Not by two threads at a time.
+  /// Text that tells readers what numbers mean. Requires: it has at most `metadata_bytes`. Not by two threads at a
+  /// time.
   void set_metadata(const std::string& json);
 
   /// An entry for a new actor; null if there is none left. From any thread.

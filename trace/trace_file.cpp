@@ -6,13 +6,19 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <string_view>
+#include <thread>
 
+#include "base/digest.hpp"
 #include "base/input_files.hpp"
+#include "base/lossless_json.hpp"
 #include "trace/clock.hpp"
 #include "trace/recording.hpp"
 
@@ -140,16 +146,34 @@ void read_ring(std::string_view bytes, std::uint32_t entries, std::uint64_t chun
   if (at < bytes.size()) read_chunks(bytes.substr(at, std::min(there, chunks) * chunk_bytes), to, budget);
 }
 
-void read_metadata(std::string_view text, trace_file& to, memory_budget& budget) {
-  if (text.empty()) return;  // the process ended before it could write any
+/// Whether there was no room for the job's settings.
+bool lacks_job(const boost::json::object& metadata) {
+  const auto* left_out = metadata.if_contains(left_out_key);
+  return left_out != nullptr && left_out->is_array() && std::ranges::count(left_out->get_array(), "job") > 0;
+}
+
+/// Requires: head and metadata are in `bytes`.
+void read_metadata(std::string_view bytes, trace_file& to, memory_budget& budget) {
+  const char* const base = bytes.data();
+  const std::uint64_t length =
+      std::min<std::uint64_t>(TROUPE_FIELD(base, file_head, std::uint32_t, metadata_length), metadata_bytes);
+  const auto digest = TROUPE_FIELD(base, file_head, std::uint64_t, metadata_digest);
+  const std::string_view text = bytes.substr(head_bytes, length);
+  to.metadata_fault.clear();
+  if (text.empty()) {  // a process may end before it can write any
+    if (to.next_chunk > 0) to.metadata_fault = "are missing";
+    return;
+  }
   // A number of one digit and its comma become a value.
   if (!budget.take(text.size() * sizeof(boost::json::value) / 2)) return;
-  boost::system::error_code failed;
-  boost::json::value parsed = boost::json::parse({text.data(), text.size()}, failed);
-  if (!failed && parsed.is_object())
-    to.metadata = std::move(parsed.as_object());
-  else
-    to.warnings.push_back(fmt::format("{}: its metadata are damaged: names are missing", to.path.string()));
+  auto parsed = parse_lossless_json(text);
+  const bool is_whole = digest == 0 || digest == digest_of(std::as_bytes(std::span(text)));
+  if (!parsed || !parsed->is_object() || !is_whole) {
+    to.metadata_fault = "are damaged";
+    return;
+  }
+  to.metadata = std::move(parsed->as_object());
+  if (lacks_job(to.metadata)) to.metadata_fault = "had no room for the job's settings";
 }
 
 }  // namespace
@@ -205,20 +229,32 @@ result<trace_file> parse_trace_file(std::string_view bytes, const std::filesyste
   made.chunks_lost = TROUPE_FIELD(base, file_head, std::uint64_t, chunks_lost);
   made.begin = sample_at(base + offsetof(file_head, begin));
   made.seen = sample_at(base + offsetof(file_head, seen));
-  const std::uint64_t length =
-      std::min<std::uint64_t>(TROUPE_FIELD(base, file_head, std::uint32_t, metadata_length), metadata_bytes);
-  read_metadata(bytes.substr(head_bytes, length), made, budget);
+  read_metadata(bytes, made, budget);
   made.is_log ? read_blocks(bytes, made, budget) : read_ring(bytes, entries, chunks, made, budget);
   if (budget.exceeded()) return wrong(name, budget.problem());
   return made;
 }
 
-#undef TROUPE_FIELD
-
 result<trace_file> parse_trace_file(std::string_view bytes, const std::filesystem::path& name) {
   memory_budget budget;
   return parse_trace_file(bytes, name, budget);
 }
+
+namespace {
+
+/// Reads metadata again that could not be read: the process that still writes may have been changing them.
+void read_changed_metadata(std::ifstream& file, trace_file& to, memory_budget& budget) {
+  constexpr int attempts = 3;
+  std::string bytes(head_bytes + metadata_bytes, '\0');
+  for (int i = 0; i < attempts && !to.metadata_fault.empty() && to.end == ending::none; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    file.clear();
+    file.seekg(0);
+    if (file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) read_metadata(bytes, to, budget);
+  }
+}
+
+}  // namespace
 
 bool is_trace_file(const std::filesystem::path& path) {
   if (path.extension() != ".ring" && path.extension() != ".log") return false;
@@ -244,7 +280,9 @@ result<trace_file> read_trace_file(const std::filesystem::path& path, memory_bud
   file.seekg(0);
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
-  return parse_trace_file(bytes, path, budget);
+  auto made = parse_trace_file(bytes, path, budget);
+  if (made) read_changed_metadata(file, *made, budget);
+  return made;
 }
 
 std::optional<bool> is_alive(const trace_file& file) {
@@ -262,5 +300,7 @@ bool is_stopped(const trace_file& file) {
   const std::size_t state = line.rfind(") ");  // after the name, which may hold anything
   return state + 2 < line.size() && (line[state + 2] == 'T' || line[state + 2] == 't');
 }
+
+#undef TROUPE_FIELD
 
 }  // namespace troupe::trace

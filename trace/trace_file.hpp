@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/host.hpp"
@@ -61,6 +62,7 @@ struct trace_file {
   clock_sample begin;
   clock_sample seen;  ///< of a copy of a ring that was being written; else zeros
   boost::json::object metadata;
+  std::string metadata_fault;  ///< why what numbers mean cannot be told, as in "are damaged"; empty: it can be
   std::vector<board_row> board;
   struct chunk {
     clock_sample begin;
@@ -68,8 +70,11 @@ struct trace_file {
   };
   std::map<std::uint64_t, chunk> chunks;  ///< by number
   std::vector<content> contents;
-  std::vector<std::string> warnings;  ///< what of it could not be read
+  std::vector<std::string> warnings;  ///< what of the rest could not be read
 };
+
+/// Where metadata name what there was no room for.
+constexpr std::string_view left_out_key = "left_out";
 
 /// Whether a file is named and begins like one.
 bool is_trace_file(const std::filesystem::path& path);

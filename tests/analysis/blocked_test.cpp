@@ -19,6 +19,17 @@ TEST(Blocked, ACleanEndIsNotBlocked) {
   EXPECT_TRUE(report.waits.empty());
 }
 
+TEST(Blocked, NothingIsToldOfARunWhoseMetadataCannotBeRead) {
+  stuck_run r(1, 1);
+  r.ask(r.trainer(0), r.server(0), "lookup", 3, trace::ms(1), 5);
+  r.edit().processes[0].files = {"h-1.ring"};
+  r.edit().processes[0].metadata_fault = "are damaged";
+  const auto report = find_blocked(r.done());
+  EXPECT_EQ(report.what, blockage::none);
+  EXPECT_EQ(report.verdict, "it cannot be told whether the run is blocked: h-1.ring: its metadata are damaged");
+  EXPECT_TRUE(report.waits.empty());
+}
+
 TEST(Blocked, WhatHasJustBeenSentIsUnderWay) {
   stuck_run r(1, 1);
   r.spread();
