@@ -145,7 +145,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
   made.own_folder_ = order.own_folder;
   made.is_wanted_ = order.is_wanted;
   const auto refused = [&](const std::string& why) -> result<run_trace> {
-    if (order.is_wanted) return bad_input("--trace-dir {}", why);
+    if (order.is_wanted) return bad_input("{}{}", order.own_folder ? "--trace: " : "--trace-dir ", why);
     out.warning(fmt::format("nothing is recorded: {}; --trace-dir names another folder", why));
     return run_trace();
   };

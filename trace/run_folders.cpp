@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -60,48 +61,70 @@ result<trace_file> read_head(const fs::path& ring) {
   return parse_trace_file(head, ring);
 }
 
-/// Whether the process that has written a ring ran on this host since it was started, and is gone. What cannot be told
-/// counts as no.
-bool is_of_gone_process(const fs::path& ring) {
-  const auto file = read_head(ring);
-  if (!file) return false;
+/// When recording began, on a clock that all processes since the start of this host share: unlike the time of day, it
+/// does not depend on a time zone, and is never set.
+using moment = std::int64_t;
+
+/// Returns when a ring began whose process ran on this host since it was started, and is gone. Null: it does not, or
+/// it cannot be told.
+std::optional<moment> begin_of_gone_process(const trace_file& ring) {
   const auto says = [&](const char* key, const std::string& value) {
-    const auto* found = file->metadata.if_contains(key);
+    const auto* found = ring.metadata.if_contains(key);
     return found != nullptr && !value.empty() && *found == boost::json::string(value);
   };
-  const auto pid = static_cast<pid_t>(file->pid);
-  return says("host", host_name()) && says("boot", this_boot()) && pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
+  const auto pid = static_cast<pid_t>(ring.pid);
+  const bool is_gone = pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
+  if (!is_gone || !says("host", host_name()) || !says("boot", this_boot())) return std::nullopt;
+  return ring.begin.monotonic_ns;
 }
 
-/// Whether `path` is what a run of this user has left, and nobody writes there any more.
-bool is_left_over(const fs::path& path) {
+/// Rings of one run or attempt, which go together.
+struct left_rings {
+  moment newest = 0;
+  bool may_go = true;  ///< all of their processes are gone
+  std::vector<fs::path> rings;
+
+  void add(const fs::path& ring, const result<trace_file>& file) {
+    const auto begin = file ? begin_of_gone_process(*file) : std::nullopt;
+    may_go = may_go && begin.has_value();
+    newest = std::max(newest, begin.value_or(0));
+    rings.push_back(ring);
+  }
+};
+
+/// Returns when the run began whose folder `path` is; null unless a run of this user has left it, and nobody writes
+/// there any more.
+std::optional<moment> begin_of_left_over(const fs::path& path) {
   struct stat found {};
-  if (!is_name_of_run(path.filename().native()) || ::lstat(path.c_str(), &found) != 0) return false;
-  if (!S_ISDIR(found.st_mode) || found.st_uid != ::geteuid()) return false;
-  bool has_ring = false;
+  if (!is_name_of_run(path.filename().native()) || ::lstat(path.c_str(), &found) != 0) return std::nullopt;
+  if (!S_ISDIR(found.st_mode) || found.st_uid != ::geteuid()) return std::nullopt;
+  left_rings all;
   std::error_code failed;
   for (fs::directory_iterator i(path, failed), end; !failed && i != end; i.increment(failed)) {
     if (i->path().extension() != ".ring") continue;
-    if (!fs::is_regular_file(i->symlink_status(failed)) || !is_of_gone_process(i->path())) return false;
-    has_ring = true;
+    if (!fs::is_regular_file(i->symlink_status(failed))) return std::nullopt;
+    all.add(i->path(), read_head(i->path()));
   }
-  return has_ring && !failed;
+  return all.may_go && !all.rings.empty() && !failed ? std::optional(all.newest) : std::nullopt;
 }
 
 /// Nobody else can put anything into `folder`, so what was found to be a folder stays one.
 void remove_left_over(const private_folder& folder) {
   constexpr std::size_t kept = 16;
-  std::vector<fs::path> found;
+  std::vector<std::pair<moment, fs::path>> found;
   std::error_code failed;
   for (fs::directory_iterator i(folder.path(), failed), end; !failed && i != end; i.increment(failed))
-    if (is_left_over(i->path())) found.push_back(i->path());
+    if (const auto begin = begin_of_left_over(i->path())) found.emplace_back(*begin, i->path());
   std::ranges::sort(found);
-  for (std::size_t i = 0; i + kept < found.size(); ++i) fs::remove_all(found[i], failed);
+  for (std::size_t i = 0; i + kept < found.size(); ++i) fs::remove_all(found[i].second, failed);
 }
 
 }  // namespace
 
 result<run_folder> make_run_folder(const fs::path& place) {
+  std::error_code unknown;
+  if (!fs::is_directory(place, unknown))
+    return bad_input("{}: there is no such folder; make it, or set TMPDIR to another", place.string());
   const fs::path users = place / fmt::format("troupe-{}", ::geteuid());
   const auto folder = private_folder::open(users);
   if (folder) {
@@ -117,30 +140,23 @@ result<run_folder> make_run_folder(const fs::path& place) {
 
 void remove_old_rings(const fs::path& folder) {
   constexpr std::size_t kept = 64;
-  struct left_attempt {
-    std::int64_t began_ns = 0;
-    std::vector<fs::path> rings;
-  };
-  std::map<std::uint64_t, left_attempt> by_run;
+  std::map<std::uint64_t, left_rings> by_run;
   std::size_t count = 0;
   std::error_code failed;
   for (fs::directory_iterator i(folder, failed), end; !failed && i != end; i.increment(failed)) {
     if (i->path().extension() != ".ring" || !fs::is_regular_file(i->symlink_status(failed))) continue;
     const auto file = read_head(i->path());
     if (!file || file->run == 0) continue;  // it has not joined
-    left_attempt& one = by_run[file->run];
-    one.began_ns = std::max(one.began_ns, file->begin.realtime_ns);
-    one.rings.push_back(i->path());
+    by_run[file->run].add(i->path(), file);
     ++count;
   }
-  std::vector<left_attempt> found;
-  for (auto& [run, one] : by_run) found.push_back(std::move(one));
-  std::ranges::sort(found, {}, &left_attempt::began_ns);
+  std::vector<left_rings> found;
+  for (auto& [run, one] : by_run)
+    if (one.may_go) found.push_back(std::move(one));
+  std::ranges::sort(found, {}, &left_rings::newest);
   for (std::size_t i = 0; i + 1 < found.size() && count > kept; ++i) {
-    const left_attempt& one = found[i];
-    if (!std::ranges::all_of(one.rings, is_of_gone_process)) continue;
-    for (const fs::path& ring : one.rings) fs::remove(ring, failed);
-    count -= one.rings.size();
+    for (const fs::path& ring : found[i].rings) fs::remove(ring, failed);
+    count -= found[i].rings.size();
   }
 }
 

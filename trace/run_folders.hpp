@@ -22,11 +22,13 @@ struct run_folder {
 /// Of what earlier runs have left in troupe-UID, removes all but the newest 16: only folders of this user that are
 /// named as above, hold rings, and whose rings are all of processes of this host, since it was started, that are gone.
 ///
-/// Errors, one line for the user: no folder can be made.
+/// Newest by a clock that is never set, whatever their names say, which have the time of day and zone of their runs.
+///
+/// Errors, one line for the user: `place` is no folder, or none can be made in it.
 result<run_folder> make_run_folder(const std::filesystem::path& place);
 
 /// Keeps at most 64 rings that the attempts at a run have left in its folder: removes those of the oldest attempts,
-/// each attempt as a whole and only if all its processes are gone, as above; never the newest attempt.
+/// each attempt as a whole and only if all its processes are gone, as above; never the newest of them.
 void remove_old_rings(const std::filesystem::path& folder);
 
 }  // namespace troupe::trace

@@ -21,6 +21,7 @@
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/clock.hpp"
 #include "trace/recorder.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::trace::run_folders_test {
 namespace {
@@ -45,9 +46,9 @@ class RunFolders : public testing::Test {
     return made ? std::move(*made) : run_folder{};
   }
 
-  /// A folder as a run of process `pid` has left it; the day makes it older or newer than others.
-  fs::path leave(int day, pid_t pid) const { return leave(fmt::format("202501{:02}-120000-{}", day, pid), pid); }
-  fs::path leave(const std::string& name, pid_t pid) const {
+  /// A folder as a run of process `pid` has left it; the day of the month makes it older or newer than others.
+  fs::path leave(int day, pid_t pid) const { return leave(fmt::format("202501{:02}-120000-{}", day, pid), pid, day); }
+  fs::path leave(const std::string& name, pid_t pid, int day = 1) const {
     const fs::path folder = users() / name;
     recorder::options how;
     how.folder = folder;
@@ -60,7 +61,14 @@ class RunFolders : public testing::Test {
     }
     const auto number = static_cast<std::uint32_t>(pid);
     change(ring, offsetof(file_head, pid), {reinterpret_cast<const char*>(&number), sizeof number});
+    set_begin(ring, day);
     return folder;
+  }
+
+  /// Sets the moment at which recording began, on the clock that no process sets.
+  static void set_begin(const fs::path& ring, std::int64_t moment) {
+    change(ring, offsetof(file_head, begin) + offsetof(clock_sample, monotonic_ns),
+           {reinterpret_cast<const char*>(&moment), sizeof moment});
   }
 
   static fs::path ring_in(const fs::path& folder) {
@@ -83,6 +91,9 @@ class RunFolders : public testing::Test {
     const std::size_t at = bytes.find(fmt::format("\"{}\":\"{}\"", name, value));
     ASSERT_NE(at, bytes.npos) << name;
     change(ring, at + name.size() + 4, std::string(value.size(), value[0] == 'x' ? 'y' : 'x'));
+    constexpr std::uint64_t no_digest = 0;
+    change(ring, offsetof(file_head, metadata_digest), {reinterpret_cast<const char*>(&no_digest), sizeof no_digest});
+    EXPECT_EQ(read_trace_file(ring)->metadata_fault, "");
   }
 
   const temporary_folder place_;
@@ -127,6 +138,25 @@ TEST_F(RunFolders, OfEarlierRunsAreRemovedButForTheNewestSixteen) {
   EXPECT_TRUE(fs::exists(made.path));
 }
 
+/// Names have the time of day and the zone of their runs, and clocks are set.
+TEST_F(RunFolders, AreRemovedByWhenTheyBeganWhateverTheirNamesSay) {
+  const pid_t gone = gone_process();
+  std::vector<fs::path> left;
+  for (int i = 0; i < 18; ++i) left.push_back(leave(fmt::format("202501{:02}-120000-1", 20 - i), gone, i + 1));
+  const fs::path newest = leave("20241231-120000-1", gone, 100);
+  begin_run();
+  EXPECT_TRUE(fs::exists(newest));
+  for (std::size_t i = 0; i < left.size(); ++i) EXPECT_EQ(fs::exists(left[i]), i >= 3) << left[i];
+}
+
+TEST_F(RunFolders, AreMadeOnlyInAPlaceThatIsThere) {
+  const fs::path none = place_.path() / "none";
+  const auto made = make_run_folder(none);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().message, none.string() + ": there is no such folder; make it, or set TMPDIR to another");
+  EXPECT_FALSE(fs::exists(none));
+}
+
 /// The rings of an attempt are read together or not at all.
 TEST_F(RunFolders, KeepTheNewestAttemptsAtARunWhole) {
   const pid_t gone = gone_process();
@@ -138,10 +168,8 @@ TEST_F(RunFolders, KeepTheNewestAttemptsAtARunWhole) {
       left[run].push_back(folder / fmt::format("{}-{}.ring", run, i));
       fs::create_directories(folder);
       fs::rename(ring, left[run].back());
-      const auto began = static_cast<std::int64_t>(run);
       change(left[run].back(), offsetof(file_head, run), {reinterpret_cast<const char*>(&run), sizeof run});
-      change(left[run].back(), offsetof(file_head, begin) + offsetof(clock_sample, realtime_ns),
-             {reinterpret_cast<const char*>(&began), sizeof began});
+      set_begin(left[run].back(), static_cast<std::int64_t>(run));
     }
   };
   leave_attempt(1, 2, gone);
@@ -234,6 +262,7 @@ TEST_F(RunFoldersThatStay, AreThoseOfProcessesThatMayNotBeSignalled) {
       const fs::path ring = (*recorder::start(how))->ring_file();
       const auto number = static_cast<std::uint32_t>(pid);
       change(ring, offsetof(file_head, pid), {reinterpret_cast<const char*>(&number), sizeof number});
+      set_begin(ring, day);
     };
     leave_ring(1, 1);
     for (int day = 2; day < 22; ++day) leave_ring(day, gone_);
