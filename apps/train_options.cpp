@@ -183,9 +183,10 @@ result<void> fill_job(train_order& order, const std::vector<model::setting>& giv
     return {};
   }
   const model::checkpoint_manifest& from = order.checkpoints.resume->what.manifest;
-  TROUPE_TRY(saved_job, model::parse_job(from.settings));
+  const std::vector<model::setting> saved = model::settings_with_files_of(from, given);
+  TROUPE_TRY(saved_job, model::parse_job(saved));
   if (auto differs = other_overlap(saved_job, given)) return bad_input(std::move(*differs));
-  TROUPE_TRY(settings, resumed_settings(from.settings, saved_job.streams(), given));
+  TROUPE_TRY(settings, resumed_settings(saved, saved_job.streams(), given));
   std::vector<std::string_view> free = model::settings_free_on_resume;
   if (saved_job.elastic.is_on() || find_setting(given, "elastic") != nullptr) {
     TROUPE_TRY(memberships, resumed_memberships(saved_job, from.step, given));

@@ -9,6 +9,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
+#include "model/datasets.hpp"
 #include "model/layer_spec.hpp"
 
 namespace troupe::model {
@@ -96,6 +97,18 @@ std::optional<std::string> check_resumed(const checkpoint_manifest& from, const 
         "had fewer batches, so it cannot go on; to go on from the checkpoint before it, remove {}",
         saved, what.accumulate, manifest_name(saved));
   return std::nullopt;
+}
+
+std::vector<setting> settings_with_files_of(const checkpoint_manifest& from, std::span<const setting> given) {
+  std::vector<setting> all = from.settings;
+  if (from.data_digest.empty()) return all;
+  for (auto& [name, value] : all) {
+    if (name != "data" && name != "test-file") continue;
+    const std::string* now = value_of(given, name);
+    const bool is_file_too = now != nullptr && !now->empty() && !value.empty();
+    if (is_file_too && (name != "data" || data_kind_of(*now) == data_kind_of(value))) value = *now;
+  }
+  return all;
 }
 
 std::vector<rank_position> positions_of(const run_position& saved, std::uint32_t trainers) {

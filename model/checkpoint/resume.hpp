@@ -33,6 +33,10 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory);
 std::optional<std::string> check_resumed(const checkpoint_manifest& from, const job& what, const dataset& data,
                                          std::uint64_t total_steps);
 
+/// Returns the settings of the checkpoint with the names of data files that `given` has: files may have been moved or
+/// packed since, and whether their rows are the same is for `check_resumed` to say, by their digest.
+std::vector<setting> settings_with_files_of(const checkpoint_manifest& from, std::span<const setting> given);
+
 /// Returns what each rank has counted in the epoch under way; if their number has changed since `saved`, the first one
 /// has the counts of all, added in rank order.
 std::vector<rank_position> positions_of(const run_position& saved, std::uint32_t trainers);

@@ -266,6 +266,21 @@ TEST(ResumeFrom, OtherDataAreRefused) {
             "them back, or start anew");
 }
 
+/// Their digest says whether the rows are the same.
+TEST(ResumeFrom, DataFilesMayHaveMoved) {
+  checkpoint_manifest from;
+  from.settings = {{"data", "csv:a/rows.csv"}, {"test-file", "a/test.csv"}, {"seed", "1"}};
+  from.data_digest = "0123";
+  const std::vector<setting> moved = {{"data", "csv:b/rows.csv.gz"}, {"test-file", "b/test.csv"}, {"seed", "2"}};
+  const std::vector<setting> expected = {moved[0], moved[1], {"seed", "1"}};
+  EXPECT_EQ(settings_with_files_of(from, moved), expected);
+  EXPECT_EQ(settings_with_files_of(from, {}), from.settings);
+  const std::vector<setting> of_another_kind = {{"data", "criteo:a/rows.csv"}, {"test-file", ""}};
+  EXPECT_EQ(settings_with_files_of(from, of_another_kind), from.settings);
+  from.data_digest.clear();
+  EXPECT_EQ(settings_with_files_of(from, moved), from.settings) << "nothing tells the rows apart";
+}
+
 TEST(ResumeFrom, AnotherJobIsToldByItsFirstDifference) {
   const std::vector<setting> saved = {{"data", "adult"}, {"servers", "1"}, {"seed", "1"}, {"dim", "8"}};
   EXPECT_EQ(first_difference(saved, saved), std::nullopt);
