@@ -39,9 +39,13 @@ std::string column_type_of(const trace::recording& run, const trace::event& one)
   return one.what == trace::kind::drop ? run.type_name(one.type) : type_of(run, one);
 }
 
-/// Quoted where RFC 4180 asks for it.
-std::string field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+/// A name from the recording. Quoted where RFC 4180 asks for it; what spreadsheets would take for a formula has an
+/// apostrophe before it, which makes it text there.
+std::string field(std::string_view name) {
+  constexpr std::string_view formula_begins = "=+-@";
+  std::string text(name);
+  if (!name.empty() && formula_begins.find(name.front()) != name.npos) text.insert(0, "'");
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string made = "\"";
   for (const char c : text) made += c == '"' ? "\"\"" : std::string(1, c);
   return made + "\"";

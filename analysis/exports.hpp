@@ -17,7 +17,8 @@ namespace troupe::analysis {
 std::uint64_t write_shiviz(const trace::recording& run, std::ostream& to);
 
 /// Writes a line of column names and a line per event, as CSV (RFC 4180). Times are nanoseconds of the recording;
-/// fields that a kind of event does not have are empty. Returns the number of events written.
+/// fields that a kind of event does not have are empty; names that begin like a formula (=, +, -, @) have an apostrophe
+/// before that. Returns the number of events written.
 std::uint64_t write_csv(const trace::recording& run, std::ostream& to);
 
 /// The numbers of events written.

@@ -106,6 +106,18 @@ TEST(Csv, EachEventIsALine) {
   EXPECT_EQ(lines[3], "metric,0,master,loss,,,0,20,20,20,20,0,0,0.5,");
 }
 
+/// A recording may be somebody else's.
+TEST(Csv, HasNoNameThatASpreadsheetTakesForAFormula) {
+  trace::made_recording r;
+  for (const std::string name : {"=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)"}) {
+    r.actor(r.trainer(0), name);
+    r.range(r.trainer(0), trace::range_name::apply, 1, 1, 2);
+    std::ostringstream to;
+    write_csv(r.done(), to);
+    EXPECT_NE(to.str().find(",'" + name + ","), std::string::npos) << to.str();
+  }
+}
+
 TEST(Csv, EveryLineHasEveryField) {
   synchronous_run r({trace::ms(5), trace::ms(5)});
   std::ostringstream to;
