@@ -20,6 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const words columns = {"--columns", R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "categorical"}])",
+                       "--rows", "10"};
+
 class Names : public testing::Test {
  protected:
   /// A file of rows under a name that is not UTF-8, and the start of a job with them.
@@ -28,17 +31,7 @@ class Names : public testing::Test {
     std::ofstream rows(path);
     rows << "y,x\n";
     for (int row = 0; row < 64; ++row) rows << row % 2 << "," << row % 5 << "\n";
-    return {"train",
-            "--data",
-            "csv:" + path,
-            "--columns",
-            R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "categorical"}])",
-            "--rows",
-            "10",
-            "--batch-size",
-            "8",
-            "--test-fraction",
-            "0"};
+    return with({"train", "--data", "csv:" + path, "--batch-size", "8", "--test-fraction", "0"}, columns);
   }
   std::string folder(const std::string& name) const {
     fs::create_directory(place_.path() + "/" + name);
@@ -106,10 +99,9 @@ TEST_F(Names, AreShownWithEscapesInErrorsAndEvents) {
   for (const std::string name : {"none\xff", "none\x1b[2J\x9b", "none\xe2\x80\xae"}) {
     const std::string path = place_.path() + "/" + name;
     for (const words& wrong :
-         {words{"train", "--data", "csv:" + path, "--columns", "[]", "--json"},
-          words{"train", "--resume", path, "--json"}, words{"train", path, "--json"},
-          words{"trace", "check", path, "--json"}, words{"trace", "summary", path, "--json"},
-          words{"checkpoint", "list", path, "--json"},
+         {with({"train", "--data", "csv:" + path, "--json"}, columns), words{"train", "--resume", path, "--json"},
+          words{"train", path, "--json"}, words{"trace", "check", path, "--json"},
+          words{"trace", "summary", path, "--json"}, words{"checkpoint", "list", path, "--json"},
           words{"train", "--trace", "full", "--trace-dir", "/proc/" + name, "--json"},
           words{"train", "--save", "/proc/" + name, "--json"},
           words{"train", "--metrics-csv", "/proc/" + name, "--json"},

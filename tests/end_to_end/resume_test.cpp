@@ -89,6 +89,41 @@ TEST(Resume, GoesOnFromACheckpointWithOlderSpellingsOfNumberTypes) {
   EXPECT_NE(other.find("the run of the checkpoint has --wire-dtype f16"), std::string::npos) << other;
 }
 
+/// The rows have a digest; where they lie is nothing of the run.
+TEST(Resume, GoesOnWithDataThatHaveMoved) {
+  const model::checkpoint_folder folder;
+  const auto write_rows = [&](const char* name, int period) {
+    std::ofstream rows(folder / name);
+    rows << "y,x\n";
+    for (int row = 0; row < 64; ++row) rows << row % 2 << "," << row % period << "\n";
+    return "csv:" + folder / name;
+  };
+  const std::string before = write_rows("rows.csv", 5);
+  const auto job = [](const std::string& data, const char* steps, arguments more) {
+    arguments all = {"train",           "--json",
+                     "--data",          data,
+                     "--steps",         steps,
+                     "--batch-size",    "8",
+                     "--test-fraction", "0",
+                     "--rows",          "10",
+                     "--columns",       R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "categorical"}])"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::string whole = digest_of_run(run(job(before, "40", {})));
+  const std::string saved = folder / "saved";
+  digest_of_run(run(job(before, "20", {"--save", saved})));
+  const std::string moved = write_rows("moved.csv", 5);
+  std::filesystem::remove(folder / "rows.csv");
+  EXPECT_EQ(digest_of_run(run({"train", "--json", "--resume", saved, "--steps", "40", "--data", moved})), whole);
+  EXPECT_EQ(digest_of_run(run(job(moved, "40", {"--resume", saved}))), whole);
+  const std::string others = write_rows("others.csv", 3);
+  const std::string line = expect_error(run({"train", "--resume", saved, "--steps", "40", "--data", others}), 2);
+  EXPECT_NE(line.find("--data " + others + ": is not what it was: the rows differ"), std::string::npos) << line;
+  const std::string kind = expect_error(run({"train", "--resume", saved, "--data", "criteo" + moved.substr(3)}), 2);
+  EXPECT_NE(kind.find("the run of the checkpoint has --data " + before), std::string::npos) << kind;
+}
+
 // Ten runs, each killed five times and gone on with, each time with another number of servers.
 TEST(Resume, WorksAfterFiftyKills) {
   const std::string whole = digest_of_run(run(adult("400")));
