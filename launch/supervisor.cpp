@@ -67,7 +67,6 @@ std::uint64_t killed_for_memory() {
   return 0;
 }
 
-/// Returns 0 where they cannot be counted, as without /proc.
 std::size_t threads_of_this_process() {
   std::error_code unknown;
   const std::filesystem::directory_iterator tasks("/proc/self/task", unknown);
@@ -302,7 +301,7 @@ void supervisor::end(int code) {
 }  // namespace
 
 result<void> supervise(std::uint64_t restarts, console& out) {
-  if (const std::size_t threads = threads_of_this_process(); threads > 1)
+  if (const std::size_t threads = threads_of_this_process(); threads != 1)
     return bad_input(
         "--restarts {}: the process has {} threads already, and only one with a single thread can be begun again; make "
         "the cluster before threads, or use --restarts 0",

@@ -199,7 +199,7 @@ tl::unexpected<manifest_fault> torn(std::string message) {
   return tl::unexpected<manifest_fault>(manifest_fault{true, std::move(message)});
 }
 
-json::value parse_json(std::string_view text, spelling how) {
+json::value read_json(std::string_view text, spelling how) {
   if (how == spelling::escaped) {
     auto parsed = parse_lossless_json(text);
     if (!parsed) throw std::invalid_argument(parsed.error().message);
@@ -230,7 +230,7 @@ std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest, 
 
 /// Reads a text whose digest is right.
 tl::expected<checkpoint_manifest, manifest_fault> parse_digested(std::string_view text, spelling how) try {
-  const json::value parsed = parse_json(text, how);
+  const json::value parsed = read_json(text, how);
   const json::object& object = parsed.as_object();
   if (object.at("format").as_string() != format_name)
     return torn(fmt::format("format {}: must be {}", printable(object.at("format").as_string()), format_name));
