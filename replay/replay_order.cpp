@@ -13,6 +13,7 @@
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "protocol/message_types.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::replay {
 
@@ -126,6 +127,23 @@ bool is_client(const trace::recording& from, std::uint16_t actor) {
   return from.actor_name(actor).starts_with("client ");
 }
 
+namespace {
+
+/// Returns a setting of the job that the metadata had no room for.
+std::optional<std::string> find_left_out(const trace::recording& of) {
+  for (const trace::process_info& process : of.processes) {
+    const auto* names = value_of(process.metadata, trace::left_out_key).if_array();
+    if (names == nullptr) continue;
+    for (const auto& one : *names)
+      if (one.is_string() && one.get_string().starts_with("job."))
+        return fmt::format("the recording had no room for the setting {}: a replay needs all",
+                           printable(one.get_string()));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 result<replay_order> read_replay_order(const trace::recording& from) {
   if (const auto unreadable = from.unreadable_metadata())
     return bad_input("{}: it cannot be told what run it was", *unreadable);
@@ -135,6 +153,7 @@ result<replay_order> read_replay_order(const trace::recording& from) {
     return bad_input(
         "the recording does not say what job the run had: the file of the process that was started by 'troupe train' "
         "or 'troupe master' is missing");
+  if (auto left_out = find_left_out(from)) return bad_input(std::move(*left_out));
   replay_order made;
   for (const auto& [name, value] : *job)
     if (value.is_string()) made.settings.emplace_back(name, value.get_string());

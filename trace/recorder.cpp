@@ -36,6 +36,18 @@ boost::json::object first_metadata(const recorder::options& how) {
   return all;
 }
 
+/// Removes the longest entry, of a job its longest setting, and returns its name.
+std::string remove_longest(boost::json::object& from) {
+  const auto longest = std::ranges::max_element(from, {}, [](const auto& one) {
+    return one.key() == "types" || one.key() == left_out_key ? 0 : lossless_json(one.value()).size();
+  });
+  const std::string name(longest->key());
+  boost::json::object* const settings = longest->value().if_object();
+  if (name == "job" && settings != nullptr && !settings->empty()) return "job." + remove_longest(*settings);
+  from.erase(longest);
+  return name;
+}
+
 }  // namespace
 
 result<std::unique_ptr<recorder>> recorder::start(options how) {
@@ -92,17 +104,14 @@ void recorder::describe(std::string_view key, boost::json::value what) {
   write_metadata();
 }
 
-/// What there is no room for is left out, the longest first, and named: readers must not take it for what was not.
+/// What there is no room for is left out and named: readers must not take it for what was not.
 void recorder::write_metadata() {
   std::string text = lossless_json(metadata_);
   boost::json::object shorter;
   boost::json::array left_out;
   while (text.size() > metadata_bytes) {
     if (shorter.empty()) shorter = metadata_;
-    const auto longest = std::ranges::max_element(
-        shorter, {}, [](const auto& one) { return one.key() == "types" ? 0 : lossless_json(one.value()).size(); });
-    left_out.emplace_back(longest->key());
-    shorter.erase(longest);
+    left_out.emplace_back(remove_longest(shorter));
     shorter[left_out_key] = left_out;
     text = lossless_json(shorter);
   }

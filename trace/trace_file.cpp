@@ -6,7 +6,6 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <cerrno>
 #include <chrono>
@@ -146,12 +145,6 @@ void read_ring(std::string_view bytes, std::uint32_t entries, std::uint64_t chun
   if (at < bytes.size()) read_chunks(bytes.substr(at, std::min(there, chunks) * chunk_bytes), to, budget);
 }
 
-/// Whether there was no room for the job's settings.
-bool lacks_job(const boost::json::object& metadata) {
-  const auto* left_out = metadata.if_contains(left_out_key);
-  return left_out != nullptr && left_out->is_array() && std::ranges::count(left_out->get_array(), "job") > 0;
-}
-
 /// Requires: head and metadata are in `bytes`.
 void read_metadata(std::string_view bytes, trace_file& to, memory_budget& budget) {
   const char* const base = bytes.data();
@@ -173,7 +166,6 @@ void read_metadata(std::string_view bytes, trace_file& to, memory_budget& budget
     return;
   }
   to.metadata = std::move(parsed->as_object());
-  if (lacks_job(to.metadata)) to.metadata_fault = "had no room for the job's settings";
 }
 
 }  // namespace

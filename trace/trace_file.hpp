@@ -73,7 +73,7 @@ struct trace_file {
   std::vector<std::string> warnings;  ///< what of the rest could not be read
 };
 
-/// Where metadata name what there was no room for.
+/// Where metadata name what there was no room for, as in `names`, `job.columns`.
 constexpr std::string_view left_out_key = "left_out";
 
 /// Whether a file is named and begins like one.

@@ -154,6 +154,19 @@ TEST(ReplayOrder, SaysFromWhichStepARunWentOn) {
   EXPECT_EQ(problem_of(0), "nothing of training is recorded: the run ended before it");
 }
 
+TEST(ReplayOrder, SaysWhichSettingIsNotRecorded) {
+  trace::recording recorded;
+  recorded.processes.resize(1);
+  recorded.processes[0].metadata = {{"job", {{"servers", "1"}}}, {"left_out", {"names", "job.columns"}}};
+  const auto order = read_replay_order(recorded);
+  ASSERT_FALSE(order);
+  EXPECT_EQ(order.error().message, "the recording had no room for the setting job.columns: a replay needs all");
+  recorded.processes[0].files = {"h-1.ring"};
+  recorded.processes[0].metadata_fault = "are damaged";
+  EXPECT_EQ(read_replay_order(recorded).error().message,
+            "h-1.ring: its metadata are damaged: it cannot be told what run it was");
+}
+
 TEST(ReplayOrder, SaysThatARunHasSentNothingToCompare) {
   trace::recording recorded;
   recorded.processes.resize(1);
