@@ -10,17 +10,26 @@
 
 namespace troupe {
 
-/// Parses all of `text` as a number, without blanks, plus sign or unit; null if it is none or does not fit. For double
-/// "nan" and "inf" are numbers, so that the caller's limits refuse them.
+/// Returns what a real number that no double holds is rounded to: 0, or infinity, with its sign. Requires:
+/// std::from_chars calls `text` out of range.
+double rounded_out_of_range(std::string_view text);
+
+/// Parses all of `text` as a number, without blanks or unit; it may begin with a plus sign. Null if it is none, or a
+/// whole number that does not fit. For double "nan" and "inf" are numbers, and what is too large is infinite, so that
+/// the caller's limits refuse them; what is too small is 0.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (end != text.data() + text.size()) return std::nullopt;
+  if constexpr (std::floating_point<T>)
+    if (error == std::errc::result_out_of_range) return static_cast<T>(rounded_out_of_range(text));
+  if (error != std::errc()) return std::nullopt;
   return value;
 }
 
-/// The same for a whole number in another base, such as 16.
+/// The same for a whole number in another base, such as 16, without a plus sign.
 template <std::integral T>
 std::optional<T> parse_number(std::string_view text, int base) {
   T value{};

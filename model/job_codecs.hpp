@@ -82,8 +82,8 @@ setting_fault read_whole(T& to, std::string_view text, std::uint64_t low, std::u
     to = static_cast<T>(*number);
     return std::nullopt;
   }
-  // Digits, perhaps after a minus: a whole number out of range.
-  const auto digits = text.substr(text.starts_with('-') ? 1 : 0);
+  // Digits, perhaps after a sign: a whole number out of range.
+  const auto digits = text.substr(text.starts_with('-') || text.starts_with('+') ? 1 : 0);
   const bool is_whole = !digits.empty() && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
   return fmt::format("must be {}between {} and {}", is_whole ? "" : "a whole number ", low, high);
 }

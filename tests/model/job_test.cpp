@@ -216,6 +216,16 @@ TEST(Job, SettingsOfFilesReachTheirFields) {
   EXPECT_EQ(csv.classes, 5U);
 }
 
+TEST(Job, NumbersMayHaveAPlusSignAndBeTooSmallForADouble) {
+  const job made = parsed({{"steps", "+5"}, {"dense-lr", "+0.5"}, {"sparse-lr", "1e-400"}, {"hidden", "+8,4"}});
+  EXPECT_EQ(made.steps, 5U);
+  EXPECT_EQ(made.dense_optimizer.lr, 0.5);
+  EXPECT_EQ(made.sparse_optimizer.lr, 0);
+  EXPECT_EQ(made.hidden, (std::vector<std::size_t>{8, 4}));
+  EXPECT_EQ(parsed({{"dense-optimizer", "adam:eps=+1e-400"}}).dense_optimizer.eps, 0);
+  EXPECT_EQ(parsed({{"dense-lr", "5e-324"}}).dense_optimizer.lr, 5e-324);
+}
+
 TEST(Job, LearningRateAndOptimizerDoNotDependOnTheirOrder) {
   const job made = parsed({{"sparse-lr", "0.7"}, {"sparse-optimizer", "adam"}});
   EXPECT_EQ(made.sparse_optimizer.lr, 0.7);
