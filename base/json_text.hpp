@@ -1,12 +1,15 @@
-// JSON text: values, and one object on one line.
+// JSON text: values, one object on one line, and the parser of what users write.
 
 #pragma once
 
+#include <boost/json/fwd.hpp>
 #include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/result.hpp"
 
 namespace troupe {
 
@@ -15,6 +18,10 @@ std::string json_string(std::string_view text);
 
 /// Returns `value` with enough digits to read back the same bits; null if it is not finite.
 std::string json_number(double value);
+
+/// Parses JSON that a user has written; a byte order mark before it is skipped. Faults, for within a message: what is
+/// wrong and at which byte; a key that is given twice, of which a parsed tree would silently keep the last.
+result<boost::json::value> parse_json(std::string_view text);
 
 /// Builds one JSON object on one line, field by field. It is fast because tens of thousands of epochs may end in a
 /// second.

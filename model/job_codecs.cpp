@@ -1,6 +1,7 @@
 #include "model/job_codecs.hpp"
 
 #include "base/text.hpp"
+#include "model/files/csv_columns.hpp"
 
 namespace troupe::model::codecs {
 
@@ -98,8 +99,8 @@ codec optional_text(std::string job::*field, setting_type type) {
 codec separator() {
   return {[](job& to, std::string_view text) -> setting_fault {
             if (text == "tab") text = "\t";
-            if (text.size() != 1 || text == "\n" || text == "\r" || text == "\"")
-              return "must be a single character other than a quote or a line's end, or tab";
+            if (!is_separator(text) || text == "\"")
+              return fmt::format("must be tab, or {} or a quote", separator_limit);
             to.separator = text.front();
             return std::nullopt;
           },

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <boost/system/error_code.hpp>
 #include <optional>
 #include <string_view>
 
+#include "base/json_text.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
@@ -144,11 +144,10 @@ std::optional<std::string> entry_of(const std::string& name, const boost::json::
 /// Returns a list as entries, or the text itself if it is no list of objects.
 std::string entries_text(const std::string& name, const std::string& text) {
   const std::string as_text = fmt::format("{} = {}\n", name, toml_quoted(text));
-  boost::system::error_code failure;
-  const auto json = boost::json::parse(text, failure);
-  if (failure || !json.is_array() || json.get_array().empty()) return as_text;
+  const auto json = parse_json(text);
+  if (!json || !json->is_array() || json->get_array().empty()) return as_text;
   std::string out;
-  for (const auto& one : json.get_array()) {
+  for (const auto& one : json->get_array()) {
     const auto entry = entry_of(name, one);
     if (!entry) return as_text;
     out += *entry;

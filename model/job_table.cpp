@@ -83,7 +83,7 @@ std::vector<job_setting> run_and_data_settings() {
            csv_only(no_default), optional_text(&job::columns, setting_type::entries)),
       line("header", "Data files", "BOOL", "whether the first line of a csv file names its columns: true or false",
            csv_only("true"), choice<bool>(&job::header, {{"true", true}, {"false", false}})),
-      line("separator", "Data files", "CHAR", "what stands between the columns of a csv file: one character, or tab",
+      line("separator", "Data files", "CHAR", "what stands between the columns of a csv file: one ASCII character, or tab",
            csv_only(","), separator()),
       line("test-file", "Data files", "FILE", "rows held out for evaluation, in the same format; idx: IMAGES,LABELS",
            only(no_default, {data_kind::criteo, data_kind::csv, data_kind::idx}), optional_text(&job::test_file)),

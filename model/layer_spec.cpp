@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/json_text.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 
@@ -262,10 +263,9 @@ const std::vector<std::string>& layer_keys() {
 result<std::vector<layer_spec>> parse_layers(std::string_view text) {
   std::vector<layer_spec> layers;
   if (text.empty()) return layers;
-  json::error_code ec;
-  const json::value parsed = json::parse(text, ec);
-  if (ec) return bad_input("must be a JSON array of objects: {}", ec.message());
-  if (const auto refused = read_layer_list(parsed, layers)) return bad_input(*refused);
+  const auto parsed = parse_json(text);
+  if (!parsed) return bad_input("{}; must be a JSON array of objects", parsed.error().message);
+  if (const auto refused = read_layer_list(*parsed, layers)) return bad_input(*refused);
   return layers;
 }
 

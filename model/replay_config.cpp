@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/json_text.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/job_table.hpp"
@@ -238,10 +239,7 @@ data_spec spec_of(const replay_config& config) {
 }
 
 result<replay_config> parse_replay_config(std::string_view text) {
-  json::error_code ec;
-  const auto value = json::parse(text, ec);
-  if (ec) return bad_input("{}: {}", ec.message(), printable(text));
-
+  TROUPE_TRY(value, parse_json(text));
   object_reader reader(value, "");
   replay_config config;
   config.trainers = static_cast<std::uint32_t>(reader.needed_whole("trainers", 1, actors_max));

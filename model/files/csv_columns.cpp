@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/json_text.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/datasets.hpp"
@@ -77,7 +78,7 @@ column_fault read_vocabulary(const json::value& value, std::vector<std::string>&
 
 column_fault read_separator(const json::value& value, char& to) {
   const auto* text = value.if_string();
-  if (text == nullptr || text->size() != 1) return refuse("separator", value, "a text of one character");
+  if (text == nullptr || !is_separator(*text)) return refuse("separator", value, separator_limit);
   to = text->front();
   return std::nullopt;
 }
@@ -192,15 +193,22 @@ column_fault check_all(const std::vector<csv_column>& columns) {
 
 }  // namespace
 
+bool is_separator(std::string_view text) {
+  if (text.size() != 1 || text == "\n" || text == "\r") return false;
+  const auto byte = static_cast<unsigned char>(text.front());
+  return byte > 0 && byte < 0x80;
+}
+
 std::string column_text(std::size_t number, const std::string& name) {
   return name.empty() ? fmt::format("column {}", number) : fmt::format("column {} ({})", number, printable(name));
 }
 
 result<std::vector<csv_column>> parse_columns(const job& job) {
-  json::error_code ec;
-  const json::value parsed = json::parse(job.columns, ec);
-  if (ec) return bad_input("--columns {}: must be a JSON array of objects: {}", printable(job.columns), ec.message());
-  const auto* descriptions = parsed.if_array();
+  const auto parsed = parse_json(job.columns);
+  if (!parsed)
+    return bad_input("--columns {}: {}; must be a JSON array of objects", printable(job.columns),
+                     parsed.error().message);
+  const auto* descriptions = parsed->if_array();
   if (descriptions == nullptr)
     return bad_input("--columns {}: must be a JSON array of objects", printable(job.columns));
   std::vector<csv_column> columns;

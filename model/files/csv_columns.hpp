@@ -4,11 +4,17 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/job.hpp"
 
 namespace troupe::model {
+
+/// Whether `text` can separate columns, or values of a field: one byte, since a character beyond ASCII has several in
+/// UTF-8.
+bool is_separator(std::string_view text);
+constexpr const char* separator_limit = "one ASCII character, of one byte, other than a line's end";
 
 /// The use of a column: the target, a dense feature, a table with one index a sample, a table with a bag a sample, or
 /// none.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
 #include <cmath>
 #include <limits>
 
@@ -26,6 +28,40 @@ TEST(JsonText, ALineIsOneObject) {
   line.add("ok", true).add_json("list", "[1,2]");
   EXPECT_EQ(line.take(),
             "{\"event\":\"done\",\"steps\":7,\"loss\":0.5,\"auc\":null,\"name\":\"a b\",\"ok\":true,\"list\":[1,2]}\n");
+}
+
+std::string refusal(std::string_view text) {
+  const auto parsed = parse_json(text);
+  return parsed ? "" : parsed.error().message;
+}
+
+TEST(ParseJson, ReadsWhatUsersWrite) {
+  EXPECT_EQ(parse_json(R"( [{"a": [1, -2.5, null]}, {"a": "b"}] )").value(),
+            boost::json::parse(R"([{"a":[1,-2.5,null]},{"a":"b"}])"));
+  EXPECT_EQ(parse_json("\xef\xbb\xbf{}").value(), boost::json::parse("{}"));
+}
+
+TEST(ParseJson, AKeyThatIsGivenTwiceIsRefusedWithItsPlace) {
+  EXPECT_EQ(refusal(R"({"a": 1, "b": 2, "a": 1})"), "key a is given twice, at byte 20");
+  EXPECT_EQ(refusal(R"([7, {"kind": 1, "kind": 1}])"), "key kind of [1] is given twice, at byte 22");
+  EXPECT_EQ(refusal(R"([true, "x", [], {"layers": [{}, {"a": {}, "\u0061": 0}]}])"),
+            "key a of [3].layers[1] is given twice, at byte 52");
+  EXPECT_EQ(refusal(R"({"x": {"y": {"": 1, "": 2}}})"), "key '' of x.y is given twice, at byte 22");
+  EXPECT_EQ(refusal(R"({"a\nb": 1, "a\nb": 1})"), "key a\\x0ab is given twice, at byte 18");
+  // A long key comes in parts.
+  const std::string key(100'000, 'k');
+  EXPECT_NE(refusal("{\"" + key + "\": 1, \"" + key + "\": 2}").find("is given twice"), std::string::npos);
+  EXPECT_EQ(refusal("{\"" + key + "1\": 1, \"" + key + "2\": 2}"), "");
+  EXPECT_EQ(refusal(R"([{"a": 1}, {"a": 1, "b": {"a": 1}}])"), "");
+}
+
+TEST(ParseJson, WhatIsNoJsonIsRefusedWithItsPlace) {
+  EXPECT_EQ(refusal("[1, ]"), "syntax error at byte 4");
+  EXPECT_EQ(refusal("[1] 2"), "extra data at byte 4");
+  EXPECT_EQ(refusal("\xef\xbb\xbf[1] 2"), "extra data at byte 7");
+  for (const char* wrong : {"", " ", "{", "[1", "{\"a\"}", "{a: 1}", "[\"\xff\"]", "// 1\n1", "nul"})
+    EXPECT_NE(refusal(wrong).find(" at byte "), std::string::npos) << wrong;
+  EXPECT_NE(refusal(std::string(100, '[') + std::string(100, ']')).find("too deep"), std::string::npos);
 }
 
 }  // namespace

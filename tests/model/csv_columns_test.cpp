@@ -70,6 +70,13 @@ TEST(CsvColumns, KeysThatDoNotBelongAreRefused) {
             "column 2 (c): rows: must be left out where there is a vocabulary, which has a row for each of its texts");
 }
 
+TEST(CsvColumns, KeysGivenTwiceAreRefused) {
+  EXPECT_EQ(
+      refusal(columns_of(R"([{"kind": "label"}, {"kind": "numeric", "kind": "multi"}])")),
+      R"(--columns [{"kind": "label"}, {"kind": "numeric", "kind": "multi"}]: key kind of [1] is given twice, at )"
+      "byte 47; must be a JSON array of objects");
+}
+
 TEST(CsvColumns, MalformedValuesAreRefused) {
   EXPECT_EQ(fault_with(R"({"name": "a", "kind": "numerical"})"),
             "column 2 (a): kind numerical: unknown; the nearest is numeric, and there are categorical, ignore, label, "
@@ -89,7 +96,12 @@ TEST(CsvColumns, MalformedValuesAreRefused) {
   EXPECT_EQ(fault_with(R"({"name": "a", "kind": "multi", "rows": 4294967297})"),
             "column 2 (a): rows 4294967297" + rows);
   EXPECT_EQ(fault_with(R"({"name": "a", "kind": "multi", "separator": "||"})"),
-            "column 2 (a): separator ||: must be a text of one character");
+            "column 2 (a): separator ||: must be one ASCII character, of one byte, other than a line's end");
+  for (const char* separator : {"\xc2\xb7", "\xc2\xa7", "", "\\n", "\\r", "\\u0000", "\xf0\x9f\x98\x80"})
+    EXPECT_NE(fault_with(fmt::format(R"({{"name": "a", "kind": "multi", "separator": "{}"}})", separator))
+                  .find("must be one ASCII character, of one byte"),
+              std::string::npos)
+        << separator;
   EXPECT_EQ(fault_with(R"({"name": "a", "kind": "multi", "mode": "men"})"),
             "column 2 (a): mode men: unknown; the nearest is mean, and there are max, mean or sum");
   EXPECT_EQ(fault_with(R"({"name": "a", "kind": "numeric", "transform": "log"})"),
@@ -117,8 +129,8 @@ TEST(CsvColumns, ColumnsThatDoNotGoTogetherAreRefused) {
 }
 
 TEST(CsvColumns, WhatIsNoJsonArrayIsRefused) {
-  EXPECT_EQ(refusal(columns_of("[{]")).find("--columns [{]: must be a JSON array of objects: "), 0U);
-  EXPECT_EQ(refusal(columns_of("")).find("--columns '': must be a JSON array of objects: "), 0U);
+  EXPECT_EQ(refusal(columns_of("[{]")), "--columns [{]: syntax error at byte 2; must be a JSON array of objects");
+  EXPECT_EQ(refusal(columns_of("")), "--columns '': incomplete JSON at byte 0; must be a JSON array of objects");
   EXPECT_EQ(refusal(columns_of("{}")), "--columns {}: must be a JSON array of objects");
 }
 

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/text.hpp"
 #include "tests/model/parsed_job.hpp"
 
 namespace troupe::model::job_refusals_test {
@@ -27,6 +28,7 @@ TEST(Job, OutOfRangeIsRefusedWithTheLimit) {
   EXPECT_EQ(refusal({{"data", "synthetic"}, {"classes", "1"}}), "--classes 1: must be between 2 and 65536");
   EXPECT_EQ(refusal({{"dense-lr", "-0.1"}}), "--dense-lr -0.1: must be between 0 and 1000000");
   EXPECT_EQ(refusal({{"dense-lr", "nan"}}), "--dense-lr nan: must be between 0 and 1000000");
+  EXPECT_EQ(refusal({{"dense-lr", "1e400"}}), "--dense-lr 1e400: must be between 0 and 1000000");
   EXPECT_EQ(refusal({{"sparse-lr", "inf"}}), "--sparse-lr inf: must be between 0 and 1000000");
   EXPECT_EQ(refusal({{"sparse-lr", "fast"}}), "--sparse-lr fast: must be a number between 0 and 1000000");
   EXPECT_EQ(refusal({{"bucket-mib", "0"}}), "--bucket-mib 0: must be above 0 and at most 65536");
@@ -79,10 +81,12 @@ TEST(Job, MalformedValuesAreRefused) {
   EXPECT_EQ(refusal({{"row-dtype", "f64"}}),
             "--row-dtype f64: unknown; the nearest is f32, and there are f32, f16 or bf16");
   EXPECT_EQ(refusal({{"data", "csv:x"}, {"header", "yes"}}).substr(0, 14), "--header yes: ");
-  for (const char* separator : {"", "::", "\n", "\r", "\""}) {
-    EXPECT_NE(refusal({{"data", "csv:x"}, {"separator", separator}}).find("must be a single character"),
-              std::string::npos);
-  }
+  for (const char* separator : {"", "::", "\n", "\r", "\"", "\xc2\xb7", "\xc2\xa7", "\xb7"})
+    EXPECT_EQ(
+        refusal({{"data", "csv:x"}, {"separator", separator}}),
+        fmt::format("--separator {}: must be tab, or one ASCII character, of one byte, other than a line's end or "
+                    "a quote",
+                    printable(separator)));
   EXPECT_EQ(refusal({{"data", "csv:x"}, {"test-file", ""}}), "--test-file '': must not be empty");
   EXPECT_EQ(refusal({{"seed", std::string("1\n2")}}),
             "--seed 1\\x0a2: must be a whole number between 0 and 18446744073709551615");

@@ -151,7 +151,9 @@ TEST(LayerSpec, OptionsForPeople) {
 }
 
 TEST(LayerSpec, WhatIsNoListOfObjectsIsRefused) {
-  EXPECT_EQ(refusal("[{"), "must be a JSON array of objects: incomplete JSON");
+  EXPECT_EQ(refusal("[{"), "incomplete JSON at byte 2; must be a JSON array of objects");
+  EXPECT_EQ(refusal(R"([{"kind": "residual", "layers": [{"kind": "linear", "out": 2, "out": 3}]}])"),
+            "key out of [0].layers[0] is given twice, at byte 66; must be a JSON array of objects");
   EXPECT_EQ(refusal("{}"), "must be a JSON array of objects");
   EXPECT_EQ(refusal(R"([{"kind": "relu"}, 3])"), "layer 1: 3: must be an object");
   std::string many = R"([{"kind":"relu"})";
