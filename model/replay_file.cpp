@@ -49,7 +49,8 @@ result<std::vector<Real>> replay_file::reals(const std::string& name, std::uint6
   if (!values) return values;
   const auto bad = std::ranges::find_if(*values, [](Real x) { return !std::isfinite(x); });
   if (bad == values->end()) return values;
-  return refuse(fmt::format("tensor {}, value {}: {}: must be finite", name, bad - values->begin(), *bad));
+  return refuse(fmt::format("tensor {}, value {}: {}: must be finite{}", name, bad - values->begin(), *bad,
+                            std::is_same_v<Real, float> && std::isinf(*bad) ? " in float32" : ""));
 }
 
 template <class Real>

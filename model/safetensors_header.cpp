@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/basic_parser_impl.hpp>
+#include <numeric>
+#include <utility>
 
+#include "base/assert.hpp"
 #include "base/text.hpp"
+#include "model/memory.hpp"
 
 namespace troupe::model {
 
@@ -29,7 +33,10 @@ constexpr std::array types{
     type_entry{"F64", tensor_type::f64, 8},
 };
 
-const type_entry& entry_of(tensor_type type) { return *std::ranges::find(types, type, &type_entry::type); }
+const type_entry& entry_of(tensor_type type) {
+  TROUPE_ASSERT(type != tensor_type::other);
+  return *std::ranges::find(types, type, &type_entry::type);
+}
 
 // The handler of Boost.JSON's basic_parser, which refuses everything that a header must not have. A parsed tree would
 // not do, because it silently drops repeated keys.
@@ -57,8 +64,8 @@ class header_handler {
       return true;
     }
     if (where_ != place::names) return refuse_value(ec);
-    where_ = name_ == "__metadata__" ? place::metadata : place::tensor;
-    return true;
+    where_ = is_metadata() ? place::metadata : place::tensor;
+    return is_metadata() ? begin_metadata(ec) : true;
   }
 
   bool on_object_end(std::size_t, error_code& ec) {
@@ -112,8 +119,9 @@ class header_handler {
     if (where_ == place::metadata) return header_.metadata.emplace(key_, text).second ? true : refuse_twice(ec);
     if (where_ != place::tensor || key_ != "dtype") return refuse_value(ec);
     if (type_) return refuse_twice(ec);
-    type_ = type_named(text);
-    return type_ ? true : refuse(ec, fmt::format("{}: unknown dtype {}", place_text(), printable(text)));
+    type_ = type_named(text).value_or(tensor_type::other);
+    if (type_ == tensor_type::other) other_type_ = text;
+    return true;
   }
 
   bool on_number_part(string_view, error_code&) { return true; }
@@ -123,7 +131,10 @@ class header_handler {
   bool on_uint64(std::uint64_t value, string_view, error_code& ec) { return add_number(value, ec); }
   bool on_double(double, string_view, error_code& ec) { return refuse_value(ec); }
   bool on_bool(bool, error_code& ec) { return refuse_value(ec); }
-  bool on_null(error_code& ec) { return refuse_value(ec); }
+  /// Published files have metadata that are null.
+  bool on_null(error_code& ec) {
+    return where_ == place::names && is_metadata() ? begin_metadata(ec) : refuse_value(ec);
+  }
   bool on_comment_part(string_view, error_code& ec) { return refuse_value(ec); }
   bool on_comment(string_view, error_code& ec) { return refuse_value(ec); }
 
@@ -136,6 +147,13 @@ class header_handler {
     return fmt::format("{}, key {}", printable(name_), printable(key_));
   }
 
+  bool is_metadata() const { return name_ == "__metadata__"; }
+
+  bool begin_metadata(error_code& ec) {
+    if (std::exchange(has_metadata_, true)) return refuse(ec, printable(name_) + ": given twice");
+    return true;
+  }
+
   bool refuse(error_code& ec, std::string message) {
     message_ = std::move(message);
     ec = boost::system::errc::make_error_code(boost::system::errc::invalid_argument);
@@ -145,7 +163,8 @@ class header_handler {
   bool refuse_twice(error_code& ec) { return refuse(ec, place_text() + ": given twice"); }
 
   bool refuse_value(error_code& ec) {
-    const char* wanted = where_ == place::document   ? "must be an object"
+    const char* wanted = where_ == place::document                 ? "must be an object"
+                         : where_ == place::names && is_metadata() ? "must be an object of texts, or null"
                          : where_ == place::names    ? "must be an object with dtype, shape and data_offsets"
                          : where_ == place::metadata ? "must be text"
                          : where_ == place::tensor   ? "must be dtype (text), shape or data_offsets (arrays)"
@@ -167,18 +186,22 @@ class header_handler {
     if (offsets_->size() != 2 || (*offsets_)[0] > (*offsets_)[1])
       return refuse(ec, fmt::format("{}: data_offsets {}: must be begin and end, begin not above end", name,
                                     shape_text(*offsets_)));
-    tensor_entry entry{*type_, std::move(*shape_), (*offsets_)[0], (*offsets_)[1]};
-    std::uint64_t size = type_size(entry.type);
-    bool fits = true;
-    for (const std::uint64_t extent : entry.shape) fits = fits && !__builtin_mul_overflow(size, extent, &size);
-    if (!fits || size != entry.end - entry.begin)
-      return refuse(
-          ec, fmt::format("{}: {} bytes for {} {}: must be {}", name, entry.end - entry.begin, type_name(entry.type),
-                          shape_text(entry.shape), fits ? fmt::format("{}", size) : "less than 2^64"));
+    tensor_entry entry{*type_, std::exchange(other_type_, {}), std::move(*shape_), (*offsets_)[0], (*offsets_)[1]};
+    if (auto wrong = check_size(entry)) return refuse(ec, fmt::format("{}: {}", name, *wrong));
     type_.reset();
     shape_.reset();
     offsets_.reset();
     return header_.tensors.emplace(name_, std::move(entry)).second ? true : refuse_twice(ec);
+  }
+
+  static std::optional<std::string> check_size(const tensor_entry& entry) {
+    if (entry.type == tensor_type::other) return std::nullopt;
+    std::uint64_t size = type_size(entry.type);
+    bool fits = true;
+    for (const std::uint64_t extent : entry.shape) fits = fits && !__builtin_mul_overflow(size, extent, &size);
+    if (fits && size == entry.end - entry.begin) return std::nullopt;
+    return fmt::format("{} bytes for {} {}: must be {}", entry.end - entry.begin, entry.type_text(),
+                       shape_text(entry.shape), fits ? fmt::format("{}", size) : "less than 2^64");
   }
 
   safetensors_header header_;
@@ -187,7 +210,9 @@ class header_handler {
   std::string partial_;
   std::string name_;
   std::string key_;
+  bool has_metadata_ = false;
   std::optional<tensor_type> type_;
+  std::string other_type_;
   std::optional<std::vector<std::uint64_t>> shape_;
   std::optional<std::vector<std::uint64_t>> offsets_;
 };
@@ -213,6 +238,10 @@ std::optional<std::string> check_places(const safetensors_header& header, std::u
 }
 
 }  // namespace
+
+std::uint64_t tensor_entry::count() const {
+  return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1}, bounded_product);
+}
 
 std::string_view type_name(tensor_type type) { return entry_of(type).name; }
 

@@ -43,22 +43,36 @@ model::tensor_type written_type(dtype type) {
   return types[static_cast<std::size_t>(type)];
 }
 
+tensor read_tensor(const model::safetensors_file& file, const std::string& path, const std::string& name,
+                   const model::tensor_entry& entry) {
+  const auto type = read_type(entry.type);
+  if (!type || entry.shape.size() > shape::dimensions_max)
+    throw error(error_kind::input,
+                fmt::format("{}: tensor '{}' is {} of {}; F32, F64 and I64 of at most {} dimensions "
+                            "can be read; name the tensors that you want, if it is not one of them",
+                            path, name, model::shape_text(entry.shape), entry.type_text(), shape::dimensions_max));
+  tensor numbers(shape::of(entry.shape), *type);
+  const std::span<std::byte> bytes(numbers.owner().get(), entry.end - entry.begin);
+  if (const auto read = file.read_range(entry, 0, bytes); !read) throw error(error_kind::input, read.error().message);
+  return numbers;
+}
+
 }  // namespace
 
 named_tensors load_safetensors(const std::string& path) {
   const auto file = value_of(model::safetensors_file::open(path));
   named_tensors all;
-  for (const auto& [name, entry] : file.header().tensors) {
-    const auto type = read_type(entry.type);
-    if (!type || entry.shape.size() > shape::dimensions_max)
-      throw error(error_kind::input, fmt::format("{}: tensor '{}' is {} of {}; F32, F64 and I64 of at most {} "
-                                                 "dimensions can be read",
-                                                 path, name, model::shape_text(entry.shape),
-                                                 model::type_name(entry.type), shape::dimensions_max));
-    tensor numbers(shape::of(entry.shape), *type);
-    const std::span<std::byte> bytes(numbers.owner().get(), entry.end - entry.begin);
-    if (const auto read = file.read_range(entry, 0, bytes); !read) throw error(error_kind::input, read.error().message);
-    all.emplace_back(name, std::move(numbers));
+  for (const auto& [name, entry] : file.header().tensors) all.emplace_back(name, read_tensor(file, path, name, entry));
+  return all;
+}
+
+named_tensors load_safetensors(const std::string& path, const std::vector<std::string>& names) {
+  const auto file = value_of(model::safetensors_file::open(path));
+  named_tensors all;
+  for (const std::string& name : names) {
+    const model::tensor_entry* entry = file.find(name);
+    if (entry == nullptr) throw error(error_kind::input, fmt::format("{}: tensor '{}' is missing", path, name));
+    all.emplace_back(name, read_tensor(file, path, name, *entry));
   }
   return all;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "troupe/state.hpp"
 
@@ -12,6 +13,10 @@ namespace troupe {
 /// Reads all tensors of a file, in the order of their names. Throws `error` if the file is not valid, or has tensors of
 /// other types than float32, float64 and int64, or of more than `shape::dimensions_max` dimensions.
 named_tensors load_safetensors(const std::string& path);
+
+/// Reads the tensors `names` of a file, in that order. Others may be of any type. Throws `error` also if one is
+/// missing.
+named_tensors load_safetensors(const std::string& path, const std::vector<std::string>& names);
 
 /// Writes a file, or overwrites it. Throws `error` if two tensors have one name, or the file cannot be written.
 void save_safetensors(const std::string& path, const named_tensors& tensors);

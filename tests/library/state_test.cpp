@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <span>
@@ -138,6 +140,30 @@ TEST(Safetensors, NameWhatIsWrong) {
   EXPECT_NE(error_of([&] { save_safetensors(file.path(), {{"x", x}, {"x", x}}); }).find("x"), std::string::npos);
   EXPECT_EQ(error_of([&] { save_safetensors("f", {{"x", {}}}); }), "f: tensor 'x' has no numbers");
   EXPECT_NE(error_of([&] { save_safetensors("/does/not/exist", {{"x", x}}); }), "no error");
+}
+
+// A header as published files have it: null metadata, and a tensor of a type that is not read.
+TEST(Safetensors, AreReadByNameBesideOnesOfOtherTypes) {
+  const std::string header = R"({"__metadata__":null,"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                             R"("scale":{"dtype":"F8_E8M0","shape":[4],"data_offsets":[4,8]}})";
+  const temporary_file file;
+  const std::uint64_t length = header.size();
+  const float one = 1;
+  std::ofstream to(file.path(), std::ios::binary);
+  to.write(reinterpret_cast<const char*>(&length), sizeof(length));
+  to.write(header.data(), static_cast<std::streamsize>(header.size()));
+  to.write(reinterpret_cast<const char*>(&one), sizeof(one)).write("1234", 4);
+  to.close();
+  const named_tensors read = load_safetensors(file.path(), {"a"});
+  ASSERT_EQ(read.size(), 1U);
+  EXPECT_EQ(read[0].second.item(), 1);
+  EXPECT_EQ(error_of([&] { load_safetensors(file.path(), {"b"}); }), file.path() + ": tensor 'b' is missing");
+  for (const auto& all : {error_of([&] { load_safetensors(file.path()); }), error_of([&] {
+                            load_safetensors(file.path(), {"a", "scale"});
+                          })})
+    EXPECT_EQ(all, file.path() +
+                       ": tensor 'scale' is [4] of F8_E8M0; F32, F64 and I64 of at most 6 dimensions can be "
+                       "read; name the tensors that you want, if it is not one of them");
 }
 
 // -- replicas -------------------------------------------------------------------------------

@@ -237,7 +237,7 @@ TEST(Replay, ShapesTypesAndValuesThatDoNotFitAreRefused) {
             "tensor init.dense.0.bias of type I64: must be F32 or F64");
   EXPECT_EQ(refusal_with<float>("trainer.0.bags", {2}, {2, 1}), "tensor trainer.0.bags of type F32: must be I64");
   EXPECT_EQ(refusal_with<double>("init.dense.0.bias", {2}, {1, 1e300}),
-            "tensor init.dense.0.bias, value 1: inf: must be finite");
+            "tensor init.dense.0.bias, value 1: inf: must be finite in float32");
   EXPECT_EQ(refusal_with<float>("trainer.0.dense", {3}, {1, std::nanf(""), 3}),
             "tensor trainer.0.dense, value 1: nan: must be finite");
 }
