@@ -39,16 +39,14 @@ std::string column_type_of(const trace::recording& run, const trace::event& one)
   return one.what == trace::kind::drop ? run.type_name(one.type) : type_of(run, one);
 }
 
-/// A name from the recording. Quoted where RFC 4180 asks for it; what spreadsheets would take for a formula has an
-/// apostrophe before it, which makes it text there.
-std::string field(std::string_view name) {
-  constexpr std::string_view formula_begins = "=+-@";
-  std::string text(name);
-  if (!name.empty() && formula_begins.find(name.front()) != name.npos) text.insert(0, "'");
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string made = "\"";
-  for (const char c : text) made += c == '"' ? "\"\"" : std::string(1, c);
-  return made + "\"";
+/// A text as a cell, quoted where RFC 4180 asks for it. A recording may be anybody's, so what a spreadsheet would take
+/// for a formula gets an apostrophe before it.
+std::string field(std::string_view text) {
+  const bool is_formula = !text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos;
+  const bool is_quoted = text.find_first_of(",\"\r\n") != std::string_view::npos;
+  std::string made = is_formula ? "'" : "";
+  for (const char c : text) made += is_quoted && c == '"' ? "\"\"" : std::string(1, c);
+  return is_quoted ? "\"" + made + "\"" : made;
 }
 
 std::string flags_of(const trace::event& one) {

@@ -106,16 +106,31 @@ TEST(Csv, EachEventIsALine) {
   EXPECT_EQ(lines[3], "metric,0,master,loss,,,0,20,20,20,20,0,0,0.5,");
 }
 
-/// A recording may be somebody else's.
-TEST(Csv, HasNoNameThatASpreadsheetTakesForAFormula) {
-  trace::made_recording r;
-  for (const std::string name : {"=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)"}) {
-    r.actor(r.trainer(0), name);
-    r.range(r.trainer(0), trace::range_name::apply, 1, 1, 2);
-    std::ostringstream to;
-    write_csv(r.done(), to);
-    EXPECT_NE(to.str().find(",'" + name + ","), std::string::npos) << to.str();
-  }
+// A recording may be anybody's, and a spreadsheet runs what it takes for a formula.
+TEST(Csv, ATextThatBeginsAsAFormulaGetsAnApostrophe) {
+  trace::made_recording r(1, 1);
+  r.actor(r.trainer(0), "=cmd|'/C calc'!A0", 0);
+  r.actor(r.server(0), "@SUM(1,\"2\")", 0);
+  const auto handled = [&](const char* type) {
+    r.handled({.from = r.trainer(0), .to = r.server(0), .type = type, .sent = 1, .arrived = 2, .begin = 3, .end = 5});
+  };
+  handled("+lookup");
+  handled("-lookup");
+  handled("=lookup");
+  handled("a=b");
+  trace::event loss;
+  loss.what = trace::kind::metric;
+  loss.type = static_cast<std::uint16_t>(trace::metric_name::loss);
+  loss.raw = std::bit_cast<std::uint64_t>(-0.5);
+  r.add(loss);
+  std::ostringstream to;
+  write_csv(r.done(), to);
+  std::string all = to.str();
+  for (const char* wanted :
+       {",\"'@SUM(1,\"\"2\"\")\",'+lookup,'=cmd|'/C calc'!A0 #1,", ",'-lookup,", ",'=lookup,", ",a=b,", ",-0.5,"})
+    EXPECT_NE(all.find(wanted), std::string::npos) << wanted << " in " << all;
+  for (const char* formula : {",=", ",@", ",+", ",\"=", ",\"@", ",-l"})
+    EXPECT_EQ(all.find(formula), std::string::npos) << formula << " in " << all;
 }
 
 TEST(Csv, EveryLineHasEveryField) {
