@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "actors/host_memory.hpp"
+#include "launch/attempt.hpp"
 #include "model/memory.hpp"
 #include "model/stages.hpp"
 
@@ -21,6 +22,12 @@ void tell_bubble(const model::job& what, console& out) {
       "--micro-batches {}: fewer than the {} stages, so stages of equal length have nothing to do for {:.0f} % of a "
       "step; more take less",
       what.micro_batches, what.pipeline, 100 * model::bubble_of(what.pipeline, what.micro_batches)));
+}
+
+void tell_of_files(const model::dataset& data, console& out) {
+  const attempt* mine = attempt::mine();
+  if (mine != nullptr && mine->before().number > 1) return;  // the first attempt has told it
+  for (const std::string& line : data.notes()) out.note(line);
 }
 
 }  // namespace troupe::apps

@@ -14,4 +14,7 @@ void tell_memory(const train_order& order, const model::dataset& data, console& 
 /// Tells how long the stages of a pipeline with few micro-batches have nothing to do.
 void tell_bubble(const model::job& what, console& out);
 
+/// Tells what a user should know of the data's files.
+void tell_of_files(const model::dataset& data, console& out);
+
 }  // namespace troupe::apps

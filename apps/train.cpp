@@ -186,6 +186,7 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
         "--elastic: trainers join and leave between attempts, so it needs --save DIR and --restarts above 0");
   if (auto same = compare_with_attempt_before(order.what, *data); !same) return tl::unexpected(std::move(same.error()));
   tell_bubble(order.what, context.out);
+  tell_of_files(*data, context.out);
   if (!options.gather || options.gather->on_this_machine) tell_memory(order, *data, context.out);
   trace_order tracing = order.traced;
   TROUPE_TRY(traced, run_trace::start(tracing, context.out));

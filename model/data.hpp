@@ -64,6 +64,9 @@ class dataset {
   virtual result<batch> test_batch(std::uint64_t first, std::size_t count) const;
 
   virtual std::optional<initial_weights> start() const { return std::nullopt; }
+
+  /// Returns what a user should know of the files, a line each.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 /// Returns about how many indices and dense features a batch has.

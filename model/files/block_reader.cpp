@@ -33,9 +33,9 @@ void block_reader::copied_lines::clear() {
   wrong_.reset();
 }
 
-void block_reader::copied_lines::add(std::string_view line) {
+void block_reader::copied_lines::add(std::string_view line, std::uint64_t number) {
   text_ += line;
-  ends_.push_back(text_.size());
+  ends_.push_back({text_.size(), number});
 }
 
 result<std::optional<std::string_view>> block_reader::copied_lines::next() {
@@ -43,8 +43,8 @@ result<std::optional<std::string_view>> block_reader::copied_lines::next() {
     if (wrong_) return tl::unexpected(*wrong_);
     return std::optional<std::string_view>();
   }
-  const std::size_t begin = next_ == 0 ? 0 : ends_[next_ - 1];
-  return std::string_view(text_).substr(begin, ends_[next_++] - begin);
+  const std::size_t begin = next_ == 0 ? 0 : ends_[next_ - 1].offset;
+  return std::string_view(text_).substr(begin, ends_[next_++].offset - begin);
 }
 
 block_reader::block_reader(const file_rows& from, row_selection which)
@@ -75,7 +75,7 @@ std::list<block_reader::pass>::iterator block_reader::pass_to(std::uint64_t row)
   for (auto it = passes_.begin(); it != passes_.end(); ++it)
     if (it->next_row <= row && (best == passes_.end() || it->next_row > best->next_row)) best = it;
   if (best != passes_.end()) return best;
-  if (passes_.size() == passes_kept) passes_.pop_back();
+  if (passes_.size() == passes_kept(from_)) passes_.pop_back();
   passes_.push_front({from_.lines(), 0});
   return passes_.begin();
 }
@@ -125,7 +125,7 @@ void block_reader::copy(std::size_t piece, copied_lines& to, const std::atomic<b
     auto line = next_line(from);
     if (!line) to.end_with(std::move(line.error()));
     if (!line || !*line) break;
-    if (from.next_row++ >= from_.pieces[piece].first_row) to.add(**line);
+    if (from.next_row++ >= from_.pieces[piece].first_row) to.add(**line, from.lines.line());
   }
   to.complete();
 }
@@ -133,7 +133,7 @@ void block_reader::copy(std::size_t piece, copied_lines& to, const std::atomic<b
 result<std::optional<std::string_view>> block_reader::next_line(pass& from) const {
   for (;;) {
     auto line = from.lines.next();
-    if (!line || !*line || from.lines.line() > from_.format->header_lines()) return line;
+    if (!line || !*line || from.lines.returned() > from_.format->header_lines()) return line;
   }
 }
 
@@ -156,22 +156,21 @@ std::optional<fault> block_reader::parse(std::size_t piece, Lines& lines) {
       return fault{fault_kind::input,
                    fmt::format("{}: ends after line {}, before all of its {} rows: it has changed since the run opened "
                                "it; leave a file alone while a run reads it",
-                               from_.file->name(), from_.format->header_lines() + row, from_.rows)};
+                               from_.file->name(), lines.line(), from_.rows)};
     if (from_.is_unread) digest.add(**line);
     if (!which_(row)) continue;
-    if (auto wrong = parse_line(piece, row, **line, made_.records.get() + made++ * layout.width())) return wrong;
+    if (auto wrong = parse_line(piece, lines.line(), **line, made_.records.get() + made++ * layout.width()))
+      return wrong;
   }
   if (!from_.is_unread || digest.value() == from_.pieces[piece].digest) return std::nullopt;
   return fault{fault_kind::input,
                fmt::format("{}: lines {} to {} are not those that the master has read; use the same file on all hosts",
-                           from_.file->name(), from_.format->header_lines() + from_.pieces[piece].first_row + 1,
-                           from_.format->header_lines() + from_.end_row(piece))};
+                           from_.file->name(), from_.pieces[piece].lines_before + 1, lines.line())};
 }
 
-std::optional<fault> block_reader::parse_line(std::size_t piece, std::uint64_t row, std::string_view line,
+std::optional<fault> block_reader::parse_line(std::size_t piece, std::uint64_t number, std::string_view line,
                                               std::uint32_t* record) {
   const auto fault_of = [&](std::string_view what) {
-    const std::uint64_t number = from_.format->header_lines() + row + 1;
     return fault{fault_kind::input, fmt::format("{} line {}: {}", from_.file->name(), number, what)};
   };
   row_bags& bags = parts_[piece - first_piece_].bags;

@@ -25,6 +25,9 @@ class block_reader {
  public:
   block_reader(const file_rows& from, row_selection which);
 
+  /// Returns how many passes over a compressed file are kept open: one if each takes much memory for its window.
+  static std::size_t passes_kept(const file_rows& of) { return of.window > zstd_usual_window_max ? 1 : 4; }
+
   /// Returns the number of selected rows before block `number`, which may be the one behind the last one.
   std::uint64_t rows_before(std::uint64_t number) const { return rows_before_[from_.block_pieces[number]]; }
 
@@ -47,21 +50,26 @@ class block_reader {
     line_reader lines;
     std::uint64_t next_row;
   };
-  static constexpr std::size_t passes_kept = 4;
 
   // A compressed file's lines of a piece, read as a line_reader is.
   class copied_lines {
    public:
     void clear();
-    void add(std::string_view line);
+    void add(std::string_view line, std::uint64_t number);
     void end_with(fault wrong) { wrong_ = std::move(wrong); }
     // Makes the text readable some bytes after the last line.
     void complete() { text_.append(line_reader::padding, '\0'); }
     result<std::optional<std::string_view>> next();
+    std::uint64_t line() const { return next_ == 0 ? 0 : ends_[next_ - 1].line; }
 
    private:
+    struct line_end {
+      std::size_t offset = 0;
+      std::uint64_t line = 0;  // its number in the file
+    };
+
     std::string text_;
-    std::vector<std::size_t> ends_;
+    std::vector<line_end> ends_;
     std::size_t next_ = 0;
     std::optional<fault> wrong_;  // instead of the line after the last one
   };
@@ -78,7 +86,8 @@ class block_reader {
   result<std::optional<std::string_view>> next_line(pass& from) const;
   template <class Lines>
   std::optional<fault> parse(std::size_t piece, Lines& lines);
-  std::optional<fault> parse_line(std::size_t piece, std::uint64_t row, std::string_view line, std::uint32_t* record);
+  std::optional<fault> parse_line(std::size_t piece, std::uint64_t number, std::string_view line,
+                                  std::uint32_t* record);
   void stop();
   result<row_block> joined();
 

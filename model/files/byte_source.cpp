@@ -4,13 +4,18 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <new>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/units.hpp"
+#include "model/memory.hpp"
 
 namespace troupe::model {
 
@@ -45,6 +50,12 @@ class compressed_input {
   }
 
   char* data() { return buffer_.data(); }
+  const std::string& name() const { return file_->name(); }
+
+  // Reads again from the first byte on that is not consumed, past the end of the buffer, too. `left`: as below.
+  result<std::size_t> look_ahead(std::size_t left, std::span<char> to) const {
+    return file_->read_some(next_ - left, std::as_writable_bytes(to));
+  }
 
   // `left`: bytes of the buffer that are not consumed.
   tl::unexpected<fault> damaged(std::size_t left, const char* why) const {
@@ -113,12 +124,28 @@ class gzip_source final : public byte_source {
   bool between_members_ = false;
 };
 
+// Returns the window of the frame that begins with these bytes, by RFC 8878, 3.1.1.1; 0 if none does.
+std::uint64_t window_of_frame(std::string_view frame) {
+  constexpr std::size_t descriptor = 4;  // bytes of the magic number before it
+  constexpr std::size_t window_size_min = 10;
+  constexpr unsigned char single_segment = 0x20;
+  const std::uint64_t content = ZSTD_getFrameContentSize(frame.data(), frame.size());
+  if (content == ZSTD_CONTENTSIZE_ERROR || frame.size() <= descriptor + 1) return 0;
+  if ((static_cast<unsigned char>(frame[descriptor]) & single_segment) != 0) return content;
+  const auto size = static_cast<unsigned char>(frame[descriptor + 1]);
+  const std::uint64_t power = std::uint64_t{1} << (window_size_min + (size >> 3));
+  return power + power / 8 * (size & 7);
+}
+
 class zstd_source final : public byte_source {
  public:
   explicit zstd_source(std::shared_ptr<const input_file> file)
       : input_(std::move(file), "zstd"), context_(ZSTD_createDCtx(), ZSTD_freeDCtx) {
     if (context_ == nullptr) throw std::bad_alloc();
+    ZSTD_DCtx_setParameter(context_.get(), ZSTD_d_windowLogMax, std::bit_width(zstd_window_max) - 1);
   }
+
+  std::uint64_t window() const override { return window_; }
 
   result<std::size_t> read(char* to, std::size_t room) override {
     ZSTD_outBuffer out{to, room, 0};
@@ -132,6 +159,8 @@ class zstd_source final : public byte_source {
       }
       // Without input there may still be output, but only of a started frame.
       if (ended && !in_frame_) break;
+      if (!in_frame_)
+        if (auto fits = check_frame(); !fits) return tl::unexpected(std::move(fits.error()));
       const std::size_t status = ZSTD_decompressStream(context_.get(), &out, &taken_);
       const std::size_t left = taken_.size - taken_.pos;
       if (ZSTD_isError(status) != 0) {
@@ -148,18 +177,54 @@ class zstd_source final : public byte_source {
   }
 
  private:
+  // Checks that the frame which begins now can be read here.
+  result<void> check_frame() {
+    std::array<char, 18> header{};  // as long as a frame's header may be
+    TROUPE_TRY(got, input_.look_ahead(taken_.size - taken_.pos, header));
+    const std::string_view frame(header.data(), got);
+    if (const unsigned dictionary = ZSTD_getDictID_fromFrame(frame.data(), frame.size()); dictionary != 0)
+      return bad_input("{}: needs the zstd dictionary {}: must need none; compress it anew without", input_.name(),
+                       dictionary);
+    const std::uint64_t window = window_of_frame(frame);
+    if (window > zstd_window_max)
+      return bad_input("{}: has a zstd window of {}: must be at most {}; compress it anew, such as by zstd --long=31",
+                       input_.name(), size_text(window), size_text(zstd_window_max));
+    if (window > std::max(window_, zstd_usual_window_max))
+      if (const std::uint64_t available = available_memory(); window > available)
+        return bad_input(memory_fault(input_.name() + ": its zstd window", window, available,
+                                      "compress it anew with a smaller one, such as by zstd --long=27"));
+    window_ = std::max(window_, window);
+    return {};
+  }
+
   compressed_input input_;
   std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context_;
   ZSTD_inBuffer taken_{nullptr, 0, 0};
+  std::uint64_t window_ = 0;
   bool in_frame_ = false;
 };
+
+// Compressed and packed files that no text is like.
+struct format_not_read {
+  std::size_t offset;
+  std::string_view bytes;
+  const char* what;
+};
+
+constexpr format_not_read formats_not_read[] = {{0, {"\xfd\x37zXZ\0", 6}, "compressed by xz"},
+                                                {4, "1AY&SY", "compressed by bzip2"},
+                                                {0, "\x04\x22\x4d\x18", "compressed by lz4"},
+                                                {0, "PK\x03\x04", "a zip archive"}};
 
 }  // namespace
 
 result<compression> compression_of(const input_file& file) {
-  std::array<char, 4> first{};
+  std::array<char, 10> first{};
   if (const auto got = file.read_some(0, std::as_writable_bytes(std::span(first))); !got)
     return tl::unexpected(got.error());
+  for (const auto& [offset, bytes, what] : formats_not_read)
+    if (std::string_view(first.data(), first.size()).substr(offset).starts_with(bytes))
+      return bad_input("{}: is {}: must be plain, or compressed by gzip or zstd; unpack it", file.name(), what);
   const auto byte = [&first](std::size_t i) { return static_cast<unsigned char>(first[i]); };
   if (byte(0) == 0x1f && byte(1) == 0x8b) return compression::gzip;
   if (byte(0) == 0x28 && byte(1) == 0xb5 && byte(2) == 0x2f && byte(3) == 0xfd) return compression::zstd;

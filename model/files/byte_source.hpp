@@ -12,7 +12,12 @@ namespace troupe::model {
 
 enum class compression : std::uint8_t { none, gzip, zstd };
 
-/// Detects the compression by the file's first bytes.
+/// Limit of a frame's window, the largest that zstd takes. Those above the usual limit are also compared with the
+/// memory that is available.
+constexpr std::uint64_t zstd_window_max = std::uint64_t{1} << 31;
+constexpr std::uint64_t zstd_usual_window_max = std::uint64_t{1} << 27;
+
+/// Detects the compression by the file's first bytes. Faults: a known one that is not read.
 result<compression> compression_of(const input_file& file);
 
 /// One pass over a file's text. Thread: one at a time.
@@ -21,8 +26,11 @@ class byte_source {
   virtual ~byte_source() = default;
 
   /// Reads up to `room` > 0 bytes; returns how many, 0 only at the end. Faults: the file cannot be read, its compressed
-  /// data are damaged or truncated, or other bytes follow them.
+  /// data are damaged or truncated, other bytes follow them, or they need a dictionary or too large a window.
   virtual result<std::size_t> read(char* to, std::size_t room) = 0;
+
+  /// Returns the bytes of the largest window that decompressing has needed so far: the text that it looks back at.
+  virtual std::uint64_t window() const { return 0; }
 };
 
 /// Opens the text of `file` from byte `offset` on. Requires: it is 0 for a compressed file. A compressed file may be a

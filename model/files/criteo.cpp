@@ -75,6 +75,11 @@ class criteo final : public row_format {
     return std::nullopt;
   }
 
+  std::optional<std::string> check(std::string_view line, std::uint64_t&) const override {
+    if (count_of(line, '\t') + 1 == columns_in_line) return std::nullopt;
+    return wrong_count(line);
+  }
+
  private:
   static std::string wrong_count(std::string_view line) {
     return fmt::format("{} columns in {}: must be {}, with tabs between them", split(line, '\t').size(),

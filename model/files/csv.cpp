@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <cfloat>
 #include <cmath>
 #include <cstring>
 
@@ -107,17 +108,20 @@ class csv final : public row_format {
     return std::nullopt;
   }
 
-  std::uint64_t bag_values(std::string_view line) const override {
-    if (layout_.bags == 0) return 0;
-    csv_fields fields(line, separator_);
-    std::string_view field;
-    std::uint64_t values = 0;
-    for (std::size_t i = 0; i < columns_.size() && fields.next(field); ++i) {
-      const csv_column& what = columns_[i].what;
-      if (what.kind != csv_kind::multi || field.empty()) continue;
-      values += 1 + static_cast<std::uint64_t>(std::ranges::count(field, what.separator));
+  std::optional<std::string> check(std::string_view line, std::uint64_t& bag_values) const override {
+    std::size_t count = 0;
+    if (layout_.bags == 0 && std::memchr(line.data(), '"', line.size()) == nullptr) {
+      count = 1 + count_of(line, separator_);
+    } else {
+      csv_fields fields(line, separator_);
+      std::string_view field;
+      for (; fields.next(field); ++count) {
+        if (count >= columns_.size() || columns_[count].what.kind != csv_kind::multi || field.empty()) continue;
+        bag_values += 1 + count_of(field, columns_[count].what.separator);
+      }
+      if (fields.wrong() != nullptr) return fmt::format("{}: {}", text_of(count), fields.wrong());
     }
-    return values;
+    return count == columns_.size() ? std::nullopt : std::optional(wrong_count(line));
   }
 
  private:
@@ -162,7 +166,7 @@ class csv final : public row_format {
 
   std::optional<std::string> read_label(std::string_view field, std::uint32_t& to) const {
     const auto number = parse_number<double>(field);
-    const auto value = static_cast<float>(number.value_or(0));
+    auto value = static_cast<float>(number.value_or(0));
     switch (loss_) {
       case loss_kind::bce_logits:
         if (!number || (*number != 0 && *number != 1)) return "0 or 1";
@@ -172,21 +176,31 @@ class csv final : public row_format {
           return fmt::format("a whole number between 0 and {}, the class", classes_ - 1);
         break;
       case loss_kind::mse:
-        if (!number || !std::isfinite(value)) return "a finite number, without blanks around it";
+        if (auto refused = read_finite(field, false, value)) return refused;
         break;
     }
     std::memcpy(&to, &value, sizeof(value));
     return std::nullopt;
   }
 
+  // The number itself must be finite, whatever the transform would make of it.
+  static std::optional<std::string> read_finite(std::string_view field, bool log1p, float& to) {
+    const auto number = parse_number<double>(field);
+    const bool has_digits = field.find_first_of("0123456789") != field.npos;  // others are infinite or nan by name
+    if (!number || std::isnan(*number) || (std::isinf(*number) && !has_digits))
+      return "a finite number, without blanks around it";
+    to = static_cast<float>(log1p ? std::log1p(std::max(*number, 0.0)) : *number);
+    if (!log1p && !std::isfinite(to))
+      return fmt::format("between {0:.8g} and {1:.8g}, the limits of float32", -FLT_MAX, FLT_MAX);
+    if (std::isinf(*number))
+      return fmt::format("between {0:.17g} and {1:.17g}, the limits of float64", -DBL_MAX, DBL_MAX);
+    return std::nullopt;
+  }
+
   static std::optional<std::string> read_numeric(std::string_view field, bool log1p, std::uint32_t& to) {
     float value = 0;
-    if (!field.empty()) {
-      const auto number = parse_number<double>(field);
-      if (number)
-        value = static_cast<float>(log1p && !std::isnan(*number) ? std::log1p(std::max(*number, 0.0)) : *number);
-      if (!number || !std::isfinite(value)) return "a finite number, without blanks around it, or empty";
-    }
+    if (!field.empty())
+      if (auto refused = read_finite(field, log1p, value)) return *refused + ", or empty";
     std::memcpy(&to, &value, sizeof(value));
     return std::nullopt;
   }
@@ -212,33 +226,52 @@ class csv final : public row_format {
   std::size_t classes_;
 };
 
-// Reads the names of the header line.
-result<std::vector<std::string>> read_header(const std::shared_ptr<const input_file>& file, char separator) {
+// The names of the columns, and the number of their line.
+struct csv_header {
+  std::vector<std::string> names;
+  std::uint64_t line = 0;
+};
+
+result<csv_header> read_header(const std::shared_ptr<const input_file>& file, char separator) {
   TROUPE_TRY(how, compression_of(*file));
   const std::string& name = file->name();
   line_reader lines(open_source(file, how, 0), name);
   TROUPE_TRY(line, lines.next());
   if (!line) return bad_input("{}: no rows: must have at least one", name);
   csv_fields fields(*line, separator);
-  std::vector<std::string> names;
+  csv_header made{{}, lines.line()};
   std::string_view field;
-  while (fields.next(field)) names.emplace_back(field);
-  if (fields.wrong() != nullptr) return bad_input("{} line 1: column {}: {}", name, names.size() + 1, fields.wrong());
-  return names;
+  while (fields.next(field)) made.names.emplace_back(field);
+  if (fields.wrong() == nullptr) return made;
+  return bad_input("{} line {}: column {}: {}", name, made.line, made.names.size() + 1, fields.wrong());
+}
+
+std::string_view without_blanks(std::string_view text) {
+  const std::size_t first = std::min(text.find_first_not_of(" \t"), text.size());
+  return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+}
+
+// Says that a header does not have a name: what is nearest, or that blanks around it are the difference.
+std::string no_such_column(const std::string& name, const std::vector<std::string>& names) {
+  for (const std::string& one : names)
+    if (without_blanks(one) == without_blanks(name))
+      return fmt::format("no column is called {}, but '{}' with blanks around it, which count; write it the same here",
+                         printable(name), printable(one));
+  return fmt::format("no column is called {}; the nearest is {}", printable(name), printable(nearest(name, names)));
 }
 
 // Returns for each description the number of its column, found by its name in the header.
-result<std::vector<std::size_t>> find_columns(const std::vector<csv_column>& descriptions,
-                                              const std::vector<std::string>& names, const std::string& file) {
+result<std::vector<std::size_t>> find_columns(const std::vector<csv_column>& descriptions, const csv_header& header,
+                                              const std::string& file) {
+  const std::vector<std::string>& names = header.names;
   std::vector<std::size_t> found;
   for (const auto& description : descriptions) {
     const auto first = std::ranges::find(names, description.name);
     if (first == names.end())
-      return bad_input("{} line 1: no column is called {}; the nearest is {}", file, printable(description.name),
-                       printable(nearest(description.name, names)));
+      return bad_input("{} line {}: {}", file, header.line, no_such_column(description.name, names));
     const auto second = std::find(first + 1, names.end(), description.name);
     if (second != names.end())
-      return bad_input("{} line 1: columns {} and {} are both called {}", file, first - names.begin() + 1,
+      return bad_input("{} line {}: columns {} and {} are both called {}", file, header.line, first - names.begin() + 1,
                        second - names.begin() + 1, printable(description.name));
     found.push_back(static_cast<std::size_t>(first - names.begin()));
   }
@@ -252,10 +285,10 @@ result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::
   std::vector<file_column> columns(descriptions.size());
   std::vector<std::size_t> described;
   if (job.header) {
-    TROUPE_TRY(names, read_header(file, job.separator));
-    TROUPE_SET(described, find_columns(descriptions, names, file->name()));
-    columns.resize(names.size());
-    for (std::size_t i = 0; i < names.size(); ++i) columns[i].what.name = names[i];
+    TROUPE_TRY(header, read_header(file, job.separator));
+    TROUPE_SET(described, find_columns(descriptions, header, file->name()));
+    columns.resize(header.names.size());
+    for (std::size_t i = 0; i < columns.size(); ++i) columns[i].what.name = header.names[i];
   } else {
     for (std::size_t i = 0; i < descriptions.size(); ++i) described.push_back(i);
   }

@@ -23,7 +23,7 @@ void lines_digest::add(std::string_view line) {
 
 line_reader file_rows::lines_from(std::size_t piece) const {
   const file_piece& one = pieces[piece];
-  return {open_source(file, how, one.offset), file->name(), one.offset, format->header_lines() + one.first_row};
+  return {open_source(file, how, one.offset), file->name(), one.offset, one.lines_before};
 }
 
 line_reader file_rows::lines() const { return {open_source(file, how, 0), file->name()}; }
@@ -48,20 +48,23 @@ result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_
   line_reader lines = made.lines();
   for (;;) {
     const std::uint64_t offset = lines.offset();
+    const std::uint64_t lines_before = lines.line();
     TROUPE_TRY(line, lines.next());
     if (!line) break;
     digest.add(std::as_bytes(std::span(*line)));
     digest.add(std::as_bytes(std::span("\n", 1)));
-    if (lines.line() <= made.format->header_lines()) {
+    if (lines.returned() <= made.format->header_lines()) {
       of_header.add(*line);
       continue;
     }
     const bool begins_block = made.rows % cut.block_rows() == 0;
     if (begins_block || offset - made.pieces.back().offset >= file_piece::bytes) {
-      made.pieces.push_back({.first_row = made.rows, .offset = offset});
+      made.pieces.push_back({.first_row = made.rows, .offset = offset, .lines_before = lines_before});
       of_piece = {};
     }
-    const std::uint64_t values = made.format->bag_values(*line);
+    std::uint64_t values = 0;
+    if (auto wrong = made.format->check(*line, values))
+      return bad_input("{} line {}: {}", made.file->name(), lines.line(), *wrong);
     if (values > bag_values_max)
       return bad_input(
           "{} line {}: {} values in its bags: must be at most {}; shorten them, or ignore a column of kind multi",
@@ -76,6 +79,9 @@ result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_
     return bad_input("{}: {}: must have at least one", made.file->name(), has);
   }
   if (auto wrong = made.file->changed()) return tl::unexpected(std::move(*wrong));
+  made.blank_lines = lines.blank_lines();
+  made.first_blank_line = lines.first_blank_line();
+  made.window = lines.window();
   made.digest = digest.hex();
   made.header_digest = of_header.value();
   made.count_blocks();

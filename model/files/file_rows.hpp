@@ -50,8 +50,9 @@ struct file_piece {
   static constexpr std::uint64_t bytes = std::uint64_t{240} << 10;
 
   std::uint64_t first_row = 0;
-  /// The byte of the text at which it begins.
+  /// The byte of the text at which it begins, and how many lines are before it.
   std::uint64_t offset = 0;
+  std::uint64_t lines_before = 0;
   /// How many values are in the bags of its rows.
   std::uint64_t values = 0;
   /// `lines_digest` of its rows.
@@ -78,6 +79,11 @@ struct file_rows {
   /// The digest of all lines, including the header.
   std::string digest = {};
   std::uint64_t header_digest = 0;
+  /// Lines that are no rows, and the number of the first one. Not known if another process has found the rows.
+  std::uint64_t blank_lines = 0;
+  std::uint64_t first_blank_line = 0;
+  /// The bytes of the window that decompressing needs.
+  std::uint64_t window = 0;
   std::vector<file_piece> pieces = {};
   /// Another process has found the rows: pieces are compared with their digests when they are read.
   bool is_unread = false;
@@ -103,8 +109,8 @@ struct file_rows {
   void count_blocks();
 };
 
-/// Reads the whole file once. Faults: no rows, a row with more than `bag_values_max` values in its bags, and those of
-/// `line_reader` and `byte_source`. It does not check lines otherwise.
+/// Reads the whole file once. Faults: no rows, a row with more than `bag_values_max` values in its bags, those of
+/// `row_format::check`, and those of `line_reader` and `byte_source`. Values are not parsed.
 result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_ptr<const row_format> format,
                             row_cut cut);
 

@@ -14,6 +14,13 @@ constexpr std::size_t chunk = std::size_t{256} << 10;
 
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
+bool is_blank(std::string_view line) {
+  return line.empty() || (line.front() <= ' ' && line.find_first_not_of(" \t\r") == line.npos);
+}
+
+/// Whether a text begins as UTF-16 does, in either byte order.
+bool is_utf_16(std::string_view text) { return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"); }
+
 }  // namespace
 
 line_reader::line_reader(std::unique_ptr<byte_source> from, std::string file, std::uint64_t offset,
@@ -27,12 +34,15 @@ result<std::optional<std::string_view>> line_reader::next() {
     scanned_ = found != nullptr ? static_cast<std::size_t>(found - buffer_.data()) : end_;
     if (scanned_ - begin_ > line_max)
       return bad_input("{} line {}: more than {} bytes: must be at most as many", file_, line_ + 1, line_max);
-    if (found != nullptr) return take(scanned_, scanned_ + 1);
-    if (ended_) {
-      if (begin_ == end_) return std::optional<std::string_view>();
-      return take(end_, end_);
+    if (found != nullptr || (ended_ && begin_ < end_)) {
+      const std::string_view text = found != nullptr ? take(scanned_, scanned_ + 1) : take(end_, end_);
+      if (!is_blank(text)) return ++returned_, text;
+      if (blank_lines_++ == 0) first_blank_line_ = line_;
+    } else if (ended_) {
+      return std::optional<std::string_view>();
+    } else if (const auto got = refill(); !got) {
+      return tl::unexpected(got.error());
     }
-    if (const auto got = refill(); !got) return tl::unexpected(got.error());
   }
 }
 
@@ -58,6 +68,8 @@ result<std::size_t> line_reader::refill() {
   if (!got) return got;
   ended_ = *got == 0;
   if (const void* zero = std::memchr(fresh, 0, *got)) {
+    if (line_ == 0 && is_utf_16({buffer_.data(), end_ + *got}))
+      return bad_input("{}: is UTF-16: must be UTF-8; write it anew, such as by iconv -f UTF-16 -t UTF-8", file_);
     const auto lines = std::count(buffer_.data(), static_cast<char*>(const_cast<void*>(zero)), '\n');
     return bad_input("{} line {}: a zero byte: must be text, plain or compressed by gzip or zstd", file_,
                      line_ + 1 + static_cast<std::uint64_t>(lines));

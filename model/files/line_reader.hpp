@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -29,13 +30,23 @@ class line_reader {
   line_reader(std::unique_ptr<byte_source> from, std::string file, std::uint64_t offset = 0,
               std::uint64_t lines_before = 0);
 
-  /// Returns the next line without its end (LF or CR LF; the last line may lack it) and without the text's byte order
-  /// mark, valid until the next call; null after the last line. Faults: the source's, a line that is too long, a zero
-  /// byte.
+  /// Returns the next line that is not blank, without its end (LF or CR LF; the last line may lack it) and without the
+  /// text's byte order mark, valid until the next call; null after the last line. A line that has nothing but blanks
+  /// and tabs is blank. Faults: the source's, a line that is too long, a zero byte.
   result<std::optional<std::string_view>> next();
 
-  /// Returns the number of the last line of `next`, from 1.
+  /// Returns how many lines `next` has returned.
+  std::uint64_t returned() const { return returned_; }
+
+  /// Returns the number of the last line that was read, from 1.
   std::uint64_t line() const { return line_; }
+
+  /// Returns how many blank lines were passed over, and the number of the first one, or 0.
+  std::uint64_t blank_lines() const { return blank_lines_; }
+  std::uint64_t first_blank_line() const { return first_blank_line_; }
+
+  /// Returns the bytes that decompressing has needed for the text so far.
+  std::uint64_t window() const { return from_->window(); }
 
   /// Returns the offset of the next line in the text.
   std::uint64_t offset() const { return offset_ + begin_; }
@@ -52,6 +63,9 @@ class line_reader {
   std::size_t scanned_ = 0;  // no line end in [begin_, scanned_)
   std::size_t end_ = 0;
   std::uint64_t line_;
+  std::uint64_t returned_ = 0;
+  std::uint64_t blank_lines_ = 0;
+  std::uint64_t first_blank_line_ = 0;
   bool ended_ = false;
 };
 
@@ -73,6 +87,24 @@ inline const char* field_end(const char* from, const char* to, char separator) {
     }
   }
   return to;
+}
+
+/// Returns how often `wanted` occurs in `text`, 16 bytes at a time.
+inline std::size_t count_of(std::string_view text, char wanted) {
+  using bytes [[gnu::vector_size(16)]] = signed char;
+  constexpr std::size_t rounds_max = 127;  // of what a byte counts
+  std::size_t count = 0;
+  const char* next = text.data();
+  for (std::size_t chunks = text.size() / sizeof(bytes); chunks > 0;) {
+    bytes found{};
+    for (std::size_t left = std::min(chunks, rounds_max); left > 0; --left, --chunks, next += sizeof(bytes)) {
+      bytes chunk;
+      std::memcpy(&chunk, next, sizeof(chunk));
+      found -= chunk == wanted;  // -1 where it is
+    }
+    for (std::size_t i = 0; i < sizeof(bytes); ++i) count += static_cast<std::size_t>(found[i]);
+  }
+  return count + static_cast<std::size_t>(std::count(next, text.data() + text.size(), wanted));
 }
 
 }  // namespace troupe::model

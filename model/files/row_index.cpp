@@ -12,10 +12,10 @@ namespace troupe::model {
 namespace {
 
 // The words of an index: those of the file, then those of each piece.
-enum word : std::size_t { length, compressed_as, window_rows, windows_in_block, rows, header_digest, digest };
+enum word : std::size_t { length, compressed_as, window_rows, windows_in_block, rows, window, header_digest, digest };
 constexpr std::size_t digest_letters = 32;
 constexpr std::size_t words_of_file = digest + digest_letters / sizeof(std::uint64_t);
-enum word_of_piece : std::size_t { first_row, offset, values, piece_digest, words_of_piece };
+enum word_of_piece : std::size_t { first_row, offset, lines_before, values, piece_digest, words_of_piece };
 
 // Whether the pieces cut all rows of `made`, each block's from its first row on, and lie in a file of that length.
 bool are_in_order(const file_rows& made) {
@@ -34,7 +34,7 @@ result<std::uint64_t> digest_of_header(const file_rows& made) {
   lines_digest header;
   if (made.format->header_lines() == 0) return header.value();
   line_reader lines = made.lines();
-  while (lines.line() < made.format->header_lines()) {
+  while (lines.returned() < made.format->header_lines()) {
     TROUPE_TRY(line, lines.next());
     if (!line) break;
     header.add(*line);
@@ -52,10 +52,12 @@ std::vector<std::uint64_t> row_index_of(const file_rows& found) {
   all[window_rows] = found.cut.window_rows;
   all[windows_in_block] = found.cut.windows_in_block;
   all[rows] = found.rows;
+  all[window] = found.window;
   all[header_digest] = found.header_digest;
   std::memcpy(&all[digest], found.digest.data(), digest_letters);
   all.reserve(words_of_file + found.pieces.size() * words_of_piece);
-  for (const file_piece& one : found.pieces) all.insert(all.end(), {one.first_row, one.offset, one.values, one.digest});
+  for (const file_piece& one : found.pieces)
+    all.insert(all.end(), {one.first_row, one.offset, one.lines_before, one.values, one.digest});
   return all;
 }
 
@@ -71,12 +73,13 @@ result<file_rows> rows_by_index(std::shared_ptr<const input_file> file, std::sha
   if (index[window_rows] != cut.window_rows || index[windows_in_block] != cut.windows_in_block) return damaged();
   file_rows made{.file = std::move(file), .format = std::move(format), .cut = cut, .how = how, .rows = index[rows]};
   made.is_unread = true;
+  made.window = index[window];
   made.header_digest = index[header_digest];
   made.digest.resize(digest_letters);
   std::memcpy(made.digest.data(), &index[digest], digest_letters);
   made.pieces.reserve((index.size() - words_of_file) / words_of_piece);
   for (auto left = index.subspan(words_of_file); !left.empty(); left = left.subspan(words_of_piece))
-    made.pieces.push_back({left[first_row], left[offset], left[values], left[piece_digest]});
+    made.pieces.push_back({left[first_row], left[offset], left[lines_before], left[values], left[piece_digest]});
   if (!are_in_order(made)) return damaged();
   TROUPE_TRY(header, digest_of_header(made));
   if (header != made.header_digest)

@@ -11,7 +11,7 @@
 
 namespace troupe::model {
 
-/// Returns the file's length and digest, and where its rows are: 32 bytes for about 240 KB of text.
+/// Returns the file's length and digest, and where its rows are: 40 bytes for about 240 KB of text.
 std::vector<std::uint64_t> row_index_of(const file_rows& found);
 
 /// Returns the rows of `file` by the index that another process has made, for the same format and cut, of its copy of

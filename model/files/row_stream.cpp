@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "model/memory.hpp"
 
 namespace troupe::model {
@@ -44,12 +45,15 @@ held_blocks largest_blocks(const file_rows& of) {
           std::accumulate(largest.begin(), largest.end(), std::uint64_t{0}), largest.front()};
 }
 
+std::uint64_t bytes_of_windows(const file_rows& of) { return block_reader::passes_kept(of) * of.window; }
+
 }  // namespace
 
 std::uint64_t bytes_of_blocks(const file_rows& of) {
   const row_layout& layout = of.format->layout();
   const held_blocks held = largest_blocks(of);
-  return held.rows * (layout.width() * sizeof(std::uint32_t) + layout.bags * sizeof(std::uint64_t)) +
+  return bytes_of_windows(of) +
+         held.rows * (layout.width() * sizeof(std::uint32_t) + layout.bags * sizeof(std::uint64_t)) +
          (held.values + held.values_being_joined) * sizeof(std::uint32_t) +
          std::min(of.rows, of.cut.block_rows()) * layout.bags * sizeof(std::uint64_t);  // of the pieces being joined
 }
@@ -60,8 +64,13 @@ std::optional<std::string> check_blocks(const file_rows& of, std::uint64_t avail
   const held_blocks held = largest_blocks(of);
   const bool has_bags = of.format->layout().bags > 0;
   const std::string bags = has_bags ? fmt::format(" with {} values in their bags", held.values) : "";
-  return memory_fault(fmt::format("{}: {} rows in memory at once{}", of.file->name(), held.rows, bags), bytes,
-                      available, smaller_blocks(of));
+  const std::uint64_t windows = bytes_of_windows(of);
+  const bool much_for_windows = windows > bytes / 2;
+  return memory_fault(
+      fmt::format("{}: {} rows in memory at once{}{}", of.file->name(), held.rows, bags,
+                  much_for_windows ? fmt::format(", and {} of zstd windows", size_text(windows)) : ""),
+      bytes, available,
+      much_for_windows ? "compress it anew with a smaller window, such as by zstd --long=27" : smaller_blocks(of));
 }
 
 std::size_t row_stream::readers_here() {

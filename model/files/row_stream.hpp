@@ -17,7 +17,8 @@
 
 namespace troupe::model {
 
-/// Returns the bytes of the largest blocks that a stream has in memory together, including the one being read.
+/// Returns the bytes of the largest blocks that a stream has in memory together, including the one being read, and of
+/// the windows that decompressing needs.
 std::uint64_t bytes_of_blocks(const file_rows& of);
 
 /// Returns an error text if these exceed `available` bytes: file, rows, bag values, both sizes, and advice; else null.

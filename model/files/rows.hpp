@@ -95,8 +95,9 @@ class row_format {
   /// then meaningless.
   virtual std::optional<std::string> parse(std::string_view line, std::uint32_t* record, row_bags& to) const = 0;
 
-  /// Returns how many values `parse` would append to the bags; any number for a wrong line.
-  virtual std::uint64_t bag_values(std::string_view) const { return 0; }
+  /// Checks what can be seen without a look at the values: how many columns the line has, and their quotes. Adds to
+  /// `bag_values` how many values `parse` would append to the bags. Returns and requires what `parse` does.
+  virtual std::optional<std::string> check(std::string_view line, std::uint64_t& bag_values) const = 0;
 
   /// Returns the number of lines before the first row.
   virtual std::uint64_t header_lines() const { return 0; }

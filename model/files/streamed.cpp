@@ -28,7 +28,7 @@ namespace {
 // neighbouring blocks.
 constexpr std::uint64_t steps_in_block = 4;
 
-// Limit of the pieces in a row index: 64 MiB, of some 500 GB of text.
+// Limit of the pieces in a row index: 80 MiB, of some 500 GB of text.
 constexpr std::size_t indexed_pieces_max = std::size_t{1} << 21;
 
 row_cut cut_for(const job& job) {
@@ -101,6 +101,16 @@ class streamed final : public dataset {
     return all;
   }
 
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> all;
+    for (const file_rows* of : {&train_.source(), test_ ? &test_->source() : nullptr}) {
+      if (of == nullptr || of->blank_lines == 0 || (!all.empty() && of->file == train_.source().file)) continue;
+      all.push_back(fmt::format("{}: {} blank line{} passed over, the first of them line {}", of->file->name(),
+                                of->blank_lines, of->blank_lines == 1 ? "" : "s", of->first_blank_line));
+    }
+    return all;
+  }
+
   std::optional<std::uint64_t> train_rows() const override { return train_.rows(); }
 
   std::uint64_t test_rows() const override { return test_ ? test_->rows() : 0; }
@@ -157,16 +167,41 @@ class streamed final : public dataset {
 
 std::string path_of(const job& job) { return job.data.substr(job.data.find(':') + 1); }
 
-result<std::shared_ptr<const file_rows>> open_rows(const job& job, const std::string& path,
-                                                   std::span<const std::uint64_t> index) {
-  TROUPE_TRY(file, open_data_file(path));
+// Whether the beginning of a file's text has CR line ends, which make it a single line.
+bool has_cr_line_ends(std::shared_ptr<const input_file> file) {
+  const auto how = compression_of(*file);
+  if (!how) return false;
+  const auto source = open_source(std::move(file), *how, 0);
+  std::string text(line_reader::line_max, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const auto got = source->read(text.data() + size, text.size() - size);
+    if (!got || *got == 0) break;
+    size += *got;
+  }
+  text.resize(size);
+  const std::size_t cr = text.find('\r');
+  return cr < text.find_last_not_of("\r\n") && text.find('\n') >= text.find_last_not_of("\r\n");
+}
+
+result<file_rows> read_rows(const job& job, std::shared_ptr<const input_file> file,
+                            std::span<const std::uint64_t> index) {
   const bool is_csv = job.data.starts_with(csv_prefix);
   TROUPE_ASSERT(is_csv || job.data.starts_with(criteo_prefix));
   std::shared_ptr<const row_format> format = criteo_format(job);
   if (is_csv) TROUPE_SET(format, csv_format(job, file));
-  TROUPE_TRY(rows, index.empty() ? find_rows(std::move(file), std::move(format), cut_for(job))
-                                 : rows_by_index(std::move(file), std::move(format), cut_for(job), index));
-  return std::make_shared<const file_rows>(std::move(rows));
+  return index.empty() ? find_rows(std::move(file), std::move(format), cut_for(job))
+                       : rows_by_index(std::move(file), std::move(format), cut_for(job), index);
+}
+
+result<std::shared_ptr<const file_rows>> open_rows(const job& job, const std::string& path,
+                                                   std::span<const std::uint64_t> index) {
+  TROUPE_TRY(file, open_data_file(path));
+  auto rows = read_rows(job, file, index);
+  if (rows) return std::make_shared<const file_rows>(std::move(*rows));
+  if (!has_cr_line_ends(file)) return tl::unexpected(std::move(rows.error()));
+  return bad_input("{}: has CR line ends: lines must end with LF or CR LF; write it anew, such as by tr '\\r' '\\n'",
+                   file->name());
 }
 
 // Refuses blocks that do not fit into memory, before they are read. `test` may be null, or `train` itself; then the two

@@ -181,6 +181,26 @@ std::string fault_of(const std::vector<std::string>& arguments, const std::strin
   return place == std::string::npos ? line : line.substr(place + path.size());
 }
 
+/// An editor or `echo >>` leaves such a line.
+TEST(CsvFiles, TellOfBlankLinesOnceAndTrainAsWithout) {
+  const std::string text = csv_text(500);
+  const auto train = [](const std::string& path, const std::vector<std::string>& more) {
+    return run(with(csv_job(path), with({"--test-file", path, "--epochs", "3", "--json"}, more)));
+  };
+  const outcome plain = train(write_file("no-blank.csv", text), {});
+  const std::string path = write_file("blank.csv", text + "\r\n\n");
+  const std::string note = path + ": 2 blank lines passed over, the first of them line 502";
+  for (const std::vector<std::string>& more : {std::vector<std::string>(), {"--processes"}}) {
+    const outcome blank = train(path, more);
+    EXPECT_EQ(last_event(blank, "done").at("weights_digest"), last_event(plain, "done").at("weights_digest"));
+    const auto told = blank.err.find(note);
+    EXPECT_NE(told, blank.err.npos) << blank.err;
+    EXPECT_EQ(blank.err.find("passed over", told + note.size()), blank.err.npos) << blank.err;
+  }
+  EXPECT_EQ(plain.err.find("passed over"), plain.err.npos);
+  EXPECT_EQ(train(path, {"--quiet"}).err.find("passed over"), std::string::npos);
+}
+
 TEST(BadFiles, AreRefusedBeforeTraining) {
   const std::string empty = write_file("empty.tsv", "");
   EXPECT_EQ(fault_of(criteo_job(empty), empty), ": empty: must have at least one row");
@@ -192,6 +212,15 @@ TEST(BadFiles, AreRefusedBeforeTraining) {
             "troupe: error: --batch-size 256: must be at most 60, the training rows of " + few);
   const std::string header = write_file("header.csv", "clicked,age,town,tags\n1,2,3,4\n");
   EXPECT_EQ(fault_of(csv_job(header), header), " line 1: no column is called city; the nearest is age");
+}
+
+/// What the first pass can see costs no training.
+TEST(BadFiles, WithTooFewColumnsAtTheirEndAreRefusedBeforeTraining) {
+  const std::string path = write_file("short.tsv", criteo_text(40'000) + "1\t2\n");
+  const outcome refused = run(with(criteo_job(path), {"--shuffle-rows", "1000", "--json"}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find(path + " line 40001: 2 columns in 1\\x092: must be 40"), refused.err.npos) << refused.err;
+  EXPECT_EQ(refused.out.find("\"event\":\"epoch\""), refused.out.npos) << refused.out;
 }
 
 /// Rows in the tens of thousands, so that the bad one comes up long after training has begun.

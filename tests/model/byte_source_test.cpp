@@ -131,6 +131,44 @@ TEST(ByteSource, SomethingElseBehindCompressedDataIsRefused) {
   EXPECT_NE(fault_of(gzip(text) + std::string(512, '\0')).find("something else follows"), std::string::npos);
 }
 
+// A zstd frame of one block that is stored as it is, with a window of 2^`power` x (1 + `eighths` / 8) bytes.
+std::string frame_with_window(unsigned power, unsigned eighths, const std::string& text) {
+  std::string frame("\x28\xb5\x2f\xfd\0", 5);
+  frame += static_cast<char>((power - 10) << 3 | eighths);
+  const std::size_t block = text.size() << 3 | 1;
+  for (const int shift : {0, 8, 16}) frame += static_cast<char>(block >> shift & 0xff);
+  return frame + text;
+}
+
+TEST(ByteSource, WindowsAreReadUpToTheLimitAndNamedBeyond) {
+  const std::string text = sample_text(20);
+  for (const unsigned power : {10U, 27U, 28U}) {
+    const temporary_file file(zstd("") + frame_with_window(power, 0, text));
+    const auto got = text_of(file.path());
+    ASSERT_TRUE(got.has_value()) << got.error().message;
+    EXPECT_TRUE(*got == text);
+  }
+  const std::string advice = ": must be at most 2.0 GiB; compress it anew, such as by zstd --long=31";
+  EXPECT_EQ(fault_of(frame_with_window(31, 1, text)), "has a zstd window of 2.3 GiB" + advice);
+  EXPECT_EQ(fault_of(zstd(text) + frame_with_window(32, 0, text)), "has a zstd window of 4.0 GiB" + advice);
+  EXPECT_EQ(fault_of(frame_with_window(41, 7, text)), "has a zstd window of 3840.0 GiB" + advice);
+}
+
+TEST(ByteSource, ADictionaryThatIsNeededIsNamed) {
+  std::string frame = frame_with_window(20, 0, "0\t1\n");
+  frame[4] = 1;  // a dictionary's number of one byte stands after the window
+  frame.insert(6, 1, '\x2a');
+  EXPECT_EQ(fault_of(frame), "needs the zstd dictionary 42: must need none; compress it anew without");
+}
+
+TEST(ByteSource, OtherCompressionsAreNamed) {
+  const std::string rest = ": must be plain, or compressed by gzip or zstd; unpack it";
+  EXPECT_EQ(fault_of(std::string("\xfd\x37zXZ\0\0\4", 8)), "is compressed by xz" + rest);
+  EXPECT_EQ(fault_of("BZh61AY&SY\x01"), "is compressed by bzip2" + rest);
+  EXPECT_EQ(fault_of("\x04\x22\x4d\x18\x64\x40"), "is compressed by lz4" + rest);
+  EXPECT_EQ(fault_of("PK\x03\x04\x14"), "is a zip archive" + rest);
+}
+
 TEST(DataFile, WhatIsNoFileIsRefused) {
   EXPECT_EQ(refusal(open_data_file("/no/such/file")),
             "/no/such/file: No such file or directory; a data file is expected");

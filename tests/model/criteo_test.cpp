@@ -126,9 +126,27 @@ TEST(Criteo, WrongNumbersOfColumnsAreRefused) {
   columns.resize(39);
   EXPECT_NE(fault_of(line_of(columns)).find(": must be 40, with tabs between them"), std::string::npos);
   EXPECT_EQ(fault_of("0,1,2\n"), " line 1: 1 columns in 0,1,2: must be 40, with tabs between them");
-  EXPECT_EQ(fault_of("\n" + line), " line 1: 1 columns in '': must be 40, with tabs between them");
-  EXPECT_EQ(fault_of(line + "\n"), " line 2: 1 columns in '': must be 40, with tabs between them");
   EXPECT_EQ(fault_of("0\n"), " line 1: 1 columns in 0: must be 40, with tabs between them");
+}
+
+TEST(Criteo, BlankLinesAreNoRows) {
+  const std::string line = line_of(sound_columns());
+  for (const std::string& text : {line + "\n", line + "\r\n\r\n", "\n" + line, "\n \n" + line + "\t\t\n\n"}) {
+    for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
+      const temporary_file file(bytes);
+      const auto data = opened(settings_for(file));
+      EXPECT_EQ(data->train_rows(), 1U);
+      EXPECT_EQ(data->train_batch(0, 0).value().tables[25].indices[0], 79);
+      ASSERT_EQ(data->notes().size(), 1U);
+      EXPECT_NE(data->notes()[0].find("passed over"), std::string::npos);
+    }
+  }
+}
+
+TEST(Criteo, AnIntegerMayHaveAPlusSign) {
+  auto columns = sound_columns();
+  columns[1] = "+26";
+  EXPECT_EQ(first_batch(line_of(columns)).dense[0], 3.295836925506592F);
 }
 
 TEST(Criteo, WhatTheFirstPassFindsIsRefusedBeforeTraining) {
@@ -142,6 +160,9 @@ TEST(Criteo, WhatTheFirstPassFindsIsRefusedBeforeTraining) {
   EXPECT_EQ(refused(line + std::string("\0\0", 2)),
             " line 2: a zero byte: must be text, plain or compressed by gzip or zstd");
   EXPECT_EQ(refused(line + std::string(2'000'000, '1')), " line 2: more than 1048576 bytes: must be at most as many");
+  EXPECT_EQ(refused(line + line + "0\t1\n").substr(0, 18), " line 3: 2 columns");
+  EXPECT_EQ(refused("0\t1\r0\t1\r"),
+            ": has CR line ends: lines must end with LF or CR LF; write it anew, such as by tr '\\r' '\\n'");
   EXPECT_NE(refused(gzip(line).substr(0, 50)).find(": the gzip data are cut off"), std::string::npos);
   EXPECT_NE(refused(zstd(line).substr(0, 50)).find(": the zstd data are cut off"), std::string::npos);
   EXPECT_NE(refused(gzip(line) + line).find(": something else follows the gzip data"), std::string::npos);

@@ -144,19 +144,152 @@ TEST(Csv, MalformedValuesAreRefusedWithTheirPlace) {
                                   {"name": "z", "kind": "numeric", "transform": "log1p"}])";
   const std::string limit = ": must be a finite number, without blanks around it, or empty";
   EXPECT_EQ(fault_of("y,x,z\n1,abc,\n", columns), " line 2: column 2 (x): abc" + limit);
-  EXPECT_EQ(fault_of("y,x,z\n1,inf,\n", columns), " line 2: column 2 (x): inf" + limit);
-  EXPECT_EQ(fault_of("y,x,z\n1,1e39,\n", columns), " line 2: column 2 (x): 1e39" + limit);
   EXPECT_EQ(fault_of("y,x,z\n1, 5,\n", columns), " line 2: column 2 (x):  5" + limit);
   EXPECT_EQ(fault_of("z,y,x\nnan,1,5\n", columns), " line 2: column 1 (z): nan" + limit);
   EXPECT_EQ(fault_of("y,x,z\n1,2\n", columns), " line 2: 2 columns in 1,2: must be 3, with ',' between them");
   EXPECT_EQ(fault_of("y,x,z\n1,2,3,4\n", columns), " line 2: 4 columns in 1,2,3,4: must be 3, with ',' between them");
-  EXPECT_EQ(fault_of("y,x,z\n\n", columns), " line 2: column 1 (y): '': must be 0 or 1");
+  EXPECT_EQ(fault_of("y,x,z\n,,\n", columns), " line 2: column 1 (y): '': must be 0 or 1");
   EXPECT_EQ(
       fault_of("y,x,z\n1,\"2,3\n4\",5\n", columns),
       " line 2: column 2 (x): the quotes do not end on this line: must be closed, without a line break within them");
   EXPECT_EQ(fault_of("y,x,z\n1,\"2\"3,\n", columns),
             " line 2: column 2 (x): text behind the closing quote: must be the separator, or a quote within quotes "
             "doubled");
+}
+
+// A number must be finite before its transform, and what becomes of it within float32.
+TEST(Csv, NumbersAreRefusedForTheLimitThatIsMeant) {
+  const std::string columns = R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "numeric"},
+                                  {"name": "z", "kind": "numeric", "transform": "log1p"}])";
+  const std::string finite = ": must be a finite number, without blanks around it, or empty";
+  const std::string float32 = ": must be between -3.4028235e+38 and 3.4028235e+38, the limits of float32, or empty";
+  const std::string float64 =
+      ": must be between -1.7976931348623157e+308 and 1.7976931348623157e+308, the limits of float64, or empty";
+  for (const char* x : {"inf", "-inf", "+inf", "nan", "-nan", "infinity", "INF", "nan(1)", "+-1", "0x10"}) {
+    EXPECT_EQ(fault_of(fmt::format("y,x,z\n1,{},\n", x), columns),
+              fmt::format(" line 2: column 2 (x): {}{}", x, finite));
+    EXPECT_EQ(fault_of(fmt::format("y,x,z\n1,,{}\n", x), columns),
+              fmt::format(" line 2: column 3 (z): {}{}", x, finite));
+  }
+  for (const char* x : {"3.5e38", "-3.5e38", "1e39", "1e400", "-1e400"})
+    EXPECT_EQ(fault_of(fmt::format("y,x,z\n1,{},\n", x), columns),
+              fmt::format(" line 2: column 2 (x): {}", x) + float32);
+  for (const char* x : {"1e400", "-1e400"})
+    EXPECT_EQ(fault_of(fmt::format("y,x,z\n1,,{}\n", x), columns),
+              fmt::format(" line 2: column 3 (z): {}", x) + float64);
+  EXPECT_EQ(fault_of("y,x,z\n1e39,1,1\n", columns, {{"loss", "mse"}}),
+            " line 2: column 1 (y): 1e39: must be between -3.4028235e+38 and 3.4028235e+38, the limits of float32");
+}
+
+TEST(Csv, NumbersAreReadToTheEndsOfFloat32) {
+  const std::string columns = R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "numeric"},
+                                  {"name": "z", "kind": "numeric", "transform": "log1p"}])";
+  const auto made = rows_of(
+      "y,x,z\n1,1e-400,1e-400\n+1,+2.5,+26\n1e-400,-1e-400,-1\n0,1e-40,-2\n0,3.4028235e38,-1e308\n1,+1e-50,1e39\n",
+      columns);
+  EXPECT_EQ(made.values, (std::vector<float>{1, 1, 0, 0, 0, 1}));
+  EXPECT_EQ(made.dense, (std::vector<float>{0, 0, 2.5F, 3.295836925506592F, 0, 0, 1e-40F, 0, 3.4028235e38F, 0, 0,
+                                            89.80081939697266F}));
+  const auto labels = rows_of("y,x,z\n+1e-400,,\n-3.4e38,,\n", columns, {{"loss", "mse"}});
+  EXPECT_EQ(labels.values, (std::vector<float>{0, -3.4e38F}));
+}
+
+// A label is never empty, so no row is a blank line, whatever the separator.
+TEST(Csv, BlankLinesAreNoRows) {
+  const auto expected = rows_of("y,city\n1,a\n0,b\n", label_and_city);
+  for (const std::string& text :
+       {std::string("y,city\n1,a\n0,b\n\n"), std::string("y,city\n1,a\n0,b\n\n\n\n  \n"),
+        std::string("y,city\r\n1,a\r\n0,b\r\n\r\n"), std::string("\n\t\ny,city\n\n1,a\n\n\n0,b"),
+        std::string("\xef\xbb\xbf\ny,city\n1,a\n \n0,b\n\r\n")}) {
+    for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
+      const auto made = rows_of(bytes, label_and_city);
+      EXPECT_EQ(made.values, expected.values) << text;
+      EXPECT_EQ(made.tables[0].indices, expected.tables[0].indices) << text;
+    }
+  }
+  const std::string tabs = "y\tcity\n1\ta\n\t\n0\tb\n\t\t\n";
+  EXPECT_EQ(rows_of(tabs, label_and_city, {{"separator", "tab"}}).values, expected.values);
+}
+
+TEST(Csv, BlankLinesAreToldWithTheFirstOne) {
+  const temporary_file train("y,city\n1,a\n\n0,b\n\n");
+  const temporary_file test("y,city\n1,a\n0,b\n\n");
+  const temporary_file clean("y,city\n1,a\n");
+  using lines = std::vector<std::string>;
+  EXPECT_EQ(opened(settings_for(clean, label_and_city))->notes(), lines());
+  EXPECT_EQ(opened(settings_for(train, label_and_city, {{"test-file", test.path()}}))->notes(),
+            (lines{train.path() + ": 2 blank lines passed over, the first of them line 3",
+                   test.path() + ": 1 blank line passed over, the first of them line 4"}));
+  EXPECT_EQ(opened(settings_for(train, label_and_city, {{"test-file", train.path()}}))->notes().size(), 1U);
+  EXPECT_EQ(opened(settings_for(clean, label_and_city))->digest(),
+            opened(settings_for(temporary_file("\ny,city\n\n1,a\n\n"), label_and_city))->digest());
+}
+
+// Line numbers count all lines of the file, wherever a piece of it begins.
+TEST(Csv, PlacesOfFaultsCountBlankLines) {
+  std::string text = "\ny,city\n";
+  for (int row = 0; row < 60'000; ++row) text += row == 55'000 ? "2,Ulm\n" : row % 2 == 0 ? "1,Ulm\n\n" : "0,Ulm\n";
+  for (const std::string& bytes : {text, gzip(text)}) {
+    const temporary_file file(bytes);
+    const auto data = opened(settings_for(file, label_and_city, {{"shuffle-rows", "1000"}, {"batch-size", "1000"}}));
+    EXPECT_TRUE(data->train_batch(0, 0).has_value());
+    EXPECT_EQ(refusal(data->train_batch(55, 0)), file.path() + " line 82503: column 1 (y): 2: must be 0 or 1");
+  }
+}
+
+TEST(Csv, TheFirstPassFindsWhatNeedsNoValues) {
+  const std::string columns = R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "numeric"}])";
+  const auto refused = [&](const std::string& text, const std::vector<setting>& more = {}) {
+    const temporary_file file(text);
+    const temporary_file train("y,a\n1,2\n");
+    const auto data = more.empty() ? open_with(settings_for(file, columns))
+                                   : open_with(settings_for(train, columns, {{"test-file", file.path()}}));
+    return refusal(data).substr(file.path().size());
+  };
+  std::string text = "y,a\n";
+  for (int row = 0; row < 50'000; ++row) text += "1,2\n";
+  const std::vector<setting> as_test_file{{"", ""}};
+  EXPECT_EQ(refused(text + "1\n"), " line 50002: 1 columns in 1: must be 2, with ',' between them");
+  EXPECT_EQ(refused(text + "1,2,3\n"), " line 50002: 3 columns in 1,2,3: must be 2, with ',' between them");
+  EXPECT_EQ(refused(text + "\n1,2,\n"), " line 50003: 3 columns in 1,2,: must be 2, with ',' between them");
+  EXPECT_EQ(refused(text + "1,\"2,3\"\n1,\"2\n"),
+            " line 50003: column 2 (a): the quotes do not end on this line: must be closed, without a line break "
+            "within them");
+  EXPECT_EQ(refused(text + "\"1\"2,3\n"),
+            " line 50002: column 1 (y): text behind the closing quote: must be the separator, or a quote within quotes "
+            "doubled");
+  EXPECT_EQ(refused(zstd(text + "1\n")), " line 50002: 1 columns in 1: must be 2, with ',' between them");
+  EXPECT_EQ(refused("y,a\n1\n", as_test_file), " line 2: 1 columns in 1: must be 2, with ',' between them");
+  // Values are parsed when training gets to them.
+  const temporary_file later(text + "1,x\n");
+  EXPECT_TRUE(open_with(settings_for(later, columns)).has_value());
+}
+
+TEST(Csv, BlanksInTheHeaderAreShown) {
+  EXPECT_EQ(
+      fault_of("y, city\n1,a\n", label_and_city),
+      " line 1: no column is called city, but ' city' with blanks around it, which count; write it the same here");
+  EXPECT_EQ(fault_of("\n\ncity,\ty\na,1\n", label_and_city),
+            " line 3: no column is called y, but '\\x09y' with blanks around it, which count; write it the same here");
+  EXPECT_EQ(
+      rows_of("y, city\n1,a\n", R"([{"name": "y", "kind": "label"}, {"name": " city", "kind": "categorical"}])").size,
+      1U);
+}
+
+TEST(Csv, CrLineEndsAreToldAsThat) {
+  const std::string limit =
+      ": has CR line ends: lines must end with LF or CR LF; write it anew, such as by tr '\\r' '\\n'";
+  const std::vector<setting> no_header{{"header", "false"}};
+  for (const std::string& text :
+       {std::string("y,city\r1,a\r0,b\r"), std::string("y,city\r1,a"), std::string("\xef\xbb\xbfy,city\r1,a\r\n"),
+        "y,city\r1," + std::string(2'000'000, 'a')}) {
+    EXPECT_EQ(fault_of(text, label_and_city), limit);
+    EXPECT_EQ(fault_of(text, label_and_city, no_header), limit);
+    EXPECT_EQ(fault_of(gzip(text), label_and_city), limit);
+  }
+  EXPECT_EQ(fault_of("y,city\r", label_and_city), ": a header and no rows: must have at least one");
+  EXPECT_EQ(fault_of("y,ci\rty\n1,a\n", label_and_city), " line 1: no column is called city; the nearest is ci\\x0dty");
+  EXPECT_EQ(rows_of("1,a\rb\n0,c\n", label_and_city, no_header).size, 2U);
 }
 
 const std::string two_bags = R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "multi", "rows": 9},
@@ -197,6 +330,8 @@ TEST(Csv, HeadersThatDoNotFitAreRefused) {
             " line 1: column 2: the quotes do not end on this line: must be closed, without a line break within them");
   EXPECT_EQ(fault_of("y,city\n", label_and_city), ": a header and no rows: must have at least one");
   EXPECT_EQ(fault_of("y,city", label_and_city), ": a header and no rows: must have at least one");
+  EXPECT_EQ(fault_of("\ny,city\n\n\r\n", label_and_city), ": a header and no rows: must have at least one");
+  EXPECT_EQ(fault_of("\n\n", label_and_city), ": no rows: must have at least one");
   EXPECT_EQ(fault_of("", label_and_city), ": empty: must have at least one row");
   EXPECT_EQ(fault_of(gzip(""), label_and_city), ": no rows: must have at least one");
   EXPECT_EQ(fault_of(std::string("y,\0city\n", 8), label_and_city),

@@ -25,6 +25,19 @@ TEST(Fields, AFieldEndsWhereAPlainSearchFindsIt) {
   }
 }
 
+TEST(Fields, SeparatorsAreCountedAsAPlainSearchCountsThem) {
+  random_sequence random(4);
+  for (const std::size_t length : {0, 1, 15, 16, 17, 240, 2031, 2032, 2033, 5000}) {
+    for (int round = 0; round < 20; ++round) {
+      std::string text(length + 1, '\t');
+      if (round > 0)
+        for (char& c : text) c = "\t\x08\x0a\x89\x01\xf7\t\t"[random.below(8)];
+      const std::string_view part(text.data() + round % 2, length);
+      ASSERT_EQ(count_of(part, '\t'), static_cast<std::size_t>(std::ranges::count(part, '\t'))) << length;
+    }
+  }
+}
+
 // Hashes by the library's own shared object, remainders by Python.
 TEST(CategoryHash, IsOnePlusXxh3ModuloTheRowsLessOne) {
   EXPECT_EQ(category_hash(100000).row_of("68fd1e64"), 99448U);

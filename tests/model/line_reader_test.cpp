@@ -27,9 +27,29 @@ TEST(LineReader, LinesEndWithLfOrCrLfOrTheFile) {
   EXPECT_EQ(lines_of("a\nb\n"), (lines{"a", "b"}));
   EXPECT_EQ(lines_of("a\nb"), (lines{"a", "b"}));
   EXPECT_EQ(lines_of("a\r\nb\r\n"), (lines{"a", "b"}));
-  EXPECT_EQ(lines_of("a\r\n\r\nb\r"), (lines{"a", "", "b"}));
-  EXPECT_EQ(lines_of("\n\n"), (lines{"", ""}));
+  EXPECT_EQ(lines_of("a\r\nb\r"), (lines{"a", "b"}));
   EXPECT_EQ(lines_of("a\rb\n"), (lines{"a\rb"}));
+}
+
+TEST(LineReader, BlankLinesArePassedOverAndCounted) {
+  const std::string text = "\n \t\r\na\n\r\n\nb\n  \n\n";
+  const temporary_file file(text);
+  auto reader = reader_of(file);
+  EXPECT_EQ(reader.next().value(), "a");
+  EXPECT_EQ(reader.line(), 3U);
+  EXPECT_EQ(reader.offset(), text.find('a') + 2);
+  EXPECT_EQ(reader.next().value(), "b");
+  EXPECT_EQ(reader.line(), 6U);
+  EXPECT_FALSE(reader.next().value().has_value());
+  EXPECT_EQ(reader.returned(), 2U);
+  EXPECT_EQ(reader.blank_lines(), 6U);
+  EXPECT_EQ(reader.first_blank_line(), 1U);
+  EXPECT_EQ(lines_of("\n\n"), lines());
+  EXPECT_EQ(lines_of("\xef\xbb\xbf\n\na\n \v\n\xa0\n"), (lines{"a", " \v", "\xa0"}));
+  // A blank line at each place of the reader's buffer.
+  std::string many;
+  for (int i = 0; i < 200'000; ++i) many += i % 2 == 0 ? "x\r\n" : "\r\n";
+  EXPECT_EQ(lines_of(many), lines(100'000, "x"));
 }
 
 TEST(LineReader, AByteOrderMarkIsLeftOutOfTheFirstLineOnly) {
@@ -76,6 +96,17 @@ TEST(LineReader, TooLongALineIsRefused) {
   }
   const temporary_file endless(std::string(5'000'000, 'x'));
   EXPECT_EQ(refusal(reader_of(endless).next()), "file line 1: more than 1048576 bytes: must be at most as many");
+}
+
+TEST(LineReader, TextOfUtf16IsToldAsThat) {
+  for (const std::string& text : {std::string("\xff\xfe"
+                                              "a\0\n\0",
+                                              6),
+                                  std::string("\xfe\xff\0a\0\n", 6)}) {
+    const temporary_file file(text);
+    EXPECT_EQ(refusal(reader_of(file).next()),
+              "file: is UTF-16: must be UTF-8; write it anew, such as by iconv -f UTF-16 -t UTF-8");
+  }
 }
 
 TEST(LineReader, AZeroByteIsRefusedWithItsLine) {

@@ -91,6 +91,21 @@ TEST_F(RowIndex, SparesTheReadingAndFindsADifferenceWhenItIsRead) {
   EXPECT_NE(changed->find("are not those that the master has read; use the same file on all hosts"), changed->npos);
 }
 
+TEST_F(RowIndex, TellsTheLinesOfFaultsInFilesWithBlankLines) {
+  std::string text = "\ny,row,m\n\n";
+  for (std::uint64_t row = 0; row < file_rows_made; ++row)
+    text += row == 30'000 ? "2,0,a\n" : row % 100 == 0 ? "1,0,a\n\n" : "1,0,a\n";
+  for (const std::string& bytes : {text, zstd(text)}) {
+    const temporary_file file(bytes);
+    const auto read = open_dataset(job_of(file.path())).value();
+    const auto told = open_dataset(job_of(file.path()), read->row_index()).value();
+    const std::string expected = file.path() + " line 30304: column 1 (y): 2: must be 0 or 1";
+    EXPECT_EQ(read->train_batch(30, 0).error().message, expected);
+    EXPECT_EQ(told->train_batch(30, 0).error().message, expected);
+    EXPECT_TRUE(told->notes().empty()) << "the reader of the whole file tells of them";
+  }
+}
+
 TEST_F(RowIndex, IsOfAFileOfThatLengthAndHeader) {
   const temporary_file longer(text_ + "0,1,a\n");
   EXPECT_EQ(message_of(open_dataset(job_of(longer.path()), index_)),
@@ -108,13 +123,15 @@ TEST_F(RowIndex, IsRefusedOrFoundOutIfDamaged) {
   const temporary_file copy(text_);
   for (std::size_t length = 1; length < index_.size(); ++length)
     EXPECT_FALSE(open_dataset(job_of(copy.path()), std::span(index_).first(length)).has_value()) << length;
-  constexpr std::size_t first_of_digest = 1 + 6;
+  constexpr std::size_t window = 1 + 5;
+  constexpr std::size_t first_of_digest = 1 + 7;
   constexpr std::size_t first_of_pieces = first_of_digest + 4;
   for (std::size_t place = 0; place < index_.size(); ++place) {
     for (const std::uint64_t word : {std::uint64_t{0}, index_[place] + 1, index_[place] - 1, ~std::uint64_t{0}}) {
-      const bool is_more_memory =
-          place >= first_of_pieces && (place - first_of_pieces) % 4 == 2 && word > index_[place];
-      if (word == index_[place] || is_more_memory) continue;
+      const std::size_t of_piece = place >= first_of_pieces ? (place - first_of_pieces) % 5 : 0;
+      const bool is_more_memory = (place == window || of_piece == 3) && word > index_[place];
+      const bool is_for_messages = of_piece == 2;  // the lines before a piece
+      if (word == index_[place] || is_more_memory || is_for_messages) continue;
       auto damaged = index_;
       damaged[place] = word;
       const auto told = open_dataset(job_of(copy.path()), damaged);

@@ -33,7 +33,10 @@ class numbers final : public row_format {
     return std::nullopt;
   }
 
-  std::uint64_t bag_values(std::string_view line) const override { return line.empty() ? 0 : line.back() - '0'; }
+  std::optional<std::string> check(std::string_view line, std::uint64_t& bag_values) const override {
+    bag_values += static_cast<std::uint64_t>(line.back() - '0');
+    return std::nullopt;
+  }
 
  private:
   row_layout layout_;
