@@ -90,6 +90,7 @@ class criteo final : public row_format {
   const char* read_number(std::string_view field, std::size_t column, std::uint32_t& to) const {
     float value = 0;
     if (column == 0) {
+      if (field.size() == 2 && field.starts_with('+')) field.remove_prefix(1);
       if (field != "0" && field != "1") return "0 or 1";
       value = field == "1" ? 1.0F : 0.0F;
     } else if (!field.empty()) {

@@ -143,9 +143,11 @@ TEST(Criteo, BlankLinesAreNoRows) {
   }
 }
 
-TEST(Criteo, AnIntegerMayHaveAPlusSign) {
+TEST(Criteo, NumbersMayHaveAPlusSign) {
   auto columns = sound_columns();
+  columns[0] = "+1";
   columns[1] = "+26";
+  EXPECT_EQ(first_batch(line_of(columns)).values, std::vector<float>{1});
   EXPECT_EQ(first_batch(line_of(columns)).dense[0], 3.295836925506592F);
 }
 
