@@ -183,6 +183,19 @@ void actor_trace::has_answer(msg::message_id asked) {
   if (const std::uint32_t more = board_->open_more.load(relaxed); more > 0) board_->open_more.store(more - 1, relaxed);
 }
 
+shown_call actor_trace::show(const trace::call_state& what) {
+  constexpr std::size_t shown_max = 4;  // with several hundred actors on one board, the rest waits for its turn
+  if (board_ == nullptr) return {};
+  auto place = std::ranges::find_if(calls_, &trace::board_call::is_free);
+  if (place == calls_.end()) {
+    trace::board_call* const added = calls_.size() < shown_max ? recorder_->add_call(actor_) : nullptr;
+    if (added == nullptr) return {};
+    place = calls_.insert(calls_.end(), added);
+  }
+  (*place)->show(what);
+  return shown_call(*place);
+}
+
 void actor_trace::note(trace::kind what, record with, std::uint64_t bytes) {
   if (recorder_ == nullptr) return;
   if (!recorder_->wants(0, with.step())) return count_dropped();

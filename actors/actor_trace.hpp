@@ -9,15 +9,38 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "actors/faults.hpp"
 #include "actors/replay_gate.hpp"
 #include "kernels/stream_timer.hpp"
 #include "protocol/header.hpp"
 #include "protocol/message_content.hpp"
+#include "trace/board_call.hpp"
 #include "trace/recorder.hpp"
 
 namespace troupe::actors {
+
+/// A call that the board shows, until this object ends. Belongs to the actor whose call it is.
+class shown_call {
+ public:
+  shown_call() = default;
+  explicit shown_call(trace::board_call* place) : place_(place) {}
+  shown_call(shown_call&& other) noexcept : place_(std::exchange(other.place_, nullptr)) {}
+  shown_call& operator=(shown_call&& other) noexcept {
+    std::swap(place_, other.place_);
+    return *this;
+  }
+  ~shown_call() {
+    if (place_ != nullptr) place_->clear();
+  }
+
+  explicit operator bool() const { return place_ != nullptr; }
+  void show(const trace::call_state& what) const { place_->show(what); }
+
+ private:
+  trace::board_call* place_ = nullptr;
+};
 
 /// Belongs to one actor. Records nothing before `start`, or if the actor system has no recorder.
 class actor_trace {
@@ -141,6 +164,9 @@ class actor_trace {
   /// The answer has come, or never will.
   void has_answer(msg::message_id asked);
 
+  /// Shows a call to other actors of its kind; empty if the board has no room, or nothing is recorded.
+  shown_call show(const trace::call_state& what);
+
   // -- other records -------------------------------------------------------------------
 
   /// Writes a record of another kind. `what` has everything but kind, actor, and `begin` if that is now.
@@ -211,6 +237,7 @@ class actor_trace {
   std::uint64_t step_begin_ = 0;
   std::uint64_t latest_ = 0;  ///< 0: the actor is idle, or its work is not recorded
   std::map<std::string, std::uint16_t> given_names_;
+  std::vector<trace::board_call*> calls_;  ///< its entries of the board for calls
 };
 
 /// The result of a handler whose promise is fulfilled elsewhere.

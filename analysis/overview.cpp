@@ -85,6 +85,12 @@ boost::json::object actor_json(const trace::recording& of, const trace::actor_st
                                        {"waited_ns", std::max<trace::nanoseconds>(0, of.end() - request.since)}});
   one["open"] = std::move(open);
   one["open_more"] = state.open_more;
+  boost::json::array calls;
+  for (const auto& call : state.calls)
+    calls.push_back(boost::json::object{{"call", title_of(call.what)},
+                                        {"step", call.what.step},
+                                        {"waited_ns", std::max<trace::nanoseconds>(0, of.end() - call.since)}});
+  one["calls"] = std::move(calls);
   return one;
 }
 
@@ -96,8 +102,12 @@ std::vector<trace::actor_state> all_actors(const trace::recording& of, const std
   for (const edge_summary& edge : edges)
     for (const std::uint16_t actor : {edge.sender, edge.receiver})
       if (known.insert(actor).second)
-        all.push_back(
-            {.actor = actor, .name = of.actor_name(actor), .step_begin = -1, .message_begin = -1, .open = {}});
+        all.push_back({.actor = actor,
+                       .name = of.actor_name(actor),
+                       .step_begin = -1,
+                       .message_begin = -1,
+                       .open = {},
+                       .calls = {}});
   std::ranges::sort(all, {}, &trace::actor_state::actor);
   return all;
 }

@@ -42,12 +42,13 @@ void copy_rings(const path& from, std::uint64_t run, const private_folder& to) {
   for (std::filesystem::directory_iterator i(from, failed), end; !failed && i != end; i.increment(failed)) {
     const std::string name = i->path().filename().string();
     if (!i->is_regular_file(failed) || i->path().extension() != ".ring" || to.has(name)) continue;
+    const trace::clock_sample when = trace::sample_clocks();
     std::string bytes = read_bytes(i->path());
     trace::memory_budget budget(trace_sources({}, run).memory_bytes_max);
     const auto file = trace::parse_trace_file(bytes, i->path(), budget);
     if (!file || (file->run != run && file->run != 0)) continue;
     // A dead process must not look alive.
-    if (trace::is_alive(*file).value_or(false)) trace::mark_as_copy(bytes);
+    if (trace::is_alive(*file).value_or(false)) trace::mark_as_copy(bytes, when);
     (void)to.write(name, bytes);  // a failed copy is left out: the others still help
   }
 }

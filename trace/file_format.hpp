@@ -52,12 +52,12 @@ struct file_head {
   shared<std::uint32_t> node;         ///< within its run; 0: the master's process
   shared<std::uint32_t> incarnation;  ///< of the node
   shared<ending> end;
-  shared<std::uint64_t> next_chunk;       ///< chunks ever begun
-  shared<std::uint64_t> dropped;          ///< as `board_entry::dropped`, for actors that are not on the board
-  shared<std::uint64_t> contents_lost;    ///< log: messages whose contents did not fit
-  shared<std::uint64_t> chunks_lost;      ///< log: chunks overwritten before they were saved
-  shared<std::uint64_t> board_full;       ///< actors without an entry on the board
-  clock_sample seen;                      ///< a copy: when it was made while the ring was being written; else 0
+  shared<std::uint64_t> next_chunk;     ///< chunks ever begun
+  shared<std::uint64_t> dropped;        ///< as `board_entry::dropped`, for actors that are not on the board
+  shared<std::uint64_t> contents_lost;  ///< log: messages whose contents did not fit
+  shared<std::uint64_t> chunks_lost;    ///< log: chunks overwritten before they were saved
+  shared<std::uint64_t> board_full;     ///< actors without an entry on the board
+  clock_sample seen;                    ///< a copy: from when on it was made, of a ring that was being written; else 0
   shared<std::uint32_t> metadata_length;  ///< bytes of metadata, written before this
   shared<std::uint64_t> metadata_digest;  ///< 64-bit XXH3 of them; 0: of a version that wrote none
 };
@@ -106,8 +106,8 @@ static_assert(sizeof(chunk_head) == sizeof(record));
 /// A record of chunk `number` is complete if its stamp has this value.
 constexpr std::uint16_t stamp_of(std::uint64_t number) { return static_cast<std::uint16_t>(number % UINT16_MAX + 1); }
 
-/// Marks the bytes of a ring as a copy made now, on this machine.
-void mark_as_copy(std::string& bytes);
+/// Marks the bytes of a ring as a copy, made on this machine from `when` on: all that was recorded before is in it.
+void mark_as_copy(std::string& bytes, const clock_sample& when);
 
 /// The kinds of block in a log, after head and metadata.
 enum class block_kind : std::uint32_t { chunks = 1, contents = 2, board = 3 };

@@ -29,6 +29,11 @@ result<std::vector<std::filesystem::path>> find_trace_files(const sources& from)
     if (failed) return bad_input("{}: cannot be read: {}", path.string(), failed.message());
     if (found.size() == before) return bad_input("{}: holds no traces (*.ring, *.log)", path.string());
   }
+  if (from.only_rings)
+    std::erase_if(found, [](std::filesystem::path path) {
+      std::error_code failed;
+      return path.extension() == ".log" && std::filesystem::exists(path.replace_extension(".ring"), failed);
+    });
   std::ranges::sort(found);
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;

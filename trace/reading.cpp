@@ -205,6 +205,7 @@ class reader {
       to.dropped += row.dropped;
       add_actor(row, place);
     }
+    for (const auto& [actor, call] : from.calls) add_call(actor, call, place);
   }
 
   /// Finds how many records are missing, and until when some may be: a thread abandons a chunk once half of the ring
@@ -234,7 +235,9 @@ class reader {
     to.is_copy = from.seen.ticks != 0;
     to.alive = is_alive(from);
     to.stopped = to.alive.value_or(false) && is_stopped(from);
-    if (to.alive.value_or(false)) to.last = time(host, from.seen.ticks != 0 ? from.seen.ticks : ticks_now());
+    if (!to.alive.value_or(false)) return;
+    const std::uint64_t read_from = from.read_from != 0 ? from.read_from : ticks_now();
+    to.last = time(host, from.seen.ticks != 0 ? from.seen.ticks : read_from);
   }
 
   void read_names(const boost::json::object& metadata) {
@@ -278,6 +281,14 @@ class reader {
     to.open_more = row.open_more;
     for (const board_row::request& one : row.open)
       to.open.push_back({one.id, one.type, one.peer, one.step, moment(one.since)});
+  }
+
+  void add_call(std::uint16_t actor, const call_state& call, std::uint32_t process) {
+    for (actor_state& one : made_.actors)
+      if (one.actor == actor && one.process == process) {
+        one.calls.push_back({call, time(hosts_[process], call.since)});
+        return;
+      }
   }
 
   /// Finds the host whose clock `sent` is on: the one of the sender's process.

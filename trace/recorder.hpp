@@ -55,6 +55,8 @@ class recorder {
   mode what() const { return how_.what; }
   const std::filesystem::path& folder() const { return how_.folder; }
 
+  /// The run that this process takes part in; 0: not known yet. Thread: any.
+  std::uint64_t run() const { return std::as_const(*ring_).head().run.load(std::memory_order_acquire); }
   /// Sets the run that this process takes part in, and its place in it.
   void set_run(std::uint64_t run, std::uint32_t node, std::uint32_t incarnation);
   /// Adds to the metadata of the run for readers. Thread: any.
@@ -74,6 +76,8 @@ class recorder {
   std::filesystem::path ring_file() const { return ring_->file(); }
   /// The board of this process's actors. Thread: any.
   std::vector<const board_entry*> actors() const { return ring_->actors(); }
+  /// Their open calls. Thread: any.
+  std::vector<std::pair<std::uint16_t, call_state>> calls() const { return ring_->calls(); }
 
   /// The numbers of records and contents that came faster than the log could save them; zeros if there is no log.
   std::pair<std::uint64_t, std::uint64_t> lost() const;
@@ -100,6 +104,7 @@ class recorder {
   board_entry* add_actor(std::uint16_t actor, std::uint16_t incarnation, const std::string& name) {
     return ring_->add_actor(actor, incarnation, name);
   }
+  board_call* add_call(std::uint16_t actor) { return ring_->add_call(actor); }
 
  private:
   recorder() = default;

@@ -13,6 +13,7 @@
 
 #include "base/result.hpp"
 #include "trace/attempts.hpp"
+#include "trace/board_call.hpp"
 #include "trace/content.hpp"
 #include "trace/file_format.hpp"
 
@@ -68,6 +69,11 @@ struct actor_state {
   };
   std::vector<request> open;
   std::uint32_t open_more = 0;
+  struct call {
+    call_state what;
+    nanoseconds since = 0;
+  };
+  std::vector<call> calls;  ///< to other trainers: open collectives, and tensors that it waits to receive
 };
 
 /// One process of the run.
@@ -89,7 +95,8 @@ struct process_info {
   bool filtered = false;      ///< recording was filtered: actors that were excluded are not even counted
   std::uint64_t torn = 0;     ///< records that were being written when the process ended
   std::uint64_t contents_lost = 0;
-  nanoseconds last = 0;                ///< last known moment: of its last record, or later if it was seen alive
+  /// The last known moment: of its last record or, if it was seen alive, of when its files were read, if that is later.
+  nanoseconds last = 0;
   bool stopped = false;                ///< alive, but stopped by a signal or a debugger when its files were read
   bool is_copy = false;                ///< its files are copies: no more records will come
   std::optional<bool> alive;           ///< when its files were read or copied; nullopt: unknown
@@ -139,6 +146,7 @@ struct sources {
   std::uint64_t run = 0;
   std::uint64_t attempt = 0;  ///< of a supervised run; 0: the newest
   bool newest = false;        ///< take the run that began last
+  bool only_rings = false;    ///< leave out logs of which there is a ring too: for what is now, which takes no history
   std::uint64_t memory_bytes_max = std::uint64_t{1}
                                    << 30;  ///< limit for all files and for the recording made from them
 };

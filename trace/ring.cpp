@@ -154,14 +154,14 @@ std::string ring::copy(std::uint64_t first, std::uint64_t size) const {
 }
 
 std::string ring::copy() const {
+  const clock_sample when = sample_clocks();
   std::string bytes = copy(0, size_);
-  mark_as_copy(bytes);
+  mark_as_copy(bytes, when);
   return bytes;
 }
 
-void mark_as_copy(std::string& bytes) {
-  const clock_sample now = sample_clocks();
-  if (bytes.size() >= head_bytes) std::memcpy(bytes.data() + offsetof(file_head, seen), &now, sizeof now);
+void mark_as_copy(std::string& bytes, const clock_sample& when) {
+  if (bytes.size() >= head_bytes) std::memcpy(bytes.data() + offsetof(file_head, seen), &when, sizeof when);
 }
 
 void ring::set_metadata(const std::string& json) {
@@ -172,22 +172,47 @@ void ring::set_metadata(const std::string& json) {
   head().metadata_length.store(static_cast<std::uint32_t>(json.size()), std::memory_order_release);
 }
 
-board_entry* ring::add_actor(std::uint16_t actor, std::uint16_t incarnation, const std::string& name) {
+std::byte* ring::take_entry() {
   constexpr std::uint32_t taken = 3;  // by somebody who is about to fill it
-  constexpr std::uint32_t alive = 1;
-  auto* entry = memory_ + head_bytes + metadata_bytes;
+  std::byte* entry = memory_ + head_bytes + metadata_bytes;
   for (std::uint32_t i = 0; i < head().board_entries; ++i, entry += board_entry_bytes) {
-    auto& mine = *reinterpret_cast<board_entry*>(entry);
     std::uint32_t free = 0;
-    if (!mine.state.compare_exchange_strong(free, taken)) continue;
-    mine.actor = actor;
-    mine.incarnation = incarnation;
-    name.copy(mine.name.data(), mine.name.size() - 1);
-    mine.state.store(alive, std::memory_order_release);
-    return &mine;
+    if (reinterpret_cast<board_entry*>(entry)->state.compare_exchange_strong(free, taken)) return entry;
   }
-  head().board_full.fetch_add(1, std::memory_order_relaxed);
   return nullptr;
+}
+
+board_entry* ring::add_actor(std::uint16_t actor, std::uint16_t incarnation, const std::string& name) {
+  constexpr std::uint32_t alive = 1;
+  auto* const mine = reinterpret_cast<board_entry*>(take_entry());
+  if (mine == nullptr) {
+    head().board_full.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  mine->actor = actor;
+  mine->incarnation = incarnation;
+  name.copy(mine->name.data(), mine->name.size() - 1);
+  mine->state.store(alive, std::memory_order_release);
+  return mine;
+}
+
+board_call* ring::add_call(std::uint16_t actor) {
+  auto* const mine = reinterpret_cast<board_call*>(take_entry());
+  if (mine == nullptr) return nullptr;
+  mine->actor = actor;
+  mine->state.store(board_call::state_of_calls, std::memory_order_release);
+  return mine;
+}
+
+std::vector<std::pair<std::uint16_t, call_state>> ring::calls() const {
+  std::vector<std::pair<std::uint16_t, call_state>> all;
+  for (std::uint64_t i = 0; i < head().board_entries; ++i) {
+    const std::uint64_t at = head_bytes + metadata_bytes + i * board_entry_bytes;
+    const auto* mine = reinterpret_cast<const board_call*>(memory_ + at);
+    if (mine->state.load(std::memory_order_acquire) != board_call::state_of_calls) continue;
+    if (const auto call = read_call(copy(at, board_entry_bytes).data())) all.push_back(*call);
+  }
+  return all;
 }
 
 }  // namespace troupe::trace

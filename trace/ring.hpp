@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "trace/board_call.hpp"
 #include "trace/file_format.hpp"
 
 namespace troupe::trace {
@@ -22,7 +23,7 @@ class ring {
   struct options {
     std::filesystem::path file;
     std::uint64_t bytes = std::uint64_t{16} << 20;  ///< for chunks
-    std::uint32_t board_entries = 256;
+    std::uint32_t board_entries = 512;
   };
 
   /// Makes the file, with its room reserved. Errors: one line for the user.
@@ -64,9 +65,13 @@ class ring {
 
   /// An entry for a new actor; null if there is none left. From any thread.
   board_entry* add_actor(std::uint16_t actor, std::uint16_t incarnation, const std::string& name);
+  /// Likewise for an actor's calls.
+  board_call* add_call(std::uint16_t actor);
 
   /// Those that there are. From any thread.
   std::vector<const board_entry*> actors() const;
+  /// The actors' open calls. From any thread.
+  std::vector<std::pair<std::uint16_t, call_state>> calls() const;
 
   std::uint64_t chunks() const { return chunks_; }
   chunk_head& chunk(std::uint64_t number) const {
@@ -107,6 +112,8 @@ class ring {
     return mine[serial_ % places];
   }
   void take_chunk(place& mine) noexcept;
+  /// A free entry of the board, which the caller fills and then gives its state; null: there is none left.
+  std::byte* take_entry();
   std::string copy(std::uint64_t first, std::uint64_t size) const;
 
   std::filesystem::path file_;

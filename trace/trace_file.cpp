@@ -78,12 +78,15 @@ board_row board_row_at(const char* from) {
 
 void read_board(std::string_view bytes, trace_file& to, memory_budget& budget) {
   to.board.clear();
+  to.calls.clear();
   // Entries as they lie in the file, as numbers and as a recording's actors.
   if (!budget.take(3 * bytes.size())) return;
   for (std::size_t at = 0; at + board_entry_bytes <= bytes.size(); at += board_entry_bytes) {
     board_row row = board_row_at(bytes.data() + at);
     const bool is_actor = row.state == 1 || row.state == 2;
     if (is_actor) to.board.push_back(std::move(row));
+    if (row.state != board_call::state_of_calls) continue;
+    if (const auto call = read_call(bytes.data() + at)) to.calls.push_back(*call);
   }
 }
 
@@ -103,8 +106,9 @@ void read_contents(std::string_view bytes, trace_file& to, memory_budget& budget
   }
 }
 
-/// Blocks up to the first that is not whole, or exceeds the budget.
+/// Blocks up to the first that is not whole, as while it is being written, or exceeds the budget.
 void read_blocks(std::string_view bytes, trace_file& to, memory_budget& budget) {
+  const bool is_written = is_alive(to).value_or(false);
   std::uint64_t at = head_bytes + metadata_bytes;
   const auto stop = [&](const char* why) {
     to.warnings.push_back(fmt::format("{}: {} at byte {}; {} bytes from there on are not read", to.path.string(), why,
@@ -112,10 +116,10 @@ void read_blocks(std::string_view bytes, trace_file& to, memory_budget& budget) 
   };
   while (at < bytes.size() && !budget.exceeded()) {
     block_head head;
-    if (bytes.size() - at < sizeof head) return stop("cut off");
+    if (bytes.size() - at < sizeof head) return is_written ? void() : stop("cut off");
     std::memcpy(&head, bytes.data() + at, sizeof head);
     if (head.magic != block_magic) return stop("damaged");
-    if (bytes.size() - at - sizeof head < head.stored) return stop("cut off");
+    if (bytes.size() - at - sizeof head < head.stored) return is_written ? void() : stop("cut off");
     const char* packed = bytes.data() + at + sizeof head;
     // What a frame says of its size counts before memory is taken for it.
     if (XXH3_64bits(packed, head.stored) != head.digest || head.size > block_bytes_max ||
@@ -266,15 +270,20 @@ result<trace_file> read_trace_file(const std::filesystem::path& path, memory_bud
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return wrong(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   remember_input_at(path.string(), "a file of the recording that is read");
+  const std::uint64_t begin = ticks_now();
   const auto size = static_cast<std::uint64_t>(std::max<std::streamoff>(0, file.tellg()));
   if (!budget.fits(size)) return wrong(path, budget.problem());
   std::string bytes(size, '\0');
   file.seekg(0);
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
-  auto made = parse_trace_file(bytes, path, budget);
-  if (made) read_changed_metadata(file, *made, budget);
-  return made;
+  TROUPE_TRY(made, parse_trace_file(bytes, path, budget));
+  read_changed_metadata(file, made, budget);
+  made.read_from = begin;
+  std::error_code failed;  // what has grown meanwhile was being written by a process that has ended since
+  if (made.is_log && std::filesystem::file_size(path, failed) > size && !failed)
+    std::erase_if(made.warnings, [](const std::string& one) { return one.find(": cut off at") != std::string::npos; });
+  return std::move(made);
 }
 
 std::optional<bool> is_alive(const trace_file& file) {

@@ -9,10 +9,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/host.hpp"
 #include "base/result.hpp"
+#include "trace/board_call.hpp"
 #include "trace/content.hpp"
 #include "trace/file_format.hpp"
 #include "trace/memory_budget.hpp"
@@ -60,10 +62,12 @@ struct trace_file {
   std::uint64_t chunks_begin = 0;  ///< ring: the first byte of its chunks
   std::uint64_t chunk_room = 0;    ///< ring: how many chunks it has room for
   clock_sample begin;
-  clock_sample seen;  ///< of a copy of a ring that was being written; else zeros
+  clock_sample seen;            ///< of a copy of a ring that was being written; else zeros
+  std::uint64_t read_from = 0;  ///< ticks, when reading it began: all that was recorded before is in it; 0: unknown
   boost::json::object metadata;
   std::string metadata_fault;  ///< why what numbers mean cannot be told, as in "are damaged"; empty: it can be
   std::vector<board_row> board;
+  std::vector<std::pair<std::uint16_t, call_state>> calls;  ///< of the board, by actor
   struct chunk {
     clock_sample begin;
     std::vector<record> records;

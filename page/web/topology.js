@@ -104,6 +104,7 @@ function wordOf(one) {
   if (!one.alive && one.handled > 0) return 'ended';
   if (one.working_ns !== undefined) return `${one.message_type ?? 'working'} \u00b7 ${time(one.working_ns)}`;
   if (one.open.length > 0) return `waits: ${one.open[0].type}`;
+  if (one.calls.length > 0) return `waits: ${one.calls[0].call}`;
   return 'idle';
 }
 

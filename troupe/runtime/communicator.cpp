@@ -140,6 +140,8 @@ void communicator::begin(group_calls& in, call_order what, std::string words,
   one.answer = std::move(answer);
   one.deadline = deadline;
   one.due = self_->clock().now() + bounded(deadline);
+  one.since = trace_.latest();
+  one.step = step_;
   for (std::uint32_t member = 0; member < in.name.members.size(); ++member) {
     if (member == in.me) continue;
     const std::uint32_t rank = in.name.members[member];
@@ -153,6 +155,7 @@ void communicator::begin(group_calls& in, call_order what, std::string words,
   const auto waits = in.open.find(in.calls);
   if (waits == in.open.end()) return;
   if (stops_()) return fail(in, waits, std::make_exception_ptr(run_stopped()));
+  show(in, waits->first, waits->second);
   look_at(due);
 }
 
@@ -225,6 +228,7 @@ void communicator::take(msg::collective_share& share) {
     check_backlog(share.rank);
   }
   advance(*in, at);
+  show_after(*in, share.number);
 }
 
 void communicator::take(const msg::collective_sum& sum) {
@@ -235,6 +239,7 @@ void communicator::take(const msg::collective_sum& sum) {
   if (at == in->open.end() || !at->second.call.add_sum(member, sum.numbers))
     refuse(fmt::format("a sum of trainer {} that it does not owe", sum.rank));
   advance(*in, at);
+  show_after(*in, sum.number);
 }
 
 }  // namespace troupe::runtime

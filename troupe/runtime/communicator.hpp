@@ -53,11 +53,17 @@ struct group_calls {
     std::variant<std::monostate, promise<>, promise<tensor>, promise<std::vector<tensor>>> answer = {};
     std::chrono::milliseconds deadline{0};
     time_point due = {};
+    std::uint64_t since = 0;  ///< as the recorder counts time
+    std::uint64_t step = 0;
+    actors::shown_call shown = {};
   };
   struct receiver {
     promise<tensor> answer;
     std::chrono::milliseconds deadline{0};
     time_point due = {};
+    std::uint64_t since = 0;
+    std::uint64_t step = 0;
+    actors::shown_call shown = {};
   };
   struct mailbox {
     std::deque<tensor> arrived = {};
@@ -155,6 +161,12 @@ class communicator {
     caf::unsafe_send_as(self_, peers_.of_rank[rank], std::move(message));
   }
   void keep_from_recorder(msg::tensor& numbers) const;
+  trace::call_state state_of(const group_calls& in, std::uint64_t number, const group_calls::under_way& one) const;
+  trace::call_state state_of(const group_calls& in, group_calls::address at, const group_calls::receiver& one) const;
+  void show(const group_calls& in, std::uint64_t number, group_calls::under_way& one);
+  void show(const group_calls& in, group_calls::address at, group_calls::receiver& one);
+  void show_after(group_calls& in, std::uint64_t number);
+  void show_rest();
   void fail_waits_for(std::uint32_t rank);
   void end_if_received();
 
@@ -175,6 +187,7 @@ class communicator {
   std::function<void()> at_end_;
   std::function<bool()> stops_ = [] { return false; };
   std::optional<time_point> looks_at_;
+  bool shows_all_ = true;  ///< open calls, on the board
 };
 
 }  // namespace troupe::runtime

@@ -46,7 +46,8 @@ future<tensor> communicator::receive(group_calls& in, std::uint32_t from, std::u
     answer.fail(std::make_exception_ptr(run_stopped()));
   } else {
     const auto due = self_->clock().now() + bounded(deadline);
-    box.receivers.push_back({std::move(answer), deadline, due});
+    box.receivers.push_back({std::move(answer), deadline, due, trace_.latest(), step_});
+    show(in, {from, tag}, box.receivers.back());
     look_at(due);
   }
   return coming;
@@ -67,6 +68,7 @@ void communicator::take(msg::peer_tensor& sent) {
   box.receivers.pop_front();
   if (!in->name.is_of_ends()) ++received_[sent.rank];
   answer.set(std::move(*numbers));
+  show_rest();
 }
 
 // -- the end ------------------------------------------------------------------------------------
@@ -166,21 +168,6 @@ void communicator::look() {
       }
   }
   if (next) look_at(*next);
-}
-
-void communicator::tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const {
-  for (const auto& [group, in] : groups_) {
-    for (const auto& [number, one] : in->open) {
-      if (one.call.now() == group_call::state::open) continue;
-      for (std::uint32_t member = 0; member < group.members.size(); ++member)
-        if (!one.call.has_share(member) || one.call.lacks_sum(member))
-          to.push_back({name, one.call.words_of(in->me), step_, fmt::format("trainer {}", group.members[member])});
-    }
-    for (const auto& [at, box] : in->mail)
-      if (!box.receivers.empty())
-        to.push_back(
-            {name, fmt::format("recv with tag {}", at.tag), step_, fmt::format("trainer {}", group.members[at.from])});
-  }
 }
 
 }  // namespace troupe::runtime

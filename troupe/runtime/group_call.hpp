@@ -67,6 +67,7 @@ class group_call {
   group_call(std::uint32_t members, std::uint32_t me) : me_(me), shares_(members), has_sum_(members) {}
 
   state now() const { return state_; }
+  bool is_meeting() const { return order_.kind == collective_kind::meeting; }
   bool has_share(std::uint32_t member) const { return member == me_ || shares_[member].has_value(); }
   bool lacks_sum(std::uint32_t member) const {
     return state_ == state::exchanging && member != me_ && !has_sum_[member];
