@@ -10,19 +10,14 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/blocked_sentences.hpp"
+#include "analysis/lasting_waits.hpp"
 #include "analysis/lookup.hpp"
 #include "base/units.hpp"
 
 namespace troupe::analysis {
 
 namespace {
-
-/// The end of a chain of waits, and the actors whose chains lead to it.
-struct end_of_chain {
-  blockage what = blockage::none;
-  const wait_edge* last = nullptr;
-  std::set<std::uint16_t> waiters;
-};
 
 /// As in `12:03:04.5 UTC`.
 std::string time_of_day(const trace::recording& run, trace::nanoseconds when) {
@@ -33,7 +28,8 @@ std::string time_of_day(const trace::recording& run, trace::nanoseconds when) {
 
 class blockage_finder {
  public:
-  explicit blockage_finder(const trace::recording& run) : run_(run), now_(run.end()), index_(run), lost_(index_) {}
+  blockage_finder(const trace::recording& run, const trace::recording* before)
+      : run_(run), before_(before), now_(run.end()), index_(run), lost_(index_), text_(run, made_.waits) {}
 
   blocked_report report() {
     deaths_ = find_deaths(run_);
@@ -41,6 +37,7 @@ class blockage_finder {
     // Later deaths follow from the first, and the waits of these actors help to explain it.
     if (!deaths_.empty() && !deaths_.front().actor) dead.insert(deaths_.front().process);
     made_.waits = find_waits(index_, lost_, dead);
+    if (before_ != nullptr) keep_lasting(dead);
     for (const wait_edge& one : made_.waits) from_[one.who].push_back(&one);
     decide();
     tell_more();
@@ -48,6 +45,13 @@ class blockage_finder {
   }
 
  private:
+  void keep_lasting(const std::set<std::uint32_t>& dead) {
+    const causality index(*before_);
+    const progress since(*before_, run_);
+    made_.waits = lasting_waits(std::move(made_.waits), find_waits(index, lost_messages(index), dead), since);
+    made_.handled = since.handled();
+  }
+
   bool has_ended(std::uint16_t actor) const {
     const trace::actor_state* state = run_.find_actor(actor);
     if (state == nullptr) return false;
@@ -69,7 +73,8 @@ class blockage_finder {
                                                                                     : blockage::handler_running;
     }
     if (from_.contains(one.on) || one.state == wait_state::under_way) return blockage::none;
-    return one.collective ? blockage::ranks_missing : blockage::idle;
+    if (run_.find_actor(one.on) == nullptr) return blockage::none;  // its files are not here
+    return one.collective || one.call != nullptr ? blockage::ranks_missing : blockage::idle;
   }
 
   void follow(std::uint16_t from, std::uint16_t waiter, std::set<std::uint16_t>& seen) {
@@ -162,11 +167,39 @@ class blockage_finder {
   /// The first open collective is the reason for the others. The step counts first: groups number collectives as first
   /// shares arrive, so the numbers differ between groups if a rank has left one out.
   static std::pair<std::uint64_t, std::uint64_t> order_of(const wait_edge& one) {
+    if (one.call != nullptr) return {one.call->step, one.call->number};
     return {one.collective->step, one.collective->sequence};
   }
   static std::pair<std::uint64_t, std::uint64_t> order_of(const end_of_chain& end) {
-    if (end.what != blockage::ranks_missing && end.what != blockage::incomplete) return {};
+    const bool is_collective = end.last->collective || end.last->call != nullptr;
+    if (!is_collective || (end.what != blockage::ranks_missing && end.what != blockage::incomplete)) return {};
     return order_of(*end.last);
+  }
+
+  /// Smaller: more likely what all should have called, as most trainers have, or as it is of an earlier step.
+  static std::pair<std::int64_t, std::uint64_t> doubt_of(const wait_edge& one) {
+    const std::size_t callers =
+        one.call != nullptr ? one.call->members.count() - one.call->missing.count() : one.collective->launched;
+    return {-static_cast<std::int64_t>(callers), order_of(one).first};
+  }
+
+  /// Of the collectives and calls that hold each other up in a cycle, the one that all others wait for; null: nothing
+  /// says which. Of collectives of optimizer steps the first, of others the one with the least doubt.
+  static const wait_edge* first_of(const std::vector<const wait_edge*>& cycle) {
+    const wait_edge* first = nullptr;
+    for (const wait_edge* one : cycle)
+      if (one->collective && !one->is_answer && (first == nullptr || order_of(*one) < order_of(*first))) first = one;
+    bool is_certain = true;
+    for (const wait_edge* one : cycle) {
+      if (one->call == nullptr) continue;
+      if (first == nullptr || doubt_of(*one) < doubt_of(*first)) {
+        first = one;
+        is_certain = true;
+      } else if (doubt_of(*one) == doubt_of(*first)) {
+        is_certain = false;
+      }
+    }
+    return is_certain ? first : nullptr;
   }
 
   /// The server, trainer or master of the process.
@@ -192,15 +225,8 @@ class blockage_finder {
   }
 
   void say_cycle(const std::vector<const wait_edge*>& cycle) {
-    const wait_edge* collective = nullptr;
-    for (const wait_edge* one : cycle)
-      if (one->collective && !one->is_answer && (collective == nullptr || order_of(*one) < order_of(*collective)))
-        collective = one;
     for (const wait_edge* one : cycle) made_.cycle.push_back(one->who);
-    if (collective != nullptr) {  // trainers wait for each other only in a collective that one of them has left out
-      say({blockage::ranks_missing, collective, {}});
-      return;
-    }
+    if (const wait_edge* const first = first_of(cycle)) return say({blockage::ranks_missing, first, {}});
     made_.what = blockage::cycle;
     std::vector<std::string> words;
     for (const wait_edge* one : cycle)
@@ -213,69 +239,26 @@ class blockage_finder {
     const bool is_of_message = end.what == blockage::never_arrived || end.what == blockage::credits_exhausted;
     made_.what = end.what;
     made_.root = is_of_message ? end.last->sender : end.last->on;
-    made_.verdict = sentence(end);
-  }
-
-  std::string sentence(const end_of_chain& end) const {
-    const wait_edge& one = *end.last;
-    const std::string subject = subject_of(run_, one);
-    const std::string on = run_.actor_name(one.on);
-    switch (end.what) {
-      case blockage::never_arrived:
-        return fmt::format("{} ({}) was sent by {}{}, and never arrived at {}{}", name_or_some(one),
-                           subject_of_message(one), run_.actor_name(one.sender),
-                           one.sent ? fmt::format(" {} ago", time_text(now_ - *one.sent)) : "",
-                           run_.actor_name(one.receiver),
-                           is_silent_since(one) ? ", whose process has recorded nothing since then" : "");
-      case blockage::ranks_missing:
-        return fmt::format("communicator {}, {}: ranks {{{}}} missing while all processes live",
-                           one.collective->communicator(), subject, fmt::join(one.collective->missing, ", "));
-      case blockage::incomplete:
-        return fmt::format("communicator {}, {}: launched by all, completed by none: network or device, not code",
-                           one.collective->communicator(), subject);
-      case blockage::credits_exhausted:
-        return fmt::format("credits exhausted: {} ({}) of {} waits for credit from the process of {}",
-                           name_or_some(one), subject_of_message(one), run_.actor_name(one.sender),
-                           run_.actor_name(one.receiver));
-      case blockage::queued:
-        return fmt::format("{} has arrived at {}, queued behind {} messages for {}", subject, on, one.behind,
-                           time_text(now_ - one.since));
-      case blockage::handler_running:
-        return fmt::format("{}: {}; {} actor{} waiting", on, work_of(one.on), end.waiters.size(),
-                           end.waiters.size() == 1 ? "" : "s");
-      case blockage::dead:
-        return fmt::format("{} has ended, and {} still waits for it: {}", on, run_.actor_name(one.who), subject);
-      default:
-        return fmt::format("{} owes {} {}, waits for nobody and does nothing", on, run_.actor_name(one.who), subject);
-    }
-  }
-
-  /// Whether the receiver's process may hang instead of the message being lost.
-  bool is_silent_since(const wait_edge& one) const {
-    const trace::actor_state* receiver = run_.find_actor(one.receiver);
-    return one.sent && receiver != nullptr && run_.processes[receiver->process].last < *one.sent;
-  }
-
-  std::string name_or_some(const wait_edge& one) const {
-    return one.message == 0 ? "a message" : run_.message_name(one.message);
-  }
-
-  std::string subject_of_message(const wait_edge& one) const {
-    return one.step == 0 ? run_.type_name(one.type) : fmt::format("{}, step {}", run_.type_name(one.type), one.step);
-  }
-
-  /// `handler running for 3.2 s (gradient, step 12)`
-  std::string work_of(std::uint16_t actor) const {
-    const trace::actor_state* state = run_.find_actor(actor);
-    const std::string of = state->message == 0 ? "work of its own" : run_.type_name(state->message_type);
-    const std::string step = state->step == 0 ? "" : fmt::format(", step {}", state->step);
-    return fmt::format("handler running for {} ({}{})",
-                       time_text(std::max<trace::nanoseconds>(0, now_ - state->message_begin)), of, step);
+    made_.verdict = text_.of(end);
   }
 
   void say_nothing() {
     if (has_ended_cleanly(run_)) {
       made_.verdict = "nothing is blocked: the run has ended as it should";
+      return;
+    }
+    if (made_.handled > 0) {
+      made_.verdict =
+          fmt::format("the run goes on: {} messages were handled while it was looked at", count_text(made_.handled));
+      return;
+    }
+    const auto unknown =
+        std::ranges::find_if(made_.waits, [this](const wait_edge& one) { return run_.find_actor(one.on) == nullptr; });
+    if (unknown != made_.waits.end()) {
+      made_.verdict = fmt::format(
+          "no blockage is certain: {} waits for {} ({}), of which nothing is recorded here; name the "
+          "recordings of all hosts",
+          run_.actor_name(unknown->who), run_.actor_name(unknown->on), subject_of(run_, *unknown));
       return;
     }
     const auto flying = std::ranges::find(made_.waits, wait_state::under_way, &wait_edge::state);
@@ -294,7 +277,7 @@ class blockage_finder {
     if (!later.empty()) add_line(made_.details, "ended later: {}", fmt::join(later, ", "));
     for (const trace::actor_state& actor : run_.actors)
       if (is_at_work(run_, actor.actor) && !has_ended(actor.actor))
-        add_line(made_.details, "{}: {}", actor.name, work_of(actor.actor));
+        add_line(made_.details, "{}: {}", actor.name, text_.work_of(actor.actor));
     std::set<std::uint16_t> listed_ranks;
     for (const wait_edge& one : made_.waits)
       if (one.collective && !one.is_answer && listed_ranks.insert(one.on).second)
@@ -304,7 +287,7 @@ class blockage_finder {
     constexpr std::size_t listed_max = 5;
     std::size_t listed = 0;
     for (const trace::event* one : lost_.never_arrived())
-      if (listed++ < listed_max && now_ - one->begin > longest_transit_ns)
+      if (made_.handled == 0 && listed++ < listed_max && lost_.is_overdue(one->aux, one->begin))
         add_line(made_.details, "sent, never arrived: {} ({}, step {}) for {}", run_.message_name(one->id),
                  run_.type_name(one->type), one->step, run_.actor_name(one->aux));
     if (!lost_.complete_from())
@@ -315,6 +298,7 @@ class blockage_finder {
   }
 
   const trace::recording& run_;
+  const trace::recording* before_;
   const trace::nanoseconds now_;
   const causality index_;
   const lost_messages lost_;
@@ -322,16 +306,32 @@ class blockage_finder {
   std::map<std::uint16_t, std::vector<const wait_edge*>> from_;  ///< by who waits
   std::vector<end_of_chain> ends_;
   blocked_report made_;
+  const blocked_sentences text_;
 };
 
 }  // namespace
 
-blocked_report find_blocked(const trace::recording& run) {
+namespace {
+
+/// Without names of messages and actors nothing can be said of who waits.
+std::optional<blocked_report> unreadable_report(const trace::recording& run) {
   const auto unreadable = run.unreadable_metadata();
-  if (!unreadable) return blockage_finder(run).report();
+  if (!unreadable) return std::nullopt;
   blocked_report made;
   made.verdict = fmt::format("it cannot be told whether the run is blocked: {}", *unreadable);
   return made;
+}
+
+}  // namespace
+
+blocked_report find_blocked(const trace::recording& run) {
+  if (auto unreadable = unreadable_report(run)) return std::move(*unreadable);
+  return blockage_finder(run, nullptr).report();
+}
+
+blocked_report find_blocked(const trace::recording& before, const trace::recording& run) {
+  if (auto unreadable = unreadable_report(run)) return std::move(*unreadable);
+  return blockage_finder(run, &before).report();
 }
 
 trace::nanoseconds blocked_for(const trace::recording& run, const blocked_report& report) {

@@ -19,7 +19,7 @@ enum class blockage : std::uint8_t {
   dead,               ///< a process or an actor has ended early
   stopped,            ///< a process is stopped by a signal, or by a debugger
   never_arrived,      ///< a message was sent and is lost
-  ranks_missing,      ///< a rank has not launched a collective that the others have
+  ranks_missing,      ///< a trainer has not called what others have, or has not sent what another receives
   cycle,              ///< actors wait for each other
   credits_exhausted,  ///< a message is held back for lack of credit
   incomplete,         ///< launched by all ranks, completed by none
@@ -36,12 +36,17 @@ struct blocked_report {
   std::vector<wait_edge> waits;
   std::vector<std::uint16_t> cycle;  ///< each waits for the next, the last for the first
   std::vector<std::string> details;
+  std::uint64_t handled = 0;  ///< messages, while the run was looked at
+
+  bool is_moving() const { return what == blockage::none && handled > 0; }
 };
 
 /// Follows each wait to an actor that waits for nobody, or to a cycle, and takes the end to which most actors lead. A
 /// message counts as lost if a later one of its sender has arrived, or if it was sent more than `longest_transit_ns`
 /// ago. Gives no reason if metadata cannot be read.
 blocked_report find_blocked(const trace::recording& run);
+/// Of a run that is under way, `run` read some time after `before`: the same of the waits that have lasted meanwhile.
+blocked_report find_blocked(const trace::recording& before, const trace::recording& run);
 
 /// For how long the reason has lasted: some actor is always working while others wait for it.
 trace::nanoseconds blocked_for(const trace::recording& run, const blocked_report& report);
@@ -54,7 +59,7 @@ std::string to_text(const trace::recording& run, const blocked_report& report);
 boost::json::object to_json(const trace::recording& run, const blocked_report& report);
 
 /// What a wait is for, as in `gradient of step 11`, `answer to lookup #417 (step 13)`, `collective 33 (step 12, bucket
-/// 0)`.
+/// 0)`, `all_reduce #26 of trainers 0..2 (step 501)`.
 std::string subject_of(const trace::recording& run, const wait_edge& one);
 
 }  // namespace troupe::analysis

@@ -24,6 +24,8 @@ std::string state_of(const trace::recording& run, const wait_edge& one) {
       return fmt::format("handler running for {}", time_text(run.end() - on->message_begin));
     }
     case wait_state::unsent:
+      if (one.call != nullptr && one.call->kind != trace::call_kind::receipt)
+        return one.call->lacks_sums != 0 ? "not summed" : "not called";
       return one.collective ? "not launched" : "not sent";
     case wait_state::under_way:
       return "under way";
@@ -51,6 +53,7 @@ std::string_view name_of(blockage what) {
 
 std::string subject_of(const trace::recording& run, const wait_edge& one) {
   const std::string step = one.step == 0 ? "" : fmt::format(" (step {})", one.step);
+  if (one.call != nullptr) return title_of(*one.call) + step;
   if (one.is_answer && !one.collective)
     return fmt::format("answer to {} #{}{}", run.type_name(one.type), trace::sequence_of(one.message), step);
   if (one.collective && (one.is_answer || one.state == wait_state::unsent)) {
@@ -95,6 +98,11 @@ boost::json::object to_json(const trace::recording& run, const blocked_report& r
       edge["communicator"] = one.collective->communicator();
       edge["collective"] = one.collective->sequence;
       edge["missing_ranks"] = boost::json::value_from(one.collective->missing);
+    }
+    if (one.call != nullptr) {
+      edge["call"] = one.call->text.data();
+      edge["number"] = one.call->number;
+      edge["missing_ranks"] = boost::json::value_from(one.call->missing.ranks());
     }
     waits.push_back(std::move(edge));
   }

@@ -93,6 +93,14 @@ const trace::event* lost_messages::find(std::uint16_t sender, std::uint16_t rece
   return found == never_arrived_.end() ? nullptr : *found;
 }
 
+bool lost_messages::is_overdue(std::uint16_t receiver, trace::nanoseconds sent) const {
+  const trace::recording& run = index_.run();
+  const trace::actor_state* state = run.find_actor(receiver);
+  if (state == nullptr) return false;  // its files are not here
+  const bool was_seen = run.processes[state->process].alive.value_or(false);
+  return (was_seen ? run.processes[state->process].last : run.end()) - sent > longest_transit_ns;
+}
+
 const trace::event* lost_messages::answer_sent(std::uint64_t request) const {
   const auto* found = find_in(answers_, request);
   return found == nullptr ? nullptr : *found;
@@ -155,10 +163,11 @@ std::optional<open_collective> open_collectives::of(std::uint64_t launch) const 
   const auto& [group, sequence] = *which;
   const state& launched = all_.at(*which);
   if (launched.completed) return {};
-  open_collective made{group, sequence, launched.step, launched.bucket, {}, launched.summed_by, false};
+  open_collective made{group, sequence, launched.step, launched.bucket, {}, 0, launched.summed_by, false};
   const std::uint16_t asked = made.summed_by != 0 ? made.summed_by : group;
   std::set<std::uint16_t> known = launched.ranks;
   if (asked != group) known.merge(launched_at(asked, launched));
+  made.launched = known.size();
   for (const std::uint16_t rank : ranks_)
     if (is_of_part(launched, rank) && !known.contains(rank)) made.missing.insert(rank);
   // Groups number their collectives by themselves, so only the one that lacks the share can tell.

@@ -39,6 +39,10 @@ class lost_messages {
   /// or an overwritten ring may be the reason.
   std::vector<std::uint64_t> unaccounted(std::uint16_t sender) const;
 
+  /// Whether the message to `receiver`, which has not arrived, should have: by what is known of the receiver's process,
+  /// whose files may have been read before others'. Of one that was not seen alive, the end of the recording counts.
+  bool is_overdue(std::uint16_t receiver, trace::nanoseconds sent) const;
+
   /// The time from which the recording lacks nothing; nullopt: a filter left records out.
   std::optional<trace::nanoseconds> complete_from() const { return complete_from_; }
 
@@ -61,6 +65,7 @@ struct open_collective {
   std::uint64_t step = 0;
   std::optional<std::uint16_t> bucket;  ///< nullopt: not recorded
   std::set<std::uint16_t> missing;      ///< ranks
+  std::size_t launched = 0;             ///< by how many ranks
   std::uint16_t summed_by = 0;          ///< the group that gathers their shares; 0: each group does
   bool skipped = false;                 ///< a missing rank has launched a later one
 

@@ -14,7 +14,7 @@ namespace {
 class wait_finder {
  public:
   wait_finder(const causality& index, const lost_messages& lost)
-      : index_(index), run_(index.run()), lost_(lost), now_(run_.end()), order_(run_), collectives_(index) {
+      : index_(index), run_(index.run()), lost_(lost), order_(run_), collectives_(index) {
     for (const trace::event& one : run_.events) add(one);
   }
 
@@ -36,6 +36,25 @@ class wait_finder {
       before_handled(next);
       found_.push_back(next);
     }
+  }
+
+  void add_calls(const trace::actor_state& who) {
+    const auto me = rank_in(who.name, "trainer");
+    if (!me) return;
+    for (const auto& call : who.calls)
+      for (const std::uint32_t rank : call.what.missing.ranks()) {
+        const auto other = order_.trainer(static_cast<std::uint16_t>(rank));
+        wait_edge next;
+        next.who = next.receiver = who.actor;
+        // Trainers have numbers by rank.
+        next.on = next.sender = other.value_or(static_cast<std::uint16_t>(who.actor - *me + rank));
+        next.step = call.what.step;
+        next.since = call.since;
+        next.call = &call.what;
+        next.in_handler = is_at_work(run_, who.actor) && call.since >= who.message_begin;
+        locate_part(next);
+        found_.push_back(next);
+      }
   }
 
   std::vector<wait_edge> take() {
@@ -73,7 +92,12 @@ class wait_finder {
   void decide_transit(wait_edge& next, trace::nanoseconds sent) const {
     const std::uint64_t* newest = find_in(newest_, {next.receiver, trace::sender_of(next.message)});
     const bool is_overtaken = next.message != 0 && newest != nullptr && *newest > trace::sequence_of(next.message);
-    next.state = is_overtaken || now_ - sent > longest_transit_ns ? wait_state::never_arrived : wait_state::under_way;
+    const trace::actor_state* receiver = run_.find_actor(next.receiver);
+    const bool is_busy = is_at_work(run_, next.receiver) && receiver->message_begin <= sent;  // it may lie anywhere
+    if (is_overtaken || (!is_busy && lost_.is_overdue(next.receiver, sent)))
+      next.state = wait_state::never_arrived;
+    else
+      next.state = is_busy ? wait_state::queued : wait_state::under_way;
   }
 
   /// How many messages are in the queue of `actor` that arrived before `when`.
@@ -138,7 +162,7 @@ class wait_finder {
     std::swap(next.sender, next.receiver);
     next.sent = answer != nullptr ? answer->begin : handled.end;
     const bool has_arrived = answer != nullptr && index_.arrived(answer->id) != nullptr;
-    const bool is_late = now_ - *next.sent > longest_transit_ns;
+    const bool is_late = lost_.is_overdue(next.receiver, *next.sent);
     next.state = is_late && !has_arrived ? wait_state::never_arrived : wait_state::under_way;
     if (answer != nullptr) {
       next.message = answer->id;
@@ -183,6 +207,26 @@ class wait_finder {
     decide_transit(next, sent.begin);
     next.type = sent.type;
     next.is_answer = false;
+  }
+
+  /// Finds out where the share, the sum or the tensor is that `next.on` owes for the call, if it was sent.
+  void locate_part(wait_edge& next) const {
+    const bool is_receipt = next.call->kind == trace::call_kind::receipt;
+    for (const trace::event* one : lost_.never_arrived())
+      if (one->actor == next.on && one->aux == next.who && is_part(run_.type_name(one->type), is_receipt))
+        return set_lost(next, *one);
+    const trace::actor_state* on = run_.find_actor(next.on);
+    if (on == nullptr || is_receipt || next.call->lacks_sums != 0) return;
+    const auto same = std::ranges::find_if(on->calls, [&](const auto& one) { return one.what.is_same_as(*next.call); });
+    if (same == on->calls.end()) return;
+    next.type = type_number<msg::collective_share>(run_).value_or(0);
+    next.sent = same->since;
+    next.state = wait_state::under_way;
+    if (!share_process(next.who, next.on)) decide_transit(next, same->since);
+  }
+
+  static bool is_part(std::string_view type, bool of_receipt) {
+    return of_receipt ? is_any_of<msg::peer_tensor>(type) : is_any_of<msg::collective_share, msg::collective_sum>(type);
   }
 
   /// The server of the parked `query` waits for gradients up to step `last`; if it has those, up to `strictly`.
@@ -293,7 +337,6 @@ class wait_finder {
   const causality& index_;
   const trace::recording& run_;
   const lost_messages& lost_;
-  const trace::nanoseconds now_;
   const training_order order_;
   const std::optional<std::uint16_t> gradient_ = type_number<msg::gradient>(run_);
   const open_collectives collectives_;
@@ -327,6 +370,7 @@ std::vector<wait_edge> find_waits(const causality& index, const lost_messages& l
     if (dead.contains(actor.process) || run.processes[actor.process].end == trace::ending::clean) continue;
     if (!actor.alive && run.processes[actor.process].end == trace::ending::none) continue;
     finder.add_requests(actor);
+    finder.add_calls(actor);
   }
   std::vector<wait_edge> found = finder.take();
   std::erase_if(found, [&](const wait_edge& one) {

@@ -40,7 +40,8 @@ struct wait_edge {
   std::uint16_t sender = 0;                ///< under way, never arrived, out of credit: the message's sender
   std::uint16_t receiver = 0;              ///< likewise its receiver
   std::optional<open_collective> collective;
-  bool in_handler = false;  ///< the message that `who` is still handling made the request
+  const trace::call_state* call = nullptr;  ///< of the recording: a trainer's call to others, which `on` has not made
+  bool in_handler = false;                  ///< the message that `who` is still handling made the request
 };
 
 /// Whether `actor` was handling a message or other work when the recording ended.
@@ -51,7 +52,8 @@ bool is_at_work(const trace::recording& run, std::uint16_t actor);
 /// An open request waits for its peer to handle it. If the peer has parked it, the peer waits in turn: for a lookup, or
 /// a query of the state after a step, for the gradients of the steps before; for a request that all trainers have to
 /// make, for the trainers that have not made it. For a parked reduce, the requesting trainer waits for the ranks that
-/// have not launched the collective. Actors in `dead` processes, and those that ended cleanly, have no waits.
+/// have not launched the collective. A trainer that has called others waits for those whose part has not come. Actors
+/// in `dead` processes, and those that ended cleanly, have no waits.
 std::vector<wait_edge> find_waits(const causality& index, const lost_messages& lost,
                                   const std::set<std::uint32_t>& dead);
 

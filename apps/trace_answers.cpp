@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <fstream>
-#include <thread>
 
 #include "analysis/blame.hpp"
 #include "analysis/blocked.hpp"
@@ -15,6 +13,7 @@
 #include "analysis/critical_path.hpp"
 #include "analysis/diff.hpp"
 #include "analysis/exports.hpp"
+#include "analysis/lasting_waits.hpp"
 #include "analysis/message_id.hpp"
 #include "analysis/summary.hpp"
 #include "analysis/why.hpp"
@@ -63,7 +62,8 @@ result<trace::recording> read_silently(const question& asked, std::span<const st
 
 result<trace::recording> with_warnings(const question& asked, result<trace::recording> read) {
   if (read)
-    for (const std::string& warning : read->warnings) asked.out.warning(one_line(warning));
+    for (const std::string& warning : read->warnings)  // on stderr: it is no result
+      asked.out.tell("warning: " + one_line(warning));
   return read;
 }
 
@@ -114,22 +114,6 @@ result<int> about_message(const question& asked, Then then) {
   return exit_done;
 }
 
-/// Returns how many messages a live run handles between two readings; null: no process is alive.
-std::optional<std::uint64_t> handled_meanwhile(const question& asked, const trace::recording& before) {
-  const auto is_alive = [](const trace::process_info& one) { return one.alive.value_or(false); };
-  if (std::ranges::none_of(before.processes, is_alive)) return std::nullopt;
-  constexpr std::chrono::milliseconds a_while{300};
-  std::this_thread::sleep_for(a_while);
-  const auto after = trace::read_recording(nodes::trace_sources({asked.words.begin(), asked.words.end()}, before.run));
-  if (!after) return std::nullopt;  // it ended meanwhile
-  const auto handled = [](const trace::recording& of) {
-    std::uint64_t count = 0;
-    for (const trace::actor_state& one : of.actors) count += one.handled;
-    return count;
-  };
-  return handled(*after) - std::min(handled(*after), handled(before));
-}
-
 }  // namespace
 
 result<int> summary(const question& asked) {
@@ -169,22 +153,45 @@ result<int> cone(const question& asked) {
   });
 }
 
-result<int> blocked(const question& asked) {
-  TROUPE_TRY(run, read_for_verdict(asked, asked.words));
-  const auto moves = handled_meanwhile(asked, run);
-  analysis::blocked_report found = analysis::find_blocked(run);
-  if (moves && *moves > 0)
-    found.verdict =
-        fmt::format("the run goes on: {} messages were handled while this was asked; at one moment of it: {}",
-                    count_text(*moves), found.verdict);
+namespace {
+
+bool is_alive(const trace::recording& run) {
+  return std::ranges::any_of(run.processes, [](const auto& one) { return one.alive.value_or(false); });
+}
+
+int show_blocked(const question& asked, const trace::recording& run, const analysis::blocked_report& found) {
   if (asked.out.json()) {
     boost::json::object answer = analysis::to_json(run, found);
-    answer["moving"] = moves.value_or(0) > 0;
+    answer["moving"] = found.is_moving();
     show(asked, answer);
   } else {
     show(asked, analysis::to_text(run, found));
   }
   return exit_done;
+}
+
+}  // namespace
+
+/// Rings tell what is now; logs, which are long, are read for what happened before only if the run does not move.
+result<int> blocked(const question& asked) {
+  TROUPE_TRY(from, sources_of(asked, asked.words));
+  from.only_rings = true;
+  TROUPE_TRY(first, trace::read_recording(from));
+  std::optional<trace::recording> later;
+  if (is_alive(first)) {
+    analysis::blocked_report found = analysis::find_blocked(first);
+    for (analysis::second_look looks; looks.has_more(found);) {
+      TROUPE_TRY(now, trace::read_recording(from));
+      later = std::move(now);
+      found = analysis::find_blocked(first, *later);
+    }
+    if (found.is_moving()) {
+      tell_attempt(asked, from, *later);
+      return show_blocked(asked, *later, found);
+    }
+  }
+  TROUPE_TRY(run, read_for_verdict(asked, asked.words));
+  return show_blocked(asked, run, later ? analysis::find_blocked(first, run) : analysis::find_blocked(run));
 }
 
 result<int> check(const question& asked) {

@@ -252,6 +252,7 @@ void ask_everything(const trace::recording& run) {
   const analysis::blocked_report blocked = analysis::find_blocked(run);
   analysis::to_text(run, blocked);
   analysis::to_json(run, blocked);
+  analysis::find_blocked(run, run);
   const analysis::check_report checked = analysis::check(run);
   analysis::to_text(checked);
   analysis::to_json(checked);

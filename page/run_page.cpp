@@ -29,6 +29,8 @@ constexpr std::size_t kept_most = 200;
 constexpr std::size_t paths_most = 200;
 /// Limit of a timeline's records: some 100 MiB of JSON.
 constexpr std::size_t exported_most = 300'000;
+/// Limit of the records of an earlier reading that are kept to see what has moved since.
+constexpr std::size_t compared_most = 100'000;
 
 http_response json(const boost::json::object& what, unsigned status = 200) {
   return http_response::of(status, "application/json", json_text(what));
@@ -53,6 +55,15 @@ void add_ids(const auto& all, auto id, boost::json::value& rows) {
     if (const std::uint64_t message = std::invoke(id, one)) row->as_object()["id"] = analysis::write_id(message);
     ++row;
   }
+}
+
+/// How long nothing has been recorded.
+trace::nanoseconds silence_of(const trace::recording& run) {
+  constexpr std::size_t looked_at = 1000;  // the newest by begin: one of them ended last
+  trace::nanoseconds newest = 0;
+  for (std::size_t i = run.events.size(); i > 0 && run.events.size() - i < looked_at; --i)
+    newest = std::max(newest, run.events[i - 1].end);
+  return run.end() - newest;
 }
 
 std::string key_of(const http_request& request) {
@@ -93,6 +104,8 @@ http_response run_page::answer(const http_request& request) {
 
 void run_page::take(reading next) {
   const bool changed = next.generation != now_.generation;
+  if (changed && now_.what)
+    before_ = std::make_shared<const trace::recording>(analysis::newest_of(*now_.what, compared_most));
   now_ = std::move(next);
   if (!changed) return;
   causes_.reset();
@@ -181,16 +194,24 @@ http_response run_page::blocked(const http_request&) {
 }
 
 /// Returns whether a run under way makes progress: nothing has blocked it for a second, or for three slow steps if that
-/// is longer.
+/// is longer. What has moved since the reading before is not blocked.
 boost::json::object run_page::verdict() {
-  const analysis::blocked_report report = analysis::find_blocked(*now_.what);
-  boost::json::object all = analysis::to_json(*now_.what, report);
-  add_ids(report.waits, &analysis::wait_edge::message, all["waits"]);
   constexpr trace::nanoseconds second = 1'000'000'000;
+  const bool has_before = now_.live && before_ != nullptr && silence_of(*now_.what) < second;
+  analysis::blocked_report report =
+      has_before ? analysis::find_blocked(*before_, *now_.what) : analysis::find_blocked(*now_.what);
   const trace::nanoseconds stuck = analysis::blocked_for(*now_.what, report);
   const trace::nanoseconds slow_step = analysis::step_time(windows(), 95);
+  const bool is_fact = report.what == analysis::blockage::dead || report.what == analysis::blockage::stopped;
+  const bool moving = now_.live && !is_fact && (report.is_moving() || stuck < std::max(second, 3 * slow_step));
+  if (moving && !report.is_moving()) {  // not long enough to say so
+    report.what = analysis::blockage::none;
+    report.verdict = "the run goes on";
+  }
+  boost::json::object all = analysis::to_json(*now_.what, report);
+  add_ids(report.waits, &analysis::wait_edge::message, all["waits"]);
   all["stuck_ns"] = stuck;
-  all["moving"] = now_.live && report.what != analysis::blockage::dead && stuck < std::max(second, 3 * slow_step);
+  all["moving"] = moving;
   return all;
 }
 

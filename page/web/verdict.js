@@ -23,7 +23,6 @@ export function banner(blocked, run) {
       'div',
       {class: 'banner-text'},
       el('strong', {}, text),
-      blocked.moving && blocked.class !== 'none' && el('span', {class: 'muted'}, `just then: ${blocked.verdict}`),
       isBlocked && el('span', {class: 'muted'}, `class: ${blocked.class.replaceAll('_', ' ')}`),
     ),
     isBlocked &&

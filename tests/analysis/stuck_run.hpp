@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "analysis/blocked.hpp"
 #include "tests/trace/made_recording.hpp"
@@ -51,6 +53,40 @@ class stuck_run : public trace::made_recording {
              .aux = aux,
              .sequence = sequence});
     return id;
+  }
+
+  struct made_call {
+    std::uint64_t number = 1;
+    std::uint64_t at_step = 0;
+    trace::nanoseconds since = 0;
+    std::vector<std::uint32_t> members = {0, 1, 2};
+    std::vector<std::uint32_t> missing;
+    std::string text = "all_reduce sum [1] of float32";
+    std::uint32_t instance = 0;
+    bool lacks_sums = false;
+  };
+  /// A collective that trainer `rank` has called, as the board has it.
+  void call(std::uint16_t rank, const made_call& of) {
+    trace::call_state what{.since = 1, .number = of.number, .step = of.at_step, .instance = of.instance};
+    what.lacks_sums = of.lacks_sums ? 1 : 0;
+    what.set_text(of.text);
+    for (const std::uint32_t one : of.members) {
+      what.members.add(one);
+      what.group = what.group * 31 + one;
+    }
+    for (const std::uint32_t one : of.missing) what.missing.add(one);
+    actor(trainer(rank)).calls.push_back({what, of.since});
+  }
+  /// A tensor that trainer `rank` waits for.
+  void receive(std::uint16_t rank, std::uint32_t from, std::uint64_t tag, std::uint64_t at_step,
+               trace::nanoseconds since) {
+    call(rank, {.number = tag,
+                .at_step = at_step,
+                .since = since,
+                .members = {rank, from},
+                .missing = {from},
+                .text = "recv"});
+    actor(trainer(rank)).calls.back().what.kind = trace::call_kind::receipt;
   }
 
   void gradient(std::uint16_t from, std::uint16_t to, std::uint64_t at_step, trace::nanoseconds when,

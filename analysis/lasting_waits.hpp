@@ -1,0 +1,46 @@
+// What two readings of a run that is under way have in common. Its files are read one after the other while their
+// processes write, so one reading alone may show a wait that never was, or one that is over by now.
+
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "analysis/blocked.hpp"
+#include "analysis/wait_for.hpp"
+
+namespace troupe::analysis {
+
+/// What actors have done between two readings.
+class progress {
+ public:
+  progress(const trace::recording& before, const trace::recording& now);
+
+  /// Whether that actor has handled a message, begun or ended work, or come to another step.
+  bool has_moved(std::uint16_t actor) const { return moved_.contains(actor); }
+  /// How many messages were handled, but for questions of how the run is.
+  std::uint64_t handled() const { return handled_; }
+
+ private:
+  std::set<std::uint16_t> moved_;
+  std::uint64_t handled_ = 0;
+};
+
+/// Decides how often a run under way is looked at again: until it moves, for half a second at most, and not at all if a
+/// process has died or is stopped, which needs no second look.
+class second_look {
+ public:
+  /// Whether to look again, after a wait.
+  bool has_more(const blocked_report& found);
+
+ private:
+  int looks_ = 0;
+};
+
+/// Those of `now` that were there `before`, on actors that have not moved since. One that has parked a request may
+/// move: it is not what the request waits for.
+std::vector<wait_edge> lasting_waits(std::vector<wait_edge> now, const std::vector<wait_edge>& before,
+                                     const progress& since);
+
+}  // namespace troupe::analysis

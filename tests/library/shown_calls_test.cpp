@@ -1,0 +1,133 @@
+// Trainers that wait for each other in collectives, or for what another sends: the board shows it, and the one that has
+// not called what the others wait for is named.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "analysis/blocked.hpp"
+#include "tests/library/run_trainers.hpp"
+#include "tests/trace/temporary_folder.hpp"
+#include "trace/recording.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::shown_calls_test {
+namespace {
+
+constexpr std::uint32_t observer = 3;  ///< the trainer that looks on, and ends the run with what it has seen
+
+/// Which ranks the call of each trainer waits for, e.g. `1 in all_reduce #2 of trainers 0..2 from 0, 2`.
+std::vector<std::string> calls_of(const trace::recording& run) {
+  std::vector<std::string> all;
+  for (const trace::actor_state& one : run.actors)
+    for (const auto& call : one.calls)
+      all.push_back(one.name + " in " + title_of(call.what) + ": " + trace::trainers_text(call.what.missing.ranks()));
+  std::ranges::sort(all);
+  return all;
+}
+
+/// Looks until the board shows these calls. The others are at rest then, and nothing changes any more.
+std::string verdict_when(const std::string& folder, const std::vector<std::string>& calls) {
+  while (true) {
+    const auto run = trace::read_recording({.paths = {folder}});
+    if (run && calls_of(*run) == calls) {
+      // Their handlers, too, have to end.
+      const bool is_at_rest = std::ranges::all_of(run->actors, [](const trace::actor_state& one) {
+        return one.message_begin < 0 || one.name == "trainer " + std::to_string(observer);
+      });
+      if (is_at_rest) return analysis::find_blocked(*run).verdict;
+    }
+    std::this_thread::yield();
+  }
+}
+
+enum class mistake { skips, receives, never_sends, many };
+
+task<> hang(trainer me, mistake what, std::string folder, std::vector<std::string> calls) {
+  if (me.rank() == observer) throw error(error_kind::run, verdict_when(folder, calls));
+  const group some = me.group().subgroup({0, 1, 2});
+  const std::vector<float> ones = {1};
+  const tensor one = tensor::of<float>(shape(1), ones);
+  co_await some.all_reduce(one);
+  const bool is_odd = me.rank() == 1;
+  switch (what) {
+    case mistake::skips:
+      if (!is_odd) co_await some.all_reduce(one);
+      co_await me.group().subgroup({0, 1}).barrier();
+      break;
+    case mistake::receives:
+      if (is_odd) co_await some.recv(0, 9);
+      co_await some.barrier();
+      break;
+    case mistake::never_sends:
+      if (me.rank() == 2) co_await some.recv(1, 4);
+      if (is_odd) co_await me.group().recv(observer);
+      break;
+    case mistake::many: {  // more than the board has room for: as some end, it shows others
+      std::vector<future<tensor>> sums;
+      for (int i = 0; i < (is_odd ? 6 : 8); ++i) sums.push_back(some.all_reduce(one));
+      for (future<tensor>& sum : sums) co_await std::move(sum);
+      co_await me.group().subgroup({0, 1}).barrier();
+      break;
+    }
+  }
+}
+
+std::string seen(mistake what, const std::vector<std::string>& calls) {
+  const trace::temporary_folder folder;
+  try {
+    test::run_with({"--threads", "4", "--trace", "ring", "--trace-dir", folder.path().string()}, 4, hang, what,
+                   folder.path().string(), calls);
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(ShownCalls, WhoSkipsACollectiveIsNamed) {
+  const std::string text = seen(mistake::skips, {"trainer 0 in all_reduce #2 of trainers 0..2: trainer 1",
+                                                 "trainer 1 in barrier #1 of trainers 0, 1: trainer 0",
+                                                 "trainer 2 in all_reduce #2 of trainers 0..2: trainer 1"});
+  EXPECT_NE(
+      text.find("all_reduce #2 of trainers 0..2: trainer 1 has not called it; it is in barrier #1 of trainers 0, 1"),
+      std::string::npos)
+      << text;
+}
+
+TEST(ShownCalls, WhoReceivesWhereTheOthersMeetIsNamed) {
+  const std::string text =
+      seen(mistake::receives, {"trainer 0 in barrier #2 of trainers 0..2: trainer 1",
+                               "trainer 1 in recv with tag 9 of trainer 1 from trainer 0: trainer 0",
+                               "trainer 2 in barrier #2 of trainers 0..2: trainer 1"});
+  EXPECT_NE(text.find("barrier #2 of trainers 0..2: trainer 1 has not called it; it is in recv with tag 9 of trainer 1 "
+                      "from trainer 0"),
+            std::string::npos)
+      << text;
+}
+
+TEST(ShownCalls, OfManyCallsTheBoardShowsTheFirstThatAreOpen) {
+  const std::string text = seen(mistake::many, {"trainer 0 in all_reduce #8 of trainers 0..2: trainer 1",
+                                                "trainer 0 in all_reduce #9 of trainers 0..2: trainer 1",
+                                                "trainer 1 in barrier #1 of trainers 0, 1: trainer 0",
+                                                "trainer 2 in all_reduce #8 of trainers 0..2: trainer 1",
+                                                "trainer 2 in all_reduce #9 of trainers 0..2: trainer 1"});
+  EXPECT_NE(text.find("all_reduce #8 of trainers 0..2: trainer 1 has not called it"), std::string::npos) << text;
+}
+
+// The trainer that looks on is at work, and all wait for it in the end.
+TEST(ShownCalls, ReceiptsLeadToWhoDoesNotSend) {
+  const std::string text =
+      seen(mistake::never_sends, {"trainer 1 in recv with tag 0 of trainer 1 from trainer 3: trainer 3",
+                                  "trainer 2 in recv with tag 4 of trainer 2 from trainer 1: trainer 1"});
+  EXPECT_NE(
+      text.find(
+          "recv with tag 0 of trainer 1 from trainer 3: trainer 3 has not sent it; it is at work: handler running"),
+      std::string::npos)
+      << text;
+}
+
+}  // namespace
+}  // namespace troupe::shown_calls_test
