@@ -3,16 +3,17 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <caf/all.hpp>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "actors/actor_name.hpp"
-#include "analysis/blocked.hpp"
+#include "analysis/lasting_waits.hpp"
 #include "analysis/summary.hpp"
 #include "base/host.hpp"
 #include "base/lossless_json.hpp"
-#include "base/private_folder.hpp"
 #include "nodes/thread_stacks.hpp"
 #include "nodes/trace_sources.hpp"
 #include "protocol/errors.hpp"
@@ -74,6 +75,8 @@ std::optional<std::string> watchdog::look() {
   const double rate = trace::ticks_per_second();
   for (const trace::board_entry* actor : recorder_->actors()) {
     const std::uint64_t begin = actor->step_begin.load(std::memory_order_relaxed);
+    if (begin == 0 && timeout_)
+      if (auto late = look_at_calls(*actor, static_cast<double>(timeout_->count()) / ms_per_s)) return late;
     const std::uint64_t now = trace::ticks_now();
     const std::uint64_t step = actor->step.load(std::memory_order_relaxed);
     if (begin == 0 || begin > now || told_[actor->actor] >= step) continue;
@@ -85,6 +88,19 @@ std::optional<std::string> watchdog::look() {
     told_[actor->actor] = step;
     return fmt::format("step {} of {} takes longer than {:.3g} s ({})", step, actor->name.data(), limit_s,
                        timeout_ ? "--step-timeout" : "learned from earlier steps; --step-timeout sets it");
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> watchdog::look_at_calls(const trace::board_entry& actor, double limit_s) {
+  const std::uint64_t now = trace::ticks_now();
+  for (const auto& [caller, call] : recorder_->calls()) {
+    std::uint64_t& told = told_calls_[caller];
+    const bool is_late =
+        call.since < now && static_cast<double>(now - call.since) / trace::ticks_per_second() >= limit_s;
+    if (caller != actor.actor || !is_late || told >= call.since) continue;
+    told = call.since;
+    return fmt::format("{} takes {} longer than {:.3g} s (--step-timeout)", title_of(call), actor.name.data(), limit_s);
   }
   return std::nullopt;
 }
@@ -106,46 +122,105 @@ msg::evidence evidence_of(const trace::recorder* recorder, const std::string& bo
   return mine;
 }
 
-result<diagnosis> diagnose(caf::actor_system& system, const msg::master_actor& boss, const trace::recorder& recorder,
-                           const std::string& why) {
+// -- what is known again ------------------------------------------------------------------
+
+namespace {
+
+std::map<std::uint16_t, std::vector<std::uint64_t>> places_of_trainers(const trace::recording& run) {
+  std::map<std::uint16_t, std::vector<std::uint64_t>> all;
+  for (const trace::actor_state& one : run.actors) {
+    if (!one.name.starts_with("trainer ") || !one.alive) continue;
+    std::vector<std::uint64_t>& place = all[one.actor];
+    place.push_back(one.step);
+    for (const auto& call : one.calls) place.insert(place.end(), {call.what.group, call.what.number});
+  }
+  return all;
+}
+
+}  // namespace
+
+known_hang::known_hang(const trace::recording& run, const analysis::blocked_report& found)
+    : root_(found.root), places_(places_of_trainers(run)) {}
+
+bool known_hang::is_still_there(const trace::recording& now) const {
+  const auto places = places_of_trainers(now);
+  return std::ranges::any_of(places_,
+                             [&](const auto& one) { return std::ranges::find(places, one) != places.end(); }) &&
+         analysis::find_blocked(now).root == root_;
+}
+
+// -- a diagnosis --------------------------------------------------------------------------
+
+result<trace::recording> look_at_rings(const trace::recorder& recorder) {
+  std::vector<path> rings;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator i(recorder.folder(), failed), end; !failed && i != end; i.increment(failed))
+    if (i->path().extension() == ".ring") rings.push_back(i->path());
+  return trace::read_recording(trace_sources(std::move(rings), recorder.run()));
+}
+
+diagnosis::diagnosis(const trace::recorder& recorder, std::string why, private_folder folder)
+    : recorder_(&recorder),
+      why_(std::move(why)),
+      folder_(std::make_shared<const private_folder>(std::move(folder))),
+      run_(recorder.run()) {}
+
+result<diagnosis> diagnosis::begin(const trace::recorder& recorder, std::string why) {
   const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  const auto folder =
-      private_folder::create(recorder.folder() / fmt::format("diagnosis-{:%H%M%S}", fmt::localtime(now)));
+  auto folder = private_folder::create(recorder.folder() / fmt::format("diagnosis-{:%H%M%S}", fmt::localtime(now)));
   if (!folder) return run_fault(folder.error().message);
-  diagnosis made;
-  made.folder = folder->path();
-  const std::string own = recorder.copy();
-  if (const auto done = folder->write(recorder.ring_file().filename().string(), own); !done)
+  diagnosis made(recorder, std::move(why), std::move(*folder));
+  if (const auto done = made.folder_->write(recorder.ring_file().filename().string(), recorder.copy()); !done)
     return run_fault(done.error().message);
-  std::string stacks = fmt::format("== {}\n{}\n", recorder.ring_file().filename().string(), stacks_of_all_threads());
-  const auto own_file = trace::parse_trace_file(own, recorder.ring_file());
-  const std::uint64_t run = own_file ? own_file->run : 0;
+  copy_rings(recorder.folder(), made.run_, *made.folder_);
+  return made;
+}
+
+bool diagnosis::has_all(std::size_t members) const {
+  const auto copied = trace::read_recording(trace_sources({folder()}, run_));
+  if (!copied) return false;
+  std::set<std::string> names;
+  for (const trace::actor_state& one : copied->actors)
+    if (one.name.starts_with("server ") || one.name.starts_with("trainer ")) names.insert(one.name);
+  return names.size() >= members;
+}
+
+void diagnosis::collect(caf::actor_system& system, const msg::master_actor& boss) const {
+  std::string stacks = fmt::format("== {}\n{}\n", recorder_->ring_file().filename().string(), stacks_of_all_threads());
   for (const msg::evidence& part : ask_nodes(system, boss)) {
     const std::string name = ring_name(part.file);
     stacks += fmt::format("== {}\n{}\n", name, part.stacks);
     if (part.ring.empty())
-      copy_rings(part.folder, run, *folder);
-    else
-      (void)folder->write(name, {reinterpret_cast<const char*>(part.ring.data()), part.ring.size()});
+      copy_rings(part.folder, run_, *folder_);
+    else if (!folder_->has(name))
+      (void)folder_->write(name, {reinterpret_cast<const char*>(part.ring.data()), part.ring.size()});
   }
-  copy_rings(recorder.folder(), run, *folder);
-  if (const auto done = folder->write("stacks.txt", stacks); !done) return run_fault(done.error().message);
+  (void)folder_->write("stacks.txt", stacks);  // where that fails, the verdict has been told
+}
 
-  const auto recording = trace::read_recording(trace_sources({made.folder}, run));
+result<std::string> diagnosis::judge(bool has_all) {
+  auto recording = trace::read_recording(trace_sources({folder()}, run_));
   if (!recording) return run_fault(recording.error().message);
-  const analysis::blocked_report found = analysis::find_blocked(*recording);
-  const analysis::causality events(*recording);
+  const trace::recording copied = std::move(*recording);
+  analysis::blocked_report found = analysis::find_blocked(copied);
+  trace::recording later;
+  for (analysis::second_look looks; has_all && looks.has_more(found);) {
+    auto now = look_at_rings(*recorder_);
+    if (!now) break;
+    later = std::move(*now);
+    found = analysis::find_blocked(copied, later);
+  }
+  const trace::recording& judged = later.processes.empty() ? copied : later;
+  found_ = known_hang(judged, found);
+  const analysis::causality events(judged);
   constexpr std::size_t rows_of_each_list = 20;
-  made.verdict = found.verdict;
-  const std::string blocked = json_text(analysis::to_json(*recording, found)) + "\n";
+  const std::string blocked = json_text(analysis::to_json(judged, found)) + "\n";
   const std::string summary =
-      fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why, analysis::to_text(*recording, found),
+      fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why_, analysis::to_text(judged, found),
                   analysis::summary_text(events, analysis::summarize(events), rows_of_each_list));
   for (const auto& [name, text] : {std::pair("blocked.json", &blocked), std::pair("summary.txt", &summary)})
-    if (const auto done = folder->write(name, *text); !done) return run_fault(done.error().message);
-  caf::anon_send(boss, msg::verdict_found{msg::header_source(0, actors::client_number).next(0, 0),
-                                          fmt::format("{} ({})", found.verdict, made.folder.string())});
-  return made;
+    if (const auto done = folder_->write(name, *text); !done) return run_fault(done.error().message);
+  return found.verdict;
 }
 
 }  // namespace troupe::nodes

@@ -1,5 +1,6 @@
 // The diagnosis written when a step takes too long or a user asks: the recordings of all processes of the run, the
-// stacks of their threads, and what follows from them.
+// stacks of their threads, and what follows from them. What needs no answer of another process comes first: one that is
+// stopped would not give any.
 
 #pragma once
 
@@ -8,18 +9,23 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "analysis/blocked.hpp"
+#include "base/private_folder.hpp"
 #include "base/result.hpp"
 #include "protocol/messages.hpp"
 #include "trace/recorder.hpp"
 
 namespace troupe::nodes {
 
-/// Watchdog of the steps of this process's trainers.
+/// Watchdog of the steps of this process's trainers, and of their calls to others outside of steps.
 class watchdog {
  public:
   /// `timeout`: null: 20 times the longest earlier step, at least 10 s, and 60 s for the first step. `recorder`: null:
@@ -27,14 +33,22 @@ class watchdog {
   watchdog(const trace::recorder* recorder, std::optional<std::chrono::milliseconds> timeout)
       : recorder_(recorder), timeout_(timeout) {}
 
-  /// Returns a line about a step past its deadline, once per step. Call it now and again.
+  /// Returns a line about a step or, if a timeout is set, a call past its deadline, once for each. Call it now and
+  /// again.
   std::optional<std::string> look();
 
  private:
+  std::optional<std::string> look_at_calls(const trace::board_entry& actor, double limit_s);
+
   const trace::recorder* recorder_;
   const std::optional<std::chrono::milliseconds> timeout_;
-  std::map<std::uint32_t, std::uint64_t> told_;  ///< by actor: the newest reported step
+  std::map<std::uint32_t, std::uint64_t> told_;        ///< by actor: the newest reported step
+  std::map<std::uint32_t, std::uint64_t> told_calls_;  ///< by actor: when the newest reported call began
 };
+
+/// Why a diagnosis is written that a user wants, whatever was written before.
+constexpr std::string_view signal_here = "a signal asked for it";
+constexpr std::string_view signal_to_member = "a signal to a member asked for it";
 
 /// Passes a report of trouble from one thread to another.
 class alert_slot {
@@ -57,16 +71,50 @@ class alert_slot {
 /// copied.
 msg::evidence evidence_of(const trace::recorder* recorder, const std::string& boot);
 
-/// A diagnosis: its first line, and its folder.
-struct diagnosis {
-  std::string verdict;
-  std::filesystem::path folder;
+/// Where trainers were when a hang was found, by which the same hang is known again.
+class known_hang {
+ public:
+  known_hang() = default;
+  known_hang(const trace::recording& run, const analysis::blocked_report& found);
+
+  /// Whether `now` shows the same: the same root, and a trainer that has not come further since.
+  bool is_still_there(const trace::recording& now) const;
+
+ private:
+  std::optional<std::uint16_t> root_;
+  std::map<std::uint16_t, std::vector<std::uint64_t>> places_;  ///< of trainers: step and open calls
 };
 
-/// Gathers evidence from all processes that answer within seconds and writes a folder inside the recorder's: their
-/// rings, `stacks.txt`, `blocked.json`, and `summary.txt`, which begins with the verdict. `why`: the cause. Tells the
-/// master the verdict. Blocks; not for an actor's thread.
-result<diagnosis> diagnose(caf::actor_system& system, const msg::master_actor& boss, const trace::recorder& recorder,
-                           const std::string& why);
+/// A diagnosis: a folder inside the recorder's with rings, `stacks.txt`, `blocked.json`, and `summary.txt`, which
+/// begins with the verdict. Nothing here is for an actor's thread: it blocks.
+class diagnosis {
+ public:
+  /// Copies the rings of the run's processes on this host. `why`: what it is written for.
+  static result<diagnosis> begin(const trace::recorder& recorder, std::string why);
+
+  /// Whether these are the rings of so many servers and trainers: else others are on other hosts.
+  bool has_all(std::size_t members) const;
+  /// Adds the stacks of all threads, and the rings of processes on other hosts, of all that answer within seconds.
+  void collect(caf::actor_system& system, const msg::master_actor& boss) const;
+  /// Judges what has been copied, and writes it down. If all rings are of this host, it looks at these processes again:
+  /// what has moved meanwhile is not blocked. Returns the verdict.
+  result<std::string> judge(bool has_all);
+
+  const std::filesystem::path& folder() const { return folder_->path(); }
+  /// Requires: it was judged.
+  const known_hang& found() const { return found_; }
+
+ private:
+  diagnosis(const trace::recorder& recorder, std::string why, private_folder folder);
+
+  const trace::recorder* recorder_;
+  std::string why_;
+  std::shared_ptr<const private_folder> folder_;
+  std::uint64_t run_ = 0;
+  known_hang found_;
+};
+
+/// The processes of that recorder's run on this host, as they are now. Errors: as of trace::read_recording.
+result<trace::recording> look_at_rings(const trace::recorder& recorder);
 
 }  // namespace troupe::nodes

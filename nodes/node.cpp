@@ -95,7 +95,7 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
   while (outcome.wait_for(look_interval) != std::future_status::ready) {
     data.keep_alive();
     auto why = steps.look();
-    if (!why && options.watch.wanted && options.watch.wanted()) why = "a signal to a member asked for it";
+    if (!why && options.watch.wanted && options.watch.wanted()) why = signal_to_member;
     if (why) caf::anon_send(*master, msg::trouble{{}, std::move(*why)});
     if (passed_on || !wants_stop(stop_wish)) continue;
     passed_on = true;

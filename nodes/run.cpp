@@ -115,23 +115,53 @@ struct run_members {
   std::vector<caf::actor> everyone;
 };
 
-/// Writes a diagnosis, if there is a recording, and reports it.
-void write_diagnosis(caf::actor_system& system, const msg::master_actor& boss, const run_options& options,
-                     const std::string& why) {
-  const auto tell = [&options](const std::string& line) {
-    if (options.watch.on_diagnosis) options.watch.on_diagnosis(line);
-  };
-  if (options.recorder == nullptr)
-    return tell(fmt::format("{}: no diagnosis, as nothing is recorded (--trace off)", why));
-  const auto made = diagnose(system, boss, *options.recorder, why);
-  tell(made ? fmt::format("{}: {}; see {}", why, made->verdict, (made->folder / "summary.txt").string())
-            : fmt::format("{}: no diagnosis: {}", why, made.error().message));
-}
+/// Writes diagnoses, if there is a recording, and reports them: of a hang that many trainers notice, one.
+class diagnoses {
+ public:
+  /// `members`: servers and trainers.
+  diagnoses(caf::actor_system& system, const msg::master_actor& boss, const run_options& options, std::size_t members)
+      : system_(system), boss_(boss), options_(options), members_(members) {}
 
-/// Has the master run `order` and returns the outcome; passes on a wish to stop.
+  void write(const std::string& why) {
+    if (options_.recorder == nullptr)
+      return tell(fmt::format("{}: no diagnosis, as nothing is recorded (--trace off)", why));
+    if (last_ && why != signal_here && why != signal_to_member)
+      if (const auto now = look_at_rings(*options_.recorder); now && last_->is_still_there(*now)) return;
+    if (const auto done = write_new(why); !done) tell(fmt::format("{}: no diagnosis: {}", why, done.error().message));
+  }
+
+ private:
+  result<void> write_new(const std::string& why) {
+    TROUPE_TRY(made, diagnosis::begin(*options_.recorder, why));
+    const bool has_all = made.has_all(members_);
+    if (!has_all) made.collect(system_, boss_);
+    TROUPE_TRY(verdict, made.judge(has_all));
+    last_ = made.found();
+    tell(fmt::format("{}: {}; see {}", why, verdict, (made.folder() / "summary.txt").string()));
+    caf::anon_send(boss_, msg::verdict_found{msg::header_source(0, actors::client_number).next(0, 0),
+                                             fmt::format("{} ({})", verdict, made.folder().string())});
+    if (!has_all) return {};
+    // Beside the run's further course: who is stopped does not answer.
+    collecting_.push_back(std::async(std::launch::async, [this, made] { made.collect(system_, boss_); }));
+    return {};
+  }
+
+  void tell(const std::string& line) const {
+    if (options_.watch.on_diagnosis) options_.watch.on_diagnosis(line);
+  }
+
+  caf::actor_system& system_;
+  const msg::master_actor& boss_;
+  const run_options& options_;
+  const std::size_t members_;
+  std::optional<known_hang> last_;
+  std::vector<std::future<void>> collecting_;
+};
+
+/// Has the master run `order` and returns the outcome; passes on a wish to stop. `members`: servers and trainers.
 result<actors::run_summary> await(caf::actor_system& system, const msg::master_actor& boss, msg::run order,
                                   double seconds_before, const stop_request* stop_wish, const run_options& options,
-                                  alert_slot& troubles) {
+                                  std::size_t members, alert_slot& troubles) {
   auto promise = std::make_shared<std::promise<result<actors::run_summary>>>();
   auto outcome = promise->get_future();
   system.spawn([boss, order = std::move(order), promise, seconds_before](caf::event_based_actor* self) {
@@ -142,11 +172,12 @@ result<actors::run_summary> await(caf::actor_system& system, const msg::master_a
   constexpr std::chrono::milliseconds interval{50};
   bool passed_on = false;
   watchdog steps(options.recorder, options.watch.step_timeout);
+  diagnoses written(system, boss, options, members);
   while (outcome.wait_for(interval) != std::future_status::ready) {
     auto due = steps.look();
     if (!due) due = troubles.take();
-    if (!due && options.watch.wanted && options.watch.wanted()) due = "a signal asked for it";
-    if (due) write_diagnosis(system, boss, options, *due);
+    if (!due && options.watch.wanted && options.watch.wanted()) due = signal_here;
+    if (due) written.write(*due);
     // Until it is heard: a master that has not begun has no run to give up.
     if (options.gather && options.gather->hopeless)
       if (auto why = options.gather->hopeless()) caf::anon_send(boss, msg::give_up{{}, std::move(*why)});
@@ -238,7 +269,8 @@ result<actors::run_summary> run(const run_request& what, const run_options& give
                        options.return_weights};
   const auto run_by = [&](const msg::master_actor& boss) {
     const std::chrono::duration<double> before = clock::now() - begin;
-    auto outcome = await(system, boss, order, before.count(), stop_wish, options, *troubles);
+    auto outcome =
+        await(system, boss, order, before.count(), stop_wish, options, what.servers + what.trainers, *troubles);
     if (outcome && options.recorder != nullptr)
       options.recorder->describe("result", boost::json::object{{"steps", outcome->steps},
                                                                {"stopped", outcome->stopped},
