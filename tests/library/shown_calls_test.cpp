@@ -46,6 +46,9 @@ std::string verdict_when(const std::string& folder, const std::vector<std::strin
 
 enum class mistake { skips, receives, never_sends, many };
 
+/// The group of trainers 0 and 1.
+group pair_of(trainer me) { return me.group().subgroup({0, 1}); }
+
 task<> hang(trainer me, mistake what, std::string folder, std::vector<std::string> calls) {
   if (me.rank() == observer) throw error(error_kind::run, verdict_when(folder, calls));
   const group some = me.group().subgroup({0, 1, 2});
@@ -56,7 +59,7 @@ task<> hang(trainer me, mistake what, std::string folder, std::vector<std::strin
   switch (what) {
     case mistake::skips:
       if (!is_odd) co_await some.all_reduce(one);
-      co_await me.group().subgroup({0, 1}).barrier();
+      co_await pair_of(me).barrier();
       break;
     case mistake::receives:
       if (is_odd) co_await some.recv(0, 9);
@@ -70,7 +73,7 @@ task<> hang(trainer me, mistake what, std::string folder, std::vector<std::strin
       std::vector<future<tensor>> sums;
       for (int i = 0; i < (is_odd ? 6 : 8); ++i) sums.push_back(some.all_reduce(one));
       for (future<tensor>& sum : sums) co_await std::move(sum);
-      co_await me.group().subgroup({0, 1}).barrier();
+      co_await pair_of(me).barrier();
       break;
     }
   }
