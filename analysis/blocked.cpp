@@ -195,7 +195,8 @@ class blockage_finder {
       if (first == nullptr || doubt_of(*one) < doubt_of(*first)) {
         first = one;
         is_certain = true;
-      } else if (doubt_of(*one) == doubt_of(*first)) {
+      } else if (doubt_of(*one) == doubt_of(*first) &&
+                 (first->call == nullptr || !first->call->is_same_as(*one->call))) {
         is_certain = false;
       }
     }

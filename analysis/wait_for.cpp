@@ -51,6 +51,7 @@ class wait_finder {
         next.step = call.what.step;
         next.since = call.since;
         next.call = &call.what;
+        next.type = type_of_part(call.what.kind);
         next.in_handler = is_at_work(run_, who.actor) && call.since >= who.message_begin;
         locate_part(next);
         found_.push_back(next);
@@ -219,12 +220,15 @@ class wait_finder {
     if (on == nullptr || is_receipt || next.call->lacks_sums != 0) return;
     const auto same = std::ranges::find_if(on->calls, [&](const auto& one) { return one.what.is_same_as(*next.call); });
     if (same == on->calls.end()) return;
-    next.type = type_number<msg::collective_share>(run_).value_or(0);
     next.sent = same->since;
     next.state = wait_state::under_way;
     if (!share_process(next.who, next.on)) decide_transit(next, same->since);
   }
 
+  std::uint16_t type_of_part(trace::call_kind kind) const {
+    const bool is_receipt = kind == trace::call_kind::receipt;
+    return (is_receipt ? type_number<msg::peer_tensor>(run_) : type_number<msg::collective_share>(run_)).value_or(0);
+  }
   static bool is_part(std::string_view type, bool of_receipt) {
     return of_receipt ? is_any_of<msg::peer_tensor>(type) : is_any_of<msg::collective_share, msg::collective_sum>(type);
   }
