@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/child_process.hpp"
+#include "base/control_group.hpp"
 #include "base/lossless_json.hpp"
 #include "base/result.hpp"
 #include "launch/attempt.hpp"
@@ -57,8 +58,10 @@ void handle_signals(bool as_supervisor) {
   }
 }
 
-/// Returns how many processes the system has killed for want of memory; 0 if it does not tell.
+/// Returns how many processes the system has killed for want of memory, in this process's control group if that is
+/// known; 0 if it does not tell.
 std::uint64_t killed_for_memory() {
+  if (const auto of_group = killed_in(memory_groups())) return *of_group;
   std::ifstream counters("/proc/vmstat");
   std::string name;
   std::uint64_t value = 0;

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <limits>
 
+#include "base/control_group.hpp"
+
 namespace troupe::model {
 
 namespace {
@@ -18,16 +20,6 @@ std::uint64_t number_in(const char* path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
   return file >> number ? number : unlimited;  // "max" or no such file: no limit
-}
-
-/// Returns bytes that the control group counts as used but can reclaim: inactive file cache.
-std::uint64_t reclaimable() {
-  std::ifstream stat("/sys/fs/cgroup/memory.stat");
-  std::string key;
-  std::uint64_t bytes = 0;
-  while (stat >> key >> bytes)
-    if (key == "inactive_file") return bytes;
-  return 0;
 }
 
 /// Returns the bytes that `ulimit -v` leaves.
@@ -50,13 +42,7 @@ std::uint64_t available_memory() {
     if (key == "MemAvailable:") available = kib * 1024;
     std::getline(meminfo, unit);
   }
-  const std::uint64_t limit = number_in("/sys/fs/cgroup/memory.max");
-  const std::uint64_t used = number_in("/sys/fs/cgroup/memory.current");
-  if (limit != unlimited && used != unlimited) {
-    const std::uint64_t held = used - std::min(used, reclaimable());
-    available = std::min(available, limit > held ? limit - held : 0);
-  }
-  return std::min(available, address_space_left());
+  return std::min({available, memory_left(memory_groups()), address_space_left()});
 }
 
 std::uint64_t bounded_product(std::uint64_t a, std::uint64_t b) {

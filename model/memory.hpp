@@ -11,8 +11,8 @@
 
 namespace troupe::model {
 
-/// Returns the bytes that this process can allocate without swapping: the kernel's MemAvailable, or what the control
-/// group leaves, if that is less.
+/// Returns the bytes that this process can allocate without swapping: the kernel's MemAvailable, or what its control
+/// groups or `ulimit -v` leave, if that is less.
 std::uint64_t available_memory();
 
 /// Returns a * b, saturated at the largest number.
