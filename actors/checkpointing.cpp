@@ -10,6 +10,7 @@
 #include "actors/failure.hpp"
 #include "actors/inline_execution.hpp"
 #include "base/assert.hpp"
+#include "model/arithmetic.hpp"
 
 namespace troupe::actors {
 
@@ -247,6 +248,7 @@ model::checkpoint_manifest checkpointing::manifest() const {
   made.step = step();
   made.settings = plan_->settings;
   made.data_digest = plan_->data_digest;
+  made.arithmetic = model::arithmetic_here();  // and that of all members: others are not let in
   made.position = position_;
   for (const model::tensor_view& view : dense_views()) made.dense.push_back(view.what);
   for (std::size_t t = 0; t < tables_->size(); ++t) {

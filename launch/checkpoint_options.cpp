@@ -9,6 +9,7 @@
 #include "launch/attempt.hpp"
 #include "launch/option_table.hpp"
 #include "launch/text.hpp"
+#include "model/arithmetic.hpp"
 #include "model/checkpoint/store.hpp"
 #include "protocol/server_messages.hpp"
 
@@ -76,6 +77,8 @@ result<checkpoint_order> read_checkpoint_options(const std::vector<model::settin
   if (const auto folder = folder_to_resume(given, order)) {
     auto found = model::newest_whole_checkpoint(*folder);
     if (!found) return bad_input("{}", about_folder("--resume", *folder, found.error().message));
+    if (auto differs = model::other_arithmetic(found->what.manifest.arithmetic, model::arithmetic_here()))
+      found->warnings.push_back("--resume: " + *differs);
     order.resume = std::move(*found);
     model::remember_files(order.resume->what);
   }

@@ -5,8 +5,7 @@
 #include <span>
 
 #include "base/digest.hpp"
-#include "kernels/cpu/blas.hpp"
-#include "kernels/devices.hpp"
+#include "model/arithmetic.hpp"
 #include "nodes/caf_network.hpp"
 #include "protocol/schema.hpp"
 
@@ -16,9 +15,8 @@ namespace {
 
 links::hello common_items() {
   initialize_network_types();
-  links::hello items = {{std::string(first_common_item), TROUPE_VERSION},
-                        {"instruction set", kernels::instruction_sets().front()},
-                        {"BLAS kernels", kernels::blas_kernels()}};
+  links::hello items = {{std::string(first_common_item), TROUPE_VERSION}};
+  for (const auto& [name, value] : model::arithmetic_here()) items.emplace_back(name, value);
   for (const auto& [name, form] : protocol::message_schema())
     items.emplace_back("message " + name, fmt::format("{:016x}", digest_of(std::as_bytes(std::span(form)))));
   return items;

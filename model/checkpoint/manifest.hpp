@@ -18,8 +18,8 @@
 
 namespace troupe::model {
 
-/// Version 3 has `split`, and is written only of tables that are split by columns.
-constexpr std::uint64_t manifest_version = 3;
+/// Version 3 has `split`, version 4 also `arithmetic`; without these, older ones are written.
+constexpr std::uint64_t manifest_version = 4;
 /// The oldest readable version. Version 1 has no `test_loss` and no `rmse`.
 constexpr std::uint64_t manifest_version_min = 1;
 /// Limit of a manifest's bytes: files of 10,000 shards take about a quarter.
@@ -83,6 +83,8 @@ struct checkpoint_manifest {
   std::vector<setting> settings;
   /// `dataset::digest` of the data.
   std::string data_digest;
+  /// `arithmetic_here` of the processors that computed; empty: not known, or nothing was computed.
+  std::vector<setting> arithmetic;
   run_position position;
   std::vector<saved_table> tables;
   /// The tensors of the dense file.

@@ -57,6 +57,13 @@ std::string list(const Values& values, std::size_t indent, ToText to_text) {
   return lines(texts, "[]", indent);
 }
 
+std::string settings_text(const std::vector<setting>& settings, spelling how) {
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : settings)
+    texts.push_back(fmt::format("{}: {}", json_quoted(name, how), json_quoted(value, how)));
+  return lines(texts, "{}", 2);
+}
+
 std::string figures_text(const std::optional<epoch_figures>& epoch, std::uint64_t version) {
   if (!epoch) return "null";
   const std::string added =
@@ -186,6 +193,9 @@ checkpoint_manifest manifest_of(const json::object& from, std::uint64_t version)
   for (const auto& [name, value] : from.at("settings").as_object())
     manifest.settings.emplace_back(std::string(name), text_of(value));
   manifest.data_digest = text_of(from.at("data_digest"));
+  if (version >= 4)
+    for (const auto& [name, value] : from.at("arithmetic").as_object())
+      manifest.arithmetic.emplace_back(std::string(name), text_of(value));
   manifest.position = position_of(from.at("position").as_object(), version);
   for (const json::value& table : from.at("tables").as_array()) manifest.tables.push_back(table_of(table, version));
   for (const json::value& tensor : from.at("dense").as_array()) manifest.dense.push_back(dense_of(tensor));
@@ -212,15 +222,14 @@ json::value read_json(std::string_view text, spelling how) {
 
 /// Returns the text of a given version.
 std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest, spelling how = spelling::escaped) {
-  std::vector<std::string> settings;
-  for (const auto& [name, value] : manifest.settings)
-    settings.push_back(fmt::format("{}: {}", json_quoted(name, how), json_quoted(value, how)));
+  const std::string arithmetic =
+      version < 4 ? "" : fmt::format(",\n  \"arithmetic\": {}", settings_text(manifest.arithmetic, how));
   std::string text = fmt::format(
       "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"step\": {},\n  \"folder\": {},\n  \"settings\": {},\n"
-      "  \"data_digest\": {},\n  \"position\": {},\n  \"tables\": {},\n  \"dense\": {},\n  \"files\": {},\n  "
+      "  \"data_digest\": {}{},\n  \"position\": {},\n  \"tables\": {},\n  \"dense\": {},\n  \"files\": {},\n  "
       "\"digest\": \"",
-      format_name, version, manifest.step, json_quoted(manifest.folder), lines(settings, "{}", 2),
-      json_quoted(manifest.data_digest), position_text(manifest.position, version),
+      format_name, version, manifest.step, json_quoted(manifest.folder), settings_text(manifest.settings, how),
+      json_quoted(manifest.data_digest), arithmetic, position_text(manifest.position, version),
       list(manifest.tables, 2, [version](const saved_table& table) { return table_text(table, version); }),
       list(manifest.dense, 2, dense_text), list(manifest.files, 2, file_text));
   text += digest_of_text(text);
@@ -256,7 +265,7 @@ tl::expected<checkpoint_manifest, manifest_fault> parse_digested(std::string_vie
 std::string to_text(const checkpoint_manifest& manifest) {
   const bool has_columns =
       std::ranges::find(manifest.tables, table_split::columns, &saved_table::split) != manifest.tables.end();
-  return text_in(has_columns ? manifest_version : manifest_version - 1, manifest);
+  return text_in(!manifest.arithmetic.empty() ? manifest_version : has_columns ? 3 : 2, manifest);
 }
 
 tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_view text) {

@@ -19,7 +19,7 @@ struct resume_point {
   checkpoint what;
   /// Newer checkpoints that are torn.
   std::vector<std::uint64_t> torn;
-  /// A line for the user about each of them.
+  /// A line for the user about each of them, and perhaps others.
   std::vector<std::string> warnings;
 };
 

@@ -69,6 +69,30 @@ TEST(Resume, EndsWithTheDigestOfAnUnbrokenRunAlsoWithMoreServers) {
   EXPECT_EQ(last_event(again, "done").at("steps").to_number<int>(), 130) << "nothing is left to do";
 }
 
+TEST(Resume, WithOtherKernelsIsToldWithWhatItMeans) {
+#ifndef __x86_64__
+  GTEST_SKIP() << "skipped: the kernels that BLAS is asked for here are those of x86-64";
+#endif
+  const model::checkpoint_folder folder;
+  const auto by = [](const char* kernels) {
+    launch how;
+    how.environment = {{"OPENBLAS_CORETYPE", kernels}};
+    return how;
+  };
+  ASSERT_EQ(run(adult("20", {"--save", folder.path()}), by("Nehalem")).exit_code, 0);
+  const outcome alike = run(adult("40", {"--resume", folder.path()}), by("Nehalem"));
+  EXPECT_EQ(alike.exit_code, 0);
+  EXPECT_EQ(alike.err.find("computes in another way"), std::string::npos) << alike.err;
+  const outcome other = run(adult("40", {"--resume", folder.path()}), by("Prescott"));
+  EXPECT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_NE(
+      other.err.find("troupe: warning: --resume: the processor computes in another way than that of the "
+                     "checkpoint's run (BLAS kernels Prescott here and Nehalem there): the weights will differ in "
+                     "their last bits from those of an unbroken run"),
+      std::string::npos)
+      << other.err;
+}
+
 TEST(Resume, GoesOnFromACheckpointWithOlderSpellingsOfNumberTypes) {
   const model::checkpoint_folder folder;
   const arguments f16 = {"--wire-dtype", "f16"};

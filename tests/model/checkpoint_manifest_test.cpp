@@ -9,6 +9,7 @@
 
 #include "base/digest.hpp"
 #include "base/text.hpp"
+#include "model/arithmetic.hpp"
 #include "model/checkpoint/names.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
@@ -195,6 +196,7 @@ TEST(CheckpointManifest, IsTheOneInTheDocumentation) {
   checkpoint_manifest manifest = made_manifest(40);
   manifest.folder = "step-000000000040-1a2b3c4d";
   manifest.settings = {{"data", "synthetic"}, {"seed", "7"}};
+  manifest.arithmetic = {{"instruction set", "AVX2"}, {"BLAS kernels", "Haswell"}};
   manifest.position = {20480, 4, 0.25, 0, {{1.0 / 3, 256}}, epoch_figures{0.36, 0.9, {}, {}, {}, 0.5, {}}};
   manifest.tables.resize(1);
   manifest.dense.resize(2);
@@ -242,6 +244,34 @@ TEST(CheckpointManifest, OfTablesByColumnsSaysSo) {
   EXPECT_EQ(find_contradiction(manifest), "table 0: state.0: 2 shards of 1 columns: must be at most as many");
 }
 
+TEST(CheckpointManifest, HasWhatDecidesTheLastBits) {
+  checkpoint_manifest manifest = whole_manifest();
+  EXPECT_EQ(to_text(manifest).find("arithmetic"), std::string::npos) << "as checkpoints from before";
+  manifest.arithmetic = {{"instruction set", "AVX2"}, {"BLAS kernels", "Haswell"}};
+  const std::string text = to_text(manifest);
+  EXPECT_NE(text.find("\"version\": 4"), text.npos);
+  const auto parsed = parse_manifest(text);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(*parsed, manifest);
+}
+
+TEST(ResumeFrom, AnotherArithmeticIsToldWithWhatItMeans) {
+  const std::vector<setting> saved = {{"instruction set", "AVX2"}, {"BLAS kernels", "Haswell"}};
+  EXPECT_EQ(other_arithmetic(saved, saved), std::nullopt);
+  EXPECT_EQ(other_arithmetic({}, saved), std::nullopt) << "a checkpoint from before does not have it";
+  EXPECT_EQ(
+      other_arithmetic(saved, std::vector<setting>{{"instruction set", "AVX2"}, {"BLAS kernels", "Zen"}}),
+      "the processor computes in another way than that of the checkpoint's run (BLAS kernels Zen here and Haswell "
+      "there): the weights will differ in their last bits from those of an unbroken run; for the same bits, "
+      "resume on a machine of the same kind");
+  const auto both =
+      other_arithmetic(saved, std::vector<setting>{{"instruction set", "SSE4"}, {"BLAS kernels", "Prescott"}});
+  ASSERT_TRUE(both);
+  EXPECT_NE(both->find("(instruction set SSE4 here and AVX2 there, BLAS kernels Prescott here and Haswell there)"),
+            std::string::npos)
+      << *both;
+}
+
 // -- damage -------------------------------------------------------------------
 
 TEST(CheckpointManifest, AnyChangedBitIsFound) {
@@ -277,12 +307,12 @@ TEST(CheckpointManifest, AnyMissingOrAddedByteIsFound) {
 
 TEST(CheckpointManifest, AnotherVersionIsRefusedWithBothNumbers) {
   std::string text = to_text(whole_manifest());
-  text.replace(text.find("\"version\": 2"), 12, "\"version\": 4");
+  text.replace(text.find("\"version\": 2"), 12, "\"version\": 5");
   const auto newer = parse_manifest(signed_again(text));
   ASSERT_FALSE(newer.has_value());
   EXPECT_FALSE(newer.error().torn);
   EXPECT_EQ(newer.error().message,
-            "version 4: this version of troupe reads 1 to 3; a newer troupe wrote it, use that one");
+            "version 5: this version of troupe reads 1 to 4; a newer troupe wrote it, use that one");
   // Whatever else another version may say.
   EXPECT_FALSE(parse_manifest(signed_again("{\"format\": \"troupe-checkpoint\", \"version\": 7, \"new\": [1], "
                                            "\"digest\": \"" +
