@@ -36,8 +36,8 @@ result<int> lead(const CLI::App& app, const program_context& context) {
   gather.resume = resume_words(order, fmt::format("troupe master --listen {}", links::to_string(where)));
   gather.rejoin_timeout = order.rejoin_timeout;
   if (auto fits = fit_to_attempt(gather); !fits) return tl::unexpected<fault>(std::move(fits.error()));
-  gather.on_listening = [&](const links::endpoint& found) {
-    context.out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::to_string(found),
+  gather.on_listening = [&](const std::vector<links::endpoint>& found) {
+    context.out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::words_of(found),
                                  order.what.servers, order.what.servers == 1 ? "" : "s", order.what.ranks(),
                                  order.what.ranks() == 1 ? "" : "s"));
   };

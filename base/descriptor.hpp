@@ -30,6 +30,8 @@ class descriptor {
   ~descriptor();
 
   int number() const { return number_; }
+  /// Gives the descriptor away, without closing it.
+  int release() { return std::exchange(number_, -1); }
 
  private:
   explicit descriptor(int number) : number_(number) {}

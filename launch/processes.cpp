@@ -239,16 +239,16 @@ result<nodes::gather_options> gather_children(role_processes& children, children
   if (!options.tls) options.network.mine.tls = nullptr;
   if (supervised) {
     if (auto fits = fit_to_attempt(gather); !fits) return tl::unexpected(std::move(fits.error()));
-    gather.on_listening = [supervised, options = std::move(options)](const links::endpoint& where) {
-      role_orders orders = orders_of(options, where);
+    gather.on_listening = [supervised, options = std::move(options)](const std::vector<links::endpoint>& where) {
+      role_orders orders = orders_of(options, where.front());
       orders.variables.push_back(fmt::format("{}={}", parent_variable, ::getppid()));
       supervised->start_roles(orders);
     };
     gather.hopeless = [supervised] { return supervised->hopeless(); };
     return gather;
   }
-  gather.on_listening = [&children, options = std::move(options)](const links::endpoint& where) {
-    children.start(orders_of(options, where));
+  gather.on_listening = [&children, options = std::move(options)](const std::vector<links::endpoint>& where) {
+    children.start(orders_of(options, where.front()));
   };
   gather.hopeless = [&children] { return children.missing(); };
   return gather;

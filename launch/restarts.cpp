@@ -21,7 +21,6 @@ namespace troupe::launch {
 namespace {
 
 constexpr std::uint64_t restarts_by_default = 3;
-constexpr const char* port_name = "port";
 
 /// Restarts are the default where little is lost by an attempt, and where attempts are how trainers join and leave.
 result<std::uint64_t> read_restarts(const std::vector<model::setting>& given) {
@@ -38,6 +37,18 @@ result<std::uint64_t> read_restarts(const std::vector<model::setting>& given) {
   if (*number == 0 && has("supervised"))
     return bad_input("--restarts 0: --supervised has a run go on after losses; leave one of them out");
   return *number;
+}
+
+std::string port_name(std::size_t number) { return fmt::format("port {}", number); }
+
+/// The sockets that an earlier attempt has left to this one.
+listening_sockets kept_sockets(const attempt& mine) {
+  listening_sockets all;
+  for (int kept = mine.kept(port_name(0)); kept >= 0; kept = mine.kept(port_name(all.sockets.size()))) {
+    all.sockets.push_back(descriptor::adopt(kept));
+    all.addresses.push_back(address_of(all.sockets.back()));
+  }
+  return all;
 }
 
 }  // namespace
@@ -66,14 +77,14 @@ result<std::chrono::milliseconds> read_rejoin_timeout(const std::vector<model::s
 result<void> fit_to_attempt(nodes::gather_options& gather) {
   attempt* mine = attempt::mine();
   if (mine == nullptr) return {};
-  if (const int kept = mine->kept(port_name); kept >= 0) {
-    gather.socket = std::make_shared<const descriptor>(descriptor::adopt(kept));
-  } else {
-    auto made = links::listening_socket(gather.listen);
+  listening_sockets at = kept_sockets(*mine);
+  if (at.sockets.empty()) {
+    auto made = links::listen_at(gather.listen);
     if (!made) return bad_input(std::move(made.error().message));
-    mine->keep(port_name, made->number());
-    gather.socket = std::make_shared<const descriptor>(std::move(*made));
+    at = std::move(*made);
+    for (std::size_t i = 0; i < at.sockets.size(); ++i) mine->keep(port_name(i), at.sockets[i].number());
   }
+  gather.sockets = std::make_shared<const listening_sockets>(std::move(at));
   mine->resume_by(std::exchange(gather.resume, {}));
   gather.again = [mine] { return mine->may_fail(); };
   gather.attempt = mine->before().number;

@@ -1,11 +1,18 @@
 #include "links/connect.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
-#include <boost/asio/connect.hpp>
+#include <algorithm>
+#include <array>
+#include <boost/asio/posix/basic_stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
+#include <optional>
 #include <utility>
 
+#include "base/socket_address.hpp"
+#include "links/connect_to_first.hpp"
 #include "links/dead_after.hpp"
 #include "links/handshake.hpp"
 #include "links/stream_link.hpp"
@@ -16,8 +23,28 @@ namespace troupe::links {
 namespace {
 
 using connected = std::function<void(result<link_ptr>)>;
+using tcp_endpoint = asio::ip::tcp::endpoint;
+using pipe_end = asio::posix::basic_stream_descriptor<asio::io_context::executor_type>;
 
-/// Resolves the address, connects, and starts the handshake. Keeps itself alive until it has called `done_`.
+/// The next address is tried after so long, while the ones before may still answer (RFC 8305, 5).
+constexpr std::chrono::milliseconds attempt_delay{250};
+
+/// Ends a connection that is not needed. A plain close would reset it, which looks like a fault at the other side.
+void part(tcp_socket&& unneeded) {
+  const auto socket = std::make_shared<tcp_socket>(std::move(unneeded));
+  boost::system::error_code ignored;
+  socket->shutdown(asio::socket_base::shutdown_send, ignored);
+  const auto drain = [socket](const auto& again) -> void {
+    const auto rest = std::make_shared<std::array<char, 512>>();
+    socket->async_read_some(asio::buffer(*rest), [socket, rest, again](const boost::system::error_code& ended, auto) {
+      if (!ended) again(again);
+    });
+  };
+  drain(drain);
+}
+
+/// Looks up the addresses, connects to the first that answers, and starts the handshake. Keeps itself alive until it
+/// has called `done_`.
 class connecting : public std::enable_shared_from_this<connecting> {
  public:
   connecting(asio::io_context& io, endpoint where, credentials mine, hello about_me, const link_limits& links,
@@ -29,48 +56,113 @@ class connecting : public std::enable_shared_from_this<connecting> {
         links_(links),
         handshakes_(handshakes),
         done_(std::move(done)),
-        resolver_(io),
-        socket_(io),
+        looked_up_(io),
+        next_one_(io),
         timer_(io) {
     if (mine_.peer_name.empty()) mine_.peer_name = where_.host;
   }
 
   void start() {
-    deadline_ = std::chrono::steady_clock::now() + handshakes_.time;
-    timer_.expires_at(deadline_);
-    timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-      if (!error) self->fail("nobody answers there within " + seconds_text(self->handshakes_.time));
-    });
+    begin();
     boost::system::error_code no_address;
     const auto address = asio::ip::make_address(where_.host, no_address);
-    if (!no_address) {
-      const asio::ip::tcp::endpoint only(address, where_.port);
-      return try_addresses(tcp_resolver::results_type::create(only, where_.host, std::to_string(where_.port)));
-    }
-    resolver_.async_resolve(where_.host, std::to_string(where_.port), asio::ip::resolver_base::numeric_service,
-                            [self = shared_from_this()](const boost::system::error_code& error, auto found) {
-                              if (error) return self->fail("its address was not found: " + error.message());
-                              self->try_addresses(found);
-                            });
+    no_address ? look_up() : try_all({{address, where_.port}});
+  }
+
+  void start(const std::vector<tcp_endpoint>& addresses) {
+    begin();
+    try_all(addresses);
   }
 
  private:
-  void try_addresses(const tcp_resolver::results_type& addresses) {
-    if (!done_) return;
-    asio::async_connect(socket_, addresses,
-                        [self = shared_from_this()](const boost::system::error_code& error, const auto&) {
-                          if (!self->done_) return;
-                          if (error) return self->fail(error.message() + "; is the other side started?");
-                          self->shake_hands();
-                        });
+  struct attempt {
+    tcp_endpoint where;
+    tcp_socket socket;
+    std::string why = {};  ///< it failed; empty: it has not
+  };
+
+  void begin() {
+    deadline_ = std::chrono::steady_clock::now() + handshakes_.time;
+    timer_.expires_at(deadline_);
+    timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+      if (!error) self->give_up();
+    });
   }
 
-  void shake_hands() {
+  void look_up() {
+    auto begun = name_lookup::begin(where_.host, where_.port, address_use::connect);
+    if (!begun) return fail(begun.error().message);
+    lookup_.emplace(std::move(*begun));
     boost::system::error_code error;
+    looked_up_.assign(::dup(lookup_->ready().number()), error);
+    if (error) return fail("no descriptor to look its address up: " + error.message());
+    looked_up_.async_wait(pipe_end::wait_read, [self = shared_from_this()](const boost::system::error_code& cancelled) {
+      if (cancelled || !self->done_) return;
+      const auto found = self->lookup_->found();
+      if (!found) return self->fail("its address was not found: " + found.error().message);
+      std::vector<tcp_endpoint> addresses;
+      for (const socket_address& one : *found) addresses.push_back(to_asio(one));
+      self->try_all(alternated(addresses));
+    });
+  }
+
+  void try_all(const std::vector<tcp_endpoint>& addresses) {
+    for (const tcp_endpoint& one : addresses) attempts_.push_back({one, tcp_socket(io_)});
+    try_next();
+  }
+
+  void try_next() {
+    if (!done_ || begun_ == attempts_.size()) return;
+    const std::size_t number = begun_++;
+    attempts_[number].socket.async_connect(
+        attempts_[number].where,
+        [self = shared_from_this(), number](const boost::system::error_code& error) { self->tried(number, error); });
+    if (begun_ == attempts_.size()) return;
+    const auto share = handshakes_.time / attempts_.size();
+    next_one_.expires_after(std::min<std::chrono::milliseconds>(attempt_delay, share));
+    next_one_.async_wait([self = shared_from_this()](const boost::system::error_code& cancelled) {
+      if (!cancelled) self->try_next();
+    });
+  }
+
+  void tried(std::size_t number, boost::system::error_code error) {
+    if (!done_) return;
+    attempt& one = attempts_[number];
+    boost::system::error_code unknown;
     // On this machine the kernel may give a connecting socket the very port that it connects to.
-    if (socket_.local_endpoint(error) == socket_.remote_endpoint(error) && !error)
-      return fail("Connection refused; is the other side started?");
+    if (!error && one.socket.local_endpoint(unknown) == one.socket.remote_endpoint(unknown) && !unknown)
+      error = asio::error::connection_refused;
+    if (!error) return shake_hands(std::move(one.socket));
+    one.why = error.message();
+    boost::system::error_code ignored;
+    one.socket.close(ignored);
+    if (std::ranges::none_of(attempts_, [](const attempt& each) { return each.why.empty(); }))
+      return fail((attempts_.size() > 1 ? words_of_all() : one.why) + "; is the other side started?");
+    next_one_.cancel();
+    try_next();
+  }
+
+  void give_up() {
+    const std::string time = seconds_text(handshakes_.time);
+    if (attempts_.empty()) return fail("its address was not found within " + time);
+    fail(attempts_.size() == 1 ? "nobody answers there within " + time
+                               : fmt::format("{} within {}", words_of_all(), time));
+  }
+
+  /// Which addresses were tried, and what each answered.
+  std::string words_of_all() const {
+    std::vector<std::string> words;
+    for (std::size_t i = 0; i < attempts_.size(); ++i)
+      words.push_back(fmt::format("{}: {}", to_string(to_endpoint(attempts_[i].where)),
+                                  !attempts_[i].why.empty() ? attempts_[i].why
+                                  : i < begun_              ? "no answer"
+                                                            : "not tried"));
+    return fmt::format("none of its {} addresses can be reached ({})", words.size(), fmt::join(words, "; "));
+  }
+
+  void shake_hands(tcp_socket socket) {
     timer_.cancel();
+    next_one_.cancel();
     handshake::task what{.side = link_side::connector,
                          .role = connector_role(mine_.token, with_dead_after(about_me_, links_.dead_after)),
                          .name = to_string(where_),
@@ -82,16 +174,29 @@ class connecting : public std::enable_shared_from_this<connecting> {
       if (!result) return done(tl::unexpected(std::move(result.error())));
       done(std::make_shared<stream_link>(self->io_, std::move(*result), self->links_));
     };
-    std::make_shared<handshake>(std::move(socket_), mine_, std::move(what))->start();
+    std::make_shared<handshake>(std::move(socket), mine_, std::move(what))->start();
+    end_attempts();
+  }
+
+  void end_attempts() {
+    for (attempt& one : attempts_) {
+      boost::system::error_code not_connected;
+      one.socket.remote_endpoint(not_connected);
+      if (not_connected)
+        one.socket.close(not_connected);
+      else
+        part(std::move(one.socket));
+    }
   }
 
   void fail(const std::string& why) {
     if (!done_) return;
     const auto done = std::exchange(done_, nullptr);
     timer_.cancel();
-    resolver_.cancel();
+    next_one_.cancel();
     boost::system::error_code ignored;
-    socket_.close(ignored);
+    looked_up_.close(ignored);
+    end_attempts();
     done(failure(fault_kind::unreachable, fmt::format("{}: {}", to_string(where_), why)));
   }
 
@@ -102,13 +207,37 @@ class connecting : public std::enable_shared_from_this<connecting> {
   const link_limits links_;
   const handshake_limits handshakes_;
   connected done_;
-  tcp_resolver resolver_;
-  tcp_socket socket_;
+  std::optional<name_lookup> lookup_;
+  pipe_end looked_up_;
+  std::vector<attempt> attempts_;
+  std::size_t begun_ = 0;
+  io_timer next_one_;
   io_timer timer_;
   std::chrono::steady_clock::time_point deadline_;
 };
 
 }  // namespace
+
+std::vector<tcp_endpoint> alternated(std::vector<tcp_endpoint> addresses) {
+  std::vector<tcp_endpoint> ordered;
+  while (!addresses.empty()) {
+    const bool after_v6 = !ordered.empty() && ordered.back().address().is_v6();
+    auto next = ordered.empty() ? addresses.begin() : std::ranges::find_if(addresses, [&](const tcp_endpoint& one) {
+      return one.address().is_v6() != after_v6;
+    });
+    if (next == addresses.end()) next = addresses.begin();
+    ordered.push_back(*next);
+    addresses.erase(next);
+  }
+  return ordered;
+}
+
+void connect_to_first(boost::asio::io_context& io, const endpoint& name, const std::vector<tcp_endpoint>& addresses,
+                      const credentials& mine, const hello& about_me, const link_limits& links,
+                      const handshake_limits& handshakes, std::function<void(result<link_ptr>)> done) {
+  auto attempt = std::make_shared<connecting>(io, name, mine, about_me, links, handshakes, std::move(done));
+  asio::post(io, [attempt, addresses] { attempt->start(addresses); });
+}
 
 void connect(boost::asio::io_context& io, const endpoint& where, const credentials& mine, const hello& about_me,
              const link_limits& links, const handshake_limits& handshakes, connected done) {

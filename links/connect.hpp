@@ -19,9 +19,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "base/descriptor.hpp"
 #include "base/result.hpp"
+#include "base/socket_address.hpp"
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
 #include "links/hello.hpp"
@@ -39,9 +40,9 @@ struct handshake_limits {
 /// The acceptor's answer to a hello: its own hello, or the reason for a refusal.
 using hello_reply = result<hello>;
 
-/// Returns a socket that listens at `where` (port 0: any free one); for a name, at the first of its addresses that this
-/// machine has. Faults: address_in_use, input.
-result<descriptor> listening_socket(const endpoint& where);
+/// Listens at all addresses of `where` (port 0: any free one, the same at all of them). Faults name the address:
+/// address_in_use, input.
+result<listening_sockets> listen_at(const endpoint& where);
 
 /// Accepts links until it is destroyed. Calls all callbacks on the thread that runs `io`, and none after the
 /// destructor.
@@ -58,24 +59,27 @@ class listener {
     std::function<void(const endpoint& from, const fault&)> on_rejected;
   };
 
-  /// Listens at `where` (port 0: any free one); for a name, at the first of its addresses that this machine has.
-  /// Faults: address_in_use, input.
+  /// Listens as `listen_at` does.
   static result<std::unique_ptr<listener>> open(boost::asio::io_context& io, const endpoint& where,
                                                 const credentials& mine, const link_limits& links,
-                                                const handshake_limits& handshakes, callbacks what);
+                                                const handshake_limits& handshakes, const callbacks& what);
 
-  /// The same with a socket of `listening_socket`, of which it takes a duplicate.
-  static result<std::unique_ptr<listener>> adopt(boost::asio::io_context& io, const descriptor& socket,
+  /// The same with the sockets of `listen_at`, of which it takes duplicates.
+  static result<std::unique_ptr<listener>> adopt(boost::asio::io_context& io, const listening_sockets& at,
                                                  const credentials& mine, const link_limits& links,
-                                                 const handshake_limits& handshakes, callbacks what);
+                                                 const handshake_limits& handshakes, const callbacks& what);
 
   virtual ~listener() = default;
 
-  /// Returns the address and port.
-  virtual endpoint address() const = 0;
+  /// Returns the addresses, all with one port.
+  virtual std::vector<endpoint> addresses() const = 0;
+
+  /// Returns the first of them.
+  endpoint address() const { return addresses().front(); }
 };
 
-/// Connects to `where` and performs the handshake, without retries; fails after `handshakes.time`. With certificates
+/// Connects to `where`, at the first of its addresses that answers, and performs the handshake, without retries; fails
+/// after `handshakes.time`. With certificates
 /// the other side's must be valid for `where.host`, unless `mine` names another host or a certificate. Calls `done`
 /// once, on the thread that runs `io`, with a link that is not started, or the fault; after `unreachable` a retry may
 /// succeed.

@@ -61,6 +61,13 @@ std::string to_string(const endpoint& where) {
   return (brackets ? "[" + where.host + "]" : where.host) + ":" + std::to_string(where.port);
 }
 
+std::string words_of(const std::vector<endpoint>& all) {
+  std::string words;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    words += (i == 0 ? "" : i + 1 == all.size() ? " and " : ", ") + to_string(all[i]);
+  return words;
+}
+
 bool is_loopback(const std::string& host) {
   constexpr std::uint32_t loopback_net = 127;
   constexpr unsigned net_shift = 24;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe::links {
 
@@ -19,6 +20,9 @@ struct endpoint {
 std::optional<endpoint> parse_endpoint(const std::string& text);
 
 std::string to_string(const endpoint& where);
+
+/// "A, B and C".
+std::string words_of(const std::vector<endpoint>& all);
 
 /// Returns whether `host` is an address or name of this machine's loopback: 127.0.0.0/8, ::1, localhost.
 bool is_loopback(const std::string& host);

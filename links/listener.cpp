@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -151,107 +150,69 @@ class accepting : public std::enable_shared_from_this<accepting> {
   bool short_of_something_ = false;
 };
 
+/// Listens at one address or several.
 class tcp_listener final : public listener {
  public:
-  explicit tcp_listener(std::shared_ptr<accepting> what) : what_(std::move(what)) {}
-  ~tcp_listener() override { what_->stop(); }
+  tcp_listener() = default;
+  ~tcp_listener() override {
+    for (const auto& one : all_) one->stop();
+  }
 
   tcp_listener(const tcp_listener&) = delete;
   tcp_listener& operator=(const tcp_listener&) = delete;
 
-  endpoint address() const override { return what_->address(); }
+  void add(asio::io_context& io, std::shared_ptr<accepting> one) {
+    asio::post(io, [one] { one->accept(); });
+    all_.push_back(std::move(one));
+  }
+
+  std::vector<endpoint> addresses() const override {
+    std::vector<endpoint> all;
+    for (const auto& one : all_) all.push_back(one->address());
+    return all;
+  }
 
  private:
-  std::shared_ptr<accepting> what_;
+  std::vector<std::shared_ptr<accepting>> all_;
 };
 
-boost::system::error_code bind_to(tcp_acceptor& acceptor, const asio::ip::tcp::endpoint& address) {
-  boost::system::error_code error;
-  if (acceptor.open(address.protocol(), error)) return error;
-  close_on_exec(acceptor.native_handle());
-  if (acceptor.set_option(asio::socket_base::reuse_address(true), error)) return error;
-  if (acceptor.bind(address, error)) return error;
-  acceptor.listen(asio::socket_base::max_listen_connections, error);
-  return error;
-}
-
-fault cannot_listen(const endpoint& where, const boost::system::error_code& error) {
-  if (error == asio::error::address_in_use)
-    return {
-        fault_kind::address_in_use,
-        fmt::format("{}: somebody else listens there; choose another port, or 0 for any free one", to_string(where))};
-  return {fault_kind::input,
-          fmt::format("{}: cannot listen there: {}; give an address of this machine, such as 127.0.0.1 or 0.0.0.0",
-                      to_string(where), error.message())};
-}
-
 }  // namespace
 
-result<tcp_acceptor> listen_at_first(asio::io_context& io, const std::vector<asio::ip::tcp::endpoint>& addresses) {
-  fault why{fault_kind::input, "nowhere to listen"};
-  for (const auto& address : addresses) {
-    tcp_acceptor acceptor(io);
-    const auto error = bind_to(acceptor, address);
-    if (!error) return acceptor;
-    why = cannot_listen(to_endpoint(address), error);
-    if (why.kind == fault_kind::address_in_use) break;
-  }
-  return tl::unexpected(std::move(why));
-}
-
-namespace {
-
-result<tcp_acceptor> listen_at(asio::io_context& io, const endpoint& where) {
-  boost::system::error_code error;
-  tcp_resolver resolver(io);
-  const auto found =
-      resolver.resolve(where.host, std::to_string(where.port),
-                       asio::ip::resolver_base::passive | asio::ip::resolver_base::numeric_service, error);
-  if (error) return tl::unexpected(cannot_listen(where, error));
-  std::vector<asio::ip::tcp::endpoint> addresses;
-  for (const auto& one : found) addresses.push_back(one.endpoint());
-  return listen_at_first(io, addresses);
-}
-
-std::unique_ptr<listener> start_to_accept(asio::io_context& io, tcp_acceptor acceptor, const credentials& mine,
-                                          const link_limits& links, const handshake_limits& handshakes,
-                                          listener::callbacks what) {
-  const endpoint bound = to_endpoint(acceptor.local_endpoint());
-  auto state = std::make_shared<accepting>(io, std::move(acceptor), bound, mine, links, handshakes, std::move(what));
-  asio::post(io, [state] { state->accept(); });
-  return std::make_unique<tcp_listener>(std::move(state));
-}
-
-}  // namespace
-
-result<descriptor> listening_socket(const endpoint& where) {
-  asio::io_context io;
-  TROUPE_TRY(acceptor, listen_at(io, where));
-  boost::system::error_code error;
-  const int socket = acceptor.release(error);
-  if (error) return tl::unexpected(cannot_listen(where, error));
-  return descriptor::adopt(socket);
+result<listening_sockets> listen_at(const endpoint& where) {
+  auto addresses = addresses_of(where.host, where.port, address_use::listen);
+  if (!addresses)
+    return failure(
+        addresses.error().kind,
+        fmt::format("{}: cannot listen there: {}; give an address of this machine, such as 127.0.0.1 or 0.0.0.0",
+                    to_string(where), addresses.error().message));
+  auto made = listen_at_all(*addresses);
+  if (!made && addresses->size() > 1)
+    return failure(made.error().kind, fmt::format("{}: {}", to_string(where), made.error().message));
+  return made;
 }
 
 result<std::unique_ptr<listener>> listener::open(asio::io_context& io, const endpoint& where, const credentials& mine,
                                                  const link_limits& links, const handshake_limits& handshakes,
-                                                 callbacks what) {
-  TROUPE_TRY(acceptor, listen_at(io, where));
-  return start_to_accept(io, std::move(acceptor), mine, links, handshakes, std::move(what));
+                                                 const callbacks& what) {
+  TROUPE_TRY(at, listen_at(where));
+  return adopt(io, at, mine, links, handshakes, what);
 }
 
-result<std::unique_ptr<listener>> listener::adopt(asio::io_context& io, const descriptor& socket,
+result<std::unique_ptr<listener>> listener::adopt(asio::io_context& io, const listening_sockets& at,
                                                   const credentials& mine, const link_limits& links,
-                                                  const handshake_limits& handshakes, callbacks what) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  const int own = ::fcntl(socket.number(), F_DUPFD_CLOEXEC, 0);
-  boost::system::error_code error(errno, boost::system::system_category());
-  tcp_acceptor acceptor(io);
-  if (own >= 0 && ::getsockname(own, reinterpret_cast<sockaddr*>(&address), &size) == 0)
-    acceptor.assign(address.ss_family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), own, error);
-  if (error) return bad_input("the port that an earlier attempt listened at: {}", error.message());
-  return start_to_accept(io, std::move(acceptor), mine, links, handshakes, std::move(what));
+                                                  const handshake_limits& handshakes, const callbacks& what) {
+  auto made = std::make_unique<tcp_listener>();
+  for (std::size_t i = 0; i < at.sockets.size(); ++i) {
+    const auto where = to_asio(at.addresses[i]);
+    const int own = ::fcntl(at.sockets[i].number(), F_DUPFD_CLOEXEC, 0);
+    boost::system::error_code error(errno, boost::system::system_category());
+    tcp_acceptor acceptor(io);
+    if (own >= 0) acceptor.assign(where.protocol(), own, error);
+    if (error) return bad_input("{}: the port that listens there: {}", to_string(to_endpoint(where)), error.message());
+    made->add(io,
+              std::make_shared<accepting>(io, std::move(acceptor), to_endpoint(where), mine, links, handshakes, what));
+  }
+  return made;
 }
 
 }  // namespace troupe::links

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace troupe::links {
 
@@ -33,6 +34,13 @@ void give_up_after(tcp_socket& socket, std::chrono::milliseconds dead_after) {
   set(IPPROTO_TCP, TCP_KEEPINTVL, interval);
   set(IPPROTO_TCP, TCP_KEEPCNT, probes);
   set(SOL_SOCKET, SO_KEEPALIVE, on);
+}
+
+asio::ip::tcp::endpoint to_asio(const socket_address& address) {
+  asio::ip::tcp::endpoint made;
+  std::memcpy(made.data(), address.data(), address.size());
+  made.resize(address.size());
+  return made;
 }
 
 endpoint to_endpoint(const asio::ip::tcp::endpoint& address) { return {address.address().to_string(), address.port()}; }

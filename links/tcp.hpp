@@ -7,9 +7,8 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <string>
-#include <vector>
 
-#include "base/result.hpp"
+#include "base/socket_address.hpp"
 #include "links/endpoint.hpp"
 
 namespace troupe::links {
@@ -32,10 +31,7 @@ void give_up_after(tcp_socket& socket, std::chrono::milliseconds dead_after);
 
 void close_on_exec(int descriptor);
 
-/// Listens at the first of `addresses` (of one name) that this machine has. If another process listens there, it is a
-/// fault, and the next is not tried: connectors by that name would reach the other process. Faults, which name the
-/// address: address_in_use, input.
-result<tcp_acceptor> listen_at_first(asio::io_context& io, const std::vector<asio::ip::tcp::endpoint>& addresses);
+asio::ip::tcp::endpoint to_asio(const socket_address& address);
 
 endpoint to_endpoint(const asio::ip::tcp::endpoint& address);
 

@@ -71,23 +71,24 @@ class control_plane {
   control_plane(const control_plane&) = delete;
   control_plane& operator=(const control_plane&) = delete;
 
-  result<links::endpoint> listen() {
+  result<std::vector<links::endpoint>> listen() {
     const network_options& network = options_.gather->network;
-    const auto open = [&]() -> result<links::endpoint> {
+    listening_sockets own;
+    const listening_sockets* at = options_.gather->sockets.get();
+    if (at == nullptr) {
+      TROUPE_SET(own, links::listen_at(options_.gather->listen));
+      at = &own;
+    }
+    for (const std::string& why : at->left_out) note("not listening at " + why);
+    const auto open = [&]() -> result<std::vector<links::endpoint>> {
       const links::link_limits limits = control_tunnel::limits(network.dead_after);
       const links::handshake_limits handshakes{.time = network.dead_after};
-      links::listener::callbacks what{
+      const links::listener::callbacks what{
           .on_hello = [this](const links::hello& theirs, auto&&...) { return judge(theirs); },
           .on_link = [this](links::link_ptr wire) { take(std::move(wire)); },
           .on_rejected = [this](const links::endpoint&, const fault& why) { turn_away(why); }};
-      const gather_options& gather = *options_.gather;
-      auto made =
-          gather.socket
-              ? links::listener::adopt(thread_.io(), *gather.socket, network.mine, limits, handshakes, std::move(what))
-              : links::listener::open(thread_.io(), gather.listen, network.mine, limits, handshakes, std::move(what));
-      if (!made) return tl::unexpected(made.error());
-      listener_ = std::move(*made);
-      return listener_->address();
+      TROUPE_SET(listener_, links::listener::adopt(thread_.io(), *at, network.mine, limits, handshakes, what));
+      return listener_->addresses();
     };
     return boost::asio::post(thread_.io(), boost::asio::use_future(open)).get();
   }

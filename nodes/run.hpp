@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 #include <string>
 
 #include "actors/batches_ahead.hpp"
@@ -17,7 +18,8 @@
 #include "actors/run_plan.hpp"
 #include "actors/trainer.hpp"
 #include "actors/trainer_maker.hpp"
-#include "base/descriptor.hpp"
+#include "base/socket_address.hpp"
+#include "base/stop_request.hpp"
 #include "base/result.hpp"
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
@@ -41,8 +43,8 @@ struct gather_options {
   network_options network;
   /// All members share this machine's memory, and only processes started for a rank may join.
   bool on_this_machine = false;
-  /// A socket that listens already, in place of `listen`, and outlives the run; null: none.
-  std::shared_ptr<const descriptor> socket = {};
+  /// Sockets that listen already, in place of `listen`, and outlive the run; null: none.
+  std::shared_ptr<const listening_sockets> sockets = {};
   /// The command that resumes from the last checkpoint, in words; told when a process has died.
   std::string resume;
   /// Returns whether another attempt at the run would follow if this one failed. Null: none would.
@@ -51,8 +53,8 @@ struct gather_options {
   std::uint64_t attempt = 1;
   std::string lost = {};
   std::chrono::milliseconds rejoin_timeout{60'000};
-  /// Called with the address when members may join.
-  std::function<void(const links::endpoint&)> on_listening;
+  /// Called with the addresses, at least one, when members may join.
+  std::function<void(const std::vector<links::endpoint>&)> on_listening;
   /// Polled until the run has begun: returns why missing members will not come, if that is known.
   std::function<std::optional<std::string>()> hopeless;
 };

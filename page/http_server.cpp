@@ -9,9 +9,11 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <deque>
 #include <list>
 #include <thread>
 
+#include "base/socket_address.hpp"
 #include "page/access.hpp"
 
 namespace troupe::page {
@@ -225,50 +227,46 @@ class session : public std::enable_shared_from_this<session> {
 struct http_server::state {
   explicit state(service with) : shared(std::move(with)) {}
 
-  void accept() {
-    acceptor.async_accept([this](error_code error, tcp::socket socket) {
+  void accept(tcp::acceptor& at) {
+    at.async_accept([this, &at](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      if (error) return rest();  // probably out of descriptors
+      if (error) return rest(at);  // probably out of descriptors
       const bool is_full = shared.connections >= shared.how.connections;
       // Unauthorized connections must not block those with the token.
       if (!shared.strangers.empty() && (is_full || shared.strangers.size() >= shared.how.strangers))
         shared.strangers.front()->make_room();
       if (shared.connections < shared.how.connections) std::make_shared<session>(std::move(socket), shared)->read();
-      accept();
+      accept(at);
     });
   }
 
-  void rest() {
-    timer.expires_after(std::chrono::milliseconds(100));
-    timer.async_wait([this](error_code error) {
-      if (!error) accept();
+  void rest(tcp::acceptor& before) {
+    const auto timer = std::make_shared<asio::steady_timer>(context, std::chrono::milliseconds(100));
+    timer->async_wait([this, &before, timer](error_code error) {
+      if (!error) accept(before);
     });
   }
 
   service shared;  // outlives the sessions, which `context` holds
   asio::io_context context{1};
-  tcp::acceptor acceptor{context};
-  asio::steady_timer timer{context};
+  std::deque<tcp::acceptor> acceptors;  ///< one for each address
   std::jthread thread;
 };
 
 result<std::unique_ptr<http_server>> http_server::start(const options& how, http_handler handler) {
+  const auto addresses = addresses_of(how.host, how.port, address_use::listen);
+  if (!addresses) return bad_input("cannot listen on {}: {}", how.host, addresses.error().message);
+  TROUPE_TRY(at, listen_at_all(*addresses));
   auto made = std::make_unique<state>(service{how, access(how.token, how.host), std::move(handler)});
-  const auto fail = [&](const error_code& error) {
-    return bad_input("cannot listen on {}:{}: {}", how.host, how.port, error.message());
-  };
-  error_code error;
-  tcp::resolver resolver(made->context);
-  const auto found = resolver.resolve(how.host, std::to_string(how.port), tcp::resolver::passive, error);
-  if (error) return fail(error);
-  const tcp::endpoint where = *found.begin();
-  made->acceptor.open(where.protocol(), error);
-  if (!error) made->acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) made->acceptor.bind(where, error);
-  if (!error) made->acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) return fail(error);
-  made->shared.port = made->acceptor.local_endpoint().port();
-  made->accept();
+  made->shared.port = at.addresses.front().port();
+  for (std::size_t i = 0; i < at.sockets.size(); ++i) {
+    const auto protocol = at.addresses[i].is_ipv6() ? tcp::v6() : tcp::v4();
+    error_code error;
+    made->acceptors.emplace_back(made->context);
+    made->acceptors.back().assign(protocol, at.sockets[i].release(), error);
+    if (error) return bad_input("{}: cannot listen there: {}", to_string(at.addresses[i]), error.message());
+    made->accept(made->acceptors.back());
+  }
   made->thread = std::jthread([running = made.get()] {
     constexpr int gives_way = 5;  // a lower priority than training
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), gives_way);

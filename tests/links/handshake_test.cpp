@@ -256,27 +256,37 @@ TEST_F(HandshakeTest, AnAddressInUseIsNamedWithWhatToTry) {
   EXPECT_EQ(nowhere.error().kind, fault_kind::input);
 }
 
-TEST_F(HandshakeTest, ATakenAddressOfANameIsNotPassedOverForTheNext) {
-  const raw_server squatter;
-  const auto at = [&](const char* address) {
-    return asio::ip::tcp::endpoint(asio::ip::make_address(address), squatter.address().port);
-  };
-  const auto taken = listen_at_first(io, {at("127.0.0.1"), at("127.0.0.2")});
-  ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().kind, fault_kind::address_in_use);
-  EXPECT_TRUE(has(taken.error().message, to_string(squatter.address()) + ": somebody else listens there"))
-      << taken.error().message;
-  // One that this machine does not have is nobody's.
-  const auto next = listen_at_first(io, {at("192.0.2.1"), at("127.0.0.2")});
-  ASSERT_TRUE(next) << next.error().message;
-  EXPECT_EQ(to_endpoint(next->local_endpoint()), to_endpoint(at("127.0.0.2")));
-}
-
-TEST_F(HandshakeTest, AListenerTellsTheAddressThatItHasInsteadOfTheName) {
+TEST_F(HandshakeTest, AListenerTellsTheAddressesThatItHasInsteadOfTheName) {
   const auto named = listener::open(io, {"localhost", 0}, ours, limits, {}, {});
   ASSERT_TRUE(named) << named.error().message;
-  EXPECT_TRUE((*named)->address().host == "127.0.0.1" || (*named)->address().host == "::1") << (*named)->address().host;
-  EXPECT_NE((*named)->address().port, 0);
+  for (const endpoint& one : (*named)->addresses()) {
+    EXPECT_TRUE(one.host == "127.0.0.1" || one.host == "::1") << one.host;
+    EXPECT_EQ(one.port, (*named)->address().port);
+    EXPECT_NE(one.port, 0);
+  }
+}
+
+TEST_F(HandshakeTest, AListenerLetsPeersInAtEachOfItsAddresses) {
+  const auto at =
+      listen_at_all({socket_address::parse("127.0.0.1", 0).value(), socket_address::parse("127.0.0.2", 0).value()});
+  ASSERT_TRUE(at) << at.error().message;
+  const auto both = listener::adopt(io, *at, ours, limits, {},
+                                    {.on_hello =
+                                         [](auto&&...) {
+                                           return hello{{"a", "b"}};
+                                         },
+                                     .on_link = [this](link_ptr one) { accepted.push_back(one); },
+                                     .on_rejected = {}});
+  ASSERT_TRUE(both) << both.error().message;
+  ASSERT_EQ((*both)->addresses().size(), 2u);
+  for (const endpoint& where : (*both)->addresses()) {
+    const auto made = connected(where, ours);
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_EQ((*made)->remote_address(), where);
+  }
+  EXPECT_TRUE(wait([&] { return accepted.size() == 2; }));
+  EXPECT_EQ(words_of((*both)->addresses()),
+            to_string((*both)->addresses()[0]) + " and " + to_string((*both)->addresses()[1]));
 }
 
 TEST_F(HandshakeTest, APortCanBeListenedAtAgainRightAfterItsLinks) {

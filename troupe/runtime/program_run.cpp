@@ -58,8 +58,8 @@ void fill_gather(nodes::run_options& options, program_order& order, launch::role
     options.gather->rejoin_timeout = order.rejoin_timeout;
     if (auto fits = launch::fit_to_attempt(*options.gather); !fits)
       throw error(error_kind::input, fits.error().message);
-    options.gather->on_listening = [&](const links::endpoint& where) {
-      out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::to_string(where), order.servers,
+    options.gather->on_listening = [&](const std::vector<links::endpoint>& where) {
+      out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::words_of(where), order.servers,
                            order.servers == 1 ? "" : "s", what.trainers, what.trainers == 1 ? "" : "s"));
     };
   }

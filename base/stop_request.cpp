@@ -1,0 +1,21 @@
+#include "base/stop_request.hpp"
+
+namespace troupe {
+
+namespace {
+
+thread_local const stop_request* heeded = nullptr;
+
+}  // namespace
+
+void heed(const stop_request* wish) { heeded = wish; }
+
+bool stop_asked() { return heeded != nullptr && heeded->requested(); }
+
+tl::unexpected<fault> stopped(std::string_view what) { return run_fault("{}: a stop was asked for", what); }
+
+stop_scope::stop_scope(const stop_request& wish) : before_(heeded) { heed(&wish); }
+
+stop_scope::~stop_scope() { heed(before_); }
+
+}  // namespace troupe
