@@ -299,7 +299,7 @@ void master_state::end_members(bool done, const std::string& words, bool again) 
 void master_state::handle(const msg::stop& order) {
   stops_ = true;
   if (phase_ == run_phase::unordered && members_.is_remote()) stop_early_ = true;
-  if (phase_ == run_phase::gathering) {
+  if (phase_ > run_phase::unordered && phase_ < run_phase::training) {
     msg::run_result nothing;
     nothing.head = trace.next(0, msg::id_of(order.head));
     figures_.fill(nothing);  // a resumed run has some

@@ -13,7 +13,8 @@
 //   | making_tables | training      | the tables have their first weights                            |
 //   | training      | collecting    | every trainer has finished                                     |
 //   | collecting    | over          | the weights are digested; the result is delivered              |
-//   | gathering     | over          | a stop is requested; a result of no steps is delivered         |
+//   | before        | over          | a stop is requested; a result of no steps is delivered         |
+//   | training      |               |                                                                |
 //   | any but over  | over          | an error, which is delivered                                   |
 
 #pragma once

@@ -6,6 +6,7 @@
 #include "apps/train.hpp"
 #include "apps/train_options.hpp"
 #include "base/result.hpp"
+#include "base/stop_request.hpp"
 #include "base/text.hpp"
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
@@ -21,7 +22,10 @@ result<int> lead(const CLI::App& app, const program_context& context) {
       return bad_input("--{} {}: the master computes nothing; give it to 'troupe join'", name, printable(*text));
   if (auto supervised = supervise_if_wanted(app, context.out); !supervised)
     return tl::unexpected<fault>(std::move(supervised.error()));
-  TROUPE_TRY(order, read_train_order(app, computing::elsewhere));
+  const stop_scope heeds(stop_on_signals(context.out));
+  auto read = read_train_order(app, computing::elsewhere);
+  if (stop_asked()) return report_unbegun({}, context);
+  TROUPE_TRY(order, std::move(read));
   if (order.processes)
     return bad_input("--processes: is for 'troupe train'; servers and trainers come to a master by 'troupe join'");
   TROUPE_TRY(is_printed, print_if_asked(app, order, context.out));
@@ -35,7 +39,9 @@ result<int> lead(const CLI::App& app, const program_context& context) {
   gather.network = std::move(network);
   gather.resume = resume_words(order, fmt::format("troupe master --listen {}", links::to_string(where)));
   gather.rejoin_timeout = order.rejoin_timeout;
-  if (auto fits = fit_to_attempt(gather); !fits) return tl::unexpected<fault>(std::move(fits.error()));
+  auto fits = fit_to_attempt(gather);
+  if (stop_asked()) return report_unbegun(order, context);
+  if (!fits) return tl::unexpected<fault>(std::move(fits.error()));
   gather.on_listening = [&](const std::vector<links::endpoint>& found) {
     context.out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::words_of(found),
                                  order.what.servers, order.what.servers == 1 ? "" : "s", order.what.ranks(),

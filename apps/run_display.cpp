@@ -51,8 +51,8 @@ int history_file() {
 
 }  // namespace
 
-run_display::run_display(console& out, const model::job& what, const nodes::stop_request& stop)
-    : out_(out), stop_(stop), progress_(progress_style(out), what.steps ? 0 : what.epochs), history_(history_file()) {
+run_display::run_display(console& out, const model::job& what)
+    : out_(out), progress_(progress_style(out), what.steps ? 0 : what.epochs), history_(history_file()) {
   attempt* mine = attempt::mine();
   if (mine == nullptr) return;
   told_ = mine->before().told;
@@ -63,7 +63,7 @@ void run_display::step(const actors::run_progress& now) {
   const std::lock_guard lock(mutex_);
   out_.flush();
   progress_.step(now);
-  look_after_stop();
+  look_after_output();
 }
 
 void run_display::epoch(const actors::epoch_summary& now) {
@@ -76,7 +76,7 @@ void run_display::epoch(const actors::epoch_summary& now) {
   // attempt after a death in between would tell them again.
   if (attempt* mine = attempt::mine(); mine != nullptr && !out_.json()) mine->print({}, told_);
   progress_.epoch(now);
-  look_after_stop();
+  look_after_output();
 }
 
 void run_display::attempt_began(const attempt_news& now) {
@@ -93,7 +93,7 @@ void run_display::checkpoint(const actors::checkpoint_summary& now) {
            fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
   const std::lock_guard lock(mutex_);
   if (!now.problem && out_.json()) out_.event(checkpoint_event(now));
-  look_after_stop();
+  look_after_output();
 }
 
 void run_display::error(const fault& what) {
@@ -114,11 +114,8 @@ void run_display::tell(const std::string& line) {
   out_.tell(line);
 }
 
-void run_display::look_after_stop() {
-  if (out_.output_lost()) return stop_now();
-  if (noted_ || !stop_.requested()) return;
-  noted_ = true;
-  progress_.note("stopping at the end of this step; a second signal quits at once");
+void run_display::look_after_output() {
+  if (out_.output_lost()) stop_now();
 }
 
 }  // namespace troupe::apps

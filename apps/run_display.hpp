@@ -20,8 +20,8 @@ namespace troupe::apps {
 /// Shows a run's progress, and stops the run if stdout is closed. Thread: any.
 class run_display {
  public:
-  /// Requires: `out` and `stop` outlive it.
-  run_display(console& out, const model::job& what, const nodes::stop_request& stop);
+  /// Requires: `out` outlives it.
+  run_display(console& out, const model::job& what);
   ~run_display() { out_.flush(); }
   run_display(const run_display&) = delete;
   run_display& operator=(const run_display&) = delete;
@@ -42,15 +42,13 @@ class run_display {
   const epoch_history& history() const { return history_; }
 
  private:
-  void look_after_stop();
+  void look_after_output();
 
   console& out_;
-  const nodes::stop_request& stop_;
   progress_display progress_;
   epoch_history history_;
   std::uint64_t told_ = 0;  ///< the last epoch of which stdout has an event, or soon has
   std::mutex mutex_;
-  bool noted_ = false;
 };
 
 }  // namespace troupe::apps

@@ -12,6 +12,7 @@
 #include "apps/report.hpp"
 #include "apps/trace_answers.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "launch/signals.hpp"
 #include "nodes/run_job.hpp"
 #include "replay/actor_replay.hpp"
@@ -91,7 +92,7 @@ result<int> replay_run(const trace::recording& recorded, const std::string& fold
   nodes::run_options options;
   options.devices = std::move(*devices);
   options.replayed = &again;
-  const nodes::stop_request& stop = stop_on_signals();
+  const stop_request& stop = stop_on_signals();
   auto run = [&] {
     const replay::stall_watch watch(again);
     return nodes::run_job(*what, options, &stop);

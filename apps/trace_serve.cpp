@@ -42,7 +42,7 @@ result<int> serve_page(const question& asked) {
     if (!read) return bad_input(one_line(read.error().message));
     tell_attempt(asked, how.from, *read);
   }
-  const nodes::stop_request& stop = stop_on_signals();
+  const stop_request& stop = stop_on_signals();
   const bool is_local = page::is_loopback(how.host);
   const auto served = page::live_page::start(std::move(how));
   if (!served) return run_fault(one_line(served.error().message));

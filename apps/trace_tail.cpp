@@ -84,7 +84,7 @@ result<int> tail(const question& asked) {
   const bool follows = asked.app.count("--no-follow") == 0;
   auto all = trace::follower::open(from);
   if (!all) return bad_input(one_line(all.error().message));
-  const nodes::stop_request& stop = stop_on_signals();
+  const stop_request& stop = stop_on_signals();
   printer to(asked.out, wanted.count);
   std::uint64_t lost = 0;
   std::uint64_t run = 0;

@@ -14,6 +14,7 @@
 #include "apps/train.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
+#include "base/stop_request.hpp"
 #include "base/text.hpp"
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
@@ -115,8 +116,7 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
   options.recorder = traced.recorder();
   options.watch.step_timeout = tracing.step_timeout;
   options.watch.wanted = diagnosis_wanted;
-  const nodes::stop_request& stop = stop_on_signals();
-  run_display display(out, order.what, stop);
+  run_display display(out, order.what);
   bool all_saved = true;
   observe(options, order, display, logs, all_saved);
   if (order.what.elastic.is_on())
@@ -168,6 +168,22 @@ result<void> compare_with_attempt_before(const model::job& what, const model::da
 }
 
 }  // namespace
+
+int report_unbegun(const train_order& order, const program_context& context) {
+  nodes::run_options options;
+  if (order.checkpoints.resume)
+    options.checkpoints.from = std::make_shared<const model::checkpoint>(order.checkpoints.resume->what);
+  run_report report{.run = nodes::unbegun(options)};
+  if (const attempt* mine = attempt::mine()) report.run.steps = std::max(report.run.steps, mine->before().saved);
+  const supervision_end supervised = end_supervision(report.run.steps);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - context.started;
+  report.setup_seconds = took.count();
+  report.peak_rss_mib = std::max(peak_rss_mib(), supervised.roles.peak_rss_mib);
+  report.attempts = supervised.attempts;
+  report.memberships = model::to_string(order.what.elastic.memberships);
+  context.out.result(context.out.json() ? done_event(report, order.what).take() : summary_table(report));
+  return exit_done;
+}
 
 /// Makes and changes files only after all checks that may refuse the run.
 result<int> run_train_order(const train_order& order, std::optional<nodes::gather_options> gather,
@@ -225,7 +241,10 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
     return bad_input("--rank {}: goes with --role only; the ranks of a run are its own business", printable(*rank));
   if (auto supervised = supervise_if_wanted(app, context.out); !supervised)
     return tl::unexpected<fault>(std::move(supervised.error()));
-  TROUPE_TRY(order, read_train_order(app));
+  const stop_scope heeds(stop_on_signals(context.out));
+  auto read = read_train_order(app);
+  if (stop_asked()) return report_unbegun({}, context);
+  TROUPE_TRY(order, std::move(read));
   TROUPE_TRY(is_printed, print_if_asked(app, order, context.out));
   if (is_printed) return exit_done;
   for (const char* name : {"dead-after", "request-timeout", "token-file"})

@@ -11,10 +11,13 @@
 
 namespace troupe::apps {
 
-/// Runs the job and reports it. `gather`: its servers and trainers are other processes. The exit code tells whether all
-/// logs and checkpoints were written.
+/// Runs the job and reports it; ends early when `stop_asked`. `gather`: its servers and trainers are other processes.
+/// The exit code tells whether all logs and checkpoints were written.
 result<int> run_train_order(const train_order& order, std::optional<nodes::gather_options> gather,
                             const program_context& context);
+
+/// Reports a run that was asked to stop before it began. Returns the exit code.
+int report_unbegun(const train_order& order, const program_context& context);
 
 /// Returns advice after a run that ended early; `command` is the command line of this one.
 std::string resume_words(const train_order& order, const std::string& command);

@@ -38,6 +38,8 @@ class console {
   /// Has `writer` write to stdout from now on: it returns 0, or the errno of the failure.
   void redirect(std::function<int(std::string_view)> writer) { writer_ = std::move(writer); }
 
+  /// The name in lines on stderr.
+  const std::string& name() const { return name_; }
   bool json() const { return json_; }
   bool quiet() const { return quiet_; }
   /// Returns whether stdout is a terminal.

@@ -32,6 +32,7 @@ result<nodes::node_end> take_part_once(nodes::node_options& options, trace_order
 
 result<void> take_part(nodes::node_options options, const trace_order& recording, bool quietly, console& out) {
   const model::dataset_holder files;
+  quietly ? stop_on_signals() : stop_on_signals(out);
   rejoin_clock::time_point give_up = {};
   for (;;) {
     TROUPE_TRY(ended, take_part_once(options, recording, quietly, out));

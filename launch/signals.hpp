@@ -4,7 +4,8 @@
 
 #include <sys/types.h>
 
-#include "nodes/run.hpp"
+#include "base/stop_request.hpp"
+#include "launch/console.hpp"
 
 namespace troupe::launch {
 
@@ -13,7 +14,10 @@ namespace troupe::launch {
 ///
 /// It uses handlers instead of a waiting thread, because libraries start threads before main with these signals
 /// unblocked, and the system may deliver a signal to any of them.
-const nodes::stop_request& stop_on_signals();
+const stop_request& stop_on_signals();
+
+/// The same, and the first signal is told at once, as a note of `out`.
+const stop_request& stop_on_signals(const console& out);
 
 /// Returns whether SIGUSR1 has arrived since the last call. Thread: any.
 bool diagnosis_wanted();

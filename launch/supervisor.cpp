@@ -46,13 +46,13 @@ void on_supervisor_signal(int number) {
 }
 
 /// A signal that is ignored at the program's start stays ignored.
-void handle_signals(bool as_supervisor) {
+void handle_signals() {
   for (const int number : forwarded) {
     struct sigaction before = {};
     sigaction(number, nullptr, &before);
     if ((before.sa_flags & SA_SIGINFO) == 0 && before.sa_handler == SIG_IGN) continue;
     struct sigaction action = {};
-    action.sa_handler = as_supervisor ? &on_supervisor_signal : SIG_DFL;
+    action.sa_handler = &on_supervisor_signal;
     sigemptyset(&action.sa_mask);
     sigaction(number, &action, nullptr);
   }
@@ -118,7 +118,7 @@ class supervisor {
 result<void> supervisor::run() {
   std::fflush(nullptr);  // else both processes would write what is buffered
   std::cout.flush();
-  handle_signals(true);
+  handle_signals();
   for (;;) {
     auto ends = message_socket::make_pair();
     if (!ends) return run_fault("--restarts: a socket for the process that leads the run: {}", ends.error().message);
@@ -126,9 +126,9 @@ result<void> supervisor::run() {
     auto leader = child_process::fork();
     if (!leader) return run_fault("--restarts: the process that leads the run: {}", leader.error().message);
     if (!*leader) {
-      handle_signals(false);
-      if (stops_asked.load() > 0) stop_now();  // the attempt before has ended before it heard of it
       attempt::begin(std::move(history_), std::move(ends->second));
+      stop_on_signals(out_);                   // in place of the supervisor's handlers: no signal is lost in between
+      if (stops_asked.load() > 0) stop_now();  // the attempt before has ended before it heard of it
       return {};
     }
     { const message_socket closed = std::move(ends->second); }

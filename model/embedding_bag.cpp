@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <stdexcept>
 
+#include "base/stop_request.hpp"
 #include "model/random.hpp"
 
 namespace troupe::model {
@@ -46,11 +48,27 @@ void embedding_bag::set_optimizer(const optimizer_spec& chosen) {
   if (buffers >= 2) fill(second_state_, 0.0F);
 }
 
+namespace {
+
+/// Ends the making of a table whose run is over.
+void check_not_stopped() {
+  if (stop_asked()) throw std::runtime_error("a stop was asked for while its rows are drawn");
+}
+
+}  // namespace
+
 void embedding_bag::initialize() {
   const std::uint64_t base = random_key_base(options_.seed, random_stream::table_weights, options_.table);
   if (options_.shard.split == table_split::rows) {
-    stream().draw_normal_rows({base + options_.shard.index, options_.shard.count}, static_cast<std::size_t>(rows_),
-                              dim(), {weights_.data(), options_.dtype});
+    constexpr std::size_t numbers_at_once = std::size_t{1} << 24;  // some tenths of a second
+    const auto all = static_cast<std::size_t>(rows_);
+    const std::size_t at_once = std::max<std::size_t>(1, numbers_at_once / dim());
+    for (std::size_t first = 0; first < all; first += at_once) {
+      check_not_stopped();
+      stream().draw_normal_rows({base + options_.shard.index + first * options_.shard.count, options_.shard.count},
+                                std::min(at_once, all - first), dim(),
+                                {weights_.data() + first * dim() * kernels::size_of(options_.dtype), options_.dtype});
+    }
     return;
   }
   // The numbers of a row follow each other: those before its columns are drawn too, some rows at a time on the host.
@@ -63,6 +81,7 @@ void embedding_bag::initialize() {
   std::vector<std::byte> whole(block * drawn * number);
   std::vector<std::byte> mine(block * width);
   for (std::size_t first = 0; first < rows; first += block) {
+    check_not_stopped();
     const std::size_t count = std::min(block, rows - first);
     kernels::host_stream().draw_normal_rows({base + first, 1}, count, drawn, {whole.data(), options_.dtype});
     for (std::size_t row = 0; row < count; ++row)

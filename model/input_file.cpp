@@ -5,11 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "base/input_files.hpp"
+#include "base/stop_request.hpp"
 #include "base/text.hpp"
 
 namespace troupe::model {
@@ -82,6 +84,7 @@ std::optional<fault> input_file::changed() const {
 
 result<std::size_t> input_file::read_some(std::uint64_t offset, std::span<std::byte> to) const {
   for (;;) {
+    if (stop_asked()) return stopped(name_);
     const ssize_t got = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno != EINTR) return run_fault("{}: reading at byte {}: {}", name_, offset, std::strerror(errno));
@@ -89,8 +92,9 @@ result<std::size_t> input_file::read_some(std::uint64_t offset, std::span<std::b
 }
 
 result<void> input_file::read(std::uint64_t offset, std::span<std::byte> to) const {
+  constexpr std::size_t piece = std::size_t{16} << 20;  // after which a wish to stop is looked for
   while (!to.empty()) {
-    TROUPE_TRY(got, read_some(offset, to));
+    TROUPE_TRY(got, read_some(offset, to.first(std::min(to.size(), piece))));
     if (got == 0) return bad_input("{}: ends at byte {} while it is being read: was it cut?", name_, offset);
     offset += got;
     to = to.subspan(got);

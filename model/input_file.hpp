@@ -28,8 +28,8 @@ struct file_identity {
 /// Returns the identity; only the path if stat(2) fails, since opening will then fail with the reason.
 file_identity identity_of(const std::string& path);
 
-/// An open regular file. All faults name it; faults of reading are of kind run if the system fails, and of kind input
-/// if the file is too short. Thread: any, for reading.
+/// An open regular file. All faults name it; faults of reading are of kind run if the system fails or `stop_asked`, and
+/// of kind input if the file is too short. Thread: any, for reading.
 class input_file {
  public:
   input_file() = default;

@@ -40,7 +40,12 @@ caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_
   ask_for_actor(system, connection_of(system, socket),
                 [found](caf::expected<caf::strong_actor_ptr> answer) { found->set_value(std::move(answer)); });
   tunnel.start([tell = std::move(on_lost)](const fault* why) { tell(why != nullptr ? why->message : "it has ended"); });
-  if (outcome.wait_for(timeout) != std::future_status::ready)
+  constexpr std::chrono::milliseconds look_interval{50};
+  const auto give_up = std::chrono::steady_clock::now() + timeout;
+  while (outcome.wait_for(look_interval) != std::future_status::ready && !stop_asked() &&
+         std::chrono::steady_clock::now() < give_up) {
+  }
+  if (outcome.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
     return protocol::make_failure(protocol::errc::timeout, "it lets nobody in within {} s",
                                   static_cast<double>(timeout.count()) / 1000);
   auto answer = outcome.get();

@@ -6,6 +6,7 @@
 #include <caf/all.hpp>
 #include <future>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "nodes/diagnosis.hpp"
 #include "nodes/master_connection.hpp"
 #include "nodes/node_actor.hpp"
+#include "nodes/run_end.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
@@ -73,6 +75,7 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
   auto watch = std::make_shared<master_watch>();
   constexpr std::chrono::seconds timeout{10};
   auto master = find_master(system, *tunnel, timeout, [watch](const std::string& why) { watch->lost(why); });
+  if (!master && wants_stop(stop_wish)) return {};
   if (!master)
     return {failure(fault_kind::unreachable, fmt::format("master {}: {}", links::to_string(options.master),
                                                          protocol::describe(master.error())))};
@@ -107,6 +110,8 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
 }  // namespace
 
 node_end run_node(const node_options& options, const stop_request* stop_wish) {
+  std::optional<stop_scope> heeds;
+  if (stop_wish != nullptr) heeds.emplace(*stop_wish);
   const std::string session = links::random_token();
   links::io_thread control;
   const auto connected = wait_for_master(control.io(), options, session, stop_wish);
@@ -121,7 +126,9 @@ node_end run_node(const node_options& options, const stop_request* stop_wish) {
   config.config_file_path.clear();  // else CAF reads a file of the current directory
   config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
   add_network(config);
+  run_end end(config);
   caf::actor_system system(config);
+  const run_end::announcer over(end);
   const actors::workers_help help(system);
   const auto tunnel = std::make_shared<control_tunnel>(control.io(), link, member_message_bytes_max);
   auto outcome = take_part(system, config.devices, options, link, tunnel, session, stop_wish);

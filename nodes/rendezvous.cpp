@@ -194,6 +194,7 @@ result<actors::run_summary> run_with_nodes(
   auto where = control.listen();
   if (!where) {
     caf::anon_send_exit(boss, caf::exit_reason::user_shutdown);
+    if (stop_asked()) return unbegun(options);
     return bad_input(where.error().message);
   }
   if (gather.on_listening) gather.on_listening(*where);

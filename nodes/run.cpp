@@ -6,6 +6,7 @@
 #include <boost/json/object.hpp>
 #include <caf/all.hpp>
 #include <future>
+#include <limits>
 #include <map>
 #include <random>
 #include <system_error>
@@ -20,6 +21,7 @@
 #include "nodes/diagnosis.hpp"
 #include "nodes/one_queue.hpp"
 #include "nodes/rendezvous.hpp"
+#include "nodes/run_end.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
@@ -222,6 +224,14 @@ void share_work(caf::actor_system_config& config, std::size_t workers, bool has_
 
 }  // namespace
 
+actors::run_summary unbegun(const run_options& options) {
+  actors::run_summary nothing;
+  nothing.stopped = true;
+  nothing.figures.loss = std::numeric_limits<double>::quiet_NaN();
+  if (const auto& from = options.checkpoints.from) nothing.steps = from->manifest.step;
+  return nothing;
+}
+
 std::size_t worker_threads(std::size_t wanted) { return wanted > 0 ? wanted : std::thread::hardware_concurrency(); }
 
 result<void> check_threads(std::size_t wanted) {
@@ -251,6 +261,8 @@ result<actors::run_summary> run(const run_request& what, const run_options& give
   options.observer.on_trouble = [troubles](const std::string& words) { troubles->put(words); };
   using clock = std::chrono::steady_clock;
   const auto begin = clock::now();
+  std::optional<stop_scope> heeds;
+  if (stop_wish != nullptr) heeds.emplace(*stop_wish);
 
   options.gather ? initialize_network_types() : protocol::initialize_types();
   actors::traced_config config;
@@ -261,7 +273,9 @@ result<actors::run_summary> run(const run_request& what, const run_options& give
   config.config_file_path.clear();  // else CAF reads a file of the current directory
   share_work(config, worker_threads(options.threads), what.parts > 1);
   if (options.gather) add_network(config);
+  run_end end(config);
   caf::actor_system system(config);
+  const run_end::announcer over(end);
   const actors::workers_help help(system);
   const std::uint64_t run_number = draw_run_number();
   if (options.recorder != nullptr) describe_run(options, run_number, what);

@@ -3,13 +3,12 @@
 
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <vector>
 #include <string>
+#include <vector>
 
 #include "actors/batches_ahead.hpp"
 #include "actors/compute_devices.hpp"
@@ -18,9 +17,9 @@
 #include "actors/run_plan.hpp"
 #include "actors/trainer.hpp"
 #include "actors/trainer_maker.hpp"
+#include "base/result.hpp"
 #include "base/socket_address.hpp"
 #include "base/stop_request.hpp"
-#include "base/result.hpp"
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
 #include "trace/recorder.hpp"
@@ -89,17 +88,6 @@ struct run_options {
   std::optional<gather_options> gather;
 };
 
-/// Lets another thread stop a run. Thread: any.
-class stop_request {
- public:
-  /// Asks the run to end after the current step. May be called repeatedly.
-  void request() { requested_.store(true, std::memory_order_relaxed); }
-  bool requested() const { return requested_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<bool> requested_{false};
-};
-
 /// What runs, besides how.
 struct run_request {
   std::uint32_t servers = 0;
@@ -113,6 +101,9 @@ struct run_request {
   actors::planner plan = actors::plan_job;
   actors::trainer_maker make_trainer = actors::program_trainer;
 };
+
+/// Returns the result of a run that was asked to stop before it began.
+actors::run_summary unbegun(const run_options& options);
 
 /// Refuses more worker threads (0: one per core) than the system lets the process start: the actor system would crash.
 result<void> check_threads(std::size_t wanted);

@@ -94,7 +94,9 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
 }
 
 result<actors::run_summary> run_job(const model::job& what, const run_options& options, const stop_request* stop_wish) {
-  TROUPE_TRY(data, check_run(what, options));
+  auto checked = check_run(what, options);
+  if (!checked && stop_wish != nullptr && stop_wish->requested()) return unbegun(options);
+  TROUPE_TRY(data, std::move(checked));
   model::job planned = what;
   // Decided once, for all: measured times differ from process to process.
   if (what.pipeline > 1 && what.stages.empty()) planned.stages = model::measured_stages(what, data->spec());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/stop_request.hpp"
 #include "base/units.hpp"
 #include "model/memory.hpp"
 
@@ -68,6 +69,9 @@ class compressed_input {
                      file_->name(), format_, next_);
   }
 
+  // A little input may have output for minutes, so that reading the file is too rare to ask.
+  tl::unexpected<fault> ended_early() const { return stopped(file_->name()); }
+
   tl::unexpected<fault> followed(std::size_t left) const {
     return bad_input("{}: something else follows the {} data at byte {}; must be {} data to the end", file_->name(),
                      format_, next_ - left, format_);
@@ -91,6 +95,7 @@ class gzip_source final : public byte_source {
   gzip_source& operator=(const gzip_source&) = delete;
 
   result<std::size_t> read(char* to, std::size_t room) override {
+    if (stop_asked()) return input_.ended_early();
     stream_.next_out = reinterpret_cast<unsigned char*>(to);
     stream_.avail_out = static_cast<uInt>(room);
     while (stream_.avail_out > 0) {
@@ -148,6 +153,7 @@ class zstd_source final : public byte_source {
   std::uint64_t window() const override { return window_; }
 
   result<std::size_t> read(char* to, std::size_t room) override {
+    if (stop_asked()) return input_.ended_early();
     ZSTD_outBuffer out{to, room, 0};
     while (out.pos < out.size) {
       bool ended = false;

@@ -26,7 +26,8 @@ class byte_source {
   virtual ~byte_source() = default;
 
   /// Reads up to `room` > 0 bytes; returns how many, 0 only at the end. Faults: the file cannot be read, its compressed
-  /// data are damaged or truncated, other bytes follow them, or they need a dictionary or too large a window.
+  /// data are damaged or truncated, other bytes follow them, they need a dictionary or too large a window, or
+  /// `stop_asked`.
   virtual result<std::size_t> read(char* to, std::size_t room) = 0;
 
   /// Returns the bytes of the largest window that decompressing has needed so far: the text that it looks back at.

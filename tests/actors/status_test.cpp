@@ -372,6 +372,22 @@ TEST_F(StatusOfGathering, TellsWhoseLinksAreMissing) {
                                   "master < data links 0 < trainer 1"}));
 }
 
+TEST_F(StatusOfGathering, AWishToStopBeforeTheFirstStepEndsTheRunAtOnce) {
+  wait_for_members();
+  ASSERT_TRUE(come(false, "a")->value);
+  offer(msg::join_server{{}, spawn(parameter_server, std::uint64_t{1}, 0U), 0});
+  for (std::uint32_t rank : {0U, 1U}) {
+    ASSERT_TRUE(come(true, std::to_string(rank))->value);
+    offer(msg::join_trainer{{}, spawn(trainer, std::uint64_t{1}, rank, 1U), rank});
+  }
+  ASSERT_EQ(told().phase, "connecting");
+  caf::anon_send(master_, msg::stop{});
+  run();
+  ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
+  EXPECT_TRUE(answer_->value->stopped);
+  EXPECT_EQ(answer_->value->steps, 0u);
+}
+
 TEST_F(StatusOfGathering, AWishToStopBeforeTheOrderIsKept) {
   master_ = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{}, std::optional(node_rules{}), plan_job);
   caf::anon_send(master_, msg::stop{});

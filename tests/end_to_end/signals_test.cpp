@@ -28,7 +28,8 @@ TEST_P(FirstSignal, StopsTheRunAndReportsIt) {
   const outcome result = running.finish();
   ASSERT_TRUE(result.in_time);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.err,
+            "troupe: stopping at the end of this step, or at once before the first; a second signal quits at once\n");
   const auto done = last_event(result, "done");
   ASSERT_FALSE(done.empty());
   EXPECT_EQ(done.at("stopped"), true);

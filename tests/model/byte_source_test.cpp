@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/stop_request.hpp"
 #include "model/input_file.hpp"
 #include "model/random.hpp"
 #include "tests/model/data_file.hpp"
@@ -44,6 +45,24 @@ std::string fault_of(const std::string& bytes) {
   const std::string start = file.path() + ": ";
   EXPECT_EQ(message.substr(0, start.size()), start);
   return message.substr(std::min(start.size(), message.size()));
+}
+
+// A little of a packed file may be text without end.
+TEST(ByteSource, EndsEarlyWhenAStopIsAskedForWithinItsText) {
+  const std::string text = sample_text(50'000);
+  for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
+    const temporary_file bytes_of(bytes);
+    const auto file = open_data_file(bytes_of.path()).value();
+    const auto source = open_source(file, compression_of(*file).value(), 0);
+    stop_request wish;
+    const stop_scope heeds(wish);
+    std::string piece(1000, '\0');
+    ASSERT_TRUE(source->read(piece.data(), piece.size()));
+    wish.request();
+    const auto ended = source->read(piece.data(), piece.size());
+    ASSERT_FALSE(ended);
+    EXPECT_EQ(ended.error().message, bytes_of.path() + ": a stop was asked for");
+  }
 }
 
 TEST(ByteSource, PlainGzipAndZstdAreToldByTheirBytes) {

@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
+#include "base/stop_request.hpp"
 #include "tests/kernels/optimizer_support.hpp"
 #include "tests/kernels/support.hpp"
 
@@ -66,6 +68,27 @@ TEST(EmbeddingBag, ShardsHoldEveryRowOfTheWholeTableOnce) {
       EXPECT_EQ(held, std::vector<int>(static_cast<std::size_t>(rows), 1)) << rows << " rows, " << shards << " shards";
     }
   }
+}
+
+// Else the process of a run that is over would draw them to the end.
+TEST(EmbeddingBag, ATableIsNotMadeWhenAStopIsAskedFor) {
+  stop_request over;
+  const stop_scope heeds(over);
+  auto options = shape_of(101, 9);
+  EXPECT_NO_THROW(embedding_bag{options});
+  over.request();
+  EXPECT_THROW(embedding_bag{options}, std::runtime_error);
+  options.shard = {0, 3, table_split::columns};
+  EXPECT_THROW(embedding_bag{options}, std::runtime_error);
+}
+
+// Rows are drawn some at a time.
+TEST(EmbeddingBag, InitialRowsDoNotDependOnHowManyAreDrawnAtATime) {
+  auto options = shape_of(3, 1 << 23);
+  options.seed = 5;
+  const embedding_bag whole(options);
+  for (options.shard = {0, 3}; options.shard.index < 3; ++options.shard.index)
+    EXPECT_TRUE(kernels::test::same_bits(row_of(embedding_bag(options), 0), row_of(whole, options.shard.index)));
 }
 
 TEST(EmbeddingBag, InitialRowsDoNotDependOnTheSharding) {

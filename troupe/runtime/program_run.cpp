@@ -103,7 +103,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
                                [&out](const launch::attempt_news& now) { out.note(launch::words_of(now)); });
   launch::role_processes children;
   fill_gather(options, order, children, what, traced.recorder() != nullptr, out);
-  auto run = nodes::run(request_of(order, what), options, &launch::stop_on_signals());
+  auto run = nodes::run(request_of(order, what), options, &launch::stop_on_signals(out));
   if (!run && launch::fails_attempt(run.error())) {
     traced.finish(false, out);
     std::fflush(nullptr);
@@ -128,7 +128,7 @@ result<actors::run_summary> lead_again(const program_order& order, const program
   options.replayed = &again;
   auto run = [&] {
     const replay::stall_watch watch(again);
-    return nodes::run(request_of(order, what), options, &launch::stop_on_signals());
+    return nodes::run(request_of(order, what), options, &launch::stop_on_signals(out));
   }();
   // A replay that stops at the end of the recording ends the run with an error.
   const bool ended_here = !again.difference().empty() || (again.is_complete() && !before.order.is_whole);

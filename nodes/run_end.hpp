@@ -1,0 +1,47 @@
+// The end of a run, as the threads of its actor system hear of it.
+
+#pragma once
+
+#include <caf/actor_system_config.hpp>
+#include <caf/thread_hook.hpp>
+
+#include "base/stop_request.hpp"
+
+namespace troupe::nodes {
+
+/// Has an actor system's threads end what takes long, such as drawing the rows of a table, when the run is over: its
+/// result is of no use then, and the system waits for them. Requires: it outlives the system.
+class run_end {
+ public:
+  explicit run_end(caf::actor_system_config& config) { config.add_thread_hook<heeding>(over_); }
+  run_end(const run_end&) = delete;
+  run_end& operator=(const run_end&) = delete;
+
+  /// Declared behind the system: the run is over when this goes.
+  class announcer {
+   public:
+    explicit announcer(run_end& end) : end_(end) {}
+    ~announcer() { end_.over_.request(); }
+    announcer(const announcer&) = delete;
+    announcer& operator=(const announcer&) = delete;
+
+   private:
+    run_end& end_;
+  };
+
+ private:
+  class heeding final : public caf::thread_hook {
+   public:
+    explicit heeding(const stop_request& over) : over_(over) {}
+    void init(caf::actor_system&) override {}
+    void thread_started() override { heed(&over_); }
+    void thread_terminates() override { heed(nullptr); }
+
+   private:
+    const stop_request& over_;
+  };
+
+  stop_request over_;
+};
+
+}  // namespace troupe::nodes
