@@ -1,6 +1,7 @@
 #include "apps/report.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -164,7 +165,8 @@ double peak_rss_mib() {
     double kib = 0;
     if (fields >> kib) return kib / 1024;
   }
-  return 0;
+  rusage used{};  // without /proc: with what a shell had that became this process
+  return getrusage(RUSAGE_SELF, &used) == 0 ? static_cast<double>(used.ru_maxrss) / 1024 : 0;
 }
 
 }  // namespace troupe::apps

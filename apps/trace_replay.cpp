@@ -63,6 +63,7 @@ tl::unexpected<fault> start_debugger() {
       "gdb", "-q", "-ex", "set breakpoint pending on", "-ex", "break troupe_before_message", "-ex", "run", "--args"};
   // Commands that the debugger starts must not inherit the variable.
   std::ifstream given("/proc/self/cmdline", std::ios::binary);
+  if (!given) return bad_input("--debug: /proc/self/cmdline, which has this program's arguments, cannot be read");
   for (std::string word; std::getline(given, word, '\0');)
     if (word != "--debug") words.push_back(word);
   std::vector<char*> arguments;

@@ -26,7 +26,9 @@ std::uint64_t number_in(const char* path) {
 std::uint64_t address_space_left() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return unlimited;
-  const std::uint64_t used = number_in("/proc/self/statm") * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  const std::uint64_t pages = number_in("/proc/self/statm");
+  if (pages == unlimited) return unlimited;  // it cannot be read
+  const std::uint64_t used = pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
 }
 
