@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/descriptor.hpp"
 
 extern char** environ;
 
@@ -35,33 +36,31 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return all;
 }
 
-void connect(posix_spawn_file_actions_t& files, int to, int from, int flags) {
-  if (from == child_options::null_device)
-    posix_spawn_file_actions_addopen(&files, to, "/dev/null", flags, 0);
-  else
-    posix_spawn_file_actions_adddup2(&files, from, to);
-}
+constexpr const char* null_path = "/dev/null";
 
 }  // namespace
 
 result<child_process> child_process::start(const std::string& path, std::vector<std::string> arguments,
                                            const child_options& options) {
+  // Opened here: of the child's calls the system does not say which one has failed.
+  const auto null = descriptor::open(null_path, O_RDWR);
+  if (!null) return run_fault("{}: {}", null_path, null.error().message);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  connect(files, STDIN_FILENO, options.in, O_RDONLY);
-  connect(files, STDOUT_FILENO, options.out, O_WRONLY);
-  connect(files, STDERR_FILENO, options.err, O_WRONLY);
+  for (const auto& [to, from] : {std::pair(STDIN_FILENO, options.in), std::pair(STDOUT_FILENO, options.out),
+                                 std::pair(STDERR_FILENO, options.err)})
+    posix_spawn_file_actions_adddup2(&files, from == child_options::null_device ? null->number() : from, to);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  sigset_t defaults = none;
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int signal : options.held_signals) sigaddset(&held, signal);
+  sigset_t defaults;
+  sigemptyset(&defaults);
   for (const int signal : options.default_signals) sigaddset(&defaults, signal);
-  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigmask(&attributes, &held);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  const int group = options.own_group ? POSIX_SPAWN_SETPGROUP : 0;
-  posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | group));
+  posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   std::vector<std::string> environment = environment_with(options.variables);
   std::signal(SIGCHLD, SIG_DFL);
   pid_t pid = -1;
@@ -69,7 +68,7 @@ result<child_process> child_process::start(const std::string& path, std::vector<
                                   pointers_to(environment).data());
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
-  if (problem != 0) return run_fault(std::strerror(problem));
+  if (problem != 0) return run_fault("{}: {}", path, std::strerror(problem));
   return child_process(pid);
 }
 
@@ -86,6 +85,12 @@ result<std::optional<child_process>> child_process::fork() {
 void end_with_parent(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(EXIT_FAILURE);  // it ended before
+}
+
+void release_signals() {
+  sigset_t none;
+  sigemptyset(&none);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
 }
 
 child_process::child_process(child_process&& other) noexcept

@@ -24,8 +24,8 @@ struct child_options {
   int err = STDERR_FILENO;
   /// Added to this process's environment as NAME=VALUE; each replaces a variable of the same name.
   std::vector<std::string> variables;
-  /// The child gets its own process group: Ctrl-C in the terminal does not reach it.
-  bool own_group = false;
+  /// Signals that wait in the child until it calls `release_signals`.
+  std::vector<int> held_signals;
   /// Signals with their default action in the child, even if this process ignores them.
   std::vector<int> default_signals;
 };
@@ -33,7 +33,10 @@ struct child_options {
 /// Has the system kill this process when `parent`, which started it, ends; it ends at once if that has happened.
 void end_with_parent(pid_t parent);
 
-/// A child process. It starts with no signal blocked. Thread: one at a time.
+/// Lets signals reach the calling thread that were held back by `held_signals`.
+void release_signals();
+
+/// A child process. It starts with no signals blocked but those of `held_signals`. Thread: one at a time.
 class child_process {
  public:
   /// Starts the program at `path`; the first of `arguments` is its name. The fault holds only the system's reason. Sets

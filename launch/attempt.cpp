@@ -88,6 +88,10 @@ void attempt::start_roles(const role_orders& orders) {
   before_.roles = orders;
 }
 
+void attempt::dead_after(std::chrono::milliseconds time) {
+  tell("dead after", static_cast<std::uint64_t>(time.count()));
+}
+
 void attempt::resume_by(const std::string& words) { tell("resume", words); }
 
 std::uint64_t attempt::begun(std::uint64_t from) {

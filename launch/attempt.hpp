@@ -47,6 +47,7 @@ struct attempt_history {
   std::chrono::steady_clock::time_point lost_at{};
   std::string resume;                             ///< how a person goes on, in words
   std::string token;                              ///< of the processes that the supervisor starts
+  std::chrono::milliseconds dead_after{5000};     ///< a leading process that is stopped for longer counts as dead
   std::map<std::string, int> kept;                ///< descriptors that attempts have left to the next ones
   std::map<std::string, std::string> remembered;  ///< texts, likewise
   std::optional<role_orders> roles;               ///< of the processes that run
@@ -87,6 +88,8 @@ class attempt {
 
   /// Has the supervisor start those of these processes that do not run already, and end those of other ranks.
   void start_roles(const role_orders& orders);
+  /// Tells after which silence processes of this run count as dead.
+  void dead_after(std::chrono::milliseconds time);
   /// Tells how a person would go on if no attempt is left.
   void resume_by(const std::string& words);
 

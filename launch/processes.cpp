@@ -1,9 +1,11 @@
 #include "launch/processes.hpp"
 
 #include <fmt/format.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -36,11 +38,12 @@ constexpr const char* server_device_variable = "TROUPE_SERVER_DEVICE";
 constexpr const char* devices_variable = "TROUPE_DEVICES";
 constexpr const char* parent_variable = "TROUPE_PARENT";
 
-/// The children's name in the system's tools.
+/// The children's name in the system's tools. Without /proc it is the path by which this process was started.
 std::string own_path() {
   std::error_code unknown;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  return unknown || !std::filesystem::exists(path, unknown) ? "/proc/self/exe" : path.string();
+  if (unknown) return reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  return std::filesystem::exists(path, unknown) ? path.string() : "/proc/self/exe";
 }
 
 std::string ended_by_signal(const std::string& name, const child_process& child) {
@@ -126,7 +129,9 @@ bool role_processes::start_one(const role_orders& orders, const char* role, std:
   child_options options;
   options.variables = orders.variables;
   options.out = STDOUT_FILENO;  // what a user's trainer functions print
-  options.own_group = true;     // only this process gets Ctrl-C; it stops the run
+  // All are of one process group: so a terminal stops and continues them together (Ctrl-Z, fg). Ctrl-C reaches all,
+  // too. Until a role can act upon it, as a wish to stop the run, it is held back.
+  options.held_signals = {SIGINT, SIGTERM};
   std::vector<std::string> command = orders.command;
   for (const std::string& word :
        {std::string("--role"), std::string(role), std::string("--rank"), std::to_string(rank)})
@@ -155,14 +160,26 @@ void role_processes::poll(child_process& child) {
 
 std::optional<std::string> role_processes::missing() {
   if (not_started_) return not_started_;
-  for (auto& [name, child, is_told, trains, rank] : all_) {
-    poll(child);
-    if (child.is_stopped())
+  for (process& one : all_) {
+    const auto& [name, child, is_told, trains, rank, stopped_since] = one;
+    poll(one.child);
+    if (is_stopped(one))
       return fmt::format("{} (pid {}) was stopped by a signal before it had joined", name, child.pid());
     if (child.exit_code()) return ended_by_itself(name, child);
     if (child.signal()) return ended_by_signal(name, child);
   }
   return std::nullopt;
+}
+
+/// Whether it is stopped for good: one that a terminal has stopped with this process may wake somewhat later.
+bool role_processes::is_stopped(process& one) {
+  constexpr std::chrono::seconds longest{2};
+  const auto now = std::chrono::steady_clock::now();
+  if (!one.child.is_stopped())
+    one.stopped_since.reset();
+  else if (!one.stopped_since)
+    one.stopped_since = now;
+  return one.stopped_since && now - *one.stopped_since >= longest;
 }
 
 std::vector<std::string> role_processes::take_lost() {
@@ -188,7 +205,7 @@ std::vector<std::string> role_processes::finish(std::chrono::milliseconds timeou
   };
   while (!all_ended() && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(interval);
   std::vector<std::string> killed;
-  for (auto& [name, child, is_told, trains, rank] : all_) {
+  for (auto& [name, child, is_told, trains, rank, stopped_since] : all_) {
     if (child.signal()) killed.push_back(ended_by_signal(name, child));
     if (child.has_ended()) continue;
     child.kill();
@@ -311,6 +328,8 @@ result<nodes::node_options> read_role_order() {
 result<void> play_role(const std::string& role, const std::string& rank, actors::trainer_maker make_trainer,
                        console& out, std::optional<std::vector<model::setting>> expected) {
   if (const auto parent = number_in<pid_t>(parent_variable)) end_with_parent(*parent);
+  stop_on_signals();
+  release_signals();
   TROUPE_TRY(options, read_role_order());
   options.expected_job = std::move(expected);
   const auto number = parse_number<std::uint32_t>(rank);

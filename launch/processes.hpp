@@ -81,7 +81,10 @@ class role_processes {
     bool is_told = false;  ///< that it has ended
     bool trains = false;
     std::uint32_t rank = 0;
+    std::optional<std::chrono::steady_clock::time_point> stopped_since = {};
   };
+
+  bool is_stopped(process& one);
 
   bool start_one(const role_orders& orders, const char* role, std::uint32_t rank);
   void end_surplus(child_process& child);

@@ -85,6 +85,7 @@ result<void> fit_to_attempt(nodes::gather_options& gather) {
     for (std::size_t i = 0; i < at.sockets.size(); ++i) mine->keep(port_name(i), at.sockets[i].number());
   }
   gather.sockets = std::make_shared<const listening_sockets>(std::move(at));
+  mine->dead_after(gather.network.dead_after);
   mine->resume_by(std::exchange(gather.resume, {}));
   gather.again = [mine] { return mine->may_fail(); };
   gather.attempt = mine->before().number;

@@ -70,9 +70,11 @@ std::uint64_t killed_for_memory() {
   return 0;
 }
 
-std::size_t threads_of_this_process() {
+/// Null where they cannot be counted.
+std::optional<std::size_t> threads_of_this_process() {
   std::error_code unknown;
   const std::filesystem::directory_iterator tasks("/proc/self/task", unknown);
+  if (unknown) return std::nullopt;
   return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
@@ -110,6 +112,7 @@ class supervisor {
   std::uint32_t changed_to_ = 0;  ///< trainers that the next attempt is to have; 0: it follows a loss
   std::vector<std::string> ended_roles_;
   std::optional<supervisor_clock::time_point> lost_at_;
+  supervisor_clock::time_point last_look_;
   std::optional<supervisor_clock::time_point> stopped_since_;
   std::optional<supervisor_clock::time_point> quit_at_;
   std::uint64_t killed_for_memory_ = 0;
@@ -179,6 +182,8 @@ void supervisor::handle(message_socket::message&& got, const message_socket& cha
     changed_to_ = static_cast<std::uint32_t>(number());
     if (history_.roles) history_.roles->trainers = changed_to_;
     note_loss();
+  } else if (name == "dead after") {
+    history_.dead_after = std::chrono::milliseconds(number());
   } else if (name == "resume") {
     history_.resume = text();
   } else if (name == "keep" && got.attached) {
@@ -223,15 +228,17 @@ void supervisor::pass_signals(child_process& leader) {
   end(exit_interrupted);
 }
 
-/// A process that leads a run and has been stopped for long is taken for dead, as its members take it.
+/// A process that leads a run and has been stopped for long is taken for dead, as its members take it. Time in which
+/// this process was stopped itself does not count: a terminal stops both (Ctrl-Z).
 void supervisor::look_after_stopped(child_process& leader) {
-  constexpr std::chrono::seconds longest{5};
   const auto now = supervisor_clock::now();
-  if (!leader.is_stopped()) stopped_since_.reset();
+  const auto look = std::exchange(last_look_, now);
+  if (!leader.is_stopped() || now - look > history_.dead_after / 5) stopped_since_.reset();
   if (!leader.is_stopped() || leader.has_ended()) return;
   if (!stopped_since_) stopped_since_ = now;
-  if (now - *stopped_since_ < longest) return;
-  failed_ = fmt::format("the process that leads the run (pid {}) was stopped", leader.pid());
+  if (now - *stopped_since_ < history_.dead_after) return;
+  failed_ = fmt::format("the process that leads the run (pid {}) was stopped for {} s (--dead-after)", leader.pid(),
+                        static_cast<double>(history_.dead_after.count()) / 1000);
   leader.kill();
 }
 
@@ -304,11 +311,11 @@ void supervisor::end(int code) {
 }  // namespace
 
 result<void> supervise(std::uint64_t restarts, console& out) {
-  if (const std::size_t threads = threads_of_this_process(); threads != 1)
+  if (const auto threads = threads_of_this_process(); threads && *threads != 1)
     return bad_input(
         "--restarts {}: the process has {} threads already, and only one with a single thread can be begun again; make "
         "the cluster before threads, or use --restarts 0",
-        restarts, threads);
+        restarts, *threads);
   the_supervisor = new supervisor(restarts, out);
   return the_supervisor->run();
 }

@@ -368,11 +368,10 @@ void stream_link::tick() {
   if (phase_ == phase::closing) return end(nullptr);
   if (is_paused_) last_heard_ = now;
   const auto fifth = std::chrono::duration_cast<clock::duration>(limits_.dead_after) / 5;
+  // A late tick means that this process was stopped, as perhaps the other side by the same cause: the timeout restarts.
+  if (now - planned_tick_ > fifth) last_heard_ = now;
   if (now - last_heard_ >= 4 * fifth) {
-    // A late tick means that this process was stopped, as perhaps the other side by the same cause: the timeout
-    // restarts, and bytes that have arrived meanwhile are read first.
-    const bool was_stopped = now - planned_tick_ > fifth;
-    if (!was_stopped && !something_to_read()) {
+    if (!something_to_read()) {  // bytes that have arrived are read first
       const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(now - last_heard_);
       const fault why{fault_kind::lost, "no byte came for " + seconds_text(silence)};
       return end(&why);

@@ -369,6 +369,11 @@ void data_link::expire(clock::time_point now) {
                        how_.request_timeout.count() / 1000.0));
 }
 
+void data_link::postpone(clock::duration time) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [number, request] : pending_) request.deadline += time;
+}
+
 void data_link::lost(const std::string& why) {
   trace_.down();
   fail_pending(why);

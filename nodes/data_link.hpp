@@ -105,6 +105,8 @@ class data_link : public std::enable_shared_from_this<data_link> {
 
   /// Fails the requests whose deadline has passed. Thread: any.
   void expire(clock::time_point now);
+  /// Gives waiting requests so much more time: this process was stopped.
+  void postpone(clock::duration time);
 
   /// Sends a sign of life if it is time for one. Thread: any.
   void keep_alive() { wire_->keep_alive(); }

@@ -167,10 +167,16 @@ void data_plane::keep_alive() {
 void data_plane::expire_later() {
   constexpr int looks_per_timeout = 20;
   constexpr std::chrono::milliseconds longest{1000};
-  expiry_.expires_after(std::min<std::chrono::milliseconds>(longest, how_.request_timeout / looks_per_timeout));
-  expiry_.async_wait([this](const boost::system::error_code& cancelled) {
+  const auto interval = std::min<std::chrono::milliseconds>(longest, how_.request_timeout / looks_per_timeout);
+  expiry_.expires_after(interval);
+  expiry_.async_wait([this, interval](const boost::system::error_code& cancelled) {
     if (cancelled) return;
-    for (const auto& [node, one] : links_) one->expire(std::chrono::steady_clock::now());
+    const auto now = std::chrono::steady_clock::now();
+    const auto late = now - expiry_.expiry();
+    for (const auto& [node, one] : links_) {
+      if (late > interval) one->postpone(late);
+      one->expire(now);
+    }
     unit_->run();
     expire_later();
   });

@@ -73,8 +73,12 @@ std::optional<std::string> watchdog::look() {
   constexpr double times = 20;
   constexpr double ms_per_s = 1000;
   const double rate = trace::ticks_per_second();
+  // After a stop of this process, as by a terminal, its steps have as much time again.
+  const std::uint64_t looks_at = trace::ticks_now();
+  if (static_cast<double>(looks_at - std::exchange(last_look_, looks_at)) > rate) awake_since_ = looks_at;
   for (const trace::board_entry* actor : recorder_->actors()) {
-    const std::uint64_t begin = actor->step_begin.load(std::memory_order_relaxed);
+    const std::uint64_t began = actor->step_begin.load(std::memory_order_relaxed);
+    const std::uint64_t begin = began == 0 ? 0 : std::max(began, awake_since_);
     if (begin == 0 && timeout_)
       if (auto late = look_at_calls(*actor, static_cast<double>(timeout_->count()) / ms_per_s)) return late;
     const std::uint64_t now = trace::ticks_now();

@@ -33,8 +33,8 @@ class watchdog {
   watchdog(const trace::recorder* recorder, std::optional<std::chrono::milliseconds> timeout)
       : recorder_(recorder), timeout_(timeout) {}
 
-  /// Returns a line about a step or, if a timeout is set, a call past its deadline, once for each. Call it now and
-  /// again.
+  /// Returns a line about a step or, if a timeout is set, a call past its deadline, once for each. Call it several times
+  /// a second.
   std::optional<std::string> look();
 
  private:
@@ -44,6 +44,8 @@ class watchdog {
   const std::optional<std::chrono::milliseconds> timeout_;
   std::map<std::uint32_t, std::uint64_t> told_;        ///< by actor: the newest reported step
   std::map<std::uint32_t, std::uint64_t> told_calls_;  ///< by actor: when the newest reported call began
+  std::uint64_t last_look_ = 0;                        ///< in ticks
+  std::uint64_t awake_since_ = 0;
 };
 
 /// Why a diagnosis is written that a user wants, whatever was written before.

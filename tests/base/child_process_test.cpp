@@ -60,12 +60,30 @@ TEST(ChildProcess, HasVariablesInPlaceOfItsParents) {
 
 TEST(ChildProcess, ReadsNothingUnlessItIsGivenAnInput) { EXPECT_EQ(run("cat; echo end").text, "end\n"); }
 
-TEST(ChildProcess, HasAGroupOfItsOwnOnlyIfAsked) {
-  const std::string group = "cut -d' ' -f5 /proc/$$/stat";
-  EXPECT_EQ(run(group).text, std::to_string(::getpgrp()) + "\n");
+TEST(ChildProcess, IsStoppedAndContinuedWithItsParentsGroup) {
+  EXPECT_EQ(run("cut -d' ' -f5 /proc/$$/stat").text, std::to_string(::getpgrp()) + "\n");
+}
+
+TEST(ChildProcess, HearsOfSignalsThatAreHeldOnlyWhenItReleasesThem) {
   child_options options;
-  options.own_group = true;
-  EXPECT_EQ(run("[ $(" + group + ") = $$ ] && echo own", options).text, "own\n");
+  options.held_signals = {SIGTERM};
+  const printed made = run("kill -TERM $$; echo goes on", options);
+  EXPECT_EQ(made.text, "goes on\n");
+  EXPECT_EQ(made.exit_code, 0);
+  sigset_t before;
+  sigset_t held;
+  sigemptyset(&held);
+  sigaddset(&held, SIGUSR2);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &held, &before), 0);
+  release_signals();
+  ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, &before, &held), 0);
+  EXPECT_EQ(sigismember(&held, SIGUSR2), 0);
+}
+
+TEST(ChildProcess, ThatCannotBeStartedIsNamedWithTheReason) {
+  const auto child = child_process::start("/no/such/program", {"program"}, {});
+  ASSERT_FALSE(child);
+  EXPECT_EQ(child.error().message, "/no/such/program: No such file or directory");
 }
 
 TEST(ChildProcess, HearsWhatItsParentBlocksAndIgnoresWhatThatIgnoresUnlessToldOtherwise) {
