@@ -1,5 +1,7 @@
 #include "actors/membership.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "actors/actor_name.hpp"
@@ -264,6 +266,13 @@ verdict membership::judge(const msg::node_lost& word, std::uint64_t step) {
     return {};
   }
   const std::string& who = known->second.what.name;
+  const auto stopped = rules_->stopped_lately ? rules_->stopped_lately() : std::nullopt;
+  if (state_ == state::closed && stopped)
+    return fatal(make_failure(
+        errc::peer_failed,
+        with_advice(fmt::format("the process that leads the run (pid {}) was stopped for {:.1f} s in step {}, and its "
+                                "members left it; a longer --dead-after lets them wait",
+                                ::getpid(), static_cast<double>(stopped->count()) / 1000, step))));
   if (state_ == state::closed)
     return fatal(make_failure(errc::peer_failed, with_advice(fmt::format("{} died in step {}: {}", who, step, why))));
   leave(known->first, why);

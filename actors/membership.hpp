@@ -42,6 +42,9 @@ struct node_rules {
   /// The number of this attempt at the run, and why the one before has failed: its members are to come back.
   std::uint64_t attempt = 1;
   std::string lost = {};
+  /// Returns for how long this process was stopped, if its members may have taken that for its death just now. Null: it
+  /// never is.
+  std::function<std::optional<std::chrono::milliseconds>()> stopped_lately = {};
 };
 
 /// The shards of each table, by shard number.

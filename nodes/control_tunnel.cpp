@@ -9,6 +9,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <caf/io/basp/header.hpp>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 namespace troupe::nodes {
@@ -53,9 +55,10 @@ control_tunnel::control_tunnel(boost::asio::io_context& io, links::link_ptr wire
       from_caf_(message_bytes_max),
       to_caf_(message_bytes_max) {}
 
-int control_tunnel::open() {
+result<int> control_tunnel::open() {
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) return -1;
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
+    return run_fault("a socket for its messages: {}", std::strerror(errno));
   socket_.assign(boost::asio::local::stream_protocol(), ends[0]);
   return ends[1];
 }

@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 
+#include "base/result.hpp"
 #include "links/link.hpp"
 #include "protocol/blob.hpp"
 
@@ -68,8 +69,8 @@ class control_tunnel : public std::enable_shared_from_this<control_tunnel> {
   /// Requires: the link's thread runs `io`.
   control_tunnel(boost::asio::io_context& io, links::link_ptr wire, std::uint64_t message_bytes_max);
 
-  /// Creates the socket pair and returns CAF's end; -1 if the system has no socket left. Requires: called once.
-  int open();
+  /// Creates the socket pair and returns CAF's end. Requires: called once.
+  result<int> open();
 
   /// Starts. Calls `on_end` once, on the link's thread, when the link has ended: with the reason, or null after a
   /// goodbye. Not called after `close`.

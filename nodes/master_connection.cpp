@@ -33,11 +33,11 @@ result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const lin
 caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
                                              std::chrono::milliseconds timeout,
                                              std::function<void(const std::string&)> on_lost) {
-  const int socket = tunnel.open();
-  if (socket < 0) return protocol::make_failure(protocol::errc::exception, "the system has no sockets left");
+  const auto socket = tunnel.open();
+  if (!socket) return protocol::make_failure(protocol::errc::exception, socket.error().message);
   auto found = std::make_shared<std::promise<caf::expected<caf::strong_actor_ptr>>>();
   auto outcome = found->get_future();
-  ask_for_actor(system, connection_of(system, socket),
+  ask_for_actor(system, connection_of(system, *socket),
                 [found](caf::expected<caf::strong_actor_ptr> answer) { found->set_value(std::move(answer)); });
   tunnel.start([tell = std::move(on_lost)](const fault* why) { tell(why != nullptr ? why->message : "it has ended"); });
   constexpr std::chrono::milliseconds look_interval{50};

@@ -16,6 +16,7 @@
 #include "nodes/caf_network.hpp"
 #include "nodes/control_tunnel.hpp"
 #include "nodes/handshake_info.hpp"
+#include "nodes/own_stops.hpp"
 #include "nodes/rejection_log.hpp"
 
 namespace troupe::nodes {
@@ -55,12 +56,15 @@ class shown_certificates {
 class control_plane {
  public:
   control_plane(caf::actor_system& system, msg::master_actor boss, const run_options& options,
-                std::shared_ptr<shown_certificates> certificates)
+                std::shared_ptr<shown_certificates> certificates, const std::shared_ptr<own_stops>& stops)
       : system_(system),
         boss_(std::move(boss)),
         options_(options),
         certificates_(std::move(certificates)),
-        summary_(thread_.io()) {}
+        summary_(thread_.io()),
+        looks_(thread_.io()) {
+    boost::asio::post(thread_.io(), [this, stops] { look_regularly(looks_, stops); });
+  }
 
   ~control_plane() {
     thread_.stop();
@@ -128,12 +132,14 @@ class control_plane {
       if (!tunnels_.try_emplace(session, tunnel).second) return tunnel->close();
     }
     certificates_->set(session, certificate);
-    const int socket = tunnel->open();
-    if (socket < 0) {
-      left(session, nullptr);
+    const auto socket = tunnel->open();
+    if (!socket) {
+      // The system has no descriptor left: members that are still missing would find none either.
+      if (!is_client) caf::anon_send(boss_, msg::give_up{{}, "a member cannot be let in: " + socket.error().message});
+      left(session, &socket.error());
       return tunnel->close();
     }
-    offer_actor(system_, connection_of(system_, socket), caf::actor_cast<caf::strong_actor_ptr>(boss_),
+    offer_actor(system_, connection_of(system_, *socket), caf::actor_cast<caf::strong_actor_ptr>(boss_),
                 system_.message_types<msg::master_actor>());
     tunnel->start([this, session](const fault* why) { left(session, why); });
   }
@@ -171,6 +177,7 @@ class control_plane {
   // Used on `thread_` only.
   rejection_log rejection_log_;
   boost::asio::steady_timer summary_;
+  boost::asio::steady_timer looks_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -184,13 +191,14 @@ result<actors::run_summary> run_with_nodes(
     const std::function<result<actors::run_summary>(const msg::master_actor&)>& run_by) {
   const gather_options& gather = *options.gather;
   const auto certificates = std::make_shared<shown_certificates>();
-  const msg::master_actor boss =
-      system.spawn(actors::master, run, options.observer, options.checkpoints,
-                   actors::node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine,
-                                      [certificates](const std::string& session) { return certificates->of(session); },
-                                      gather.again, gather.rejoin_timeout, gather.attempt, gather.lost},
-                   plan);
-  control_plane control(system, boss, options, certificates);
+  const auto stops = std::make_shared<own_stops>(gather.network.dead_after);
+  const msg::master_actor boss = system.spawn(
+      actors::master, run, options.observer, options.checkpoints,
+      actors::node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine,
+                         [certificates](const std::string& session) { return certificates->of(session); }, gather.again,
+                         gather.rejoin_timeout, gather.attempt, gather.lost, [stops] { return stops->lately(); }},
+      plan);
+  control_plane control(system, boss, options, certificates, stops);
   auto where = control.listen();
   if (!where) {
     caf::anon_send_exit(boss, caf::exit_reason::user_shutdown);
