@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/cpu/product_buffers.hpp"
 #include "kernels/device.hpp"
 #include "protocol/errors.hpp"
 
@@ -58,6 +59,8 @@ inline caf::error cause_of(const std::exception_ptr& thrown) {
   } catch (const std::bad_alloc&) {
     return make_failure(errc::out_of_memory,
                         "out of memory; use fewer --rows or --trainers, a smaller --dim, --hidden or --batch-size");
+  } catch (const kernels::no_product_memory& e) {
+    return make_failure(errc::bad_input, e.what());
   } catch (const device_error& e) {
     return cause_of(e);
   } catch (const std::exception& e) {

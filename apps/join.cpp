@@ -9,6 +9,7 @@
 #include "launch/option_table.hpp"
 #include "launch/rejoin.hpp"
 #include "nodes/node.hpp"
+#include "nodes/thread_memory.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -69,6 +70,8 @@ result<nodes::node_options> read_options(const CLI::App& app, const machine_opti
 result<int> join(const CLI::App& app, const program_context& context) {
   TROUPE_TRY(mine, read_own_options(app));
   TROUPE_TRY(options, read_options(app, mine.machine, context));
+  if (options.trains && !options.devices.trainers)
+    if (auto fits = nodes::prepare_products(options.threads, 0); !fits) return tl::unexpected(std::move(fits.error()));
   auto done = take_part(std::move(options), mine.traced, false, context.out);
   if (!done) return tl::unexpected<fault>(std::move(done.error()));
   return exit_done;

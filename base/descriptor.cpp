@@ -1,6 +1,7 @@
 #include "base/descriptor.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +17,15 @@ int write_all(int descriptor, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(count));
   }
   return 0;
+}
+
+std::size_t descriptors_left(std::size_t most) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return most;
+  std::size_t left = 0;
+  for (rlim_t number = 0; number < limit.rlim_cur && left < most; ++number)
+    if (::fcntl(static_cast<int>(number), F_GETFD) < 0) ++left;
+  return left;
 }
 
 result<descriptor> descriptor::open(const std::string& path, int flags) {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,9 @@ namespace troupe {
 
 /// Writes all of `text`. Returns 0, or the errno of the failure.
 int write_all(int descriptor, std::string_view text);
+
+/// Returns how many more descriptors the system lets this process open, counted up to `most`.
+std::size_t descriptors_left(std::size_t most);
 
 /// An open file descriptor; the destructor closes it.
 class descriptor {

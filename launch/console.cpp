@@ -19,6 +19,13 @@ namespace {
 constexpr auto hold_time = std::chrono::milliseconds(50);
 constexpr std::size_t hold_bytes_max = 64 * 1024;
 
+/// Any call of any library may find that the process has no descriptor left.
+std::string with_advice(const std::string& message) {
+  const bool lacks_descriptors =
+      message.find(std::strerror(EMFILE)) != std::string::npos && message.find("ulimit -n") == std::string::npos;
+  return message + (lacks_descriptors ? "; 'ulimit -n' allows this process more file descriptors" : "");
+}
+
 }  // namespace
 
 bool console::to_terminal() { return isatty(STDOUT_FILENO) == 1; }
@@ -47,10 +54,11 @@ void console::flush() {
 int console::error(const fault& what) {
   const bool input = what.kind == fault_kind::input;
   if (what.message.empty()) return input ? exit_wrong_input : exit_failed;
-  log(fmt::format("{}: error: {}\n", name_, one_line(what.message)));
+  const std::string message = with_advice(what.message);
+  log(fmt::format("{}: error: {}\n", name_, one_line(message)));
   if (json_) {
     json_line line("error");
-    line.add("code", input ? "input" : what.kind == fault_kind::device ? "device" : "run").add("message", what.message);
+    line.add("code", input ? "input" : what.kind == fault_kind::device ? "device" : "run").add("message", message);
     result(line.take());
   }
   return input ? exit_wrong_input : exit_failed;

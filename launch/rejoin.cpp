@@ -8,6 +8,7 @@
 #include "base/result.hpp"
 #include "launch/signals.hpp"
 #include "model/data.hpp"
+#include "nodes/thread_memory.hpp"
 
 namespace troupe::launch {
 
@@ -31,6 +32,9 @@ result<nodes::node_end> take_part_once(nodes::node_options& options, trace_order
 }  // namespace
 
 result<void> take_part(nodes::node_options options, const trace_order& recording, bool quietly, console& out) {
+  if (auto enough = nodes::check_threads(options.threads); !enough) return enough;
+  if (auto enough = nodes::check_descriptors(2); !enough) return enough;
+  options.on_overdue = [&out](const std::string& line) { out.error({fault_kind::run, line}); };
   const model::dataset_holder files;
   quietly ? stop_on_signals() : stop_on_signals(out);
   rejoin_clock::time_point give_up = {};

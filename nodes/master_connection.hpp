@@ -41,7 +41,15 @@ class master_watch {
   void lost(const std::string& why) {
     const std::lock_guard lock(mutex_);
     why_ = why;
+    lost_at_ = std::chrono::steady_clock::now();
     tell();
+  }
+
+  /// Returns for how long it has been lost; null: it has not been.
+  std::optional<std::chrono::steady_clock::duration> lost_for() const {
+    const std::lock_guard lock(mutex_);
+    if (!why_) return std::nullopt;
+    return std::chrono::steady_clock::now() - lost_at_;
   }
 
   /// `call` runs as actor `node`.
@@ -63,8 +71,9 @@ class master_watch {
     if (node_ && why_) actors::run_in(node_, [call = call_, why = *why_] { call(why); });
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::optional<std::string> why_;
+  std::chrono::steady_clock::time_point lost_at_;
   caf::strong_actor_ptr node_;
   std::function<void(const std::string&)> call_;
 };

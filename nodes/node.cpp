@@ -1,6 +1,7 @@
 #include "nodes/node.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <caf/all.hpp>
@@ -17,9 +18,11 @@
 #include "nodes/caf_network.hpp"
 #include "nodes/data_plane.hpp"
 #include "nodes/diagnosis.hpp"
+#include "nodes/end_deadline.hpp"
 #include "nodes/master_connection.hpp"
 #include "nodes/node_actor.hpp"
 #include "nodes/run_end.hpp"
+#include "nodes/thread_memory.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
@@ -68,10 +71,18 @@ links::endpoint advertised(const node_options& options, const links::endpoint& l
   return {options.advertise->host, options.advertise->port != 0 ? options.advertise->port : listening.port};
 }
 
+/// The time from the master's end to that of this process; links notice a silent death within the rest.
+std::chrono::milliseconds time_to_end(const network_options& network) { return network.dead_after * 4 / 5; }
+
+std::string overdue(const char* what, std::chrono::milliseconds time) {
+  return fmt::format("{}, and a handler of this process (pid {}) has not returned within {} s: the process ends itself",
+                     what, ::getpid(), static_cast<double>(time.count()) / 1000);
+}
+
 /// Takes part in the run until it is over for this node. `devices`: in the settings of `system`.
 node_end take_part(caf::actor_system& system, actors::compute_devices& devices, const node_options& options,
                    const links::link_ptr& control, const std::shared_ptr<control_tunnel>& tunnel,
-                   const std::string& session, const stop_request* stop_wish) {
+                   const std::string& session, const stop_request* stop_wish, end_deadline& deadline) {
   auto watch = std::make_shared<master_watch>();
   constexpr std::chrono::seconds timeout{10};
   auto master = find_master(system, *tunnel, timeout, [watch](const std::string& why) { watch->lost(why); });
@@ -97,6 +108,9 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
   watchdog steps(options.recorder, options.watch.step_timeout);
   while (outcome.wait_for(look_interval) != std::future_status::ready) {
     data.keep_alive();
+    // Its actor needs a worker thread to hear of that, and may get none.
+    const auto time = time_to_end(options.network);
+    if (const auto gone = watch->lost_for(); gone && *gone > time) deadline.end(overdue("the master is gone", time));
     auto why = steps.look();
     if (!why && options.watch.wanted && options.watch.wanted()) why = signal_to_member;
     if (why) caf::anon_send(*master, msg::trouble{{}, std::move(*why)});
@@ -104,7 +118,11 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
     passed_on = true;
     caf::anon_send(*master, msg::stop{});
   }
-  return outcome.get();
+  node_end ended = outcome.get();
+  const auto gone = watch->lost_for();
+  const auto time = gone ? time_to_end(network) : std::max(network.dead_after, ended.rejoin_within);
+  deadline.set(time, overdue(gone ? "the master is gone" : "the run is over", time));
+  return ended;
 }
 
 }  // namespace
@@ -119,19 +137,22 @@ node_end run_node(const node_options& options, const stop_request* stop_wish) {
   const links::link_ptr& link = *connected;
   if (link == nullptr) return {};
 
+  // A job without large products does without buffers; the first product of another one is refused.
+  if (options.trains && !options.devices.trainers) (void)prepare_products(options.threads, 0);
+  end_deadline deadline(options.on_overdue);
   actors::traced_config config;
   config.recorder = options.recorder;
   config.devices = options.devices;
   if (options.trains) config.batch_makers = actors::make_batch_threads(options.batch_threads, options.count);
   config.config_file_path.clear();  // else CAF reads a file of the current directory
-  config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
+  config.set("caf.scheduler.max-threads", worker_threads(options.threads));
   add_network(config);
   run_end end(config);
   caf::actor_system system(config);
   const run_end::announcer over(end);
   const actors::workers_help help(system);
   const auto tunnel = std::make_shared<control_tunnel>(control.io(), link, member_message_bytes_max);
-  auto outcome = take_part(system, config.devices, options, link, tunnel, session, stop_wish);
+  auto outcome = take_part(system, config.devices, options, link, tunnel, session, stop_wish, deadline);
   tunnel->close();
   return outcome;
 }

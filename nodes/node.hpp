@@ -44,6 +44,9 @@ struct node_options {
   watch_options watch;
   /// Called on other threads, with a line for the log.
   std::function<void(const std::string&)> on_note;
+  /// Called on another thread with an error line, before this process ends itself since a handler does not return. May
+  /// be null.
+  std::function<void(const std::string&)> on_overdue = {};
 };
 
 /// How a node's part in an attempt at the run has ended.
@@ -57,6 +60,8 @@ struct node_end {
 };
 
 /// Joins the run and returns when this attempt has ended. A wish to stop goes to the master and stops the whole run.
+/// If an actor's handler never returns, the process ends itself: within `dead_after` of the master's end, and after a
+/// run that the master has ended, within the time in which it should come back.
 node_end run_node(const node_options& options, const stop_request* stop_wish);
 
 }  // namespace troupe::nodes

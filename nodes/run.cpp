@@ -2,26 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <caf/all.hpp>
+#include <cerrno>
+#include <cstring>
 #include <future>
 #include <limits>
 #include <map>
 #include <random>
-#include <system_error>
-#include <thread>
 
 #include "actors/actor_name.hpp"
 #include "actors/idle_workers.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/traced_system.hpp"
+#include "base/descriptor.hpp"
 #include "nodes/caf_network.hpp"
 #include "nodes/diagnosis.hpp"
 #include "nodes/one_queue.hpp"
 #include "nodes/rendezvous.hpp"
 #include "nodes/run_end.hpp"
+#include "nodes/thread_memory.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
@@ -232,26 +235,16 @@ actors::run_summary unbegun(const run_options& options) {
   return nothing;
 }
 
-std::size_t worker_threads(std::size_t wanted) { return wanted > 0 ? wanted : std::thread::hardware_concurrency(); }
-
-result<void> check_threads(std::size_t wanted) {
-  const std::size_t threads = worker_threads(wanted);
-  constexpr std::size_t further = 8;  // for the actor system's clock and the like
-  std::atomic<bool> go_on = false;
-  std::vector<std::thread> started;
-  bool all = true;
-  try {
-    while (started.size() < threads + further) started.emplace_back([&go_on] { go_on.wait(false); });
-  } catch (const std::system_error&) {
-    all = false;
-  }
-  const std::size_t count = started.size();
-  go_on = true;
-  go_on.notify_all();
-  for (std::thread& one : started) one.join();
-  if (all) return {};
-  return bad_input("--threads {}: the system lets this process start {} threads, {} are needed; use fewer --threads",
-                   threads, count, threads + further);
+result<void> check_descriptors(std::size_t processes) {
+  // Of the leading process: its threads' polls, its port and files, then a connection and a pair of sockets for each. A
+  // member has polls of its own, and to each of the others a connection with memory that they share.
+  const std::size_t leads = 14 + 3 * processes;
+  const std::size_t takes_part = 15 + 2 * processes;
+  const std::size_t needed = std::max(leads, takes_part);
+  const std::size_t left = descriptors_left(needed);
+  if (left >= needed) return {};
+  return bad_input("{}: a run of {} processes needs some {} more file descriptors in each, {} are left",
+                   std::strerror(EMFILE), processes + 1, needed, left);
 }
 
 result<actors::run_summary> run(const run_request& what, const run_options& given_options,

@@ -105,8 +105,9 @@ struct run_request {
 /// Returns the result of a run that was asked to stop before it began.
 actors::run_summary unbegun(const run_options& options);
 
-/// Refuses more worker threads (0: one per core) than the system lets the process start: the actor system would crash.
-result<void> check_threads(std::size_t wanted);
+/// Refuses a run of so many processes, besides this one, for which the system lets each open too few descriptors: some
+/// libraries would end the process.
+result<void> check_descriptors(std::size_t processes);
 
 /// Runs `what` to its end; blocks until all actors have ended. `stop_wish` may be null. Faults: kind input, of the
 /// plan; kind run for an actor that failed, with actor, step and cause.

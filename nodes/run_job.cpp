@@ -13,6 +13,7 @@
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
 #include "model/stages.hpp"
+#include "nodes/thread_memory.hpp"
 
 namespace troupe::nodes {
 
@@ -21,8 +22,19 @@ namespace {
 /// What a user changes to have fewer dense weights.
 const char* network_option(const model::job& what) { return what.layers.empty() ? "--hidden" : "--layers"; }
 
+/// Takes what matrix products need, where trainers multiply on the processor; of trainers in processes of their own,
+/// which have this one's limits, it only looks whether they can. `room`: bytes of what the run keeps in this process.
+result<void> check_products_of(const model::job& what, const model::hybrid_model& model, std::uint64_t room,
+                               const run_options& options) {
+  constexpr double small = 8192;  // such products do without (kernels/cpu/linear.cpp)
+  if (options.devices.trainers || static_cast<double>(model.multiply_adds()) * model::samples_per_step(what) <= small)
+    return {};
+  return options.gather ? check_products(options.threads, 0) : prepare_products(options.threads, room);
+}
+
 /// Refuses a model that does not fit in memory, before anything is allocated.
-result<void> check_memory(const model::job& what, const model::dataset& data, const actors::compute_devices& devices) {
+result<void> check_memory(const model::job& what, const model::dataset& data, const run_options& options) {
+  const actors::compute_devices& devices = options.devices;
   const auto add = [](std::uint64_t a, std::uint64_t b) {
     return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
   };
@@ -31,7 +43,8 @@ result<void> check_memory(const model::job& what, const model::dataset& data, co
     if (!devices.servers)
       tables = add(tables, model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
   // Each trainer has weights, optimizer state and a gradient; the group has a sum.
-  const std::size_t weights = model::hybrid_model(data.spec(), what).parameter_count();
+  const model::hybrid_model model(data.spec(), what);
+  const std::size_t weights = model.parameter_count();
   const auto buffers = static_cast<std::uint64_t>(2 + model::state_buffers(what.dense_optimizer));
   const std::uint64_t dense =
       devices.trainers ? 0 : model::bounded_product(weights, (what.trainers + 1) * buffers * sizeof(float));
@@ -41,7 +54,7 @@ result<void> check_memory(const model::job& what, const model::dataset& data, co
   if (add(tables, dense) > available)
     return bad_input(model::memory_fault(
         fmt::format("{}, --trainers: the dense weights of all trainers", network_option(what)), dense));
-  return {};
+  return check_products_of(what, model, add(tables, dense), options);
 }
 
 /// Refuses dense weights, for a checkpoint with the optimizer's state, that are too long for a message between
@@ -70,9 +83,10 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
     if (auto wrong = model::check_resumed(from->manifest, what, **data, actors::total_steps(what, **data)))
       return bad_input(std::move(*wrong));
   const bool all_here = !options.gather || options.gather->on_this_machine;
-  result<void> fits;
-  if (options.gather) fits = check_messages(what, **data, options.checkpoints.store != nullptr);
-  if (fits && all_here) fits = check_memory(what, **data, options.devices);
+  result<void> fits = check_threads(options.threads);
+  if (fits && options.gather) fits = check_descriptors(all_here ? what.servers + what.ranks() : 2);
+  if (fits && options.gather) fits = check_messages(what, **data, options.checkpoints.store != nullptr);
+  if (fits && all_here) fits = check_memory(what, **data, options);
   if (!fits) return tl::unexpected(fits.error());
   if (options.devices.step_graphs)
     if (const auto fault = actors::fault_of_step_graphs(what, (*data)->spec(), options.devices))
@@ -89,7 +103,6 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
         options.checkpoints.automatic ? "auto" : fmt::format("{}", options.checkpoints.seconds));
   if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
     return bad_input("--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
-  if (auto enough = check_threads(options.threads); !enough) return tl::unexpected(enough.error());
   return data;
 }
 

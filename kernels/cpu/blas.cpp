@@ -8,6 +8,8 @@
 #include <string>
 
 #include "hwy/highway.h"
+#include "kernels/address_space.hpp"
+#include "kernels/cpu/product_buffers.hpp"
 
 namespace troupe::kernels {
 namespace {
@@ -26,6 +28,8 @@ struct library {
   decltype(&cblas_sgemm) sgemm = nullptr;
   decltype(&openblas_get_corename) corename = nullptr;
   decltype(&openblas_get_config) config = nullptr;
+  void* (*take_buffer)(int) = nullptr;
+  void (*give_buffer)(void*) = nullptr;
   std::string error;
 
   library() {
@@ -38,8 +42,11 @@ struct library {
       sgemm = reinterpret_cast<decltype(sgemm)>(dlsym(handle, "cblas_sgemm"));
       corename = reinterpret_cast<decltype(corename)>(dlsym(handle, "openblas_get_corename"));
       config = reinterpret_cast<decltype(config)>(dlsym(handle, "openblas_get_config"));
+      take_buffer = reinterpret_cast<decltype(take_buffer)>(dlsym(handle, "blas_memory_alloc"));
+      give_buffer = reinterpret_cast<decltype(give_buffer)>(dlsym(handle, "blas_memory_free"));
     }
-    if (sgemm == nullptr || corename == nullptr || config == nullptr) {
+    if (sgemm == nullptr || corename == nullptr || config == nullptr || take_buffer == nullptr ||
+        give_buffer == nullptr) {
       const char* words = dlerror();
       error = std::string("OpenBLAS could not be loaded: ") + (words != nullptr ? words : "unknown error");
     }
@@ -49,11 +56,21 @@ struct library {
 // Loaded before main: setenv is safe only while there are no other threads.
 const library openblas;
 
+product_buffers& buffers() {
+  static auto* const all = new product_buffers(openblas.take_buffer, openblas.give_buffer, has_address_space);
+  return *all;  // used until the process ends
+}
+
 }  // namespace
+
+std::size_t reserve_products(std::size_t count, std::size_t room) {
+  return openblas.error.empty() ? buffers().reserve(count, room) : count;
+}
 
 void blas_product(factor_form a_form, factor_form b_form, std::size_t m, std::size_t n, std::size_t k, const float* a,
                   const float* b, float beta, float* c) {
   if (!openblas.error.empty()) throw std::runtime_error(openblas.error);
+  const product_buffers::use buffer(buffers());
   const auto size = [](std::size_t x) { return static_cast<blasint>(x); };
   const auto form = [](factor_form f) { return f == factor_form::plain ? CblasNoTrans : CblasTrans; };
   openblas.sgemm(CblasRowMajor, form(a_form), form(b_form), size(m), size(n), size(k), 1.0F, a,

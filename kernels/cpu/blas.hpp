@@ -15,9 +15,13 @@ enum class factor_form : bool { plain, transposed };
 
 /// c [m, n] = a b + beta c, all row-major without gaps. a is [m, k], or [k, m] if transposed; b is [k, n], or [n, k] if
 /// transposed. A beta of 0 overwrites c, NaN included. Thread: any. Throws std::runtime_error with the loader's error
-/// if OpenBLAS cannot be loaded.
+/// if OpenBLAS cannot be loaded; no_product_memory if there is no room for its buffer.
 void blas_product(factor_form a_form, factor_form b_form, std::size_t m, std::size_t n, std::size_t k, const float* a,
                   const float* b, float beta, float* c);
+
+/// Takes the memory that OpenBLAS needs for up to `count` products at once, as long as `room` bytes of address space
+/// stay besides. Returns how many products may now be under way at once; further ones wait. 0: none fits.
+std::size_t reserve_products(std::size_t count, std::size_t room);
 
 /// Returns OpenBLAS's name for the kernels that it uses; empty if it cannot be loaded.
 const char* blas_kernels();

@@ -14,6 +14,7 @@
 #include "launch/supervisor.hpp"
 #include "launch/text.hpp"
 #include "model/checkpoint/resume.hpp"
+#include "nodes/thread_memory.hpp"
 #include "replay/outcome.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/program.hpp"
@@ -76,6 +77,11 @@ nodes::run_request request_of(const program_order& order, const program_run& wha
 
 result<actors::run_summary> lead(program_order order, const program_run& what, launch::console& out) {
   if (auto enough = nodes::check_threads(order.machine.threads); !enough) return tl::unexpected(enough.error());
+  if (order.processes || order.listen)
+    if (auto enough = nodes::check_descriptors(order.processes ? order.servers + what.trainers : 2); !enough)
+      return tl::unexpected(enough.error());
+  // A program may do without any: what finds no room is refused by its first product.
+  if (!order.processes && !order.listen) (void)nodes::prepare_products(order.machine.threads, 0);
   if (order.processes)
     if (auto given = launch::give_to_processes(order.machine, what.trainers, out); !given)
       return tl::unexpected(given.error());

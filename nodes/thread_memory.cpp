@@ -1,0 +1,86 @@
+#include "nodes/thread_memory.hpp"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "kernels/address_space.hpp"
+#include "kernels/cpu/blas.hpp"
+#include "kernels/cpu/product_buffers.hpp"
+
+namespace troupe::nodes {
+
+namespace {
+
+constexpr std::size_t further_threads = 8;  // for the actor system's clock and the like
+
+/// What a run takes for messages, batches and the like.
+constexpr std::uint64_t least_room = std::uint64_t{64} << 20;
+
+/// Of the GNU allocator: it makes one heap for each thread.
+constexpr std::uint64_t bytes_of_heap = std::uint64_t{64} << 20;
+
+void share_heaps() {
+  constexpr std::uint64_t part = 8;  // of the limit
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  mallopt(M_ARENA_MAX, static_cast<int>(std::clamp<std::uint64_t>(limit.rlim_cur / part / bytes_of_heap, 1, 1024)));
+}
+
+/// What must stay for stacks, and for `room` bytes.
+std::uint64_t room_besides(std::size_t wanted, std::uint64_t room) {
+  pthread_attr_t usual;
+  std::size_t stack = 0;
+  if (pthread_getattr_default_np(&usual) == 0) {
+    pthread_attr_getstacksize(&usual, &stack);
+    pthread_attr_destroy(&usual);
+  }
+  std::uint64_t all = (worker_threads(wanted) + further_threads) * std::uint64_t{stack} + least_room;
+  return __builtin_add_overflow(all, room, &all) ? ~std::uint64_t{0} / 2 : all;
+}
+
+result<void> refuse(std::size_t wanted) {
+  return bad_input("--threads {}: {}", worker_threads(wanted), kernels::no_product_memory().what());
+}
+
+}  // namespace
+
+std::size_t worker_threads(std::size_t wanted) { return wanted > 0 ? wanted : std::thread::hardware_concurrency(); }
+
+result<void> check_threads(std::size_t wanted) {
+  share_heaps();
+  const std::size_t threads = worker_threads(wanted);
+  std::atomic<bool> go_on = false;
+  std::vector<std::thread> started;
+  bool all = true;
+  try {
+    while (started.size() < threads + further_threads) started.emplace_back([&go_on] { go_on.wait(false); });
+  } catch (const std::system_error&) {
+    all = false;
+  }
+  const std::size_t count = started.size();
+  go_on = true;
+  go_on.notify_all();
+  for (std::thread& one : started) one.join();
+  if (all) return {};
+  return bad_input("--threads {}: the system lets this process start {} threads, {} are needed; use fewer --threads",
+                   threads, count, threads + further_threads);
+}
+
+result<void> prepare_products(std::size_t wanted, std::uint64_t room) {
+  if (kernels::reserve_products(worker_threads(wanted), room_besides(wanted, room)) == 0) return refuse(wanted);
+  return {};
+}
+
+result<void> check_products(std::size_t wanted, std::uint64_t room) {
+  if (kernels::has_address_space(kernels::product_buffers::bytes + room_besides(wanted, room))) return {};
+  return refuse(wanted);
+}
+
+}  // namespace troupe::nodes
