@@ -1,7 +1,6 @@
 // Goal: what goes wrong within a process ends the run at once with its place if it would come back, and costs an
-// attempt if it would not; a process that wakes after its run has gone on without it changes nothing; and what a
-// process has too little of is said. Method: exceptions and aborts at messages, SIGCONT after the next attempt has
-// begun, limits.
+// attempt if it would not; and a process that wakes after its run has gone on without it changes nothing. Method:
+// exceptions and aborts at messages, SIGCONT after the next attempt has begun.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,13 +24,6 @@ launch with_fault(const std::string& fault) {
   how.program = TROUPE_FAULTY_PROGRAM;
   how.environment = {{"TROUPE_FAULTS", fault}};
   return how;
-}
-
-/// Runs a program of this machine under limits that bash's `ulimit` sets.
-[[maybe_unused]] outcome run_limited(const std::string& limits, const words& arguments) {
-  launch how;
-  how.program = "/bin/bash";
-  return run(with({"-c", "ulimit " + limits + " && exec \"$@\"", "bash", TROUPE_PROGRAM}, arguments), how);
 }
 
 std::size_t count_of(const outcome& from, std::string_view event) {
@@ -170,26 +162,6 @@ TEST(Zombie, OfARunThatHasGoneOnChangesNothing) {
   EXPECT_EQ(woken.signal, 0) << woken.err;
   EXPECT_EQ(entries_without_marks(folder.path()), entries_without_marks(unbroken.path()));
 }
-
-// -- too little of something ---------------------------------------------------------------
-
-// Sanitizers need descriptors, too, and cannot have such stacks.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST(TooFewDescriptors, EndARunOfSeveralProcesses) {
-  const outcome ended = run_limited("-n 16", with({"train", "--processes", "--restarts", "1"}, short_job));
-  EXPECT_TRUE(ended.in_time);
-  EXPECT_EQ(ended.exit_code, 1) << ended.err;
-  EXPECT_NE(ended.err.find("Too many open files"), std::string::npos) << ended.err;
-  EXPECT_NE(ended.err.find("troupe: error: "), std::string::npos) << ended.err;
-}
-
-TEST(TooFewThreads, AreSaidWithTheOption) {
-  const outcome ended = run_limited("-s 1073741824", with({"train", "--threads", "300"}, short_job));
-  EXPECT_TRUE(std::regex_search(expect_error(ended, 2), std::regex("--threads 300: the system lets this process start "
-                                                                   "\\d+ threads, 308 are needed")))
-      << ended.err;
-}
-#endif
 
 }  // namespace
 }  // namespace troupe::end_to_end::process_faults_test

@@ -11,6 +11,7 @@
 //                                               actor=server-0-applies: before it applies its 17th step)
 //   abort actor=server-0 at=17 once=FILE        (the same, by SIGABRT)
 //   throw actor=server-0 at=17                  (an exception, from the handler of its 17th message)
+//   hang actor=server-0 at=17 once=FILE         (the handler of its 17th message never returns)
 //   clock trainer=1 offset-ms=3000 ppm=50       (in the process of that rank of --processes)
 
 #include <fcntl.h>
@@ -117,12 +118,13 @@ class injector : public troupe::actors::fault_injector {
   /// Ends the process, or its actor, if that is to happen here.
   void end_if_wanted(std::string_view place) {
     for (const wanted_fault& one : all_) {
-      const bool ends = one.name == "die" || one.name == "abort" || one.name == "throw";
+      const bool ends = one.name == "die" || one.name == "abort" || one.name == "throw" || one.name == "hang";
       if (!ends || one.settings.at("actor") != with_dashes(place) || reached_.fetch_add(1) + 1 != one.number("at") ||
           !is_first(one))
         continue;
       if (one.name == "throw") throw std::runtime_error("thrown on purpose");
       if (one.name == "abort") std::abort();
+      while (one.name == "hang") ::pause();
       ::kill(::getpid(), SIGKILL);
     }
   }

@@ -1,0 +1,143 @@
+// Goal: where a process has too little of something that the system gives it, a run goes on or ends with a line that
+// says what lacks; it never hangs, spins or crashes. Method: limits of address space, descriptors and threads; /proc
+// and /dev that are not there.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <regex>
+
+#include "tests/end_to_end/several.hpp"
+
+// Sanitizers need address space and descriptors of their own, and cannot have such stacks.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+namespace troupe::end_to_end::limits_test {
+namespace {
+
+const words short_job = {"--data", "tutorial", "--steps", "24", "--seed", "7", "--servers", "2", "--trainers", "2"};
+
+/// Its products are large enough for OpenBLAS.
+const words multiplies = {"--data",       "synthetic", "--rows",  "100", "--hidden", "512,512",
+                          "--batch-size", "512",       "--steps", "3",   "--trace",  "off"};
+
+/// How to run a program of this machine after bash has done `first`.
+words after(const std::string& first, const words& arguments) {
+  return with({"-c", first + " && exec \"$@\"", "bash", TROUPE_PROGRAM}, arguments);
+}
+
+outcome run_after(const std::string& first, const words& arguments, launch how = {}) {
+  how.program = "/bin/bash";
+  return run(after(first, arguments), how);
+}
+
+outcome run_limited(const std::string& limits, const words& arguments) {
+  return run_after("ulimit " + limits, arguments);
+}
+
+// -- address space ------------------------------------------------------------------------
+
+struct space_case {
+  const char* limit;  ///< of bash's ulimit, in KiB
+  const char* threads;
+  bool fits;  ///< null: it depends on the libraries of the machine
+};
+
+void PrintTo(const space_case& one, std::ostream* out) { *out << one.limit << ", " << one.threads << " threads"; }
+
+class LittleAddressSpace : public testing::TestWithParam<space_case> {};
+
+TEST_P(LittleAddressSpace, LetsARunGoOnOrRefusesIt) {
+  const auto& [limit, threads, fits] = GetParam();
+  for (const words& how : {words{}, words{"--processes"}}) {
+    const outcome ended =
+        run_limited(limit, with(with({"train", "--threads", threads, "--trainers", threads}, multiplies), how));
+    ASSERT_TRUE(ended.in_time) << ended.err;
+    EXPECT_EQ(ended.signal, 0) << ended.err;
+    if (fits) EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    if (ended.exit_code == 0) continue;
+    const std::string line = expect_error(ended, 2);
+    EXPECT_TRUE(std::regex_search(line, std::regex("--threads|use less"))) << line;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LittleAddressSpace,
+                         testing::Values(space_case{"-v 250000", "2", false}, space_case{"-v 400000", "2", false},
+                                         space_case{"-v 600000", "2", false}, space_case{"-v 1200000", "2", true},
+                                         space_case{"-v 1200000", "16", false}, space_case{"-v 2500000", "16", true},
+                                         space_case{"-d 300000", "2", false}));
+
+TEST(LittleAddressSpace, RefusesAMemberWhoseProductsFindNoRoom) {
+  gathered_run several(with({"--servers", "1", "--trainers", "1"}, multiplies));
+  launch how = with_token();
+  how.program = "/bin/bash";
+  const outcome member = run(after("ulimit -v 250000", {"join", several.where(), "--as", "trainer"}), how);
+  ASSERT_TRUE(member.in_time) << member.err;
+  EXPECT_NE(expect_error(member, 2).find("128 MiB of address space for each thread"), std::string::npos) << member.err;
+  several.join_all(1, 1);
+  several.finish();
+}
+
+// -- descriptors ----------------------------------------------------------------------------
+
+class TooFewDescriptors : public testing::TestWithParam<int> {};
+
+TEST_P(TooFewDescriptors, AreSaidOrEnough) {
+  for (const words& how : {words{}, words{"--processes", "--restarts", "0"}, words{"--processes", "--restarts", "1"}}) {
+    const outcome ended = run_limited(fmt::format("-n {}", GetParam()), with(with({"train"}, how), short_job));
+    ASSERT_TRUE(ended.in_time) << ended.err;
+    EXPECT_EQ(ended.signal, 0) << ended.err;
+    if (ended.exit_code == 0) continue;
+    EXPECT_TRUE(ended.exit_code == 1 || ended.exit_code == 2) << ended.exit_code;
+    const std::string line = line_with(ended.err, "troupe: error: ");
+    EXPECT_NE(line.find("Too many open files"), std::string::npos) << ended.err;
+    EXPECT_NE(line.find("ulimit -n"), std::string::npos) << ended.err;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, TooFewDescriptors, testing::Values(8, 12, 16, 18, 20, 22, 24, 28, 32));
+
+// -- threads ----------------------------------------------------------------------------------
+
+TEST(TooFewThreads, AreSaidWithTheOption) {
+  const outcome ended = run_limited("-s 1073741824", with({"train", "--threads", "300"}, short_job));
+  EXPECT_TRUE(std::regex_search(expect_error(ended, 2), std::regex("--threads 300: the system lets this process start "
+                                                                   "\\d+ threads, 308 are needed")))
+      << ended.err;
+}
+
+// -- /proc and /dev -----------------------------------------------------------------------------
+
+class MissingFiles : public testing::Test {
+ protected:
+  /// Runs the program in a mount namespace of its own, after `umount` has hidden something.
+  static outcome run_without(const std::string& umount, const words& arguments) {
+    launch how;
+    how.program = "/usr/bin/unshare";
+    return run(with({"-m", "--propagation", "private", "/bin/bash"}, after(umount, arguments)), how);
+  }
+
+  void SetUp() override {
+    if (run_without("umount -l /proc", {"version"}).exit_code != 0) GTEST_SKIP() << "needs CAP_SYS_ADMIN";
+  }
+};
+
+TEST_F(MissingFiles, OfProcKeepNoRunFromItsEnd) {
+  const std::string expected = digest_of(run(with({"train", "--json"}, short_job)));
+  for (const words& how : {words{"--processes", "--restarts", "0"}, words{"--processes", "--restarts", "1"}})
+    EXPECT_EQ(digest_of(run_without("umount -l /proc", with(with({"train", "--json"}, how), short_job))), expected);
+  EXPECT_EQ(digest_of(run_without("umount -l /proc && ulimit -v 4000000", with({"train", "--json"}, short_job))),
+            expected);
+}
+
+TEST_F(MissingFiles, OfDevAreNamed) {
+  const outcome ended = run_without("mount -t tmpfs none /dev", with({"train", "--processes"}, short_job));
+  EXPECT_NE(line_with(ended.err, "troupe: error: ").find("/dev/null"), std::string::npos) << ended.err;
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end::limits_test
+
+#endif

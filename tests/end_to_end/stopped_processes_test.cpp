@@ -1,0 +1,150 @@
+// Goal: processes that are stopped together go on together, as after Ctrl-Z and fg, and nobody is taken for dead by a
+// process that has slept itself; a leading process that was stopped alone is named, not its members; and a process
+// whose handler never returns ends all the same when its leader has. Method: SIGSTOP and SIGCONT to process groups and
+// processes, SIGKILL, handlers that hang.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <regex>
+#include <thread>
+
+#include "tests/end_to_end/several.hpp"
+#include "tests/model/made_checkpoint.hpp"
+
+namespace troupe::end_to_end::stopped_processes_test {
+namespace {
+
+const words two_each = {"--servers", "2", "--trainers", "2"};
+
+// -- stopped together -----------------------------------------------------------------------
+
+class StoppedTogetherTiming : public testing::TestWithParam<words> {};
+
+TEST_P(StoppedTogetherTiming, ProcessesGoOnTogether) {
+  const words job = with({"--json", "--data", "tutorial", "--epochs", "300", "--seed", "7"}, two_each);
+  const std::string expected = digest_of(run(with({"train"}, job)));
+  launch in_own_group;
+  in_own_group.program = "/usr/bin/setsid";
+  program running(with(with({TROUPE_PROGRAM, "train", "--processes", "--dead-after", "1"}, GetParam()), job),
+                  in_own_group);
+  ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
+  ASSERT_EQ(kill(-running.process(), SIGSTOP), 0);
+  std::this_thread::sleep_for(std::chrono::seconds(4));  // the sleep that is tested: longer than all timeouts
+  ASSERT_EQ(kill(-running.process(), SIGCONT), 0);
+  const outcome ended = running.finish();
+  EXPECT_EQ(digest_of(ended), expected) << ended.err;
+  EXPECT_EQ(last_event(ended, "done").at("attempts").to_number<int>(), 1) << ended.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(With, StoppedTogetherTiming,
+                         testing::Values(words{"--restarts", "0"}, words{"--restarts", "1"}));
+
+// -- a leader that is stopped alone ------------------------------------------------------------
+
+TEST(StoppedLeader, IsNamedInPlaceOfItsMembers) {
+  program running(
+      with(with({"train", "--json", "--processes", "--restarts", "0", "--dead-after", "1"}, endless), two_each));
+  ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
+  ASSERT_EQ(kill(running.process(), SIGSTOP), 0);
+  for (const char* who : {"server 0", "server 1", "trainer 0", "trainer 1"})
+    ASSERT_TRUE(running.wait_for_error(fmt::format("troupe {}: error: the master", who))) << running.error();
+  ASSERT_EQ(kill(running.process(), SIGCONT), 0);
+  const outcome ended = running.finish();
+  EXPECT_EQ(ended.exit_code, 1);
+  const std::string line = line_with(ended.err, "troupe: error: ");
+  const std::regex expected(fmt::format(R"(the process that leads the run \(pid {}\) was stopped for \d+\.\d s in )"
+                                        R"(step \d+, and its members left it; a longer --dead-after)",
+                                        running.process()));
+  EXPECT_TRUE(std::regex_search(line, expected)) << line;
+  EXPECT_EQ(line.find("died"), std::string::npos) << line;
+}
+
+TEST(StoppedLeader, IsJudgedByDeadAfterByItsSupervisor) {
+  const model::checkpoint_folder folder;
+  program running(with(with({"train", "--json", "--processes", "--dead-after", "1", "--save", folder.path(),
+                             "--checkpoint-every", "50", "--restarts", "1"},
+                            endless),
+                       two_each));
+  ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\"")) << running.error();
+  const pid_t leader = leader_of(running.process());
+  ASSERT_EQ(kill(leader, SIGSTOP), 0);
+  ASSERT_TRUE(running.wait_for_output(
+      fmt::format("the process that leads the run (pid {}) was stopped for 1 s (--dead-after)", leader)))
+      << running.error();
+  running.send(SIGTERM);
+  EXPECT_TRUE(running.finish().in_time);
+}
+
+// -- handlers that never return ------------------------------------------------------------------
+
+/// A run of the faulty program in which a handler of trainer 0 hangs, and how a test learns that it does.
+class HungHandler : public testing::Test {
+ protected:
+  launch with_fault() const {
+    launch how = with_token();
+    how.program = TROUPE_FAULTY_PROGRAM;
+    how.environment.emplace_back("TROUPE_FAULTS", fmt::format("hang actor=trainer-0-sends at=20 once={}", mark()));
+    return how;
+  }
+  std::string mark() const { return folder_.path() + "-hangs"; }
+  bool hangs() const {
+    return comes_true([this] { return std::filesystem::exists(mark()); });
+  }
+  void TearDown() override { std::filesystem::remove(mark()); }
+
+  static void expect_own_end(const std::string& text) {
+    EXPECT_TRUE(std::regex_search(text, std::regex(R"(error: the master is gone, and a handler of this process \(pid )"
+                                                   R"(\d+\) has not returned within 0\.8 s: the process ends itself)")))
+        << text;
+  }
+
+  const model::checkpoint_folder folder_;
+};
+
+const words one_thread = {"--threads", "1", "--dead-after", "1"};
+
+TEST_F(HungHandler, OfAProcessEndsWithItWhenItsLeaderIsKilled) {
+  program running(
+      with(with({"train", "--json", "--processes", "--restarts", "0"}, one_thread), with(endless, two_each)),
+      with_fault());
+  ASSERT_TRUE(hangs()) << running.error();
+  running.send(SIGKILL);
+  const outcome ended = running.finish();  // of the last process
+  ASSERT_TRUE(ended.in_time);
+  expect_own_end(ended.err);
+}
+
+TEST_F(HungHandler, OfAMemberEndsWithItWhenTheMasterIsKilledThoughItIsToldToStop) {
+  gathered_run several(with(endless, {"--servers", "1", "--trainers", "1"}), {"--dead-after", "1"}, with_fault());
+  several.join_as("server");
+  program& member = several.join({"--as", "trainer", "--threads", "1"});
+  ASSERT_TRUE(hangs()) << member.error();
+  several.master().send(SIGKILL);
+  member.send(SIGTERM);
+  const outcome ended = member.finish();
+  ASSERT_TRUE(ended.in_time);
+  EXPECT_EQ(ended.exit_code, 1);
+  expect_own_end(ended.err);
+}
+
+TEST_F(HungHandler, OfAProcessEndsWithItAndCostsASupervisedRunAnAttempt) {
+  const words job = with({"--json", "--data", "tutorial", "--epochs", "20", "--seed", "7"}, two_each);
+  const std::string expected = digest_of(run(with({"train"}, job)));
+  program running(
+      with(with({"train", "--processes", "--save", folder_.path(), "--checkpoint-every", "6", "--restarts", "2"},
+                one_thread),
+           job),
+      with_fault());
+  ASSERT_TRUE(hangs()) << running.error();
+  ASSERT_EQ(kill(leader_of(running.process()), SIGKILL), 0);
+  const outcome ended = running.finish();
+  EXPECT_EQ(digest_of(ended), expected) << ended.err;
+  expect_own_end(ended.err);
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end::stopped_processes_test
