@@ -115,7 +115,7 @@ program::program(const std::vector<std::string>& arguments, const launch& how)
   auto started = child_process::start(path, command, with);
   close(out.theirs);
   close(err.theirs);
-  if (!started) throw std::runtime_error(path + ": " + started.error().message);
+  if (!started) throw std::runtime_error(started.error().message);
   process_.emplace(std::move(*started));
 }
 
