@@ -39,8 +39,8 @@ void release_signals();
 /// A child process. It starts with no signals blocked but those of `held_signals`. Thread: one at a time.
 class child_process {
  public:
-  /// Starts the program at `path`; the first of `arguments` is its name. The fault names the path with the system's reason. Sets
-  /// SIGCHLD to its default action, because the system discards exit codes while it is ignored.
+  /// Starts the program at `path`; the first of `arguments` is its name. The fault names the path with the system's
+  /// reason. Sets SIGCHLD to its default action, because the system discards exit codes while it is ignored.
   static result<child_process> start(const std::string& path, std::vector<std::string> arguments,
                                      const child_options& options);
 
