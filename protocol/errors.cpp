@@ -1,8 +1,11 @@
 #include "protocol/errors.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
+
+#include "base/advice.hpp"
 
 namespace troupe::protocol {
 
@@ -11,6 +14,27 @@ namespace {
 constexpr std::array<std::string_view, 13> names = {
     "none",          "bad_input", "unknown_module", "bad_index", "shape_mismatch", "wrong_context", "not_finite",
     "out_of_memory", "exception", "peer_failed",    "timeout",   "malformed",      "device_failed"};
+
+/// Returns an enumerator of CAF in plain English: `caf::sec::type_clash` is "type clash".
+std::string plain(std::string name) {
+  name.erase(0, name.rfind(':') + 1);  // nothing where there is no colon
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
+/// Returns what an error of CAF means. Most of them are of one of its parts that Troupe does not use.
+std::string meaning_of(const caf::error& error) {
+  if (!error) return "no error";
+  if (error == caf::sec::request_timeout) return "no answer came in time";
+  if (error == caf::sec::unexpected_message) return "the receiver has no use for such a message";
+  if (error == caf::sec::runtime_error && error.context().match_elements<std::string>())
+    return error.context().get_as<std::string>(0);  // an exception's text
+  if (error.category() == caf::type_id_v<caf::exit_reason>)
+    return fmt::format("it was ended ({})", plain(to_string(static_cast<caf::exit_reason>(error.code()))));
+  if (error.category() == caf::type_id_v<caf::sec>)
+    return fmt::format("messages failed: {}", plain(to_string(static_cast<caf::sec>(error.code()))));
+  return fmt::format("an error of kind {} with code {}", error.category(), error.code());
+}
 
 }  // namespace
 
@@ -39,11 +63,11 @@ caf::error make_failure(errc code, std::string context) { return caf::make_error
 
 std::string describe(const caf::error& error) {
   if (error && error.category() == caf::type_id_v<errc> && error.context().match_elements<std::string>())
-    return error.context().get_as<std::string>(0);
+    return for_this_program(error.context().get_as<std::string>(0));
   // CAF has a word of its own for each way in which a receiver can go.
   if (is_secondary(error) || error == caf::sec::disconnect_during_handshake)
     return "the receiver has ended before it answered";
-  return caf::to_string(error);
+  return meaning_of(error);
 }
 
 bool is_secondary(const caf::error& error) {

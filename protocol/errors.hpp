@@ -49,7 +49,8 @@ caf::error make_failure(errc code, fmt::format_string<First, Rest...> text, Firs
   return make_failure(code, fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
 }
 
-/// The context line of an error made by `make_failure`; for other errors, CAF's own text.
+/// Returns an error's text for people: the context line of one made by `make_failure`, without options that this
+/// program lacks (base/advice.hpp); of other errors, what they mean. All errors become text here.
 std::string describe(const caf::error& error);
 
 /// True if `error` only reports that another actor is gone.

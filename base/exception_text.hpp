@@ -1,0 +1,36 @@
+// What an exception says to people.
+
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+
+namespace troupe {
+
+/// There is no memory of the host for something that has a name.
+class no_memory final : public std::bad_alloc {
+ public:
+  explicit no_memory(const std::string& what_for) : text_("out of memory for " + what_for) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
+/// Calls `run`. If memory lacks in it, `no_memory` says for what: `words` returns that, as in `table 2 [1000, 16]`.
+template <class Words, class Function>
+decltype(auto) with_memory_for(Words words, Function run) {
+  try {
+    return run();
+  } catch (const no_memory&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw no_memory(words());
+  }
+}
+
+/// Returns the text of an exception, without names of C++ classes and source files.
+std::string text_of(const std::exception& thrown);
+
+}  // namespace troupe
