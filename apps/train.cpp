@@ -206,6 +206,7 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
   if (!options.gather || options.gather->on_this_machine) tell_memory(order, *data, context.out);
   trace_order tracing = order.traced;
   TROUPE_TRY(traced, run_trace::start(tracing, context.out));
+  traced.tell_if_crashed(context.out);
   TROUPE_SET(options.checkpoints, open_checkpoints(order.checkpoints));
   std::optional<std::uint64_t> kept_to;
   if (order.checkpoints.resume) {

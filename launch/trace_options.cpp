@@ -14,6 +14,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "launch/attempt.hpp"
+#include "launch/crash.hpp"
 #include "launch/option_table.hpp"
 #include "launch/text.hpp"
 #include "links/credentials.hpp"
@@ -182,6 +183,14 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
   return made;
 }
 
+void run_trace::tell_if_crashed(const console& out) const {
+  if (recorder_ && attempt::mine() == nullptr)  // else the next attempt removes it
+    say_if_crashed(
+        fmt::format("{}: error: this process has crashed; its trace is kept: 'troupe trace blocked {}' says "
+                    "what it did last\n",
+                    out.name(), words(recorder_->folder())));
+}
+
 void describe_attempt(trace::recorder* recorder) {
   attempt* const mine = attempt::mine();
   if (mine == nullptr || recorder == nullptr) return;
@@ -201,6 +210,7 @@ void run_trace::finish_quietly(bool clean) {
 }
 
 void run_trace::remove_recorder() {
+  say_if_crashed({});
   const std::filesystem::path folder = recorder_->folder();
   recorder_.reset();
   std::error_code not_empty;

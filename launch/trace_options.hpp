@@ -48,6 +48,8 @@ class run_trace {
   static result<run_trace> start(trace_order& order, console& out);
 
   trace::recorder* recorder() const { return recorder_.get(); }
+  /// If this process crashes from now on, it says where the recording is.
+  void tell_if_crashed(const console& out) const;
 
   /// Ends the recording and prints where it is. After a clean end in mode `ring` it is removed.
   void finish(bool clean, console& out);
