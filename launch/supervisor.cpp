@@ -111,6 +111,7 @@ class supervisor {
   bool failed_by_device_ = false;
   std::uint32_t changed_to_ = 0;  ///< trainers that the next attempt is to have; 0: it follows a loss
   std::vector<std::string> ended_roles_;
+  bool loss_is_counted_ = false;  ///< the attempt's, though it has not ended yet
   std::optional<supervisor_clock::time_point> lost_at_;
   supervisor_clock::time_point last_look_;
   std::optional<supervisor_clock::time_point> stopped_since_;
@@ -170,6 +171,7 @@ void supervisor::handle(message_socket::message&& got, const message_socket& cha
     history_.saved = std::max(history_.saved, number());
   } else if (name == "begun") {
     begun_ = true;
+    loss_is_counted_ = false;
     history_.redone += history_.reached - std::min(history_.reached, number());
     history_.reached = number();
   } else if (name == "failed" || name == "device failed") {
@@ -251,7 +253,8 @@ void supervisor::look_after_roles(const message_socket& channel) {
   if (lost.empty()) return;
   ended_roles_.insert(ended_roles_.end(), lost.begin(), lost.end());
   note_loss();
-  if (begun_ || stops_asked.load() > 0) return;
+  if (begun_ || stops_asked.load() > 0 || history_.losses > history_.restarts) return;
+  loss_is_counted_ = true;
   if (++history_.losses > history_.restarts)
     channel.send(lossless_json(json::object{{"hopeless", lost.front()}}));
   else
@@ -276,9 +279,10 @@ void supervisor::prepare_next(const child_process& leader) {
     why = fmt::format("the process that led the run (pid {}) was ended by signal {}", leader.pid(), *leader.signal());
   for (const std::string& line : ended_roles_) why += (why.empty() ? "" : "; ") + line;
   if (killed_for_memory() > killed_for_memory_) why += "; the system has killed processes for want of memory";
+  if (changed_to_ == 0 && !loss_is_counted_) ++history_.losses;
   if (changed_to_ > 0) {
     why = fmt::format("{} trainer{} from here on", changed_to_, changed_to_ == 1 ? "" : "s");
-  } else if (++history_.losses > history_.restarts) {
+  } else if (history_.losses > history_.restarts) {
     const std::uint64_t failed = history_.losses;
     const std::string budget =
         fmt::format("{} attempt{} failed without a new checkpoint, --restarts {} allows no other", failed,
@@ -294,6 +298,7 @@ void supervisor::prepare_next(const child_process& leader) {
   failed_.clear();
   failed_by_device_ = false;
   changed_to_ = 0;
+  loss_is_counted_ = false;
   ended_roles_.clear();
   lost_at_.reset();
   stopped_since_.reset();
