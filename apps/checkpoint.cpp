@@ -43,12 +43,19 @@ result<std::vector<model::inspection>> inspect_all(const std::string& directory,
   return all;
 }
 
+/// The state for people. A run begins with a checkpoint of step 0 without files, so that it is known from then on.
+const char* state_text(const model::inspection& seen) {
+  const bool is_beginning = seen.what && seen.step == 0 && files_of(seen) == 0;
+  return is_beginning ? "whole: the run's beginning, of which there is nothing to keep"
+                      : model::state_name(seen.found.state);
+}
+
 /// Returns a row for each checkpoint, and below it its faults.
 std::string table_text(const std::vector<model::inspection>& all) {
   std::string text = fmt::format("{:>12}  {:>5}  {:>17}  state\n", "step", "files", "bytes");
   for (const model::inspection& seen : all) {
     text += fmt::format("{:>12}  {:>5}  {:>17}  {}\n", count_text(seen.step), files_of(seen),
-                        count_text(bytes_of(seen)), model::state_name(seen.found.state));
+                        count_text(bytes_of(seen)), state_text(seen));
     for (const std::string& wrong : seen.found.faults) text += fmt::format("{:>12}  {}\n", "", one_line(wrong));
   }
   return text;

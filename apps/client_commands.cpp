@@ -110,7 +110,8 @@ std::string status_text(const msg::run_status& now) {
   line("phase", one_line(now.phase));
   line("step", now.total_steps > 0 ? fmt::format("{} of {}", count_text(now.step), count_text(now.total_steps))
                                    : count_text(now.step));
-  if (now.samples_per_s) line("samples/s", compact(*now.samples_per_s));
+  if (now.samples_per_s && *now.samples_per_s > 0)  // programs count steps only
+    line("samples/s", compact(*now.samples_per_s));
   if (now.steps_per_s) line("steps/s", compact(*now.steps_per_s));
   if (now.progress_age_s) line("as of", duration_text(*now.progress_age_s) + " ago");
   if (now.attempt > 1) line("attempt", fmt::format("{}; lost before: {}", now.attempt, one_line(now.lost)));

@@ -239,9 +239,10 @@ or_mistake<std::string> entries_of(const std::string& name, const toml_value& va
     if (!entry.is_table()) return wrong_type(name, entry, fmt::format("[[{}]] entries", name));
     for (const auto& [key, ignored] : entry.as_table()) {
       if (std::ranges::find(keys, key) != keys.end()) continue;
-      return wrong_line(ignored.location().line(),
-                        fmt::format("{}: a {} has no such key; the nearest is {}", printable(key),
-                                    of == entry_kind::column ? "column" : "layer", nearest(key, keys)));
+      return wrong_line(
+          ignored.location().line(),
+          fmt::format("{}: a {} has no such key; the nearest is {}, and there are {}", printable(key),
+                      of == entry_kind::column ? "column" : "layer", nearest(key, keys), alternatives(keys)));
     }
     boost::json::object object;
     for (const std::string& key : keys) {

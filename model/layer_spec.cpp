@@ -156,11 +156,12 @@ layer_spec default_spec(layer_kind kind) {
 }
 
 layer_fault no_such_option(const std::string& name, layer_kind kind) {
-  if (std::ranges::find(layer_keys(), name) == layer_keys().end())
-    return fmt::format("{}: unknown option; the nearest is {}", printable(name), nearest(name, layer_keys()));
   std::vector<std::string> of_kind;
   for (const auto& option : layer_options())
     if (is_option_of(kind, option)) of_kind.emplace_back(option.name);
+  if (std::ranges::find(layer_keys(), name) == layer_keys().end())
+    return fmt::format("{}: unknown option; the nearest is {}, and there are {}", printable(name),
+                       nearest(name, layer_keys()), of_kind.empty() ? "none of this kind" : alternatives(of_kind));
   if (kind == layer_kind::residual) of_kind.emplace_back("layers");
   return fmt::format("{}: {} has no such option; it has {}", name, to_string(kind),
                      of_kind.empty() ? "none" : alternatives(of_kind));

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/digest.hpp"
+#include "base/exception_text.hpp"
 #include "base/lossless_json.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
@@ -257,7 +258,7 @@ tl::expected<checkpoint_manifest, manifest_fault> parse_digested(std::string_vie
   for (auto& [name, value] : manifest.settings) value = current_spelling(name, value);
   return manifest;
 } catch (const std::exception& failure) {
-  return torn(fmt::format("a value is missing or of another type: {}", printable(failure.what())));
+  return torn(fmt::format("a value is missing or of another type: {}", printable(troupe::text_of(failure))));
 }
 
 }  // namespace

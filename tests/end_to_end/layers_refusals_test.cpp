@@ -113,7 +113,8 @@ TEST(RefusedLayers, OfKindsAndOptionsThatThereAreNot) {
             std::string(R"(--layers [{"kind":"con2d"}]: layer 0: kind con2d: unknown; the nearest is conv2d, and )") +
                 "there are " + all_kinds);
   EXPECT_EQ(said_of(R"([{"kind":"linear","outs":4}])"),
-            R"(--layers [{"kind":"linear","outs":4}]: layer 0 (linear): outs: unknown option; the nearest is out)");
+            std::string(R"(--layers [{"kind":"linear","outs":4}]: layer 0 (linear): outs: unknown option; )") +
+                "the nearest is out, and there are out or bias");
   EXPECT_EQ(said_of(R"([{"kind":"relu"},{"kind":"dropout","rate":1}])"),
             R"(--layers [{"kind":"relu"},{"kind":"dropout","rate":1}]: layer 1 (dropout): rate 1: must be a number of )"
             "at least 0 and below 1");
@@ -143,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
                      std::string(R"(:7: layers = [{"kind":"flatten"},{"kind":"lineer"}]: layer 1: kind lineer: )") +
                          "unknown; the nearest is linear, and there are " + all_kinds},
         wrong_layers{"[[layers]]\nkind = 'flatten'\n\n[[layers]]\nkind = 'linear'\nouts = 4\n",
-                     ":9: outs: a layer has no such key; the nearest is out"},
+                     ":9: outs: a layer has no such key; the nearest is out, and there are " + all_keys},
         wrong_layers{"[[layers]]\nkind = 'flatten'\n\n[[layers]]\nkind = 'linear'\nkernel = 4\n",
                      R"(:7: layers = [{"kind":"flatten"},{"kind":"linear","kernel":4}]: layer 1 (linear): kernel: )"
                      "linear has no such option; it has out or bias"},

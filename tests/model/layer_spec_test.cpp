@@ -170,7 +170,8 @@ TEST(LayerSpec, UnknownKindsAreRefused) {
 }
 
 TEST(LayerSpec, UnknownOptionsAndThoseOfOtherKindsAreRefused) {
-  EXPECT_EQ(refusal_of("linear", R"(, "out": 3, "biass": true)"), "biass: unknown option; the nearest is bias");
+  EXPECT_EQ(refusal_of("linear", R"(, "out": 3, "biass": true)"),
+            "biass: unknown option; the nearest is bias, and there are out or bias");
   EXPECT_EQ(refusal_of("linear", R"(, "out": 3, "rate": 0.1)"), "rate: linear has no such option; it has out or bias");
   EXPECT_EQ(refusal_of("lstm", R"(, "hidden": 3, "layers": 2)"),
             "layers: lstm has no such option; it has hidden, steps or last");
