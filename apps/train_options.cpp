@@ -150,13 +150,17 @@ result<std::vector<model::membership>> resumed_memberships(const model::job& bef
   if (const auto* list = find_setting(given, "memberships")) {
     TROUPE_SET(wanted, model::parse_memberships(list->second));
     if (had(wanted) != had(saved))
-      return bad_input("--memberships {}: the run of the checkpoint had others before step {}: {}",
-                       printable(list->second), step, model::to_string(saved));
+      return bad_input(
+          "--memberships {}: the run of the checkpoint had others before step {}: {}; leave --memberships out to "
+          "continue with those",
+          printable(list->second), step, model::to_string(saved));
   }
   const auto* trainers = find_setting(given, "trainers");
   const auto number = trainers == nullptr ? std::nullopt : parse_number<std::uint32_t>(trainers->second);
   if (!number || *number == 0 || *number == model::trainers_at(wanted, step)) return wanted;
-  if (find_setting(given, "memberships") != nullptr)
+  const bool has_list = find_setting(given, "memberships") != nullptr;
+  if (has_list && *number == wanted.front().trainers) return wanted;  // the run's own command line: it began with those
+  if (has_list)
     return bad_input("--trainers {}: --memberships has {} in step {}; leave one of them out", *number,
                      model::trainers_at(wanted, step), step);
   return model::changed(std::move(wanted), step, *number);

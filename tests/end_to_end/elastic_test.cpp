@@ -233,7 +233,8 @@ TEST_F(Elastic, RefusesWhatItCannotKeep) {
             std::string::npos);
   EXPECT_NE(refused(with(on, {"--trainers", "9"})).find("9 trainers from step 90 on: must be between 1 and 8"),
             std::string::npos);
-  EXPECT_EQ(run(with(on, {"--memberships", "0:2,50:3,100:4"})).exit_code, 0);
+  EXPECT_EQ(run(with(on, {"--memberships", "0:2,50:3,100:4", "--trainers", "2"})).exit_code, 0)
+      << "as the run's own command line has it";
 }
 
 }  // namespace
