@@ -12,11 +12,16 @@ namespace {
 
 constexpr const char* evaluated_name = "an output for a test row";
 
+trained_parameters::options with_names(trained_parameters::options chosen, const model::network& of) {
+  chosen.names = of.parameters();
+  return chosen;
+}
+
 }  // namespace
 
 dense_replica::dense_replica(const model::network& what, model::loss_function loss, kernels::device& where,
                              const options& chosen)
-    : trained_parameters(what.ranges(), where, chosen.parameters),
+    : trained_parameters(what.ranges(), where, with_names(chosen.parameters, what)),
       network_(what),
       loss_(std::move(loss)),
       options_(chosen) {

@@ -85,9 +85,9 @@ result<void> check_device_memory(const model::job& what, const model::dataset& d
     const double servers = ranks_here(devices.servers, what.servers);
     if (trainers + servers == 0) continue;
     const device_need there{servers * need.tables, servers * need.step, trainers * need.weights, trainers * need.batch};
-    const std::string advice =
-        fmt::format("{}a smaller --batch-size, fewer --rows or --trainers, or more --devices{}",
-                    there.tables > 0 ? "--server-device cpu, " : "", devices.trainers ? ", or --device cpu" : "");
+    const std::string advice = fmt::format(
+        "{}smaller batches (--batch-size), fewer rows (--rows) or trainers (--trainers), or more --devices{}",
+        there.tables > 0 ? "--server-device cpu, " : "", devices.trainers ? ", or --device cpu" : "");
     if (auto fits = compare(devices.at(place), there, advice); !fits) return fits;
   }
   return {};
@@ -135,7 +135,7 @@ result<void> check_trainer_memory(const model::job& what, const model::dataset& 
   if (where.is_host()) return {};
   const device_need need = need_of(what, data, step_graphs);
   return compare(where, {.weights = need.weights, .batch = need.batch},
-                 "a smaller --batch-size, other --devices, or --device cpu");
+                 "smaller batches (--batch-size), other --devices, or --device cpu");
 }
 
 }  // namespace troupe::actors

@@ -117,7 +117,7 @@ caf::error check_memory(const model::embedding_bag_options& options, const kerne
   if (needed > free_there)
     return make_failure(errc::out_of_memory,
                         "{} with its optimizer's state takes {:.0f} MiB, CUDA device {} has {:.0f} MiB free; use "
-                        "--server-device cpu, more --servers on more --devices, or fewer --rows",
+                        "--server-device cpu, more --servers on more --devices, or fewer rows (--rows)",
                         model::words_of(options), static_cast<double>(needed) / (1024 * 1024), where.number(),
                         static_cast<double>(free_there) / (1024 * 1024));
   return {};

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/exception_text.hpp"
 #include "kernels/cpu/product_buffers.hpp"
 #include "kernels/device.hpp"
 #include "protocol/errors.hpp"
@@ -51,20 +52,26 @@ inline caf::error cause_of(const kernels::device_error& failed) {
   return make_failure(code_of(failed.why()), failed.what());
 }
 
+inline caf::error out_of_memory(const std::bad_alloc& lack) {
+  return make_failure(errc::out_of_memory,
+                      "{}; use smaller tables (--rows, --dim), a smaller network (--hidden, --layers), smaller batches "
+                      "(--batch-size) or fewer trainers (--trainers)",
+                      text_of(lack));
+}
+
 /// Returns what an exception means, in its words.
 inline caf::error cause_of(const std::exception_ptr& thrown) {
   using kernels::device_error;
   try {
     std::rethrow_exception(thrown);
-  } catch (const std::bad_alloc&) {
-    return make_failure(errc::out_of_memory,
-                        "out of memory; use fewer --rows or --trainers, a smaller --dim, --hidden or --batch-size");
+  } catch (const std::bad_alloc& e) {
+    return out_of_memory(e);
   } catch (const kernels::no_product_memory& e) {
     return make_failure(errc::bad_input, e.what());
   } catch (const device_error& e) {
     return cause_of(e);
   } catch (const std::exception& e) {
-    return make_failure(errc::exception, e.what());
+    return make_failure(errc::exception, text_of(e));
   } catch (...) {
     return make_failure(errc::exception, "an exception of unknown type");
   }

@@ -60,7 +60,7 @@ std::optional<std::string> describe(const host_need& need, const model::job& wha
                                        need.all() / gib, need.tables / gib, what.trainers,
                                        what.trainers == 1 ? "" : "s", need.trainers / gib, need.servers / gib);
   if (need.all() <= available) return much;
-  return fmt::format("{}; {:.1f} GiB are available: a smaller --batch-size or fewer --trainers take less", much,
+  return fmt::format("{}; {:.1f} GiB are available: smaller batches (--batch-size) or fewer --trainers take less", much,
                      available / gib);
 }
 

@@ -8,6 +8,7 @@
 #include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
 #include "actors/faults.hpp"
+#include "base/exception_text.hpp"
 #include "base/host_memory.hpp"
 #include "kernels/bulk_copy.hpp"
 
@@ -95,7 +96,7 @@ caf::expected<remote_module::saved> kept_table::write(const std::string& folder)
   return remote_module::saved{std::move(*file), std::move(infos)};
 } catch (const std::exception& e) {
   drop();
-  return make_failure(errc::exception, fmt::format("table {}, shard {}: {}", table_, shard_.index, e.what()));
+  return make_failure(errc::exception, fmt::format("table {}, shard {}: {}", table_, shard_.index, text_of(e)));
 }
 
 }  // namespace troupe::actors

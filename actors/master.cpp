@@ -70,12 +70,6 @@ caf::expected<msg::admitted> master_state::admit(const msg::join_node& offer) {
       .rejoin_ms = members_.rules()->again ? static_cast<std::uint64_t>(members_.rules()->rejoin_timeout.count()) : 0};
 }
 
-void master_state::act_on(const verdict& found) {
-  constexpr std::chrono::seconds grace{1};
-  if (found.what == verdict::kind::fatal) fail(found.why);
-  if (found.what == verdict::kind::doubtful) self_->run_delayed(grace, [this, why = found.why] { fail(why); });
-}
-
 void master_state::handle(const msg::give_up& word) {
   if (!is_under_way(phase_))
     fail(make_failure(errc::peer_failed, "{}; the run had not begun, so start it anew", word.words));
@@ -371,6 +365,7 @@ void master_state::pass_on(const std::vector<epoch_summary>& complete) {
 }
 
 caf::result<msg::committed> master_state::handle(msg::save_dense& share) {
+  step = std::max(step, share.head.step);  // a loss after the checkpoint is of this step or a later one
   auto go_on = self_->make_response_promise<msg::committed>();
   if (auto error = checkpoints_.add(std::move(share), go_on)) go_on.deliver(std::move(error));
   return go_on;

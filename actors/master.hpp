@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,8 @@
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
+
+struct status_round;
 
 class master_state {
  public:
@@ -90,8 +93,13 @@ class master_state {
   void pass_on(const std::vector<epoch_summary>& complete);
   std::uint32_t goes_on_with(std::uint64_t after_step) const;
 
+  // Losses, and answers that do not come.
+  void fail_late(const caf::error& error);
+  std::string words_of_late(const status_round& round) const;
+
   // Status and diagnosis.
-  struct status_round;
+  using status_reader = std::function<void(const status_round& round)>;
+  void ask_all_how_they_are(const msg::header& asked, status_reader then);
   template <class Handle>
   void ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, msg::actor_status& to);
   void tell_status(status_round& round);
@@ -119,7 +127,8 @@ class master_state {
   run_figures figures_;
   final_weights weights_{requests_, trace};
 
-  std::vector<caf::typed_response_promise<msg::run_status>> status_askers_;
+  std::vector<status_reader> status_readers_;
+  bool looks_for_late_ = false;  ///< the run fails when it is known who is late
   std::string diagnosis_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/master.hpp"
+#include "actors/status_round.hpp"
 
 namespace troupe::actors {
 
@@ -47,16 +48,6 @@ const char* answer_to(caf::type_id_t question) {
 
 }  // namespace
 
-/// The answers of one round of queries.
-struct master_state::status_round {
-  msg::header asked;
-  msg::run_status told;
-  std::vector<msg::actor_status> groups;
-  std::vector<std::size_t> group_of;     // by trainer: an index into `groups`
-  std::vector<msg::actor_status> links;  // in the order of told.nodes
-  std::size_t missing = 1;               // answers, plus one until all members have been asked
-};
-
 /// Queries the status of `who`, and stores the answer in `to`, which already has its name.
 template <class Handle>
 void master_state::ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, msg::actor_status& to) {
@@ -74,13 +65,18 @@ void master_state::ask_how_it_is(const std::shared_ptr<status_round>& round, con
           });
 }
 
-/// A query during a round shares that round's answer, so many clients cause no more work than one.
 caf::result<msg::run_status> master_state::handle(const msg::status& query) {
   auto promise = self_->make_response_promise<msg::run_status>();
-  status_askers_.push_back(promise);
-  if (status_askers_.size() > 1) return promise;
+  ask_all_how_they_are(query.head, [promise](const status_round& round) mutable { promise.deliver(round.told); });
+  return promise;
+}
+
+/// A query during a round shares that round's answer, so many clients cause no more work than one.
+void master_state::ask_all_how_they_are(const msg::header& asked, status_reader then) {
+  status_readers_.push_back(std::move(then));
+  if (status_readers_.size() > 1) return;
   const auto round = std::make_shared<status_round>();
-  round->asked = query.head;
+  round->asked = asked;
   msg::run_status& told = round->told;
   if (const auto& rules = members_.rules()) {
     told.attempt = rules->attempt;
@@ -119,7 +115,6 @@ caf::result<msg::run_status> master_state::handle(const msg::status& query) {
     ask_groups(membership::groups_of(one), what.ranks);
   }
   if (--round->missing == 0) tell_status(*round);
-  return promise;
 }
 
 void master_state::tell_status(status_round& round) {
@@ -147,7 +142,7 @@ void master_state::tell_status(status_round& round) {
     }
   }
   add_own_waits(told.waits);
-  for (auto& asker : std::exchange(status_askers_, {})) asker.deliver(told);
+  for (const status_reader& read : std::exchange(status_readers_, {})) read(round);
 }
 
 /// Replaces a wait for an actor that only collects (the allreduce group, the master) by the actors that it waits for.

@@ -27,6 +27,12 @@ std::uint32_t first_free(const std::vector<Handle>& taken) {
   return static_cast<std::uint32_t>(free - taken.begin());
 }
 
+/// A process that ends closes its connections. Of one that a network has cut off nothing is heard, or its connection
+/// fails.
+const char* what_became_of_it(const std::string& why) {
+  return why.empty() || why.starts_with("its connection was ") ? "died" : "lost its connection";
+}
+
 verdict fatal(caf::error why) { return {verdict::kind::fatal, std::move(why)}; }
 verdict doubtful(std::string words) {
   return {verdict::kind::doubtful, make_failure(errc::peer_failed, std::move(words))};
@@ -231,6 +237,12 @@ std::uint32_t membership::number_of(const caf::actor_addr& address) const {
   return client_number;
 }
 
+std::string membership::full_name(const std::string& name) const {
+  for (const member& one : members_)
+    if (one.name.starts_with(name + " (")) return one.name;
+  return name;
+}
+
 std::string membership::who_is(const caf::actor_addr& address) const {
   std::string who = "a member";
   for (const member& one : members_)
@@ -254,8 +266,10 @@ verdict membership::judge(const caf::down_msg& down, std::uint64_t step) {
   if (who == members_.end()) return {};  // a node, whose connection reports more, or a member that left before the run
   const bool is_ours = down.reason.category() == caf::type_id_v<protocol::errc>;
   if (is_ours && !protocol::is_secondary(down.reason)) return fatal(down.reason);
-  return doubtful(is_ours ? protocol::describe(down.reason)
-                          : fmt::format("{}, step {}: ended: {}", who->name, step, caf::to_string(down.reason)));
+  if (is_ours) return doubtful(protocol::describe(down.reason));
+  const bool is_cut_off = down.reason == caf::exit_reason::remote_link_unreachable;
+  return doubtful(fmt::format("{}, step {}: {}", who->name, step,
+                              is_cut_off ? "its connection was lost" : protocol::describe(down.reason)));
 }
 
 verdict membership::judge(const msg::node_lost& word, std::uint64_t step) {
@@ -274,7 +288,8 @@ verdict membership::judge(const msg::node_lost& word, std::uint64_t step) {
                                 "members left it; a longer --dead-after lets them wait",
                                 ::getpid(), static_cast<double>(stopped->count()) / 1000, step))));
   if (state_ == state::closed)
-    return fatal(make_failure(errc::peer_failed, with_advice(fmt::format("{} died in step {}: {}", who, step, why))));
+    return fatal(make_failure(errc::peer_failed, with_advice(fmt::format("{} {} in step {}: {}", who,
+                                                                         what_became_of_it(word.why), step, why))));
   leave(known->first, why);
   return {};
 }

@@ -136,6 +136,8 @@ class membership {
 
   /// Returns the actor number of a member or node.
   std::uint32_t number_of(const caf::actor_addr& address) const;
+  /// Returns a member's name for error lines: `trainer 1 (host a, pid 17)` of `trainer 1`.
+  std::string full_name(const std::string& name) const;
   /// Returns the name of a member or node for error lines.
   std::string who_is(const caf::actor_addr& address) const;
 

@@ -17,12 +17,12 @@ std::string non_finite_watch::finding::words(const char* advice) const {
 }
 
 void non_finite_watch::look(kernels::stream& on, std::uint64_t step, const float* numbers, std::size_t count,
-                            const char* what) {
+                            const char* what, std::optional<std::size_t> first) {
   TROUPE_ASSERT(open_.size() < open_max_);
   TROUPE_ASSERT(open_.empty() || open_.back().step <= step);
   const std::size_t slot = slot_++ % results_.size();
   on.find_non_finite(count, numbers, results_.data() + slot);
-  open_.push_back({step, count, what, slot});
+  open_.push_back({step, count, what, first, slot});
   ++next_;
 }
 
@@ -47,7 +47,7 @@ std::optional<non_finite_watch::finding> non_finite_watch::judge(std::uint64_t l
     const search one = open_.front();
     const kernels::non_finite found = results_.host()[one.slot];
     open_.pop_front();
-    if (found.place < one.count) return finding{one.step, one.what, found.number, found.place, one.count};
+    if (found.place < one.count) return finding{one.step, one.what, one.first, found.number, found.place, one.count};
   }
   return std::nullopt;
 }

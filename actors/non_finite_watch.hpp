@@ -24,13 +24,15 @@ class non_finite_watch {
  public:
   struct finding {
     std::uint64_t step = 0;
-    const char* what = "";
+    std::string what;
+    /// Where the numbers begin among the parameters, if they are of these.
+    std::optional<std::size_t> first = std::nullopt;
     float number = 0;
     std::uint64_t place = 0;  ///< an index below `count`
     std::size_t count = 0;
 
     /// The text for the line that ends a run. `advice`: what to try next.
-    std::string words(const char* advice = "try a smaller --dense-lr or --sparse-lr") const;
+    std::string words(const char* advice = "try a smaller learning rate (--dense-lr, --sparse-lr)") const;
   };
 
   non_finite_watch() = default;
@@ -41,8 +43,10 @@ class non_finite_watch {
     results_.resize(on, open_max + step_max);
   }
 
-  /// Enqueues on `on` a search of `numbers` [count] of `step`. `what`: what they are, in words for people.
-  void look(kernels::stream& on, std::uint64_t step, const float* numbers, std::size_t count, const char* what);
+  /// Enqueues on `on` a search of `numbers` [count] of `step`. `what`: what they are, for people. `first`: as in
+  /// `finding`.
+  void look(kernels::stream& on, std::uint64_t step, const float* numbers, std::size_t count, const char* what,
+            std::optional<std::size_t> first = std::nullopt);
 
   /// Enqueues a copy of the results to the host, of the searches so far that have not been fetched, and of nothing
   /// else: a later search may write its result, and the host read earlier ones, meanwhile. Returns the number of all
@@ -61,6 +65,7 @@ class non_finite_watch {
     std::uint64_t step;
     std::size_t count;
     const char* what;
+    std::optional<std::size_t> first;
     std::size_t slot;  ///< of its result
   };
   std::deque<search> open_;  ///< the last ones, which have not been judged

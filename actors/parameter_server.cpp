@@ -11,6 +11,7 @@
 #include "actors/inline_execution.hpp"
 #include "actors/module_list.hpp"
 #include "actors/row_codec.hpp"
+#include "base/exception_text.hpp"
 
 namespace troupe::actors {
 
@@ -109,7 +110,8 @@ caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted)
   }
   std::vector<remote_module::lookup_future> begun(modules.size());
   const auto begin = [&](std::size_t i) -> caf::error {
-    auto one = modules[i].module->lookup(wanted.tables[i], *row_dtype_of(wanted.type));
+    auto one = with_memory_for([&] { return "rows of " + modules[i].module->words(); },
+                               [&] { return modules[i].module->lookup(wanted.tables[i], *row_dtype_of(wanted.type)); });
     if (!one) return one.error();
     begun[i] = std::move(*one);
     return {};

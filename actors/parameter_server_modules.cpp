@@ -5,6 +5,7 @@
 
 #include "actors/parameter_server.hpp"
 #include "actors/traced_system.hpp"
+#include "base/exception_text.hpp"
 #include "model/checkpoint/inspect.hpp"
 
 namespace troupe::actors {
@@ -45,7 +46,12 @@ caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& or
   if (auto error = check_run(order.head)) return error;
   if (auto error = expect(order.trainers, order.accumulate, order.staleness, order.steps_done)) return error;
   checkpoint_memory_ = order.checkpoint_memory;
-  auto made = make(order);
+  const auto words = [&] {
+    std::string all = order.spec.type;
+    for (const auto& [name, value] : order.spec.args) all += fmt::format(" {}={}", name, value);
+    return all;
+  };
+  auto made = with_memory_for(words, [&] { return make(order); });
   if (!made) return refusal(made.error());
   const std::uint64_t module = next_module_++;
   modules_.emplace(module, std::move(*made));

@@ -8,6 +8,7 @@
 #include "actors/faults.hpp"
 #include "actors/module_list.hpp"
 #include "actors/parameter_server.hpp"
+#include "base/exception_text.hpp"
 
 namespace troupe::actors {
 
@@ -40,7 +41,8 @@ caf::error parameter_server_state::collect(std::span<const contribution> ranks, 
       for (const msg::gradient& part : rank.parts)
         for (const msg::bag_gradient& grad : part.tables)
           if (grad.module == modules[i].number) ordered.push_back(&grad);
-    return modules[i].module->collect(ordered, from);
+    return with_memory_for([&] { return "the gradient of " + modules[i].module->words(); },
+                           [&] { return modules[i].module->collect(ordered, from); });
   };
   side_by_side_ = is_much(ranks) && run_on_any_thread(modules);
   const auto error = first_error(modules.size(), side_by_side_, pass);
@@ -52,7 +54,8 @@ caf::error parameter_server_state::apply(std::uint64_t update, step_order order)
   const module_list modules = all_of(modules_);
   // Modules may have been made since the gradients were collected.
   caf::error fault = first_error(modules.size(), side_by_side_ && run_on_any_thread(modules), [&](std::size_t i) {
-    modules[i].module->apply(update, order.factor);
+    with_memory_for([&] { return "a step of " + modules[i].module->words(); },
+                    [&] { modules[i].module->apply(update, order.factor); });
     return caf::error();
   });
   bool is_under_way = false;

@@ -95,8 +95,8 @@ class remote_embedding_bag final : public remote_module {
     }
     if (indices > kernels::step_indices_max)
       return make_failure(errc::bad_input,
-                          "{}: {} indices in an optimizer step: must be at most {}; use a smaller --batch-size "
-                          "or --accumulate, or fewer trainers",
+                          "{}: {} indices in an optimizer step: must be at most {}; use smaller batches "
+                          "(--batch-size, --accumulate) or fewer trainers",
                           words(), indices, kernels::step_indices_max);
     table_.collect(contributions_);
     // The mean over a trainer's batches, and the mean or sum over the trainers.
@@ -194,6 +194,7 @@ class remote_embedding_bag final : public remote_module {
   caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override {
     return digests_of_rows(table_, first, count);
   }
+  std::string words() const override { return model::words_of(table_.options()); }
 
  private:
   /// Returns the table as it was kept, or null if no other thread reads it any more.
@@ -204,7 +205,6 @@ class remote_embedding_bag final : public remote_module {
     return kept;
   }
   bool is_on_host() const { return table_.stream().device().is_host(); }
-  std::string words() const { return model::words_of(table_.options()); }
 
   /// Looks up rows on the table's device, with all lookups of its batch when the first of them is awaited. Pooled rows
   /// go to the offered columns if those are on this device, all others to the host.

@@ -74,6 +74,9 @@ class remote_module {
  public:
   virtual ~remote_module() = default;
 
+  /// What it is, for errors, as in `table 2`.
+  virtual std::string words() const { return "a module"; }
+
   /// Chooses the optimizer (as in `--sparse-optimizer`) and its learning rate, with the state that it begins with.
   /// Returns an error if it is invalid, or not the one that was chosen before.
   virtual caf::error set_optimizer(const std::string& optimizer, double lr) = 0;

@@ -36,9 +36,10 @@ caf::expected<msg::tensor> digests_of_rows(const model::embedding_bag& table, st
     kernels::non_finite found;
     kernels::host_stream().find_non_finite(numbers.size(), numbers.data(), &found);
     if (found.place < numbers.size())
-      return make_failure(errc::not_finite, "{}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
-                          words, table.whole_row(static_cast<std::int64_t>(first + i)),
-                          type == kernels::row_dtype::f16 ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : "");
+      return make_failure(
+          errc::not_finite, "{}: row {} is NaN or Inf; try {}a smaller learning rate (--sparse-lr) or a larger eps",
+          words, table.whole_row(static_cast<std::int64_t>(first + i)),
+          type == kernels::row_dtype::f16 ? "rows in bf16 or f32 (--row-dtype), as f16 ends at 65504, " : "");
     if (!has_columns) digests.push_back(digest_of(row, row_bytes));
   }
   if (has_columns)

@@ -339,10 +339,11 @@ caf::error sparse_client::check_numbers(const context& c, const char* what, Numb
       if (bad == numbers.rows * numbers.cols) continue;
       const auto local_row = static_cast<std::size_t>(c.lookups[at][i].indices.as<std::int64_t>()[bad / numbers.cols]);
       const bool is_narrow = options_.wire == kernels::row_dtype::f16;
-      return make_failure(errc::not_finite,
-                          "table {}: {} {} is NaN or Inf as {}; try {}a smaller --dense-lr or --sparse-lr", t, what,
-                          model::whole_row(local_row, shard(t, s)), msg::name_of(numbers.type),
-                          is_narrow ? "--wire-dtype bf16 or f32 (f16 ends at 65504), or " : "--wire-dtype f32, or ");
+      return make_failure(
+          errc::not_finite,
+          "table {}: {} {} is NaN or Inf as {}; try {}a smaller learning rate (--dense-lr, --sparse-lr)", t, what,
+          model::whole_row(local_row, shard(t, s)), msg::name_of(numbers.type),
+          is_narrow ? "--wire-dtype bf16 or f32 (f16 ends at 65504), or " : "--wire-dtype f32, or ");
     }
   }
   return {};

@@ -1,6 +1,9 @@
 #include "actors/trained_parameters.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "actors/device_tensor.hpp"
 #include "base/assert.hpp"
@@ -95,7 +98,8 @@ void trained_parameters::backward(std::uint64_t step, bool last,
          const auto bucket = buckets_->finished(range, last);
          if (!bucket) return;
          if (options_.watches)
-           watch_.look(*compute_, step, buckets_->numbers(*bucket), buckets_->range(*bucket).count, "a dense gradient");
+           watch_.look(*compute_, step, buckets_->numbers(*bucket), buckets_->range(*bucket).count, "a dense gradient",
+                       buckets_->range(*bucket).first);
          if (!is_on_host()) return buckets_->mark(*bucket);
          watch_.fetch(*compute_);
          full(*bucket);
@@ -201,8 +205,35 @@ void trained_parameters::leave_out() {
 // -- other --------------------------------------------------------------------
 
 void trained_parameters::look_at_weights(std::uint64_t step) {
-  watch_.look(*compute_, step, weights_.data(), weights_.size(), "a dense weight");
+  watch_.look(*compute_, step, weights_.data(), weights_.size(), "a dense weight", 0);
   synchronize();
+}
+
+/// Returns a finding with the name of its parameter, and the place within that.
+non_finite_watch::finding trained_parameters::named(non_finite_watch::finding found) const {
+  if (!found.first) return found;
+  const std::size_t whole_place = *found.first + found.place;
+  for (const model::named_parameter& one : options_.names) {
+    if (whole_place < one.first || whole_place - one.first >= one.count()) continue;
+    found.what += fmt::format(", {} [{}],", one.name, fmt::join(one.shape, ", "));
+    found.place = whole_place - one.first;
+    found.count = one.count();
+    break;
+  }
+  return found;
+}
+
+std::optional<non_finite_watch::finding> trained_parameters::judge(std::uint64_t last_step) {
+  auto found = watch_.judge(last_step);
+  return found ? std::optional(named(std::move(*found))) : std::nullopt;
+}
+
+std::optional<non_finite_watch::finding> trained_parameters::find_in_weights() {
+  const msg::tensor here = weights();
+  kernels::non_finite found;
+  kernels::host_stream().find_non_finite(here.rows, here.as<float>().data(), &found);
+  if (found.place >= here.rows) return std::nullopt;
+  return named({0, "a dense weight", 0, found.number, found.place, here.rows});
 }
 
 void trained_parameters::synchronize() {

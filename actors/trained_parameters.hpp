@@ -49,6 +49,8 @@ class trained_parameters {
     bool applies_whole = false;
     /// The precision that the factors of matrix products are rounded to.
     kernels::matmul_precision precision = kernels::matmul_precision::f32;
+    /// The names of the parameters, for errors, in the order of the flat buffer; empty: they have none.
+    std::vector<model::named_parameter> names = {};
     /// Of which stretches of the gradient `mean_squared_norm` is; null: of each layer's, so of all.
     std::optional<std::vector<model::parameter_range>> normed = {};
   };
@@ -137,7 +139,9 @@ class trained_parameters {
   void look_at_weights(std::uint64_t step);
 
   /// Returns the first NaN or Inf known to the host in the steps up to `last_step`.
-  std::optional<non_finite_watch::finding> judge(std::uint64_t last_step) { return watch_.judge(last_step); }
+  std::optional<non_finite_watch::finding> judge(std::uint64_t last_step);
+  /// Returns the first NaN or Inf among the weights. Waits for the device.
+  std::optional<non_finite_watch::finding> find_in_weights();
 
   /// Waits for the device. Throws if any mean that it was given is invalid. Requires: the host has waited for all
   /// places of `follow`.
@@ -175,6 +179,7 @@ class trained_parameters {
   kernels::stream_timer copy_timer_;  ///< of `copies()`
 
  private:
+  non_finite_watch::finding named(non_finite_watch::finding found) const;
   bool is_of_buffers(std::uint32_t bucket) const { return bucket == gradient_bucket_count(); }
   msg::tensor share_of_buffers(bool is_theirs);
   msg::tensor share_in(const kernels::device_array<float>& array);

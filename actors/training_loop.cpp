@@ -56,7 +56,8 @@ caf::error training_loop::set_up(msg::train& order, std::vector<msg::part_actor>
   if (network_->synchronizes() && job_.trainers > 1) others_.emplace(job_.trainers);
   make_client(order, devices, device);
   if (!others.empty()) make_parts(std::move(others));
-  if (auto error = make_replica(order.from, device)) return error;
+  const auto words = [&] { return fmt::format("the network's {} parameters", network_->parameter_count()); };
+  if (auto error = with_memory_for(words, [&] { return make_replica(order.from, device); })) return error;
   if (captures_steps(devices)) {
     captured_.graphs = device.graphs();
     captured_.graphs->turn_on();

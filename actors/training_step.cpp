@@ -8,6 +8,7 @@
 #include "actors/failure.hpp"
 #include "actors/faults.hpp"
 #include "actors/training_loop.hpp"
+#include "base/exception_text.hpp"
 #include "model/random.hpp"
 
 namespace troupe::actors {
@@ -149,16 +150,18 @@ caf::error training_loop::begin_pass(const model::batch& samples) {
   network_input& input = client_.input_of(step_);
   if (auto error = pool_input(computed_, input)) return error;
   const bool has_tables = client_.servers() > 0;
-  replica_->begin_pass({.step = step_,
-                        .size = samples.size,
-                        .input = input.data(),
-                        .classes = samples.classes,
-                        .values = samples.values,
-                        .key = pass_key(step_),
-                        .ranks = others_ ? &*others_ : nullptr,
-                        .wants_grad_input = has_tables,
-                        .wants_it_on_host = has_tables && sparse_client::needs_host(computed_),
-                        .is_waited_for = captured_.graphs != nullptr});
+  const dense_replica::pass pass{.step = step_,
+                                 .size = samples.size,
+                                 .input = input.data(),
+                                 .classes = samples.classes,
+                                 .values = samples.values,
+                                 .key = pass_key(step_),
+                                 .ranks = others_ ? &*others_ : nullptr,
+                                 .wants_grad_input = has_tables,
+                                 .wants_it_on_host = has_tables && sparse_client::needs_host(computed_),
+                                 .is_waited_for = captured_.graphs != nullptr};
+  with_memory_for([&] { return fmt::format("the network's pass of {} samples", samples.size); },
+                  [&] { replica_->begin_pass(pass); });
   return {};
 }
 
@@ -179,8 +182,8 @@ bool training_loop::take_step_loss(std::uint64_t of_step, std::size_t size, doub
   if (job_.nan == model::nan_policy::skip)
     has_gradient_ = false;
   else
-    fail(of_step,
-         make_failure(errc::not_finite, "the loss is {}; try a smaller --dense-lr or --sparse-lr", kind_of(loss)));
+    fail(of_step, make_failure(errc::not_finite,
+                               "the loss is {}; try a smaller learning rate (--dense-lr, --sparse-lr)", kind_of(loss)));
   return false;
 }
 
@@ -273,9 +276,9 @@ void training_loop::clip_and_step() {
   const double norm = std::sqrt(of_network.value() + client_.squared_norm_of_tables());
   const bool applies = std::isfinite(norm);
   if (!applies && job_.nan == model::nan_policy::stop)
-    return fail(step_,
-                make_failure(errc::not_finite, "the gradient's norm is {}; try a smaller --dense-lr or --sparse-lr",
-                             kind_of(norm)));
+    return fail(step_, make_failure(errc::not_finite,
+                                    "the gradient's norm is {}; try a smaller learning rate (--dense-lr, --sparse-lr)",
+                                    kind_of(norm)));
   float factor = 1;
   if (job_.clip_norm > 0 && applies) {
     constexpr double no_zero = 1e-6;

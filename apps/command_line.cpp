@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "apps/subcommand.hpp"
+#include "base/exception_text.hpp"
 #include "base/text.hpp"
 #include "launch/arguments.hpp"
 
@@ -76,7 +77,7 @@ result<int> run_subcommand(const subcommand& chosen, const program_context& cont
   } catch (const std::bad_alloc&) {
     message = "the system has no memory left for this; try smaller tables, batches or layers";
   } catch (const std::exception& failure) {
-    message = failure.what();
+    message = text_of(failure);
   }
   return run_fault(std::move(message));
 }

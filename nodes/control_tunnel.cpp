@@ -99,8 +99,8 @@ void control_tunnel::read_from_caf() {
         const std::byte* from = bytes.get();
         if (const auto length = me->from_caf_.excess({from, size}))
           return me->break_off(
-              fmt::format("a message of {} bytes was to be sent to it, the limit is {}; fewer or smaller --hidden "
-                          "layers, or fewer rows to evaluate, make it shorter",
+              fmt::format("a message of {} bytes was to be sent to it, the limit is {}; a smaller network (--hidden, "
+                          "--layers) or fewer rows to evaluate make it shorter",
                           *length, me->from_caf_.payload_bytes_max()));
         me->wire_->send(bytes_kind, {{std::shared_ptr<const void>(bytes, from), from, size}});
         me->read_from_caf();

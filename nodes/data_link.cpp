@@ -41,10 +41,10 @@ const char* how_to_shorten(caf::type_id_t type) {
     return ((type == caf::type_id_v<T>) || ...);
   };
   if (is_any_of(boost::mp11::mp_list<msg::bucket_share, msg::bucket_sum>()))
-    return "a smaller --hidden or --bucket-mib";
+    return "a smaller network (--hidden, --layers) or smaller buckets (--bucket-mib)";
   if (is_any_of(boost::mp11::mp_list<msg::collective_share, msg::collective_sum, msg::peer_tensor>()))
     return "smaller tensors, one after another";
-  return "a smaller --batch-size or --dim, or more --servers";
+  return "smaller batches (--batch-size), narrower tables (--dim), or more --servers";
 }
 
 }  // namespace

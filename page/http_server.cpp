@@ -13,6 +13,7 @@
 #include <list>
 #include <thread>
 
+#include "base/exception_text.hpp"
 #include "base/socket_address.hpp"
 #include "page/access.hpp"
 
@@ -129,7 +130,7 @@ class session : public std::enable_shared_from_this<session> {
     try {
       return service_.handler(*request);
     } catch (const std::exception& e) {
-      return http_response::of(500, "text/plain; charset=utf-8", fmt::format("{}\n", e.what()));
+      return http_response::of(500, "text/plain; charset=utf-8", fmt::format("{}\n", text_of(e)));
     }
   }
 

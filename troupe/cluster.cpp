@@ -83,8 +83,8 @@ run_summary cluster::run_function(std::uint32_t trainers, trainer_function funct
     settings.emplace_back(own == settings.end() ? "trainers" : "trainers-of-run", std::to_string(trainers));
   const auto run = runtime::run_program(
       all.order, {.trainers = trainers,
-                  .plan = runtime::plan_program(all.order.servers, trainers, settings, all.tables,
-                                                std::make_shared<runtime::clients>(std::move(all.clients))),
+                  .plan = runtime::plan_program(all.order.servers, trainers, settings, all.order.free_on_resume,
+                                                all.tables, std::make_shared<runtime::clients>(std::move(all.clients))),
                   .make_trainer =
                       [function = std::move(function)](caf::actor_system& system, std::uint64_t number,
                                                        std::uint32_t rank, std::uint32_t servers) {

@@ -22,9 +22,16 @@ class open_data {
 
 namespace {
 
+/// Returns a text about settings of a job as one about the settings of a data set, which are no options.
+std::string without_dashes(std::string text) {
+  for (const model::setting_info& one : model::job_settings())
+    for (std::size_t at = 0; (at = text.find("--" + one.name, at)) != text.npos;) text.erase(at, 2);
+  return text;
+}
+
 template <class Value>
 Value taken(result<Value> from) {
-  if (!from) throw error(error_kind::input, from.error().message);
+  if (!from) throw error(error_kind::input, without_dashes(from.error().message));
   return std::move(*from);
 }
 

@@ -8,6 +8,7 @@
 namespace troupe::runtime {
 
 loop_place::loop_place(trainer_runtime& of) : runtime_(&of), done_(of.loops().open()) {}
+loop_place::loop_place(trainer_runtime& of, std::uint64_t n) : runtime_(&of), done_(of.loops().open(n)) {}
 loop_place::~loop_place() { runtime_->loops().close(); }
 void loop_place::advance() {
   runtime_->loops().advance();

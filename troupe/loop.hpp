@@ -19,6 +19,8 @@ class trainer_runtime;
 class loop_place {
  public:
   explicit loop_place(trainer_runtime& of);
+  /// `n`: the loop's iterations.
+  loop_place(trainer_runtime& of, std::uint64_t n);
   loop_place(const loop_place&) = delete;
   loop_place& operator=(const loop_place&) = delete;
   ~loop_place();
@@ -59,7 +61,7 @@ class prefetcher {
 /// The numbers 0 to n - 1; see `trainer::steps`.
 class step_loop {
  public:
-  step_loop(runtime::trainer_runtime& of, std::uint64_t n) : place_(of), end_(n) {}
+  step_loop(runtime::trainer_runtime& of, std::uint64_t n) : place_(of, n), end_(n) {}
 
   class iterator {
    public:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "kernels/device.hpp"
@@ -16,7 +17,11 @@ namespace {
 /// A loss knows its gradient from the beginning; it comes back times that of the loss.
 class loss_node final : public runtime::node {
  public:
-  loss_node(runtime::node* source, tensor grad_outputs) : source_(source), grad_outputs_(std::move(grad_outputs)) {}
+  /// `spoilt`: see `node`.
+  loss_node(runtime::node* source, tensor grad_outputs, std::string spoilt = {})
+      : source_(source), grad_outputs_(std::move(grad_outputs)), spoilt_(std::move(spoilt)) {}
+
+  std::string spoilt() const override { return spoilt_; }
 
   void finish(runtime::tape& /*on*/) override {
     grad = {};
@@ -32,6 +37,7 @@ class loss_node final : public runtime::node {
  private:
   runtime::node* source_;
   tensor grad_outputs_;
+  std::string spoilt_;
 };
 
 /// Throws unless a loss of these can be computed.
@@ -49,20 +55,25 @@ void check_targets(const char* loss, const tensor& outputs, const tensor& target
 
 /// A loss whose kernel is (count, 1, outputs, targets, grad, loss).
 template <class Kernel>
-tensor loss_of(context& in, const tensor& outputs, const tensor& targets, Kernel kernel) {
+tensor loss_of(context& in, const char* name, const tensor& outputs, const tensor& targets, Kernel kernel) {
   tensor grad(outputs.shape());
   tensor loss(shape(1), dtype::f64);
   (kernels::host_stream().*kernel)(outputs.count(), 1, outputs.as<float>().data(), targets.as<float>().data(),
                                    grad.as<float>().data(), loss.as<double>().data());
+  std::string spoilt;
+  if (!std::isfinite(loss.as<double>()[0]))
+    if (const auto where = runtime::where_spoilt(targets.as<float>(), targets.shape()[0]); !where.empty())
+      spoilt = fmt::format("the target of {} {}; look at the data", name, where);
   runtime::tape& tape = in.tape();
-  return tape.add(std::move(loss), std::make_shared<loss_node>(tape.maker_of(outputs), std::move(grad)));
+  return tape.add(std::move(loss),
+                  std::make_shared<loss_node>(tape.maker_of(outputs), std::move(grad), std::move(spoilt)));
 }
 
 }  // namespace
 
 tensor mse_loss(context& in, const tensor& outputs, const tensor& targets) {
   check_targets("mse_loss", outputs, targets);
-  return loss_of(in, outputs, targets, &kernels::stream::mean_squared_error);
+  return loss_of(in, "mse_loss", outputs, targets, &kernels::stream::mean_squared_error);
 }
 
 tensor bce_with_logits(context& in, const tensor& outputs, const tensor& targets) {
@@ -72,7 +83,7 @@ tensor bce_with_logits(context& in, const tensor& outputs, const tensor& targets
   if (wrong != numbers.end())
     throw error(error_kind::input, fmt::format("bce_with_logits: target {} is {}: must be between 0 and 1",
                                                wrong - numbers.begin(), *wrong));
-  return loss_of(in, outputs, targets, &kernels::stream::bce_with_logits);
+  return loss_of(in, "bce_with_logits", outputs, targets, &kernels::stream::bce_with_logits);
 }
 
 tensor cross_entropy(context& in, const tensor& outputs, std::span<const std::int64_t> classes) {

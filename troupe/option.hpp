@@ -36,12 +36,21 @@ class option {
     return limited;
   }
 
+  /// The same, which a resumed run may have another value of: it decides nothing of what has been computed so far, such
+  /// as how many epochs there are, or where a file lies.
+  option may_change_on_resume() const {
+    option free = *this;
+    free.may_change_ = true;
+    return free;
+  }
+
   const std::string& name() const { return name_; }
   const target& sets() const { return sets_; }
   const std::string& meaning() const { return meaning_; }
   /// None: it takes any.
   const std::optional<std::pair<std::int64_t, std::int64_t>>& range() const { return range_; }
   const std::vector<std::string>& texts() const { return texts_; }
+  bool may_change() const { return may_change_; }
 
  private:
   std::string name_;
@@ -49,6 +58,7 @@ class option {
   std::string meaning_;
   std::optional<std::pair<std::int64_t, std::int64_t>> range_;
   std::vector<std::string> texts_;
+  bool may_change_ = false;
 };
 
 }  // namespace troupe

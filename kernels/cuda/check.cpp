@@ -21,7 +21,8 @@ constexpr const char* device_taken =
 constexpr const char* device_lost =
     "the device or its driver has failed; nvidia-smi and the kernel's log (dmesg, Xid) may tell why; start again, or "
     "choose another one";
-constexpr const char* no_support = "the device does not support the product; try --matmul-precision f32";
+constexpr const char* no_support =
+    "the device does not support the product; try products in f32 (--matmul-precision f32)";
 constexpr const char* of_program = "this is an error of the program; please report it";
 
 /// What an error means. One that no table has is the device's.
@@ -33,7 +34,8 @@ struct meaning {
 };
 
 constexpr meaning<cudaError_t> cuda_errors[] = {
-    {cudaErrorMemoryAllocation, reason::memory, "try a smaller --batch-size, more --devices, or --server-device cpu"},
+    {cudaErrorMemoryAllocation, reason::memory,
+     "try smaller batches (--batch-size), more --devices, or --server-device cpu"},
     {cudaErrorNoDevice, reason::refused,
      "the machine has no CUDA device, or CUDA_VISIBLE_DEVICES hides it; run on the processor instead"},
     {cudaErrorInvalidDevice, reason::refused, "there is no device of this number; see which ones nvidia-smi lists"},
@@ -57,7 +59,7 @@ constexpr meaning<cudaError_t> cuda_errors[] = {
 };
 
 constexpr meaning<cublasStatus_t> cublas_errors[] = {
-    {CUBLAS_STATUS_ALLOC_FAILED, reason::memory, "the device's memory is full; try a smaller --batch-size"},
+    {CUBLAS_STATUS_ALLOC_FAILED, reason::memory, "the device's memory is full; try smaller batches (--batch-size)"},
     {CUBLAS_STATUS_NOT_INITIALIZED, reason::failed,
      "cuBLASLt could not start: the driver may be too old, or the device's memory full"},
     {CUBLAS_STATUS_ARCH_MISMATCH, reason::refused, no_support},

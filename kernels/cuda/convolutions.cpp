@@ -153,8 +153,9 @@ std::unique_ptr<convolutions::plan> convolutions::make_plan(const convolution_ke
       break;
   }
   if (p.algorithm.number < 0)
-    throw device_error("cuDNN knows no convolution of " + text_of(key) +
-                       " on this device whose sums have a fixed order; try a smaller --batch-size, or --device cpu");
+    throw device_error(
+        "cuDNN knows no convolution of " + text_of(key) +
+        " on this device whose sums have a fixed order; try smaller batches (--batch-size), or --device cpu");
   check(cudnn().cudnnSetConvolutionMathType(how, p.algorithm.math), "cudnnSetConvolutionMathType");
   return made;
 }

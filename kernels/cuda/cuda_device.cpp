@@ -147,7 +147,7 @@ std::shared_ptr<std::byte> cuda_device::allocate(std::size_t bytes) {
     const memory_use use = memory();
     throw device_error("the memory of CUDA device " + std::to_string(number_) + " is too small: " + in_mib(bytes) +
                            " more are needed, " + in_mib(use.free) + " of " + in_mib(use.total) +
-                           " are free; try a smaller --batch-size, more --devices, or --server-device cpu",
+                           " are free; try smaller batches (--batch-size), more --devices, or --server-device cpu",
                        device_error::reason::memory);
   }
   check(code, "cudaMalloc");
@@ -163,7 +163,7 @@ std::shared_ptr<std::byte> cuda_device::allocate_staging(std::size_t bytes) {
     throw device_error(
         "the host has too little memory for copies to and from CUDA device " + std::to_string(number_) + ": " +
             in_mib(bytes) +
-            " more are needed that stay in place; try a smaller --batch-size, or see the limit of locked "
+            " more are needed that stay in place; try smaller batches (--batch-size), or see the limit of locked "
             "memory (ulimit -l)",
         device_error::reason::memory);
   }

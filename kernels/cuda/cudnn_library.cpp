@@ -45,7 +45,7 @@ meaning_of_status meaning_of(cudnnStatus_t code) {
   switch (static_cast<int>(code)) {
     case CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED:
     case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:
-      return {memory, "; the memory is full; try a smaller --batch-size"};
+      return {memory, "; the memory is full; try smaller batches (--batch-size)"};
     case CUDNN_STATUS_NOT_INITIALIZED:
       return {failed, "; cuDNN could not start: the driver may be too old, or the device's memory full"};
     case CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH:
@@ -58,7 +58,8 @@ meaning_of_status meaning_of(cudnnStatus_t code) {
     case CUDNN_STATUS_BAD_PARAM / category:
     case CUDNN_STATUS_NOT_SUPPORTED / category:
       return {refused,
-              "; images may be too large for cuDNN: a batch has less than 2^31 numbers; try a smaller --batch-size, or "
+              "; images may be too large for cuDNN: a batch has less than 2^31 numbers; try smaller batches "
+              "(--batch-size), or "
               "--device cpu"};
     case CUDNN_STATUS_INTERNAL_ERROR / category:
     case CUDNN_STATUS_EXECUTION_FAILED / category:

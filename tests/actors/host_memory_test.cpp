@@ -57,8 +57,8 @@ TEST(HostMemory, IsToldFromAGibibyteOn) {
   EXPECT_EQ(describe({.tables = gib, .servers = gib / 2, .trainers = 3 * gib}, what, 8 * gib),
             "about 4.5 GiB of memory: tables 1.0, 5 trainers 3.0, servers 0.5");
   EXPECT_EQ(describe({.tables = gib, .trainers = 3 * gib}, what, 2 * gib),
-            "about 4.0 GiB of memory: tables 1.0, 5 trainers 3.0, servers 0.0; 2.0 GiB are available: a smaller "
-            "--batch-size or fewer --trainers take less");
+            "about 4.0 GiB of memory: tables 1.0, 5 trainers 3.0, servers 0.0; 2.0 GiB are available: smaller "
+            "batches (--batch-size) or fewer --trainers take less");
 }
 
 }  // namespace

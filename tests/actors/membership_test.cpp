@@ -179,7 +179,7 @@ TEST_F(Membership, AConnectionThatIsLostInTheRunIsFatal) {
   EXPECT_EQ(found.what, kind::fatal);
   EXPECT_EQ(found.why, protocol::errc::peer_failed);
   EXPECT_EQ(protocol::describe(found.why),
-            "trainer 0 (host a, pid 2) died in step 7: no byte came for 4 s; start anew");
+            "trainer 0 (host a, pid 2) lost its connection in step 7: no byte came for 4 s; start anew");
 }
 
 TEST_F(Membership, AnActorThatEndsInTheRunIsFatalWithItsOwnWordsAndDoubtfulWithout) {
@@ -189,8 +189,7 @@ TEST_F(Membership, AnActorThatEndsInTheRunIsFatalWithItsOwnWordsAndDoubtfulWitho
   EXPECT_EQ(protocol::describe(told.why), "server 0, step 7: it is NaN");
   const verdict lost = ends(trainers_[1], caf::exit_reason::remote_link_unreachable);
   EXPECT_EQ(lost.what, kind::doubtful);
-  EXPECT_EQ(protocol::describe(lost.why),
-            "trainer 1 (host a, pid 3), step 7: ended: caf::exit_reason::remote_link_unreachable");
+  EXPECT_EQ(protocol::describe(lost.why), "trainer 1 (host a, pid 3), step 7: its connection was lost");
   const verdict of_another =
       ends(trainers_[1], protocol::make_failure(protocol::errc::peer_failed, "trainer 1: server 0 is gone"));
   EXPECT_EQ(of_another.what, kind::doubtful);

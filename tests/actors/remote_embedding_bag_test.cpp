@@ -217,8 +217,8 @@ TEST(RemoteEmbeddingBag, ARowBeyondF16IsNoticedAndWhatToTryIsSaid) {
   ASSERT_FALSE(digests);
   EXPECT_EQ(digests.error(), protocol::errc::not_finite);
   EXPECT_EQ(protocol::describe(digests.error()),
-            "table 2: row 5 is NaN or Inf; try --row-dtype bf16 or f32 (f16 ends at 65504), a smaller --sparse-lr or a "
-            "larger eps");
+            "table 2: row 5 is NaN or Inf; try rows in bf16 or f32 (--row-dtype), as f16 ends at 65504, a smaller "
+            "learning rate (--sparse-lr) or a larger eps");
   EXPECT_TRUE(narrow->row_digests(0, 5)) << "it is not in this piece";
   EXPECT_EQ(protocol::describe(narrow->row_digests(3, 3).error()), protocol::describe(digests.error()));
   auto wide = made({{"dtype", "bf16"}});
@@ -227,7 +227,7 @@ TEST(RemoteEmbeddingBag, ARowBeyondF16IsNoticedAndWhatToTryIsSaid) {
   EXPECT_TRUE(wide->row_digests(0, rows_here));
   ASSERT_FALSE(load_weights(*wide, std::numeric_limits<float>::infinity()));
   EXPECT_EQ(protocol::describe(wide->row_digests(0, rows_here).error()),
-            "table 2: row 0 is NaN or Inf; try a smaller --sparse-lr or a larger eps");
+            "table 2: row 0 is NaN or Inf; try a smaller learning rate (--sparse-lr) or a larger eps");
 }
 
 TEST(RemoteEmbeddingBag, RowsAreSentAsTheTypeAskedForAndStayAsTheyAreStored) {
@@ -291,8 +291,8 @@ TEST(RemoteEmbeddingBag, MoreIndicesThanCanBeCountedAreRefused) {
   grad.indices = msg::blob(nullptr, &none, half * sizeof none);
   const msg::bag_gradient* const grads[] = {&grad, &grad};
   EXPECT_EQ(protocol::describe(table->collect(grads, {1, 2})),
-            "table 2: 2147483648 indices in an optimizer step: must be at most 2147483647; use a smaller --batch-size "
-            "or --accumulate, or fewer trainers");
+            "table 2: 2147483648 indices in an optimizer step: must be at most 2147483647; use smaller batches "
+            "(--batch-size, --accumulate) or fewer trainers");
 }
 
 TEST(RemoteEmbeddingBag, RoomForOtherRowsThanAreLookedUpIsRefused) {

@@ -188,7 +188,7 @@ TEST(SparseClient, WhatSixteenBitsDoNotHoldIsNamedWithWhatToTry) {
     EXPECT_EQ(error, protocol::errc::not_finite);
     EXPECT_EQ(protocol::describe(error),
               "table 1: the gradient of row 6 is NaN or Inf as float16; try --wire-dtype bf16 or f32 (f16 ends at "
-              "65504), or a smaller --dense-lr or --sparse-lr");
+              "65504), or a smaller learning rate (--dense-lr, --sparse-lr)");
     // As if the rows of the server that has row 3 had grown.
     const std::vector<float> beyond(answers[3 % shards].tables[0].rows * 4, 70000.0F);
     auto& of_server = answers[3 % shards].tables[0];

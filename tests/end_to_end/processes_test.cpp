@@ -207,7 +207,7 @@ TEST(Processes, SayOnceWhyTheRunFailed) {
   const outcome ended =
       run(train_in_processes({"--data", "tutorial", "--dense-lr", "1e6", "--sparse-lr", "1e6", "--epochs", "50"}));
   EXPECT_EQ(ended.exit_code, 1);
-  const std::string words = "try a smaller --dense-lr or --sparse-lr";
+  const std::string words = "try a smaller learning rate (--dense-lr, --sparse-lr)";
   EXPECT_NE(line_with(ended.err, "troupe: error: ").find(words), std::string::npos) << ended.err;
   EXPECT_EQ(ended.err.find(words), ended.err.rfind(words)) << ended.err;
 }

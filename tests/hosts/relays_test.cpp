@@ -60,7 +60,8 @@ class FailingConnectionTest : public testing::Test {
   /// Everybody blames the one, which blames the master.
   void expect_lost(const std::string& why, const std::string& its_why) {
     const auto told = run->finish_failed();
-    const std::string blame = who + R"( \(host [^ ]+, pid \d+\) died in step \d+: )" + why;
+    const std::string became = why == silent ? "lost its connection" : "(died|lost its connection)";
+    const std::string blame = who + R"( \(host [^ ]+, pid \d+\) )" + became + R"( in step \d+: )" + why;
     const std::size_t its_place = who == "server 0" ? 0 : 2;
     expect_match(told.master, blame);
     for (std::size_t i = 0; i < told.members.size(); ++i)

@@ -211,7 +211,7 @@ TEST_F(ThreeHostsTest, ATunnelToTheMasterTakesAnAddressForTheDataLinks) {
 
 TEST_F(ThreeHostsTest, AllNoticeThatAHostOfTrainersIsCutOff) {
   const auto told = cut_in_mid_run(net->c);
-  const std::string blame = std::string(R"(trainer 0 \(host c, pid \d+\) died in step \d+: )") + silent;
+  const std::string blame = std::string(R"(trainer 0 \(host c, pid \d+\) lost its connection in step \d+: )") + silent;
   expect_match(told.master, blame);
   for (const std::size_t i : {0, 1, 3}) expect_match(told.members[i], blame);
   expect_match(told.members[2], std::string(R"(the master \(10\.77\.0\.1:\d+\) is gone in step \d+: )") + silent);
@@ -219,7 +219,8 @@ TEST_F(ThreeHostsTest, AllNoticeThatAHostOfTrainersIsCutOff) {
 
 TEST_F(ThreeHostsTest, AllNoticeThatAHostOfServersIsCutOff) {
   const auto told = cut_in_mid_run(net->b);
-  const std::string blame = std::string(R"(server [01] \(host b, pid \d+\) died in step \d+: )") + silent;
+  const std::string blame =
+      std::string(R"(server [01] \(host b, pid \d+\) lost its connection in step \d+: )") + silent;
   expect_match(told.master, blame);
   for (const std::size_t i : {2, 3}) expect_match(told.members[i], blame);
   for (const std::size_t i : {0, 1})

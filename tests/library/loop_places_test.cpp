@@ -100,6 +100,44 @@ TEST(LoopPlaces, AreBeyondALoopThatWasSavedAtItsEnd) {
   EXPECT_TRUE(places.against_saved() > 0);
 }
 
+/// As `trainer::steps`; ends before iteration `broken_off_at`.
+std::string numbers(loop_places& places, std::uint64_t n, std::uint64_t broken_off_at,
+                    std::vector<std::uint64_t>& place) {
+  std::string done;
+  for (std::uint64_t i = std::min(places.open(n), n); i < n && i < broken_off_at; ++i, places.advance())
+    done += std::to_string(i);
+  places.close();
+  place = places.place();
+  return done;
+}
+
+TEST(LoopPlaces, ALoopThatHasDoneAllGoesOnIfItGetsMore) {
+  std::vector<std::uint64_t> place;
+  loop_places first, same, more, broken_off, after_that;
+  EXPECT_EQ(numbers(first, 3, 9, place), "012");
+  same.resume(place);
+  more.resume(place);
+  EXPECT_EQ(numbers(same, 3, 9, place), "");
+  EXPECT_EQ(numbers(more, 5, 9, place), "34");
+  EXPECT_EQ(numbers(broken_off, 3, 2, place), "01");
+  after_that.resume(place);
+  EXPECT_EQ(numbers(after_that, 5, 9, place), "") << "the program has decided that it ends there";
+}
+
+TEST(LoopPlaces, AStepBeginsWithItsIteration) {
+  loop_places places;
+  EXPECT_FALSE(places.is_before_step());
+  places.open();
+  EXPECT_TRUE(places.is_before_step());
+  places.mark_step();
+  EXPECT_FALSE(places.is_before_step());
+  places.advance();
+  EXPECT_TRUE(places.is_before_step());
+  places.open();
+  places.close();
+  EXPECT_FALSE(places.is_before_step()) << "what follows a loop may be no step";
+}
+
 TEST(LoopPlaces, AnIterationHasOneStep) {
   loop_places places;
   EXPECT_TRUE(places.none());

@@ -142,6 +142,45 @@ TEST_P(Resume, HasTheBitsOfTheUnbrokenRun) {
   EXPECT_EQ(over.losses, unbroken.losses);
 }
 
+task<> train_epochs(trainer me, std::uint64_t epochs) {
+  auto model = me.data_parallel(nn::linear(2, 2));
+  distributed_optimizer optimizer(adam{.lr = 0.01}, model);
+  for (const auto epoch : me.steps(epochs))
+    for (const auto step : me.steps(3)) {
+      auto context = me.new_context();
+      const std::vector<float> numbers = {static_cast<float>(step + epoch), 2};
+      const std::vector<std::int64_t> classes = {1};
+      const tensor x = tensor::of<float>({1, 2}, numbers);
+      co_await context.backward(nn::cross_entropy(context, model(context, x), classes));
+      co_await optimizer.step(context);
+    }
+}
+
+/// Returns its digest and steps, or what it throws. `free`: the number of epochs may change.
+std::string run_epochs(std::vector<std::string> words, bool free) {
+  arguments given(std::move(words));
+  std::uint64_t epochs = 2;
+  const option plain("epochs", epochs, "how many");
+  cluster cluster(given.count(), given.values(), {free ? plain.may_change_on_resume() : plain});
+  try {
+    const run_summary done = cluster.run(1, train_epochs, epochs);
+    return done.weights_digest + " " + std::to_string(done.steps);
+  } catch (const error& e) {
+    return e.what();
+  }
+}
+
+TEST(ResumeWithOtherOptions, GoesOnIfTheProgramSaysThatItMay) {
+  const trace::temporary_folder folder;
+  const std::string saved = folder.path().string();
+  const std::string unbroken = run_epochs({"--epochs", "5"}, true);
+  EXPECT_NE(run_epochs({"--save", saved}, true), unbroken);
+  EXPECT_NE(run_epochs({"--resume", saved, "--epochs", "5"}, false).find("the run of the checkpoint has --epochs 2"),
+            std::string::npos);
+  EXPECT_EQ(run_epochs({"--resume", saved, "--save", saved, "--epochs", "5"}, true), unbroken);
+  EXPECT_EQ(run_epochs({"--resume", saved, "--epochs", "5"}, false), unbroken) << "nothing is left to do";
+}
+
 TEST(ResumeByTime, CheckpointsChangeNothingAndAreGoneOnFrom) {
   const trace::temporary_folder folder;
   const outcome unbroken = run({}, {});

@@ -293,7 +293,10 @@ task<> spoil(trainer me, remote_module<nn::embedding_bag>) {
 }
 
 TEST(TrainingErrors, NameALossThatIsNotANumber) {
-  EXPECT_EQ(error_of(spoil, 1), "trainer 0, step 1: the loss is NaN; try a smaller learning rate");
+  EXPECT_EQ(
+      error_of(spoil, 1),
+      "trainer 0, step 1: the loss is NaN: the input of linear has NaN in sample 0 (number 0 of 2); it was given so: "
+      "look at the data");
 }
 
 task<> fit_badly(trainer me, remote_module<nn::embedding_bag>) {

@@ -190,7 +190,7 @@ void expect_too_long(const caf::error& error, const std::string& what) {
   EXPECT_EQ(error, protocol::errc::bad_input) << protocol::describe(error);
   const std::string words = protocol::describe(error);
   EXPECT_EQ(words.find(what + " has "), 0u) << words;
-  EXPECT_NE(words.find(" bytes, the limit is 1000; try a smaller --batch-size"), std::string::npos) << words;
+  EXPECT_NE(words.find(" bytes, the limit is 1000; try smaller batches (--batch-size)"), std::string::npos) << words;
 }
 
 TEST_F(DataLink, ARequestThatIsTooLongIsRefusedAndTheLinkGoesOn) {

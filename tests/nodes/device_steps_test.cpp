@@ -138,7 +138,8 @@ TEST_F(DeviceStepsGpu, ReduceAStepBeforeItsNanIsTold) {
         run({{"loss", "mse"}, {"dense-optimizer", "sgd"}, {"dense-lr", "1000000"}, {"sparse-lr", "1000000"}});
     return std::pair(done ? "it did not fail" : done.error().message, watch.last());
   };
-  constexpr const char* line = "trainer 0, step 3: the loss is NaN; try a smaller --dense-lr or --sparse-lr";
+  constexpr const char* line =
+      "trainer 0, step 3: the loss is NaN; try a smaller learning rate (--dense-lr, --sparse-lr)";
   EXPECT_EQ(fail(), std::pair(std::string(line), std::uint64_t{3}));
   options_.devices = {};
   EXPECT_EQ(fail(), std::pair(std::string(line), std::uint64_t{2}));

@@ -214,7 +214,7 @@ TEST_F(StepGraphRunsGpu, NameTheStepOfANan) {
   const settings diverging = {
       {"loss", "mse"}, {"dense-optimizer", "sgd"}, {"dense-lr", "1000000"}, {"sparse-lr", "1000000"}};
   const std::string error = run(diverging, true).error;
-  EXPECT_EQ(error, "trainer 0, step 3: the loss is NaN; try a smaller --dense-lr or --sparse-lr");
+  EXPECT_EQ(error, "trainer 0, step 3: the loss is NaN; try a smaller learning rate (--dense-lr, --sparse-lr)");
   EXPECT_EQ(error, run(diverging, false).error);
   const settings late = {{"loss", "mse"}, {"dense-optimizer", "sgd"}, {"dense-lr", "60"}, {"sparse-lr", "60"}};
   EXPECT_EQ(run(late, true).error, run(late, false).error);

@@ -171,8 +171,15 @@ caf::error hosted_module::finish() {
   numbers_->synchronize();
   const kernels::non_finite& found = *found_.host();
   if (found.place >= count_) return {};
-  return actors::make_failure(actors::errc::not_finite, "{}: gradient {} is {}; try a smaller learning rate",
-                              module_->type(), found.place, found.number);
+  std::size_t first = 0;
+  for (const nn::parameter& one : module_->parameters()) {
+    if (found.place < first + one.shape.count())
+      return actors::make_failure(
+          actors::errc::not_finite, "{}: the gradient of {} {} is {} (number {} of {}); try a smaller learning rate",
+          module_->type(), one.name, to_string(one.shape), found.number, found.place - first, one.shape.count());
+    first += one.shape.count();
+  }
+  return {};
 }
 
 // -- state ----------------------------------------------------------------------------

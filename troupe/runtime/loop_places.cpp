@@ -14,7 +14,7 @@ bool loop_places::is_on_saved_way() const {
   return true;
 }
 
-std::uint64_t loop_places::open() {
+std::uint64_t loop_places::open(std::optional<std::uint64_t> iterations) {
   std::uint64_t done = 0;
   const std::size_t depth = open_.size();
   if (is_on_saved_way()) {
@@ -24,7 +24,7 @@ std::uint64_t loop_places::open() {
     else if (next_ == number && 2 * depth + 1 < saved_.size())
       done = saved_[2 * depth + 1];
   }
-  open_.push_back({next_, done});
+  open_.push_back({next_, done, false, iterations});
   next_ = 0;
   return done;
 }
@@ -38,7 +38,11 @@ void loop_places::advance() {
 
 void loop_places::close() {
   TROUPE_ASSERT(!open_.empty());
-  next_ = open_.back().number + 1;
+  const level& ends = open_.back();
+  const bool has_done_all = ends.iterations && ends.done == *ends.iterations;
+  if (open_.size() == 1)
+    ended_ = has_done_all ? std::vector{ends.number, ends.done, std::uint64_t{0}} : decltype(ended_)();
+  next_ = ends.number + 1;
   open_.pop_back();
 }
 
@@ -60,7 +64,7 @@ std::strong_ordering loop_places::against_saved() const { return here() <=> save
 
 std::vector<std::uint64_t> loop_places::place() const {
   std::vector<std::uint64_t> all = here();
-  if (open_.empty()) return all;
+  if (open_.empty()) return ended_.empty() ? all : ended_;
   all.back() = 0;
   ++all[all.size() - 2];
   return all;

@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace troupe::runtime {
@@ -18,7 +19,8 @@ class loop_places {
   /// A loop begins within the innermost open one. Returns the number of its iterations that the saved run has done;
   /// `done_all`: all of them.
   static constexpr std::uint64_t done_all = UINT64_MAX;
-  std::uint64_t open();
+  /// `iterations`: of the loop, if that is known; a resumed run in which an outermost loop has more does those.
+  std::uint64_t open(std::optional<std::uint64_t> iterations = std::nullopt);
   /// The innermost loop's iteration has ended.
   void advance();
   /// The innermost loop has ended.
@@ -28,6 +30,9 @@ class loop_places {
   bool none() const { return open_.empty() && next_ == 0; }
   /// Marks that the innermost loop's iteration has taken its optimizer step. Returns false if it had before.
   bool mark_step();
+
+  /// Whether the innermost loop is in an iteration that has not taken its optimizer step, and has had no loop.
+  bool is_before_step() const { return !open_.empty() && !open_.back().has_stepped && next_ == 0; }
 
   /// Where the loops are: before the saved place, at it, or beyond.
   std::strong_ordering against_saved() const;
@@ -41,6 +46,7 @@ class loop_places {
     std::uint64_t number = 0;
     std::uint64_t done = 0;  ///< iterations
     bool has_stepped = false;
+    std::optional<std::uint64_t> iterations = std::nullopt;
   };
 
   bool is_on_saved_way() const;
@@ -49,6 +55,7 @@ class loop_places {
   std::vector<level> open_;
   std::uint64_t next_ = 0;  ///< the number of the next loop within the innermost one
   std::vector<std::uint64_t> saved_;
+  std::vector<std::uint64_t> ended_;  ///< the place at the end of the outermost loop that has ended last
 };
 
 }  // namespace troupe::runtime

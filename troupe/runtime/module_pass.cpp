@@ -6,6 +6,7 @@
 
 #include "troupe/error.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
+#include "troupe/runtime/tape.hpp"
 
 namespace troupe::runtime {
 
@@ -34,6 +35,11 @@ shape checked_state(const nn::module& of, const tensor& input, const tensor& giv
   return lengths;
 }
 
+std::string spoilt_in(const tensor& x) {
+  if (x.type() != dtype::f32 || x.count() == 0) return {};
+  return where_spoilt(x.as<float>(), x.shape()[0]);
+}
+
 float* numbers_or_null(const tensor& x) { return x.count() > 0 ? x.as<float>().data() : nullptr; }
 
 }  // namespace
@@ -51,6 +57,10 @@ module_pass::module_pass(const nn::module& of, const actors::trained_parameters&
   output_ = to_host(on(), output_there_);
   if (state != nullptr) next_state_ = to_host(on(), next_state_there_);
 }
+
+std::string module_pass::spoilt_input() const { return spoilt_in(to_host(on(), input_there_)); }
+
+std::string module_pass::spoilt_output() const { return spoilt_in(output_); }
 
 nn::pass module_pass::how(bool goes_on) const {
   return {.on = on(), .training = mode_.training, .key = mode_.key, .goes_on = goes_on, .ranks = mode_.ranks};

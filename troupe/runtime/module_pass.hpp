@@ -7,8 +7,10 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "actors/trained_parameters.hpp"
+#include "base/exception_text.hpp"
 #include "kernels/device_array.hpp"
 #include "troupe/error.hpp"
 #include "troupe/module.hpp"
@@ -25,8 +27,10 @@ auto in_module(const nn::module& of, const char* function, Function run) {
     throw;
   } catch (const kernels::device_error&) {
     throw;
+  } catch (const std::bad_alloc&) {
+    throw no_memory(of.type() + "." + function);
   } catch (const std::exception& e) {
-    throw error(error_kind::run, of.type() + "." + function + ": " + e.what());
+    throw error(error_kind::run, of.type() + "." + function + ": " + text_of(e));
   }
 }
 
@@ -51,6 +55,9 @@ class module_pass {
   const tensor& output() const { return output_; }
   /// After the input; empty if there was none before it.
   const tensor& next_state() const { return next_state_; }
+  /// Return where NaN or Inf is, as in `has NaN in sample 3 (number 13 of 32)`; "" if it is nowhere.
+  std::string spoilt_input() const;
+  std::string spoilt_output() const;
   /// Returns the input's gradient, from that of the output.
   tensor backward_input(const tensor& grad);
   /// Has the module write the gradients of its parameters, which are on the device; last of all. `stretches`: of the

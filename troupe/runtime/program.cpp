@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/advice.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "launch/arguments.hpp"
@@ -82,6 +83,12 @@ void add_cluster_options(CLI::App& app) {
                           "Trace");
   launch::add_switch(app, "quiet", "no notes", "Output");
   for (const char* name : for_children) app.add_option(std::string("--") + name)->group("");
+}
+
+std::set<std::string> names_of(const CLI::App& app) {
+  std::set<std::string> names;
+  for (const CLI::Option* one : app.get_options()) names.insert(one->get_name());
+  return names;
 }
 
 /// Refuses names of a program's own options that cannot be options beside those of every cluster.
@@ -287,6 +294,7 @@ result<void> fill(program_order& order, const CLI::App& app, std::span<const opt
     else if (text == "true")
       order.setting_words.push_back("--" + one.name());
     order.settings.emplace_back(one.name(), std::move(text));
+    if (one.may_change()) order.free_on_resume.push_back(one.name());
   }
   order.quiet = app.get_option("--quiet")->count() > 0;
   if (auto role = given_text(app, "role")) {
@@ -343,6 +351,7 @@ program_order read_program(int argc, char** argv, std::span<const option> own) {
   if (auto fits = check_names(own); !fits) throw error(error_kind::input, fits.error().message);
   add_program_options(app, own);
   add_cluster_options(app);
+  advise_options([known = names_of(app)](const std::string& name) { return known.contains(name); });
   launch::console out(false, false, order.name);
   auto read = parse(app, order.name, argc, argv);
   if (read) read = fill(order, app, own, out);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "actors/failure.hpp"
@@ -39,10 +40,10 @@ std::optional<std::uint32_t> owner_of(const std::string& name, std::uint32_t tra
   return std::nullopt;
 }
 
-caf::error resume(actors::run_plan& plan) {
+caf::error resume(actors::run_plan& plan, std::span<const std::string> free_on_resume) {
   const model::checkpoint& from = *plan.checkpoints.from;
   const model::checkpoint_manifest& saved = from.manifest;
-  constexpr std::string_view free[] = {"servers"};
+  const std::vector<std::string_view> free(free_on_resume.begin(), free_on_resume.end());
   if (auto differs = model::first_difference(saved.settings, plan.settings, free))
     return actors::make_failure(actors::errc::bad_input, std::move(*differs));
   plan.steps_done = saved.step;
@@ -73,23 +74,23 @@ caf::error resume(actors::run_plan& plan) {
 }  // namespace
 
 actors::planner plan_program(std::uint32_t servers, std::uint32_t trainers, std::vector<model::setting> settings,
-                             std::vector<actors::planned_table> tables,
+                             std::vector<std::string> free_on_resume, std::vector<actors::planned_table> tables,
                              std::shared_ptr<actors::run_companion> companion) {
-  return
-      [servers, trainers, settings = std::move(settings), tables = std::move(tables), companion = std::move(companion)](
-          const msg::run&, const actors::run_checkpoints& checkpoints) -> caf::expected<actors::run_plan> {
-        actors::run_plan plan{.servers = servers,
-                              .trainers = trainers,
-                              .settings = settings,
-                              .tables = tables,
-                              .servers_talk = true,
-                              .checkpoints = checkpoints,
-                              .companion = companion,
-                              .positions = std::vector<msg::trainer_position>(trainers)};
-        if (checkpoints.from)
-          if (auto wrong = resume(plan)) return wrong;
-        return plan;
-      };
+  return [servers, trainers, settings = std::move(settings), free_on_resume = std::move(free_on_resume),
+          tables = std::move(tables), companion = std::move(companion)](
+             const msg::run&, const actors::run_checkpoints& checkpoints) -> caf::expected<actors::run_plan> {
+    actors::run_plan plan{.servers = servers,
+                          .trainers = trainers,
+                          .settings = settings,
+                          .tables = tables,
+                          .servers_talk = true,
+                          .checkpoints = checkpoints,
+                          .companion = companion,
+                          .positions = std::vector<msg::trainer_position>(trainers)};
+    if (checkpoints.from)
+      if (auto wrong = resume(plan, free_on_resume)) return wrong;
+    return plan;
+  };
 }
 
 }  // namespace troupe::runtime

@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <utility>
 
+#include "base/exception_text.hpp"
 #include "launch/processes.hpp"
 #include "launch/rejoin.hpp"
 #include "launch/restarts.hpp"
@@ -104,6 +106,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   if (order.checkpoints.resume)
     for (const std::string& line : order.checkpoints.resume->warnings) out.warning(line);
   TROUPE_TRY(traced, launch::run_trace::start(order.tracing, out));
+  traced.tell_if_crashed(out);
   options.recorder = traced.recorder();
   launch::report_to_supervisor(options.observer, what.trainers, options.recorder,
                                [&out](const launch::attempt_news& now) { out.note(launch::words_of(now)); });
@@ -187,6 +190,10 @@ std::terminate_handler handler_before = nullptr;
     launch::console out(false, false, *ending_program);
     std::fflush(stdout);
     std::_Exit(out.error({e.kind() == error_kind::input ? fault_kind::input : fault_kind::run, e.what()}));
+  } catch (const std::bad_alloc& lack) {
+    launch::console out(false, false, *ending_program);
+    std::fflush(stdout);
+    std::_Exit(out.error({fault_kind::run, text_of(lack)}));
   } catch (...) {
   }
   handler_before();

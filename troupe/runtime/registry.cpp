@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "actors/failure.hpp"
+#include "base/exception_text.hpp"
 #include "base/number.hpp"
 #include "troupe/layers.hpp"
 #include "troupe/runtime/errors.hpp"
@@ -177,8 +178,10 @@ void register_modules() {
         } catch (const error& e) {
           return actors::make_failure(e.kind() == error_kind::input ? actors::errc::bad_input : actors::errc::exception,
                                       e.what());
+        } catch (const std::bad_alloc&) {
+          return error_in("the constructor of " + (order.spec.args.empty() ? "" : order.spec.args.front().second));
         } catch (const std::exception& e) {
-          return actors::make_failure(actors::errc::exception, e.what());
+          return actors::make_failure(actors::errc::exception, text_of(e));
         } catch (...) {
           return error_in("the constructor of " + (order.spec.args.empty() ? "" : order.spec.args.front().second));
         }

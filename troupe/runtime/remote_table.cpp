@@ -23,6 +23,8 @@ void remote_table::check_lookup(const char* method, const model::bags& wanted) c
   if (wrong) throw error(error_kind::input, fmt::format("{}: {}", reference_->words(method), *wrong));
 }
 
+std::string lookup::words() const { return "rows of " + table_->reference()->words(""); }
+
 std::vector<std::vector<msg::bag_gradient>> lookup::gradients() const {
   if (grad.count() == 0) return {};
   return client_.gradients(asked_, actors::input_gradient(grad.owner()), nullptr);

@@ -40,6 +40,21 @@ class application final : public node {
   sequence_part made() const { return {pass_->output(), pass_->next_state()}; }
   const replica& of() const { return replica_; }
 
+  std::string spoilt() const override {
+    if (!pass_) return {};
+    if (const std::string input = pass_->spoilt_input(); !input.empty()) {
+      const std::string of_source = source_ == nullptr ? "" : source_->words();
+      return fmt::format("the input of {}{} {}; {}", replica_.label(), of_source.empty() ? "" : ", " + of_source + ",",
+                         input, source_ == nullptr ? "it was given so: look at the data" : spoilt_advice);
+    }
+    if (const auto weight = replica_.numbers_.find_in_weights())
+      return fmt::format("{}: {}", replica_.label(), weight->words(spoilt_advice));
+    const std::string output = pass_->spoilt_output();
+    return output.empty() ? ""
+                          : fmt::format("{} makes of finite numbers an output that {}; {}", replica_.label(), output,
+                                        spoilt_advice);
+  }
+
   void backward(tape& on) override {
     if (source_ == nullptr) return;
     on.give(*source_, in_module(*replica_.module_, "backward", [&] { return pass_->backward_input(grad); }));
@@ -96,12 +111,24 @@ std::vector<model::parameter_range> ranges_of(const std::vector<nn::stretch>& st
   return ranges;
 }
 
-actors::trained_parameters::options options_of(const data_parallel_options& chosen) {
+std::vector<model::named_parameter> names_of(const std::vector<nn::parameter>& parameters) {
+  std::vector<model::named_parameter> names;
+  std::size_t first = 0;
+  for (const nn::parameter& one : parameters) {
+    names.push_back({one.name, {}, first});
+    for (std::size_t i = 0; i < one.shape.dimensions(); ++i) names.back().shape.push_back(one.shape[i]);
+    first += one.shape.count();
+  }
+  return names;
+}
+
+actors::trained_parameters::options options_of(const nn::module& of, const data_parallel_options& chosen) {
   constexpr double bucket_mib_max = 65536;
   if (!(chosen.bucket_mib > 0 && chosen.bucket_mib <= bucket_mib_max))
     throw error(error_kind::input, fmt::format("data_parallel: bucket_mib {}: must be above 0 and at most {}",
                                                chosen.bucket_mib, bucket_mib_max));
-  return {.bucket_bytes = std::max<std::size_t>(static_cast<std::size_t>(chosen.bucket_mib * (1U << 20)), 1)};
+  return {.bucket_bytes = std::max<std::size_t>(static_cast<std::size_t>(chosen.bucket_mib * (1U << 20)), 1),
+          .names = names_of(of.parameters())};
 }
 
 /// Returns the name that a user gives to a replica. Throws `error` if it cannot be one.
@@ -131,7 +158,7 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
       label_(options.has_name() ? options.name : module_->type()),
       from_(from),
       first_bucket_(first_bucket),
-      numbers_(ranges_of(stretches_), checked(where, *module_), options_of(options)) {
+      numbers_(ranges_of(stretches_), checked(where, *module_), options_of(*module_, options)) {
   check_names(*module_, name_);
   if (options.among && !options.synchronized)
     throw error(error_kind::input,

@@ -8,6 +8,7 @@
 #include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
 #include "actors/traced_system.hpp"
+#include "base/exception_text.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "model/checkpoint/tensors.hpp"
@@ -27,8 +28,10 @@ caf::error error_in(const std::string& what) {
     throw;
   } catch (const error& e) {
     return make_failure(e.kind() == error_kind::input ? errc::bad_input : errc::exception, "{}: {}", what, e.what());
+  } catch (const std::bad_alloc& e) {
+    return make_failure(errc::out_of_memory, "{}: {}", what, protocol::describe(actors::out_of_memory(e)));
   } catch (const std::exception& e) {
-    return make_failure(errc::exception, "{}: {}", what, e.what());
+    return make_failure(errc::exception, "{}: {}", what, text_of(e));
   } catch (...) {
     return make_failure(errc::exception, "{}: an exception of unknown type", what);
   }
@@ -201,8 +204,10 @@ std::optional<actors::call_result> server_desk::call(msg::call& what,
     });
   } catch (const error& e) {
     return make_failure(e.kind() == error_kind::input ? errc::bad_input : errc::exception, e.what());
+  } catch (const std::bad_alloc&) {
+    return error_in(fmt::format("{} on {}", what.method, host_.name()));
   } catch (const std::exception& e) {
-    return make_failure(errc::exception, e.what());
+    return make_failure(errc::exception, text_of(e));
   } catch (...) {
     return error_in(fmt::format("{} on {}", what.method, host_.name()));
   }

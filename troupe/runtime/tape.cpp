@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/non_finite_watch.hpp"
 #include "base/assert.hpp"
 #include "model/random.hpp"
 #include "troupe/error.hpp"
@@ -22,6 +23,14 @@ std::uint64_t next_number() {
 }
 
 }  // namespace
+
+std::string where_spoilt(std::span<const float> numbers, std::size_t samples) {
+  kernels::non_finite found;
+  kernels::host_stream().find_non_finite(numbers.size(), numbers.data(), &found);
+  if (found.place >= numbers.size()) return {};
+  return fmt::format("has {} in sample {} (number {} of {})", actors::kind_of(static_cast<double>(found.number)),
+                     found.place / (numbers.size() / samples), found.place, numbers.size());
+}
 
 tape::tape(trainer_runtime& of, bool training)
     : owner_(of), number_(next_number()), training_(training), context_(training ? of.begin_context() : 0) {}
@@ -123,6 +132,15 @@ future<> tape::backward(const tensor& outputs, tensor grad) {
   });
 }
 
+/// Returns the error of a loss that is not finite, with the first of the computations that knows why.
+std::string tape::words_of_loss(double value) const {
+  std::string why;
+  for (const auto& one : nodes_)
+    if (why = one->spoilt(); !why.empty()) break;
+  return fmt::format("the loss is {}{}", actors::kind_of(value),
+                     why.empty() ? fmt::format("; {}", spoilt_advice) : ": " + why);
+}
+
 void tape::begin_backward(const tensor& loss, double scale) {
   check_training("backward");
   node* const from = maker_of(loss);
@@ -131,8 +149,7 @@ void tape::begin_backward(const tensor& loss, double scale) {
                 fmt::format("backward from a tensor {} that {}; it goes from a loss, a single number of this context",
                             to_string(loss.shape()), from == nullptr ? "no context has computed" : "is no loss"));
   if (const double value = loss.item() * scale; !std::isfinite(value))
-    throw error(error_kind::run,
-                fmt::format("the loss is {}; try a smaller learning rate", std::isnan(value) ? "NaN" : "Inf"));
+    throw error(error_kind::run, words_of_loss(value));
   owner_.note_loss(loss.item());
   tensor one{shape(1)};
   one.as<float>()[0] = static_cast<float>(scale);

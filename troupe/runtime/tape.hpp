@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/device_array.hpp"
@@ -18,6 +20,12 @@ class replica;
 class tape;
 class trainer_runtime;
 
+constexpr const char* spoilt_advice = "try a smaller learning rate";
+
+/// Returns where NaN or Inf is in the numbers of some samples, as in `has NaN in sample 3 (number 13 of 32)`; "" if it
+/// is nowhere.
+std::string where_spoilt(std::span<const float> numbers, std::size_t samples);
+
 /// Something computed, whose gradient may be wanted.
 class node {
  public:
@@ -28,6 +36,11 @@ class node {
 
   /// Computes what is still wanted of it, and frees its numbers. Called once, some time after `backward`.
   virtual void finish(tape& /*on*/) {}
+
+  /// What it is, for errors; "": that need not be told.
+  virtual std::string words() const { return {}; }
+  /// Returns which of its numbers are not finite, and what to try; "" if all are, or it does not know.
+  virtual std::string spoilt() const { return {}; }
 
   /// Whether its gradient stays until the optimizer's step: then it is not finished, and takes more of it until then.
   virtual bool keeps_gradient() const { return false; }
@@ -107,6 +120,7 @@ class tape {
   bool training_;
   std::uint64_t context_;  ///< counts the trainer's training contexts
   std::uint32_t own_rank() const;
+  std::string words_of_loss(double value) const;
   template <class Begin>
   future<> backward_by(Begin begin);
   void begin_backward(const tensor& loss, double scale);

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "base/exception_text.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
@@ -20,8 +21,14 @@ std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn:
   if (options.has_name() && !replica_names_.insert(options.name).second)
     throw error(error_kind::input,
                 fmt::format("data_parallel: the name '{}' is another replica's; choose another", options.name));
-  replicas_.push_back(std::make_shared<replica>(std::move(module), options, seed_, replicas_.size(), buckets, kept_,
-                                                rank_, actors::devices_of(self_->system()).of_trainer(rank_)));
+  const auto words = [&] {
+    return fmt::format("a replica of {} with {} parameters, their gradients and optimizer", module->type(),
+                       nn::count_of(module->parameters()));
+  };
+  replicas_.push_back(with_memory_for(words, [&] {
+    return std::make_shared<replica>(module, options, seed_, replicas_.size(), buckets, kept_, rank_,
+                                     actors::devices_of(self_->system()).of_trainer(rank_));
+  }));
   if (meets()) executor_->use_own_stack(true);
   return replicas_.back();
 }
@@ -46,7 +53,8 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
     throw error(error_kind::input,
                 "an optimizer step with a context that was made before the last optimizer step; make a context for "
                 "each step, after the step before it");
-  if (saves_) check_loops();
+  const bool is_first = loops_.mark_step();
+  if (saves_) check_loops(is_first);
   steps_done_ = step;
   executor_->use_own_stack(meets());
   with.mark_stepped();
@@ -116,7 +124,7 @@ void trainer_runtime::reduce(tape& with, replica& one, const unfinished_ptr& all
     msg::reduce message{trace.next(step), rank_,       one.first_bucket() + bucket, weight, stop_wanted_,
                         std::move(share), save_wanted_};
     ask<msg::reduced>(
-        peers_.group, peers_.group_number, std::move(message),
+        peers_.group, peers_.group_number, std::move(message), caf::infinite,
         [this, &numbers, bucket, all](const msg::reduced& mean) {
           numbers.take(bucket, mean.grad);
           follow({mean.stop, mean.save});
@@ -192,6 +200,7 @@ future<trainer_runtime::wishes> trainer_runtime::ask_wishes(replica& by) {
       peers_.group, peers_.group_number,
       msg::reduce{trace.next(step), rank_, by.first_bucket(), 1, stop_wanted_, by.numbers().as_share(none),
                   save_wanted_},
+      caf::infinite,
       [shared](const msg::reduced& agreed) {
         shared->set(wishes{agreed.stop, agreed.save});
       },

@@ -109,12 +109,13 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
       return deliver();
     }
     using actors::errc;
-    const errc other = e.is_transient() ? errc::peer_failed : errc::exception;
+    const errc lost = e.kind() == error_kind::deadline ? errc::timeout : errc::peer_failed;
+    const errc other = e.is_transient() ? lost : errc::exception;
     cause = actors::make_failure(e.kind() == error_kind::input ? errc::bad_input : other, e.what());
   } catch (...) {
     cause = actors::cause_of(std::current_exception());
   }
-  self_->quit(actors::failure_of(name, step, cause));
+  self_->quit(actors::failure_of(name, step_under_way(), cause));
 }
 
 /// Answers the order to train.
@@ -236,13 +237,20 @@ future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_t
           if (const caf::error wrong = asked->client().pool(all, host, pooled)) return answer->fail(to_error(wrong));
           answer->set(tape::with_numbers(unknown, tensor({all.samples->size, dim}, dtype::f32, pooled.owner())));
         },
-        [answer, table, timeout](const caf::error& why) {
-          answer->fail(why == caf::sec::request_timeout ? not_in_time(table->reference()->words("forward"), timeout)
-                                                        : to_error(why));
+        [answer, table, timeout, own_deadline = timeout < peers_.timeout](const caf::error& why) {
+          const bool is_own = own_deadline && why == actors::errc::timeout;
+          answer->fail(is_own ? not_in_time(table->reference()->words("forward"), timeout) : to_error(why));
         });
   }
   on.finish_passed();  // while the servers work
   return coming;
+}
+
+caf::error trainer_runtime::late(std::uint32_t number, std::string_view question, caf::timespan timeout) {
+  return actors::make_failure(
+      actors::errc::timeout, "{} did not answer {} within {} s; --request-timeout allows more",
+      number == actors::master_number ? "the master" : fmt::format("server {}", number - actors::server_number(0)),
+      question, std::chrono::duration<double>(timeout).count());
 }
 
 namespace {

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "actors/sparse_client.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/trainer_maker.hpp"
+#include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 #include "troupe/optimizer.hpp"
 #include "troupe/runtime/caller.hpp"
@@ -180,11 +182,16 @@ class trainer_runtime {
               const actors::actor_trace::handling scope(trace, answer, trace::flag::answer);
               executor_->enter([&] { on_answer(answer); });
             },
-            [this, asked, on_error = std::move(on_error)](const caf::error& error) {
+            [this, asked, number, timeout, on_error = std::move(on_error)](const caf::error& error) {
               trace.has_answer(asked);
-              executor_->enter([&] { on_error(error); });
+              const bool is_late = error == caf::sec::request_timeout;
+              executor_->enter(
+                  [&] { on_error(is_late ? late(number, protocol::message_name_v<Message>, timeout) : error); });
             });
   }
+
+  /// Returns the error of a question that actor `number` has left unanswered.
+  static caf::error late(std::uint32_t number, std::string_view question, caf::timespan timeout);
 
   /// The actors it talks to.
   struct counterparts {
@@ -192,8 +199,9 @@ class trainer_runtime {
     msg::allreduce_actor group;
     std::uint32_t group_number = 0;
     msg::report_actor reports;
-    bool remote = false;                    ///< they are in other processes
-    caf::timespan timeout = caf::infinite;  ///< of a request
+    bool remote = false;  ///< they are in other processes
+    /// Of a request to a server or the master. The group has one of its own, and names who is late.
+    caf::timespan timeout = caf::infinite;
   };
 
   void run_function();
@@ -216,7 +224,9 @@ class trainer_runtime {
   void save(std::function<void()> then, std::function<void(const error&)> on_error);
   void finish();
   void resume();
-  void check_loops();
+  void check_loops(bool is_first_step) const;
+  /// The step that the function is in: from the beginning of an iteration to its optimizer step, the next one.
+  std::uint64_t step_under_way() const { return step == steps_done_ && loops_.is_before_step() ? step + 1 : step; }
   void look_at_clock();
   std::vector<std::uint64_t> server_steps() const;
   void reduce(tape& with, replica& one, const unfinished_ptr& all);

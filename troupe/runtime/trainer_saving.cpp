@@ -34,13 +34,13 @@ void trainer_runtime::report() {
 }
 
 /// Throws unless the step is taken where a resumed run can find its place.
-void trainer_runtime::check_loops() {
+void trainer_runtime::check_loops(bool is_first_step) const {
   if (loops_.none())
     throw error(
         error_kind::input,
         "--save: a checkpoint needs to know where the trainer function is; take the optimizer's steps in a loop of "
         "trainer::steps or trainer::batches");
-  if (!loops_.mark_step())
+  if (!is_first_step)
     throw error(
         error_kind::input,
         "--save: a second optimizer step in one iteration of trainer::steps or trainer::batches; take one in each "

@@ -1,0 +1,69 @@
+// What the master does about members that are lost, and about answers that do not come: these end the run, and the
+// error names who was late.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/failure.hpp"
+#include "actors/master.hpp"
+#include "actors/status_round.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+/// Returns the earliest step of which others wait for actor `name`; none if nothing waits for it.
+std::optional<std::uint64_t> awaited_step(const status_round& round, const std::string& name) {
+  std::optional<std::uint64_t> first;
+  const auto look = [&](const std::vector<msg::wait_status>& waits) {
+    for (const msg::wait_status& one : waits)
+      if (one.on == name && one.step > 0) first = std::min(first.value_or(one.step), one.step);
+  };
+  look(round.told.waits);
+  for (const msg::actor_status& group : round.groups) look(group.waits);
+  return first;
+}
+
+}  // namespace
+
+void master_state::act_on(const verdict& found) {
+  constexpr std::chrono::seconds grace{1};
+  const bool is_fatal = found.what == verdict::kind::fatal;
+  if (is_fatal && found.why == errc::timeout)
+    fail_late(found.why);
+  else if (is_fatal)
+    fail(found.why);
+  else if (found.what == verdict::kind::doubtful)
+    self_->run_delayed(grace, [this, why = found.why] {
+      if (!looks_for_late_) fail(why);
+    });
+}
+
+/// Fails with an answer that did not come, once it is known which members handle no message: others wait for those.
+void master_state::fail_late(const caf::error& error) {
+  if (phase_ != run_phase::training) return fail(error);
+  if (std::exchange(looks_for_late_, true)) return;
+  ask_all_how_they_are({}, [this, error](const status_round& round) {
+    fail(make_failure(errc::timeout, "{}{}", protocol::describe(error), words_of_late(round)));
+  });
+}
+
+/// Returns which members handle no message; "" if all do.
+std::string master_state::words_of_late(const status_round& round) const {
+  std::string awaited, others;
+  for (const msg::actor_status& one : round.told.actors) {
+    if (one.phase != "computing") continue;
+    const bool has_function = !plan_.epochs && one.name.starts_with("trainer");
+    const std::string what = fmt::format(
+        "; {} {}", members_.full_name(one.name),
+        has_function ? "has not come back from its own function or loop" : "is at work and handles no message");
+    if (const auto step_awaited = awaited_step(round, one.name))
+      awaited += fmt::format("{} since step {}", what, *step_awaited - 1);
+    else
+      others += what;
+  }
+  return awaited.empty() ? others : awaited;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,21 @@
+// The answers of the master's members to one round of questions how they are.
+
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "protocol/status.hpp"
+
+namespace troupe::actors {
+
+struct status_round {
+  msg::header asked;
+  msg::run_status told;
+  std::vector<msg::actor_status> groups;
+  std::vector<std::size_t> group_of;     ///< by trainer: an index into `groups`
+  std::vector<msg::actor_status> links;  ///< in the order of told.nodes
+  std::size_t missing = 1;               ///< answers, plus one until all members have been asked
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,64 @@
+// What a user's program says of its own faults: it hangs, it crashes, its processes never join.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "tests/trace/temporary_folder.hpp"
+
+namespace troupe::faulty_program_test {
+namespace {
+
+/// All that the program with that fault writes.
+std::string said_by(const std::string& fault, const std::string& options, const std::filesystem::path& folder) {
+  const std::string command =
+      "TMPDIR=" + folder.string() + " " + TROUPE_FAULTY_PROGRAM + " --fault " + fault + " " + options + " 2>&1";
+  std::FILE* const from = ::popen(command.c_str(), "r");
+  if (from == nullptr) return "cannot be started";
+  std::string text;
+  for (int c = std::fgetc(from); c != EOF; c = std::fgetc(from)) text += static_cast<char>(c);
+  ::pclose(from);
+  return text;
+}
+
+#define EXPECT_FINDS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+/// The others wait for its gradient in a sum (a replica), or at the server (a table alone).
+class FaultyProgramTiming : public testing::TestWithParam<const char*> {};
+
+TEST_P(FaultyProgramTiming, NamesTheTrainerThatHangsInItsOwnFunction) {
+  const trace::temporary_folder folder;
+  const std::string said = said_by("hang", std::string("--processes --request-timeout 5 ") + GetParam(), folder.path());
+  EXPECT_FINDS(said, "; trainer 1 (host ");
+  EXPECT_FINDS(said, " has not come back from its own function or loop since step 10\n");
+  EXPECT_FINDS(said, "--request-timeout allows more");
+  EXPECT_EQ(said.find("::"), std::string::npos) << said;
+}
+
+INSTANTIATE_TEST_SUITE_P(Trains, FaultyProgramTiming, testing::Values("", "--replicates"),
+                         [](const auto& one) { return *one.param == 0 ? "ATable" : "ATableAndAReplica"; });
+
+TEST(FaultyProgram, SaysWhereItsTraceIsWhenItCrashes) {
+  const trace::temporary_folder folder;
+  const std::string said = said_by("crash", "", folder.path());
+  const std::string words = "its trace is kept: 'troupe trace blocked ";
+  const std::size_t at = said.find(words);
+  if (at == said.npos && said.find("Sanitizer") != said.npos) GTEST_SKIP() << "the sanitizer has the signal";
+  ASSERT_NE(at, said.npos) << said;
+  const std::size_t begin = at + words.size();
+  const std::filesystem::path kept = said.substr(begin, said.find('\'', begin) - begin);
+  ASSERT_TRUE(std::filesystem::is_directory(kept)) << kept;
+  EXPECT_FALSE(std::filesystem::is_empty(kept)) << kept;
+}
+
+TEST(FaultyProgram, CountsEveryAttemptOnce) {
+  const trace::temporary_folder folder;
+  const std::string said = said_by("never-joins", "--processes --restarts 3", folder.path());
+  EXPECT_FINDS(said, "ended with exit code 3");
+  EXPECT_FINDS(said, "4 attempts failed without a new checkpoint, --restarts 3 allows no other");
+}
+
+}  // namespace
+}  // namespace troupe::faulty_program_test
