@@ -114,6 +114,7 @@ class master_state {
   caf::typed_response_promise<msg::run_result> promise_;  ///< pending until the run is over
   bool stop_early_ = false;                               ///< a stop was requested before the run
   bool stops_ = false;                                    ///< or since then
+  caf::error doubt_;                                      ///< why the run ends unless a better reason comes
   std::uint32_t scales_to_ = 0;                           ///< trainers that are asked for; 0: none are
   std::vector<std::pair<msg::join_node, caf::typed_response_promise<msg::admitted>>>
       early_;  ///< came before the run was requested

@@ -29,15 +29,13 @@ std::optional<std::uint64_t> awaited_step(const status_round& round, const std::
 
 void master_state::act_on(const verdict& found) {
   constexpr std::chrono::seconds grace{1};
-  const bool is_fatal = found.what == verdict::kind::fatal;
-  if (is_fatal && found.why == errc::timeout)
-    fail_late(found.why);
-  else if (is_fatal)
-    fail(found.why);
-  else if (found.what == verdict::kind::doubtful)
-    self_->run_delayed(grace, [this, why = found.why] {
-      if (!looks_for_late_) fail(why);
-    });
+  if (found.what == verdict::kind::fatal) return found.why == errc::timeout ? fail_late(found.why) : fail(found.why);
+  if (found.what != verdict::kind::doubtful) return;
+  const bool is_better = protocol::is_secondary(doubt_) && !protocol::is_secondary(found.why);
+  if (!doubt_ || is_better) doubt_ = found.why;
+  self_->run_delayed(grace, [this] {
+    if (!looks_for_late_) fail(doubt_);
+  });
 }
 
 /// Fails with an answer that did not come, once it is known which members handle no message: others wait for those.

@@ -88,7 +88,7 @@ caf::expected<std::uint32_t> membership::place(std::vector<Handle>& members, boo
   members[rank] = one;
   // Error lines name a server or trainer with its process, if it is in another process.
   const std::string process = home == nullptr ? "" : home->what.name.substr(home->what.name.find(" ("));
-  members_.push_back({one.address(), fmt::format("{} {}{}", role_name(trains), rank, process)});
+  members_.push_back({one.address(), fmt::format("{} {}{}", role_name(trains), rank, process), trains});
   return rank;
 }
 
@@ -265,6 +265,7 @@ verdict membership::judge(const caf::down_msg& down, std::uint64_t step) {
   const auto who = std::ranges::find(members_, down.source, &member::address);
   if (who == members_.end()) return {};  // a node, whose connection reports more, or a member that left before the run
   const bool is_ours = down.reason.category() == caf::type_id_v<protocol::errc>;
+  if (is_ours && down.reason == errc::device_failed && !who->trains) return {verdict::kind::doubtful, down.reason};
   if (is_ours && !protocol::is_secondary(down.reason)) return fatal(down.reason);
   if (is_ours) return doubtful(protocol::describe(down.reason));
   const bool is_cut_off = down.reason == caf::exit_reason::remote_link_unreachable;

@@ -143,7 +143,8 @@ class membership {
 
   // -- leaving: each loss is judged once ---------------------------------------------
 
-  /// An actor that the master monitors has ended.
+  /// An actor that the master monitors has ended. A device's failure is best reported by a trainer, which uses it and
+  /// knows the step: the report of an allreduce group or server, which may meet it first, waits for that.
   verdict judge(const caf::down_msg& down, std::uint64_t step);
   /// A control connection has ended.
   verdict judge(const msg::node_lost& word, std::uint64_t step);
@@ -157,6 +158,7 @@ class membership {
   struct member {
     caf::actor_addr address;
     std::string name;
+    bool trains = false;
   };
 
   void enter(state next);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/device_tensor.hpp"
+#include "actors/own_device.hpp"
 #include "base/assert.hpp"
 
 namespace troupe::actors {
@@ -245,8 +246,10 @@ void trained_parameters::synchronize() {
 void trained_parameters::arrive(const place& at) {
   watch_.know(at.searches);
   for (; forgotten_means_ < at.means; ++forgotten_means_) {
-    if (block_of(means_.front())->is_lost())
+    if (block_of(means_.front())->is_lost()) {
+      check_device(compute_->device());  // whose own failure is the cause
       throw kernels::device_error("an allreduce on CUDA devices was given up", kernels::device_error::reason::given_up);
+    }
     means_.pop_front();
   }
 }

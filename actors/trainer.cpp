@@ -2,6 +2,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
+#include "actors/own_device.hpp"
 #include "actors/part_state.hpp"
 #include "actors/traced_system.hpp"
 
@@ -15,8 +16,9 @@ void trainer_state::start(std::uint64_t run, std::uint32_t rank, std::uint32_t s
 }
 
 /// Ends this actor, and with it the run. Only the first failure counts.
-void trainer_state::fail(std::uint64_t at_step, const caf::error& cause) {
+void trainer_state::fail(std::uint64_t at_step, const caf::error& answer) {
   if (std::exchange(is_over_, true)) return;
+  const caf::error cause = cause_behind(answer, devices_of(self_->system()).of_trainer(rank_));
   // An invalid row is the data's fault, so the error does not name the trainer that read it.
   if (cause == errc::bad_input) return self_->quit(cause);
   if (protocol::is_secondary(cause))

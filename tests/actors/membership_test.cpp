@@ -197,6 +197,22 @@ TEST_F(Membership, AnActorThatEndsInTheRunIsFatalWithItsOwnWordsAndDoubtfulWitho
   EXPECT_EQ(ends(nodes_[1], caf::exit_reason::kill).what, kind::harmless) << "its connection tells more";
 }
 
+/// A group that looks after its sums, or a server, may meet what a trainer's work has done to a device.
+TEST_F(Membership, AFailedDeviceIsReportedByTheTrainerThatUsesItIfThatCan) {
+  begin();
+  const auto failed = [](const char* who) {
+    return protocol::make_failure(protocol::errc::device_failed, fmt::format("{}, step 7: CUDA device 1: lost", who));
+  };
+  const auto group = dummy<msg::allreduce_actor>();
+  all_.set_groups({group});
+  const verdict seen = ends(group, failed("allreduce"));
+  EXPECT_EQ(seen.what, kind::doubtful);
+  EXPECT_EQ(seen.why, protocol::errc::device_failed) << "what is reported if no trainer does";
+  EXPECT_EQ(protocol::describe(seen.why), "allreduce, step 7: CUDA device 1: lost");
+  EXPECT_EQ(ends(server_, failed("server 0")).what, kind::doubtful);
+  EXPECT_EQ(ends(trainers_[1], failed("trainer 1")).what, kind::fatal);
+}
+
 TEST_F(Membership, ABrokenDataLinkIsDoubtfulInTheRunAndNothingBefore) {
   gather();
   EXPECT_EQ(all_.judge(msg::link_lost{{}, 0, 1, "reset"}, 0).what, kind::harmless);

@@ -126,11 +126,11 @@ TEST_P(FailingCudaGpu, EndsTheRunWithItsNameAndWithoutASpoiltCheckpoint) {
 }
 
 const std::vector<failing_device> failing = {
-    {"illegal_address", "fail=kernel@100/1:cudaErrorIllegalAddress", {"CUDA device 1: "}},
+    {"illegal_address", "fail=kernel@100/1:cudaErrorIllegalAddress", {"trainer 1, step ", "CUDA device 1: "}},
     {"memory_errors",
      "fail=cudaMemcpyAsync@30/1:cudaErrorECCUncorrectable",
-     {"CUDA device 1: cudaMemcpyAsync: uncorr"}},
-    {"lost", "lose=1@900", {"CUDA device 1: "}},
+     {"trainer 1, step ", "CUDA device 1: cudaMemcpyAsync: uncorr"}},
+    {"lost", "lose=1@900", {"trainer 1, step ", "CUDA device 1: "}},
     {"one_call", "fail=cudaStreamWaitEvent@30/1", {"CUDA device 1: cudaStreamWaitEvent: unknown error"}},
     {"of_nccl", "fail=ncclAllReduce@5/1", {"allreduce", "CUDA device 1: ncclAllReduce: unhandled cuda error"}},
     {"of_a_server",

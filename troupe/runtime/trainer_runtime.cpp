@@ -7,6 +7,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
 #include "actors/inline_execution.hpp"
+#include "actors/own_device.hpp"
 #include "actors/traced_system.hpp"
 #include "base/assert.hpp"
 #include "base/digest.hpp"
@@ -112,6 +113,7 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
     const errc lost = e.kind() == error_kind::deadline ? errc::timeout : errc::peer_failed;
     const errc other = e.is_transient() ? lost : errc::exception;
     cause = actors::make_failure(e.kind() == error_kind::input ? errc::bad_input : other, e.what());
+    cause = actors::cause_behind(cause, actors::devices_of(self_->system()).of_trainer(rank_));
   } catch (...) {
     cause = actors::cause_of(std::current_exception());
   }

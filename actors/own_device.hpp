@@ -1,0 +1,27 @@
+// Which failure an actor that computes on a device reports: its device's first, since others may fail because of it.
+
+#pragma once
+
+#include "actors/failure.hpp"
+#include "kernels/device.hpp"
+
+namespace troupe::actors {
+
+/// Throws if the device has failed. Does not wait for its streams.
+inline void check_device(const kernels::device& own) {
+  if (!own.is_host()) own.memory();  // as every call does from then on
+}
+
+/// Returns the cause of `answer`, an error that an actor got: the failure of its own device, if the error only says
+/// that another actor has ended.
+inline caf::error cause_behind(const caf::error& answer, const kernels::device& own) {
+  if (!protocol::is_secondary(answer)) return answer;
+  try {
+    check_device(own);
+  } catch (const kernels::device_error& failed) {
+    if (failed.why() == kernels::device_error::reason::failed) return cause_of(failed);
+  }
+  return answer;
+}
+
+}  // namespace troupe::actors
