@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <ranges>
+#include <numeric>
 #include <set>
 #include <string_view>
 
@@ -100,14 +100,16 @@ void master_state::ask_all_how_they_are(const msg::header& asked, status_reader 
   };
   ask_all(servers, "server");
   ask_all(trainers, "trainer");
-  const auto ask_groups = [&](const std::vector<msg::part_group>& groups, const auto& ranks) {
+  const auto ask_groups = [&](const std::vector<msg::part_group>& groups, const std::vector<std::uint32_t>& ranks) {
     for (const msg::part_group& one : groups) {
       for (const std::uint32_t rank : ranks)
         if (rank < trainers.size() && rank % plan_.parts == one.part) round->group_of[rank] = round->groups.size();
       ask_how_it_is(round, one.group, round->groups.emplace_back());
     }
   };
-  ask_groups(members_.groups(), std::views::iota(std::uint32_t{0}, static_cast<std::uint32_t>(trainers.size())));
+  std::vector<std::uint32_t> all_ranks(trainers.size());
+  std::iota(all_ranks.begin(), all_ranks.end(), 0U);
+  ask_groups(members_.groups(), all_ranks);
   for (const auto& [number, one] : nodes) {
     const msg::peer_node& what = one.what;
     ask_how_it_is(round, one.handle, round->links[told.nodes.size()]);
