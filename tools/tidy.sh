@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# tools/tidy.sh [changed [SECONDS]]: runs clang-tidy (.clang-tidy) over the production sources as build/release compiles
+# them, many in a unit, and lists what it finds. With `changed` it takes the units that hold a file changed since the
+# last release (since its tag, else since the commit that set the version), for SECONDS at most (300): it names the units
+# that this time does not reach, and does not fail because of them. It leaves CUDA's own sources (*.cu) out.
+
+# shellcheck source=tools/common.sh
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
+
+version=14
+build=$root/build/release
+
+# Prints the program's name; nothing if there is none of that version.
+find_checker() {
+  local program
+  for program in "clang-tidy-$version" clang-tidy; do
+    if [[ $("$program" --version 2>/dev/null) =~ version\ $version\. ]]; then
+      echo "$program"
+      return
+    fi
+  done
+}
+
+# Prints what the compiler is given, of all rooms: units, and sources that are compiled alone.
+production_units() {
+  sed -n 's/^ *"file": "\(.*\.c[px][px]\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | sort -u |
+    awk -v root="$root/" -v build="$build/" '{
+      place = index($0, build) == 1 ? substr($0, length(build) + 1) : substr($0, length(root) + 1)
+      if (place !~ /^(tests|bench|fuzz|CMakeFiles)\//) print
+    }'
+}
+
+# Prints the commit of the last release: its tag, else what set the version.
+last_release() {
+  local number
+  git -C "$root" describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null && return
+  number=$(sed -n 's/^project(troupe VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
+  git -C "$root" log -1 --format=%H -S"VERSION $number" -- CMakeLists.txt
+}
+
+# sources_of UNIT: the sources in it, below the project's folder.
+sources_of() {
+  if [[ $1 == "$build"/* ]]; then
+    sed -n "s|^#include \"$root/\(.*\)\"\$|\1|p" "$1"
+  else
+    echo "${1#"$root"/}"
+  fi
+}
+
+# changed_units: reads units, and prints those with a source that has changed, or whose header of the same name has.
+changed_units() {
+  local base unit
+  base=$(last_release)
+  [[ -n $base ]] || fail "the last release is unknown: there is no tag, and no commit that set the version"
+  say "changed since ${base:0:12}"
+  git -C "$root" diff --name-only "$base" -- '*.cpp' '*.hpp' | sed 's/\.[ch]pp$//' | sort -u >"$scratch/changed"
+  while IFS= read -r unit; do
+    sources_of "$unit" | sed 's/\.cpp$//' | grep -qxFf "$scratch/changed" && echo "$unit"
+  done || true
+}
+
+# check_unit UNIT: leaves what is found in a file of the unit's own; names it in `late` if the time is up.
+check_unit() {
+  local left=$((end - $(date +%s))) name status=0
+  name=${1#"$root"/}
+  if ((left > 0)); then
+    # A unit includes sources, which is what the one check is about; gcc's warnings are not clang's.
+    timeout "$left" "$checker" -quiet -p "$build" -checks=-bugprone-suspicious-include \
+      --extra-arg=-Wno-error --extra-arg=-Wno-unknown-warning-option "$1" >"$scratch/found/${name//\//_}" 2>/dev/null ||
+      status=$?
+  fi
+  if ((left <= 0 || status == 124)); then
+    echo "$name" >>"$scratch/late"
+  elif ((status != 0)) && ! grep -q ': error: ' "$scratch/found/${name//\//_}"; then
+    echo "$name: error: clang-tidy ended with status $status" >>"$scratch/found/${name//\//_}"
+  fi
+}
+
+main() {
+  local mode=${1-} seconds=${2:-300} units found late
+  case $mode in
+    '') seconds=86400 ;;
+    changed) [[ $seconds =~ ^[1-9][0-9]*$ ]] || fail "'$seconds' is not a number of seconds" ;;
+    *) fail "usage: tools/tidy.sh [changed [SECONDS]]" ;;
+  esac
+  [[ -f $build/compile_commands.json ]] || fail "build/release is not there; tools/build.sh release makes it"
+  checker=$(find_checker)
+  if [[ -z $checker ]]; then
+    install_tool "clang-tidy-$version"
+    checker=clang-tidy-$version
+  fi
+  mkdir "$scratch/found"
+  : >"$scratch/late"
+  end=$(($(date +%s) + seconds))
+  export checker build root scratch end
+  export -f check_unit
+  mapfile -t units < <(if [[ $mode == changed ]]; then production_units | changed_units; else production_units; fi)
+  say "clang-tidy looks at ${#units[@]} units"
+  ((${#units[@]} > 0)) || return 0
+  # shellcheck disable=SC2016  # the inner shell expands it
+  printf '%s\0' "${units[@]}" | xargs -0 -n 1 -P "$(job_count)" bash -c 'check_unit "$1"' _
+  cat "$scratch"/found/* | grep -E '^[^ ].*: (warning|error): ' | sed "s|^$root/||" | sort -u >"$scratch/all" || true
+  cat "$scratch/all"
+  found=$(wc -l <"$scratch/all")
+  late=$(wc -l <"$scratch/late")
+  if ((late > 0)); then
+    say "$seconds s were not enough for $late of the units; tools/tidy.sh looks at all:"
+    sort "$scratch/late" >&2
+  fi
+  ((found == 0)) || fail "clang-tidy found $found places"
+  say "clang-tidy found nothing in $((${#units[@]} - late)) units"
+}
+
+main "$@"
