@@ -82,8 +82,7 @@ result<void> use_processes(role_processes& children, const train_order& order, c
   if (order.network.mine.token.empty()) return {};
   const char* commands =
       order.what.elastic.is_on() ? "troupe status, troupe stop and troupe scale" : "troupe status and troupe stop";
-  options.gather->on_listening = [&display, commands,
-                                  start = options.gather->on_listening](const auto& where) {
+  options.gather->on_listening = [&display, commands, start = options.gather->on_listening](const auto& where) {
     display.note(fmt::format("listening on {} for {}", links::words_of(where), commands));
     start(where);
   };

@@ -33,8 +33,8 @@ class watchdog {
   watchdog(const trace::recorder* recorder, std::optional<std::chrono::milliseconds> timeout)
       : recorder_(recorder), timeout_(timeout) {}
 
-  /// Returns a line about a step or, if a timeout is set, a call past its deadline, once for each. Call it several times
-  /// a second.
+  /// Returns a line about a step or, if a timeout is set, a call past its deadline, once for each. Call it several
+  /// times a second.
   std::optional<std::string> look();
 
  private:
