@@ -1,4 +1,5 @@
-// Normal random numbers. `stream::draw_normal_rows` draws those of a table. Thread: any, on disjoint outputs.
+// Random numbers of a table's rows, normal or uniform. `stream::draw_rows` draws them. Thread: any, on disjoint
+// outputs.
 
 #pragma once
 
@@ -14,6 +15,22 @@ namespace troupe::kernels {
 /// machine: logarithm and cosine are series of IEEE operations (accurate to 1e-10), because the last bit of the
 /// mathematics library's differs between machines.
 void draw_normals(std::uint64_t key, std::size_t count, float* out);
+
+/// What the numbers of rows are drawn from.
+struct row_distribution {
+  enum class kind : std::uint8_t { normal, uniform };
+
+  kind is = kind::normal;
+  double first = 1;   ///< normal: the deviation; uniform: the least number
+  double second = 0;  ///< uniform: the largest number, not less than `first`
+
+  bool operator==(const row_distribution&) const = default;
+};
+
+/// Normal: the numbers of `draw_normals` times the deviation, in float. Uniform: out[i] = first + u * (second - first),
+/// where u in [0, 1) is value i of the stream `key`, computed in double and rounded to float. Both have the same bits
+/// on every machine.
+void draw_numbers(const row_distribution& from, std::uint64_t key, std::size_t count, float* out);
 
 /// The streams of a table's rows, by their keys.
 struct row_keys {

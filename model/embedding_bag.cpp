@@ -65,9 +65,10 @@ void embedding_bag::initialize() {
     const std::size_t at_once = std::max<std::size_t>(1, numbers_at_once / dim());
     for (std::size_t first = 0; first < all; first += at_once) {
       check_not_stopped();
-      stream().draw_normal_rows({base + options_.shard.index + first * options_.shard.count, options_.shard.count},
-                                std::min(at_once, all - first), dim(),
-                                {weights_.data() + first * dim() * kernels::size_of(options_.dtype), options_.dtype});
+      stream().draw_rows(options_.init,
+                         {base + options_.shard.index + first * options_.shard.count, options_.shard.count},
+                         std::min(at_once, all - first), dim(),
+                         {weights_.data() + first * dim() * kernels::size_of(options_.dtype), options_.dtype});
     }
     return;
   }
@@ -83,7 +84,7 @@ void embedding_bag::initialize() {
   for (std::size_t first = 0; first < rows; first += block) {
     check_not_stopped();
     const std::size_t count = std::min(block, rows - first);
-    kernels::host_stream().draw_normal_rows({base + first, 1}, count, drawn, {whole.data(), options_.dtype});
+    kernels::host_stream().draw_rows(options_.init, {base + first, 1}, count, drawn, {whole.data(), options_.dtype});
     for (std::size_t row = 0; row < count; ++row)
       std::memcpy(mine.data() + row * width, whole.data() + (row * drawn + columns_.first) * number, width);
     stream().upload(mine.data(), weights_.data() + first * width, count * width);

@@ -17,6 +17,7 @@
 
 #include "kernels/device_array.hpp"
 #include "kernels/embedding_bag.hpp"
+#include "kernels/normal.hpp"
 #include "model/exact_sum.hpp"
 #include "model/optimizer.hpp"
 #include "model/table_batch.hpp"
@@ -34,6 +35,7 @@ struct embedding_bag_options {
   optimizer_spec optimizer;
   kernels::row_dtype dtype = kernels::row_dtype::f32;  ///< how rows are stored; the optimizer's state is always f32
   std::string name = {};                               ///< in errors; empty: it goes by its number
+  kernels::row_distribution init = {};                 ///< of the rows' first numbers
 };
 
 /// Returns a table's name for errors: "table 3".
@@ -42,7 +44,7 @@ std::string words_of(const embedding_bag_options& table);
 /// Thread: one at a time, for all tables of a batch. Its arguments and results are addresses in its device's memory.
 class embedding_bag {
  public:
-  /// Allocates the shard and fills it with N(0, 1), rounded to the stored type. The table is alone: all its work is
+  /// Allocates the shard and fills it as `init` says, rounded to the stored type. The table is alone: all its work is
   /// enqueued when it is asked for.
   explicit embedding_bag(const embedding_bag_options& options, kernels::device& where = kernels::host_device());
 

@@ -1,4 +1,5 @@
-// Normal numbers, vectorized in 64 bits. No multiply-add is fused, so that all instruction sets give the same bits.
+// Normal and uniform numbers, vectorized in 64 bits. No multiply-add is fused, so that all instruction sets give the
+// same bits.
 
 #include "kernels/normal.hpp"
 
@@ -74,7 +75,7 @@ HWY_INLINE hn::Vec<hn::Rebind<double, D>> unit(D d, hn::Vec<D> z) {
 
 /// Numbers `i` and on, as many as a vector has.
 template <class D>
-HWY_INLINE void draw(D d, std::uint64_t key, std::uint64_t i, float* out) {
+HWY_INLINE void draw_normal(D d, std::uint64_t key, std::uint64_t i, float deviation, float* out) {
   const hn::RebindToUnsigned<D> du;
   // Value c of the stream is the hash of key + (c + 1) * increment.
   const auto before =
@@ -84,14 +85,38 @@ HWY_INLINE void draw(D d, std::uint64_t key, std::uint64_t i, float* out) {
   const auto left = hn::Sub(hn::Set(d, 1.0), u1);
   const auto radius = hn::Sqrt(hn::Mul(hn::Set(d, -2.0), natural_logarithm(d, left)));
   const hn::Rebind<float, D> narrow;
-  hn::StoreU(hn::DemoteTo(narrow, hn::Mul(radius, cosine_of_turn(d, u2))), narrow, out + i);
+  const auto standard = hn::DemoteTo(narrow, hn::Mul(radius, cosine_of_turn(d, u2)));
+  hn::StoreU(hn::Mul(standard, hn::Set(narrow, deviation)), narrow, out + i);
 }
 
-void draw_all(std::uint64_t key, std::size_t count, float* out) {
+/// The same of uniform numbers.
+template <class D>
+HWY_INLINE void draw_uniform(D d, std::uint64_t key, std::uint64_t i, double first, double range, float* out) {
+  const hn::RebindToUnsigned<D> du;
+  const auto at =
+      hn::Add(hn::Set(du, key + (i + 1) * splitmix::increment), times(du, hn::Iota(du, 0), splitmix::increment));
+  const hn::Rebind<float, D> narrow;
+  const auto number = hn::Add(hn::Set(d, first), hn::Mul(unit(du, at), hn::Set(d, range)));
+  hn::StoreU(hn::DemoteTo(narrow, number), narrow, out + i);
+}
+
+/// Calls `draw` with a tag and the place of its first number, until all are drawn.
+template <class Draw>
+void in_vectors(std::size_t count, Draw draw) {
   constexpr std::size_t lanes = HWY_LANES(double);
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) draw(hn::CappedTag<double, lanes>(), key, i, out);
-  for (; i < count; ++i) draw(hn::CappedTag<double, 1>(), key, i, out);
+  for (; i + lanes <= count; i += lanes) draw(hn::CappedTag<double, lanes>(), i);
+  for (; i < count; ++i) draw(hn::CappedTag<double, 1>(), i);
+}
+
+void draw_all(const row_distribution& from, std::uint64_t key, std::size_t count, float* out) {
+  if (from.is == row_distribution::kind::uniform) {
+    const double range = from.second - from.first;
+    in_vectors(count, [&](auto d, std::size_t i) HWY_ATTR { draw_uniform(d, key, i, from.first, range, out); });
+  } else {
+    const auto deviation = static_cast<float>(from.first);
+    in_vectors(count, [&](auto d, std::size_t i) HWY_ATTR { draw_normal(d, key, i, deviation, out); });
+  }
 }
 
 }  // namespace
@@ -103,15 +128,20 @@ namespace troupe::kernels {
 
 HWY_EXPORT(draw_all);
 
-void draw_normals(std::uint64_t key, std::size_t count, float* out) { HWY_DYNAMIC_DISPATCH(draw_all)(key, count, out); }
+void draw_numbers(const row_distribution& from, std::uint64_t key, std::size_t count, float* out) {
+  HWY_DYNAMIC_DISPATCH(draw_all)(from, key, count, out);
+}
 
-void cpu_stream::draw_normal_rows(const row_keys& keys, std::size_t rows, std::size_t dim, table_view table) {
+void draw_normals(std::uint64_t key, std::size_t count, float* out) { draw_numbers({}, key, count, out); }
+
+void cpu_stream::draw_rows(const row_distribution& from, const row_keys& keys, std::size_t rows, std::size_t dim,
+                           table_view table) {
   constexpr std::size_t bytes_in_the_time_of_a_number = 40;
   const std::size_t row_bytes = dim * size_of(table.type);
   in_ranges(rows, rows * dim * bytes_in_the_time_of_a_number, [&](std::size_t begin, std::size_t end) {
     std::vector<float> numbers(dim);
     for (std::size_t row = begin; row < end; ++row) {
-      draw_normals(keys.of(row), dim, numbers.data());
+      draw_numbers(from, keys.of(row), dim, numbers.data());
       encode(dim, numbers.data(), {static_cast<std::byte*>(table.data) + row * row_bytes, table.type});
     }
   });

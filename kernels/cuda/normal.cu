@@ -1,5 +1,5 @@
-// Normal numbers on the device: the operations of cpu/normal.cpp in the same order, so that the bits are equal. No
-// multiply-add is fused (cmake/cuda.cmake).
+// Normal and uniform numbers on the device: the operations of cpu/normal.cpp in the same order, so that the bits are
+// equal. No multiply-add is fused (cmake/cuda.cmake).
 
 #include "kernels/normal.hpp"
 
@@ -57,21 +57,29 @@ __device__ float normal_number(std::uint64_t key, std::uint64_t i) {
   return static_cast<float>(radius * cosine_of_turn(unit_of(before + 2 * splitmix::increment)));
 }
 
+/// Number `i` of `draw_numbers(from, key, ...)`.
+__device__ float number_of(const row_distribution& from, std::uint64_t key, std::uint64_t i) {
+  if (from.is == row_distribution::kind::normal) return normal_number(key, i) * static_cast<float>(from.first);
+  return static_cast<float>(from.first + unit_of(key + (i + 1) * splitmix::increment) * (from.second - from.first));
+}
+
 template <class Number>
-__global__ void normal_rows_kernel(row_keys keys, std::size_t rows, std::size_t dim, Number* table, lane_share share) {
+__global__ void rows_kernel(row_distribution from, row_keys keys, std::size_t rows, std::size_t dim, Number* table,
+                            lane_share share) {
   const std::size_t row = share.item();
   if (row >= rows) return;
   const std::uint64_t key = mixed(keys.first + row * keys.step);
   for (std::size_t col = share.lane(); col < dim; col += share.lanes())
-    store_float(normal_number(key, col), table[row * dim + col]);
+    store_float(number_of(from, key, col), table[row * dim + col]);
 }
 
 }  // namespace
 
-void cuda_stream::draw_normal_rows(const row_keys& keys, std::size_t rows, std::size_t dim, table_view table) {
+void cuda_stream::draw_rows(const row_distribution& from, const row_keys& keys, std::size_t rows, std::size_t dim,
+                            table_view table) {
   const lane_share share = share_for(dim, 1);
   with_numbers(table, [&]<class Number>(Number* numbers) {
-    launch(normal_rows_kernel<Number>, share.blocks(rows), *this, keys, rows, dim, numbers, share);
+    launch(rows_kernel<Number>, share.blocks(rows), *this, from, keys, rows, dim, numbers, share);
   });
 }
 

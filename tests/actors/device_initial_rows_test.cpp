@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "kernels/backend.hpp"
@@ -24,8 +25,15 @@ TEST_F(DeviceInitialRowsGpu, AreTheProcessorsAndComeFromNoHost) {
   options.seed = 42;
   options.table = 3;
   options.shard = {1, 3};
-  for (const auto dtype : {kernels::row_dtype::f32, kernels::row_dtype::f16, kernels::row_dtype::bf16}) {
+  using enum kernels::row_distribution::kind;
+  for (const auto& [dtype, init] : {std::pair{kernels::row_dtype::f32, kernels::row_distribution{}},
+                                    {kernels::row_dtype::f16, {}},
+                                    {kernels::row_dtype::bf16, {}},
+                                    {kernels::row_dtype::f32, {normal, 0.01}},
+                                    {kernels::row_dtype::f32, {uniform, -0.1, 0.2}},
+                                    {kernels::row_dtype::bf16, {uniform, 0, 0}}}) {
     options.dtype = dtype;
+    options.init = init;
     const model::embedding_bag here(options);
     const auto before = emulated_cuda::counts_now();
     const model::embedding_bag there(options, kernels::cuda_backend().open(0));

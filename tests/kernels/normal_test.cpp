@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -57,6 +58,33 @@ TEST(Normals, HaveTheSameBitsOnEveryTargetAndInAnyNumber) {
       }
     });
   }
+}
+
+TEST(DrawnNumbers, AreTheNormalTimesADeviation) {
+  std::vector<float> standard(101);
+  std::vector<float> scaled(standard.size());
+  draw_normals(9, standard.size(), standard.data());
+  draw_numbers({row_distribution::kind::normal, 0.01}, 9, scaled.size(), scaled.data());
+  for (std::size_t i = 0; i < scaled.size(); ++i) ASSERT_EQ(scaled[i], standard[i] * 0.01F);
+  draw_numbers({}, 9, scaled.size(), scaled.data());
+  EXPECT_TRUE(same_bits(scaled, standard));
+}
+
+TEST(DrawnNumbers, AreUniformHashesOnEveryTargetAndInAnyNumber) {
+  const row_distribution from{row_distribution::kind::uniform, -0.25, 1.5};
+  std::vector<float> expected(101);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    expected[i] = static_cast<float>(from.first + unit_from(random_bits(9, i)) * (from.second - from.first));
+  EXPECT_LT(*std::ranges::min_element(expected), 0);
+  EXPECT_GT(*std::ranges::max_element(expected), 1.25);
+  on_every_target([&] {
+    for (std::size_t count = 0; count <= expected.size(); ++count) {
+      std::vector<float> some(count + 1, 77.0F);
+      draw_numbers(from, 9, count, some.data());
+      EXPECT_TRUE(same_bits({some.data(), count}, {expected.data(), count})) << count;
+      EXPECT_EQ(some[count], 77.0F);
+    }
+  });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Rows of normal numbers that a stream draws: the bits of `draw_normals`, on every device.
+// Rows of random numbers that a stream draws: the bits of `draw_numbers`, on every device.
 
 #include <algorithm>
 #include <span>
@@ -15,7 +15,8 @@ template <class Place>
 class StreamNormals : public stream_test<Place> {
  protected:
   /// Draws and compares all bits, those before and behind the rows too.
-  void expect_rows(const row_keys& keys, std::size_t rows, std::size_t dim, row_dtype type) {
+  void expect_rows(const row_keys& keys, std::size_t rows, std::size_t dim, row_dtype type,
+                   const row_distribution& from = {}) {
     SCOPED_TRACE(testing::Message() << rows << " rows of " << dim << ", " << size_of(type) << " bytes a number");
     const std::size_t before = size_of(type);
     const std::size_t row_bytes = dim * size_of(type);
@@ -23,10 +24,10 @@ class StreamNormals : public stream_test<Place> {
     const auto drawn = this->put(expected);
     std::vector<float> numbers(dim);
     for (std::size_t r = 0; r < rows; ++r) {
-      draw_normals(mix(keys.first + r * keys.step), dim, numbers.data());
+      draw_numbers(from, mix(keys.first + r * keys.step), dim, numbers.data());
       encode(dim, numbers.data(), {expected.data() + before + r * row_bytes, type});
     }
-    this->on().draw_normal_rows(keys, rows, dim, {drawn.data() + before, type});
+    this->on().draw_rows(from, keys, rows, dim, {drawn.data() + before, type});
     const auto got = this->get(drawn);
     const auto wrong = std::ranges::mismatch(got, expected).in1 - got.begin();
     ASSERT_EQ(static_cast<std::size_t>(wrong), expected.size()) << "the first byte that differs";
@@ -42,16 +43,25 @@ TYPED_TEST(StreamNormals, AreThoseOfTheRowsKeys) {
         this->expect_rows({mix(dim) + 7 * step, step}, numbers_at_least / dim + 5, dim, type);
 }
 
+TYPED_TEST(StreamNormals, MayHaveAnotherDeviationOrBeUniform) {
+  using enum row_distribution::kind;
+  for (const row_distribution& from :
+       {row_distribution{normal, 0.01}, row_distribution{normal, 0}, row_distribution{uniform, -0.25, 0.125},
+        row_distribution{uniform, 0, 0}, row_distribution{uniform, -3e38, 3e38}})
+    for (const row_dtype type : {row_dtype::f32, row_dtype::f16, row_dtype::bf16})
+      for (const std::size_t dim : {1, 3, 16, 130}) this->expect_rows({mix(dim), 3}, 2000 / dim + 5, dim, type, from);
+}
+
 TYPED_TEST(StreamNormals, AreTheSameFromAnyFirstRow) {
   constexpr std::size_t rows = 50;
   constexpr std::size_t dim = 5;
   const row_keys keys{~std::uint64_t{0} - 20, 3};  // the sum goes past 2^64
   const auto all = this->template room<float>(rows * dim);
-  this->on().draw_normal_rows(keys, rows, dim, all.data());
+  this->on().draw_rows({}, keys, rows, dim, all.data());
   const auto expected = this->get(all);
   for (const std::size_t first : {1, 7, 49}) {
     const auto some = this->template room<float>((rows - first) * dim);
-    this->on().draw_normal_rows({keys.first + first * keys.step, keys.step}, rows - first, dim, some.data());
+    this->on().draw_rows({}, {keys.first + first * keys.step, keys.step}, rows - first, dim, some.data());
     ASSERT_TRUE(same_bits(this->get(some), std::span(expected).subspan(first * dim))) << first;
   }
 }
@@ -68,7 +78,7 @@ TYPED_TEST(StreamNormals, AreEqualAtBothEndsOfTheUniformNumbers) {
 }
 
 TYPED_TEST(StreamNormals, NeedNoRows) {
-  this->on().draw_normal_rows({}, 0, 4, static_cast<float*>(nullptr));
+  this->on().draw_rows({}, {}, 0, 4, static_cast<float*>(nullptr));
   this->on().synchronize();
 }
 
@@ -78,7 +88,7 @@ TEST_F(StreamNormalsGpu, TakeOneLaunchAndNothingFromTheHost) {
   if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: only the emulation counts launches";
   const auto table = room<float>(1000);
   const auto before = *emulated_cuda::counts_now();
-  on().draw_normal_rows({}, 100, 10, table.data());
+  on().draw_rows({}, {}, 100, 10, table.data());
   const auto after = *emulated_cuda::counts_now();
   EXPECT_EQ(after.launches - before.launches, 1u);
   EXPECT_EQ(after.waits - before.waits, 0u);
