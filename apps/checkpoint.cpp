@@ -170,7 +170,7 @@ subcommand add_checkpoint(CLI::App& program) {
   const std::string group = "Export";
   add_text_option(*app, "output", "FILE", "the file to write", group);
   add_text_option(*app, "step", "N", "the checkpoint of this step (default: the newest whole one)", group);
-  add_switch(*app, "weights-only", "leave the optimizer's numbers out", group);
+  add_switch(*app, "weights-only", "leave out the optimizer's numbers, and a program's state besides weights", group);
   add_switch(*app, "force", "replace FILE if it is there", group);
   add_switch(*app, "json", "results as JSON objects, one a line", "Output");
   app->footer(

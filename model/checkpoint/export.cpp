@@ -48,7 +48,9 @@ std::vector<source> sources_of(const checkpoint& saved, bool weights_only) {
       all.push_back({{name, part.type, {whole.rows, part.columns}}, part.name, files, whole.split});
     }
   }
-  if (weights_only) std::erase_if(all, [](const source& one) { return is_optimizer_state(one.what.name); });
+  if (weights_only)
+    std::erase_if(
+        all, [](const source& one) { return is_optimizer_state(one.what.name) || is_trainer_position(one.what.name); });
   return all;
 }
 

@@ -10,7 +10,7 @@
 namespace troupe::model {
 
 struct export_options {
-  /// Leave out the optimizer's state.
+  /// Leave out the optimizer's state, and what a program's trainers keep besides (`is_trainer_position`).
   bool weights_only = false;
   /// Replace an existing file.
   bool overwrite = false;

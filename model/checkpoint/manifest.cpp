@@ -66,6 +66,17 @@ bool is_optimizer_state(std::string_view tensor_name) {
   return before == "state" || before.ends_with(".state");
 }
 
+bool is_trainer_position(std::string_view tensor_name) {
+  constexpr std::string_view rank = "rank";
+  if (!tensor_name.starts_with(rank)) return false;
+  const auto dot = tensor_name.find('.');
+  if (dot == std::string_view::npos || !parse_number<std::uint32_t>(tensor_name.substr(rank.size(), dot - rank.size())))
+    return false;
+  constexpr std::string_view numbers[] = {"steps", "contexts", "loops", "server_steps"};
+  const std::string_view what = tensor_name.substr(dot + 1);
+  return what.starts_with("kept.") || std::ranges::find(numbers, what) != std::end(numbers);
+}
+
 std::vector<std::string> file_names(const checkpoint_manifest& manifest) {
   std::vector<std::string> names;
   if (!manifest.dense.empty()) names.emplace_back(dense_file_name);

@@ -104,6 +104,10 @@ constexpr std::size_t plain_name_max = 200;
 /// Returns whether a tensor is optimizer state: "state.0" of a table, "top.0.weight.state.0".
 bool is_optimizer_state(std::string_view tensor_name);
 
+/// Returns whether a dense tensor of a program's checkpoint says where a trainer was ("rank0.loops", "rank1.steps") or
+/// is state that its trainer function keeps ("rank0.kept.losses.sum"), and so no weight of a replica.
+bool is_trainer_position(std::string_view tensor_name);
+
 /// Returns the names of `files`, in order, for the manifest's tables and dense tensors.
 std::vector<std::string> file_names(const checkpoint_manifest& manifest);
 

@@ -106,6 +106,25 @@ TEST(CheckpointExport, OfTheWeightsAloneHasNoOptimizerState) {
   EXPECT_EQ(names, (std::vector<std::string>{"table.0.weight", "table.1.weight", "top.0.bias", "top.0.weight"}));
 }
 
+TEST(CheckpointExport, OfTheWeightsAloneHasNothingElseOfAProgram) {
+  const checkpoint_folder folder;
+  made_content content;
+  content.dense = {{"replica0.weight", tensor_type::f32, {2, 2}}, {"replica0.weight.state.0", tensor_type::f32, {2, 2}},
+                   {"rank1.own.weight", tensor_type::f32, {2}},   {"rank0.loops", tensor_type::i64, {3}},
+                   {"rank1.contexts", tensor_type::i64, {1}},     {"rank0.kept.losses.sum", tensor_type::f64, {1}}};
+  const checkpoint saved = made(folder / "a", content);
+  const auto names_of = [&](export_options options) {
+    options.overwrite = true;
+    EXPECT_TRUE(export_checkpoint(saved, folder / "file", options).has_value());
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : read_strictly(content_of(folder / "file")).tensors)
+      if (!name.starts_with("table.")) names.push_back(name);
+    return names;
+  };
+  EXPECT_EQ(names_of({}).size(), content.dense.size());
+  EXPECT_EQ(names_of({.weights_only = true}), (std::vector<std::string>{"rank1.own.weight", "replica0.weight"}));
+}
+
 // -- memory -------------------------------------------------------------------
 
 // The sanitizers keep memory that was given back.
