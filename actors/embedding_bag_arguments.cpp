@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "actors/failure.hpp"
 #include "actors/row_codec.hpp"
@@ -70,6 +74,28 @@ class argument_reader {
   std::string error_;
 };
 
+/// Reads `normal:DEVIATION` or `uniform:LEAST,MOST`; nullopt: it is neither.
+std::optional<kernels::row_distribution> read_init(std::string_view text) {
+  using kernels::row_distribution;
+  const auto number = [](std::string_view part) {
+    const auto read = parse_number<double>(part);
+    const bool fits = read && std::abs(*read) <= std::numeric_limits<float>::max();
+    return fits ? read : std::nullopt;
+  };
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const std::string_view rest = text.substr(std::min(colon + 1, text.size()));
+  if (text.substr(0, colon) == "normal") {
+    const auto deviation = number(rest);
+    if (!deviation || *deviation < 0) return std::nullopt;
+    return row_distribution{row_distribution::kind::normal, *deviation};
+  }
+  const std::size_t comma = std::min(rest.find(','), rest.size());
+  const auto least = number(rest.substr(0, comma));
+  const auto most = number(rest.substr(std::min(comma + 1, rest.size())));
+  if (text.substr(0, colon) != "uniform" || !least || !most || *least > *most) return std::nullopt;
+  return row_distribution{row_distribution::kind::uniform, *least, *most};
+}
+
 }  // namespace
 
 caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate& order) {
@@ -83,6 +109,8 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
   options.name = read.text("name", "");
   options.shard = {order.shard, order.shards, read.choice<model::table_split>("split", splits, "rows")};
   options.dtype = read.choice<kernels::row_dtype>("dtype", dtypes, "f32");
+  const std::string init_text = read.text("init", "normal:1");
+  const auto init = read_init(init_text);
   const auto optimizer = model::parse_optimizer(read.text("optimizer"), model::optimizer_use::table);
   const auto schedule = model::parse_lr_schedule(read.text("lr_schedule", "constant"));
   const auto lr = read.number<double>("lr");
@@ -90,6 +118,12 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
   if (!read.error().empty()) return make_failure(errc::bad_input, read.error());
   if (!optimizer) return make_failure(errc::bad_input, optimizer.error().message);
   if (!schedule) return make_failure(errc::bad_input, schedule.error().message);
+  if (!init)
+    return make_failure(errc::bad_input,
+                        "EmbeddingBag: argument init={} must be normal:DEVIATION, of 0 or more, or uniform:LEAST,MOST, "
+                        "of numbers that float32 has",
+                        printable(init_text));
+  options.init = *init;
   if (options.rows < 1 || options.dim < 1 || order.shards < 1 || order.shard >= order.shards)
     return make_failure(errc::bad_input, "EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",
                         options.rows, options.dim, order.shard, order.shards);
@@ -106,21 +140,38 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
   return embedding_bag_arguments{options, reduce};
 }
 
-caf::error check_memory(const model::embedding_bag_options& options, const kernels::device& where) {
+namespace {
+
+/// Returns the bytes of a shard, with the state of this optimizer.
+std::uint64_t bytes_of(const model::embedding_bag_options& options, const model::optimizer_spec& optimizer) {
   const auto rows = static_cast<std::int64_t>(rows_on(static_cast<std::uint64_t>(options.rows), options.shard));
-  const auto needed =
-      model::table_bytes(rows, columns_on(options.dim, options.shard).count, options.dtype, options.optimizer);
+  return model::table_bytes(rows, columns_on(options.dim, options.shard).count, options.dtype, optimizer);
+}
+
+caf::error check_bytes(const std::string& what, std::uint64_t needed, const kernels::device& where) {
   if (where.is_host() && needed > model::available_memory())
-    return make_failure(errc::out_of_memory,
-                        model::memory_fault(model::words_of(options) + " with its optimizer's state", needed));
+    return make_failure(errc::out_of_memory, model::memory_fault(what, needed));
   const std::uint64_t free_there = where.is_host() ? needed : where.memory().free;
   if (needed > free_there)
     return make_failure(errc::out_of_memory,
-                        "{} with its optimizer's state takes {:.0f} MiB, CUDA device {} has {:.0f} MiB free; use "
-                        "--server-device cpu, more --servers on more --devices, or fewer rows (--rows)",
-                        model::words_of(options), static_cast<double>(needed) / (1024 * 1024), where.number(),
+                        "{} takes {:.0f} MiB, CUDA device {} has {:.0f} MiB free; use --server-device cpu, more "
+                        "--servers on more --devices, or fewer rows (--rows)",
+                        what, static_cast<double>(needed) / (1024 * 1024), where.number(),
                         static_cast<double>(free_there) / (1024 * 1024));
   return {};
+}
+
+}  // namespace
+
+caf::error check_memory(const model::embedding_bag_options& options, const kernels::device& where) {
+  return check_bytes(model::words_of(options) + " with its optimizer's state", bytes_of(options, options.optimizer),
+                     where);
+}
+
+caf::error check_state_memory(const model::embedding_bag_options& options, const model::optimizer_spec& optimizer,
+                              const kernels::device& where) {
+  return check_bytes("the optimizer's state of " + model::words_of(options),
+                     bytes_of(options, optimizer) - bytes_of(options, {}), where);
 }
 
 model::tensor_type tensor_type_of(msg::dtype type) {

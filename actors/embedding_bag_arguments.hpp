@@ -24,6 +24,10 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
 /// Returns an error if the memory of `where` is too small for such a shard.
 caf::error check_memory(const model::embedding_bag_options& options, const kernels::device& where);
 
+/// The same, for the state of another optimizer besides the shard's rows.
+caf::error check_state_memory(const model::embedding_bag_options& options, const model::optimizer_spec& optimizer,
+                              const kernels::device& where);
+
 /// Returns the specification of table number `table` of a job, of which each shard has rows or columns.
 msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table,
                                     model::table_split split = model::table_split::rows);

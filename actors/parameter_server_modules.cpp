@@ -98,7 +98,7 @@ caf::result<msg::parameter_list> parameter_server_state::handle(const msg::param
 
 caf::result<msg::module_state> parameter_server_state::handle(const msg::state_dict& query) {
   return after_step<msg::module_state>(query, [this, cause = msg::id_of(query.head)](remote_module& module) {
-    return msg::module_state{trace.next(step, cause), module.state_dict()};
+    return msg::module_state{trace.next(step, cause), module.state_dict(state_parts::all)};
   });
 }
 

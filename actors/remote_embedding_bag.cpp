@@ -12,6 +12,7 @@
 #include "actors/remote_module.hpp"
 #include "actors/row_codec.hpp"
 #include "actors/row_digests.hpp"
+#include "actors/table_entries.hpp"
 #include "base/host_memory.hpp"
 #include "kernels/bulk_copy.hpp"
 #include "kernels/device.hpp"
@@ -41,7 +42,9 @@ class remote_embedding_bag final : public remote_module {
     if (is_chosen_ && *parsed != now)
       return make_failure(errc::bad_input, "{}: the optimizer {} with lr {}, another trainer has chosen {} with lr {}",
                           words(), optimizer, lr, model::to_string(now), now.lr);
-    if (std::exchange(is_chosen_, true)) return {};
+    if (is_chosen_) return {};
+    if (auto wrong = check_state_memory(table_.options(), *parsed, table_.stream().device())) return wrong;
+    is_chosen_ = true;
     if (const auto kept = in_use()) kept->drop();
     table_.set_optimizer(*parsed);
     return restored_ ? restore_state(optimizer) : caf::error();
@@ -125,37 +128,29 @@ class remote_embedding_bag final : public remote_module {
     return {{"weight", dtype_of(table_.options().dtype), static_cast<std::uint64_t>(table_.rows()), table_.dim()}};
   }
 
-  std::vector<std::pair<std::string, msg::tensor>> state_dict() override {
+  std::vector<std::pair<std::string, msg::tensor>> state_dict(state_parts which) override {
     std::vector<std::pair<std::string, msg::tensor>> entries;
-    for (const table_array& own : arrays())
+    for (const table_array& own : arrays()) {
+      if (which == state_parts::weights && !entries.empty()) break;  // they are first
       entries.emplace_back(own.name, msg::tensor(own.type, static_cast<std::uint64_t>(table_.rows()), own.columns,
                                                  msg::blob::own(copy_of(own.bytes))));
+    }
     return entries;
   }
 
   caf::error load_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) override {
-    if (const auto kept = in_use(); kept && !kept->let_all_change()) kept->drop();
     const auto own = arrays();
+    if (auto wrong = check_entries(entries, own, table_)) return wrong;
+    if (const auto kept = in_use(); kept && !kept->let_all_change()) kept->drop();
     for (const auto& [name, numbers] : entries) {
-      const auto to = std::ranges::find(own, name, &table_array::name);
-      if (to == own.end()) return make_failure(errc::bad_input, "{} has no entry '{}'", words(), name);
-      const bool fits = numbers.consistent() && numbers.rows == static_cast<std::uint64_t>(table_.rows()) &&
-                        numbers.cols == to->columns;
-      if (fits && numbers.type == to->type) {
-        overwrite(to->bytes, [&, &numbers = numbers](std::span<std::byte> bytes) {
+      const table_array& to = *std::ranges::find(own, name, &table_array::name);
+      overwrite(to.bytes, [&, &numbers = numbers](std::span<std::byte> bytes) {
+        if (numbers.type == to.type)
           std::ranges::copy(numbers.bytes.as<std::byte>(), bytes.begin());
-        });
-      } else if (fits && numbers.type == msg::dtype::f32) {
-        // Only the rows have another type than float32.
-        overwrite(to->bytes, [&, &numbers = numbers](std::span<std::byte> bytes) {
+        else
           kernels::encode(numbers.rows * numbers.cols, numbers.as<float>().data(),
                           {bytes.data(), table_.options().dtype});
-        });
-      } else {
-        return make_failure(errc::shape_mismatch, "{}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}", words(),
-                            name, numbers.rows, numbers.cols, msg::name_of(numbers.type), table_.rows(), to->columns,
-                            msg::name_of(to->type));
-      }
+      });
     }
     return {};
   }
@@ -190,6 +185,7 @@ class remote_embedding_bag final : public remote_module {
     restored_ = from;
     return restore_from(arrays());
   }
+  bool is_restored() const override { return restored_.has_value(); }
 
   caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override {
     return digests_of_rows(table_, first, count);

@@ -68,6 +68,9 @@ class module_host {
   virtual void tell(std::uint32_t rank, msg::call what) = 0;
 };
 
+/// What a state has of a module: its weights, or also the buffers of its optimizer.
+enum class state_parts : std::uint8_t { weights, all };
+
 /// A module on a parameter server, or one shard of it. Belongs to that server. Errors have one line of context, without
 /// the server's name.
 class remote_module {
@@ -118,7 +121,9 @@ class remote_module {
   virtual void launch() {}
 
   virtual std::vector<msg::parameter_info> parameters() const = 0;
-  virtual std::vector<std::pair<std::string, msg::tensor>> state_dict() = 0;
+  virtual std::vector<std::pair<std::string, msg::tensor>> state_dict(state_parts which) = 0;
+  /// Takes weights, and the optimizer's buffers if they are all there. Returns an error, and changes nothing, if the
+  /// entries are of another module.
   virtual caf::error load_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) = 0;
 
   /// What `save` has written: the file, and the tensors in it.
@@ -145,6 +150,8 @@ class remote_module {
   /// Reads weights and optimizer state from a checkpoint, whatever its number of shards. If trainers choose the
   /// optimizer later, `set_optimizer` reads its state.
   virtual caf::error restore(const model::checkpoint& from) = 0;
+  /// Whether it began with a checkpoint's.
+  virtual bool is_restored() const = 0;
 
   /// Calls a method. Returns its result; or nullopt, and gives it later to what `later` returns.
   virtual std::optional<call_result> call(msg::call& what, const std::function<call_return()>& later);
@@ -164,8 +171,8 @@ void add_module_type(const std::string& name, module_maker make);
 
 /// Makes the module, or the shard of it, that `order` specifies, in the memory of `where`. Types: `EmbeddingBag` with
 /// the arguments num_embeddings, embedding_dim, mode (sum, mean, max), table, seed, optimizer (as in
-/// `--sparse-optimizer`), lr, reduce (sum, mean); they may have dtype (as in `--row-dtype`, f32) and lr_schedule (as in
-/// `--lr-schedule`, constant).
+/// `--sparse-optimizer`), lr, reduce (sum, mean); they may have dtype (as in `--row-dtype`, f32), lr_schedule (as in
+/// `--lr-schedule`, constant) and init (normal:DEVIATION or uniform:LEAST,MOST, normal:1).
 caf::expected<std::unique_ptr<remote_module>> make_remote_module(const msg::instantiate& order, module_host& host,
                                                                  kernels::device& where);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "actors/failure.hpp"
@@ -25,6 +26,7 @@ struct cluster::parts {
 
   const runtime::program_order order;
   std::vector<actors::planned_table> tables = {};
+  std::set<std::string> labels = {};  ///< of tables
   std::vector<runtime::client_function> clients = {};
   bool has_run = false;
 };
@@ -46,12 +48,17 @@ troupe::server cluster::server(std::uint32_t rank) {
 std::shared_ptr<const runtime::reference> cluster::parts::add(std::uint32_t server, const runtime::module_plan& plan) {
   if (has_run) throw error(error_kind::input, "make: the cluster's run is over, or has begun");
   tables.push_back({.spec = plan.spec, .rows = plan.rows, .dim = plan.dim, .servers = {server}});
-  return runtime::reference::of_planned(plan.name, server, tables.size() - 1, plan.details);
+  return runtime::reference::of_planned({plan.name, plan.label, plan.details}, server, tables.size() - 1);
 }
 
 std::shared_ptr<const runtime::reference> server::make_table(const nn::embedding_bag::options& options) const {
   auto& parts = *cluster_->parts_;
-  return parts.add(rank_, runtime::plan_table(options, parts.order.seed, parts.tables.size()));
+  const std::size_t place = parts.tables.size();
+  const auto plan = runtime::plan_table(options, parts.order.seed, place, fmt::format("table {}", place));
+  if (!parts.labels.insert(plan.label).second)
+    throw error(error_kind::input,
+                fmt::format("embedding_bag: the name '{}' is another table's; choose another", plan.label));
+  return parts.add(rank_, plan);
 }
 
 std::shared_ptr<const runtime::reference> server::make_module(const std::string& type,

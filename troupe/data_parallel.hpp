@@ -64,8 +64,9 @@ class data_parallel {
   /// Returns copies of this trainer's parameters and buffers, by the names that PyTorch gives them.
   named_tensors state_dict() const;
   /// Takes parameters and buffers from `state`; the optimizer's own state stays. All trainers load the same. A resumed
-  /// run begins with what it has saved: there, this changes nothing before the first optimizer step. Throws an `error`
-  /// that names every tensor which is missing, is not the module's or has another shape; then nothing changes.
+  /// run begins with what it has saved: there, this changes nothing until the loop has come to its saved place. Throws
+  /// an `error` that names every tensor which is missing, is not the module's or has another shape; then nothing
+  /// changes.
   void load_state_dict(const named_tensors& state) const;
 
   runtime::trained trained() const { return replica_; }

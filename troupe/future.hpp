@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <coroutine>
@@ -45,6 +46,9 @@ class future_state : public runnable, public std::enable_shared_from_this<future
 
   void fail(std::exception_ptr why);
   bool is_ready() const;
+  /// A task that has awaited it gets its result.
+  void mark_awaited() { is_awaited_ = true; }
+  bool was_awaited() const { return is_awaited_; }
   void rethrow() const {
     if (failure_) std::rethrow_exception(failure_);
   }
@@ -66,6 +70,7 @@ class future_state : public runnable, public std::enable_shared_from_this<future
 
   mutable std::mutex mutex_;
   bool ready_ = false;
+  std::atomic<bool> is_awaited_ = false;
   std::exception_ptr failure_;
   std::coroutine_handle<> task_;
   std::weak_ptr<executor> on_;
@@ -133,7 +138,10 @@ class [[nodiscard]] future {
 
     bool await_ready() const { return state_->is_ready(); }
     bool await_suspend(std::coroutine_handle<> task) { return state_->suspend(task, *executor::current()); }
-    T await_resume() { return std::exchange(state_, nullptr)->take(); }
+    T await_resume() {
+      state_->mark_awaited();
+      return std::exchange(state_, nullptr)->take();
+    }
 
    private:
     std::shared_ptr<detail::state_of<T>> state_;
@@ -176,6 +184,8 @@ class promise {
     state_->set(detail::value_of<T>(std::forward<Value>(value)...));
   }
   void fail(std::exception_ptr why) const { state_->fail(std::move(why)); }
+  /// What it shares with its future, which says whether that was awaited.
+  std::shared_ptr<const detail::future_state> state() const { return state_; }
   template <class Error>
   void fail(Error why) const {
     fail(std::make_exception_ptr(std::move(why)));

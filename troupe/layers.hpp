@@ -190,14 +190,34 @@ enum class pooling : std::uint8_t { sum, mean, max };
 /// How the trainers' gradients of a remote module become one.
 enum class reduction : std::uint8_t { sum, mean };
 
+/// What the rows of a table begin with: a function of the run's seed, the table and the row, wherever the table is.
+struct row_init {
+  enum class kind : std::uint8_t { normal, uniform };
+
+  kind is = kind::normal;
+  double first = 1;   ///< normal: the deviation; uniform: the least number
+  double second = 0;  ///< uniform: the largest one
+};
+/// Rows of N(0, 1), PyTorch's and the default, times `deviation`.
+constexpr row_init normal(double deviation) { return {row_init::kind::normal, deviation, 0}; }
+/// Rows of uniform numbers from `least` to `most`.
+constexpr row_init uniform(double least, double most) { return {row_init::kind::uniform, least, most}; }
+/// Rows of zeros.
+inline constexpr row_init zeros = uniform(0, 0);
+
 /// A table of rows, of which bags are looked up and pooled. It lives on a server: see `remote_module<embedding_bag>`.
 struct embedding_bag {
-  /// As the arguments of PyTorch's EmbeddingBag.
+  /// As the arguments of PyTorch's EmbeddingBag, and more.
   struct options {
     std::int64_t num_embeddings = 0;
     std::size_t embedding_dim = 0;
     pooling mode = pooling::mean;
     reduction reduce = reduction::sum;
+    row_init init = {};
+    /// What errors call the table: letters, digits, '_' and '-', the first one a letter. Otherwise, or if it is null, a
+    /// table that `main` makes goes by its place among the modules there: `table 0`, as in checkpoints. No std::string,
+    /// which gcc 12 would destroy twice in some coroutines.
+    const char* name = "";
   };
 };
 

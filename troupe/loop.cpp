@@ -10,6 +10,10 @@ namespace troupe::runtime {
 loop_place::loop_place(trainer_runtime& of) : runtime_(&of), done_(of.loops().open()) {}
 loop_place::loop_place(trainer_runtime& of, std::uint64_t n) : runtime_(&of), done_(of.loops().open(n)) {}
 loop_place::~loop_place() { runtime_->loops().close(); }
+std::uint64_t loop_place::enter() {
+  runtime_->loops().enter();
+  return done_;
+}
 void loop_place::advance() {
   runtime_->loops().advance();
   runtime_->look_for_stop();

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -25,8 +26,8 @@ class loop_place {
   loop_place& operator=(const loop_place&) = delete;
   ~loop_place();
 
-  /// Iterations that are not to be done again.
-  std::uint64_t done() const { return done_; }
+  /// The first iteration begins. Returns how many are not to be done again.
+  std::uint64_t enter();
   /// An iteration has ended.
   void advance();
 
@@ -65,7 +66,7 @@ class step_loop {
 
   class iterator {
    public:
-    explicit iterator(step_loop& of) : loop_(&of), at_(of.place_.done() < of.end_ ? of.place_.done() : of.end_) {}
+    explicit iterator(step_loop& of) : loop_(&of), at_(std::min(of.place_.enter(), of.end_)) {}
     std::uint64_t operator*() const { return at_; }
     iterator& operator++() {
       ++at_;
@@ -96,7 +97,7 @@ class batch_loop {
   class iterator {
    public:
     explicit iterator(batch_loop& of) : loop_(&of), at_(std::ranges::begin(of.range_)) {
-      for (std::uint64_t i = 0; i < of.place_.done() && at_ != std::ranges::end(of.range_); ++i) ++at_;
+      for (std::uint64_t left = of.place_.enter(); left > 0 && at_ != std::ranges::end(of.range_); --left) ++at_;
     }
     decltype(auto) operator*() const { return *at_; }
     iterator& operator++() {

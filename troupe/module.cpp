@@ -27,7 +27,11 @@ void module::backward_parameters(const pass& how, const pass_numbers& numbers, c
 
 std::size_t count_of(const std::vector<parameter>& tensors) {
   std::size_t all = 0;
-  for (const parameter& one : tensors) all += one.shape.count();
+  for (const parameter& one : tensors)
+    if (__builtin_add_overflow(all, one.shape.count(), &all))
+      throw error(error_kind::input,
+                  fmt::format("tensors up to {} {} have more numbers than any memory; try smaller ones", one.name,
+                              to_string(one.shape)));
   return all;
 }
 

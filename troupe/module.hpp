@@ -126,7 +126,7 @@ class module {
   virtual bool synchronizes() const { return false; }
 };
 
-/// The number of floats in all tensors.
+/// The number of floats in all tensors. Throws `error` if no memory can have so many.
 std::size_t count_of(const std::vector<parameter>& tensors);
 
 /// Throws `error` unless `input` is a matrix [n, features] of float32; `of`: the module, for the error.

@@ -50,9 +50,15 @@ task<double> pipeline::step(context& in, const tensor& input, const tensor& targ
   return stage_->step(in, input, std::move(of));
 }
 
-task<tensor> pipeline::infer(context& in, const tensor& input) const { return stage_->infer(in, input); }
+task<tensor> pipeline::infer(context& in, const tensor& input) const {
+  stage_->check_idle("infer");
+  return stage_->infer(in, input);
+}
 
-task<> pipeline::drain() const { return stage_->drain(); }
+task<> pipeline::drain() const {
+  stage_->check_idle("drain");
+  return stage_->drain();
+}
 
 named_tensors pipeline::state_dict() const { return stage_->state_dict(); }
 void pipeline::load_state_dict(const named_tensors& state) const { stage_->load(state); }

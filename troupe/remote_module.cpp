@@ -70,15 +70,25 @@ future<std::vector<nn::parameter>> remote_handle::parameters() const {
   return coming;
 }
 
-future<named_tensors> remote_handle::state_dict() const {
+future<named_tensors> remote_handle::state_dict() const { return ask_for_state(false); }
+
+future<named_tensors> remote_handle::ask_for_state(bool with_optimizer) const {
+  auto order = about(reference_, "state_dict", deadline_);
+  detail::pack(order.arguments, with_optimizer);
   auto answer = std::make_shared<promise<named_tensors>>();
   auto coming = answer->get_future();
-  runtime::call(about(reference_, "state_dict", deadline_), to_value(answer));
+  runtime::call(std::move(order), to_value(answer));
   return coming;
 }
 
 future<> remote_handle::load_state_dict(const named_tensors& state) const {
   auto order = about(reference_, "load_state_dict", deadline_);
+  auto place = runtime::place_in_run::unknown;
+  if (auto* const here = runtime::actor_executor::here())
+    if (auto* const trainer = here->owner().trainer())
+      place = trainer->kept().does_again() ? runtime::place_in_run::before_saved : runtime::place_in_run::new_ground;
+  detail::pack(order.arguments, reference_->words("load_state_dict"));
+  detail::pack(order.arguments, static_cast<std::uint8_t>(place));
   detail::pack(order.arguments, state);
   auto answer = std::make_shared<promise<>>();
   auto coming = answer->get_future();
@@ -166,9 +176,10 @@ void remote_server::make_module(const std::string& type, std::vector<arg> named,
   const std::uint64_t seed = trainer != nullptr ? trainer->seed() : 1;
   const std::uint64_t key =
       model::random_key(seed, model::random_stream::dense_weights, 1 + std::uint64_t{by.number()}, number);
-  const auto plan = table != nullptr ? runtime::plan_table(*table, seed, key % 1'000'000'007)
+  const auto plan = table != nullptr ? runtime::plan_table(*table, seed, key % 1'000'000'007, "")
                                      : runtime::plan_module(type, named, key, 0);
-  const auto planned = std::make_shared<const runtime::reference>(plan.name, rank_, 0, nullptr, std::string());
+  const auto planned =
+      std::make_shared<const runtime::reference>(runtime::module_identity{plan.name}, rank_, 0, nullptr);
   method_call order{.whom = planned, .method = "make", .of_server = true};
   detail::pack(order.arguments, plan.spec.type);
   detail::pack(order.arguments, plan.is_trained && trainer != nullptr ? trainer->trainers() : std::uint32_t{0});
@@ -177,8 +188,9 @@ void remote_server::make_module(const std::string& type, std::vector<arg> named,
                                       detail::packed& result, const std::exception_ptr& thrown) {
     if (thrown) return then(nullptr, thrown);
     detail::unpacker from(result);
-    then(std::make_shared<const runtime::reference>(plan.name, rank, detail::unpack<std::uint64_t>(from), holder,
-                                                    plan.details),
+    const auto module = detail::unpack<std::uint64_t>(from);
+    then(std::make_shared<const runtime::reference>(runtime::module_identity{plan.name, plan.label, plan.details}, rank,
+                                                    module, holder),
          nullptr);
   });
 }

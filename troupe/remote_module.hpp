@@ -36,9 +36,15 @@ class remote_handle {
   /// Returns names and shapes of the tensors that optimizers train: of a module of a network as its `parameters` says,
   /// of a table `weight` [num_embeddings, embedding_dim]. An object has none; its tensors are in its state.
   future<std::vector<nn::parameter>> parameters() const;
-  /// Returns the module's tensors; in a trainer that trains it, as of its last optimizer step.
+  /// Returns the module's tensors, without its optimizer's state; in a trainer that trains it, as of its last optimizer
+  /// step.
   future<named_tensors> state_dict() const;
-  /// Replaces them. Fails if names or shapes are of another module.
+  /// Replaces them. Fails if names or shapes are of another module; then nothing changes.
+  ///
+  /// A resumed run, also one that was begun again after a fault, has restored what `main` has made. There a trainer's
+  /// call changes nothing until its loop has come to the saved place, since what it loads was loaded before; later ones
+  /// are as any. Who has no such place (clients, methods of objects, threads of one's own) is refused in such a run, of
+  /// a module that was restored.
   future<> load_state_dict(const named_tensors& state) const;
   /// Moves the module to another device of its server: `cpu`, `cuda:0`. Fails if it has no code for it.
   future<> to(const std::string& device) const;
@@ -52,6 +58,7 @@ class remote_handle {
   remote_handle() = default;
   explicit remote_handle(std::shared_ptr<const runtime::reference> of) : reference_(std::move(of)) {}
 
+  future<named_tensors> ask_for_state(bool with_optimizer) const;
   void call_by_name(const std::string& method, detail::packed arguments,
                     std::function<void(detail::packed&, const std::exception_ptr&)> then) const;
   [[noreturn]] void not_described() const;
@@ -135,6 +142,11 @@ future<tensor> remote_module<Module>::infer(const tensor& input) const requires 
   return detail::infer_remote(reference_, deadline_, input);
 }
 
+/// Which tensors the state of a table has, besides the rows, `weight`.
+struct table_state_options {
+  bool optimizer = false;  ///< the buffers of the table's optimizer: `state.0`, `state.1`, as many as it has
+};
+
 /// A table of rows on a server.
 template <>
 class remote_module<nn::embedding_bag> : public remote_handle {
@@ -156,6 +168,13 @@ class remote_module<nn::embedding_bag> : public remote_handle {
   /// range. Without `within`, it waits as long as `--request-timeout` allows; in one process, as long as it takes.
   future<tensor> forward(context& in, std::span<const std::int64_t> indices,
                          std::span<const std::int64_t> offsets) const;
+
+  /// Returns the rows as `weight` [num_embeddings, embedding_dim], as of this trainer's last optimizer step. Such a
+  /// state goes into any table of that shape (`load_state_dict`), whose optimizer keeps its own state; one with the
+  /// optimizer's state into a table that has been given an optimizer of the same kind (`distributed_optimizer`).
+  future<named_tensors> state_dict(const table_state_options& parts = {}) const {
+    return ask_for_state(parts.optimizer);
+  }
 
   /// The same outside of any context, as of the newest optimizer step. Not for tables of mode max.
   future<tensor> rows(std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets) const;

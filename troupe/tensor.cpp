@@ -26,6 +26,14 @@ void shape::check_dimensions(const char* what) const {
     throw error(error_kind::input, fmt::format("{} of a shape without dimensions; it has none to change", what));
 }
 
+/// Of a product that is too large: throws unless some length is 0.
+void shape::check_has_none() const {
+  const auto end = lengths_.begin() + dimensions_;
+  if (std::find(lengths_.begin(), end, std::size_t{0}) == end)
+    throw error(error_kind::input,
+                fmt::format("a shape {}: it has more numbers than any memory; try a smaller one", to_string(*this)));
+}
+
 std::string to_string(const shape& x) {
   std::string text;
   for (std::size_t i = 0; i < x.dimensions(); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", x[i]);

@@ -60,11 +60,14 @@ class shape {
   std::size_t dimensions() const { return dimensions_; }
   void set(std::size_t dimension, std::size_t length) { lengths_[dimension] = length; }
   std::size_t operator[](std::size_t i) const { return lengths_[i]; }
-  /// The number of elements.
+  /// The number of elements. Throws `error` if no tensor can have so many.
   std::size_t count() const {
     std::size_t all = 1;
-    for (std::size_t i = 0; i < dimensions_; ++i) all *= lengths_[i];
-    return all;
+    bool is_too_large = false;
+    for (std::size_t i = 0; i < dimensions_; ++i)
+      is_too_large = __builtin_mul_overflow(all, lengths_[i], &all) || is_too_large;
+    if (is_too_large) check_has_none();
+    return is_too_large ? 0 : all;
   }
   /// The same with another last dimension. Throws `error` if there is none.
   shape with_last(std::size_t length) const {
@@ -89,6 +92,7 @@ class shape {
 
  private:
   [[noreturn]] static void refuse_more();
+  void check_has_none() const;
   void check_dimensions(const char* what) const;
 
   std::array<std::size_t, dimensions_max> lengths_{};

@@ -8,6 +8,7 @@ std::uint32_t trainer::rank() const { return runtime_->rank(); }
 std::uint32_t trainer::trainers() const { return runtime_->trainers(); }
 std::uint32_t trainer::servers() const { return static_cast<std::uint32_t>(runtime_->calls().servers().size()); }
 std::uint64_t trainer::seed() const { return runtime_->seed(); }
+bool trainer::resumed() const { return runtime_->kept().is_resumed(); }
 
 group trainer::group() const { return {runtime_->communicator().all(), runtime_->deadline()}; }
 
@@ -38,10 +39,6 @@ sequence_part data_parallel::operator()(context& in, const tensor& input, const 
 named_tensors data_parallel::state_dict() const { return replica_->state_dict(); }
 void data_parallel::load_state_dict(const named_tensors& state) const { replica_->load_state_dict(state); }
 
-std::vector<float> data_parallel::parameters() const {
-  const msg::tensor now = replica_->numbers().weights();
-  const auto numbers = now.as<float>();
-  return {numbers.begin(), numbers.end()};
-}
+std::vector<float> data_parallel::parameters() const { return replica_->parameters(); }
 
 }  // namespace troupe

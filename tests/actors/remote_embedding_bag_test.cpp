@@ -122,7 +122,7 @@ TEST(RemoteEmbeddingBag, RowsAndStateComeAndGoAsTheyAreStored) {
       ASSERT_FALSE(step(*one, 1, 3, 0.5F));
       const auto parameters = one->parameters();
       EXPECT_EQ(parameters[0].type, type);
-      const auto entries = one->state_dict();
+      const auto entries = one->state_dict(state_parts::all);
       ASSERT_EQ(entries.size(), optimizer == std::string("lazy-adam") ? 3U : 2U);
       EXPECT_EQ(entries[0].first, "weight");
       EXPECT_EQ(entries[0].second.type, type);
@@ -138,8 +138,8 @@ TEST(RemoteEmbeddingBag, RowsAndStateComeAndGoAsTheyAreStored) {
         ASSERT_FALSE(step(*other, t, 3, 0.25F));
       }
       EXPECT_TRUE(one->row_digests(0, rows_here)->bytes == other->row_digests(0, rows_here)->bytes);
-      const auto after = one->state_dict();
-      const auto of_other = other->state_dict();
+      const auto after = one->state_dict(state_parts::all);
+      const auto of_other = other->state_dict(state_parts::all);
       for (std::size_t i = 0; i < after.size(); ++i) EXPECT_TRUE(after[i].second.bytes == of_other[i].second.bytes);
     }
   }
@@ -169,13 +169,18 @@ TEST(RemoteEmbeddingBag, EntriesOfAnotherShapeOrTypeAreRefused) {
       "table 2: entry 'weight' is [6, 3] of float16, expected [6, 3] of float32");
   EXPECT_EQ(refused("weight", msg::tensor(msg::dtype::f32, 6, dim, {})),
             "table 2: entry 'weight' is [6, 3] of float32, expected [6, 3] of float32");
-  EXPECT_EQ(refused("state.1", {}), "table 2 has no entry 'state.1'");
+  EXPECT_EQ(
+      refused("state.1", {}),
+      "table 2 has no entry 'state.1': its optimizer, rowwise-adagrad, has no such state; make the optimizer whose "
+      "state it is first, or load the weight alone");
+  EXPECT_EQ(refused("rows", {}), "table 2 has no entry 'rows'");
+  EXPECT_EQ(refused("state.0", msg::tensor::own(6, 1, std::vector<float>(6))), "table 2: entry 'weight' is missing");
 }
 
 // The digest is that of the stored bits: XXH3 of 2 bytes a number.
 TEST(RemoteEmbeddingBag, DigestsAreThoseOfTheStoredBits) {
   auto table = made({{"dtype", "f16"}});
-  const auto weights = table->state_dict()[0].second;
+  const auto weights = table->state_dict(state_parts::all)[0].second;
   const auto digests = table->row_digests(0, rows_here);
   ASSERT_TRUE(digests);
   for (std::size_t row = 0; row < rows_here; ++row)
@@ -200,7 +205,7 @@ TEST(RemoteEmbeddingBag, AShardOfColumnsAnswersWithItsRowsInPlaceOfTheirDigests)
   EXPECT_EQ(found->type, msg::dtype::f16);
   EXPECT_EQ(found->rows, 3U);
   EXPECT_EQ(found->cols, 2U);
-  const msg::tensor weights = whole->state_dict()[0].second;
+  const msg::tensor weights = whole->state_dict(state_parts::all)[0].second;
   const auto all = weights.bytes.as<std::uint16_t>();
   std::vector<std::uint16_t> expected;
   for (std::size_t row = 2; row < 5; ++row) expected.insert(expected.end(), {all[row * dim], all[row * dim + 1]});
@@ -233,7 +238,7 @@ TEST(RemoteEmbeddingBag, ARowBeyondF16IsNoticedAndWhatToTryIsSaid) {
 TEST(RemoteEmbeddingBag, RowsAreSentAsTheTypeAskedForAndStayAsTheyAreStored) {
   for (const auto& [name, stored] : {std::pair{"f32", row_dtype::f32}, {"f16", row_dtype::f16}}) {
     auto table = made({{"dtype", name}});
-    const auto before = table->state_dict()[0].second;
+    const auto before = table->state_dict(state_parts::all)[0].second;
     const auto rows = look_up(*table, {4, 0, 4});
     for (const row_dtype type : {row_dtype::f16, row_dtype::bf16}) {
       const auto begun = table->lookup({0, msg::blob::own(std::vector<std::int64_t>{4, 0, 4}), {}, {}}, type);
@@ -248,7 +253,7 @@ TEST(RemoteEmbeddingBag, RowsAreSentAsTheTypeAskedForAndStayAsTheyAreStored) {
         EXPECT_TRUE(kernels::test::same_bits(numbers, rows)) << "they travel exactly";
       }
     }
-    EXPECT_TRUE(table->state_dict()[0].second.bytes == before.bytes);
+    EXPECT_TRUE(table->state_dict(state_parts::all)[0].second.bytes == before.bytes);
   }
 }
 
@@ -318,6 +323,12 @@ TEST(RemoteEmbeddingBag, ArgumentsThatAreWrongOrUnknownAreRefused) {
             "constant never ends, so nothing can follow it; put it last");
   EXPECT_EQ(refusal({{"lr_shedule", "constant"}}),
             "EmbeddingBag: there is no argument 'lr_shedule'; the nearest is 'lr_schedule'");
+  for (const char* init :
+       {"", "x", "normal", "normal:", "normal:-1", "normal:nan", "normal:inf", "normal:1e39", "uniform:1", "uniform:1,",
+        "uniform:1,0", "uniform:nan,1", "uniform:-inf,1", "uniform:0,1,2"})
+    EXPECT_EQ(refusal({{"init", init}}), "EmbeddingBag: argument init=" + std::string(init) +
+                                             " must be normal:DEVIATION, of 0 or more, or uniform:LEAST,MOST, of "
+                                             "numbers that float32 has");
   EXPECT_EQ(refusal({{"embedding_dim", "x"}}), "EmbeddingBag: argument embedding_dim=x is not a number");
   EXPECT_EQ(refusal({{"split", "colums"}}), "EmbeddingBag: argument split=colums must be one of rows, columns");
   EXPECT_EQ(refusal({{"split", "columns"}, {"optimizer", "rowwise-adagrad"}}),

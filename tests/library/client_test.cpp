@@ -76,7 +76,9 @@ TEST(Clients, EndTheRunWithTheirError) {
     FAIL();
   } catch (const error& e) {
     EXPECT_NE(std::string(e.what()).find("client 0: "), std::string::npos) << e.what();
-    EXPECT_NE(std::string(e.what()).find("embedding_bag.rows on server 0: index 10"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("embedding_bag.rows of table 0 on server 0: indices: index 10"),
+              std::string::npos)
+        << e.what();
   }
 }
 

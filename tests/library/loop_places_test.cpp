@@ -77,6 +77,21 @@ TEST(LoopPlaces, ARunThatHasEndedDoesNothing) {
   EXPECT_EQ(letters(again, 100, place), "");
 }
 
+TEST(LoopPlaces, KnowWhatWasDoneBeforeTheSavedPlace) {
+  loop_places places;
+  places.resume({0, 2, 0, 3, 0});  // in the third iteration of a loop, behind the third one of a loop in it
+  EXPECT_TRUE(places.is_before_saved());
+  EXPECT_EQ(places.open(), 2U);
+  places.enter();
+  EXPECT_TRUE(places.is_before_saved()) << "the inner loop is to come";
+  EXPECT_EQ(places.open(), 3U);
+  EXPECT_TRUE(places.is_before_saved()) << "a loop that is there and has not begun";
+  places.enter();
+  EXPECT_FALSE(places.is_before_saved());
+  places.close();
+  EXPECT_FALSE(places.is_before_saved());
+}
+
 TEST(LoopPlaces, KnowWhetherTheyAreBeyondTheSavedPlace) {
   loop_places places;
   places.resume({1, 2, 0});  // behind the second iteration of the second loop

@@ -218,10 +218,9 @@ task<> look_up(trainer me, remote_module<nn::embedding_bag> embedding, std::int6
 }
 
 TEST(TrainingErrors, NameAnIndexOutOfRange) {
-  EXPECT_EQ(
-      error_of(look_up, 1, 100),
-      "trainer 0, step 1: embedding_bag.forward on server 0: index 100 in sample 0: must be between 0 and 99, the "
-      "table has 100 rows");
+  EXPECT_EQ(error_of(look_up, 1, 100),
+            "trainer 0, step 1: embedding_bag.forward of table 0 on server 0: indices: index 100 in sample 0: must be "
+            "between 0 and 99, the table has 100 rows");
 }
 
 task<> mix_contexts(trainer me, remote_module<nn::embedding_bag> embedding) {
@@ -252,7 +251,7 @@ task<> disagree(trainer me, remote_module<nn::embedding_bag> embedding) {
 TEST(TrainingErrors, NameOptimizersThatDisagree) {
   const std::string text = error_of(disagree, 2);
   EXPECT_NE(text.find("server 0"), std::string::npos) << text;
-  EXPECT_NE(text.find("embedding_bag [100, 16]: the optimizer "), std::string::npos) << text;
+  EXPECT_NE(text.find("table 0 (embedding_bag [100, 16]): the optimizer "), std::string::npos) << text;
   EXPECT_NE(text.find("another trainer has chosen"), std::string::npos) << text;
 }
 
@@ -274,7 +273,7 @@ task<> look_up_in_time(trainer me, remote_module<nn::embedding_bag> embedding) {
     co_await impatient.forward(second, ones, offsets);
     ADD_FAILURE() << "rows of a step that is not over";
   } catch (const error& e) {
-    EXPECT_STREQ(e.what(), "embedding_bag.forward on server 0 did not return within 0.02 s");
+    EXPECT_STREQ(e.what(), "embedding_bag.forward of table 0 on server 0 did not return within 0.02 s");
     EXPECT_EQ(e.kind(), error_kind::deadline);
   }
   me.group().send(initial, 1);

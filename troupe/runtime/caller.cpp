@@ -14,7 +14,8 @@ namespace troupe::runtime {
 // -- references -----------------------------------------------------------------------
 
 std::string reference::words(const std::string& method) const {
-  return fmt::format("{}{}{} on server {}", type_, method.empty() ? "" : ".", method, server_);
+  return fmt::format("{}{}{}{}{} on server {}", what_.type, method.empty() ? "" : ".", method,
+                     what_.label.empty() ? "" : " of ", what_.label, server_);
 }
 
 void reference::release() const {
@@ -45,8 +46,9 @@ std::string caller::fields_for(const detail::packed& what, std::uint32_t receive
     detail::pack(tail, one->server());
     detail::pack(tail, module);
     detail::pack(tail, one->is_counted());
-    detail::pack(tail, one->type());
-    detail::pack(tail, one->details());
+    detail::pack(tail, one->what().type);
+    detail::pack(tail, one->what().label);
+    detail::pack(tail, one->what().details);
   }
   std::string fields = what.fields;
   const auto tail_bytes = static_cast<std::uint32_t>(tail.fields.size());
@@ -82,9 +84,10 @@ detail::packed caller::unpack(std::string&& fields, const std::vector<msg::tenso
       const auto server = detail::unpack<std::uint32_t>(from);
       const auto module = detail::unpack<std::uint64_t>(from);
       const auto counted = detail::unpack<bool>(from);
-      std::string type = from.text();
-      made.handles.push_back(std::make_shared<const reference>(std::move(type), server, module,
-                                                               counted ? executor_ : nullptr, from.text()));
+      module_identity what;
+      for (std::string* text : {&what.type, &what.label, &what.details}) *text = from.text();
+      made.handles.push_back(
+          std::make_shared<const reference>(std::move(what), server, module, counted ? executor_ : nullptr));
     }
   }
   fields.resize(size);

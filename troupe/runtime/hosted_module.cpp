@@ -11,6 +11,7 @@
 #include "model/checkpoint/tensors.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
+#include "troupe/runtime/module_size.hpp"
 #include "troupe/runtime/module_state.hpp"
 
 namespace troupe::runtime {
@@ -23,7 +24,10 @@ constexpr std::size_t passes_max = 4096;
 }  // namespace
 
 hosted_module::hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, server_desk& desk)
-    : module_(std::move(module)), how_(how), desk_(desk), count_(nn::count_of(module_->parameters())) {
+    : module_(sized(std::move(module), *how.where)),
+      how_(how),
+      desk_(desk),
+      count_(nn::count_of(module_->parameters())) {
   check_names(*module_, fmt::format("table.{}", how.table));
   if (module_->synchronizes())
     throw error(
@@ -121,7 +125,13 @@ caf::error hosted_module::set_optimizer(const std::string& optimizer, double lr)
     return actors::make_failure(actors::errc::bad_input,
                                 "{}: the optimizer {} with lr {}, another trainer has chosen {} with lr {}",
                                 module_->type(), optimizer, lr, model::to_string(*optimizer_), optimizer_->lr);
-  if (std::exchange(optimizer_, *parsed)) return {};
+  if (optimizer_) return {};
+  try {
+    check_state_size(*module_, *parsed, numbers_->compute().device());
+  } catch (const error& e) {
+    return actors::make_failure(actors::errc::out_of_memory, e.what());
+  }
+  optimizer_ = *parsed;
   numbers_->set_optimizer(*parsed);
   return restored_ ? restore_from(*restored_) : caf::error();
 }

@@ -39,6 +39,7 @@ class hosted_module final : public untrained_module, public module_with_state {
   std::vector<msg::parameter_info> parameters() const override;
   caf::expected<saved> save(const std::string& folder) override;
   caf::error restore(const model::checkpoint& from) override;
+  bool is_restored() const override { return restored_.has_value(); }
   caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override;
 
   named_tensors state_of() override;

@@ -183,7 +183,8 @@ caf::error hosted_object::restore(const model::checkpoint& from) {
     for (const auto& [name, numbers] : now)  // empty tensors are in no file
       if (numbers.count() == 0 && std::ranges::find(state, name, &named_tensors::value_type::first) == state.end())
         state.emplace_back(name, numbers);
-    if (!state.empty()) object_->load_state_dict(state);
+    is_restored_ = !state.empty();
+    if (is_restored_) object_->load_state_dict(state);
     return {};
   } catch (...) {
     return error_in(words("load_state_dict"));

@@ -29,6 +29,7 @@ class hosted_object final : public untrained_module, public module_with_state {
 
   caf::expected<saved> save(const std::string& folder) override;
   caf::error restore(const model::checkpoint& from) override;
+  bool is_restored() const override { return is_restored_; }
 
   named_tensors state_of() override;
   std::vector<nn::parameter> trained() const override { return {}; }
@@ -64,6 +65,7 @@ class hosted_object final : public untrained_module, public module_with_state {
   const detail::method_table& methods_;
   actors::module_host& host_;
   server_desk& desk_;
+  bool is_restored_ = false;
   std::map<const detail::method*, batch> batches_;
   std::shared_ptr<hosted_object*> me_;  ///< null once it has gone, for what is posted
   std::list<running> tasks_;            ///< destroyed first: they use the object

@@ -29,6 +29,11 @@ std::uint64_t loop_places::open(std::optional<std::uint64_t> iterations) {
   return done;
 }
 
+void loop_places::enter() {
+  TROUPE_ASSERT(!open_.empty());
+  open_.back().is_entered = true;
+}
+
 void loop_places::advance() {
   TROUPE_ASSERT(!open_.empty());
   ++open_.back().done;
@@ -61,6 +66,11 @@ std::vector<std::uint64_t> loop_places::here() const {
 
 /// Places are ordered as their numbers are; one that a longer one begins with is before it.
 std::strong_ordering loop_places::against_saved() const { return here() <=> saved_; }
+
+bool loop_places::is_before_saved() const {
+  const auto order = against_saved();
+  return order < 0 || (order == 0 && (open_.empty() || !open_.back().is_entered));
+}
 
 std::vector<std::uint64_t> loop_places::place() const {
   std::vector<std::uint64_t> all = here();

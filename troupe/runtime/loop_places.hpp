@@ -21,6 +21,8 @@ class loop_places {
   static constexpr std::uint64_t done_all = UINT64_MAX;
   /// `iterations`: of the loop, if that is known; a resumed run in which an outermost loop has more does those.
   std::uint64_t open(std::optional<std::uint64_t> iterations = std::nullopt);
+  /// The innermost loop's first iteration, of those that are left, begins.
+  void enter();
   /// The innermost loop's iteration has ended.
   void advance();
   /// The innermost loop has ended.
@@ -36,6 +38,9 @@ class loop_places {
 
   /// Where the loops are: before the saved place, at it, or beyond.
   std::strong_ordering against_saved() const;
+  /// Whether what follows was done before the checkpoint, up to the next optimizer step: the loops have not entered the
+  /// iteration behind the saved place.
+  bool is_before_saved() const;
 
   /// The place behind the current iteration of the innermost loop: for each depth a loop's number and its iterations,
   /// then the number of the next loop.
@@ -45,6 +50,7 @@ class loop_places {
   struct level {
     std::uint64_t number = 0;
     std::uint64_t done = 0;  ///< iterations
+    bool is_entered = false;
     bool has_stepped = false;
     std::optional<std::uint64_t> iterations = std::nullopt;
   };

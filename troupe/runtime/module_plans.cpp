@@ -2,20 +2,66 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <sstream>
 
+#include "base/text.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/registry.hpp"
 #include "troupe/runtime/server_desk.hpp"
 
 namespace troupe::runtime {
 
-module_plan plan_table(const nn::embedding_bag::options& options, std::uint64_t seed, std::uint64_t table) {
+namespace {
+
+constexpr std::size_t name_max = 100;
+
+void check_name(const std::string& name) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const bool fits =
+      std::ranges::all_of(name, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-'; });
+  if (!fits || !is_letter(name.front()) || name.size() > name_max)
+    throw error(error_kind::input,
+                fmt::format("embedding_bag: the name '{}' must be letters, digits, '_' and '-', a letter first, at "
+                            "most {}",
+                            printable(name), name_max));
+}
+
+/// Returns the initialiser as servers read it.
+std::string text_of(const nn::row_init& init) {
+  const auto fits = [](double x) { return std::abs(x) <= std::numeric_limits<float>::max(); };  // false of NaN
+  if (init.is == nn::row_init::kind::normal) {
+    if (!fits(init.first) || init.first < 0)
+      throw error(
+          error_kind::input,
+          fmt::format("embedding_bag: init normal({}): the deviation must be a number of 0 or more that float32 "
+                      "has",
+                      init.first));
+    return fmt::format("normal:{}", init.first);
+  }
+  if (!fits(init.first) || !fits(init.second) || init.first > init.second)
+    throw error(error_kind::input,
+                fmt::format("embedding_bag: init uniform({}, {}): both must be numbers that float32 has, and the first "
+                            "not above the second",
+                            init.first, init.second));
+  return fmt::format("uniform:{},{}", init.first, init.second);
+}
+
+}  // namespace
+
+module_plan plan_table(const nn::embedding_bag::options& options, std::uint64_t seed, std::uint64_t table,
+                       const std::string& otherwise) {
   if (options.num_embeddings < 1 || options.embedding_dim < 1)
     throw error(error_kind::input, fmt::format("embedding_bag: num_embeddings {} and embedding_dim {}; both must be at "
                                                "least 1",
                                                options.num_embeddings, options.embedding_dim));
   constexpr const char* modes[] = {"sum", "mean", "max"};
+  const std::string name = options.name == nullptr ? "" : options.name;
+  if (!name.empty()) check_name(name);
+  const std::string label = name.empty() ? otherwise : name;
+  const std::string shape = fmt::format("embedding_bag [{}, {}]", options.num_embeddings, options.embedding_dim);
   return {
       .spec = {"EmbeddingBag",
                {{"num_embeddings", std::to_string(options.num_embeddings)},
@@ -26,8 +72,10 @@ module_plan plan_table(const nn::embedding_bag::options& options, std::uint64_t 
                 {"optimizer", "sgd"},
                 {"lr", "0"},
                 {"reduce", options.reduce == nn::reduction::sum ? "sum" : "mean"},
-                {"name", fmt::format("embedding_bag [{}, {}]", options.num_embeddings, options.embedding_dim)}}},
+                {"init", text_of(options.init)},
+                {"name", label.empty() ? shape : fmt::format("{} ({})", label, shape)}}},
       .name = "embedding_bag",
+      .label = label,
       .details = fmt::format("{} {} {}", options.num_embeddings, options.embedding_dim, static_cast<int>(options.mode)),
       .is_trained = true,
       .rows = static_cast<std::uint64_t>(options.num_embeddings),
@@ -51,6 +99,7 @@ module_plan plan_module(const std::string& type, const std::vector<arg>& named, 
   for (auto& one : to_text(named)) all.push_back(std::move(one));
   return {.spec = {own_module_type, std::move(all)},
           .name = type,
+          .label = {},
           .details = {},
           .is_trained = is_module,
           .rows = 1,

@@ -15,15 +15,17 @@ namespace troupe::runtime {
 struct module_plan {
   msg::module_spec spec;
   std::string name;        ///< of the type, for people
+  std::string label;       ///< which one, for people: of a table its name, or its place; empty: the type says it
   std::string details;     ///< what handles have to know: of a table, its shape
   bool is_trained = true;  ///< gradients of trainers make up its steps
   std::uint64_t rows = 1;  ///< of a table
   std::uint64_t dim = 1;
 };
 
-/// `table`: its place among those of the run, which decides its initial rows. Throws `error` if the options are
-/// invalid.
-module_plan plan_table(const nn::embedding_bag::options& options, std::uint64_t seed, std::uint64_t table);
+/// `table`: its place among those of the run, which decides its initial rows. `otherwise`: its label, if the options
+/// give it no name. Throws `error` if they are invalid.
+module_plan plan_table(const nn::embedding_bag::options& options, std::uint64_t seed, std::uint64_t table,
+                       const std::string& otherwise);
 
 /// A module of a registered type; `key`: of its initial parameters, `place`: among the modules of the run. Throws
 /// `error` as its constructor does.

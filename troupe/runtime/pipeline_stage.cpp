@@ -133,7 +133,20 @@ pipeline_stage::pipeline_stage(trainer_runtime& of, const std::vector<nn::sequen
 
 // -- a batch ----------------------------------------------------------------------------
 
-task<double> pipeline_stage::step(context& in, tensor input, batch_loss loss) {
+void pipeline_stage::check_steps_awaited(const char* what) const {
+  if (asked_ != begun_)
+    throw error(error_kind::run,
+                fmt::format("{} after a pipeline's step that was not awaited; co_await pipeline.step(...)", what));
+}
+
+void pipeline_stage::check_idle(const char* what) const {
+  const std::string words = fmt::format("pipeline: {}", what);
+  check_steps_awaited(words.c_str());
+  trainer_.check_step_awaited(words);
+}
+
+task<double> pipeline_stage::take_step(context& in, tensor input, batch_loss loss) {
+  ++begun_;
   tape& on = in.tape();
   on.check_training("a pipeline's step");
   if (on.maker_of(input) != nullptr)

@@ -47,7 +47,14 @@ class pipeline_stage {
   pipeline_stage(trainer_runtime& of, const std::vector<nn::sequential>& stages, const pipeline_options& options);
 
   /// See `pipeline`.
-  task<double> step(context& in, tensor input, batch_loss loss);
+  task<double> step(context& in, tensor input, batch_loss loss) {
+    ++asked_;
+    return take_step(in, std::move(input), std::move(loss));
+  }
+  /// Throws `error` if a task of `step` was not awaited; `what`: what cannot be before that.
+  void check_steps_awaited(const char* what) const;
+  /// The same, or if the last optimizer step was not awaited.
+  void check_idle(const char* what) const;
   task<tensor> infer(context& in, tensor input);
   task<> drain();
   named_tensors state_dict() const;
@@ -114,6 +121,7 @@ class pipeline_stage {
     passing batch{own, input, loss, input.shape()[0], 1};
   };
 
+  task<double> take_step(context& in, tensor input, batch_loss loss);
   void check_shapes(const tensor& input, std::size_t samples);
   task<> agree_on_samples(std::size_t samples);
   task<> pass_forward(passing& batch);
@@ -137,6 +145,8 @@ class pipeline_stage {
   std::vector<shape> checked_;  ///< by stage, and one more: of a micro-batch's activations, which all stages take
   std::uint64_t context_ = 0;   ///< the last one
   std::uint64_t passes_ = 0;    ///< in that context
+  std::uint64_t asked_ = 0;     ///< tasks of `step`
+  std::uint64_t begun_ = 0;     ///< of these, as they are when they are awaited
   std::size_t most_alive_ = 0;
   whole whole_;
 

@@ -15,40 +15,40 @@
 
 namespace troupe::runtime {
 
+/// What a module is.
+struct module_identity {
+  std::string type;
+  std::string label = {};    ///< which one of its type, for people; empty: nothing says it
+  std::string details = {};  ///< what handles of the type have to know, such as a table's shape
+};
+
 /// Thread: any.
 class reference {
  public:
   /// Refers to a module that main has planned; `planned`: its place among those of the run. It lives as long as the
-  /// run. `details`: what handles of the type have to know, such as a table's shape.
-  static std::shared_ptr<const reference> of_planned(std::string type, std::uint32_t server, std::size_t planned,
-                                                     std::string details) {
-    const auto made =
-        std::make_shared<reference>(std::move(type), server, std::uint64_t{0}, nullptr, std::move(details));
+  /// run.
+  static std::shared_ptr<const reference> of_planned(module_identity what, std::uint32_t server, std::size_t planned) {
+    const auto made = std::make_shared<reference>(std::move(what), server, std::uint64_t{0}, nullptr);
     made->planned_ = planned;
     return made;
   }
   /// `holder`: the actor for which it is counted; null: it is not counted.
-  reference(std::string type, std::uint32_t server, std::uint64_t module, std::shared_ptr<actor_executor> holder,
-            std::string details)
-      : type_(std::move(type)),
-        details_(std::move(details)),
-        server_(server),
-        module_(module),
-        holder_(std::move(holder)) {}
+  reference(module_identity what, std::uint32_t server, std::uint64_t module, std::shared_ptr<actor_executor> holder)
+      : what_(std::move(what)), server_(server), module_(module), holder_(std::move(holder)) {}
   ~reference() { release(); }
 
   reference(const reference&) = delete;
   reference& operator=(const reference&) = delete;
 
-  const std::string& type() const { return type_; }
-  const std::string& details() const { return details_; }
+  const module_identity& what() const { return what_; }
   std::uint32_t server() const { return server_; }
   /// Nullopt: `module` counts.
   std::optional<std::size_t> planned() const { return planned_; }
   std::uint64_t module() const { return module_; }
   bool is_counted() const { return holder_ != nullptr; }
 
-  /// For error lines: `counter on server 0`, or with a method `counter.add on server 0`.
+  /// For error lines: `counter on server 0`, or with a method `counter.add on server 0`; with a label
+  /// `embedding_bag.rows of users on server 0`.
   std::string words(const std::string& method = {}) const;
 
   /// Gives it up; a second time does nothing.
@@ -57,8 +57,7 @@ class reference {
   void check_usable(const std::string& method) const;
 
  private:
-  std::string type_;
-  std::string details_;
+  module_identity what_;
   std::uint32_t server_;
   std::optional<std::size_t> planned_;
   std::uint64_t module_ = 0;

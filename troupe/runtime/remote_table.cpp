@@ -13,14 +13,19 @@ namespace troupe::runtime {
 
 remote_table::remote_table(reference_ptr of) : reference_(std::move(of)) {
   if (reference_ == nullptr) throw error(error_kind::input, "embedding_bag: a handle of no module");
-  const nn::embedding_bag::options options = table_of(reference_->details());
+  const nn::embedding_bag::options options = table_of(reference_->what().details);
   spec_.tables = {{options.num_embeddings, options.embedding_dim, static_cast<kernels::pooling>(options.mode), false}};
 }
 
 void remote_table::check_lookup(const char* method, const model::bags& wanted) const {
-  const auto wrong = wanted.offsets.empty() ? "a lookup of no bags: offsets is empty"
-                                            : model::check_bags(spec_.tables.front(), wanted, wanted.offsets.size());
-  if (wrong) throw error(error_kind::input, fmt::format("{}: {}", reference_->words(method), *wrong));
+  const auto refuse = [&](const std::string& why) {
+    throw error(error_kind::input, fmt::format("{}: {}", reference_->words(method), why));
+  };
+  if (wanted.offsets.empty()) refuse("a lookup of no bags: offsets is empty");
+  const auto wrong = model::check_bags(spec_.tables.front(), wanted, wanted.offsets.size());
+  if (!wrong) return;
+  const auto fault = kernels::check_bags(wanted, spec_.tables.front().rows);
+  refuse(fmt::format("{}: {}", fault.what == kernels::bags_fault::kind::index ? "indices" : "offsets", *wrong));
 }
 
 std::string lookup::words() const { return "rows of " + table_->reference()->words(""); }

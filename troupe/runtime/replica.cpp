@@ -14,6 +14,7 @@
 #include "troupe/error.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
 #include "troupe/runtime/module_pass.hpp"
+#include "troupe/runtime/module_size.hpp"
 #include "troupe/runtime/module_state.hpp"
 #include "troupe/runtime/pass_means.hpp"
 #include "troupe/runtime/pipeline_stage.hpp"
@@ -135,12 +136,14 @@ actors::trained_parameters::options options_of(const nn::module& of, const data_
 std::string checked(const std::string& name) {
   const bool fits =
       std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
-  const bool is_taken = name.starts_with("replica") || name.starts_with("rank");
+  const bool is_taken = name.starts_with("replica") || name.starts_with("rank") || name == "table" || name == "kept";
   if (!fits || is_taken)
-    throw error(error_kind::input,
-                fmt::format("data_parallel: the name '{}' {}", printable(name),
-                            is_taken ? "begins as the library's own names do: not with 'rank' or 'replica'"
-                                     : "has other characters than letters, digits, '_' and '-'"));
+    throw error(
+        error_kind::input,
+        fmt::format("data_parallel: the name '{}' {}", printable(name),
+                    is_taken
+                        ? "is as the library's own names are: not 'table' or 'kept', nor begun with 'rank' or 'replica'"
+                        : "has other characters than letters, digits, '_' and '-'"));
   return name;
 }
 
@@ -149,7 +152,7 @@ std::string checked(const std::string& name) {
 replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
                  std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank,
                  kernels::device& where)
-    : module_(std::move(module)),
+    : module_(sized(std::move(module), where)),
       stretches_(stretches_of(*module_)),
       is_synchronized_(options.synchronized && !options.among),
       among_(options.among),
@@ -175,6 +178,7 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
   const std::uint64_t key = model::random_key(seed, model::random_stream::dense_weights, 0, number);
   in_module(*module_, "initialize", [&] { module_->initialize(key, parameters.data(), buffers.data()); });
   is_restored_ = from_.restores(name_ + ".");
+  is_made_late_ = !from_.does_again();
   if (is_restored_) {
     parameters = restored(module_->parameters(), "");
     buffers = restored(module_->buffers(), "");
@@ -221,11 +225,29 @@ void replica::put(msg::save_dense& into) {
   if (has_buffers) put_flat(into, name_, module_->buffers(), "", state.back());
 }
 
-named_tensors replica::state_dict() const { return state_of(*module_, numbers_); }
+void replica::check_settled(const char* what) const {
+  for (std::uint32_t bucket = 0; bucket < numbers_.buckets(); ++bucket)
+    if (numbers_.is_reducing(bucket))
+      throw error(error_kind::run,
+                  fmt::format("{}: {} while an optimizer step is under way; co_await it first", label_, what));
+}
+
+named_tensors replica::state_dict() const {
+  check_settled("state_dict");
+  return state_of(*module_, numbers_);
+}
+
+std::vector<float> replica::parameters() {
+  check_settled("parameters");
+  const msg::tensor now = numbers_.weights();
+  const auto all = now.as<float>();
+  return {all.begin(), all.end()};
+}
 
 void replica::load_state_dict(const named_tensors& given) {
+  check_settled("load_state_dict");
   const flat_state read = read_state(*module_, given);
-  if (is_restored_ && !from_.is_beyond()) return;
+  if (is_restored_ && (is_made_late_ ? !from_.is_beyond() : from_.does_again())) return;
   numbers_.replace(read.parameters.as<float>(), read.buffers.as<float>());
 }
 
@@ -238,6 +260,7 @@ std::shared_ptr<const float> replica::version() const {
 }
 
 sequence_part replica::apply(tape& on, const tensor& input, const pass_options& how) {
+  on.owner().check_step_awaited(fmt::format("{}: a pass", label_));
   const tensor* const state = how.state;
   if (state != nullptr && on.maker_of(*state) != nullptr)
     throw error(
@@ -264,6 +287,7 @@ void replica::set_optimizer(const optimizer_choice& choice) {
   auto parsed = model::parse_optimizer(choice.name, model::optimizer_use::dense);
   if (!parsed) throw error(error_kind::input, parsed.error().message);
   parsed->lr = choice.lr;
+  check_state_size(*module_, *parsed, numbers_.compute().device());
   numbers_.set_optimizer(*parsed);
   has_optimizer_ = true;
   const int buffers = model::state_buffers(*parsed);

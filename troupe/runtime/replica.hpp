@@ -63,7 +63,8 @@ class replica {
   /// Adds parameters, the optimizer's state and buffers to a checkpoint.
   void put(msg::save_dense& into);
 
-  /// See `data_parallel`.
+  /// See `data_parallel`. They throw `error` while an optimizer step is under way.
+  std::vector<float> parameters();
   named_tensors state_dict() const;
   void load_state_dict(const named_tensors& state);
 
@@ -88,6 +89,7 @@ class replica {
  private:
   friend class application;
 
+  void check_settled(const char* what) const;
   std::vector<float> restored(const std::vector<nn::parameter>& tensors, const std::string& suffix) const;
 
   std::shared_ptr<const nn::module> module_;
@@ -101,6 +103,8 @@ class replica {
   pipeline_stage* stage_ = nullptr;
   bool has_optimizer_ = false;
   bool is_restored_ = false;  ///< from the checkpoint
+  bool is_made_late_ =
+      false;  ///< in the iteration behind the checkpoint's place, as it was made before in an earlier one
   actors::trained_parameters numbers_;
 };
 

@@ -102,10 +102,15 @@ named_tensors to_state(const std::vector<std::pair<std::string, msg::tensor>>& e
 std::vector<std::pair<std::string, msg::tensor>> from_state(const named_tensors& state) {
   std::vector<std::pair<std::string, msg::tensor>> entries;
   for (const auto& [name, numbers] : state) {
-    const auto all = numbers.as<float>();
-    const std::size_t rows = numbers.shape().dimensions() == 0 ? 1 : numbers.shape()[0];
-    entries.emplace_back(
-        name, msg::tensor::own(rows, rows == 0 ? 0 : all.size() / rows, std::vector<float>(all.begin(), all.end())));
+    if (numbers.type() == dtype::i64 || numbers.shape().dimensions() != 2)
+      throw error(error_kind::input, fmt::format("'{}' is {} of {}; a table has matrices of float32", name,
+                                                 to_string(numbers.shape()), to_string(numbers.type())));
+    std::vector<float> all(numbers.count());
+    if (numbers.type() == dtype::f32)
+      std::ranges::copy(numbers.as<float>(), all.begin());
+    else
+      std::ranges::transform(numbers.as<double>(), all.begin(), [](double x) { return static_cast<float>(x); });
+    entries.emplace_back(name, msg::tensor::own(numbers.shape()[0], numbers.shape()[1], std::move(all)));
   }
   return entries;
 }
@@ -166,39 +171,7 @@ std::optional<actors::call_result> server_desk::call(msg::call& what,
       } else if (what.method == "count") {
         count(from);
       } else {
-        actors::remote_module& one = module(detail::unpack<std::uint64_t>(from), what.method);
-        auto* const shaped = dynamic_cast<module_with_state*>(&one);
-        if (what.method == "parameters") {
-          detail::pack(result, names_and_lengths(shaped != nullptr ? shaped->trained() : trained_of(one)));
-        } else if (what.method == "state_dict") {
-          detail::pack(result, shaped != nullptr ? shaped->state_of() : to_state(one.state_dict()));
-        } else if (what.method == "load_state_dict") {
-          const auto state = detail::unpack<named_tensors>(from);
-          if (shaped != nullptr)
-            shaped->load(state);
-          else if (const auto wrong = one.load_state_dict(from_state(state)))
-            throw to_error(wrong);
-        } else if (what.method == "to") {
-          const std::string device = from.text();
-          if (shaped == nullptr)
-            throw error(error_kind::input,
-                        fmt::format("to(\"{}\") on {}: a table stays where --server-device has put it",
-                                    printable(device), host_.name()));
-          shaped->move_to(device);
-        } else if (what.method == "rows") {
-          const auto indices = from.next_tensor();
-          const auto offsets = from.next_tensor();
-          const auto bytes = [](const tensor& x) {
-            return msg::blob(x.owner(), x.owner().get(), x.count() * size_of(x.type()));
-          };
-          auto found = one.lookup({0, bytes(indices), bytes(offsets), {}}, kernels::row_dtype::f32);
-          if (!found) throw to_error(found.error());
-          const msg::tensor rows = (*found)();
-          detail::pack(result, tensor::of<float>({rows.rows, rows.cols}, rows.as<float>()));
-        } else {
-          throw error(error_kind::input,
-                      fmt::format("{} on {}: servers have no such method for it", what.method, host_.name()));
-        }
+        about(what.method, from, result);
       }
       calls_.put(std::move(result), what.head.sender, answer);
     });
@@ -212,6 +185,52 @@ std::optional<actors::call_result> server_desk::call(msg::call& what,
     return error_in(fmt::format("{} on {}", what.method, host_.name()));
   }
   return answer;
+}
+
+void server_desk::load_state(actors::remote_module& into, detail::unpacker& from) {
+  const std::string words = from.text();
+  const auto place = static_cast<place_in_run>(detail::unpack<std::uint8_t>(from));
+  if (into.is_restored() && place == place_in_run::before_saved) return;  // it was loaded before the checkpoint
+  if (into.is_restored() && place != place_in_run::new_ground)
+    throw error(error_kind::input,
+                fmt::format("{} by a client, an object's method or a thread of the program: this run was resumed, and "
+                            "has restored what it would overwrite; whether the call was made before the checkpoint is "
+                            "known of trainer functions only, so call it in one",
+                            words));
+  const auto state = detail::unpack<named_tensors>(from);
+  if (auto* const shaped = dynamic_cast<module_with_state*>(&into)) return shaped->load(state);
+  if (const auto wrong = into.load_state_dict(from_state(state))) throw to_error(wrong);
+}
+
+void server_desk::about(const std::string& method, detail::unpacker& from, detail::packed& result) {
+  actors::remote_module& one = module(detail::unpack<std::uint64_t>(from), method);
+  auto* const shaped = dynamic_cast<module_with_state*>(&one);
+  if (method == "parameters") {
+    detail::pack(result, names_and_lengths(shaped != nullptr ? shaped->trained() : trained_of(one)));
+  } else if (method == "state_dict") {
+    const auto parts = detail::unpack<bool>(from) ? actors::state_parts::all : actors::state_parts::weights;
+    detail::pack(result, shaped != nullptr ? shaped->state_of() : to_state(one.state_dict(parts)));
+  } else if (method == "load_state_dict") {
+    load_state(one, from);
+  } else if (method == "to") {
+    const std::string device = from.text();
+    if (shaped == nullptr)
+      throw error(error_kind::input, fmt::format("to(\"{}\") on {}: a table stays where --server-device has put it",
+                                                 printable(device), host_.name()));
+    shaped->move_to(device);
+  } else if (method == "rows") {
+    const auto indices = from.next_tensor();
+    const auto offsets = from.next_tensor();
+    const auto bytes = [](const tensor& x) {
+      return msg::blob(x.owner(), x.owner().get(), x.count() * size_of(x.type()));
+    };
+    auto found = one.lookup({0, bytes(indices), bytes(offsets), {}}, kernels::row_dtype::f32);
+    if (!found) throw to_error(found.error());
+    const msg::tensor rows = (*found)();
+    detail::pack(result, tensor::of<float>({rows.rows, rows.cols}, rows.as<float>()));
+  } else {
+    throw error(error_kind::input, fmt::format("{} on {}: servers have no such method for it", method, host_.name()));
+  }
 }
 
 void server_desk::make(detail::unpacker& from, std::uint32_t asker, detail::packed& result) {

@@ -23,6 +23,10 @@ namespace troupe::runtime {
 /// The type of all modules that programs register, as servers know it; its first argument is their name.
 inline const std::string own_module_type = "Registered";
 
+/// Where in a resumed run a call is made: by a trainer that has not come to the place of the checkpoint, so that the
+/// call was made before, or by one that has. Others have no place.
+enum class place_in_run : std::uint8_t { unknown, before_saved, new_ground };
+
 /// What a module's own arguments do not say.
 struct hosting {
   std::uint64_t table = 0;  ///< its place among the modules of the run's plan
@@ -75,6 +79,9 @@ class server_desk final : public untrained_module {
  private:
   void make(detail::unpacker& from, std::uint32_t asker, detail::packed& result);
   void count(detail::unpacker& from);
+  /// Makes a call about a module.
+  void about(const std::string& method, detail::unpacker& from, detail::packed& result);
+  static void load_state(actors::remote_module& into, detail::unpacker& from);
   actors::remote_module& module(std::uint64_t number, const std::string& method);
 
   actors::module_host& host_;
@@ -91,6 +98,7 @@ std::vector<nn::parameter> to_parameters(const std::vector<named_lengths>& all);
 
 /// Converts between states and matrices of any type of module.
 named_tensors to_state(const std::vector<std::pair<std::string, msg::tensor>>& entries);
+/// Throws `error` if a tensor is no matrix of floating-point numbers.
 std::vector<std::pair<std::string, msg::tensor>> from_state(const named_tensors& state);
 
 /// Writes a module's numbers, each [count, 1], into a checkpoint's folder, without empty ones. `place`: among the

@@ -44,7 +44,10 @@ void tape::check_training(const char* what) const {
 
 void tape::check_not_going_back(const char* what) const {
   if (is_going_back_)
-    throw error(error_kind::input, fmt::format("{} while backward is under way; co_await it first", what));
+    throw error(error_kind::run, fmt::format("{} while backward is under way; co_await it first", what));
+  if (done_ && !done_->state()->was_awaited())
+    throw error(error_kind::run,
+                fmt::format("{} after a backward that was not awaited; co_await context.backward(...)", what));
 }
 
 std::uint32_t tape::own_rank() const { return owner_.rank(); }
@@ -98,7 +101,11 @@ void tape::finish_passed() {
 }
 
 void tape::take_passed(tape& of, std::shared_ptr<const void> kept) {
-  TROUPE_ASSERT(passed_.empty() && !has_gone_back_ && of.has_gone_back_);
+  if (has_gone_back_)
+    throw error(error_kind::run,
+                "pipeline: a step with pipedream in a context that has gone back from another loss, or through another "
+                "pipeline; there each batch has a context of its own");
+  TROUPE_ASSERT(passed_.empty() && of.has_gone_back_);
   passed_ = std::exchange(of.passed_, {});
   has_gone_back_ = true;
   kept_ = std::move(kept);

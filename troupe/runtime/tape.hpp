@@ -65,7 +65,7 @@ class tape {
   std::uint64_t number() const { return number_; }
   /// Throws `error` unless it is training; `what`: what is not possible then.
   void check_training(const char* what) const;
-  /// Throws `error` if `backward` waits for servers; `what`: what is not possible then.
+  /// Throws `error` if `backward` was not awaited; `what`: what is not possible then.
   void check_not_going_back(const char* what) const;
   /// Returns a key for the random numbers of the next pass in this context.
   std::uint64_t next_key() const { return key_of(own_rank(), nodes_.size()); }

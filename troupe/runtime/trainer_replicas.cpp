@@ -41,7 +41,21 @@ std::shared_ptr<pipeline_stage> trainer_runtime::make_stage(const std::vector<nn
 
 // -- an optimizer step ----------------------------------------------------------------------
 
+void trainer_runtime::check_step_awaited(const std::string& what) const {
+  if (last_step_ && !last_step_->was_awaited())
+    throw error(error_kind::run,
+                fmt::format("{} after an optimizer step that was not awaited; co_await optimizer.step(context)", what));
+}
+
+/// What has been begun by now is awaited before the function ends.
+void trainer_runtime::check_all_awaited() const {
+  check_step_awaited("the trainer function ends");
+  for (const auto& one : pipelines_) one->check_steps_awaited("the trainer function ends");
+}
+
 future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& members) {
+  check_step_awaited("an optimizer step");
+  for (const auto& one : pipelines_) one->check_steps_awaited("an optimizer step");
   with.check_training("an optimizer step");
   with.check_not_going_back("optimizer step");
   if (with.has_stepped())
@@ -64,7 +78,8 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
   send_gradients(with, members);
   promise<> done;
   auto coming = done.get_future();
-  auto shared = std::make_shared<promise<>>(std::move(done));
+  const auto shared = std::make_shared<promise<>>(std::move(done));
+  last_step_ = shared->state();
   const auto all = std::make_shared<unfinished>(shared, [this, shared] { end_step(shared); });
   for (const trained& one : members) {
     const auto* local = std::get_if<std::shared_ptr<replica>>(&one);

@@ -96,6 +96,7 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
   caf::error cause;
   try {
     if (thrown) std::rethrow_exception(thrown);
+    check_all_awaited();
     return with_drained_stages(
         [this] { communicator_.end(steps_done_, [this] { with_all_stages([this] { finish(); }); }); },
         [this](const std::exception_ptr& why) { ended(why); });

@@ -150,6 +150,8 @@ class trainer_runtime {
     ++losses_;
   }
   future<> take_step(tape& with, const std::vector<trained>& members);
+  /// Throws `error` unless the last optimizer step was awaited; `what`: what cannot be before that.
+  void check_step_awaited(const std::string& what) const;
   /// Reduces the gradient of a replica that is not reduced with all trainers, and applies it as optimizer step
   /// `update`.
   future<> apply_gradient(tape& of, replica& one, std::uint64_t update);
@@ -218,6 +220,7 @@ class trainer_runtime {
   /// Whether the run is to stop, and no step of all trainers will say so.
   bool stops_alone() const { return stop_wanted_ && !saves_ && !is_synchronous(); }
   void send_gradients(const tape& with, const std::vector<trained>& members);
+  void check_all_awaited() const;
   void end_step(const std::shared_ptr<promise<>>& done);
   void leave_step(const std::shared_ptr<promise<>>& done);
   bool saves_now() const;
@@ -285,7 +288,8 @@ class trainer_runtime {
   std::map<std::uint32_t, std::uint64_t> ended_peers_;  ///< by rank: their optimizer steps
   std::uint64_t contexts_ = 0;
   std::uint64_t steps_done_ = 0;
-  std::map<std::uint32_t, std::uint64_t> server_steps_;  ///< by server: the optimizer steps sent there
+  std::shared_ptr<const detail::future_state> last_step_;  ///< null: there was none yet
+  std::map<std::uint32_t, std::uint64_t> server_steps_;    ///< by server: the optimizer steps sent there
   std::map<std::shared_ptr<const remote_table>, actors::sparse_client> clients_;
   std::vector<std::shared_ptr<replica>> replicas_;
   std::vector<std::shared_ptr<pipeline_stage>> pipelines_;

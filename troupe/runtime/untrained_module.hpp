@@ -29,12 +29,13 @@ class untrained_module : public actors::remote_module {
   void apply(std::uint64_t /*update*/, float /*factor*/) override {}
   caf::error finish() override { return {}; }
   std::vector<msg::parameter_info> parameters() const override { return {}; }
-  std::vector<std::pair<std::string, msg::tensor>> state_dict() override { return {}; }
+  std::vector<std::pair<std::string, msg::tensor>> state_dict(actors::state_parts /*which*/) override { return {}; }
   caf::error load_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& /*entries*/) override {
     return {};
   }
   caf::expected<saved> save(const std::string& /*folder*/) override { return no_table(); }
   caf::error restore(const model::checkpoint& /*from*/) override { return no_table(); }
+  bool is_restored() const override { return false; }
   caf::expected<msg::tensor> row_digests(std::uint64_t /*first*/, std::uint64_t count) const override {
     return msg::tensor::own(count, 1, std::vector<std::uint64_t>(count));
   }

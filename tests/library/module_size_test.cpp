@@ -1,0 +1,134 @@
+// Modules that no memory can hold: refused before anything is made, wherever they are to be.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/library/arguments.hpp"
+#include "tests/library/own_modules.hpp"
+#include "tests/library/run_trainers.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::module_size_test {
+namespace {
+
+constexpr std::int64_t one = 1;
+constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+
+void expect_no_memory(const std::string& text, const std::string& words) {
+  EXPECT_NE(text.find(words), std::string::npos) << text;
+  EXPECT_NE(text.find(" GiB, and "), std::string::npos) << text;
+  EXPECT_NE(text.find(" GiB of memory are available"), std::string::npos) << text;
+}
+
+task<> make_there(trainer me, std::int64_t in, std::int64_t out, bool bias) {
+  co_await me.server(0).make<nn::linear>(arg("in_features", in), arg("out_features", out), arg("bias", bias));
+}
+
+TEST(ModuleSizes, OfServersAreChecked) {
+  for (const bool bias : {true, false})
+    for (const auto& [in, out] : {std::pair{one << 62, std::int64_t{4}},
+                                  {std::int64_t{4}, one << 62},
+                                  {most, std::int64_t{4}},
+                                  {one << 32, one << 32},
+                                  {one << 40, std::int64_t{4}},
+                                  {one << 62, std::int64_t{16}}})
+      expect_no_memory(test::error_of(1, make_there, in, out, bias),
+                       "make on server 0: linear with weight [" + std::to_string(out) + ", " + std::to_string(in) +
+                           "] and its gradient would take ");
+  for (const auto& [in, out] : {std::pair{std::int64_t{0}, std::int64_t{4}}, {std::int64_t{4}, std::int64_t{0}}})
+    EXPECT_NE(test::error_of(1, make_there, in, out, true).find("both must be at least 1"), std::string::npos);
+  EXPECT_NE(test::error_of(1, make_there, std::int64_t{-1}, std::int64_t{4}, true).find("in_features"),
+            std::string::npos);
+  EXPECT_EQ(test::error_of(1, make_there, std::int64_t{3}, std::int64_t{4}, true), "no error");
+}
+
+TEST(ModuleSizes, OfServersAreCheckedForMainToo) {
+  test::arguments given({"--quiet"});
+  cluster cluster(given.count(), given.values());
+  const auto wide = cluster.server(0).make<nn::linear>(arg("in_features", one << 62), arg("out_features", 4));
+  try {
+    cluster.run(
+        1, [](trainer, remote_module<nn::linear>) -> task<> { co_return; }, wide);
+    FAIL() << "no error";
+  } catch (const error& e) {
+    expect_no_memory(e.what(), "linear with weight [4, 4611686018427387904] and its gradient would take ");
+  }
+}
+
+using maker = std::function<nn::sequential()>;
+
+task<> make_replica(trainer me, maker make) {
+  me.data_parallel(make());
+  co_return;
+}
+
+task<> make_pipeline(trainer me, maker make) {
+  me.pipeline({make(), nn::sequential(nn::linear(2, 2))});
+  co_return;
+}
+
+/// As a user writes it: says how large its tensors are, and nothing else.
+class claim final : public test::scale {
+ public:
+  claim(std::vector<nn::parameter> trained, std::vector<nn::parameter> kept)
+      : scale(1), trained_(std::move(trained)), kept_(std::move(kept)) {}
+  std::string type() const override { return "claim"; }
+  std::vector<nn::parameter> parameters() const override { return trained_; }
+  std::vector<nn::parameter> buffers() const override { return kept_; }
+
+ private:
+  std::vector<nn::parameter> trained_;
+  std::vector<nn::parameter> kept_;
+};
+
+TEST(ModuleSizes, OfReplicasAndStagesAreChecked) {
+  constexpr std::size_t wide = (std::size_t{1} << 31) - 1;
+  constexpr std::size_t half = std::size_t{1} << 63;
+  const std::vector<std::pair<std::string, maker>> all = {
+      {"0.weight [4, 4611686018427387904]", [] { return nn::sequential(nn::linear(one << 62, 4)); }},
+      {"0.weight [4, 18446744073709551615]",
+       [] { return nn::sequential(nn::linear(static_cast<std::size_t>(-1), 4)); }},
+      {"0.weight [4294967296, 4294967296]", [] { return nn::sequential(nn::linear(one << 32, one << 32, false)); }},
+      {"0.weight [65536, 2147483647, 9, 9]",
+       [] { return nn::sequential(nn::conv2d({.in_channels = wide, .out_channels = 65536, .kernel = 9})); }},
+      {"0.weight_ih_l0 [262144, 2147483647]",
+       [] { return nn::sequential(nn::lstm({.features = wide, .hidden = 65536})); }},
+      {"0.module.weight [4, 4611686018427387904]",
+       [] { return nn::sequential(nn::residual(nn::linear(one << 62, 4))); }},
+      {"1.b [9223372036854775808]",
+       [] {
+         return nn::sequential(claim({{"a", {half}}}, {}), claim({{"b", {half}}}, {}));
+       }},
+      {"0.kept [4611686018427387904, 4]",
+       [] {
+         return nn::sequential(claim({}, {{"kept", {one << 62, 4}}}));
+       }},
+  };
+  for (const auto& [tensor_words, make] : all) {
+    const std::string words = "sequential with " + tensor_words + " and its gradient would take ";
+    expect_no_memory(test::error_of(1, make_replica, make), words);
+    expect_no_memory(test::error_of(2, make_pipeline, make), words);
+  }
+}
+
+TEST(ShapeCounts, AreChecked) {
+  EXPECT_EQ(shape(std::size_t{1} << 40, std::size_t{1} << 40, 0).count(), 0U);
+  EXPECT_EQ(shape(0, std::size_t{1} << 40, std::size_t{1} << 40).count(), 0U);
+  EXPECT_EQ(shape().count(), 1U);
+  const std::size_t wide = std::size_t{1} << 32;
+  for (const shape& lengths : {shape(wide, wide), shape(wide, wide, wide), shape(3, std::size_t{1} << 63)}) {
+    EXPECT_THROW(lengths.count(), error);
+    EXPECT_THROW(tensor{lengths}, error);
+    EXPECT_THROW(nn::count_of({{"a", lengths}}), error);
+  }
+  EXPECT_THROW(nn::count_of({{"a", {std::size_t{1} << 63}}, {"b", {std::size_t{1} << 63}}}), error);
+}
+
+}  // namespace
+}  // namespace troupe::module_size_test

@@ -1,0 +1,249 @@
+// Tables of programs: the rows that they begin with, their names in errors, and states that come and go.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/library/arguments.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::table_test {
+namespace {
+
+using table = remote_module<nn::embedding_bag>;
+using options = nn::embedding_bag::options;
+
+const std::vector<std::int64_t> first_ids = {1, 2};
+const std::vector<std::int64_t> offsets = {0, 1};
+
+/// What a program with such tables, on one server, throws.
+template <class Function, class... More>
+std::string run(const std::vector<options>& made, Function function, More... more) {
+  test::arguments given({"--quiet"});
+  try {
+    cluster cluster(given.count(), given.values());
+    std::vector<table> all;
+    for (const options& one : made) all.push_back(cluster.server(0).make<nn::embedding_bag>(one));
+    cluster.run(1, function, all, more...);
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+std::vector<float> numbers_of(const tensor& x) { return {x.as<float>().begin(), x.as<float>().end()}; }
+
+// -- initial rows --------------------------------------------------------------------------
+
+task<> read(trainer /*me*/, std::vector<table> all, std::vector<std::vector<float>>* rows) {
+  for (const table& one : all) {
+    const named_tensors state = co_await one.state_dict();
+    rows->push_back(numbers_of(state.at(0).second));
+  }
+}
+
+/// The rows of a table, which is in the same place whatever it begins with.
+std::vector<float> rows_of(const nn::row_init& init) {
+  std::vector<std::vector<float>> rows;
+  EXPECT_EQ(run({{.num_embeddings = 50, .embedding_dim = 3, .init = init}}, read, &rows), "no error");
+  return rows.at(0);
+}
+
+TEST(TableInit, ScalesTheSameNormalNumbers) {
+  const std::vector<float> standard = rows_of({});
+  EXPECT_EQ(rows_of(nn::normal(1)), standard);
+  std::vector<float> expected = standard;
+  for (float& x : expected) x *= 0.05F;
+  EXPECT_EQ(rows_of(nn::normal(0.05)), expected);
+  for (const float x : rows_of(nn::normal(0))) EXPECT_EQ(x, 0);
+}
+
+TEST(TableInit, IsUniformBetweenItsBounds) {
+  const std::vector<float> rows = rows_of(nn::uniform(-0.5, 0.25));
+  const auto [least, most] = std::ranges::minmax_element(rows);
+  EXPECT_GE(*least, -0.5F);
+  EXPECT_LT(*least, -0.4F);
+  EXPECT_LE(*most, 0.25F);
+  EXPECT_GT(*most, 0.15F);
+  for (const float x : rows_of(nn::zeros)) EXPECT_EQ(x, 0);
+  for (const float x : rows_of(nn::uniform(0.5, 0.5))) EXPECT_EQ(x, 0.5F);
+}
+
+task<> make_there(trainer me, std::vector<table> /*none*/, std::vector<float>* rows) {
+  auto made = co_await me.server(0).make<nn::embedding_bag>(
+      {.num_embeddings = 5, .embedding_dim = 2, .init = nn::uniform(2, 3), .name = "late"});
+  const named_tensors state = co_await made.state_dict();
+  *rows = numbers_of(state.at(0).second);
+}
+
+TEST(TableInit, IsOfTablesThatAreMadeDuringTheRunToo) {
+  std::vector<float> rows;
+  EXPECT_EQ(run({}, make_there, &rows), "no error");
+  ASSERT_EQ(rows.size(), 10U);
+  for (const float x : rows) EXPECT_TRUE(x >= 2 && x <= 3) << x;
+}
+
+TEST(TableInit, IsRefusedByNameIfItCannotBe) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<std::vector<float>> none;
+  const auto refused = [&](const nn::row_init& init) {
+    return run({{.num_embeddings = 5, .embedding_dim = 2, .init = init}}, read, &none);
+  };
+  for (const double deviation : {-0.1, nan, inf, 1e39})
+    EXPECT_NE(refused(nn::normal(deviation)).find("embedding_bag: init normal("), std::string::npos) << deviation;
+  for (const auto& [least, most] : {std::pair{1.0, 0.5}, {nan, 1.0}, {0.0, nan}, {-inf, 0.0}, {0.0, inf}, {0.0, 1e39}})
+    EXPECT_NE(refused(nn::uniform(least, most)).find("embedding_bag: init uniform("), std::string::npos)
+        << least << " " << most;
+}
+
+// -- names -----------------------------------------------------------------------------------
+
+TEST(TableNames, AreRefusedUnlessTheyAreTheTablesOwn) {
+  std::vector<std::vector<float>> none;
+  const auto refused = [&](const std::vector<const char*>& names) {
+    std::vector<options> made;
+    for (const char* name : names) made.push_back({.num_embeddings = 5, .embedding_dim = 2, .name = name});
+    return run(made, read, &none);
+  };
+  EXPECT_EQ(refused({"users", "items_2", "a-b", "", nullptr}), "no error");
+  EXPECT_EQ(refused({"users", "users"}), "embedding_bag: the name 'users' is another table's; choose another");
+  const std::string long_name(101, 'a');
+  for (const char* name : {"a b", "0", "_a", "a.b", "\xc3\xa4", long_name.c_str()})
+    EXPECT_NE(refused({name}).find("must be letters, digits, '_' and '-', a letter first, at most 100"),
+              std::string::npos)
+        << name;
+}
+
+task<> look_up(trainer me, std::vector<table> all, std::size_t which, std::vector<std::int64_t> ids,
+               std::vector<std::int64_t> bags) {
+  auto context = me.new_context();
+  co_await all.at(which).forward(context, ids, bags);
+}
+
+TEST(TableNames, AreInErrorsAndElseThePlace) {
+  const std::vector<options> made = {{.num_embeddings = 5, .embedding_dim = 2, .name = "users"},
+                                     {.num_embeddings = 7, .embedding_dim = 2}};
+  const auto error_of = [&](std::size_t which, std::vector<std::int64_t> ids, std::vector<std::int64_t> bags) {
+    return run(made, look_up, which, ids, bags);
+  };
+  EXPECT_EQ(error_of(0, {1, 5}, {0, 1}),
+            "trainer 0, step 1: embedding_bag.forward of users on server 0: indices: index 5 in sample 1: must be "
+            "between 0 and 4, the table has 5 rows");
+  EXPECT_EQ(error_of(1, {1, -1}, {0, 1}),
+            "trainer 0, step 1: embedding_bag.forward of table 1 on server 0: indices: index -1 in sample 1: must be "
+            "between 0 and 6, the table has 7 rows");
+  EXPECT_EQ(
+      error_of(0, {1, 2}, {0, 3}),
+      "trainer 0, step 1: embedding_bag.forward of users on server 0: offsets: offset 3 of sample 1: offsets must "
+      "start at 0, never descend, and not exceed the 2 indices");
+}
+
+task<> train_twice(trainer /*me*/, std::vector<table> all) {
+  distributed_optimizer optimizer(sgd{.lr = 0.1}, all.at(0));
+  optimizer.add(sgd{.lr = 0.1}, all);
+  co_return;
+}
+
+task<> train_nothing(trainer /*me*/, std::vector<table> /*none*/) {
+  const table nothing;
+  const distributed_optimizer optimizer(sgd{.lr = 0.1}, nothing);
+  co_return;
+}
+
+TEST(TableNames, AreInTheErrorOfAMemberThatIsThereTwice) {
+  EXPECT_EQ(run({{.num_embeddings = 5, .embedding_dim = 2, .name = "users"}}, train_twice),
+            "trainer 0, step 0: distributed_optimizer: embedding_bag of users on server 0 is there twice; name each "
+            "member once");
+  EXPECT_EQ(run({}, train_nothing), "trainer 0, step 0: distributed_optimizer: a handle of no module");
+}
+
+// -- states ----------------------------------------------------------------------------------
+
+std::vector<std::string> names_of(const named_tensors& state) {
+  std::vector<std::string> names;
+  for (const auto& [name, numbers] : state) names.push_back(name);
+  return names;
+}
+
+task<> step(trainer me, const distributed_optimizer& optimizer, const table& rows) {
+  auto context = me.new_context();
+  const tensor found = co_await rows.forward(context, first_ids, offsets);
+  const tensor loss = sum(context, found);
+  co_await context.backward(loss);
+  co_await optimizer.step(context);
+}
+
+/// Trains a table, gives its state to the others, and trains one of these on with the same optimizer.
+task<> hand_over(trainer me, std::vector<table> all) {
+  const distributed_optimizer optimizer(adam{.lr = 0.1}, all.at(0));
+  co_await step(me, optimizer, all.at(0));
+  const named_tensors weights = co_await all.at(0).state_dict();
+  EXPECT_EQ(names_of(weights), std::vector<std::string>{"weight"});
+  EXPECT_EQ(weights.at(0).second.shape(), shape(5, 2));
+  co_await all.at(1).load_state_dict(weights);  // a fresh one
+  const named_tensors there = co_await all.at(1).state_dict();
+  EXPECT_EQ(numbers_of(there.at(0).second), numbers_of(weights.at(0).second));
+
+  const named_tensors whole = co_await all.at(0).state_dict({.optimizer = true});
+  EXPECT_EQ(names_of(whole), (std::vector<std::string>{"weight", "state.0", "state.1"}));
+  try {
+    co_await all.at(1).load_state_dict(whole);
+    ADD_FAILURE() << "it has no optimizer yet";
+  } catch (const error& e) {
+    EXPECT_NE(std::string(e.what()).find("table 1 (embedding_bag [5, 2]) has no entry 'state.0': its optimizer, sgd, "
+                                         "has no such state; make the optimizer whose state it is first, or load the "
+                                         "weight alone"),
+              std::string::npos)
+        << e.what();
+  }
+  const distributed_optimizer same(adam{.lr = 0.1}, all.at(2));
+  co_await all.at(2).load_state_dict(whole);
+  const named_tensors copied = co_await all.at(2).state_dict({.optimizer = true});
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    EXPECT_EQ(numbers_of(copied.at(i).second), numbers_of(whole.at(i).second)) << whole.at(i).first;
+}
+
+TEST(TableState, GoesIntoOtherTables) {
+  const std::vector<options> made = {{.num_embeddings = 5, .embedding_dim = 2, .mode = nn::pooling::sum},
+                                     {.num_embeddings = 5, .embedding_dim = 2},
+                                     {.num_embeddings = 5, .embedding_dim = 2}};
+  EXPECT_EQ(run(made, hand_over), "no error");
+}
+
+task<> load(trainer /*me*/, std::vector<table> all, const named_tensors* state) {
+  const named_tensors before = co_await all.at(0).state_dict();
+  std::string what = "no error";
+  try {
+    co_await all.at(0).load_state_dict(*state);
+  } catch (const error& e) {
+    what = e.what();
+  }
+  const named_tensors after = co_await all.at(0).state_dict();
+  EXPECT_EQ(numbers_of(after.at(0).second), numbers_of(before.at(0).second)) << "nothing is lost";
+  throw error(error_kind::run, what);
+}
+
+TEST(TableState, OfAnotherTableIsRefusedAndChangesNothing) {
+  const auto refused = [](const named_tensors& state) {
+    return run({{.num_embeddings = 5, .embedding_dim = 2, .name = "users"}}, load, &state);
+  };
+  tensor fits({5, 2});
+  std::ranges::fill(fits.as<float>(), 1.0F);
+  const auto expect = [&](const named_tensors& state, const std::string& words) {
+    EXPECT_NE(refused(state).find(words), std::string::npos) << refused(state);
+  };
+  expect({{"weight", fits}, {"bias", fits}}, "users (embedding_bag [5, 2]) has no entry 'bias'");
+  expect({{"weight", fits}, {"weight", fits}}, "users (embedding_bag [5, 2]): entry 'weight' is there twice");
+  expect({{"weight", tensor({2, 5})}}, "entry 'weight' is [2, 5] of float32, expected [5, 2] of float32");
+  expect({{"weight", tensor({5, 2, 1})}}, "'weight' is [5, 2, 1] of float32; a table has matrices of float32");
+  expect({{"weight", tensor({5, 2}, dtype::i64)}}, "'weight' is [5, 2] of int64");
+  expect({}, "users (embedding_bag [5, 2]): entry 'weight' is missing");
+}
+
+}  // namespace
+}  // namespace troupe::table_test
