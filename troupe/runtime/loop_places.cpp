@@ -24,7 +24,7 @@ std::uint64_t loop_places::open(std::optional<std::uint64_t> iterations) {
     else if (next_ == number && 2 * depth + 1 < saved_.size())
       done = saved_[2 * depth + 1];
   }
-  open_.push_back({next_, done, false, iterations});
+  open_.push_back({.number = next_, .done = done, .iterations = iterations});
   next_ = 0;
   return done;
 }
