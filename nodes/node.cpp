@@ -71,8 +71,11 @@ links::endpoint advertised(const node_options& options, const links::endpoint& l
   return {options.advertise->host, options.advertise->port != 0 ? options.advertise->port : listening.port};
 }
 
-/// The time from the master's end to that of this process; links notice a silent death within the rest.
-std::chrono::milliseconds time_to_end(const network_options& network) { return network.dead_after * 4 / 5; }
+/// The time from the master's end to that of this process: a part of `dead_after`, but what a busy machine may take.
+std::chrono::milliseconds time_to_end(const network_options& network) {
+  constexpr std::chrono::milliseconds least{2000};
+  return std::max(network.dead_after * 4 / 5, least);
+}
 
 std::string overdue(const char* what, std::chrono::milliseconds time) {
   return fmt::format("{}, and a handler of this process (pid {}) has not returned within {} s: the process ends itself",

@@ -8,9 +8,12 @@ std::chrono::milliseconds own_stops::gap_at(clock::time_point now) const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now - last_look_.load());
 }
 
+/// Others wait for four fifths of `dead_after`, and may have heard of this process a fifth before it was stopped.
+std::chrono::milliseconds own_stops::least() const { return dead_after_ * 3 / 5; }
+
 void own_stops::look() {
   const auto now = clock::now();
-  if (const auto gap = gap_at(now); gap > dead_after_ / 2) {
+  if (const auto gap = gap_at(now); gap > least()) {
     stopped_for_.store(gap);
     woke_at_.store(now);
   }
@@ -19,7 +22,7 @@ void own_stops::look() {
 
 std::optional<std::chrono::milliseconds> own_stops::lately() const {
   const auto now = clock::now();
-  if (const auto gap = gap_at(now); gap > dead_after_ / 2) return gap;
+  if (const auto gap = gap_at(now); gap > least()) return gap;
   const auto woke = woke_at_.load();
   if (woke == clock::time_point() || now - woke > dead_after_) return std::nullopt;
   return stopped_for_.load();

@@ -27,6 +27,7 @@ class own_stops {
   std::optional<std::chrono::milliseconds> lately() const;
 
  private:
+  std::chrono::milliseconds least() const;
   std::chrono::milliseconds gap_at(clock::time_point now) const;
 
   const std::chrono::milliseconds dead_after_;

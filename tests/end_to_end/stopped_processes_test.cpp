@@ -98,7 +98,7 @@ class HungHandler : public testing::Test {
 
   static void expect_own_end(const std::string& text) {
     EXPECT_TRUE(std::regex_search(text, std::regex(R"(error: the master is gone, and a handler of this process \(pid )"
-                                                   R"(\d+\) has not returned within 0\.8 s: the process ends itself)")))
+                                                   R"(\d+\) has not returned within 2 s: the process ends itself)")))
         << text;
   }
 
