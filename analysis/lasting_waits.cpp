@@ -69,8 +69,13 @@ std::vector<wait_edge> lasting_waits(std::vector<wait_edge> now, const std::vect
   using key = decltype(key_of(before.front()));
   std::set<key> known;
   for (const wait_edge& one : before) known.insert(key_of(one));
+  std::erase_if(now, [&](const wait_edge& one) { return !known.contains(key_of(one)); });
+  std::set<std::uint16_t> waiting;
+  for (const wait_edge& one : now)
+    if (!since.has_moved(one.on)) waiting.insert(one.who);
   std::erase_if(now, [&](const wait_edge& one) {
-    return !known.contains(key_of(one)) || (since.has_moved(one.on) && one.state != wait_state::parked);
+    const bool waits_on = one.state == wait_state::parked && waiting.contains(one.on);
+    return since.has_moved(one.on) && !waits_on;
   });
   return now;
 }
