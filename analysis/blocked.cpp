@@ -250,7 +250,7 @@ class blockage_finder {
     }
     if (made_.handled > 0) {
       made_.verdict =
-          fmt::format("the run goes on: {} messages were handled while it was looked at", count_text(made_.handled));
+          fmt::format("the run continues: {} messages were handled while it was looked at", count_text(made_.handled));
       return;
     }
     const auto unknown =

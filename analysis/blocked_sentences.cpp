@@ -46,7 +46,7 @@ std::string blocked_sentences::of(const end_of_chain& end) const {
   }
 }
 
-/// The first call that waits for that trainer; null: there is none.
+/// The first call that waits for that trainer; null: no call does.
 const wait_edge* blocked_sentences::call_on(std::uint16_t actor) const {
   const auto found = std::ranges::find_if(waits_, [actor](const wait_edge& one) {
     return one.call != nullptr && one.on == actor && one.state == wait_state::unsent;

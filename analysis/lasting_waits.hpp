@@ -38,7 +38,7 @@ class second_look {
   int looks_ = 0;
 };
 
-/// Those of `now` that were there `before`, on actors that have not moved since. One that has parked a request and
+/// The waits of `now` that were there `before`, on actors that have not moved since. One that has parked a request and
 /// waits for others may move: it is not what the request waits for.
 std::vector<wait_edge> lasting_waits(std::vector<wait_edge> now, const std::vector<wait_edge>& before,
                                      const progress& since);

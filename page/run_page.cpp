@@ -206,7 +206,7 @@ boost::json::object run_page::verdict() {
   const bool moving = now_.live && !is_fact && (report.is_moving() || stuck < std::max(second, 3 * slow_step));
   if (moving && !report.is_moving()) {  // not long enough to say so
     report.what = analysis::blockage::none;
-    report.verdict = "the run goes on";
+    report.verdict = "the run continues";
   }
   boost::json::object all = analysis::to_json(*now_.what, report);
   add_ids(report.waits, &analysis::wait_edge::message, all["waits"]);

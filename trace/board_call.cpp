@@ -19,13 +19,13 @@ std::vector<std::uint32_t> rank_set::ranks() const {
 }
 
 void board_call::show(const call_state& what) noexcept {
-  std::array<std::uint64_t, sizeof(call_state) / sizeof(std::uint64_t)> numbers{};
-  std::memcpy(numbers.data(), &what, sizeof what);
+  std::array<std::uint64_t, sizeof(call_state) / sizeof(std::uint64_t)> values{};
+  std::memcpy(values.data(), &what, sizeof what);
   const std::uint64_t next = version.load(std::memory_order_relaxed) + 1;
   next_version.store(next, std::memory_order_relaxed);
-  for (std::size_t i = numbers.size(); i-- > 0;) {
+  for (std::size_t i = values.size(); i-- > 0;) {
     std::atomic_thread_fence(std::memory_order_release);
-    words[i].store(numbers[i], std::memory_order_relaxed);
+    numbers[i].store(values[i], std::memory_order_relaxed);
   }
   version.store(next, std::memory_order_release);
 }
@@ -36,7 +36,7 @@ std::optional<std::pair<std::uint16_t, call_state>> read_call(const char* entry)
     return value;
   };
   call_state found;
-  std::memcpy(static_cast<void*>(&found), entry + offsetof(board_call, words), sizeof found);
+  std::memcpy(static_cast<void*>(&found), entry + offsetof(board_call, numbers), sizeof found);
   const bool is_whole = number_at(offsetof(board_call, version), std::uint64_t{}) ==
                         number_at(offsetof(board_call, next_version), std::uint64_t{});
   if (!is_whole || found.since == 0 || found.kind > call_kind::receipt) return std::nullopt;

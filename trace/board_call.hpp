@@ -37,20 +37,20 @@ struct rank_set {
   std::array<std::uint64_t, ranks_max / 64> bits{};
 };
 
-/// The layout in the file: little-endian words.
+/// The layout in the file: little-endian numbers of 64 bits.
 struct call_state {
   std::uint64_t since = 0;   ///< ticks; 0: there is no call
   std::uint64_t number = 0;  ///< of a collective in its group, from 1; of a receipt, the tag
   std::uint64_t step = 0;
   std::uint64_t group = 0;     ///< a digest of the group's members in their order
-  std::uint32_t instance = 0;  ///< tells groups of the same members apart
+  std::uint32_t instance = 0;  ///< distinguishes groups of the same members
   call_kind kind = call_kind::collective;
   std::uint16_t lacks_sums = 0;    ///< 1: all shares have come, and `missing` are those whose sums have not
   std::array<char, 80> text = {};  ///< the call; ends with a zero
   rank_set members = {};           ///< of a receipt: the receiver and the sender
   rank_set missing = {};           ///< trainers whose share, sum or tensor has not come
 
-  void set_text(const std::string& words) { words.copy(text.data(), text.size() - 1); }
+  void set_text(const std::string& value) { value.copy(text.data(), text.size() - 1); }
   /// Whether both are calls of the same collective.
   bool is_same_as(const call_state& other) const {
     return kind != call_kind::receipt && other.kind != call_kind::receipt &&
@@ -66,14 +66,14 @@ struct board_call {
   std::uint16_t actor;
   std::uint16_t reserved;
   shared<std::uint64_t> version;
-  std::array<shared<std::uint64_t>, sizeof(call_state) / sizeof(std::uint64_t)> words;
+  std::array<shared<std::uint64_t>, sizeof(call_state) / sizeof(std::uint64_t)> numbers;
   shared<std::uint64_t> next_version;
 
   static constexpr std::uint32_t state_of_calls = 4;
 
   void show(const call_state& what) noexcept;
-  void clear() noexcept { words[0].store(0, std::memory_order_release); }
-  bool is_free() const noexcept { return words[0].load(std::memory_order_relaxed) == 0; }
+  void clear() noexcept { numbers[0].store(0, std::memory_order_release); }
+  bool is_free() const noexcept { return numbers[0].load(std::memory_order_relaxed) == 0; }
 };
 static_assert(sizeof(board_call) <= board_entry_bytes);
 

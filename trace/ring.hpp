@@ -112,7 +112,7 @@ class ring {
     return mine[serial_ % places];
   }
   void take_chunk(place& mine) noexcept;
-  /// A free entry of the board, which the caller fills and then gives its state; null: there is none left.
+  /// A free entry of the board, which the caller fills and then gives its state; null: the board is full.
   std::byte* take_entry();
   std::string copy(std::uint64_t first, std::uint64_t size) const;
 

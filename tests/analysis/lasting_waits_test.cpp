@@ -118,7 +118,7 @@ TEST(LiveReading, ARunThatMovesIsAccusedOfNothing) {
   const auto report = find_blocked(before.done(), after.done());
   EXPECT_EQ(report.what, blockage::none);
   EXPECT_TRUE(report.is_moving());
-  EXPECT_EQ(report.verdict, "the run goes on: 8 messages were handled while it was looked at");
+  EXPECT_EQ(report.verdict, "the run continues: 8 messages were handled while it was looked at");
   EXPECT_TRUE(report.waits.empty());
   EXPECT_FALSE(report.root);
 }
