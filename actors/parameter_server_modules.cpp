@@ -48,7 +48,7 @@ caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& or
   checkpoint_memory_ = order.checkpoint_memory;
   const auto words = [&] {
     std::string all = order.spec.type;
-    for (const auto& [name, value] : order.spec.args) all += fmt::format(" {}={}", name, value);
+    for (const auto& [key, value] : order.spec.args) all += fmt::format(" {}={}", key, value);
     return all;
   };
   auto made = with_memory_for(words, [&] { return make(order); });

@@ -41,13 +41,19 @@ tensor with_nan(bool is_spoilt) {
   return tensor::of<float>({2, 2}, std::vector<float>{1, 1, 1, is_spoilt ? std::nanf("") : 1});
 }
 
+named_tensors spoilt_linear() {
+  return {{"weight", with_nan(true)}, {"bias", tensor::of<float>({2}, std::vector<float>{0, 0})}};
+}
+
+named_tensors spoilt_table() { return {{"weight", with_nan(true)}}; }
+
 task<> lose(trainer me, remote_module<nn::embedding_bag> table, where_nan where) {
   auto first = me.data_parallel(nn::linear(2, 2), {.name = "tower"});
   auto second = me.data_parallel(breaking());
   distributed_optimizer optimizer(sgd{.lr = 0.1}, first, table);
-  if (where == where_nan::weight)
-    first.load_state_dict({{"weight", with_nan(true)}, {"bias", tensor::of<float>({2}, std::vector<float>{0, 0})}});
-  if (where == where_nan::rows) co_await table.load_state_dict(named_tensors{{"weight", with_nan(true)}});
+  const named_tensors of_linear = spoilt_linear(), of_table = spoilt_table();
+  if (where == where_nan::weight) first.load_state_dict(of_linear);
+  if (where == where_nan::rows) co_await table.load_state_dict(of_table);
   auto context = me.new_context();
   tensor x = with_nan(where == where_nan::input);
   const std::vector<std::int64_t> ids = {0, 1};
