@@ -131,14 +131,17 @@ class gzip_source final : public byte_source {
 
 // Returns the window of the frame that begins with these bytes, by RFC 8878, 3.1.1.1; 0 if none does.
 std::uint64_t window_of_frame(std::string_view frame) {
-  constexpr std::size_t descriptor = 4;  // bytes of the magic number before it
-  constexpr std::size_t window_size_min = 10;
+  constexpr std::string_view magic_number = "\x28\xb5\x2f\xfd";
+  constexpr std::size_t window_power_min = 10;
   constexpr unsigned char single_segment = 0x20;
-  const std::uint64_t content = ZSTD_getFrameContentSize(frame.data(), frame.size());
-  if (content == ZSTD_CONTENTSIZE_ERROR || frame.size() <= descriptor + 1) return 0;
-  if ((static_cast<unsigned char>(frame[descriptor]) & single_segment) != 0) return content;
-  const auto size = static_cast<unsigned char>(frame[descriptor + 1]);
-  const std::uint64_t power = std::uint64_t{1} << (window_size_min + (size >> 3));
+  if (!frame.starts_with(magic_number) || frame.size() < magic_number.size() + 2) return 0;
+  const auto descriptor = static_cast<unsigned char>(frame[magic_number.size()]);
+  const auto size = static_cast<unsigned char>(frame[magic_number.size() + 1]);
+  if ((descriptor & single_segment) != 0) {
+    const std::uint64_t content = ZSTD_getFrameContentSize(frame.data(), frame.size());
+    return content == ZSTD_CONTENTSIZE_ERROR ? 0 : content;
+  }
+  const std::uint64_t power = std::uint64_t{1} << (window_power_min + (size >> 3));
   return power + power / 8 * (size & 7);
 }
 

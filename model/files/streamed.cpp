@@ -103,11 +103,13 @@ class streamed final : public dataset {
 
   std::vector<std::string> notes() const override {
     std::vector<std::string> all;
-    for (const file_rows* of : {&train_.source(), test_ ? &test_->source() : nullptr}) {
-      if (of == nullptr || of->blank_lines == 0 || (!all.empty() && of->file == train_.source().file)) continue;
-      all.push_back(fmt::format("{}: {} blank line{} passed over, the first of them line {}", of->file->name(),
-                                of->blank_lines, of->blank_lines == 1 ? "" : "s", of->first_blank_line));
-    }
+    const auto tell = [&all](const file_rows& of) {
+      if (of.blank_lines > 0)
+        all.push_back(fmt::format("{}: {} blank line{} passed over, the first of them line {}", of.file->name(),
+                                  of.blank_lines, of.blank_lines == 1 ? "" : "s", of.first_blank_line));
+    };
+    tell(train_.source());
+    if (test_ && test_->source().file->name() != train_.source().file->name()) tell(test_->source());
     return all;
   }
 

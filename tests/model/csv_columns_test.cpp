@@ -74,7 +74,7 @@ TEST(CsvColumns, KeysGivenTwiceAreRefused) {
   EXPECT_EQ(
       refusal(columns_of(R"([{"kind": "label"}, {"kind": "numeric", "kind": "multi"}])")),
       R"(--columns [{"kind": "label"}, {"kind": "numeric", "kind": "multi"}]: key kind of [1] is given twice, at )"
-      "byte 47; must be a JSON array of objects");
+      "byte 45; must be a JSON array of objects");
 }
 
 TEST(CsvColumns, MalformedValuesAreRefused) {

@@ -62,7 +62,7 @@ TEST(LineReader, LinesOfAnyLengthAndTheirPlacesAreFound) {
   std::vector<std::uint64_t> offsets;
   random_sequence random(3);
   while (text.size() < 3'000'000) {
-    const auto length = random.below(random.below(50) == 0 ? 300'000 : 400);
+    const auto length = 1 + random.below(random.below(50) == 0 ? 300'000 : 400);
     std::string line;
     for (std::uint64_t i = 0; i < length; ++i) line += static_cast<char>('a' + random.below(26));
     offsets.push_back(text.size());
