@@ -47,7 +47,7 @@ class repeated_key_finder {
     object.key = std::exchange(partial_, {});
     if (object.keys.insert(object.key).second) return true;
     const std::string place = place_of_innermost();
-    found_ = fmt::format("key {}{}{}", printable(object.key), place.empty() ? "" : " of ", printable(place));
+    found_ = fmt::format("key {}{}", printable(object.key), place.empty() ? "" : " of " + printable(place));
     ec = boost::system::errc::make_error_code(boost::system::errc::invalid_argument);
     return false;
   }
