@@ -31,7 +31,7 @@ class epoch_totals {
 
  private:
   template <class Message>
-  static void put(Message&& message, std::vector<std::optional<Message>>& by_rank) {
+  static void put(Message message, std::vector<std::optional<Message>>& by_rank) {
     auto& place = by_rank.at(message.rank);
     place = std::move(message);
   }
