@@ -43,8 +43,8 @@ class remote_handle {
   ///
   /// A resumed run, also one that was begun again after a fault, has restored what `main` has made. There a trainer's
   /// call changes nothing until its loop has come to the saved place, since what it loads was loaded before; later ones
-  /// are as any. Who has no such place (clients, methods of objects, threads of one's own) is refused in such a run, of
-  /// a module that was restored.
+  /// are as any. Calls by clients, by methods of objects and from threads of one's own have no such place: in such a
+  /// run they are refused, of a module that was restored.
   future<> load_state_dict(const named_tensors& state) const;
   /// Moves the module to another device of its server: `cpu`, `cuda:0`. Fails if it has no code for it.
   future<> to(const std::string& device) const;

@@ -41,8 +41,8 @@ class trainer {
   /// The run's seed (`--seed`).
   std::uint64_t seed() const;
 
-  /// Whether the run goes on from a checkpoint: by `--resume`, or begun again after a fault. What comes before the loop
-  /// that was saved is done again then; `load_state_dict` there changes nothing that has been restored.
+  /// Whether the run continues from a checkpoint: by `--resume`, or begun again after a fault. What comes before the
+  /// loop that was saved is done again then; `load_state_dict` there changes nothing that has been restored.
   bool resumed() const;
 
   /// The group of all trainers.

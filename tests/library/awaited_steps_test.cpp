@@ -19,7 +19,7 @@ const std::vector<std::int64_t> offsets = {0, 1};
 
 tensor batch() { return tensor::of<float>({2, 4}, std::vector<float>(8, 0.5F)); }
 
-/// The kind and the words of what a run throws.
+/// The kind and the text of what a run throws.
 template <class Function, class... More>
 std::pair<error_kind, std::string> thrown_by(std::uint32_t trainers, Function function, More... more) {
   try {
@@ -106,7 +106,7 @@ task<> step_and_look(trainer me, bool loads) {
   co_await std::move(coming);
 }
 
-TEST(UnawaitedSteps, LetNobodyLookAtTheNumbersMeanwhile) {
+TEST(UnawaitedSteps, KeepTheNumbersToThemselvesMeanwhile) {
   expect_error("linear: state_dict while an optimizer step is under way; co_await it first", 2, step_and_look, false);
   expect_error("linear: load_state_dict while an optimizer step is under way", 2, step_and_look, true);
 }

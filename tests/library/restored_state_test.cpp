@@ -1,4 +1,4 @@
-// What a program sets before its loop, in a run that goes on from a checkpoint: what was restored stays, so that the
+// What a program sets before its loop, in a run that continues from a checkpoint: what was restored stays, so that the
 // run has the bits of the unbroken one.
 
 #include <gtest/gtest.h>
@@ -140,7 +140,7 @@ TEST(RestoredState, IsSetInTheLoopAsWritten) {
 
 TEST(RestoredState, OfAReplicaThatIsMadeInTheLoopStays) { expect_same_bits(5, 3, {.makes_late = true}); }
 
-// -- who has no place in the run ---------------------------------------------------------
+// -- calls without a place in the run ---------------------------------------------------------
 
 task<> load_as_client(client me, remote_module<nn::embedding_bag> rows) {
   const named_tensors weight = {{"weight", filled({10, 4}, 0.5)}};
