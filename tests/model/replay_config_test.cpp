@@ -23,7 +23,7 @@ std::string config_refusal(const std::string& from, const std::string& to, std::
 
 TEST(ReplayConfig, UnsoundConfigurationsAreRefused) {
   EXPECT_EQ(config_refusal("{\"trainers\":1,", "{\"trainers\":1,\"trainers\":1,"),
-            "key trainers is given twice, at byte 26");
+            "key trainers is given twice, at byte 23");
   EXPECT_EQ(config_refusal("\"trainers\":1,", ""), "trainers is missing");
   EXPECT_EQ(config_refusal("\"trainers\":1", "\"trainers\":0"),
             "trainers 0: must be a whole number between 1 and 1024");
