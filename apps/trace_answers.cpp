@@ -178,7 +178,7 @@ result<int> blocked(const question& asked) {
   from.only_rings = true;
   TROUPE_TRY(first, trace::read_recording(from));
   std::optional<trace::recording> later;
-  if (is_alive(first)) {
+  if (is_alive(first) && !first.unreadable_metadata()) {
     analysis::blocked_report found = analysis::find_blocked(first);
     for (analysis::second_look looks; looks.has_more(found);) {
       TROUPE_TRY(now, trace::read_recording(from));

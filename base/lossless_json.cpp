@@ -37,7 +37,7 @@ std::string escaped(std::string text, bool all) {
   return out;
 }
 
-std::string unescaped(std::string_view text) {
+std::string bytes_of_escapes(std::string_view text) {
   constexpr std::size_t length = 4;  // of \xff
   std::string out;
   out.reserve(text.size());
@@ -53,7 +53,7 @@ std::string unescaped(std::string_view text) {
 /// Replaces the escapes of all texts within, those of keys too. No deeper than the parser has allowed.
 void unescape(json::value& what) {
   if (json::string* text = what.if_string()) {
-    *text = unescaped(*text);
+    *text = bytes_of_escapes(*text);
   } else if (json::array* items = what.if_array()) {
     for (json::value& one : *items) unescape(one);
   } else if (json::object* fields = what.if_object()) {
@@ -61,7 +61,7 @@ void unescape(json::value& what) {
     made.reserve(fields->size());
     for (auto& field : *fields) {
       unescape(field.value());
-      made[unescaped(field.key())] = std::move(field.value());
+      made[bytes_of_escapes(field.key())] = std::move(field.value());
     }
     *fields = std::move(made);
   }
