@@ -15,7 +15,7 @@ using namespace troupe;
 task<> train(trainer me, remote_module<nn::embedding_bag> table, std::string fault, bool replicates) {
   auto model = me.data_parallel(nn::linear(4, 2));
   distributed_optimizer optimizer(sgd{.lr = 0.05}, table);
-  if (replicates) optimizer.add(model);
+  if (replicates) optimizer.add(sgd{.lr = 0.05}, model);
   const std::vector<std::int64_t> ids = {1, 2}, offsets = {0, 1}, classes = {0, 1};
   for (const auto step : me.steps(20)) {
     auto context = me.new_context();
