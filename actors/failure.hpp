@@ -81,7 +81,7 @@ inline caf::error cause_of(const std::exception_ptr& thrown) {
 /// Requires: the actor's state has `name` and `step`.
 void fail_on_exceptions(auto* self, std::function<void(const caf::error&)> tell = {}) {
   self->set_exception_handler([self, tell = std::move(tell)](std::exception_ptr& thrown) -> caf::error {
-    const caf::error failure = failure_of(self->state.name, self->state.step, cause_of(thrown));
+    caf::error failure = failure_of(self->state.name, self->state.step, cause_of(thrown));
     if (tell) tell(failure);
     return failure;
   });

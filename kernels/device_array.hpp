@@ -20,7 +20,7 @@ namespace troupe::kernels {
 enum class array_memory : std::uint8_t { device, staging };
 
 /// Numbers in device memory, or in staging memory of the host.
-template <class T, array_memory kMemory>
+template <class T, array_memory Memory>
 class growing_array {
  public:
   static_assert(std::is_trivially_copyable_v<T>);
@@ -52,7 +52,7 @@ class growing_array {
     capacity_ = 0;
     device& where = on.device();
     const std::size_t bytes = count * sizeof(T);
-    memory_ = kMemory == array_memory::device ? where.allocate(bytes) : where.allocate_staging(bytes);
+    memory_ = Memory == array_memory::device ? where.allocate(bytes) : where.allocate_staging(bytes);
     capacity_ = count;
   }
 
@@ -127,7 +127,7 @@ class uploaded_array {
   /// the stream's order. `staging`: the owner of the staging memory in which `numbers` are; it is kept until they are
   /// uploaded, or longer. Null: they are in other memory, and copied to staging memory first. Waits only if many calls'
   /// uploads are not over. Requires: on the processor, `numbers` stay valid as long as they are used.
-  const T* put(stream& on, std::span<const T> numbers, std::shared_ptr<const std::byte> staging = nullptr) {
+  const T* put(stream& on, std::span<const T> numbers, const std::shared_ptr<const std::byte>& staging = nullptr) {
     if (on.device().is_host() || numbers.empty()) return numbers.data();
     numbers_.make(on, numbers.size());
     upload next = free_upload();
@@ -137,7 +137,7 @@ class uploaded_array {
       std::copy(numbers.begin(), numbers.end(), next.copy.data());
       from = next.copy.data();
     }
-    next.staging = std::move(staging);
+    next.staging = staging;
     on.upload(from, numbers_.data(), numbers.size_bytes());
     next.over = on.record();
     uploads_.push_back(std::move(next));
@@ -183,10 +183,10 @@ struct uploaded_bags {
   uploaded_array<std::int64_t> offsets;
   uploaded_array<float> weights;
 
-  bags_view put(stream& on, const bags_view& bags, bags_in_staging staging = {}) {
-    return {{indices.put(on, bags.indices, std::move(staging.indices)), bags.indices.size()},
-            {offsets.put(on, bags.offsets, std::move(staging.offsets)), bags.offsets.size()},
-            {weights.put(on, bags.weights, std::move(staging.weights)), bags.weights.size()}};
+  bags_view put(stream& on, const bags_view& bags, const bags_in_staging& staging = {}) {
+    return {{indices.put(on, bags.indices, staging.indices), bags.indices.size()},
+            {offsets.put(on, bags.offsets, staging.offsets), bags.offsets.size()},
+            {weights.put(on, bags.weights, staging.weights), bags.weights.size()}};
   }
 };
 

@@ -10,7 +10,7 @@ source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 version=14
 build=$root/build/release
 
-# Prints the program's name; nothing if there is none of that version.
+# Prints the program's name, if that version is installed.
 find_checker() {
   local program
   for program in "clang-tidy-$version" clang-tidy; do
