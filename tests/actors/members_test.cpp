@@ -200,6 +200,19 @@ TEST_F(Members, TheDeathOfAProcessEndsTheRunWithWhatToDo) {
             "trainer 0 (host a, pid 2) died in step 0: its connection was closed; start anew");
 }
 
+TEST_F(Members, ALossAfterACheckpointIsOfNoEarlierStep) {
+  order();
+  join(false, offer_server());
+  join(true, offer_trainer());
+  msg::save_dense share;
+  share.head.step = 30;
+  ask<msg::committed>(master_, std::move(share));
+  caf::anon_send(master_, msg::node_lost{{}, "2", "no byte came for 4 s"});
+  run();
+  EXPECT_EQ(protocol::describe(answer_->error),
+            "trainer 0 (host a, pid 2) lost its connection in step 30: no byte came for 4 s; start anew");
+}
+
 TEST_F(Members, AProcessOfSeveralIsOneThingInWhatIsToldOfIt) {
   answer_ = ask<msg::run_result>(
       master_, troupe::msg::run{{}, {{"data", "tutorial"}, {"servers", "1"}, {"trainers", "2"}}, false});
