@@ -82,7 +82,8 @@ std::string blocked_sentences::place_of(std::uint16_t actor, const std::string& 
   const trace::actor_state* const state = run_.find_actor(actor);
   if (state == nullptr) return fmt::format("{} is not in this recording", name);
   if (!state->alive) return fmt::format("{} has ended", name);
-  if (is_at_work(run_, actor)) return fmt::format("{} is at work: {}", name, work_of(actor));
+  if (is_at_work(run_, actor))
+    return fmt::format("{} is {}{}", name, is_in_own_code(actor) ? "" : "at work: ", work_of(actor));
   const auto call = std::ranges::max_element(state->calls, {}, &trace::actor_state::call::since);
   const auto request = std::ranges::max_element(state->open, {}, &trace::actor_state::request::since);
   if (request != state->open.end() && (call == state->calls.end() || call->since <= request->since)) {
@@ -103,8 +104,15 @@ std::string blocked_sentences::work_of(std::uint16_t actor) const {
   const trace::actor_state* state = run_.find_actor(actor);
   const std::string of = state->message == 0 ? "work of its own" : run_.type_name(state->message_type);
   const std::string step = state->step == 0 ? "" : fmt::format(", step {}", state->step);
-  return fmt::format("handler running for {} ({}{})",
-                     time_text(std::max<trace::nanoseconds>(0, now_ - state->message_begin)), of, step);
+  const std::string time = time_text(std::max<trace::nanoseconds>(0, now_ - state->message_begin));
+  if (is_in_own_code(actor)) return fmt::format("in its own function or loop for {} (after {}{})", time, of, step);
+  return fmt::format("handler running for {} ({}{})", time, of, step);
+}
+
+/// Whether that actor is a trainer of a user's program: then what runs in its handlers is the program's own function.
+bool blocked_sentences::is_in_own_code(std::uint16_t actor) const {
+  const auto has_program = [](const trace::process_info& one) { return one.metadata.contains("program"); };
+  return rank_in(run_.actor_name(actor), "trainer") && std::ranges::any_of(run_.processes, has_program);
 }
 
 /// Whether the receiver's process may hang instead of the message being lost.

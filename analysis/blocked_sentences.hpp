@@ -24,13 +24,15 @@ class blocked_sentences {
       : run_(run), waits_(waits), now_(run.end()) {}
 
   std::string of(const end_of_chain& end) const;
-  /// `handler running for 3.2 s (gradient, step 12)`. Requires: the actor is at work.
+  /// `handler running for 3.2 s (gradient, step 12)`; of a trainer of a user's program `in its own function or loop for
+  /// 3.2 s (after reduced, step 12)`. Requires: the actor is at work.
   std::string work_of(std::uint16_t actor) const;
 
  private:
   const wait_edge* call_on(std::uint16_t actor) const;
   std::string of_call(const wait_edge& one) const;
   std::string place_of(std::uint16_t actor, const std::string& name) const;
+  bool is_in_own_code(std::uint16_t actor) const;
   bool is_silent_since(const wait_edge& one) const;
   std::string name_or_some(const wait_edge& one) const;
   std::string subject_of_message(const wait_edge& one) const;

@@ -209,6 +209,18 @@ TEST(Blocked, ALongHandlerIsTheRootOfAllWhoWaitForIt) {
                 "trainer 1: handler running for 3.20 s (rows, step 12)\n");
 }
 
+/// What a trainer of a user's program does in a handler is the user's own code, whose name is no message's.
+TEST(Blocked, ATrainerOfAProgramIsInItsOwnFunction) {
+  stuck_run r(1, 2);
+  r.edit().processes[0].metadata["program"] = "two_towers";
+  r.gradient(r.trainer(0), r.server(0), 12, trace::ms(200), 2);
+  r.gradient(r.trainer(1), r.server(0), 11, trace::ms(100), 2);
+  r.ask_parked(r.trainer(0), r.server(0), "lookup", 13, trace::ms(201), 3);
+  r.at_work(r.trainer(1), "reduced", 12, trace::ms(150), trace::made_id(r.server(0), 7));
+  EXPECT_EQ(r.now(trace::ms(3350)).verdict,
+            "trainer 1: in its own function or loop for 3.20 s (after reduced, step 12); 2 actors waiting");
+}
+
 TEST(Blocked, AMessageBehindManyIsQueued) {
   stuck_run r(1, 2);
   r.spread();
