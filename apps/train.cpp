@@ -127,7 +127,7 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
       return tl::unexpected<fault>(std::move(used.error()));
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
-  auto run = nodes::run_job(order.what, options, &stop);
+  auto run = nodes::run_job(order.what, options, &stop_on_signals());
   if (another_attempt_follows(order, run)) {
     display.close();
     traced.finish(run.has_value(), out);
@@ -194,8 +194,9 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
   options.batch_threads = order.machine.batch_threads;
   if (order.checkpoints.resume)
     options.checkpoints.from = std::make_shared<const model::checkpoint>(order.checkpoints.resume->what);
-  stop_on_signals();  // before large files are read, which takes long
-  TROUPE_TRY(data, nodes::check_run(order.what, options));
+  auto checked = nodes::check_run(order.what, options);
+  if (stop_asked()) return report_unbegun(order, context);
+  TROUPE_TRY(data, std::move(checked));
   if (order.what.elastic.is_on() && (attempt::mine() == nullptr || !order.checkpoints.save))
     return bad_input(
         "--elastic: trainers join and leave between attempts, so it needs --save DIR and --restarts above 0");

@@ -30,7 +30,6 @@ class console {
 
   /// Sets the name in lines on stderr, as in `troupe trainer 1: error: ...`.
   void set_name(const std::string& name) { name_ = program_ + " " + name; }
-  const std::string& name() const { return name_; }
   /// Writes a line about joining and leaving processes; not with `quiet`.
   void note(const std::string& line);
   /// Writes a line that `quiet` does not suppress.

@@ -67,12 +67,12 @@ TEST_F(NonFiniteWatchGpu, OnlyWhatTheHostHasWaitedForIsJudged) {
   watch.know(1);
   const auto first = watch.judge(1);
   ASSERT_TRUE(first);
-  EXPECT_STREQ(first->what, "this");
+  EXPECT_EQ(first->what, "this");
   EXPECT_FALSE(watch.judge(1));
   watch.know(2);
   const auto second = watch.judge(1);
   ASSERT_TRUE(second);
-  EXPECT_STREQ(second->what, "that");
+  EXPECT_EQ(second->what, "that");
 }
 
 TEST(NonFiniteWatch, PlacesAreUsedRoundAndRound) {

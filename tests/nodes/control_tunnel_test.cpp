@@ -76,7 +76,7 @@ class ControlTunnel : public testing::Test {
   static constexpr std::uint64_t limit = 20'000'000;
 
   ControlTunnel() {
-    socket_ = tunnel_->open();
+    socket_ = tunnel_->open().value();
     tunnel_->start([this](const fault* why) { fault_ = why != nullptr ? why->message : "goodbye"; });
     io_.poll();
   }

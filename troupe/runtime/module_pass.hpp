@@ -30,7 +30,7 @@ auto in_module(const nn::module& of, const char* function, Function run) {
   } catch (const std::bad_alloc&) {
     throw no_memory(of.type() + "." + function);
   } catch (const std::exception& e) {
-    throw error(error_kind::run, of.type() + "." + function + ": " + text_of(e));
+    throw error(error_kind::run, of.type() + "." + function + ": " + troupe::text_of(e));
   }
 }
 

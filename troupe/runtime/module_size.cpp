@@ -46,22 +46,22 @@ void check(const std::string& what, std::uint64_t bytes, const kernels::device& 
 }  // namespace
 
 std::shared_ptr<const nn::module> sized(std::shared_ptr<const nn::module> module, const kernels::device& where) {
-  tensors_size trained;
-  trained.add(module->parameters());
-  tensors_size all = trained;
+  tensors_size learned;
+  learned.add(module->parameters());
+  tensors_size all = learned;
   all.add(module->buffers());
   std::uint64_t bytes = 0;  // the gradient is as large as the parameters
-  if (__builtin_add_overflow(all.bytes, trained.bytes, &bytes)) bytes = std::numeric_limits<std::uint64_t>::max();
+  if (__builtin_add_overflow(all.bytes, learned.bytes, &bytes)) bytes = std::numeric_limits<std::uint64_t>::max();
   check(fmt::format("{} with {} and its gradient", module->type(), all.largest), bytes, where);
   return module;
 }
 
 void check_state_size(const nn::module& of, const model::optimizer_spec& optimizer, const kernels::device& where) {
-  tensors_size trained;
-  trained.add(of.parameters());
+  tensors_size learned;
+  learned.add(of.parameters());
   const auto buffers = static_cast<std::uint64_t>(model::state_buffers(optimizer));
-  check(fmt::format("the optimizer's state of {} with {}", of.type(), trained.largest),
-        model::bounded_product(trained.bytes, buffers), where);
+  check(fmt::format("the optimizer's state of {} with {}", of.type(), learned.largest),
+        model::bounded_product(learned.bytes, buffers), where);
 }
 
 }  // namespace troupe::runtime

@@ -193,7 +193,7 @@ std::terminate_handler handler_before = nullptr;
   } catch (const std::bad_alloc& lack) {
     launch::console out(false, false, *ending_program);
     std::fflush(stdout);
-    std::_Exit(out.error({fault_kind::run, text_of(lack)}));
+    std::_Exit(out.error({fault_kind::run, troupe::text_of(lack)}));
   } catch (...) {
   }
   handler_before();

@@ -181,7 +181,7 @@ void register_modules() {
         } catch (const std::bad_alloc&) {
           return error_in("the constructor of " + (order.spec.args.empty() ? "" : order.spec.args.front().second));
         } catch (const std::exception& e) {
-          return actors::make_failure(actors::errc::exception, text_of(e));
+          return actors::make_failure(actors::errc::exception, troupe::text_of(e));
         } catch (...) {
           return error_in("the constructor of " + (order.spec.args.empty() ? "" : order.spec.args.front().second));
         }

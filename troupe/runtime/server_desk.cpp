@@ -31,7 +31,7 @@ caf::error error_in(const std::string& what) {
   } catch (const std::bad_alloc& e) {
     return make_failure(errc::out_of_memory, "{}: {}", what, protocol::describe(actors::out_of_memory(e)));
   } catch (const std::exception& e) {
-    return make_failure(errc::exception, "{}: {}", what, text_of(e));
+    return make_failure(errc::exception, "{}: {}", what, troupe::text_of(e));
   } catch (...) {
     return make_failure(errc::exception, "{}: an exception of unknown type", what);
   }
@@ -180,7 +180,7 @@ std::optional<actors::call_result> server_desk::call(msg::call& what,
   } catch (const std::bad_alloc&) {
     return error_in(fmt::format("{} on {}", what.method, host_.name()));
   } catch (const std::exception& e) {
-    return make_failure(errc::exception, text_of(e));
+    return make_failure(errc::exception, troupe::text_of(e));
   } catch (...) {
     return error_in(fmt::format("{} on {}", what.method, host_.name()));
   }
