@@ -156,7 +156,7 @@ TEST_F(Messages, ErrorsCarryTheirCodeAndContext) {
   EXPECT_EQ(describe(caf::make_error(caf::sec::request_receiver_down)), "the receiver has ended before it answered");
 }
 
-TEST_F(Messages, NoErrorIsDescribedAsNone) { EXPECT_EQ(describe({}), "none"); }
+TEST_F(Messages, NoErrorIsDescribedAsThat) { EXPECT_EQ(describe({}), "no error"); }
 
 TEST_F(Messages, EveryErrorCodeHasANameOfItsOwn) {
   for (int number = 0; number <= static_cast<int>(errc::device_failed); ++number) {
