@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tools/tidy.sh [changed [SECONDS]]: runs clang-tidy (.clang-tidy) over the production sources as build/release compiles
 # them, many in a unit, and lists what it finds. With `changed` it takes the units that hold a file changed since the
-# last release (since its tag, else since the commit that set the version), for SECONDS at most (300): it names the units
+# last release (since its tag, else since the commit that set the version in the changelog), for SECONDS at most (300): it names the units
 # that this time does not reach, and does not fail because of them. It leaves CUDA's own sources (*.cu) out.
 
 # shellcheck source=tools/common.sh
@@ -30,12 +30,10 @@ production_units() {
     }'
 }
 
-# Prints the commit of the last release: its tag, else what set the version.
+# Prints the commit of the last release: its tag, else what set the version and its date in the changelog.
 last_release() {
-  local number
   git -C "$root" describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null && return
-  number=$(sed -n 's/^project(troupe VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
-  git -C "$root" log -1 --format=%H -S"VERSION $number" -- CMakeLists.txt
+  git -C "$root" log -1 --format=%H -G'^## \[[0-9.]+\] - ' -- CHANGELOG.md
 }
 
 # sources_of UNIT: the sources in it, below the project's folder.
