@@ -42,7 +42,7 @@ std::string blocked_sentences::of(const end_of_chain& end) const {
     case blockage::dead:
       return fmt::format("{} has ended, and {} still waits for it: {}", on, run_.actor_name(one.who), subject);
     default:
-      return fmt::format("{} owes {} {}, waits for nobody and does nothing", on, run_.actor_name(one.who), subject);
+      return fmt::format("{} owes {} {}, waits for nothing and does nothing", on, run_.actor_name(one.who), subject);
   }
 }
 

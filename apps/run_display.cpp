@@ -38,7 +38,7 @@ progress_display::style progress_style(const console& out) {
   return fitting;
 }
 
-/// Returns the file in which the attempts at this run keep the history of its epochs; -1: nobody supervises it.
+/// Returns the file in which the attempts at this run keep the history of its epochs; -1: it is not supervised.
 int history_file() {
   attempt* mine = attempt::mine();
   if (mine == nullptr) return -1;
@@ -90,7 +90,7 @@ void run_display::attempt_began(const attempt_news& now) {
 void run_display::checkpoint(const actors::checkpoint_summary& now) {
   if (now.problem)
     error({fault_kind::run,
-           fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
+           fmt::format("no checkpoint of step {}: {}; training continues", now.step, now.problem->message)});
   const std::lock_guard lock(mutex_);
   if (!now.problem && out_.json()) out_.event(checkpoint_event(now));
   look_after_output();

@@ -55,7 +55,7 @@ void observe(nodes::run_options& options, const train_order& order, run_display&
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
 }
 
-/// Notes what a person should know before the run begins: devices, what losses change, whom `troupe scale` reaches.
+/// Notes what a person should know before the run begins: devices, what losses change, what `troupe scale` reaches.
 void note_conditions(const train_order& order, const nodes::run_options& options, run_display& display) {
   if (const std::string on = actors::describe(options.devices, order.what.ranks(), order.what.servers); !on.empty())
     display.note(on);

@@ -12,7 +12,7 @@
 namespace troupe::apps {
 
 /// Runs the job and reports it; ends early when `stop_asked`. `gather`: its servers and trainers are other processes.
-/// The exit code tells whether all logs and checkpoints were written.
+/// The exit code depends on whether all logs and checkpoints were written.
 result<int> run_train_order(const train_order& order, std::optional<nodes::gather_options> gather,
                             const program_context& context);
 

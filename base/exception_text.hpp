@@ -18,15 +18,15 @@ class no_memory final : public std::bad_alloc {
   std::string text_;
 };
 
-/// Calls `run`. If memory lacks in it, `no_memory` says for what: `words` returns that, as in `table 2 [1000, 16]`.
-template <class Words, class Function>
-decltype(auto) with_memory_for(Words words, Function run) {
+/// Calls `run`. If memory lacks in it, `no_memory` says for what: `what` returns that, as in `table 2 [1000, 16]`.
+template <class What, class Function>
+decltype(auto) with_memory_for(What what, Function run) {
   try {
     return run();
   } catch (const no_memory&) {
     throw;
   } catch (const std::bad_alloc&) {
-    throw no_memory(words());
+    throw no_memory(what());
   }
 }
 

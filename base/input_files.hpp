@@ -16,11 +16,11 @@ namespace troupe {
 /// any.
 void remember_input(int descriptor, const std::string& what);
 
-/// The same for the file at `path`; nothing if there is none.
+/// The same for the file at `path`, if one is there.
 void remember_input_at(const std::string& path, const std::string& what);
 
 /// Returns what the file at `path` (links are followed), or the open file, is to this process as an input, as in "the
-/// job file"; null if it is none. Thread: any.
+/// job file"; null if it is not one. Thread: any.
 std::optional<std::string> input_at(const std::string& path);
 std::optional<std::string> input_behind(int descriptor);
 

@@ -14,8 +14,8 @@ namespace troupe {
 /// std::from_chars calls `text` out of range.
 double rounded_out_of_range(std::string_view text);
 
-/// Parses all of `text` as a number, without blanks or unit; it may begin with a plus sign. Null if it is none, or a
-/// whole number that does not fit. For double "nan" and "inf" are numbers, and what is too large is infinite, so that
+/// Parses all of `text` as a number, without blanks or unit; it may begin with a plus sign. Null if it is no number, or
+/// a whole number that does not fit. For double "nan" and "inf" are numbers, and what is too large is infinite, so that
 /// the caller's limits refuse them; what is too small is 0.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {

@@ -59,7 +59,7 @@ class ring {
   file_head& head() { return *reinterpret_cast<file_head*>(memory_); }
   const file_head& head() const { return *reinterpret_cast<const file_head*>(memory_); }
 
-  /// Text that tells readers what numbers mean. Requires: it has at most `metadata_bytes`. Not by two threads at a
+  /// Text by which readers know what numbers mean. Requires: it has at most `metadata_bytes`. Not by two threads at a
   /// time.
   void set_metadata(const std::string& json);
 

@@ -40,7 +40,7 @@ void product_buffers::end() {
   changed_.notify_all();
 }
 
-/// OpenBLAS hands out any buffer that is not in use, and makes one only if there is none. So it makes new ones for
+/// OpenBLAS hands out any buffer that is not in use, and makes one only if all are in use. So it makes new ones for
 /// certain only while no product is under way.
 void product_buffers::grow(std::unique_lock<std::mutex>& lock, std::size_t wanted, std::size_t room) {
   changed_.wait(lock, [this] { return !grows_; });

@@ -45,7 +45,7 @@ TEST(InputFiles, KeepWhatTheyWereFirst) {
   EXPECT_EQ(input_behind(open->number()), "the file that rows are read from");
 }
 
-TEST(InputFiles, AreNotThoseThatNobodyReadsNorDevices) {
+TEST(InputFiles, AreNotFilesThatAreNotReadNorDevices) {
   EXPECT_EQ(input_at(made_file("other")), std::nullopt);
   EXPECT_TRUE(check_output(testing::TempDir() + "input_files_none"));
   remember_input_at("/dev/null", "a device");

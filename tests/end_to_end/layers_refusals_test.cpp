@@ -15,6 +15,9 @@ namespace {
 constexpr const char* all_kinds =
     "linear, relu, gelu, dropout, conv2d, max_pool2d, avg_pool2d, global_avg_pool2d, flatten, batch_norm, layer_norm, "
     "low_rank_cross, lstm or residual";
+constexpr const char* all_keys =
+    "kind, out, out_channels, kernel, stride, padding, bias, eps, momentum, scale, synchronized, rate, rank, layers, "
+    "hidden, steps or last";
 
 /// What is said of a network for images of 1 x 8 x 8 in 4 classes, after the program's name.
 std::string said_of(const std::string& layers, const words& more = {}, std::uint32_t rows = 402) {
@@ -144,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
                      std::string(R"(:7: layers = [{"kind":"flatten"},{"kind":"lineer"}]: layer 1: kind lineer: )") +
                          "unknown; the nearest is linear, and there are " + all_kinds},
         wrong_layers{"[[layers]]\nkind = 'flatten'\n\n[[layers]]\nkind = 'linear'\nouts = 4\n",
-                     ":9: outs: a layer has no such key; the nearest is out, and there are " + all_keys},
+                     std::string(":9: outs: a layer has no such key; the nearest is out, and there are ") + all_keys},
         wrong_layers{"[[layers]]\nkind = 'flatten'\n\n[[layers]]\nkind = 'linear'\nkernel = 4\n",
                      R"(:7: layers = [{"kind":"flatten"},{"kind":"linear","kernel":4}]: layer 1 (linear): kernel: )"
                      "linear has no such option; it has out or bias"},

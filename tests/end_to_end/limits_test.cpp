@@ -1,4 +1,4 @@
-// Goal: where a process has too little of something that the system gives it, a run goes on or ends with a line that
+// Goal: where a process has too little of something that the system gives it, a run continues or ends with a line that
 // says what lacks; it never hangs, spins or crashes. Method: limits of address space, descriptors and threads; /proc
 // and /dev that are not there.
 

@@ -129,7 +129,7 @@ TEST_F(Names, OfTheSystemThatAreNoFolderAreNotMade) {
   EXPECT_FALSE(fs::exists(none));
 }
 
-/// What the metadata say is what a verdict about the run rests on: damaged ones accuse nobody.
+/// What the metadata say is what a verdict about the run rests on: damaged ones accuse no actor.
 TEST_F(Names, ThatAreLostFromARecordingMakeNoVerdict) {
   const std::string traces = folder("traces");
   const words job = with(job_with("rows.csv"), {"--steps", "20", "--trace", "payload", "--trace-dir", traces});

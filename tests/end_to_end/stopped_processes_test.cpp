@@ -1,4 +1,4 @@
-// Goal: processes that are stopped together go on together, as after Ctrl-Z and fg, and nobody is taken for dead by a
+// Goal: processes that are stopped together go on together, as after Ctrl-Z and fg, and none is taken for dead by a
 // process that has slept itself; a leading process that was stopped alone is named, not its members; and a process
 // whose handler never returns ends all the same when its leader has. Method: SIGSTOP and SIGCONT to process groups and
 // processes, SIGKILL, handlers that hang.

@@ -35,7 +35,7 @@ class silent_address {
   std::vector<raw_socket> waiting_;
 };
 
-/// A port at which nobody listens.
+/// A port at which nothing listens.
 endpoint closed_address() {
   const auto was_open = listen_at_all({socket_address::parse("127.0.0.1", 0).value()}).value();
   return {"127.0.0.1", was_open.addresses[0].port()};

@@ -1,4 +1,4 @@
-// Goal: what a process tells about itself reaches readers byte for byte, whatever bytes the system's names have; what
+// Goal: what a process says about itself reaches readers byte for byte, whatever bytes the system's names have; what
 // does not reach them is known to be missing.
 
 #include <fmt/format.h>
@@ -72,7 +72,7 @@ TEST(Metadata, KeepEveryByteOfTheSystemsNames) {
   EXPECT_EQ(find_non_utf8(bytes_of(made->ring_file()).substr(head_bytes, metadata_bytes)), std::string::npos);
 }
 
-/// One flipped bit may leave JSON that tells something else.
+/// One flipped bit may leave JSON that says something else.
 TEST(Metadata, ThatAnyBitWasFlippedInAreKnownToBeDamaged) {
   const temporary_folder folder;
   const auto made = start(folder.path());
