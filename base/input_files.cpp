@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -11,50 +12,58 @@ namespace {
 
 using file_key = std::pair<dev_t, ino_t>;
 
-struct inputs {
-  std::mutex mutex;
-  std::map<file_key, std::string> what;
+struct input {
+  std::string path;  ///< absolute
+  std::string what;
 };
 
-inputs& all_inputs() {
-  static inputs all;
-  return all;
+struct inputs {
+  std::mutex mutex;
+  std::map<file_key, input> all;
+};
+
+inputs& known_inputs() {
+  static inputs known;
+  return known;
 }
 
-void remember(const struct stat& status, const std::string& what) {
-  if (!S_ISREG(status.st_mode)) return;
-  inputs& all = all_inputs();
-  const std::lock_guard lock(all.mutex);
-  all.what.emplace(file_key{status.st_dev, status.st_ino}, what);
+std::optional<file_key> key_of(const struct stat& status) {
+  return S_ISREG(status.st_mode) ? std::optional(file_key{status.st_dev, status.st_ino}) : std::nullopt;
 }
 
-std::optional<std::string> find(const struct stat& status) {
-  inputs& all = all_inputs();
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.what.find({status.st_dev, status.st_ino});
-  return found == all.what.end() ? std::nullopt : std::optional(found->second);
+std::optional<file_key> key_at(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? key_of(status) : std::nullopt;
+}
+
+std::optional<std::string> find(const std::optional<file_key>& key) {
+  if (!key) return std::nullopt;
+  inputs& known = known_inputs();
+  const std::lock_guard lock(known.mutex);
+  const auto found = known.all.find(*key);
+  if (found == known.all.end()) return std::nullopt;
+  if (key_at(found->second.path) == key) return found->second.what;
+  known.all.erase(found);  // it was removed, and another file has its inode now
+  return std::nullopt;
 }
 
 }  // namespace
 
-void remember_input(int descriptor, const std::string& what) {
-  struct stat status {};
-  if (::fstat(descriptor, &status) == 0) remember(status, what);
+void remember_input(const std::string& path, const std::string& what) {
+  const auto key = key_at(path);
+  if (!key || find(key)) return;
+  std::error_code failed;
+  const std::string absolute = std::filesystem::absolute(path, failed).string();
+  inputs& known = known_inputs();
+  const std::lock_guard lock(known.mutex);
+  known.all.emplace(*key, input{failed ? path : absolute, what});
 }
 
-void remember_input_at(const std::string& path, const std::string& what) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0) remember(status, what);
-}
-
-std::optional<std::string> input_at(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 ? find(status) : std::nullopt;
-}
+std::optional<std::string> input_at(const std::string& path) { return find(key_at(path)); }
 
 std::optional<std::string> input_behind(int descriptor) {
   struct stat status {};
-  return ::fstat(descriptor, &status) == 0 ? find(status) : std::nullopt;
+  return ::fstat(descriptor, &status) == 0 ? find(key_of(status)) : std::nullopt;
 }
 
 result<void> check_output(const std::string& path) {

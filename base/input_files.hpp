@@ -11,16 +11,13 @@
 
 namespace troupe {
 
-/// Remembers that this process reads the open file `descriptor`, by its device and inode, for as long as it runs.
-/// `what` says in messages what the file is, as in "the job file". Files that are not regular are passed over. Thread:
-/// any.
-void remember_input(int descriptor, const std::string& what);
+/// Remembers that this process reads the file at `path` (links are followed), by its device and inode, for as long as
+/// it is there. `what` says in messages what the file is, as in "the job file". Files that are not regular are passed
+/// over. Thread: any.
+void remember_input(const std::string& path, const std::string& what);
 
-/// The same for the file at `path`, if one is there.
-void remember_input_at(const std::string& path, const std::string& what);
-
-/// Returns what the file at `path` (links are followed), or the open file, is to this process as an input, as in "the
-/// job file"; null if it is not one. Thread: any.
+/// Returns what the file at `path`, or the open file, is to this process as an input, as in "the job file"; null if it
+/// is not one. Thread: any.
 std::optional<std::string> input_at(const std::string& path);
 std::optional<std::string> input_behind(int descriptor);
 

@@ -41,7 +41,7 @@ result<std::string> read_private_file(const std::string& what, const std::string
   struct stat status {};
   if (file.descriptor() < 0 || ::fstat(file.descriptor(), &status) != 0) return wrong(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return wrong("must be a regular file");
-  remember_input(file.descriptor(), "a private file that this command reads");
+  remember_input(path, "a private file that this command reads");
   constexpr mode_t others = S_IRGRP | S_IROTH | S_IWGRP | S_IWOTH;
   if ((status.st_mode & others) != 0)
     return wrong(fmt::format("others than its owner may read or write it (mode {:03o}): `chmod 600 {}`",

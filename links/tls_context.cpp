@@ -56,7 +56,7 @@ std::optional<std::string> unreadable(const std::string& path) {
   if (!file.is_open()) return std::strerror(errno);
   // A directory can be opened but not read.
   if (file.peek(); file.bad()) return "cannot be read";
-  remember_input_at(path, "a certificate that this command reads");
+  remember_input(path, "a certificate that this command reads");
   return std::nullopt;
 }
 

@@ -51,7 +51,7 @@ result<input_file> input_file::open(const std::string& path, const std::string& 
   return file;
 }
 
-void input_file::remember(const std::string& what) const { remember_input(descriptor_, what); }
+void input_file::remember(const std::string& what) const { remember_input(identity_.path, what); }
 
 input_file::input_file(input_file&& other) noexcept
     : name_(std::move(other.name_)),

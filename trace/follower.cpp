@@ -30,7 +30,7 @@ result<ring_follower> ring_follower::open(const std::filesystem::path& file, mem
   made.path_ = file;
   made.descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (made.descriptor_ < 0) return bad_input("{}: cannot be read: {}", file.string(), std::strerror(errno));
-  remember_input(made.descriptor_, "a file of the recording that is read");
+  remember_input(file.string(), "a file of the recording that is read");
   TROUPE_TRY(head, parse_trace_file(made.read(0, head_bytes + metadata_bytes), file, budget));
   made.chunks_begin_ = std::min(head.chunks_begin, before_chunks_max);
   // The number of chunks in the file, whatever the head claims.

@@ -269,7 +269,7 @@ result<trace_file> read_trace_file(const std::filesystem::path& path) {
 result<trace_file> read_trace_file(const std::filesystem::path& path, memory_budget& budget) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return wrong(path, fmt::format("cannot be read: {}", std::strerror(errno)));
-  remember_input_at(path.string(), "a file of the recording that is read");
+  remember_input(path.string(), "a file of the recording that is read");
   const std::uint64_t begin = ticks_now();
   const auto size = static_cast<std::uint64_t>(std::max<std::streamoff>(0, file.tellg()));
   if (!budget.fits(size)) return wrong(path, budget.problem());

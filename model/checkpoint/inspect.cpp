@@ -172,8 +172,8 @@ std::optional<inspection> inspect_checkpoint(const std::string& directory, std::
 
 void remember_files(const checkpoint& saved) {
   constexpr const char* what = "a file of the checkpoint that is read";
-  remember_input_at(saved.directory + "/" + manifest_name(saved.manifest.step), what);
-  for (const saved_file& file : saved.manifest.files) remember_input_at(saved.path_of(file.name), what);
+  remember_input(saved.directory + "/" + manifest_name(saved.manifest.step), what);
+  for (const saved_file& file : saved.manifest.files) remember_input(saved.path_of(file.name), what);
 }
 
 fault no_checkpoint_in(const std::string& directory) {

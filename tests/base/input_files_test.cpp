@@ -27,7 +27,7 @@ TEST(InputFiles, AreKnownByAllTheirNames) {
   std::filesystem::create_symlink(path, link);
   std::filesystem::create_hard_link(path, second_name);
   EXPECT_TRUE(check_output(link));
-  remember_input_at(link, "the job file");
+  remember_input(link, "the job file");
   for (const std::string& name : {path, link, second_name, testing::TempDir() + "./input_files_read"}) {
     EXPECT_EQ(input_at(name), "the job file") << name;
     const auto refused = check_output(name);
@@ -40,15 +40,26 @@ TEST(InputFiles, KeepWhatTheyWereFirst) {
   const std::string path = made_file("twice");
   const auto open = descriptor::open(path, 0);
   ASSERT_TRUE(open);
-  remember_input(open->number(), "the file that rows are read from");
-  remember_input_at(path, "the job file");
+  remember_input(path, "the file that rows are read from");
+  remember_input(path, "the job file");
   EXPECT_EQ(input_behind(open->number()), "the file that rows are read from");
+}
+
+// The system gives the inodes of removed files to new ones, of which none was read.
+TEST(InputFiles, AreForgottenWithTheFile) {
+  for (int i = 0; i < 50; ++i) {
+    const std::string path = made_file("removed" + std::to_string(i));
+    EXPECT_EQ(input_at(path), std::nullopt) << i;
+    remember_input(path, "the job file");
+    EXPECT_EQ(input_at(path), "the job file") << i;
+    std::filesystem::remove(path);
+  }
 }
 
 TEST(InputFiles, AreNotFilesThatAreNotReadNorDevices) {
   EXPECT_EQ(input_at(made_file("other")), std::nullopt);
   EXPECT_TRUE(check_output(testing::TempDir() + "input_files_none"));
-  remember_input_at("/dev/null", "a device");
+  remember_input("/dev/null", "a device");
   EXPECT_TRUE(check_output("/dev/null"));
   EXPECT_EQ(input_behind(-1), std::nullopt);
 }
