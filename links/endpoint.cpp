@@ -34,7 +34,7 @@ bool is_ipv6(std::string_view host) {
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
   constexpr std::size_t digits_max = 5;
-  if (text.size() > digits_max) return std::nullopt;
+  if (text.size() > digits_max || text.starts_with('+')) return std::nullopt;
   return parse_number<std::uint16_t>(text);
 }
 

@@ -1,5 +1,6 @@
 #include "troupe/loop.hpp"
 
+#include <exception>
 #include <utility>
 
 #include "actors/batches_ahead.hpp"
@@ -9,7 +10,7 @@ namespace troupe::runtime {
 
 loop_place::loop_place(trainer_runtime& of) : runtime_(&of), done_(of.loops().open()) {}
 loop_place::loop_place(trainer_runtime& of, std::uint64_t n) : runtime_(&of), done_(of.loops().open(n)) {}
-loop_place::~loop_place() { runtime_->loops().close(); }
+loop_place::~loop_place() { std::uncaught_exceptions() > 0 ? runtime_->loops().leave() : runtime_->loops().close(); }
 std::uint64_t loop_place::enter() {
   runtime_->loops().enter();
   return done_;

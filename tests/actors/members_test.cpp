@@ -207,6 +207,7 @@ TEST_F(Members, ALossAfterACheckpointIsOfNoEarlierStep) {
   msg::save_dense share;
   share.head.step = 30;
   ask<msg::committed>(master_, std::move(share));
+  run();
   caf::anon_send(master_, msg::node_lost{{}, "2", "no byte came for 4 s"});
   run();
   EXPECT_EQ(protocol::describe(answer_->error),

@@ -2,6 +2,7 @@
 
 #include "actors/remote_module.hpp"
 #include "base/digest.hpp"
+#include "base/text.hpp"
 
 #include <gtest/gtest.h>
 
@@ -326,7 +327,7 @@ TEST(RemoteEmbeddingBag, ArgumentsThatAreWrongOrUnknownAreRefused) {
   for (const char* init :
        {"", "x", "normal", "normal:", "normal:-1", "normal:nan", "normal:inf", "normal:1e39", "uniform:1", "uniform:1,",
         "uniform:1,0", "uniform:nan,1", "uniform:-inf,1", "uniform:0,1,2"})
-    EXPECT_EQ(refusal({{"init", init}}), "EmbeddingBag: argument init=" + std::string(init) +
+    EXPECT_EQ(refusal({{"init", init}}), "EmbeddingBag: argument init=" + troupe::printable(init) +
                                              " must be normal:DEVIATION, of 0 or more, or uniform:LEAST,MOST, of "
                                              "numbers that float32 has");
   EXPECT_EQ(refusal({{"embedding_dim", "x"}}), "EmbeddingBag: argument embedding_dim=x is not a number");

@@ -165,7 +165,7 @@ TEST(Blocked, StalenessDecidesWhichGradientsALookupWaitsFor) {
   r.ask_parked(r.trainer(1), r.server(0), "lookup", 13, trace::ms(100), 2);
   const auto report = r.now(trace::ms(500));
   EXPECT_TRUE(has_wait(report, r.server(0), r.trainer(0), wait_state::unsent));
-  EXPECT_EQ(report.verdict, "trainer 0 owes server 0 gradient of step 10, waits for nobody and does nothing");
+  EXPECT_EQ(report.verdict, "trainer 0 owes server 0 gradient of step 10, waits for nothing and does nothing");
 }
 
 TEST(Blocked, JsonHasStableNames) {

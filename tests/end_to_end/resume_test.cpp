@@ -310,7 +310,7 @@ TEST(Resume, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
   std::signal(SIGXFSZ, ignored);
   EXPECT_EQ(full.exit_code, 1);
   EXPECT_NE(full.err.find("troupe: error: no checkpoint of step 30: "), std::string::npos) << full.err;
-  EXPECT_NE(full.err.find("training goes on"), std::string::npos) << full.err;
+  EXPECT_NE(full.err.find("training continues"), std::string::npos) << full.err;
   EXPECT_EQ(std::string(last_event(full, "done").at("weights_digest").as_string()), whole);
 }
 

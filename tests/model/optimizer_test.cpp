@@ -117,7 +117,7 @@ TEST(Optimizer, RefusesWithNameValueAndLimit) {
   EXPECT_EQ(refusal("adam:beta2=nan"), "beta2 must be at least 0 and below 1, not nan");
   EXPECT_EQ(refusal("adam:beta2=-0.1"), "beta2 must be at least 0 and below 1, not -0.1");
   EXPECT_EQ(refusal("adagrad:eps=1e-8x"), "eps must be a number, not 1e-8x");
-  EXPECT_EQ(refusal("adagrad:eps=1e999"), "eps must be a number, not 1e999");
+  EXPECT_EQ(refusal("adagrad:eps=1e999"), "eps must be between 0 and 1000000, not inf");
   EXPECT_EQ(refusal("sgd:momentum=0.9,momentum=0.8"), "momentum is given twice");
   EXPECT_EQ(refusal("sgd:nesterov=yes,momentum=1"), "nesterov must be true or false, not yes");
   EXPECT_EQ(refusal("sgd:"), "option '' must be of the form key=value");

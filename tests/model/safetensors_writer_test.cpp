@@ -167,7 +167,7 @@ TEST(SafetensorsWriter, MetadataAreTextWhateverTheirBytes) {
   ASSERT_TRUE(
       write_safetensors(folder / "file", {}, {{"data", "csv:caf\xe9\n\x01.csv"}, {"name", "caf\xc3\xa9"}}).has_value());
   const auto metadata = read_strictly(content_of(folder / "file")).metadata;
-  EXPECT_EQ(metadata.at("data"), "csv:caf\xef\xbf\xbd\n\x01.csv");
+  EXPECT_EQ(metadata.at("data"), "csv:caf\\xe9\n\x01.csv");
   EXPECT_EQ(metadata.at("name"), "caf\xc3\xa9");
 }
 

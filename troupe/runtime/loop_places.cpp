@@ -24,6 +24,7 @@ std::uint64_t loop_places::open(std::optional<std::uint64_t> iterations) {
     else if (next_ == number && 2 * depth + 1 < saved_.size())
       done = saved_[2 * depth + 1];
   }
+  left_before_step_ = false;
   open_.push_back({.number = next_, .done = done, .iterations = iterations});
   next_ = 0;
   return done;
@@ -49,6 +50,11 @@ void loop_places::close() {
     ended_ = has_done_all ? std::vector{ends.number, ends.done, std::uint64_t{0}} : decltype(ended_)();
   next_ = ends.number + 1;
   open_.pop_back();
+}
+
+void loop_places::leave() {
+  left_before_step_ = is_before_step();
+  close();
 }
 
 bool loop_places::mark_step() { return open_.empty() || !std::exchange(open_.back().has_stepped, true); }

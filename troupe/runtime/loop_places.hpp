@@ -27,14 +27,19 @@ class loop_places {
   void advance();
   /// The innermost loop has ended.
   void close();
+  /// An exception has left the innermost loop.
+  void leave();
 
   /// Whether no loop has begun.
   bool none() const { return open_.empty() && next_ == 0; }
   /// Marks that the innermost loop's iteration has taken its optimizer step. Returns false if it had before.
   bool mark_step();
 
-  /// Whether the innermost loop is in an iteration that has not taken its optimizer step, and has had no loop.
-  bool is_before_step() const { return !open_.empty() && !open_.back().has_stepped && next_ == 0; }
+  /// Whether the innermost loop is in an iteration that has not taken its optimizer step, and has had no loop; or was
+  /// there when an exception left it.
+  bool is_before_step() const {
+    return left_before_step_ || (!open_.empty() && !open_.back().has_stepped && next_ == 0);
+  }
 
   /// Where the loops are: before the saved place, at it, or beyond.
   std::strong_ordering against_saved() const;
@@ -59,6 +64,7 @@ class loop_places {
   std::vector<std::uint64_t> here() const;
 
   std::vector<level> open_;
+  bool left_before_step_ = false;
   std::uint64_t next_ = 0;  ///< the number of the next loop within the innermost one
   std::vector<std::uint64_t> saved_;
   std::vector<std::uint64_t> ended_;  ///< the place at the end of the outermost loop that has ended last

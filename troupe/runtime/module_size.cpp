@@ -28,7 +28,7 @@ struct tensors_size {
       std::uint64_t own = sizeof(float);
       for (std::size_t i = 0; i < one.shape.dimensions(); ++i) own = model::bounded_product(own, one.shape[i]);
       if (__builtin_add_overflow(bytes, own, &bytes)) bytes = std::numeric_limits<std::uint64_t>::max();
-      if (own < most) continue;
+      if (own <= most) continue;
       most = own;
       largest = fmt::format("{} {}", one.name, to_string(one.shape));
     }
