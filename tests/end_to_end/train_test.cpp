@@ -92,12 +92,18 @@ TEST(TrainText, FitsATerminal) {
   for (const std::string& line : lines_of(result.out)) EXPECT_LE(line.size(), 80u) << line;
 }
 
-TEST(TrainText, LeavesOutMetricsThatTheLossHasNot) {
-  const outcome result =
-      run({"train", "--data", "synthetic", "--steps", "10", "--loss", "mse", "--rows", "100", "--quiet"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  for (const char* none : {"AUC", "log loss", "logloss"})
-    EXPECT_EQ(result.out.find(none), std::string::npos) << result.out;
+TEST(TrainText, LeavesOutMetricsThatTheLossOrTheTargetsHaveNot) {
+  const std::vector<std::string> job = {"train", "--data", "synthetic", "--steps", "10", "--rows", "100", "--quiet"};
+  const std::pair<std::vector<std::string>, std::vector<const char*>> all[] = {
+      {{"--loss", "mse"}, {"log loss", "logloss"}},
+      {{"--classes", "3"}, {"AUC", "calibr", "RMSE"}},
+      {{"--eval-every", "0"}, {"AUC", "test loss"}}};
+  for (const auto& [options, absent] : all) {
+    const outcome result = run(with(job, options));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    for (const char* none : absent) EXPECT_EQ(result.out.find(none), std::string::npos) << none << result.out;
+    for (const std::string& line : lines_of(result.out)) EXPECT_FALSE(line.ends_with(" -")) << line;
+  }
 }
 
 TEST(TrainText, ReportsProgressInPlainLinesOnStandardError) {
