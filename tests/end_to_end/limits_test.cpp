@@ -42,7 +42,7 @@ outcome run_limited(const std::string& limits, const words& arguments) {
 struct space_case {
   const char* limit;  ///< of bash's ulimit, in KiB
   const char* threads;
-  bool fits;  ///< false: it depends on the libraries of the machine
+  bool fits;  ///< in one process; false, and of several: it depends on the libraries of the machine
 };
 
 void PrintTo(const space_case& one, std::ostream* out) { *out << one.limit << ", " << one.threads << " threads"; }
@@ -57,7 +57,7 @@ TEST_P(LittleAddressSpace, LetsARunGoOnOrRefusesIt) {
     ASSERT_TRUE(ended.in_time) << ended.err;
     EXPECT_EQ(ended.signal, 0) << ended.err;
     if (ended.exit_code == 0) continue;
-    EXPECT_FALSE(fits) << ended.err;
+    EXPECT_FALSE(fits && how.empty()) << ended.err;
     const std::string line = expect_error(ended, 2);
     EXPECT_TRUE(std::regex_search(line, std::regex("--threads|use less"))) << line;
   }
