@@ -85,8 +85,8 @@ class link {
   /// Sends waiting frames.
   virtual void flush() = 0;
 
-  /// Sends a sign of life if it is time for one. The link's thread does so itself, unless it is busy with something
-  /// else for long. Thread: any.
+  /// Sends what waits for `flush`, or a sign of life if it is time for one. The link's thread does so itself, unless it
+  /// is busy with something else for long. Thread: any.
   virtual void keep_alive() {}
 
   /// Pauses reading with true, and resumes with false, for a slow receiver. Frames that have been read may still be

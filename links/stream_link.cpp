@@ -110,7 +110,8 @@ void stream_link::flush() {
 
 void stream_link::keep_alive() {
   const std::scoped_lock lock(mutex_);
-  if (phase_ != phase::running || cannot_write_ || held_) return;
+  if (phase_ != phase::running || cannot_write_) return;
+  held_ = false;  // what is to follow may take long: its sender may be in a user's own code
   queue_.empty() ? ping_if_due(clock::now()) : write_queue();
 }
 

@@ -172,6 +172,21 @@ TEST_F(LivenessTest, SomebodyElsePingsForAThreadThatIsBusy) {
   EXPECT_LT(peer.received().size(), 1000 * ping.size()) << "only when it is time";
 }
 
+/// What is to follow may take long, as where the sender is in a user's own code: the link must not be silent meanwhile.
+TEST_F(LivenessTest, AFrameThatWaitsForOthersGoesWithTheNextSignOfLife) {
+  greet_raw_peer();
+  start(*end);
+  const std::string text = "others follow";
+  end->wire->send(1, {to_piece(text)}, true);
+  end->wire->keep_alive();
+  ASSERT_TRUE(wait([&] {
+    EXPECT_TRUE(peer.hear());
+    const auto& bytes = peer.received();
+    return std::ranges::search(bytes, text, [](auto a, char b) { return static_cast<char>(a) == b; }).begin() !=
+           bytes.end();
+  }));
+}
+
 TEST_F(LivenessTest, ATimeoutThatIsNoNumberIsNotTold) {
   const auto taken = [](const std::string& value) {
     hello items = {{"first", "1"}, {"link.dead-after-ms", value}, {"last", "2"}};
