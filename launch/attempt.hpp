@@ -88,7 +88,7 @@ class attempt {
 
   /// Has the supervisor start those of these processes that do not run already, and end those of other ranks.
   void start_roles(const role_orders& orders);
-  /// Tells after which silence processes of this run count as dead.
+  /// Sets after which silence processes of this run count as dead.
   void dead_after(std::chrono::milliseconds time);
   /// Tells how a person would go on if no attempt is left.
   void resume_by(const std::string& words);

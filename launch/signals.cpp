@@ -32,7 +32,7 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::size_t>:
                   std::atomic<bool>::is_always_lock_free,
               "a signal handler may use lock-free atomics only");
 
-/// Tells once that a stop was heard. It runs in signal handlers.
+/// Notes once that a stop was heard. It runs in signal handlers.
 void tell_heard() {
   if (heard_size.load() == 0 || heard_told.exchange(true)) return;
   // What a terminal shows in this line, the progress or ^C, must not continue.

@@ -1,4 +1,4 @@
-// Goal: whoever asks a run that is being gathered learns what is missing, and a wish to stop ends it.
+// Goal: a question to a run that is being gathered is answered with what is missing, and a wish to stop ends it.
 // Method: as for runs that have begun (status_test.cpp), with members that say nothing.
 
 #include <set>

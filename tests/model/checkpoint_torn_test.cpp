@@ -278,7 +278,7 @@ TEST(ResumeFrom, DataFilesMayHaveMoved) {
   const std::vector<setting> of_another_kind = {{"data", "criteo:a/rows.csv"}, {"test-file", ""}};
   EXPECT_EQ(settings_with_files_of(from, of_another_kind), from.settings);
   from.data_digest.clear();
-  EXPECT_EQ(settings_with_files_of(from, moved), from.settings) << "nothing tells the rows apart";
+  EXPECT_EQ(settings_with_files_of(from, moved), from.settings) << "nothing distinguishes the rows";
 }
 
 TEST(ResumeFrom, AnotherJobIsToldByItsFirstDifference) {

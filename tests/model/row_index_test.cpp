@@ -103,7 +103,7 @@ TEST_F(RowIndex, TellsTheLinesOfFaultsInFilesWithBlankLines) {
     const std::string expected = " line 30304: column 1 (y): 2: must be 0 or 1";
     EXPECT_EQ(read->train_batch(30, 0).error().message, file.path() + expected);
     EXPECT_EQ(told->train_batch(30, 0).error().message, copy.path() + expected);
-    EXPECT_TRUE(told->notes().empty()) << "the reader of the whole file tells of them";
+    EXPECT_TRUE(told->notes().empty()) << "the reader of the whole file reports them";
   }
 }
 
