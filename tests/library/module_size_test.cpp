@@ -101,7 +101,7 @@ TEST(ModuleSizes, OfReplicasAndStagesAreChecked) {
        [] { return nn::sequential(nn::lstm({.features = wide, .hidden = 65536})); }},
       {"0.module.weight [4, 4611686018427387904]",
        [] { return nn::sequential(nn::residual(nn::linear(one << 62, 4))); }},
-      {"1.b [9223372036854775808]",
+      {"0.a [9223372036854775808]",
        [] {
          return nn::sequential(claim({{"a", {half}}}, {}), claim({{"b", {half}}}, {}));
        }},
