@@ -178,7 +178,7 @@ TEST(Prefetch, ThrowsWhatItsBatchHasThrownAtItsStep) {
     } catch (const error& e) {
       words = e.what();
     }
-    EXPECT_EQ(words, "trainer 0, step 0: row 2 is bad");
+    EXPECT_EQ(words, "trainer 0, step 1: row 2 is bad");
     EXPECT_EQ(found, (numbers{0, 1}));
     EXPECT_EQ(all.under_way(), 0);
   }
