@@ -314,7 +314,7 @@ class blockage_finder {
 
 namespace {
 
-/// Without names of messages and actors nothing can be said of who waits.
+/// Without names of messages and actors no wait can be described.
 std::optional<blocked_report> unreadable_report(const trace::recording& run) {
   const auto unreadable = run.unreadable_metadata();
   if (!unreadable) return std::nullopt;

@@ -114,7 +114,7 @@ std::string summary_table(const run_report& report) {
   line("steps/s", compact(report.steps_per_s()));
   line("samples/s", compact(report.samples_per_s()));
   line("loss", significant(run.figures.loss));
-  // Of the test rows' metrics those that the loss and the targets have.
+  // Shows only the metrics that the loss and the targets have.
   if (run.figures.test_loss) line("test loss", significant(run.figures.test_loss));
   if (run.figures.rmse) line("RMSE", significant(run.figures.rmse));
   if (run.figures.auc) line("AUC", fixed(run.figures.auc, 4));

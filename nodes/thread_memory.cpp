@@ -23,7 +23,7 @@ constexpr std::size_t further_threads = 8;  // for the actor system's clock and 
 /// What a run takes for messages, batches and the like.
 constexpr std::uint64_t least_room = std::uint64_t{64} << 20;
 
-/// Of the GNU allocator: it makes one heap for each thread.
+/// The GNU allocator makes one heap for each thread.
 constexpr std::uint64_t bytes_of_heap = std::uint64_t{64} << 20;
 
 void share_heaps() {

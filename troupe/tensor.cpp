@@ -26,7 +26,7 @@ void shape::check_dimensions(const char* what) const {
     throw error(error_kind::input, fmt::format("{} of a shape without dimensions; it has none to change", what));
 }
 
-/// Of a product that is too large: throws unless some length is 0.
+/// Throws for a product that is too large, unless some length is 0.
 void shape::check_has_none() const {
   const auto end = lengths_.begin() + dimensions_;
   if (std::find(lengths_.begin(), end, std::size_t{0}) == end)

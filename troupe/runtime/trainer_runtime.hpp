@@ -202,7 +202,7 @@ class trainer_runtime {
     std::uint32_t group_number = 0;
     msg::report_actor reports;
     bool remote = false;  ///< they are in other processes
-    /// Of a request to a server or the master. The group has one of its own, and names who is late.
+    /// The deadline of a request to a server or the master. The group has one of its own, and names who is late.
     caf::timespan timeout = caf::infinite;
   };
 
