@@ -49,7 +49,7 @@ for ((round = 1; round <= rounds; ++round)); do
   echo "round $round of $rounds"
 done
 for ((seed = 1; seed <= seeds; ++seed)); do
-  measure accuracy "$troupe" train "$job" --seed "$seed" --json --quiet
+  measure accuracy "$troupe" train "$job" --epochs 2 --dense-lr 0.001 --lr-schedule constant --seed "$seed" --json --quiet
   measure torch_accuracy "$python" "$bench/torch_mnist.py" --data "$images" --seed "$seed"
   echo "seed $seed of $seeds"
 done
