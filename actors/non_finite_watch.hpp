@@ -19,6 +19,9 @@ namespace troupe::actors {
 /// "NaN" or "Inf".
 const char* kind_of(double not_finite);
 
+/// What to try when a run of `troupe train` diverges.
+constexpr const char* lower_rates = "try a smaller learning rate (--dense-lr, --sparse-lr)";
+
 /// Not thread-safe. Must outlive the work of its streams.
 class non_finite_watch {
  public:
@@ -32,7 +35,7 @@ class non_finite_watch {
     std::size_t count = 0;
 
     /// The text for the line that ends a run. `advice`: what to try next.
-    std::string words(const char* advice = "try a smaller learning rate (--dense-lr, --sparse-lr)") const;
+    std::string words(const char* advice = lower_rates) const;
   };
 
   non_finite_watch() = default;

@@ -284,8 +284,7 @@ void part_follower::take_loss(double loss) {
   if (job_.nan == model::nan_policy::skip) {
     is_spoilt_ = true;
   } else {
-    fail(make_failure(errc::not_finite, "the loss is {}; try a smaller learning rate (--dense-lr, --sparse-lr)",
-                      kind_of(loss)));
+    fail(make_failure(errc::not_finite, replica_.words_of_loss(loss)));
   }
 }
 

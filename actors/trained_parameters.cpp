@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "actors/device_tensor.hpp"
@@ -235,6 +236,19 @@ std::optional<non_finite_watch::finding> trained_parameters::find_in_weights() {
   kernels::host_stream().find_non_finite(here.rows, here.as<float>().data(), &found);
   if (found.place >= here.rows) return std::nullopt;
   return named({0, "a dense weight", 0, found.number, found.place, here.rows});
+}
+
+std::string trained_parameters::words_of_loss(double loss) {
+  const std::string spoilt = fmt::format("the loss is {}; ", kind_of(loss));
+  if (!is_on_host() || parameter_count() == 0) return spoilt + lower_rates;
+  if (const auto found = find_in_weights()) return spoilt + found->words();
+  const msg::tensor here = weights();
+  const auto numbers = here.as<float>();
+  const auto largest = std::ranges::max_element(numbers, {}, [](float number) { return std::abs(number); });
+  const auto index = static_cast<std::uint64_t>(largest - numbers.begin());
+  const auto found = named({0, "the largest dense weight", 0, *largest, index, numbers.size()});
+  return fmt::format("{}{} is {:.3g} (number {} of {}); {}", spoilt, found.what, found.number, found.place, found.count,
+                     lower_rates);
 }
 
 void trained_parameters::synchronize() {

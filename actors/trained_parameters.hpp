@@ -143,6 +143,10 @@ class trained_parameters {
   /// Returns the first NaN or Inf among the weights. Waits for the device.
   std::optional<non_finite_watch::finding> find_in_weights();
 
+  /// Returns the text for a loss that is NaN or Inf. On the processor it names the first weight that is one too, else
+  /// the largest; on a device the weights may already be those of the next step.
+  std::string words_of_loss(double loss);
+
   /// Waits for the device. Throws if any mean that it was given is invalid. Requires: the host has waited for all
   /// places of `follow`.
   void synchronize();

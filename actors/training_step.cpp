@@ -182,8 +182,7 @@ bool training_loop::take_step_loss(std::uint64_t of_step, std::size_t size, doub
   if (job_.nan == model::nan_policy::skip)
     has_gradient_ = false;
   else
-    fail(of_step, make_failure(errc::not_finite,
-                               "the loss is {}; try a smaller learning rate (--dense-lr, --sparse-lr)", kind_of(loss)));
+    fail(of_step, make_failure(errc::not_finite, replica_->words_of_loss(loss)));
   return false;
 }
 
@@ -276,9 +275,7 @@ void training_loop::clip_and_step() {
   const double norm = std::sqrt(of_network.value() + client_.squared_norm_of_tables());
   const bool applies = std::isfinite(norm);
   if (!applies && job_.nan == model::nan_policy::stop)
-    return fail(step_, make_failure(errc::not_finite,
-                                    "the gradient's norm is {}; try a smaller learning rate (--dense-lr, --sparse-lr)",
-                                    kind_of(norm)));
+    return fail(step_, make_failure(errc::not_finite, "the gradient's norm is {}; {}", kind_of(norm), lower_rates));
   float factor = 1;
   if (job_.clip_norm > 0 && applies) {
     constexpr double no_zero = 1e-6;
@@ -309,7 +306,7 @@ void training_loop::step_done() {
   if (assigned_.replica == 0) {
     if (auto where = tally_.tell_progress(epoch_tally::clock::now())) {
       where->head = trace_.next(step_);
-      send_report(std::move(*where));
+      send_report(*where);
     }
   }
   if (schedule_.completes_epoch(step_)) report_epoch();
