@@ -26,7 +26,7 @@ struct bucket_id {
   std::uint64_t step = 0;
   std::uint32_t bucket = 0;
 
-  auto operator<=>(const bucket_id&) const = default;
+  auto operator<=>(const bucket_id&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
 };
 
 /// Keeps a `Bucket` for each bucket under way, and its memory for later ones. Not thread-safe.

@@ -79,7 +79,8 @@ result<void> check_device_memory(const model::job& what, const model::dataset& d
   const device_need need = need_of(what, data, devices.step_graphs);
   for (std::size_t place = 0; place < devices.numbers.size(); ++place) {
     const auto ranks_here = [&](bool any, std::size_t ranks) {
-      return any ? static_cast<double>((ranks + devices.numbers.size() - 1 - place) / devices.numbers.size()) : 0.0;
+      const std::size_t here = (ranks + devices.numbers.size() - 1 - place) / devices.numbers.size();
+      return any ? static_cast<double>(here) : 0.0;
     };
     const double trainers = ranks_here(devices.trainers, what.trainers);
     const double servers = ranks_here(devices.servers, what.servers);

@@ -160,7 +160,7 @@ void parameter_server_state::dispatch(parked_call& one) {
                                        one.what.method, one.what.module));
   const msg::header head = one.what.head;
   const actor_trace::range working(trace, trace.given_range(one.what.method), head.step, trace.latest());
-  const call_return answer = [this, promise = one.promise, head](call_result result) mutable {
+  call_return answer = [this, promise = one.promise, head](call_result result) mutable {
     if (result) result->head = trace.next(head.step, msg::id_of(head));
     promise.deliver(std::move(result));
   };

@@ -97,6 +97,7 @@ std::vector<msg::tensor> joined_states(const model::network_parts& of,
                         whole.back().begin() + static_cast<std::ptrdiff_t>(part.buffers.first));
   }
   std::vector<msg::tensor> all;
+  all.reserve(whole.size());
   for (auto& one : whole) all.push_back(column(std::move(one)));
   return all;
 }

@@ -206,7 +206,7 @@ class training_loop {
   void ask_parts_for_norms();
   void evaluate_through_parts(const model::batch& samples);
   void has_outputs(const float* outputs);
-  void gather_states(bool ends, std::function<void()> then);
+  void gather_states(bool ends, const std::function<void()>& then);
   void refuse_part_message();
   void note_device_work() {
     for (kernels::stream_timer* one : replica_->timers()) trace_.note_device_work(*one);

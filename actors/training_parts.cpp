@@ -151,7 +151,7 @@ void training_loop::has_outputs(const float* outputs) {
 }
 
 /// Calls `then` with the states of all parts after this step in `parts_->states`. `ends`: the parts end.
-void training_loop::gather_states(bool ends, std::function<void()> then) {
+void training_loop::gather_states(bool ends, const std::function<void()>& then) {
   parts_->states.assign(job_.parts(), {});
   parts_->states.front() = replica_->state();
   parts_->pass_seconds = parts_->passes->pass_seconds();

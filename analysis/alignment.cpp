@@ -33,7 +33,7 @@ struct message_key {
   std::uint32_t type = 0;
   std::uint32_t bucket = 0;
 
-  auto operator<=>(const message_key&) const = default;
+  auto operator<=>(const message_key&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
 };
 
 struct keyed_message {

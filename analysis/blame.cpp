@@ -187,6 +187,7 @@ std::string blame_text(const trace::recording& run, const blame_report& report, 
   for (const std::string& note : report.notes) text += "note: " + note + "\n";
   if (all.empty()) return text;
   std::vector<const row_gradient*> shown;
+  shown.reserve(all.size());
   for (const row_gradient& one : all) shown.push_back(&one);
   if (shown.size() > limit) {
     // NaN first: users look for it.

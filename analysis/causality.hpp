@@ -28,7 +28,7 @@ class causality {
     std::uint16_t device = 0;
     bool copies = false;
 
-    auto operator<=>(const device_lane&) const = default;
+    auto operator<=>(const device_lane&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
   };
 
   explicit causality(const trace::recording& of);

@@ -158,14 +158,15 @@ class comparison {
     const trace::event* first_write = nullptr;  // the first in B's order of the writes that A handles later
     const trace::event* first = nullptr;        // and of all messages
     std::uint32_t write_pair = 0, pair = 0;
-    for (auto i = all.rbegin(); i != all.rend(); ++i) {
-      const trace::event* b = pairs_[*i].b;
-      const bool reads = reads_commute && traits_a_[pairs_[*i].a->type].only_reads;
+    for (std::size_t place = all.size(); place-- > 0;) {
+      const std::uint32_t i = all[place];
+      const trace::event* b = pairs_[i].b;
+      const bool reads = reads_commute && traits_a_[pairs_[i].a->type].only_reads;
       const trace::event* earliest = reads ? first_write : first;
       if (earliest != nullptr && earliest < b)
-        at_handling_.emplace(*i, finding{difference::order, reads ? write_pair : pair});
-      if (first == nullptr || b < first) first = b, pair = *i;
-      if (!reads && (first_write == nullptr || b < first_write)) first_write = b, write_pair = *i;
+        at_handling_.emplace(i, finding{difference::order, reads ? write_pair : pair});
+      if (first == nullptr || b < first) first = b, pair = i;
+      if (!reads && (first_write == nullptr || b < first_write)) first_write = b, write_pair = i;
     }
   }
 

@@ -41,6 +41,7 @@ std::vector<window> windows_of(const trace::recording& run, std::uint64_t& steps
   }
   steps = by_step.size();
   std::vector<window> all;
+  all.reserve(steps);
   for (const auto& [step, one] : by_step) all.push_back(one);
   std::ranges::sort(all, {}, &window::begin);
   std::vector<window> apart;

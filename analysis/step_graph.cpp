@@ -291,10 +291,11 @@ std::vector<trace::nanoseconds> step_graph::earliest(const std::optional<stretch
 std::vector<trace::nanoseconds> step_graph::latest(const std::vector<trace::nanoseconds>& earliest) const {
   std::vector<trace::nanoseconds> at(moments_.size(), never);
   at[end_] = earliest[end_];
-  for (auto here = order_.rbegin(); here != order_.rend(); ++here) {
-    for (std::uint32_t i = into_[*here]; i < into_[*here + 1]; ++i) {
+  for (std::size_t place = order_.size(); place-- > 0;) {
+    const auto here = order_[place];
+    for (std::uint32_t i = into_[here]; i < into_[here + 1]; ++i) {
       const edge& one = edges_[i];
-      at[one.from] = std::min(at[one.from], at[*here] - one.time);
+      at[one.from] = std::min(at[one.from], at[here] - one.time);
     }
   }
   return at;
@@ -321,10 +322,10 @@ std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>&
       trace::nanoseconds begin = at[binding->from];
       std::uint64_t waiting = 0;
       if (binding->what.what == path_category::work || binding->what.what == path_category::on_device) {
-        for (auto since = queue.rbegin(); since != queue.rend(); ++since) {
-          if (since->first < end) {
-            waiting = since->second;
-            begin = std::max(at[binding->from], since->first);
+        for (std::size_t place = queue.size(); place-- > 0;) {
+          if (queue[place].first < end) {
+            waiting = queue[place].second;
+            begin = std::max(at[binding->from], queue[place].first);
           }
         }
       }

@@ -34,7 +34,7 @@ struct stretch {
   std::uint16_t type = 0;  ///< of the message, 0 if `range` is set; on_device: the device's number
   trace::range_name range = trace::range_name::none;
 
-  auto operator<=>(const stretch&) const = default;
+  auto operator<=>(const stretch&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
 };
 
 /// As in `gradient wire` or `update on device 0`, and as in `trainer 0 to server 1`.

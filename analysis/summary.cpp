@@ -97,6 +97,7 @@ std::vector<actor_summary> summarize_actors(const trace::recording& run, trace::
     sum.longest_time = worked;
   }
   std::vector<actor_summary> sorted;
+  sorted.reserve(all.size());
   for (const auto& [actor, one] : all) sorted.push_back(one.sum);
   return sorted;
 }
@@ -118,6 +119,7 @@ std::vector<edge_summary> summarize_edges(const trace::recording& run, trace::na
     edge.longest = std::max(edge.longest, one.end - one.sent);
   }
   std::vector<edge_summary> all;
+  all.reserve(edges.size());
   for (const auto& [_, edge] : edges) all.push_back(edge);
   std::ranges::sort(all, {}, [](const edge_summary& e) {
     return std::tuple(~e.bytes, ~e.messages, e.sender, e.receiver, e.type);  // most bytes first

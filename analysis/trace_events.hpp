@@ -20,7 +20,7 @@ struct track {
   std::uint32_t process = 0;
   std::uint32_t thread = 0;
 
-  auto operator<=>(const track&) const = default;
+  auto operator<=>(const track&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
 };
 
 /// Written as microseconds with three decimals.

@@ -112,7 +112,7 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
   // These are in each other's place, so the saved one would be refused beside the given one.
   for (const auto& [chosen, other] : {std::pair("layers", "hidden"), std::pair("hidden", "layers")})
     if (is_given(chosen) && !is_given(other))
-      std::erase_if(all, [&](const model::setting& one) { return one.first == other; });
+      std::erase_if(all, [name = other](const model::setting& one) { return one.first == name; });
   if (!overlaps)
     std::erase_if(all, [&](const model::setting& one) { return is_of_other_splitting(one.first, text_of); });
   all.insert(all.end(), given.begin(), given.end());

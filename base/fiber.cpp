@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <array>
+#include <bit>
 #include <new>
 #include <span>
 #include <utility>
@@ -29,7 +30,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t stack_bytes = std::size_t{8} << 20;  // as a thread has; only what is used takes memory
-constexpr unsigned half_bits = 32;
+using halves = std::array<unsigned, sizeof(fiber*) / sizeof(unsigned)>;  // of a pointer: makecontext passes ints only
 
 /// A stack with a page below it that nobody may touch.
 std::byte* make_stack() {
@@ -63,10 +64,8 @@ fiber::fiber(std::function<void()> body) : body_(std::move(body)), stack_(make_s
   inside_.uc_stack.ss_sp = stack_;
   inside_.uc_stack.ss_size = stack_bytes;
   inside_.uc_link = nullptr;
-  // makecontext passes ints only.
-  const auto self = reinterpret_cast<std::uintptr_t>(this);
-  makecontext(&inside_, reinterpret_cast<void (*)()>(&fiber::enter), 2, static_cast<unsigned>(self),
-              static_cast<unsigned>(self >> half_bits));
+  const auto self = std::bit_cast<halves>(this);
+  makecontext(&inside_, reinterpret_cast<void (*)()>(&fiber::enter), 2, self[0], self[1]);
   if (__tsan_create_fiber != nullptr) inside_thread_ = __tsan_create_fiber(0);
 }
 
@@ -84,10 +83,7 @@ fiber::~fiber() {
   munmap(stack_, stack_bytes);
 }
 
-void fiber::enter(unsigned low, unsigned high) {
-  const std::uintptr_t self = (std::uintptr_t{high} << half_bits) | low;
-  reinterpret_cast<fiber*>(self)->run();
-}
+void fiber::enter(unsigned first, unsigned second) { std::bit_cast<fiber*>(halves{first, second})->run(); }
 
 void fiber::run() {
   tell_end(nullptr, &outside_bottom_, &outside_bytes_);

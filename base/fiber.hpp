@@ -37,7 +37,7 @@ class fiber {
   void leave();
 
  private:
-  static void enter(unsigned low, unsigned high);
+  static void enter(unsigned first, unsigned second);
   void run();
   void go_in();
   void go_out(bool for_good);

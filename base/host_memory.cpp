@@ -98,7 +98,7 @@ std::shared_ptr<std::byte> allocate_on_host(std::size_t size) {
   const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
   if (rounded < size) throw std::bad_alloc();
   if (alignment == cache_line) {
-    const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(std::aligned_alloc(alignment, rounded)), std::free);
+    std::shared_ptr<std::byte> memory(static_cast<std::byte*>(std::aligned_alloc(alignment, rounded)), std::free);
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
   }

@@ -69,7 +69,7 @@ task<> train(trainer me, settings chosen) {
     const double loss = co_await model.step(context, images, corners, nn::cross_entropy);
     co_await optimizer.step(context);
     if (me.rank() == 0 && step % 20 == 19)
-      std::printf("step %llu: loss %.6f\n", static_cast<unsigned long long>(step + 1), loss);
+      std::printf("step %llu: loss %.6f\n", static_cast<unsigned long long>(step) + 1, loss);
   }
 }
 

@@ -153,9 +153,8 @@ int main(int argc, char** argv) {
   std::string start;
   cluster cluster(argc, argv,
                   {option("chunks", chunks, "how many chunks are learnt"),
-                   option("report", report, "chunks from one report to the next"),
+                   option("report", report, "chunks from one report to the next").within(1, 1'000'000),
                    option("start", start, "a safetensors file with the parameters to begin with")});
-  if (report == 0) throw error(error_kind::input, "--report 0: must be at least 1");
   auto embedding = cluster.server(0).make<nn::embedding_bag>({.num_embeddings = grammar::words.size(),
                                                               .embedding_dim = width,
                                                               .mode = nn::pooling::sum,

@@ -29,7 +29,7 @@ struct settings {
 
 /// Columns of a matrix whose rows are `width` long, [rows, columns]; `first`: the first number of the first of them.
 tensor columns_of(const float* first, std::size_t rows, std::size_t columns, std::size_t width) {
-  const tensor made({rows, columns});
+  tensor made({rows, columns});
   for (std::size_t i = 0; i < rows; ++i) std::copy_n(first + i * width, columns, made.as<float>().data() + i * columns);
   return made;
 }
@@ -109,7 +109,7 @@ task<> train(trainer me, settings chosen) {
     co_await optimizer.step(context);
     if ((step + 1) % chosen.report != 0) continue;
     const tensor mean = co_await replicas.all_reduce(loss, reduce_op::mean);
-    if (me.rank() == 0) std::printf("step %llu: loss %.9f\n", static_cast<unsigned long long>(step + 1), mean.item());
+    if (me.rank() == 0) std::printf("step %llu: loss %.9f\n", static_cast<unsigned long long>(step) + 1, mean.item());
   }
 }
 

@@ -63,8 +63,8 @@ bool is_trusted(const std::filesystem::path& module, const own_file& own) {
 std::filesystem::path find_module(const char* file, std::string& error) {
   if (const char* named = std::getenv(variable)) return named;
   const own_file own = find_own_file();
-  const std::filesystem::path beside = own.path.parent_path() / file;
-  const std::filesystem::path away = installed(own, file);
+  std::filesystem::path beside = own.path.parent_path() / file;
+  std::filesystem::path away = installed(own, file);
   std::error_code ignored;
   if (own.path.is_absolute()) {
     if (std::filesystem::is_regular_file(beside, ignored)) return beside;

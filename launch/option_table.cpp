@@ -106,7 +106,7 @@ std::string variable_of(std::string_view name) {
   return variable;
 }
 
-std::string with_default(std::string meaning, const std::string& default_text) {
+std::string with_default(const std::string& meaning, const std::string& default_text) {
   return default_text.empty() ? meaning : meaning + " (default: " + default_text + ")";
 }
 

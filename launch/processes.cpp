@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -42,7 +43,7 @@ constexpr const char* parent_variable = "TROUPE_PARENT";
 std::string own_path() {
   std::error_code unknown;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  if (unknown) return reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (unknown) return std::bit_cast<const char*>(::getauxval(AT_EXECFN));
   return std::filesystem::exists(path, unknown) ? path.string() : "/proc/self/exe";
 }
 

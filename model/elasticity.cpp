@@ -74,6 +74,7 @@ epoch_plan epochs_of(const job& what, std::uint64_t rows) {
   std::vector<membership> memberships = what.elastic.memberships;
   if (!what.elastic.is_on()) memberships = {{0, what.trainers}};
   std::vector<epoch_plan::part> parts;
+  parts.reserve(memberships.size());
   for (const membership& one : memberships)
     parts.push_back({one.first_step, one.trainers, std::min(rows, samples_of_step(what, one.trainers))});
   return {rows, parts};

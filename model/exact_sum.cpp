@@ -5,11 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "base/uint128.hpp"
+
 namespace troupe::model {
 
 namespace {
-
-__extension__ typedef unsigned __int128 wide;
 
 constexpr int limb_bits = 32;
 constexpr std::int64_t limb_mask = (std::int64_t{1} << limb_bits) - 1;
@@ -47,7 +47,7 @@ void exact_sum::add(double x) {
   // x = mantissa * 2^(unit + place)
   const std::uint64_t mantissa = exponent == 0 ? fraction : fraction | std::uint64_t{1} << 52;
   const int place = std::max(exponent, 1) - 1;
-  const wide shifted = static_cast<wide>(mantissa) << place % limb_bits;
+  const uint128 shifted = static_cast<uint128>(mantissa) << place % limb_bits;
   const auto first = static_cast<std::size_t>(place / limb_bits);
   for (std::size_t i = 0; i < 3; ++i)
     limbs_[first + i] += static_cast<std::int64_t>(shifted >> limb_bits * i) & limb_mask;
@@ -77,12 +77,12 @@ double exact_sum::value() const {
   while (highest > 2 && sum.limbs_[highest] == 0) --highest;
   // The bits of three limbs, truncated to 64. The last bit is set if any lower bit is (sticky bit), so that the
   // conversion to double rounds correctly. (If the top limb has more than 32 bits, the sum exceeds all doubles.)
-  wide bits = 0;
+  uint128 bits = 0;
   for (std::size_t i = 0; i < 3; ++i) bits = bits << limb_bits | static_cast<std::uint64_t>(sum.limbs_[highest - i]);
   const int cut = std::bit_width(static_cast<std::uint64_t>(bits >> 64));
   const auto is_set = [](std::int64_t limb) { return limb != 0; };
   const bool rest =
-      (bits & ((wide{1} << cut) - 1)) != 0 || std::ranges::any_of(std::span(sum.limbs_).first(highest - 2), is_set);
+      (bits & ((uint128{1} << cut) - 1)) != 0 || std::ranges::any_of(std::span(sum.limbs_).first(highest - 2), is_set);
   const auto kept = static_cast<std::uint64_t>(bits >> cut) | static_cast<std::uint64_t>(rest);
   return std::ldexp(static_cast<double>(kept), unit + limb_bits * static_cast<int>(highest - 2) + cut);
 }

@@ -294,6 +294,7 @@ or_mistake<std::vector<job_file::entry>> read_entries(const std::string& text, c
   TROUPE_TRY(parsed, parse_text(text));
 
   std::vector<std::string> names;
+  names.reserve(known.size());
   for (const setting_info& info : known) names.push_back(info.name);
   for (const auto& [name, value] : parsed.as_table()) {
     if (std::ranges::find(names, name) != names.end()) continue;

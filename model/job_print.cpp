@@ -143,7 +143,7 @@ std::optional<std::string> entry_of(const std::string& name, const boost::json::
 
 /// Returns a list as entries, or the text itself if it is no list of objects.
 std::string entries_text(const std::string& name, const std::string& text) {
-  const std::string as_text = fmt::format("{} = {}\n", name, toml_quoted(text));
+  std::string as_text = fmt::format("{} = {}\n", name, toml_quoted(text));
   const auto json = parse_json(text);
   if (!json || !json->is_array() || json->get_array().empty()) return as_text;
   std::string out;

@@ -40,6 +40,7 @@ result<piece> parse_piece(std::string_view text) {
   const auto known = std::ranges::find(forms, name, &form::name);
   if (known == forms.end()) {
     std::vector<std::string> names;
+    names.reserve(forms.size());
     for (const auto& one : forms) names.emplace_back(one.name);
     return bad_input("unknown schedule {}; the nearest is {}, and there are {}", printable(name),
                      nearest(std::string(name), names), alternatives(names));
@@ -72,8 +73,10 @@ double factor_of(const piece& one, std::uint64_t step) {
       break;
     case curve::warmup:
       return static_cast<double>(std::min(step, one.steps)) / static_cast<double>(one.steps);
-    case curve::step:
-      return std::pow(one.gamma, static_cast<double>((step - 1) / one.steps));
+    case curve::step: {
+      const std::uint64_t whole_intervals = (step - 1) / one.steps;
+      return std::pow(one.gamma, static_cast<double>(whole_intervals));
+    }
     case curve::cosine:
       if (step > one.steps) return 0;
       return (1 + std::cos(std::numbers::pi * (static_cast<double>(step - 1) / static_cast<double>(one.steps)))) / 2;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "base/uint128.hpp"
 #include "kernels/random_bits.hpp"
 
 namespace troupe::model {
@@ -40,10 +41,7 @@ constexpr std::uint64_t random_key(std::uint64_t seed, random_stream stream, std
 }
 
 /// Uniform in [0, bound), by multiplication (Lemire, 2019); the bias is below bound / 2^64. Requires: bound is not 0.
-constexpr std::uint64_t below_from(std::uint64_t bits, std::uint64_t bound) {
-  __extension__ using wide = unsigned __int128;
-  return static_cast<std::uint64_t>((static_cast<wide>(bits) * bound) >> 64);
-}
+constexpr std::uint64_t below_from(std::uint64_t bits, std::uint64_t bound) { return multiply_high(bits, bound); }
 
 /// A stream that is read sequentially.
 class random_sequence {

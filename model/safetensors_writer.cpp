@@ -66,6 +66,7 @@ result<safetensors_writer> safetensors_writer::create(const std::string& path, s
            std::tuple(type_size(a.type), std::string_view(b.name));
   });
   std::vector<std::string_view> names;
+  names.reserve(tensors.size());
   for (const tensor_declaration& one : tensors) names.push_back(one.name);
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())

@@ -8,6 +8,7 @@
 // row: with 1000 rows and otherwise default settings it is right for about 62 % of the test rows after one epoch; with
 // 100,000 rows that takes many epochs or higher learning rates.
 
+#include "base/uint128.hpp"
 #include "kernels/idle_threads.hpp"
 #include "model/datasets.hpp"
 #include "model/random.hpp"
@@ -144,10 +145,7 @@ class synthetic final : public dataset {
   }
 
   // row / classes_, by a multiplication: rows and classes are at most 10^12 and 65536.
-  std::uint64_t block_of(std::uint64_t row) const {
-    __extension__ typedef unsigned __int128 wide;
-    return static_cast<std::uint64_t>((static_cast<wide>(row) * reciprocal_) >> 64);
-  }
+  std::uint64_t block_of(std::uint64_t row) const { return multiply_high(row, reciprocal_); }
 
   std::uint64_t seed_;
   epoch_plan epochs_;

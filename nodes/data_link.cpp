@@ -20,7 +20,7 @@ enum frame_kind : std::uint8_t { message_kind = links::link::first_user_kind, an
 /// Marks the ids of messages without an answer, so that the link learns when a local actor has handled them.
 constexpr std::uint64_t handling_flag = std::uint64_t{1} << 59;
 
-std::vector<links::piece> to_pieces(std::vector<msg::blob> parts) {
+std::vector<links::piece> to_pieces(const std::vector<msg::blob>& parts) {
   std::vector<links::piece> pieces;
   pieces.reserve(parts.size());
   for (const msg::blob& part : parts) pieces.push_back({part.owner(), part.data(), part.size()});
@@ -129,16 +129,15 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
 
   pending_request request{std::move(sender), id.response_id(),  clock::now() + how_.request_timeout, number,
                           about->first,      about->second.step};
-  {
-    const std::unique_lock lock(mutex_);
-    if (!ended_) {
-      head.request = next_request_++;
-      pending_.emplace(head.request, std::move(request));
-    }
-  }
-  if (head.request == 0)
+  std::unique_lock lock(mutex_);
+  if (ended_) {
+    lock.unlock();
     return refuse(request, protocol::errc::peer_failed,
                   fmt::format("{} is gone: {}; {} cannot be asked", how_.peer, why_ended_, question(request)));
+  }
+  head.request = next_request_++;
+  pending_.emplace(head.request, std::move(request));
+  lock.unlock();
   auto parts = *protocol::to_frame(head, content, frames_);
   if (auto error = check_length(about->first, about->second.step, parts)) {
     if (const auto refused = take_pending(head.request)) deliver(*refused, caf::make_message(std::move(error)));
@@ -146,7 +145,7 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
   }
   trace_.passes(trace::kind::sent, about->first, about->second, number, trace::flag::request, bytes_of(parts));
   if (auto* wrong = actors::faults(); wrong != nullptr && wrong->loses(about->second, about->first)) return;
-  wire_->send(message_kind, to_pieces(std::move(parts)));
+  wire_->send(message_kind, to_pieces(parts));
 }
 
 caf::error data_link::check_length(caf::type_id_t type, std::uint64_t step, const std::vector<msg::blob>& parts) const {
@@ -173,7 +172,7 @@ void data_link::send_with_credit(const msg::header& about, std::vector<msg::blob
     return;
   }
   in_flight_ += bytes;
-  wire_->send(message_kind, to_pieces(std::move(parts)), more_follows);
+  wire_->send(message_kind, to_pieces(parts), more_follows);
 }
 
 caf::error data_link::take_credit(const msg::blob& body) {
@@ -278,7 +277,7 @@ void data_link::answered(caf::message_id id, const caf::message& content) {
     failure = check_length(about->first, about->second.step, parts);
     const std::uint32_t asker = trace::sender_of(about->second.cause);
     trace_.passes(trace::kind::sent, about->first, about->second, asker, trace::flag::answer, bytes_of(parts));
-    if (!failure) return wire_->send(answer_kind, to_pieces(std::move(parts)));
+    if (!failure) return wire_->send(answer_kind, to_pieces(parts));
   } else {
     failure = content.match_elements<caf::error>()
                   ? content.get_as<caf::error>(0)

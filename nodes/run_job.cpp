@@ -45,7 +45,7 @@ result<void> check_memory(const model::job& what, const model::dataset& data, co
   // Each trainer has weights, optimizer state and a gradient; the group has a sum.
   const model::hybrid_model model(data.spec(), what);
   const std::size_t weights = model.parameter_count();
-  const auto buffers = static_cast<std::uint64_t>(2 + model::state_buffers(what.dense_optimizer));
+  const std::uint64_t buffers = 2 + static_cast<std::uint64_t>(model::state_buffers(what.dense_optimizer));
   const std::uint64_t dense =
       devices.trainers ? 0 : model::bounded_product(weights, (what.trainers + 1) * buffers * sizeof(float));
   const std::uint64_t available = model::available_memory();

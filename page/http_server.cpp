@@ -159,7 +159,7 @@ class session : public std::enable_shared_from_this<session> {
     send(http_response::of(status, "text/plain; charset=utf-8", fmt::format("{}\n", why)), false, false);
   }
 
-  void send(http_response what, bool head_only, bool keep) {
+  void send(const http_response& what, bool head_only, bool keep) {
     body_ = what.body ? what.body : std::make_shared<const std::string>();
     out_.emplace(static_cast<http::status>(what.status), 11);
     out_->set(http::field::server, "troupe");

@@ -24,20 +24,20 @@ msg::blob fill(std::size_t count, auto&& write) {
   return {std::move(numbers), first, count * sizeof(T)};
 }
 
-template <std::size_t kWidth>
+template <std::size_t Width>
 void narrow(std::span<const std::uint64_t> words, std::byte* to) {
   for (const std::uint64_t word : words) {
-    std::memcpy(to, &word, kWidth);
-    to += kWidth;
+    std::memcpy(to, &word, Width);
+    to += Width;
   }
 }
 
-template <std::size_t kWidth>
+template <std::size_t Width>
 void widen(const std::byte* from, std::span<std::uint64_t> words) {
   for (std::uint64_t& word : words) {
     word = 0;
-    std::memcpy(&word, from, kWidth);
-    from += kWidth;
+    std::memcpy(&word, from, Width);
+    from += Width;
   }
 }
 
@@ -68,14 +68,14 @@ std::size_t width_of(const msg::blob& words) {
 msg::blob narrowed(const msg::blob& words, std::size_t width) {
   const auto all = words.as<std::uint64_t>();
   return fill<std::byte>(all.size() * width, [&](std::byte* to) {
-    with_constant(width, [&]<std::size_t kWidth>() { narrow<kWidth>(all, to); });
+    with_constant(width, [&]<std::size_t Width>() { narrow<Width>(all, to); });
   });
 }
 
 msg::blob widened(const msg::blob& narrow, std::size_t width) {
   const std::size_t count = narrow.size() / width;
   return fill<std::uint64_t>(count, [&](std::uint64_t* to) {
-    with_constant(width, [&]<std::size_t kWidth>() { widen<kWidth>(narrow.data(), {to, count}); });
+    with_constant(width, [&]<std::size_t Width>() { widen<Width>(narrow.data(), {to, count}); });
   });
 }
 

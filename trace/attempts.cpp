@@ -50,6 +50,7 @@ result<std::uint64_t> choose_attempt(const std::vector<attempt_info>& attempts, 
   const auto found = std::ranges::find(attempts, wanted, &attempt_info::number);
   if (found != attempts.end()) return found->run;
   std::vector<std::uint64_t> known;
+  known.reserve(attempts.size());
   for (const attempt_info& one : attempts) known.push_back(one.number);
   return bad_input("--attempt {}: not among these files, which are of attempt {}", wanted, fmt::join(known, ", "));
 }
@@ -105,6 +106,7 @@ result<std::uint64_t> choose_run(const std::vector<trace_file>& files, const std
   if (from.run != 0) {
     if (runs.contains(from.run)) return from.run;
     std::vector<std::uint64_t> known;
+    known.reserve(runs.size());
     for (const auto& [run, count] : runs) known.push_back(run);
     return bad_input("run {}: not among these files, which are of run {}", from.run, fmt::join(known, ", "));
   }

@@ -8,10 +8,10 @@ namespace troupe::trace {
 
 namespace {
 
-template <class E, std::size_t n>
-std::string_view find(E what, const std::array<std::string_view, n>& names) {
+template <class E, std::size_t Count>
+std::string_view find(E what, const std::array<std::string_view, Count>& names) {
   const auto i = static_cast<std::size_t>(what);
-  return i < n ? names[i] : "unknown";
+  return i < Count ? names[i] : "unknown";
 }
 
 }  // namespace

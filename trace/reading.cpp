@@ -154,8 +154,8 @@ class reader {
         }
       }
     }
-    for (std::size_t host = 0; host < hosts.size(); ++host)
-      if (hosts[host].first > hosts[host].last) hosts[host].first = hosts[host].last = 0;  // it has no records
+    for (auto& host : hosts)
+      if (host.first > host.last) host.first = host.last = 0;  // it has no records
     lines_ = align_clocks(hosts, messages, static_cast<std::uint32_t>(hosts_[0]));
   }
 

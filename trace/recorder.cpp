@@ -41,7 +41,7 @@ std::string remove_longest(boost::json::object& from) {
   const auto longest = std::ranges::max_element(from, {}, [](const auto& one) {
     return one.key() == "types" || one.key() == left_out_key ? 0 : lossless_json(one.value()).size();
   });
-  const std::string name(longest->key());
+  std::string name(longest->key());
   boost::json::object* const settings = longest->value().if_object();
   if (name == "job" && settings != nullptr && !settings->empty()) return "job." + remove_longest(*settings);
   from.erase(longest);

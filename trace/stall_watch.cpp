@@ -1,8 +1,7 @@
 #include "trace/stall_watch.hpp"
 
-#include <time.h>
-
 #include <algorithm>
+#include <ctime>
 #include <system_error>
 #include <utility>
 

@@ -83,8 +83,10 @@ void read_board(std::string_view bytes, trace_file& to, memory_budget& budget) {
   if (!budget.take(3 * bytes.size())) return;
   for (std::size_t at = 0; at + board_entry_bytes <= bytes.size(); at += board_entry_bytes) {
     board_row row = board_row_at(bytes.data() + at);
-    const bool is_actor = row.state == 1 || row.state == 2;
-    if (is_actor) to.board.push_back(std::move(row));
+    if (row.state == 1 || row.state == 2) {
+      to.board.push_back(std::move(row));
+      continue;
+    }
     if (row.state != board_call::state_of_calls) continue;
     if (const auto call = read_call(bytes.data() + at)) to.calls.push_back(*call);
   }

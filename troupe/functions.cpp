@@ -156,12 +156,12 @@ namespace {
 std::size_t last_of(const tensor& x) { return x.shape()[x.shape().dimensions() - 1]; }
 
 /// Columns of a matrix, `first` up to the width of `part`, as a part has them; or the other way.
-template <bool kIntoWhole>
+template <bool IntoWhole>
 void copy_part(std::size_t rows, float* whole, std::size_t width, std::size_t first, float* part, std::size_t columns) {
   for (std::size_t row = 0; row < rows; ++row) {
     float* const at = whole + row * width + first;
     float* const of_part = part + row * columns;
-    std::copy_n(kIntoWhole ? of_part : at, columns, kIntoWhole ? at : of_part);
+    std::copy_n(IntoWhole ? of_part : at, columns, IntoWhole ? at : of_part);
   }
 }
 

@@ -44,7 +44,7 @@ std::string words_of(const runtime::trained& member) {
 
 }  // namespace
 
-void distributed_optimizer::add_members(const optimizer_choice& choice, std::vector<runtime::trained> members) {
+void distributed_optimizer::add_members(const optimizer_choice& choice, const std::vector<runtime::trained>& members) {
   if (!std::isfinite(choice.lr) || choice.lr < 0)
     throw error(error_kind::input, fmt::format("{}: lr {}: must be a number of 0 or more", choice.name, choice.lr));
   std::vector<runtime::trained> all = members_;

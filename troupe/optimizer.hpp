@@ -67,7 +67,7 @@ class distributed_optimizer {
   distributed_optimizer& add(const optimizer_choice& choice, const Members&... members) {
     std::vector<runtime::trained> all;
     (append(all, members), ...);
-    add_members(choice, std::move(all));
+    add_members(choice, all);
     return *this;
   }
 
@@ -86,7 +86,7 @@ class distributed_optimizer {
       for (const auto& one : members) append(all, one);
     }
   }
-  void add_members(const optimizer_choice& choice, std::vector<runtime::trained> members);
+  void add_members(const optimizer_choice& choice, const std::vector<runtime::trained>& members);
 
   std::vector<runtime::trained> members_;
 };

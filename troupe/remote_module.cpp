@@ -166,7 +166,7 @@ future<tensor> remote_module<nn::embedding_bag>::rows(std::span<const std::int64
 
 // -- making ---------------------------------------------------------------------------
 
-void remote_server::make_module(const std::string& type, std::vector<arg> named,
+void remote_server::make_module(const std::string& type, const std::vector<arg>& named,
                                 const nn::embedding_bag::options* table, made then) const {
   auto* const here = runtime::actor_executor::here();
   if (here == nullptr) throw error(error_kind::input, "make: only tasks make modules during a run");

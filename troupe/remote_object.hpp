@@ -174,35 +174,35 @@ class methods {
   explicit methods(detail::method_table& to) : to_(to) {}
 
   template <class R, class... P>
-  void add(std::string name, R (T::*method)(P...)) {
-    put<R, P...>(std::move(name), method);
+  void add(const std::string& name, R (T::*method)(P...)) {
+    put<R, P...>(name, method);
   }
   template <class R, class... P>
-  void add(std::string name, R (T::*method)(P...) const) {
-    put<R, P...>(std::move(name), method);
+  void add(const std::string& name, R (T::*method)(P...) const) {
+    put<R, P...>(name, method);
   }
 
   /// A method that takes rows [n, ...] and returns as many: calls that wait at the same time are joined to one with all
   /// of their rows, in the order in which they came.
-  void add_batched(std::string name, tensor (T::*method)(const tensor&), const batching& how = {}) {
-    put_batched(std::move(name), method, how);
+  void add_batched(const std::string& name, tensor (T::*method)(const tensor&), const batching& how = {}) {
+    put_batched(name, method, how);
   }
-  void add_batched(std::string name, tensor (T::*method)(const tensor&) const, const batching& how = {}) {
-    put_batched(std::move(name), method, how);
+  void add_batched(const std::string& name, tensor (T::*method)(const tensor&) const, const batching& how = {}) {
+    put_batched(name, method, how);
   }
 
  private:
   template <class R, class... P, class Method>
-  void put(std::string name, Method method) {
-    to_.add({.name = std::move(name),
+  void put(const std::string& name, Method method) {
+    to_.add({.name = name,
              .key = detail::key_of(method),
              .call = [method](remote_object& object, detail::packed& given, detail::later& answers) {
                return detail::call_method<T, R, P...>(static_cast<T&>(object), method, given, answers);
              }});
   }
   template <class Method>
-  void put_batched(std::string name, Method method, const batching& how) {
-    to_.add({.name = std::move(name),
+  void put_batched(const std::string& name, Method method, const batching& how) {
+    to_.add({.name = name,
              .key = detail::key_of(method),
              .call_batched = [method](remote_object& object,
                                       const tensor& rows) { return (static_cast<T&>(object).*method)(rows); },

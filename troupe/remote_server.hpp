@@ -37,11 +37,11 @@ class remote_server {
   using made = std::function<void(std::shared_ptr<const runtime::reference>, const std::exception_ptr&)>;
 
   template <class Module>
-  future<remote_module<Module>> make_named(const std::string& type, std::vector<arg> named,
+  future<remote_module<Module>> make_named(const std::string& type, const std::vector<arg>& named,
                                            const nn::embedding_bag::options* table = nullptr) const {
     auto answer = std::make_shared<promise<remote_module<Module>>>();
     auto coming = answer->get_future();
-    make_module(type, std::move(named), table,
+    make_module(type, named, table,
                 [answer](std::shared_ptr<const runtime::reference> one, const std::exception_ptr& thrown) {
                   if (thrown)
                     answer->fail(thrown);
@@ -51,7 +51,7 @@ class remote_server {
     return coming;
   }
 
-  void make_module(const std::string& type, std::vector<arg> named, const nn::embedding_bag::options* table,
+  void make_module(const std::string& type, const std::vector<arg>& named, const nn::embedding_bag::options* table,
                    made then) const;
 
   std::uint32_t rank_;

@@ -26,43 +26,43 @@ namespace hn = hwy::HWY_NAMESPACE;
 static_assert(!HWY_HAVE_SCALABLE, "blocks are arrays of vectors, whose size must be known when compiling");
 
 /// The number of vectors of a block, as a type.
-template <std::size_t kCount>
-using vectors = std::integral_constant<std::size_t, kCount>;
+template <std::size_t Count>
+using vectors = std::integral_constant<std::size_t, Count>;
 
 inline constexpr std::size_t full_lanes = HWY_LANES(float);
 
-template <std::size_t kLanes, class Body>
+template <std::size_t Lanes, class Body>
 HWY_INLINE void for_each_narrow_block(std::size_t count, std::size_t at, const Body& body) {
-  if constexpr (kLanes > 0) {
-    if (count - at >= kLanes) {
-      body(hn::CappedTag<float, kLanes>(), vectors<1>(), at);
-      at += kLanes;
+  if constexpr (Lanes > 0) {
+    if (count - at >= Lanes) {
+      body(hn::CappedTag<float, Lanes>(), vectors<1>(), at);
+      at += Lanes;
     }
-    for_each_narrow_block<kLanes / 2>(count, at, body);
+    for_each_narrow_block<Lanes / 2>(count, at, body);
   }
 }
 
-template <std::size_t kVectors, class Body>
+template <std::size_t Vectors, class Body>
 HWY_INLINE void for_each_wide_block(std::size_t count, std::size_t at, const Body& body) {
-  if constexpr (kVectors > 0) {
-    if (count - at >= kVectors * full_lanes) {
-      body(hn::CappedTag<float, full_lanes>(), vectors<kVectors>(), at);
-      at += kVectors * full_lanes;
+  if constexpr (Vectors > 0) {
+    if (count - at >= Vectors * full_lanes) {
+      body(hn::CappedTag<float, full_lanes>(), vectors<Vectors>(), at);
+      at += Vectors * full_lanes;
     }
-    for_each_wide_block<kVectors / 2>(count, at, body);
+    for_each_wide_block<Vectors / 2>(count, at, body);
   } else {
     for_each_narrow_block<full_lanes / 2>(count, at, body);
   }
 }
 
-/// Calls `body(tag, vectors<n>(), at)` for consecutive blocks of n vectors that cover [0, count). n <= kMaxVectors, a
+/// Calls `body(tag, vectors<n>(), at)` for consecutive blocks of n vectors that cover [0, count). n <= MaxVectors, a
 /// power of two.
-template <std::size_t kMaxVectors, class Body>
+template <std::size_t MaxVectors, class Body>
 HWY_INLINE void for_each_block(std::size_t count, const Body& body) {
-  constexpr std::size_t widest = kMaxVectors * full_lanes;
+  constexpr std::size_t widest = MaxVectors * full_lanes;
   std::size_t at = 0;
-  for (; count - at >= widest; at += widest) body(hn::CappedTag<float, full_lanes>(), vectors<kMaxVectors>(), at);
-  for_each_wide_block<kMaxVectors / 2>(count, at, body);
+  for (; count - at >= widest; at += widest) body(hn::CappedTag<float, full_lanes>(), vectors<MaxVectors>(), at);
+  for_each_wide_block<MaxVectors / 2>(count, at, body);
 }
 
 /// Calls `body(tag, at)` for consecutive vectors that cover [0, count), in blocks of four.

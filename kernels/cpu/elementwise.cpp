@@ -40,15 +40,15 @@ void multiply_add_all(std::size_t count, const float* a, const float* b, const f
   });
 }
 
-template <class D, std::size_t kVectors>
-HWY_INLINE void sum_block(D d, vectors<kVectors>, std::span<const float* const> in, std::size_t at, float scale,
+template <class D, std::size_t Vectors>
+HWY_INLINE void sum_block(D d, vectors<Vectors>, std::span<const float* const> in, std::size_t at, float scale,
                           float* out) {
   const std::size_t lanes = hn::Lanes(d);
-  hn::Vec<D> sum[kVectors];
-  for (std::size_t v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, in[0] + at + v * lanes);
+  hn::Vec<D> sum[Vectors];
+  for (std::size_t v = 0; v < Vectors; ++v) sum[v] = hn::LoadU(d, in[0] + at + v * lanes);
   for (std::size_t rank = 1; rank < in.size(); ++rank)
-    for (std::size_t v = 0; v < kVectors; ++v) sum[v] = hn::Add(sum[v], hn::LoadU(d, in[rank] + at + v * lanes));
-  for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(hn::Mul(hn::Set(d, scale), sum[v]), d, out + at + v * lanes);
+    for (std::size_t v = 0; v < Vectors; ++v) sum[v] = hn::Add(sum[v], hn::LoadU(d, in[rank] + at + v * lanes));
+  for (std::size_t v = 0; v < Vectors; ++v) hn::StoreU(hn::Mul(hn::Set(d, scale), sum[v]), d, out + at + v * lanes);
 }
 
 void rank_sum(std::span<const float* const> in, std::size_t count, float scale, float* out) {

@@ -53,39 +53,39 @@ struct bag_range {
   float divisor;
 };
 
-template <pool kPool, class D, std::size_t kVectors, class Number>
-HWY_INLINE void pool_block(D d, vectors<kVectors>, const row_sequence<Number>& rows, const bag_range& bag,
+template <pool Pool, class D, std::size_t Vectors, class Number>
+HWY_INLINE void pool_block(D d, vectors<Vectors>, const row_sequence<Number>& rows, const bag_range& bag,
                            std::size_t column, float* out) {
   const std::size_t lanes = hn::Lanes(d);
-  hn::Vec<D> acc[kVectors];
+  hn::Vec<D> acc[Vectors];
   std::size_t i = bag.begin;
-  if constexpr (kPool == pool::maximum) {
+  if constexpr (Pool == pool::maximum) {
     const Number* const first = rows.row(i) + column;
-    for (std::size_t v = 0; v < kVectors; ++v) acc[v] = load_numbers(d, first + v * lanes);
+    for (std::size_t v = 0; v < Vectors; ++v) acc[v] = load_numbers(d, first + v * lanes);
   } else {
-    for (std::size_t v = 0; v < kVectors; ++v) acc[v] = hn::Zero(d);
+    for (std::size_t v = 0; v < Vectors; ++v) acc[v] = hn::Zero(d);
   }
   for (; i < bag.end; ++i) {
     if (column == 0) rows.prefetch_after(i);
     const Number* const row = rows.row(i) + column;
-    for (std::size_t v = 0; v < kVectors; ++v) {
+    for (std::size_t v = 0; v < Vectors; ++v) {
       const hn::Vec<D> x = load_numbers(d, row + v * lanes);
-      if constexpr (kPool == pool::plain_sum)
+      if constexpr (Pool == pool::plain_sum)
         acc[v] = hn::Add(acc[v], x);
-      else if constexpr (kPool == pool::weighted_sum)
+      else if constexpr (Pool == pool::weighted_sum)
         acc[v] = hn::MulAdd(hn::Set(d, bag.weights[i]), x, acc[v]);
       else
         acc[v] = hn::IfThenElse(hn::Gt(x, acc[v]), x, acc[v]);
     }
   }
-  for (std::size_t v = 0; v < kVectors; ++v) {
+  for (std::size_t v = 0; v < Vectors; ++v) {
     if (bag.divisor != 1.0F) acc[v] = hn::Div(acc[v], hn::Set(d, bag.divisor));
     hn::StoreU(acc[v], d, out + column + v * lanes);
   }
 }
 
 /// Pools bags [first, last).
-template <pool kPool, class Number>
+template <pool Pool, class Number>
 void pool_bags(const Number* table, std::size_t dim, const bags_view& bags, std::size_t first, std::size_t last,
                bool mean, float* out, std::size_t out_stride) {
   if (first == last) return;
@@ -99,7 +99,7 @@ void pool_bags(const Number* table, std::size_t dim, const bags_view& bags, std:
     }
     if (mean) bag.divisor = static_cast<float>(bag.end - bag.begin);
     for_each_block<8>(dim, [&](auto d, auto count, std::size_t column)
-                               HWY_ATTR { pool_block<kPool>(d, count, rows, bag, column, out_row); });
+                               HWY_ATTR { pool_block<Pool>(d, count, rows, bag, column, out_row); });
   }
 }
 
@@ -135,16 +135,16 @@ void gather(const_table_view table, std::size_t dim, std::span<const std::int64_
 
 /// Adds a bag's gradient to its rows, for one block of columns. `update_rows` repeats this operation bit for bit.
 /// `grad` and `row_grads` point to the block.
-template <class D, std::size_t kVectors>
-HWY_INLINE void add_block(D d, vectors<kVectors>, std::size_t dim, const bags_view& bags, std::size_t bag, float scale,
+template <class D, std::size_t Vectors>
+HWY_INLINE void add_block(D d, vectors<Vectors>, std::size_t dim, const bags_view& bags, std::size_t bag, float scale,
                           const float* grad, float* row_grads) {
   const std::size_t lanes = hn::Lanes(d);
-  hn::Vec<D> from[kVectors];
-  for (std::size_t v = 0; v < kVectors; ++v) from[v] = hn::LoadU(d, grad + v * lanes);
+  hn::Vec<D> from[Vectors];
+  for (std::size_t v = 0; v < Vectors; ++v) from[v] = hn::LoadU(d, grad + v * lanes);
   for (std::size_t i = bags.begin_of(bag), end = bags.end_of(bag); i < end; ++i) {
     const auto factor = hn::Set(d, bags.weights.empty() ? scale : bags.weights[i]);
     float* const to = row_grads + static_cast<std::size_t>(bags.indices[i]) * dim;
-    for (std::size_t v = 0; v < kVectors; ++v)
+    for (std::size_t v = 0; v < Vectors; ++v)
       hn::StoreU(hn::MulAdd(factor, from[v], hn::LoadU(d, to + v * lanes)), d, to + v * lanes);
   }
 }

@@ -174,7 +174,7 @@ std::span<const std::span<const double>> host_table_gradients::norms_by_table(st
     kept_[i].scale = scale;
     norms_[i].resize(kept_[i].rows.size());
     row_squared_norms(dim, kept_[i], norms_[i].data());
-    norms_by_table_.push_back(norms_[i]);
+    norms_by_table_.emplace_back(norms_[i]);
   }
   return norms_by_table_;
 }

@@ -40,34 +40,34 @@ namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
 /// Sets out[k] to the sum of term k over [0, count). `terms(d, at, out)` sets the vectors of terms at `at`.
-template <std::size_t kSums, class Terms>
-HWY_INLINE void sum_stretch(std::size_t count, const Terms& terms, float (&out)[kSums]) {
+template <std::size_t Sums, class Terms>
+HWY_INLINE void sum_stretch(std::size_t count, const Terms& terms, float (&out)[Sums]) {
   constexpr std::size_t unrolled = 4;
   const hn::CappedTag<float, full_lanes> full;
   using vector = hn::Vec<decltype(full)>;
-  vector sum[unrolled][kSums];
+  vector sum[unrolled][Sums];
   for (auto& of_vector : sum)
     for (vector& s : of_vector) s = hn::Zero(full);
   std::size_t at = 0;
   for (; count - at >= unrolled * full_lanes; at += unrolled * full_lanes) {
     for (std::size_t v = 0; v < unrolled; ++v) {
-      vector term[kSums];
+      vector term[Sums];
       terms(full, at + v * full_lanes, term);
-      for (std::size_t k = 0; k < kSums; ++k) sum[v][k] = hn::Add(sum[v][k], term[k]);
+      for (std::size_t k = 0; k < Sums; ++k) sum[v][k] = hn::Add(sum[v][k], term[k]);
     }
   }
   for (; count - at >= full_lanes; at += full_lanes) {
-    vector term[kSums];
+    vector term[Sums];
     terms(full, at, term);
-    for (std::size_t k = 0; k < kSums; ++k) sum[0][k] = hn::Add(sum[0][k], term[k]);
+    for (std::size_t k = 0; k < Sums; ++k) sum[0][k] = hn::Add(sum[0][k], term[k]);
   }
-  for (std::size_t k = 0; k < kSums; ++k)
+  for (std::size_t k = 0; k < Sums; ++k)
     out[k] = hn::GetLane(hn::SumOfLanes(full, hn::Add(hn::Add(sum[0][k], sum[1][k]), hn::Add(sum[2][k], sum[3][k]))));
   const std::size_t rest = at;
   for_each_narrow_block<full_lanes / 2>(count - rest, 0, [&](auto d, auto, std::size_t i) HWY_ATTR {
-    hn::Vec<decltype(d)> term[kSums];
+    hn::Vec<decltype(d)> term[Sums];
     terms(d, rest + i, term);
-    for (std::size_t k = 0; k < kSums; ++k) out[k] += hn::GetLane(hn::SumOfLanes(d, term[k]));
+    for (std::size_t k = 0; k < Sums; ++k) out[k] += hn::GetLane(hn::SumOfLanes(d, term[k]));
   });
 }
 
@@ -115,26 +115,26 @@ HWY_INLINE void for_each_vector_of(const channel_block& block, const Body& body)
 }
 
 /// Adds samples [begin, end) of columns, the numbers of one channel each, to sums[k]: channels without area.
-template <std::size_t kSums, class Terms>
+template <std::size_t Sums, class Terms>
 HWY_INLINE void add_columns_of(const channel_block& block, std::size_t begin, std::size_t end, const Terms& terms,
-                               double (&sums)[kSums][channels_of_block]) {
+                               double (&sums)[Sums][channels_of_block]) {
   for_each_block<2>(block.count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
     using vector = hn::Vec<decltype(d)>;
     constexpr std::size_t lanes = hn::MaxLanes(d);
-    vector sum[vector_count][kSums];
+    vector sum[vector_count][Sums];
     for (auto& of_vector : sum)
       for (vector& s : of_vector) s = hn::Zero(d);
     for (std::size_t b = begin; b < end; ++b) {
       for (std::size_t v = 0; v < vector_count; ++v) {
         const std::size_t c = at + v * lanes;
-        vector term[kSums];
+        vector term[Sums];
         terms(
             d, block.place(b, c), [&](const float* p) HWY_ATTR { return hn::LoadU(d, p + c); }, term);
-        for (std::size_t k = 0; k < kSums; ++k) sum[v][k] = hn::Add(sum[v][k], term[k]);
+        for (std::size_t k = 0; k < Sums; ++k) sum[v][k] = hn::Add(sum[v][k], term[k]);
       }
     }
     for (std::size_t v = 0; v < vector_count; ++v) {
-      for (std::size_t k = 0; k < kSums; ++k) {
+      for (std::size_t k = 0; k < Sums; ++k) {
         float lane[lanes];
         hn::StoreU(sum[v][k], d, lane);
         for (std::size_t i = 0; i < lanes; ++i) sums[k][at + v * lanes + i] += static_cast<double>(lane[i]);
@@ -144,8 +144,8 @@ HWY_INLINE void add_columns_of(const channel_block& block, std::size_t begin, st
 }
 
 /// Sets sums[k][c] to the sum of term k over channel c of the block. `terms(d, at, of, out)`: see `for_each_vector_of`.
-template <std::size_t kSums, class Terms>
-HWY_INLINE void sum_channels(const channel_block& block, const Terms& terms, double (&sums)[kSums][channels_of_block]) {
+template <std::size_t Sums, class Terms>
+HWY_INLINE void sum_channels(const channel_block& block, const Terms& terms, double (&sums)[Sums][channels_of_block]) {
   for (auto& of_term : sums) std::fill_n(of_term, block.count, 0.0);
   if (block.shape.area == 1) {
     constexpr std::size_t stretch = 256;  // samples that are summed in float32
@@ -156,7 +156,7 @@ HWY_INLINE void sum_channels(const channel_block& block, const Terms& terms, dou
   for (std::size_t b = 0; b < block.shape.batch; ++b) {
     for (std::size_t c = 0; c < block.count; ++c) {
       const std::size_t place = block.place(b, c);
-      float of_sample[kSums];
+      float of_sample[Sums];
       sum_stretch(
           block.shape.area,
           [&](auto d, std::size_t i, auto& out) HWY_ATTR {
@@ -164,7 +164,7 @@ HWY_INLINE void sum_channels(const channel_block& block, const Terms& terms, dou
                 d, place + i, [&](const float* p) HWY_ATTR { return hn::Set(d, p[c]); }, out);
           },
           of_sample);
-      for (std::size_t k = 0; k < kSums; ++k) sums[k][c] += static_cast<double>(of_sample[k]);
+      for (std::size_t k = 0; k < Sums; ++k) sums[k][c] += static_cast<double>(of_sample[k]);
     }
   }
 }

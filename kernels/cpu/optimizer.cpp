@@ -36,26 +36,26 @@ HWY_INLINE run run_of(const row_gradients& gradients, std::size_t i) {
 }
 
 /// Sums one block of columns of a row's gradient. Returns false if one of them is NaN or Inf.
-template <class D, std::size_t kVectors>
+template <class D, std::size_t Vectors>
 HWY_INLINE bool sum_block(D d, const row_gradients& gradients, run row, std::size_t column,
-                          hn::Vec<D> (&grad)[kVectors]) {
+                          hn::Vec<D> (&grad)[Vectors]) {
   const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t v = 0; v < kVectors; ++v) grad[v] = hn::Zero(d);
+  for (std::size_t v = 0; v < Vectors; ++v) grad[v] = hn::Zero(d);
   for (const occurrence* o = row.begin; o != row.end;) {
     const std::uint32_t rank = o->rank;
     const float* const source = gradients.sources[rank] + column;
     const std::size_t stride = gradients.source_strides[rank];
-    hn::Vec<D> part[kVectors];
-    for (std::size_t v = 0; v < kVectors; ++v) part[v] = hn::Zero(d);
+    hn::Vec<D> part[Vectors];
+    for (std::size_t v = 0; v < Vectors; ++v) part[v] = hn::Zero(d);
     for (; o != row.end && o->rank == rank; ++o) {
       const float* const from = source + o->row * stride;
-      for (std::size_t v = 0; v < kVectors; ++v)
+      for (std::size_t v = 0; v < Vectors; ++v)
         part[v] = hn::MulAdd(hn::Set(d, o->scale), hn::LoadU(d, from + v * lanes), part[v]);
     }
-    for (std::size_t v = 0; v < kVectors; ++v) grad[v] = hn::Add(grad[v], part[v]);
+    for (std::size_t v = 0; v < Vectors; ++v) grad[v] = hn::Add(grad[v], part[v]);
   }
   auto probe = hn::Zero(d);
-  for (std::size_t v = 0; v < kVectors; ++v) {
+  for (std::size_t v = 0; v < Vectors; ++v) {
     grad[v] = hn::Mul(hn::Set(d, gradients.scale), grad[v]);
     probe = hn::MulAdd(hn::Zero(d), grad[v], probe);  // 0*x is NaN for NaN and Inf
   }
@@ -87,16 +87,16 @@ void dense(const update_constants& c, std::size_t count, float* weights, optimiz
 }
 
 /// Updates rows that are exactly one block wide; the gradient stays in registers.
-template <class D, std::size_t kVectors>
+template <class D, std::size_t Vectors>
 struct block_row {
   /// Updates the row that starts at `base` in the table. Returns false, with the row unchanged, if its gradient is not
   /// finite.
   template <class Step>
   HWY_INLINE bool update(const Step& step, std::size_t base, const row_gradients& gradients, run row) {
     const D d;
-    hn::Vec<D> grad[kVectors];
+    hn::Vec<D> grad[Vectors];
     if (!sum_block(d, gradients, row, 0, grad)) return false;
-    for (std::size_t v = 0; v < kVectors; ++v) step(d, base + v * hn::Lanes(d), grad[v]);
+    for (std::size_t v = 0; v < Vectors; ++v) step(d, base + v * hn::Lanes(d), grad[v]);
     return true;
   }
 };
@@ -150,14 +150,14 @@ std::size_t update_touched(const Step& step, std::size_t dim, const row_gradient
 }
 
 /// Calls `update_touched` with the row class that fits `dim`.
-template <std::size_t kLanes, class Step>
+template <std::size_t Lanes, class Step>
 std::size_t update_touched_as(const Step& step, std::size_t dim, const row_gradients& gradients) {
-  if constexpr (kLanes < 4 || !Step::in_f32) {
+  if constexpr (Lanes < 4 || !Step::in_f32) {
     return update_touched(step, dim, gradients, chunked_row(dim));
   } else {
-    if (dim != kLanes) return update_touched_as<kLanes / 2>(step, dim, gradients);
-    constexpr std::size_t vector_count = std::max<std::size_t>(kLanes / full_lanes, 1);
-    return update_touched(step, kLanes, gradients, block_row<hn::CappedTag<float, kLanes>, vector_count>());
+    if (dim != Lanes) return update_touched_as<Lanes / 2>(step, dim, gradients);
+    constexpr std::size_t vector_count = std::max<std::size_t>(Lanes / full_lanes, 1);
+    return update_touched(step, Lanes, gradients, block_row<hn::CappedTag<float, Lanes>, vector_count>());
   }
 }
 

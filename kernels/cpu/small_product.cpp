@@ -13,24 +13,24 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
-/// Computes kRows rows of one block of columns: c = start + a b, summed over k in order. `start` is one row, or null
+/// Computes Rows rows of one block of columns: c = start + a b, summed over k in order. `start` is one row, or null
 /// for zeros.
-template <std::size_t kRows, class D, std::size_t kVectors>
-HWY_INLINE void product_block(D d, vectors<kVectors>, std::size_t depth, left_factor a, const float* b,
+template <std::size_t Rows, class D, std::size_t Vectors>
+HWY_INLINE void product_block(D d, vectors<Vectors>, std::size_t depth, left_factor a, const float* b,
                               std::size_t columns, const float* start, float* c) {
   const std::size_t lanes = hn::Lanes(d);
-  hn::Vec<D> acc[kRows][kVectors];
-  for (std::size_t r = 0; r < kRows; ++r)
-    for (std::size_t v = 0; v < kVectors; ++v) acc[r][v] = start ? hn::LoadU(d, start + v * lanes) : hn::Zero(d);
+  hn::Vec<D> acc[Rows][Vectors];
+  for (std::size_t r = 0; r < Rows; ++r)
+    for (std::size_t v = 0; v < Vectors; ++v) acc[r][v] = start ? hn::LoadU(d, start + v * lanes) : hn::Zero(d);
   for (std::size_t k = 0; k < depth; ++k) {
-    for (std::size_t r = 0; r < kRows; ++r) {
+    for (std::size_t r = 0; r < Rows; ++r) {
       const auto factor = hn::Set(d, a.data[r * a.row_stride + k * a.k_stride]);
-      for (std::size_t v = 0; v < kVectors; ++v)
+      for (std::size_t v = 0; v < Vectors; ++v)
         acc[r][v] = hn::MulAdd(factor, hn::LoadU(d, b + k * columns + v * lanes), acc[r][v]);
     }
   }
-  for (std::size_t r = 0; r < kRows; ++r)
-    for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(acc[r][v], d, c + r * columns + v * lanes);
+  for (std::size_t r = 0; r < Rows; ++r)
+    for (std::size_t v = 0; v < Vectors; ++v) hn::StoreU(acc[r][v], d, c + r * columns + v * lanes);
 }
 
 void multiply(std::size_t rows, std::size_t columns, std::size_t depth, left_factor a, const float* b,

@@ -78,13 +78,13 @@ struct normalize_numbers {
   const float* bias;
   float* y;
 
-  template <int kCount>
-  __device__ void operator()(width<kCount>, std::size_t channel, std::size_t at) const {
+  template <int Count>
+  __device__ void operator()(width<Count>, std::size_t channel, std::size_t at) const {
     const float mean = of.mean[channel];
     const float inverse = of.inverse(channel);
     const float factor = weight ? weight[channel] : 1.0F;
     const float more = bias ? bias[channel] : 0.0F;
-    auto numbers = load_pack<kCount>(x + at);
+    auto numbers = load_pack<Count>(x + at);
     for (float& number : numbers.at) number = fmaf((number - mean) * inverse, factor, more);
     store_pack(numbers, y + at);
   }
@@ -100,16 +100,16 @@ struct propagate_gradient {
   const float* grad_y;
   float* grad_x;
 
-  template <int kCount>
-  __device__ void operator()(width<kCount>, std::size_t channel, std::size_t at) const {
+  template <int Count>
+  __device__ void operator()(width<Count>, std::size_t channel, std::size_t at) const {
     const float mean = of.mean[channel];
     const float inverse = of.inverse(channel);
     const float factor = weight ? weight[channel] * inverse : inverse;
     const float mean_grad = sum[channel] / count;
     const float slope = sum_xhat[channel] / count;
-    const auto numbers = load_pack<kCount>(x + at);
-    auto grad = load_pack<kCount>(grad_y + at);
-    unrolled<kCount>([&](int k) {
+    const auto numbers = load_pack<Count>(x + at);
+    auto grad = load_pack<Count>(grad_y + at);
+    unrolled<Count>([&](int k) {
       const float xhat = (numbers.at[k] - mean) * inverse;
       grad.at[k] = factor * (grad.at[k] - fmaf(xhat, slope, mean_grad));
     });
@@ -121,9 +121,9 @@ struct add_to_channel {
   const float* bias;
   float* y;
 
-  template <int kCount>
-  __device__ void operator()(width<kCount>, std::size_t channel, std::size_t at) const {
-    auto numbers = load_pack<kCount>(y + at);
+  template <int Count>
+  __device__ void operator()(width<Count>, std::size_t channel, std::size_t at) const {
+    auto numbers = load_pack<Count>(y + at);
     for (float& number : numbers.at) number += bias[channel];
     store_pack(numbers, y + at);
   }

@@ -127,9 +127,9 @@ void sum_channels(const cuda_stream& stream, const channels_shape& shape, std::b
 }
 
 /// operation(width, channel, at) for all numbers, some of a channel at a time.
-template <int kWidth, class Operation>
+template <int Width, class Operation>
 __global__ void by_channel_kernel(channels_shape shape, Operation operation) {
-  for_each_pack<kWidth>(shape.batch * shape.channels * shape.area, [&]<int kCount>(width<kCount> some, std::size_t at) {
+  for_each_pack<Width>(shape.batch * shape.channels * shape.area, [&]<int Count>(width<Count> some, std::size_t at) {
     const std::size_t before = quotient(at, shape.area);  // areas
     operation(some, before - quotient(before, shape.channels) * shape.channels, at);
   });

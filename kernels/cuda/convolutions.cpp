@@ -11,12 +11,12 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Owns a descriptor of cuDNN; `kCreate` and `kDestroy` are members of the library.
-template <class Handle, auto kCreate, auto kDestroy>
+/// Owns a descriptor of cuDNN; `Create` and `Destroy` are members of the library.
+template <class Handle, auto Create, auto Destroy>
 class owned_descriptor {
  public:
-  explicit owned_descriptor(const char* call) { check((cudnn().*kCreate)(&handle), call); }
-  ~owned_descriptor() { (cudnn().*kDestroy)(handle); }
+  explicit owned_descriptor(const char* call) { check((cudnn().*Create)(&handle), call); }
+  ~owned_descriptor() { (cudnn().*Destroy)(handle); }
   owned_descriptor(const owned_descriptor&) = delete;
   owned_descriptor& operator=(const owned_descriptor&) = delete;
 

@@ -20,7 +20,7 @@ namespace troupe::kernels::cuda {
 
 /// The functions by their names.
 struct cudnn_library {
-#define TROUPE_MEMBER(name) decltype(&::name) name = nullptr;
+#define TROUPE_MEMBER(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a declarator
   TROUPE_CUDNN_FUNCTIONS(TROUPE_MEMBER)
 #undef TROUPE_MEMBER
 };

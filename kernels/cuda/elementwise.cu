@@ -11,39 +11,39 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-template <int kWidth>
+template <int Width>
 __global__ void fill_kernel(std::size_t count, float value, float* x) {
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
-    pack<float, kCount> filled;
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
+    pack<float, Count> filled;
     for (float& number : filled.at) number = value;
     store_pack(filled, x + at);
   });
 }
 
-template <int kWidth>
+template <int Width>
 __global__ void multiply_kernel(std::size_t count, float factor, float* x) {
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
-    auto product = load_pack<kCount>(x + at);
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
+    auto product = load_pack<Count>(x + at);
     for (float& number : product.at) number *= factor;
     store_pack(product, x + at);
   });
 }
 
-template <int kWidth>
+template <int Width>
 __global__ void relu_forward_kernel(std::size_t count, const float* x, float* y) {
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
-    auto output = load_pack<kCount>(x + at);
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
+    auto output = load_pack<Count>(x + at);
     for (float& number : output.at) number = number < 0 ? 0.0F : number;  // by comparison, which keeps NaN
     store_pack(output, y + at);
   });
 }
 
-template <int kWidth>
+template <int Width>
 __global__ void relu_backward_kernel(std::size_t count, const float* y, const float* grad_y, float* grad_x) {
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
-    const auto output = load_pack<kCount>(y + at);
-    auto grad = load_pack<kCount>(grad_y + at);
-    unrolled<kCount>([&](int k) { grad.at[k] = output.at[k] > 0 ? grad.at[k] : 0.0F; });
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
+    const auto output = load_pack<Count>(y + at);
+    auto grad = load_pack<Count>(grad_y + at);
+    unrolled<Count>([&](int k) { grad.at[k] = output.at[k] > 0 ? grad.at[k] : 0.0F; });
     store_pack(grad, grad_x + at);
   });
 }
@@ -51,22 +51,22 @@ __global__ void relu_backward_kernel(std::size_t count, const float* y, const fl
 /// The distribution function of the normal distribution. By erfc, so that small values have all digits.
 __device__ float normal_below(float x) { return 0.5F * erfcf(x * -(std::numbers::sqrt2_v<float> / 2)); }
 
-template <int kWidth>
+template <int Width>
 __global__ void gelu_forward_kernel(std::size_t count, const float* x, float* y) {
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
-    auto output = load_pack<kCount>(x + at);
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
+    auto output = load_pack<Count>(x + at);
     for (float& number : output.at) number *= normal_below(number);
     store_pack(output, y + at);
   });
 }
 
-template <int kWidth>
+template <int Width>
 __global__ void gelu_backward_kernel(std::size_t count, const float* x, const float* grad_y, float* grad_x) {
   constexpr float peak = 0.398942280F;  // of the normal density: 1 / sqrt(2 pi)
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
-    const auto input = load_pack<kCount>(x + at);
-    auto grad = load_pack<kCount>(grad_y + at);
-    unrolled<kCount>([&](int k) {
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
+    const auto input = load_pack<Count>(x + at);
+    auto grad = load_pack<Count>(grad_y + at);
+    unrolled<Count>([&](int k) {
       const float number = input.at[k];
       const float density = peak * expf(-0.5F * number * number);
       grad.at[k] *= fmaf(number, density, normal_below(number));
@@ -84,14 +84,14 @@ __device__ std::uint64_t bits_of(std::uint64_t key, std::uint64_t counter) {
 }
 
 /// Requires: rows begin at packs.
-template <int kWidth>
+template <int Width>
 __global__ void dropout_kernel(dropout_mask mask, std::size_t count, std::size_t row_width, const float* x, float* y) {
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
     const std::size_t row = quotient(at, row_width);
     const std::size_t column = at - row * row_width;
     const std::uint64_t key = bits_of(mask.key, mask.first_row + row);
-    auto numbers = load_pack<kCount>(x + at);
-    unrolled<kCount>([&](int k) {
+    auto numbers = load_pack<Count>(x + at);
+    unrolled<Count>([&](int k) {
       const bool is_dropped = bits_of(key, column + static_cast<unsigned>(k)) >> 32 < mask.threshold;
       numbers.at[k] = is_dropped ? 0.0F : numbers.at[k] * mask.scale;
     });
@@ -99,13 +99,13 @@ __global__ void dropout_kernel(dropout_mask mask, std::size_t count, std::size_t
   });
 }
 
-template <int kWidth>
+template <int Width>
 __global__ void multiply_add_kernel(std::size_t count, const float* a, const float* b, const float* c, float* y) {
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
-    const auto first = load_pack<kCount>(a + at);
-    const auto second = load_pack<kCount>(b + at);
-    auto sum = c ? load_pack<kCount>(c + at) : pack<float, kCount>{};
-    unrolled<kCount>([&](int k) { sum.at[k] = fmaf(first.at[k], second.at[k], sum.at[k]); });
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
+    const auto first = load_pack<Count>(a + at);
+    const auto second = load_pack<Count>(b + at);
+    auto sum = c ? load_pack<Count>(c + at) : pack<float, Count>{};
+    unrolled<Count>([&](int k) { sum.at[k] = fmaf(first.at[k], second.at[k], sum.at[k]); });
     store_pack(sum, y + at);
   });
 }
@@ -117,13 +117,13 @@ struct rank_inputs {
   unsigned count;
 };
 
-template <int kWidth>
+template <int Width>
 __global__ void rank_sum_kernel(rank_inputs in, std::size_t count, float scale, float* out) {
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
-    auto sum = load_pack<kCount>(in.at[0] + at);
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
+    auto sum = load_pack<Count>(in.at[0] + at);
     for (unsigned rank = 1; rank < in.count; ++rank) {
-      const auto next = load_pack<kCount>(in.at[rank] + at);
-      unrolled<kCount>([&](int k) { sum.at[k] += next.at[k]; });
+      const auto next = load_pack<Count>(in.at[rank] + at);
+      unrolled<Count>([&](int k) { sum.at[k] += next.at[k]; });
     }
     for (float& number : sum.at) number *= scale;
     store_pack(sum, out + at);
@@ -131,17 +131,17 @@ __global__ void rank_sum_kernel(rank_inputs in, std::size_t count, float scale, 
 }
 
 /// to = from, or to += from, for matrices [rows, cols].
-template <bool kAdd, int kWidth>
+template <bool Add, int Width>
 __global__ void columns_kernel(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to,
                                lane_share share) {
   const std::size_t row = share.item();
   if (row >= rows) return;
-  for (std::size_t col = share.lane() * kWidth; col < cols; col += share.lanes() * kWidth) {
-    auto x = load_pack<kWidth>(from.data + row * from.stride + col);
+  for (std::size_t col = share.lane() * Width; col < cols; col += share.lanes() * Width) {
+    auto x = load_pack<Width>(from.data + row * from.stride + col);
     float* const target = to.data + row * to.stride + col;
-    if constexpr (kAdd) {
-      const auto old = load_pack<kWidth>(target);
-      unrolled<kWidth>([&](int k) { x.at[k] = old.at[k] + x.at[k]; });
+    if constexpr (Add) {
+      const auto old = load_pack<Width>(target);
+      unrolled<Width>([&](int k) { x.at[k] = old.at[k] + x.at[k]; });
     }
     store_pack(x, target);
   }
@@ -169,12 +169,12 @@ __global__ void finish_non_finite(const std::uint64_t* parts, std::size_t part_c
   if (threadIdx.x == 0) *result = first < count ? non_finite{first, x[first]} : non_finite{count, 0};
 }
 
-template <bool kAdd>
+template <bool Add>
 void launch_columns(const cuda_stream& stream, std::size_t rows, std::size_t cols, row_matrix<const float> from,
                     row_matrix<float> to) {
   const bool packs = (cols | from.stride | to.stride) % 4 == 0 && fits_packs<4>(from.data) && fits_packs<4>(to.data);
   const lane_share share = share_for(cols, packs ? 4 : 1);
-  launch(packs ? columns_kernel<kAdd, 4> : columns_kernel<kAdd, 1>, share.blocks(rows), stream, rows, cols, from, to,
+  launch(packs ? columns_kernel<Add, 4> : columns_kernel<Add, 1>, share.blocks(rows), stream, rows, cols, from, to,
          share);
 }
 

@@ -19,30 +19,29 @@ enum class pool { plain_sum, weighted_sum, mean, maximum };
 /// Rows that a lane loads before it adds them.
 constexpr int rows_ahead = 8;
 
-/// Pools columns column .. column + kWidth of bag [begin, end).
-template <pool kPool, int kWidth, class Number>
-__device__ pack<float, kWidth> pool_columns(const Number* table, std::size_t dim, const device_bags& bags,
-                                            std::size_t begin, std::size_t end, std::size_t column) {
-  pack<float, kWidth> sum{};
-  for_each_group<rows_ahead>(begin, end, [&]<int kCount>(width<kCount>, std::size_t i) {
-    std::size_t numbers[kCount];
-    pack<Number, kWidth> rows[kCount];
-    unrolled<kCount>([&](int a) { numbers[a] = static_cast<std::size_t>(__ldg(bags.indices + i + a)); });
-    unrolled<kCount>([&](int a) { rows[a] = load_pack<kWidth>(table + numbers[a] * dim + column); });
-    unrolled<kCount>([&](int a) {
-      [[maybe_unused]] const float weight = kPool == pool::weighted_sum ? __ldg(bags.weights + i + a) : 1.0F;
-      unrolled<kWidth>([&](int k) {
+/// Pools columns column .. column + Width of bag [begin, end).
+template <pool Pool, int Width, class Number>
+__device__ pack<float, Width> pool_columns(const Number* table, std::size_t dim, const device_bags& bags,
+                                           std::size_t begin, std::size_t end, std::size_t column) {
+  pack<float, Width> sum{};
+  for_each_group<rows_ahead>(begin, end, [&]<int Count>(width<Count>, std::size_t i) {
+    std::size_t numbers[Count];
+    pack<Number, Width> rows[Count];
+    unrolled<Count>([&](int a) { numbers[a] = static_cast<std::size_t>(__ldg(bags.indices + i + a)); });
+    unrolled<Count>([&](int a) { rows[a] = load_pack<Width>(table + numbers[a] * dim + column); });
+    unrolled<Count>([&](int a) {
+      [[maybe_unused]] const float weight = Pool == pool::weighted_sum ? __ldg(bags.weights + i + a) : 1.0F;
+      unrolled<Width>([&](int k) {
         const float x = to_float(rows[a].at[k]);
         float& to = sum.at[k];
-        if constexpr (kPool == pool::maximum)
+        if constexpr (Pool == pool::maximum)
           to = i + a == begin || x > to ? x : to;
         else
           to = fmaf(weight, x, to);  // equals the plain sum if the weight is 1
       });
     });
   });
-  if (kPool == pool::mean && begin < end)
-    unrolled<kWidth>([&](int k) { sum.at[k] /= static_cast<float>(end - begin); });
+  if (Pool == pool::mean && begin < end) unrolled<Width>([&](int k) { sum.at[k] /= static_cast<float>(end - begin); });
   return sum;
 }
 
@@ -55,8 +54,8 @@ struct device_pass {
   std::size_t out_stride = 0;
 };
 
-/// Loads `kWidth` numbers at a time and stores `kStored` floats.
-template <pool kPool, int kWidth, int kStored, class Number>
+/// Loads `Width` numbers at a time and stores `Stored` floats.
+template <pool Pool, int Width, int Stored, class Number>
 __global__ void __launch_bounds__(block_threads, 4)
     pool_kernel(const __grid_constant__ launch_parts<device_pass<Number>> passes, std::size_t dim, lane_share share) {
   const auto [part, thread] = passes.here();
@@ -65,13 +64,13 @@ __global__ void __launch_bounds__(block_threads, 4)
   if (bag >= pass.bags.bag_count) return;
   const std::size_t begin = pass.bags.begin_of(bag);
   const std::size_t end = pass.bags.end_of(bag);
-  for (std::size_t column = share.lane() * kWidth; column < dim; column += share.lanes() * kWidth) {
-    const auto sum = pool_columns<kPool, kWidth>(pass.table, dim, pass.bags, begin, end, column);
+  for (std::size_t column = share.lane() * Width; column < dim; column += share.lanes() * Width) {
+    const auto sum = pool_columns<Pool, Width>(pass.table, dim, pass.bags, begin, end, column);
     float* const to = pass.out + bag * pass.out_stride + column;
-    unrolled<kWidth / kStored>([&](int part_of_sum) {
-      pack<float, kStored> some;
-      unrolled<kStored>([&](int k) { some.at[k] = sum.at[part_of_sum * kStored + k]; });
-      store_pack(some, to + part_of_sum * kStored);
+    unrolled<Width / Stored>([&](int part_of_sum) {
+      pack<float, Stored> some;
+      unrolled<Stored>([&](int k) { some.at[k] = sum.at[part_of_sum * Stored + k]; });
+      store_pack(some, to + part_of_sum * Stored);
     });
   }
 }
@@ -96,12 +95,12 @@ variant variant_of(const bag_pass& pass, std::size_t dim) {
   return {how, loads_packs, loads_packs && pass.out_stride % 4 == 0 && fits_packs<4>(pass.out)};
 }
 
-template <pool kPool, class Number>
+template <pool Pool, class Number>
 auto kernel_of(const variant& which) {
   constexpr int full = 16 / sizeof(Number);
-  return which.stores_packs  ? pool_kernel<kPool, full, 4, Number>
-         : which.loads_packs ? pool_kernel<kPool, full, 1, Number>
-                             : pool_kernel<kPool, 1, 1, Number>;
+  return which.stores_packs  ? pool_kernel<Pool, full, 4, Number>
+         : which.loads_packs ? pool_kernel<Pool, full, 1, Number>
+                             : pool_kernel<Pool, 1, 1, Number>;
 }
 
 /// Launches the passes whose kernel is `which`.

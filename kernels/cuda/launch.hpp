@@ -48,15 +48,15 @@ inline __device__ std::size_t quotient(std::size_t a, std::size_t b) {
   return (a | b) >> 32 == 0 ? static_cast<unsigned>(a) / static_cast<unsigned>(b) : a / b;
 }
 
-template <class Body, int... kIndices>
-__device__ void unroll(const Body& body, std::integer_sequence<int, kIndices...>) {
-  (body(kIndices), ...);
+template <class Body, int... Indices>
+__device__ void unroll(const Body& body, std::integer_sequence<int, Indices...>) {
+  (body(Indices), ...);
 }
 
-/// Calls body(0) ... body(kCount - 1) unrolled, so that the arrays that they index stay in registers.
-template <int kCount, class Body>
+/// Calls body(0) ... body(Count - 1) unrolled, so that the arrays that they index stay in registers.
+template <int Count, class Body>
 __device__ void unrolled(const Body& body) {
-  unroll(body, std::make_integer_sequence<int, kCount>());
+  unroll(body, std::make_integer_sequence<int, Count>());
 }
 
 }  // namespace troupe::kernels::cuda

@@ -10,12 +10,12 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-template <int kWidth>
+template <int Width>
 __global__ void to_bf16_kernel(std::size_t count, const float* x, __nv_bfloat16* rounded) {
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
-    const auto from = load_pack<kCount>(x + at);
-    pack<__nv_bfloat16, kCount> to;
-    unrolled<kCount>([&](int k) { store_float(from.at[k], to.at[k]); });
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
+    const auto from = load_pack<Count>(x + at);
+    pack<__nv_bfloat16, Count> to;
+    unrolled<Count>([&](int k) { store_float(from.at[k], to.at[k]); });
     store_pack(to, rounded + at);
   });
 }
@@ -45,11 +45,11 @@ __global__ void column_sum_kernel(std::size_t rows, std::size_t cols, const floa
   const std::size_t end = (part + 1) * rows_each < rows ? (part + 1) * rows_each : rows;
   const std::size_t mine = begin < end && column < cols ? (end - begin + sum_warps - 1) / sum_warps : 0;
   float sum = 0;
-  for_each_group<ahead>(std::size_t{0}, mine, [&]<int kCount>(width<kCount>, std::size_t first) {
-    float numbers[kCount];
+  for_each_group<ahead>(std::size_t{0}, mine, [&]<int Count>(width<Count>, std::size_t first) {
+    float numbers[Count];
     const float* const from = x + (begin + first * sum_warps) * cols + column;
-    unrolled<kCount>([&](int a) { numbers[a] = from[static_cast<std::size_t>(a) * sum_warps * cols]; });
-    unrolled<kCount>([&](int a) { sum += numbers[a]; });
+    unrolled<Count>([&](int a) { numbers[a] = from[static_cast<std::size_t>(a) * sum_warps * cols]; });
+    unrolled<Count>([&](int a) { sum += numbers[a]; });
   });
   __shared__ float of_warps[sum_warps][sum_columns];
   of_warps[warp][lane] = sum;

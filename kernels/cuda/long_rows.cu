@@ -45,13 +45,13 @@ __device__ void fetch(const contribution* from, std::uint32_t count, std::size_t
   const unsigned warp = threadIdx.x / 32 - 1;
   const unsigned lane = threadIdx.x % 32;
   const std::uint32_t mine = (count + fetching_warps - 1 - warp) / fetching_warps;
-  for_each_group<fetched_at_once>(std::uint32_t{0}, mine, [&]<int kCount>(width<kCount>, std::uint32_t first) {
-    contribution some[kCount];
-    float numbers[kCount];
+  for_each_group<fetched_at_once>(std::uint32_t{0}, mine, [&]<int Count>(width<Count>, std::uint32_t first) {
+    contribution some[Count];
+    float numbers[Count];
     const auto place = [&](int a) { return warp + (first + static_cast<unsigned>(a)) * fetching_warps; };
-    unrolled<kCount>([&](int a) { some[a] = from[place(a)]; });
-    unrolled<kCount>([&](int a) { numbers[a] = column < dim ? some[a].row[column] : 0.0F; });
-    unrolled<kCount>([&](int a) {
+    unrolled<Count>([&](int a) { some[a] = from[place(a)]; });
+    unrolled<Count>([&](int a) { numbers[a] = column < dim ? some[a].row[column] : 0.0F; });
+    unrolled<Count>([&](int a) {
       to.numbers[place(a)][lane] = numbers[a];
       if (lane > 0) return;
       to.scales[place(a)] = some[a].scale;

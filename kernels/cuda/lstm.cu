@@ -14,25 +14,25 @@ __device__ float tanh_slope(float x) { return fmaf(-x, x, 1.0F); }
 __device__ std::size_t first_gate(std::size_t at, std::size_t hidden) { return at + 3 * hidden * quotient(at, hidden); }
 
 /// Requires: rows begin at packs.
-template <int kWidth>
+template <int Width>
 __global__ void lstm_forward_kernel(std::size_t count, std::size_t hidden, const float* recurrent, const float* before,
                                     float* gates, float* c, float* h) {
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
     const std::size_t first = first_gate(at, hidden);
-    pack<float, kCount> gate[4];
+    pack<float, Count> gate[4];
     unrolled<4>([&](int g) {
       const std::size_t place = first + static_cast<unsigned>(g) * hidden;
-      const auto of_state = load_pack<kCount>(recurrent + place);
-      gate[g] = load_pack<kCount>(gates + place);
-      unrolled<kCount>([&](int k) {
+      const auto of_state = load_pack<Count>(recurrent + place);
+      gate[g] = load_pack<Count>(gates + place);
+      unrolled<Count>([&](int k) {
         const float sum = gate[g].at[k] + of_state.at[k];
         gate[g].at[k] = g == 2 ? tanhf(sum) : sigmoid(sum);
       });
       store_pack(gate[g], gates + place);
     });
-    auto cell = load_pack<kCount>(before + at);
-    pack<float, kCount> made{};
-    unrolled<kCount>([&](int k) {
+    auto cell = load_pack<Count>(before + at);
+    pack<float, Count> made{};
+    unrolled<Count>([&](int k) {
       cell.at[k] = fmaf(gate[1].at[k], cell.at[k], gate[0].at[k] * gate[2].at[k]);
       made.at[k] = gate[3].at[k] * tanhf(cell.at[k]);
     });
@@ -42,18 +42,18 @@ __global__ void lstm_forward_kernel(std::size_t count, std::size_t hidden, const
 }
 
 /// Requires: rows begin at packs.
-template <int kWidth>
+template <int Width>
 __global__ void lstm_backward_kernel(std::size_t count, std::size_t hidden, const float* before, const float* c,
                                      const float* grad_h, float* grad_c, float* gates) {
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
     const std::size_t first = first_gate(at, hidden);
-    pack<float, kCount> gate[4];
-    unrolled<4>([&](int g) { gate[g] = load_pack<kCount>(gates + first + static_cast<unsigned>(g) * hidden); });
-    const auto old = load_pack<kCount>(before + at);
-    const auto cell = load_pack<kCount>(c + at);
-    const auto of_h = load_pack<kCount>(grad_h + at);
-    auto of_c = load_pack<kCount>(grad_c + at);
-    unrolled<kCount>([&](int k) {
+    pack<float, Count> gate[4];
+    unrolled<4>([&](int g) { gate[g] = load_pack<Count>(gates + first + static_cast<unsigned>(g) * hidden); });
+    const auto old = load_pack<Count>(before + at);
+    const auto cell = load_pack<Count>(c + at);
+    const auto of_h = load_pack<Count>(grad_h + at);
+    auto of_c = load_pack<Count>(grad_c + at);
+    unrolled<Count>([&](int k) {
       const float input = gate[0].at[k];
       const float forget = gate[1].at[k];
       const float candidate = gate[2].at[k];

@@ -15,12 +15,12 @@ std::uint32_t alignment_of(const void* address) {
 }
 
 /// Owns an object of cuBLASLt; `Handle` is a pointer.
-template <class Handle, cublasStatus_t (*kDestroy)(Handle)>
+template <class Handle, cublasStatus_t (*Destroy)(Handle)>
 class owned {
  public:
   owned() = default;
   ~owned() {
-    if (handle) kDestroy(handle);
+    if (handle) Destroy(handle);
   }
   owned(const owned&) = delete;
   owned& operator=(const owned&) = delete;

@@ -6,11 +6,11 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-template <int kWidth>
+template <int Width>
 __global__ void step_kernel(update_constants c, std::size_t count, float* weights, optimizer_state_view state,
                             const float* grad) {
-  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
-    optimizer_step(c, at, weights, state, load_pack<kCount>(grad + at));
+  for_each_pack<Width>(count, [&]<int Count>(width<Count>, std::size_t at) {
+    optimizer_step(c, at, weights, state, load_pack<Count>(grad + at));
   });
 }
 

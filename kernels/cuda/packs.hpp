@@ -26,19 +26,19 @@ inline __device__ void store_float(float x, __nv_bfloat16& to) { to = __float2bf
 inline __device__ bool is_finite(float x) { return fabsf(x) <= 3.402823466e+38F; }
 
 /// Numbers loaded or stored by one instruction; aligned to their total size.
-template <class Number, int kCount>
-struct alignas(sizeof(Number) * kCount) pack {
-  Number at[kCount];
+template <class Number, int Count>
+struct alignas(sizeof(Number) * Count) pack {
+  Number at[Count];
 };
 
-template <int kCount, class Number>
-__device__ pack<Number, kCount> load_pack(const Number* from) {
-  return *reinterpret_cast<const pack<Number, kCount>*>(from);
+template <int Count, class Number>
+__device__ pack<Number, Count> load_pack(const Number* from) {
+  return *reinterpret_cast<const pack<Number, Count>*>(from);
 }
 
-template <class Number, int kCount>
-__device__ void store_pack(const pack<Number, kCount>& x, Number* to) {
-  *reinterpret_cast<pack<Number, kCount>*>(to) = x;
+template <class Number, int Count>
+__device__ void store_pack(const pack<Number, Count>& x, Number* to) {
+  *reinterpret_cast<pack<Number, Count>*>(to) = x;
 }
 
 /// Has the line of memory at `from` fetched into the L2 cache, without waiting for it.
@@ -50,37 +50,37 @@ inline __device__ void prefetch(const void* from) {
 #endif
 }
 
-/// Returns whether `numbers` is aligned for packs of `kCount`.
-template <int kCount, class Number>
+/// Returns whether `numbers` is aligned for packs of `Count`.
+template <int Count, class Number>
 bool fits_packs(const Number* numbers) {
-  return reinterpret_cast<std::uintptr_t>(numbers) % (sizeof(Number) * kCount) == 0;
+  return reinterpret_cast<std::uintptr_t>(numbers) % (sizeof(Number) * Count) == 0;
 }
 
 /// The number of elements of a call of a body, as a type.
-template <int kCount>
-using width = std::integral_constant<int, kCount>;
+template <int Count>
+using width = std::integral_constant<int, Count>;
 
 /// Calls body(width, at) for elements at .. at + width, until the threads of the grid have covered [0, count): packs of
-/// `kWidth`, and the rest one by one. Requires: at least `kWidth` threads.
-template <int kWidth, class Body>
+/// `Width`, and the rest one by one. Requires: at least `Width` threads.
+template <int Width, class Body>
 __device__ void for_each_pack(std::size_t count, const Body& body) {
-  const std::size_t packs = count / kWidth;
-  for (std::size_t p = global_thread(); p < packs; p += thread_count()) body(width<kWidth>(), p * kWidth);
-  if constexpr (kWidth > 1) {
-    const std::size_t at = packs * kWidth + global_thread();
+  const std::size_t packs = count / Width;
+  for (std::size_t p = global_thread(); p < packs; p += thread_count()) body(width<Width>(), p * Width);
+  if constexpr (Width > 1) {
+    const std::size_t at = packs * Width + global_thread();
     if (at < count) body(width<1>(), at);
   }
 }
 
-/// Calls body(width, i) for i .. i + width, until [begin, end) is covered in order: groups of `kCount`, then ever
+/// Calls body(width, i) for i .. i + width, until [begin, end) is covered in order: groups of `Count`, then ever
 /// fewer. The body handles a group without branches, so that its loads are issued together.
-template <int kCount, class Index, class Body>
+template <int Count, class Index, class Body>
 __device__ void for_each_group(Index begin, Index end, const Body& body) {
 #ifdef __CUDACC__
 #pragma unroll 1  // more loads at once would only cost registers
 #endif
-  for (; end - begin >= kCount; begin += kCount) body(width<kCount>(), begin);
-  if constexpr (kCount > 1) for_each_group<kCount / 2>(begin, end, body);
+  for (; end - begin >= Count; begin += Count) body(width<Count>(), begin);
+  if constexpr (Count > 1) for_each_group<Count / 2>(begin, end, body);
 }
 
 /// Returns the blocks for `for_each_pack`, for any width.

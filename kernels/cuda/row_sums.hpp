@@ -1,14 +1,14 @@
 // The gradient of a table, grouped by row, as kernels use it, and the sum of one row.
 //
-// A group of lanes of a warp (a power of two) shares a row; each lane loads `kWidth` columns at a time, `kPacks` times.
-// A chunk is the columns that the group loads together. A warp with rows of 16 numbers (kWidth 4, kPacks 1: 4 lanes a
+// A group of lanes of a warp (a power of two) shares a row; each lane loads `Width` columns at a time, `Packs` times.
+// A chunk is the columns that the group loads together. A warp with rows of 16 numbers (Width 4, Packs 1: 4 lanes a
 // row, 8 rows):
 //
 //   lane        0     1     2      3  |   4     5     6      7  | ... |  28    29    30     31
 //   columns   0-3   4-7  8-11  12-15  | 0-3   4-7  8-11  12-15  | ... | 0-3   4-7  8-11  12-15
 //   row       ------- run r --------  | ------ run r + 1 -----  | ... | ------ run r + 7 -----
 //
-// and with rows of 1000 numbers (kWidth 4, kPacks 4: 32 lanes a row, chunks of 512 columns, here the first):
+// and with rows of 1000 numbers (Width 4, Packs 4: 32 lanes a row, chunks of 512 columns, here the first):
 //
 //   lane         0        1      ...     31
 //   pack 0      0-3      4-7     ...   124-127
@@ -62,9 +62,9 @@ struct row_lanes {
     return {share.lanes(), share.lane(), (0xffffffffU >> (32 - share.lanes())) << first};
   }
 
-  template <int kWidth, int kPacks>
+  template <int Width, int Packs>
   __device__ std::size_t chunk() const {
-    return std::size_t{count} * kWidth * kPacks;
+    return std::size_t{count} * Width * Packs;
   }
 
   __device__ bool all(bool mine) const {
@@ -81,55 +81,55 @@ struct row_lanes {
 };
 
 /// A lane's columns of a chunk; columns beyond the row stay zero.
-template <int kWidth, int kPacks>
+template <int Width, int Packs>
 struct lane_columns {
-  pack<float, kWidth> at[kPacks];
+  pack<float, Width> at[Packs];
 };
 
 /// Calls body(p, column) for the lane's packs that lie in the row, in the chunk that starts at `begin`.
-template <int kWidth, int kPacks, class Body>
+template <int Width, int Packs, class Body>
 __device__ void for_columns(row_lanes lanes, std::size_t begin, std::size_t dim, const Body& body) {
-  unrolled<kPacks>([&](int p) {
-    const std::size_t column = begin + (std::size_t{lanes.count} * static_cast<unsigned>(p) + lanes.lane) * kWidth;
+  unrolled<Packs>([&](int p) {
+    const std::size_t column = begin + (std::size_t{lanes.count} * static_cast<unsigned>(p) + lanes.lane) * Width;
     if (column < dim) body(p, column);
   });
 }
 
 /// Sums contributions begin .. end of one row, rank by rank, in the chunk that starts at `column`.
-template <int kWidth, int kPacks>
-__device__ lane_columns<kWidth, kPacks> sum_contributions(const grouped_rows& from, std::uint32_t begin,
-                                                          std::uint32_t end, row_lanes lanes, std::size_t column,
-                                                          std::size_t dim) {
-  constexpr int ahead = kPacks == 1 ? 2 : 1;  // contributions loaded at once
-  lane_columns<kWidth, kPacks> total{};
-  lane_columns<kWidth, kPacks> of_rank{};
+template <int Width, int Packs>
+__device__ lane_columns<Width, Packs> sum_contributions(const grouped_rows& from, std::uint32_t begin,
+                                                        std::uint32_t end, row_lanes lanes, std::size_t column,
+                                                        std::size_t dim) {
+  constexpr int ahead = Packs == 1 ? 2 : 1;  // contributions loaded at once
+  lane_columns<Width, Packs> total{};
+  lane_columns<Width, Packs> of_rank{};
   std::uint32_t rank = 0;
   const auto close_rank = [&] {
-    unrolled<kPacks>([&](int p) {
-      unrolled<kWidth>([&](int k) { total.at[p].at[k] += of_rank.at[p].at[k]; });
+    unrolled<Packs>([&](int p) {
+      unrolled<Width>([&](int k) { total.at[p].at[k] += of_rank.at[p].at[k]; });
       of_rank.at[p] = {};
     });
   };
-  for_each_group<ahead>(begin, end, [&]<int kCount>(width<kCount>, std::uint32_t i) {
-    contribution some[kCount];
-    lane_columns<kWidth, kPacks> rows[kCount];
-    unrolled<kCount>([&](int a) { some[a] = from.contributions[i + a]; });
+  for_each_group<ahead>(begin, end, [&]<int Count>(width<Count>, std::uint32_t i) {
+    contribution some[Count];
+    lane_columns<Width, Packs> rows[Count];
+    unrolled<Count>([&](int a) { some[a] = from.contributions[i + a]; });
     if (from.fit_packs) {
-      for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t c) {
-        unrolled<kCount>([&](int a) { rows[a].at[p] = load_pack<kWidth>(some[a].row + c); });
+      for_columns<Width, Packs>(lanes, column, dim, [&](int p, std::size_t c) {
+        unrolled<Count>([&](int a) { rows[a].at[p] = load_pack<Width>(some[a].row + c); });
       });
     } else {
-      for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t c) {
-        unrolled<kCount>([&](int a) {
-          unrolled<kWidth>([&](int k) { rows[a].at[p].at[k] = some[a].row[c + static_cast<std::size_t>(k)]; });
+      for_columns<Width, Packs>(lanes, column, dim, [&](int p, std::size_t c) {
+        unrolled<Count>([&](int a) {
+          unrolled<Width>([&](int k) { rows[a].at[p].at[k] = some[a].row[c + static_cast<std::size_t>(k)]; });
         });
       });
     }
-    unrolled<kCount>([&](int a) {
+    unrolled<Count>([&](int a) {
       if (some[a].rank != rank) close_rank();
       rank = some[a].rank;
-      for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t) {
-        unrolled<kWidth>(
+      for_columns<Width, Packs>(lanes, column, dim, [&](int p, std::size_t) {
+        unrolled<Width>(
             [&](int k) { of_rank.at[p].at[k] = fmaf(some[a].scale, rows[a].at[p].at[k], of_rank.at[p].at[k]); });
       });
     });
@@ -140,12 +140,11 @@ __device__ lane_columns<kWidth, kPacks> sum_contributions(const grouped_rows& fr
 
 /// Returns `scale` times the gradient of the row that has contributions begin .. end, in the chunk that starts at
 /// `column`; 0 if it has none.
-template <int kWidth, int kPacks>
-__device__ lane_columns<kWidth, kPacks> row_gradient(const grouped_rows& from, std::uint32_t begin, std::uint32_t end,
-                                                     float scale, row_lanes lanes, std::size_t column,
-                                                     std::size_t dim) {
-  auto grad = sum_contributions<kWidth, kPacks>(from, begin, end, lanes, column, dim);
-  unrolled<kPacks>([&](int p) { unrolled<kWidth>([&](int k) { grad.at[p].at[k] *= scale; }); });
+template <int Width, int Packs>
+__device__ lane_columns<Width, Packs> row_gradient(const grouped_rows& from, std::uint32_t begin, std::uint32_t end,
+                                                   float scale, row_lanes lanes, std::size_t column, std::size_t dim) {
+  auto grad = sum_contributions<Width, Packs>(from, begin, end, lanes, column, dim);
+  unrolled<Packs>([&](int p) { unrolled<Width>([&](int k) { grad.at[p].at[k] *= scale; }); });
   return grad;
 }
 

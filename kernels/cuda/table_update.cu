@@ -26,26 +26,26 @@ constexpr std::size_t update_blocks_max = 4096;
 
 /// An optimizer as a type, for kernels that are compiled for it: they have few registers then, so that many rows are
 /// under way. Tables of one width with several optimizers take a launch for each.
-template <optimizer_kind kKind>
-using kind_of = std::integral_constant<optimizer_kind, kKind>;
+template <optimizer_kind Kind>
+using kind_of = std::integral_constant<optimizer_kind, Kind>;
 constexpr std::size_t optimizer_kinds = 4;
 
-template <int kWidth, int kPacks>
-__device__ double squares_of(const lane_columns<kWidth, kPacks>& x) {
+template <int Width, int Packs>
+__device__ double squares_of(const lane_columns<Width, Packs>& x) {
   double sum = 0;
   for (const auto& some : x.at)
     for (const float number : some.at) sum += static_cast<double>(number) * static_cast<double>(number);
   return sum;
 }
 
-template <int kWidth, int kPacks>
+template <int Width, int Packs>
 __global__ void norm_kernel(grouped_rows from, std::size_t dim, float scale, lane_share share, double* norms) {
   const row_lanes lanes = row_lanes::of(share);
   const std::size_t run = share.item();
   if (run >= *from.count) return;
   double sum = 0;
-  for (std::size_t column = 0; column < dim; column += lanes.chunk<kWidth, kPacks>())
-    sum += squares_of(row_gradient<kWidth, kPacks>(from, from.begins[run], from.ends[run], scale, lanes, column, dim));
+  for (std::size_t column = 0; column < dim; column += lanes.chunk<Width, Packs>())
+    sum += squares_of(row_gradient<Width, Packs>(from, from.begins[run], from.ends[run], scale, lanes, column, dim));
   sum = lanes.sum(sum);
   if (lanes.lane == 0) norms[run] = sum;
 }
@@ -101,10 +101,10 @@ struct step_tables {
 };
 
 /// The update of one row of the table by a group of lanes.
-template <int kWidth, int kPacks, class Number, optimizer_kind kKind>
+template <int Width, int Packs, class Number, optimizer_kind Kind>
 struct row_update {
-  using columns = lane_columns<kWidth, kPacks>;
-  static constexpr bool is_rowwise = kKind == optimizer_kind::rowwise_adagrad;
+  using columns = lane_columns<Width, Packs>;
+  static constexpr bool is_rowwise = Kind == optimizer_kind::rowwise_adagrad;
 
   const table_step& how;
   const grouped_rows& from;
@@ -115,7 +115,7 @@ struct row_update {
 
   __device__ update_constants constants() const {
     update_constants c = how.constants;
-    c.kind = kKind;  // so that the compiler knows it
+    c.kind = Kind;  // so that the compiler knows it
     return c;
   }
   __device__ Number* weights() const { return static_cast<Number*>(how.weights); }
@@ -124,7 +124,7 @@ struct row_update {
   /// Has the memory fetched that `step` reads first.
   __device__ void prefetch_row() const {
     if (place.is_touched()) prefetch(from.contributions + place.begin);
-    for_columns<kWidth, kPacks>(lanes, 0, dim, [&](int, std::size_t at) {
+    for_columns<Width, Packs>(lanes, 0, dim, [&](int, std::size_t at) {
       prefetch(weights() + base() + at);
       if (has_first(constants())) prefetch(how.state.first + base() + at);
       if (has_second(constants())) prefetch(how.state.second + base() + at);
@@ -134,31 +134,31 @@ struct row_update {
 
   /// Returns false, with the row unchanged, if its gradient is not finite.
   __device__ bool step() const {
-    if constexpr (kPacks == 1)
-      if (dim <= lanes.chunk<kWidth, kPacks>()) return step_at_once();
+    if constexpr (Packs == 1)
+      if (dim <= lanes.chunk<Width, Packs>()) return step_at_once();
     return step_by_chunks();
   }
 
  private:
   /// For a row of one chunk. Loads what is updated before the gradient, which takes longer to come.
   __device__ bool step_at_once() const {
-    weight_pack<Number, kWidth> own[kPacks];
-    for_columns<kWidth, kPacks>(lanes, 0, dim, [&](int p, std::size_t at) {
-      own[p] = load_weights<kWidth>(constants(), base() + at, weights(), how.state);
+    weight_pack<Number, Width> own[Packs];
+    for_columns<Width, Packs>(lanes, 0, dim, [&](int p, std::size_t at) {
+      own[p] = load_weights<Width>(constants(), base() + at, weights(), how.state);
     });
     const float sum = is_rowwise && lanes.lane == 0 ? how.state.first[number] : 0.0F;
     columns grad = gradient(0);
     if (!lanes.all(are_finite(grad))) return false;
     if (!is_rowwise) {
-      for_columns<kWidth, kPacks>(lanes, 0, dim, [&](int p, std::size_t at) {
+      for_columns<Width, Packs>(lanes, 0, dim, [&](int p, std::size_t at) {
         optimizer_step(constants(), own[p], grad.at[p]);
         store_weights(constants(), own[p], base() + at, weights(), how.state);
       });
       return true;
     }
-    for_columns<kWidth, kPacks>(lanes, 0, dim, [&](int p, std::size_t) { decay(own[p].weight, grad.at[p]); });
+    for_columns<Width, Packs>(lanes, 0, dim, [&](int p, std::size_t) { decay(own[p].weight, grad.at[p]); });
     const float rate = row_rate(sum, lanes.sum(squares_of(grad)));
-    for_columns<kWidth, kPacks>(lanes, 0, dim, [&](int p, std::size_t at) {
+    for_columns<Width, Packs>(lanes, 0, dim, [&](int p, std::size_t at) {
       add_to_weights(-rate, grad.at[p], own[p].weight);
       store_pack(own[p].weight, weights() + base() + at);
     });
@@ -167,7 +167,7 @@ struct row_update {
 
   /// Rows of several chunks are summed twice: all chunks must be known to be finite before one is updated.
   __device__ bool step_by_chunks() const {
-    const std::size_t chunk = lanes.chunk<kWidth, kPacks>();
+    const std::size_t chunk = lanes.chunk<Width, Packs>();
     const float sum = is_rowwise && lanes.lane == 0 ? how.state.first[number] : 0.0F;
     bool finite = true;
     double squares = 0;
@@ -186,9 +186,9 @@ struct row_update {
         grad = gradient(column);
         if (is_rowwise) decay(column, grad);
       }
-      for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t at) {
+      for_columns<Width, Packs>(lanes, column, dim, [&](int p, std::size_t at) {
         if (!is_rowwise) return optimizer_step(constants(), base() + at, weights(), how.state, grad.at[p]);
-        auto weight = load_pack<kWidth>(weights() + base() + at);
+        auto weight = load_pack<Width>(weights() + base() + at);
         add_to_weights(-rate, grad.at[p], weight);
         store_pack(weight, weights() + base() + at);
       });
@@ -197,7 +197,7 @@ struct row_update {
   }
 
   __device__ columns gradient(std::size_t column) const {
-    return row_gradient<kWidth, kPacks>(from, place.begin, place.end, how.scale, lanes, column, dim);
+    return row_gradient<Width, Packs>(from, place.begin, place.end, how.scale, lanes, column, dim);
   }
 
   __device__ bool are_finite(const columns& grad) const {
@@ -208,12 +208,12 @@ struct row_update {
   }
 
   // Adds weight decay; for row-wise Adagrad.
-  __device__ void decay(const pack<Number, kWidth>& weight, pack<float, kWidth>& grad) const {
-    unrolled<kWidth>([&](int k) { grad.at[k] = decayed(constants(), grad.at[k], to_float(weight.at[k])); });
+  __device__ void decay(const pack<Number, Width>& weight, pack<float, Width>& grad) const {
+    unrolled<Width>([&](int k) { grad.at[k] = decayed(constants(), grad.at[k], to_float(weight.at[k])); });
   }
   __device__ void decay(std::size_t column, columns& grad) const {
-    for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t at) {
-      decay(load_pack<kWidth>(static_cast<const Number*>(weights()) + base() + at), grad.at[p]);
+    for_columns<Width, Packs>(lanes, column, dim, [&](int p, std::size_t at) {
+      decay(load_pack<Width>(static_cast<const Number*>(weights()) + base() + at), grad.at[p]);
     });
   }
 
@@ -234,11 +234,11 @@ struct row_update {
 ///
 /// A row's place, its contributions, and their gradients are read one after the other, each from where the one before
 /// says. So while one row is updated, the next one's memory is fetched, and the place of the one after that is read.
-template <int kWidth, int kPacks, class Number, optimizer_kind kKind>
-__global__ void __launch_bounds__(block_threads, kPacks == 1 && kKind != optimizer_kind::adam ? 3 : 2)
+template <int Width, int Packs, class Number, optimizer_kind Kind>
+__global__ void __launch_bounds__(block_threads, Packs == 1 && Kind != optimizer_kind::adam ? 3 : 2)
     update_kernel(const __grid_constant__ step_tables tables, grouped_rows from, std::size_t every, lane_share share,
                   std::size_t dim, std::uint64_t* bad_rows) {
-  using update = row_update<kWidth, kPacks, Number, kKind>;
+  using update = row_update<Width, Packs, Number, Kind>;
   const row_lanes lanes = row_lanes::of(share);
   const std::size_t count = every > 0 ? every : *from.count;
   const std::size_t at_once = share.items_at_once();
@@ -310,11 +310,11 @@ void cuda_table_gradient::apply(std::size_t dim, row_dtype type, std::span<const
   std::copy(first_rows_.begin(), first_rows_.end(), tables.first_rows);
   std::uint64_t* const bad_rows = bad_rows_.make(stream_, update_blocks_max * optimizer_kinds + 1);
   std::size_t blocks = 0;
-  const auto update = [&]<optimizer_kind kKind>(kind_of<kKind>) {
+  const auto update = [&]<optimizer_kind Kind>(kind_of<Kind>) {
     bool has_some = false;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       tables.steps[i] = steps[i];
-      if (steps[i].constants.kind != kKind) tables.steps[i].weights = nullptr;
+      if (steps[i].constants.kind != Kind) tables.steps[i].weights = nullptr;
       has_some = has_some || tables.steps[i].weights != nullptr;
     }
     if (!has_some) return;
@@ -326,7 +326,7 @@ void cuda_table_gradient::apply(std::size_t dim, row_dtype type, std::span<const
       with_shape(fit, dim, [&](auto columns, auto packs) {
         const lane_share share = share_for(dim, columns);
         const std::size_t more = share.blocks(bound, update_blocks_max);
-        launch(update_kernel<columns, packs, Number, kKind>, more, stream_, tables, grouped(), every, share, dim,
+        launch(update_kernel<columns, packs, Number, Kind>, more, stream_, tables, grouped(), every, share, dim,
                bad_rows + 1 + blocks);
         blocks += more;
       });

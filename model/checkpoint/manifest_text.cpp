@@ -54,12 +54,14 @@ std::string lines(const std::vector<std::string>& values, std::string_view brack
 template <class Values, class ToText>
 std::string list(const Values& values, std::size_t indent, ToText to_text) {
   std::vector<std::string> texts;
+  texts.reserve(std::size(values));
   for (const auto& value : values) texts.push_back(to_text(value));
   return lines(texts, "[]", indent);
 }
 
 std::string settings_text(const std::vector<setting>& settings, spelling how) {
   std::vector<std::string> texts;
+  texts.reserve(settings.size());
   for (const auto& [name, value] : settings)
     texts.push_back(fmt::format("{}: {}", json_quoted(name, how), json_quoted(value, how)));
   return lines(texts, "{}", 2);

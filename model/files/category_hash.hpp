@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/uint128.hpp"
+
 namespace troupe::model {
 
 /// Row 0 for an empty text (a missing value), else 1 + XXH3(text) % (rows - 1).
@@ -21,8 +23,7 @@ class category_hash {
     const std::uint64_t hash =
         text.size() == usual_size ? hash_of_usual(text.data()) : XXH3_64bits(text.data(), text.size());
     // Cheaper than a division: the quotient by the truncated reciprocal is at most one too small.
-    __extension__ using wide = unsigned __int128;
-    const auto quotient = static_cast<std::uint64_t>((static_cast<wide>(hash) * reciprocal_) >> 64);
+    const std::uint64_t quotient = multiply_high(hash, reciprocal_);
     const std::uint64_t rest = hash - quotient * buckets_;
     return static_cast<std::uint32_t>(1 + (rest < buckets_ ? rest : rest - buckets_));
   }

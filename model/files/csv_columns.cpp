@@ -36,6 +36,7 @@ column_fault refuse(const char* key, const json::value& value, const std::string
 template <class Enum>
 column_fault read_name(const char* key, const json::value& value, const std::map<std::string, Enum>& names, Enum& to) {
   std::vector<std::string> known;
+  known.reserve(names.size());
   for (const auto& [name, one] : names) known.push_back(name);
   const auto* text = value.if_string();
   if (text == nullptr) return refuse(key, value, alternatives(known));

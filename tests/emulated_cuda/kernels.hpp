@@ -6,6 +6,8 @@
 
 #pragma once
 
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming, modernize-deprecated-headers): CUDA's names
+
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <vector_types.h>
@@ -81,3 +83,5 @@ template <class T>
 T __shfl_xor_sync(unsigned mask, T value, unsigned apart) {
   return troupe::emulated_cuda::shuffle_value(mask, value, troupe::emulated_cuda::lane() ^ apart);
 }
+
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming, modernize-deprecated-headers)

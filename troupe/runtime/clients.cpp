@@ -82,6 +82,7 @@ void clients::begin(caf::actor_system& system, std::uint64_t run,
                     std::function<void(const caf::error&)> fail) {
   fail_ = std::move(fail);
   std::vector<std::uint64_t> planned;
+  planned.reserve(modules.size());
   for (const auto& shards : modules) planned.push_back(shards.empty() ? 0 : shards.front().module);
   {
     const std::lock_guard lock(mutex_);

@@ -132,7 +132,7 @@ communicator::calls_at communicator::open(group_calls& in, std::uint64_t number)
       .first;
 }
 
-void communicator::begin(group_calls& in, call_order what, std::string words,
+void communicator::begin(group_calls& in, call_order what, const std::string& words,
                          decltype(group_calls::under_way::answer) answer, std::chrono::milliseconds deadline) {
   const auto at = open(in, ++in.calls);
   group_calls::under_way& one = at->second;

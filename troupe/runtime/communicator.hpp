@@ -41,7 +41,7 @@ struct group_name {
   std::vector<std::uint32_t> members;  ///< ranks of trainers
   std::uint32_t instance = 0;          ///< 0: the group of all trainers
 
-  auto operator<=>(const group_name&) const = default;
+  auto operator<=>(const group_name&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
 };
 
 /// What a trainer and the others have called in one group.
@@ -73,7 +73,7 @@ struct group_calls {
     std::uint32_t from = 0;  ///< rank in the group
     std::uint32_t tag = 0;
 
-    auto operator<=>(const address&) const = default;
+    auto operator<=>(const address&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
   };
 
   communicator& owner;
@@ -106,11 +106,11 @@ class communicator {
   std::shared_ptr<group_calls> subgroup(const group_calls& parent, const std::vector<std::uint32_t>& ranks);
   /// Throws `error` if this trainer cannot call that.
   template <class Result>
-  future<Result> call(group_calls& in, call_order what, std::chrono::milliseconds deadline) {
-    std::string words = checked(in, what);
+  future<Result> call(group_calls& in, call_order&& what, std::chrono::milliseconds deadline) {
+    const std::string words = checked(in, what);
     promise<Result> answer;
     auto coming = answer.get_future();
-    begin(in, std::move(what), std::move(words), std::move(answer), deadline);
+    begin(in, std::move(what), words, std::move(answer), deadline);
     return coming;
   }
   void send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag);
@@ -141,8 +141,8 @@ class communicator {
 
   /// Returns the call in words.
   static std::string checked(const group_calls& in, const call_order& what);
-  void begin(group_calls& in, call_order what, std::string words, decltype(group_calls::under_way::answer) answer,
-             std::chrono::milliseconds deadline);
+  void begin(group_calls& in, call_order what, const std::string& words,
+             decltype(group_calls::under_way::answer) answer, std::chrono::milliseconds deadline);
   calls_at open(group_calls& in, std::uint64_t number);
   void advance(group_calls& in, calls_at at);
   std::optional<error> broken(const group_calls& in, const group_calls::under_way& one, std::uint64_t number) const;

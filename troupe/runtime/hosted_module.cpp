@@ -142,6 +142,7 @@ caf::error hosted_module::collect(std::span<const msg::bag_gradient* const> /*gr
   const auto gradients = std::exchange(gradients_, {});
   if (!is_trained()) return {};
   std::vector<const float*> parts;
+  parts.reserve(gradients.size());
   for (const auto& [when, numbers] : gradients) parts.push_back(numbers.data());
   kernels::stream& on = numbers_->compute();
   if (parts.empty() || from.batches == 0)

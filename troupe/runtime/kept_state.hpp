@@ -31,13 +31,13 @@ class kept_state {
   /// The trainer takes an optimizer step.
   void note_step() { has_stepped_ = true; }
   /// Whether the trainer has gone beyond the place of the checkpoint: what it makes then begins anew.
-  bool is_beyond() const { return has_stepped_ || loops_.against_saved() > 0; }
+  bool is_beyond() const { return has_stepped_ || std::is_gt(loops_.against_saved()); }
   /// Whether what the function does now is done again: it was done before the checkpoint.
   bool does_again() const { return is_resumed() && !has_stepped_ && loops_.is_before_saved(); }
   /// Whether an object that is made now goes on from the checkpoint's tensors, whose names begin with `prefix`. At the
   /// very place of the checkpoint it does if there are any.
   bool restores(const std::string& prefix) const {
-    return is_resumed() && !is_beyond() && (loops_.against_saved() < 0 || has_any(prefix));
+    return is_resumed() && !is_beyond() && (std::is_lt(loops_.against_saved()) || has_any(prefix));
   }
 
   /// Returns a tensor of the checkpoint. Throws `error` if there is none of this name and type.

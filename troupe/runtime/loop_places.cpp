@@ -75,7 +75,7 @@ std::strong_ordering loop_places::against_saved() const { return here() <=> save
 
 bool loop_places::is_before_saved() const {
   const auto order = against_saved();
-  return order < 0 || (order == 0 && (open_.empty() || !open_.back().is_entered));
+  return std::is_lt(order) || (std::is_eq(order) && (open_.empty() || !open_.back().is_entered));
 }
 
 std::vector<std::uint64_t> loop_places::place() const {

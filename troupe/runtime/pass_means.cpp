@@ -30,6 +30,7 @@ void pass_means::mean(std::span<float> numbers) {
   const auto all = tasks->wait(trainer_.meet(words, tensor::of<float>({numbers.size()}, numbers)));
   const std::vector<float> none(numbers.size());
   std::vector<const std::byte*> parts;
+  parts.reserve(all.size());
   for (const tensor& one : all)
     parts.push_back(one.count() > 0 ? one.owner().get() : reinterpret_cast<const std::byte*>(none.data()));
   reduce_in_rank_order(reduce_op::mean, dtype::f32, parts, numbers.size(),

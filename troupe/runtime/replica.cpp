@@ -107,6 +107,7 @@ kernels::device& checked(kernels::device& where, const nn::module& what) {
 
 std::vector<model::parameter_range> ranges_of(const std::vector<nn::stretch>& stretches) {
   std::vector<model::parameter_range> ranges;
+  ranges.reserve(stretches.size());
   for (const nn::stretch& one : stretches) ranges.push_back({one.first, one.count});
   if (ranges.empty()) ranges.emplace_back();
   return ranges;

@@ -73,6 +73,7 @@ std::vector<nn::parameter> trained_of(const actors::remote_module& table) {
 
 std::vector<named_lengths> names_and_lengths(const std::vector<nn::parameter>& tensors) {
   std::vector<named_lengths> all;
+  all.reserve(tensors.size());
   for (const nn::parameter& one : tensors) all.emplace_back(one.name, lengths_of(one.shape));
   return all;
 }

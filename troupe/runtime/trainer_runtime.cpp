@@ -207,7 +207,7 @@ std::vector<msg::module_ref> trainer_runtime::shards_of(const reference& module)
   return {one};
 }
 
-future<tensor> trainer_runtime::look_up(tape& on, std::shared_ptr<const remote_table> table,
+future<tensor> trainer_runtime::look_up(tape& on, const std::shared_ptr<const remote_table>& table,
                                         std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets,
                                         std::optional<std::chrono::milliseconds> deadline) {
   auto samples = std::make_shared<model::batch>();

@@ -141,8 +141,9 @@ class trainer_runtime {
   std::shared_ptr<pipeline_stage> make_stage(const std::vector<nn::sequential>& stages,
                                              const pipeline_options& options);
   /// `deadline`: null: that of the run's requests.
-  future<tensor> look_up(tape& on, std::shared_ptr<const remote_table> table, std::span<const std::int64_t> indices,
-                         std::span<const std::int64_t> offsets, std::optional<std::chrono::milliseconds> deadline);
+  future<tensor> look_up(tape& on, const std::shared_ptr<const remote_table>& table,
+                         std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets,
+                         std::optional<std::chrono::milliseconds> deadline);
   void set_optimizer(const optimizer_choice& choice, const std::vector<trained>& members);
   /// For reports of progress.
   void note_loss(double value) {
