@@ -35,7 +35,7 @@ test_in_bare_root() {
   timed "a bare Debian 12 from $archive" debootstrap --variant=minbase "$suite" "$scratch/root" "$archive"
   mkdir "$scratch/root/packages" "$scratch/root/examples"
   cp "$root"/build/packages/*.deb "$scratch/root/packages"
-  cp "$root"/examples/*.[ch]pp "$root/tests/package/example.sh" "$scratch/root/examples"
+  cp -r "$root"/examples/*.[ch]pp "$root"/tests/package/{example.sh,examples.sh,examples} "$scratch/root/examples"
 
   timed "what Debian brings for it" in_root 'apt-get update
     apt-get install -y --no-install-recommends $(dpkg-deb -f /packages/troupe_*.deb Depends | sed "s/([^)]*)//g; s/,//g")'
@@ -44,10 +44,8 @@ test_in_bare_root() {
   timed "apt-get install libtroupe-dev" in_root \
     'apt-get install -y --no-install-recommends /packages/libtroupe-dev_*.deb'
   timed "a compiler" in_root 'apt-get install -y --no-install-recommends g++ cmake make'
-  for example in "$root"/examples/*.cpp; do
-    example=$(basename "$example" .cpp)
-    timed "the example $example" in_root "bash /examples/example.sh /usr /examples/$example.cpp /tmp/examples"
-  done
+  timed "the examples" in_root 'bash /examples/examples.sh /usr /examples /tmp/examples
+    for example in /examples/*.cpp; do bash /examples/example.sh /usr "/tmp/examples/$(basename "$example" .cpp)"; done'
   timed "apt-get purge" in_root 'apt-get purge -y libtroupe-dev troupe; [[ -z $(find /usr -name "*troupe*") ]]'
 }
 
@@ -55,9 +53,10 @@ test_in_prefix() {
   local package example prefix=$scratch/prefix/usr
   for package in "$root"/build/packages/*.deb; do dpkg-deb -x "$package" "$scratch/prefix"; done
   timed "troupe train" "$prefix/bin/troupe" train --quiet
+  timed "the examples" bash "$root/tests/package/examples.sh" "$prefix" "$root/examples" "$scratch/examples"
   for example in "$root"/examples/*.cpp; do
-    timed "the example $(basename "$example" .cpp)" bash "$root/tests/package/example.sh" "$prefix" "$example" \
-      "$scratch/examples"
+    example=$(basename "$example" .cpp)
+    timed "the example $example" bash "$root/tests/package/example.sh" "$prefix" "$scratch/examples/$example"
   done
 }
 
