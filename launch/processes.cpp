@@ -185,6 +185,7 @@ bool role_processes::is_stopped(process& one) {
 
 std::vector<std::string> role_processes::take_lost() {
   std::vector<std::string> lost;
+  if (const auto why = std::exchange(not_started_, std::nullopt)) lost.push_back(*why);
   for (process& one : all_) {
     poll(one.child);
     if (!one.child.has_ended() || std::exchange(one.is_told, true) || one.child.exit_code() == exit_done) continue;

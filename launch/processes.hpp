@@ -58,7 +58,8 @@ class role_processes {
 
   /// Starts those again that have ended or could not be started; kills stopped ones before.
   void start_missing(const role_orders& orders);
-  /// Returns a line for each process that has ended since the last call, unless with success.
+  /// Returns a line for each process that has ended since the last call, unless with success, and for one that the
+  /// system could not start.
   std::vector<std::string> take_lost();
   /// Whether any has ended, also with success, as of `take_lost`.
   bool some_ended() const;
