@@ -3,30 +3,35 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <system_error>
 #include <utility>
 
 namespace troupe::nodes {
+
+end_deadline::end_deadline(std::function<void(const std::string&)> tell)
+    : tell_(std::move(tell)), thread_([this] { wait(); }) {}
 
 end_deadline::~end_deadline() {
   {
     const std::lock_guard lock(mutex_);
     has_come_ = true;
-    changed_.notify_all();
   }
-  if (thread_.joinable()) thread_.join();
+  changed_.notify_all();
+  thread_.join();
 }
 
 void end_deadline::set(std::chrono::milliseconds time, std::string line) {
-  const auto wait = [this, time, line = std::move(line)] {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, time, [this] { return has_come_; })) end(line);
-  };
-  try {
-    thread_ = std::thread(wait);
-  } catch (const std::system_error&) {  // the system grants no thread: without one, this one would wait for ever
-    end("the system grants no thread for the end of the run");
+  {
+    const std::lock_guard lock(mutex_);
+    due_ = std::chrono::steady_clock::now() + time;
+    line_ = std::move(line);
   }
+  changed_.notify_all();
+}
+
+void end_deadline::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return has_come_ || due_; });
+  if (due_ && !changed_.wait_until(lock, *due_, [this] { return has_come_; })) end(line_);
 }
 
 void end_deadline::end(const std::string& line) const {

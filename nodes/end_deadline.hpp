@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -15,8 +16,9 @@ namespace troupe::nodes {
 /// Thread: one.
 class end_deadline {
  public:
-  /// `tell` is called on another thread with the error line, right before the process ends.
-  explicit end_deadline(std::function<void(const std::string&)> tell) : tell_(std::move(tell)) {}
+  /// `tell` is called on another thread with the error line, right before the process ends. Throws `std::system_error`
+  /// if the system grants no thread: later would be too late.
+  explicit end_deadline(std::function<void(const std::string&)> tell);
   /// What was awaited has come.
   ~end_deadline();
   end_deadline(const end_deadline&) = delete;
@@ -28,10 +30,14 @@ class end_deadline {
   [[noreturn]] void end(const std::string& line) const;
 
  private:
+  void wait();
+
   const std::function<void(const std::string&)> tell_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool has_come_ = false;
+  std::optional<std::chrono::steady_clock::time_point> due_;
+  std::string line_;
   std::thread thread_;
 };
 

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "actors/inline_execution.hpp"
 #include "base/result.hpp"
@@ -38,9 +39,15 @@ caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_
 /// Tells a node's actor that the control connection has ended, even if it ended before the actor existed. Thread: any.
 class master_watch {
  public:
-  void lost(const std::string& why) {
+  struct loss {
+    std::string why;
+    /// For how long this process was stopped just before, if it was: then it is not the master that failed.
+    std::optional<std::chrono::milliseconds> own_stop = {};
+  };
+
+  void lost(loss what) {
     const std::lock_guard lock(mutex_);
-    why_ = why;
+    loss_ = std::move(what);
     lost_at_ = std::chrono::steady_clock::now();
     tell();
   }
@@ -48,12 +55,12 @@ class master_watch {
   /// Returns for how long it has been lost; null: it has not been.
   std::optional<std::chrono::steady_clock::duration> lost_for() const {
     const std::lock_guard lock(mutex_);
-    if (!why_) return std::nullopt;
+    if (!loss_) return std::nullopt;
     return std::chrono::steady_clock::now() - lost_at_;
   }
 
   /// `call` runs as actor `node`.
-  void watcher(const caf::strong_actor_ptr& node, std::function<void(const std::string&)> call) {
+  void watcher(const caf::strong_actor_ptr& node, std::function<void(const loss&)> call) {
     const std::lock_guard lock(mutex_);
     node_ = node;
     call_ = std::move(call);
@@ -68,14 +75,14 @@ class master_watch {
 
  private:
   void tell() {
-    if (node_ && why_) actors::run_in(node_, [call = call_, why = *why_] { call(why); });
+    if (node_ && loss_) actors::run_in(node_, [call = call_, what = *loss_] { call(what); });
   }
 
   mutable std::mutex mutex_;
-  std::optional<std::string> why_;
+  std::optional<loss> loss_;
   std::chrono::steady_clock::time_point lost_at_;
   caf::strong_actor_ptr node_;
-  std::function<void(const std::string&)> call_;
+  std::function<void(const loss&)> call_;
 };
 
 }  // namespace troupe::nodes

@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "nodes/end_deadline.hpp"
 #include "nodes/master_connection.hpp"
 #include "nodes/node_actor.hpp"
+#include "nodes/own_stops.hpp"
 #include "nodes/run_end.hpp"
 #include "nodes/thread_memory.hpp"
 #include "protocol/errors.hpp"
@@ -40,11 +42,12 @@ bool wants_stop(const stop_request* wish) { return wish != nullptr && wish->requ
 /// Retries, because nodes may start before the master. Returns null if a stop was asked for before.
 result<links::link_ptr> wait_for_master(boost::asio::io_context& io, const node_options& options,
                                         const std::string& session, const stop_request* stop_wish) {
-  const auto time = std::min(options.network.dead_after, std::max(options.join_timeout, look_interval));
   const auto give_up = clock::now() + options.join_timeout;
   std::chrono::milliseconds pause{50};
   constexpr std::chrono::milliseconds longest_pause{1000};
   for (bool told = false;; told = true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(give_up - clock::now());
+    const auto time = std::min(options.network.dead_after, std::max(left, look_interval));
     auto made = connect_to_master(io, options.master, options.network, time, "node", session, stop_wish);
     if (made || made.error().kind != fault_kind::unreachable) return made;
     if (wants_stop(stop_wish)) return nullptr;
@@ -87,8 +90,11 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
                    const links::link_ptr& control, const std::shared_ptr<control_tunnel>& tunnel,
                    const std::string& session, const stop_request* stop_wish, end_deadline& deadline) {
   auto watch = std::make_shared<master_watch>();
+  const auto stops = std::make_shared<own_stops>(options.network.dead_after);
   constexpr std::chrono::seconds timeout{10};
-  auto master = find_master(system, *tunnel, timeout, [watch](const std::string& why) { watch->lost(why); });
+  auto master = find_master(system, *tunnel, timeout, [watch, stops](const std::string& why) {
+    watch->lost({why, stops->lately()});
+  });
   if (!master && wants_stop(stop_wish)) return {};
   if (!master)
     return {failure(fault_kind::unreachable, fmt::format("master {}: {}", links::to_string(options.master),
@@ -110,6 +116,7 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
   bool passed_on = false;
   watchdog steps(options.recorder, options.watch.step_timeout);
   while (outcome.wait_for(look_interval) != std::future_status::ready) {
+    stops->look();
     data.keep_alive();
     // Its actor needs a worker thread to hear of that, and may get none.
     const auto time = time_to_end(options.network);
@@ -122,6 +129,7 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
     caf::anon_send(*master, msg::stop{});
   }
   node_end ended = outcome.get();
+  if (!ended.how && wants_stop(stop_wish) && data.newest_step() == 0) ended.how = {};  // it was to end before it began
   const auto gone = watch->lost_for();
   const auto time = gone ? time_to_end(network) : std::max(network.dead_after, ended.rejoin_within);
   deadline.set(time, overdue(gone ? "the master is gone" : "the run is over", time));
@@ -130,7 +138,7 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
 
 }  // namespace
 
-node_end run_node(const node_options& options, const stop_request* stop_wish) {
+node_end run_node(const node_options& options, const stop_request* stop_wish) try {
   std::optional<stop_scope> heeds;
   if (stop_wish != nullptr) heeds.emplace(*stop_wish);
   const std::string session = links::random_token();
@@ -158,6 +166,10 @@ node_end run_node(const node_options& options, const stop_request* stop_wish) {
   auto outcome = take_part(system, config.devices, options, link, tunnel, session, stop_wish, deadline);
   tunnel->close();
   return outcome;
+} catch (const std::system_error& error) {
+  if (error.code() != std::errc::resource_unavailable_try_again) throw;
+  return {run_fault(
+      "the limits of this process (ulimit -v, ulimit -u, pids.max) let it start no further thread; raise them")};
 }
 
 }  // namespace troupe::nodes

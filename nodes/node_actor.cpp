@@ -35,7 +35,7 @@ T& entry_of(std::uint32_t rank, std::vector<T>& by_rank) {
 void node_state::start(dependencies all) {
   all_ = std::move(all);
   all_.watch->watcher(caf::actor_cast<caf::strong_actor_ptr>(self_),
-                      [this](const std::string& why) { master_lost(why); });
+                      [this](const master_watch::loss& what) { master_lost(what); });
   const node_options& options = all_.options;
   msg::join_node offer{.head = msg::header_source(0, actors::client_number).next(0, 0),
                        .trains = options.trains,
@@ -282,15 +282,20 @@ void node_state::peer_lost(std::uint32_t node, const std::string& why) {
   if (!ended_) self_->send(all_.master, msg::link_lost{trace.next(step, 0), place_.node, node, why});
 }
 
-void node_state::master_lost(const std::string& why) {
+void node_state::master_lost(const master_watch::loss& what) {
   if (ended_) return;
   const std::uint64_t at_step = all_.data->newest_step();
   const std::string when = at_step > 0 ? fmt::format(" in step {}", at_step) : "";
   const std::string advice = place_.resume.empty() ? "" : "; " + place_.resume;
   const fault_kind kind = is_admitted_ ? fault_kind::run : fault_kind::unreachable;
-  end(failure(kind,
-              fmt::format("the master ({}) is gone{}: {}{}", links::to_string(all_.options.master), when, why, advice)),
-      true);
+  const std::string master = links::to_string(all_.options.master);
+  const std::string line =
+      what.own_stop ? fmt::format(
+                          "the master ({}) took this process for dead{}: it (pid {}) was stopped for {:.1f} s; a "
+                          "longer --dead-after lets it wait",
+                          master, when, ::getpid(), static_cast<double>(what.own_stop->count()) / 1000)
+                    : fmt::format("the master ({}) is gone{}: {}", master, when, what.why);
+  end(failure(kind, line + advice), true);
 }
 
 void node_state::fail(const caf::error& error) { end(run_fault(protocol::describe(error))); }

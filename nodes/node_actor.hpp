@@ -69,7 +69,7 @@ class node_state {
   void introduce_trainers();
   void tell_servers_their_peers();
   caf::error try_to_save(const std::string& folder) const;
-  void master_lost(const std::string& why);
+  void master_lost(const master_watch::loss& what);
   void peer_lost(std::uint32_t node, const std::string& why);
   void end(result<void> outcome, bool again = false, bool as_wished = false);
 

@@ -29,7 +29,8 @@ result<void> check_products_of(const model::job& what, const model::hybrid_model
   constexpr double small = 8192;  // such products do without (kernels/cpu/linear.cpp)
   if (options.devices.trainers || static_cast<double>(model.multiply_adds()) * model::samples_per_step(what) <= small)
     return {};
-  return options.gather ? check_products(options.threads, 0) : prepare_products(options.threads, room);
+  const bool elsewhere = options.gather || options.devices.elsewhere;
+  return elsewhere ? check_products(options.threads, 0) : prepare_products(options.threads, room);
 }
 
 /// Refuses a model that does not fit in memory, before anything is allocated.

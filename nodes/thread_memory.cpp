@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/address_space.hpp"
+#include "base/address_space.hpp"
 #include "kernels/cpu/blas.hpp"
 #include "kernels/cpu/product_buffers.hpp"
 
@@ -45,8 +45,12 @@ std::uint64_t room_besides(std::size_t wanted, std::uint64_t room) {
   return __builtin_add_overflow(all, room, &all) ? ~std::uint64_t{0} / 2 : all;
 }
 
+/// What is of use besides higher limits.
+const char* or_fewer(std::size_t threads) { return threads > 1 ? ", or use fewer --threads" : ""; }
+
 result<void> refuse(std::size_t wanted) {
-  return bad_input("--threads {}: {}", worker_threads(wanted), kernels::no_product_memory().what());
+  const std::size_t threads = worker_threads(wanted);
+  return bad_input("--threads {}: {}{}", threads, kernels::no_product_memory().what(), or_fewer(threads));
 }
 
 }  // namespace
@@ -69,8 +73,11 @@ result<void> check_threads(std::size_t wanted) {
   go_on.notify_all();
   for (std::thread& one : started) one.join();
   if (all) return {};
-  return bad_input("--threads {}: the system lets this process start {} threads, {} are needed; use fewer --threads",
-                   threads, count, threads + further_threads);
+  return bad_input(
+      "--threads {}: the limits of this process (ulimit -v, ulimit -u, pids.max) let it start {} threads, {} are "
+      "needed; "
+      "raise them{}",
+      threads, count, threads + further_threads, or_fewer(threads));
 }
 
 result<void> prepare_products(std::size_t wanted, std::uint64_t room) {
@@ -79,7 +86,7 @@ result<void> prepare_products(std::size_t wanted, std::uint64_t room) {
 }
 
 result<void> check_products(std::size_t wanted, std::uint64_t room) {
-  if (kernels::has_address_space(kernels::product_buffers::bytes + room_besides(wanted, room))) return {};
+  if (has_address_space(kernels::product_buffers::bytes + room_besides(wanted, room))) return {};
   return refuse(wanted);
 }
 

@@ -79,8 +79,8 @@ class BeforeTheFirstStep : public testing::TestWithParam<int> {};
 TEST_P(BeforeTheFirstStep, RowsThatAreReadAreLeft) {
   const endless_rows rows;
   const model::checkpoint_folder folder;
-  for (const words& more :
-       {words{}, words{"--processes"}, words{"--save", folder.path(), "--checkpoint-every", "10"}}) {
+  for (const words& more : {words{}, words{"--processes"}, words{"--save", folder.path(), "--checkpoint-every", "10"},
+                            words{"--print-network"}}) {
     program running(with(with({"train", "--json"}, rows.job()), more));
     expect_unbegun(stopped(running, GetParam()));
   }

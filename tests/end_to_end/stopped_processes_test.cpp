@@ -79,6 +79,25 @@ TEST(StoppedLeader, IsJudgedByDeadAfterByItsSupervisor) {
   EXPECT_TRUE(running.finish().in_time);
 }
 
+// -- a member that is stopped alone ------------------------------------------------------------
+
+TEST(StoppedMember, SaysThatItWasStoppedItself) {
+  gathered_run several(with(endless, {"--servers", "1", "--trainers", "2"}), {"--dead-after", "1"});
+  several.join_as("server");
+  several.join_as("trainer");
+  const pid_t stopped = several.join_as("trainer").process();
+  ASSERT_TRUE(several.master().wait_for_output(trains)) << several.master().error();
+  ASSERT_EQ(kill(stopped, SIGSTOP), 0);
+  EXPECT_EQ(several.master().finish().exit_code, 1);
+  ASSERT_EQ(kill(stopped, SIGCONT), 0);
+  const std::string line = line_with(several.finish_members(1).back().err, "troupe: error: ");
+  EXPECT_TRUE(std::regex_search(
+      line, std::regex(fmt::format(R"(the master \(\S+\) took this process for dead in step \d+: it \(pid {}\) was )"
+                                   R"(stopped for \d+\.\d s; a longer --dead-after lets it wait)",
+                                   stopped))))
+      << line;
+}
+
 // -- handlers that never return ------------------------------------------------------------------
 
 /// A run of the faulty program in which a handler of trainer 0 hangs, and how a test learns that it does.

@@ -297,7 +297,7 @@ TEST_F(TwoNodesMembers, ANodeThatHasLostItsMasterEndsAndSaysSo) {
   order();
   const auto server = join_with_server();
   cut();
-  server->watch->lost("its connection was closed");
+  server->watch->lost({"its connection was closed"});
   run();
   ASSERT_TRUE(server->outcome && !*server->outcome);
   EXPECT_EQ(server->outcome->error().message, "the master (here:7000) is gone: its connection was closed; start anew");

@@ -56,7 +56,8 @@ void member::joined(const std::shared_ptr<sim_link>& wire, std::uint64_t run, co
   const std::uint64_t part = part_;
   watch_ = std::make_shared<nodes::master_watch>();
   control_ = std::make_shared<sim_control>(process_.system(), wire);
-  control_->start([watch = watch_](const fault* why) { watch->lost(why != nullptr ? why->message : "it has ended"); });
+  control_->start(
+      [watch = watch_](const fault* why) { watch->lost({why != nullptr ? why->message : "it has ended"}); });
   const auto there = control_->actor_there(node, master);
   constexpr std::chrono::milliseconds request_timeout{20'000};
   plane_ = std::make_shared<sim_plane>(where_, process_, process_.system(), request_timeout);
