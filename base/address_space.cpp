@@ -1,8 +1,8 @@
-#include "kernels/address_space.hpp"
+#include "base/address_space.hpp"
 
 #include <sys/mman.h>
 
-namespace troupe::kernels {
+namespace troupe {
 
 bool has_address_space(std::size_t bytes) {
   // Without reserve: else the system compares it with all of its memory, which stacks need not have. Where it promises
@@ -14,4 +14,4 @@ bool has_address_space(std::size_t bytes) {
   return true;
 }
 
-}  // namespace troupe::kernels
+}  // namespace troupe

@@ -131,18 +131,20 @@ found_addresses addresses_of(const std::string& host, std::uint16_t port, addres
 
 namespace {
 
+/// Returns whether an error says that this machine lacks an address, or its whole family.
+bool lacks_address(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
+
 fault cannot_listen(const socket_address& where, int error) {
   if (error == EADDRINUSE)
     return {
         fault_kind::address_in_use,
         fmt::format("{}: somebody else listens there; choose another port, or 0 for any free one", to_string(where))};
+  const char* advice = lacks_address(error) ? "; give an address of this machine, such as 127.0.0.1 or 0.0.0.0"
+                       : error == EMFILE || error == ENFILE ? "; see `ulimit -n`"
+                                                            : "";
   return {fault_kind::input,
-          fmt::format("{}: cannot listen there: {}; give an address of this machine, such as 127.0.0.1 or 0.0.0.0",
-                      to_string(where), std::strerror(error))};
+          fmt::format("{}: cannot listen there: {}{}", to_string(where), std::strerror(error), advice)};
 }
-
-/// Returns whether an error says that this machine lacks an address, or its whole family.
-bool lacks_address(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
 
 /// Opens a socket that listens; or sets `error`. `alone`: the only one of its port.
 std::optional<descriptor> listen_at_one(const socket_address& where, bool alone, int& error) {

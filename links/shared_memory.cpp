@@ -12,6 +12,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "base/address_space.hpp"
+
 namespace troupe::links {
 
 namespace {
@@ -28,7 +30,11 @@ std::atomic_ref<std::uint32_t> slot_at(std::byte* all, std::uint32_t slot) {
   return std::atomic_ref(reinterpret_cast<std::uint32_t*>(all + slots_offset)[slot]);
 }
 
+/// Returns null also where address space is so scarce that tables, stacks and buffers would lack it: a link does
+/// without shared memory, they do not.
 std::byte* map(int file, std::size_t size) {
+  constexpr std::size_t rest = 3;  // times the size
+  if (!has_address_space((1 + rest) * size)) return nullptr;
   void* all = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   return all == MAP_FAILED ? nullptr : static_cast<std::byte*>(all);
 }

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/address_space.hpp"
 #include "hwy/highway.h"
-#include "kernels/address_space.hpp"
 #include "kernels/cpu/product_buffers.hpp"
 
 namespace troupe::kernels {

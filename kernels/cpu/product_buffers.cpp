@@ -16,8 +16,7 @@ constexpr std::size_t buffers_max = 128;
 no_product_memory::no_product_memory()
     : std::runtime_error("matrix products: OpenBLAS takes " + std::to_string(product_buffers::bytes >> 20) +
                          " MiB of address space for each thread that multiplies, and the limits of this process "
-                         "(ulimit -v, ulimit -d, vm.overcommit_memory) leave no room for one; raise them, or use "
-                         "fewer --threads") {}
+                         "(ulimit -v, ulimit -d, vm.overcommit_memory) leave no room for one; raise them") {}
 
 std::size_t product_buffers::reserve(std::size_t wanted, std::size_t room) {
   std::unique_lock lock(mutex_);

@@ -69,6 +69,22 @@ INSTANTIATE_TEST_SUITE_P(Of, LittleAddressSpace,
                                          space_case{"-v 1200000", "16", false}, space_case{"-v 2500000", "16", true},
                                          space_case{"-d 300000", "2", false}));
 
+/// The leader multiplies nothing, so it takes no buffers: it would leave no room for what its roles may take.
+TEST(ProcessesInLittleAddressSpace, RunWhereOneProcessDoes) {
+  const words job = with({"train", "--json", "--threads", "16"}, multiplies);
+  const std::string expected = digest_of(run(job));
+  EXPECT_EQ(digest_of(run_limited("-v 2500000", job)), expected);
+  EXPECT_EQ(digest_of(run_limited("-v 2500000", with(job, {"--processes"}))), expected);
+}
+
+/// Links' shared memory leaves room for tables and stacks: so no limit fails between two that do not.
+TEST(ProcessesInLittleAddressSpace, LeaveRoomBesideTheirLinks) {
+  for (const char* limit : {"-v 1290000", "-v 1300000", "-v 1310000", "-v 1320000"}) {
+    const outcome ended = run_limited(limit, with({"train", "--json", "--threads", "1", "--processes"}, multiplies));
+    EXPECT_EQ(ended.exit_code, 0) << limit << ": " << ended.err;
+  }
+}
+
 TEST(MemberInLittleAddressSpace, IsRefusedIfItsProductsFindNoRoom) {
   gathered_run several(with({"--servers", "1", "--trainers", "1"}, multiplies));
   launch how = with_token();
@@ -97,14 +113,16 @@ TEST_P(TooFewDescriptors, AreSaidOrEnough) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, TooFewDescriptors, testing::Values(8, 12, 16, 18, 20, 22, 24, 28, 32));
+INSTANTIATE_TEST_SUITE_P(Of, TooFewDescriptors, testing::Values(6, 8, 12, 16, 18, 20, 22, 24, 28, 32, 48, 64));
 
 // -- threads ----------------------------------------------------------------------------------
 
 TEST(TooFewThreads, AreSaidWithTheOption) {
   const outcome ended = run_limited("-s 1073741824", with({"train", "--threads", "300"}, short_job));
-  EXPECT_TRUE(std::regex_search(expect_error(ended, 2), std::regex("--threads 300: the system lets this process start "
-                                                                   "\\d+ threads, 308 are needed")))
+  EXPECT_TRUE(std::regex_search(expect_error(ended, 2),
+                                std::regex("--threads 300: the limits of this process \\(ulimit -v, ulimit -u, "
+                                           "pids.max\\) let it start \\d+ threads, 308 are needed; raise them, or use "
+                                           "fewer --threads$")))
       << ended.err;
 }
 
@@ -133,8 +151,12 @@ TEST_F(MissingFiles, OfProcKeepNoRunFromItsEnd) {
 }
 
 TEST_F(MissingFiles, OfDevAreNamed) {
-  const outcome ended = run_without("mount -t tmpfs none /dev", with({"train", "--processes"}, short_job));
-  EXPECT_NE(line_with(ended.err, "troupe: error: ").find("/dev/null"), std::string::npos) << ended.err;
+  for (const words& how : {words{"--processes", "--restarts", "0"}, words{"--processes", "--restarts", "1"}}) {
+    const outcome ended = run_without("mount -t tmpfs none /dev", with(with({"train"}, how), short_job));
+    ASSERT_TRUE(ended.in_time) << ended.err;
+    const std::string line = line_with(ended.err, "troupe: error: ");
+    EXPECT_NE(line.find("server 0 could not be started: /dev/null"), std::string::npos) << ended.err;
+  }
 }
 
 }  // namespace
