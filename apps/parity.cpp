@@ -12,6 +12,7 @@
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
 #include "base/result.hpp"
+#include "base/stop_request.hpp"
 #include "kernels/device.hpp"
 #include "launch/option_table.hpp"
 #include "launch/processes.hpp"
@@ -177,6 +178,7 @@ std::string parity_text(const comparison& found) {
 constexpr std::array splitting{"servers", "table-split", "pipeline", "schedule", "stages", "tensor-parallel"};
 
 result<int> parity(const CLI::App& app, const program_context& context) {
+  const stop_scope heeds(stop_on_signals(context.out));
   auto machine = read_machine_options([&app](const char* name) { return given_text(app, name); });
   if (!machine) return tl::unexpected<fault>(machine.error());
   const CLI::Option* file = app.get_option("FILE");

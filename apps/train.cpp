@@ -246,7 +246,9 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
   auto read = read_train_order(app);
   if (stop_asked()) return report_unbegun({}, context);
   TROUPE_TRY(order, std::move(read));
-  TROUPE_TRY(is_printed, print_if_asked(app, order, context.out));
+  auto printed = print_if_asked(app, order, context.out);
+  if (stop_asked()) return report_unbegun(order, context);
+  TROUPE_TRY(is_printed, std::move(printed));
   if (is_printed) return exit_done;
   for (const char* name : {"dead-after", "request-timeout", "token-file"})
     if (!order.processes && given_text(app, name)) return bad_input("--{}: is for runs with --processes", name);

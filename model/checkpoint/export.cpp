@@ -186,6 +186,9 @@ result<written_file> export_checkpoint(const checkpoint& saved, const std::strin
     return bad_input("{}: is what a checkpoint's own file is called; name another file", printable_path(path));
   remember_files(saved);
   const std::string partial = target.native() + ".part";
+  if (!options.overwrite && fs::exists(fs::symlink_status(partial, no_such_file)))
+    return bad_input("{}: is there, and the export is first written to it; replace it by --force, or remove it",
+                     printable_path(partial));
   for (const std::string& file : {target.native(), partial})
     if (auto allowed = check_output(file); !allowed)
       return bad_input("{}: {}", printable_path(file), allowed.error().message);

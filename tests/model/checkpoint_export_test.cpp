@@ -248,6 +248,20 @@ TEST(CheckpointExport, OfARunThatBeginsIsRefused) {
             "checkpoint step 0 in " + folder / "a" + " marks the beginning of a run: there are no tensors in it");
 }
 
+TEST(CheckpointExport, LeavesAFileWhereItWouldWriteFirst) {
+  const checkpoint_folder folder;
+  const checkpoint saved = made(folder / "a", {});
+  set_content(folder / "file.part", "mine");
+  const std::string part = folder / "file.part";
+  EXPECT_EQ(export_checkpoint(saved, folder / "file", {}).error().message,
+            part + ": is there, and the export is first written to it; replace it by --force, or remove it");
+  EXPECT_EQ(content_of(part), "mine");
+  export_options options;
+  options.overwrite = true;
+  EXPECT_TRUE(export_checkpoint(saved, folder / "file", options).has_value());
+  EXPECT_EQ(entries_of(folder.path()), (std::vector<std::string>{"a", "file"}));
+}
+
 TEST(CheckpointExport, OnAFullDiskLeavesWhatWasThere) {
   const checkpoint_folder folder;
   made_content content;
