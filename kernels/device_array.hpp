@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -26,7 +27,7 @@ class growing_array {
   static_assert(std::is_trivially_copyable_v<T>);
 
   /// Sets the size to `count`. If the array has to grow, waits for `on`, and the numbers are uninitialized. Requires:
-  /// no other stream uses the array after `on` has passed.
+  /// no other stream uses the array after `on` has passed. Throws std::bad_alloc for more numbers than any memory has.
   void resize(stream& on, std::size_t count) {
     if (count > capacity_) grow(on, count);
     size_ = count;
@@ -34,7 +35,7 @@ class growing_array {
 
   /// Like `resize`, for sizes that vary a little: grows by a quarter more than asked. Returns the data.
   T* make(stream& on, std::size_t count) {
-    if (count > capacity_) grow(on, count + count / 4);
+    if (count > capacity_) grow(on, count > count_max ? count : count + count / 4);
     size_ = count;
     return data();
   }
@@ -46,7 +47,10 @@ class growing_array {
   const std::shared_ptr<std::byte>& owner() const { return memory_; }
 
  private:
+  static constexpr std::size_t count_max = std::size_t{PTRDIFF_MAX} / sizeof(T);
+
   void grow(stream& on, std::size_t count) {
+    if (count > count_max) throw std::bad_alloc();
     if (memory_) on.synchronize();  // the pool gives the old memory to others
     memory_.reset();
     capacity_ = 0;

@@ -15,6 +15,7 @@
 #include "model/random.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
+#include "troupe/runtime/module_size.hpp"
 
 namespace troupe::nn {
 
@@ -107,7 +108,7 @@ class checked_module {
   template <class F>
   std::vector<float> passed(F use) {
     guarded output(output_.count());
-    guarded saved(module_.saved(input_));
+    guarded saved(runtime::saved_count(module_, input_));
     guarded buffers(buffers_.size());
     std::ranges::copy(buffers_, buffers.data());
     const std::vector<float> before = parameters_;

@@ -8,6 +8,7 @@
 #include "kernels/device.hpp"
 #include "model/random.hpp"
 #include "troupe/error.hpp"
+#include "troupe/runtime/module_size.hpp"
 
 namespace troupe::nn {
 
@@ -26,6 +27,15 @@ tensor outline(const troupe::shape& lengths) {
 
 void append(std::vector<parameter>& to, const std::string& prefix, std::vector<parameter> tensors) {
   for (parameter& one : tensors) to.push_back({fmt::format("{}.{}", prefix, one.name), one.shape});
+}
+
+/// Returns a + b. Throws `error` if no memory has so many numbers.
+std::size_t saved_sum(const module& of, std::size_t a, std::size_t b) {
+  if (__builtin_add_overflow(a, b, &a))
+    throw error(error_kind::input, fmt::format("{}: its modules save more numbers than any memory has; save fewer, or "
+                                               "try a smaller batch",
+                                               of.type()));
+  return a;
 }
 
 /// The places of a part within those of the whole.
@@ -111,8 +121,9 @@ std::vector<sequential::stage> sequential::stages(const tensor& input) const {
     next.parameters = count_of(next.what->parameters());
     next.first_parameter = std::exchange(parameter, parameter + next.parameters);
     next.first_buffer = std::exchange(buffer, buffer + count_of(next.what->buffers()));
-    next.saved = next.what->saved(next.input);
-    next.first_saved = std::exchange(kept, kept + next.saved + (i + 1 < all.size() ? 2 * next.outputs() : 0));
+    next.saved = runtime::saved_count(*next.what, next.input);
+    next.first_saved = std::exchange(kept, saved_sum(*this, kept, next.saved));
+    for (int k = 0; k < 2 && i + 1 < all.size(); ++k) kept = saved_sum(*this, kept, next.outputs());
   }
   return all;
 }
@@ -161,7 +172,7 @@ troupe::shape sequential::output(const tensor& input) const { return stages(inpu
 
 std::size_t sequential::saved(const tensor& input) const {
   const auto all = stages(input);
-  return all.back().first_saved + all.back().saved;
+  return saved_sum(*this, all.back().first_saved, all.back().saved);
 }
 
 namespace {
@@ -283,7 +294,9 @@ troupe::shape residual::output(const tensor& input) const {
   return inner;
 }
 
-std::size_t residual::saved(const tensor& input) const { return module_->saved(input) + input.shape().count(); }
+std::size_t residual::saved(const tensor& input) const {
+  return saved_sum(*this, runtime::saved_count(*module_, input), input.shape().count());
+}
 
 void residual::forward(const pass& how, const pass_numbers& numbers) const {
   const inner_numbers inner(*module_, numbers);

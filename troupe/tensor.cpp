@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <new>
 
 #include "base/host_memory.hpp"
 #include "kernels/device.hpp"
 #include "troupe/error.hpp"
+#include "troupe/runtime/tensors.hpp"
 
 namespace troupe {
 
@@ -40,28 +40,9 @@ std::string to_string(const shape& x) {
   return fmt::format("[{}]", text);
 }
 
-namespace {
-
-/// Throws `error` if no memory can have so many.
-std::size_t bytes_of(const shape& lengths, dtype type) {
-  std::size_t bytes = size_of(type);
-  bool is_too_large = false;
-  for (std::size_t i = 0; i < lengths.dimensions(); ++i) {
-    if (lengths[i] == 0) return 0;
-    is_too_large = is_too_large || bytes > std::size_t{PTRDIFF_MAX} / lengths[i];
-    if (!is_too_large) bytes *= lengths[i];
-  }
-  if (is_too_large)
-    throw error(error_kind::input, fmt::format("a tensor {} of {}: it has more than {} bytes; try a smaller one",
-                                               to_string(lengths), to_string(type), PTRDIFF_MAX));
-  return bytes;
-}
-
-}  // namespace
-
 void tensor::allocate() {
   // Small memory comes sooner from here.
-  const std::size_t bytes = bytes_of(shape_, type_);
+  const std::size_t bytes = runtime::checked_bytes(shape_, type_);
   if (bytes >= worth_huge_pages) {
     try {
       memory_ = kernels::host_device().allocate(bytes);

@@ -23,6 +23,17 @@ TYPED_TEST(DeviceMemory, GivesEachItsOwn) {
   }
 }
 
+TYPED_TEST(DeviceMemory, OfMoreBytesThanAnAddressHasIsRefused) {
+  device_array<double> there;
+  staging_array<double> here;
+  for (const std::size_t count : {SIZE_MAX, SIZE_MAX / 8 + 1, SIZE_MAX / 8 + 2, SIZE_MAX / 16 + 1}) {
+    EXPECT_THROW(there.resize(this->on(), count), std::bad_alloc) << count;
+    EXPECT_THROW(there.make(this->on(), count), std::bad_alloc) << count;
+    EXPECT_THROW(here.resize(this->on(), count), std::bad_alloc) << count;
+    EXPECT_EQ(there.capacity(), 0U);
+  }
+}
+
 TYPED_TEST(DeviceMemory, StagingMemoryIsTheHosts) {
   const auto staging = this->device().allocate_staging(1000);
   std::memset(staging.get(), 5, 1000);

@@ -117,6 +117,75 @@ TEST(ModuleSizes, OfReplicasAndStagesAreChecked) {
   }
 }
 
+/// As a user writes it: says how much it saves, and saves nothing.
+class saver final : public test::scale {
+ public:
+  explicit saver(std::uint64_t numbers) : scale(2), numbers_(numbers) {}
+  explicit saver(const arguments& given) : saver(static_cast<std::uint64_t>(given.get<std::int64_t>("numbers"))) {}
+  std::string type() const override { return "saver"; }
+  std::size_t saved(const tensor& /*input*/) const override { return numbers_; }
+
+ private:
+  std::uint64_t numbers_;
+};
+const registered<saver> saver_registered("saver");
+
+task<> pass_there(trainer me, std::uint64_t numbers) {
+  auto module = co_await me.server(0).make<saver>(arg("numbers", static_cast<std::int64_t>(numbers)));
+  context with = me.new_context();
+  co_await module.forward(with, tensor({1, 2}));
+}
+
+task<> pass_here(trainer me, nn::sequential made) {
+  const data_parallel module = me.data_parallel(made);
+  context with = me.new_context();
+  module(with, tensor({1, 2}));
+  co_return;
+}
+
+std::string error_of_check(const nn::module& of) {
+  try {
+    nn::check_gradient(of, tensor({1, 2}));
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+/// Once as the last module, once before another one.
+TEST(SavedNumbers, OfMoreThanAnyMemoryAreRefused) {
+  const std::uint64_t bytes_wrap = std::uint64_t{1} << 62;
+  for (const std::uint64_t numbers : {bytes_wrap, bytes_wrap + 1, std::numeric_limits<std::uint64_t>::max()}) {
+    const std::string words =
+        "saver: saved() is " + std::to_string(numbers) + " numbers for an input [1, 2]; it has more than ";
+    for (const std::string& text :
+         {test::error_of(1, pass_there, numbers), test::error_of(1, pass_here, nn::sequential(saver(numbers))),
+          test::error_of(1, pass_here, nn::sequential(saver(numbers), nn::linear(2, 2))),
+          test::error_of(1, pass_here, nn::sequential(nn::residual(saver(numbers)))), error_of_check(saver(numbers))})
+      EXPECT_NE(text.find(words), std::string::npos) << text;
+  }
+}
+
+TEST(SavedNumbers, ThatOnlyTogetherAreTooManyAreRefused) {
+  const std::uint64_t addressed = (std::uint64_t{1} << 61) - 1;  // each by itself has an address
+  nn::sequential many;
+  for (int i = 0; i < 5; ++i) many.add(saver(addressed));
+  std::string text = test::error_of(1, pass_here, many);
+  EXPECT_NE(text.find("sequential: saved() is 11529215046068469771 numbers"), std::string::npos) << text;
+  for (int i = 0; i < 5; ++i) many.add(saver(addressed));
+  text = test::error_of(1, pass_here, many);
+  EXPECT_NE(text.find("sequential: its modules save more numbers than any memory has"), std::string::npos) << text;
+}
+
+TEST(SavedNumbers, ForWhichThereIsNoMemoryAreRefused) {
+  const std::uint64_t addressed = (std::uint64_t{1} << 61) - 1;
+  const std::string words = "saver: there is no memory for the 2305843009213693951 numbers of saved()";
+  const std::string far = test::error_of(1, pass_there, addressed);
+  EXPECT_NE(far.find(words), std::string::npos) << far;
+  const std::string near = test::error_of(1, pass_here, nn::sequential(saver(addressed)));
+  EXPECT_NE(near.find("sequential: there is no memory for the 2305843009213693951 numbers"), std::string::npos) << near;
+}
+
 TEST(ShapeCounts, AreChecked) {
   EXPECT_EQ(shape(std::size_t{1} << 40, std::size_t{1} << 40, 0).count(), 0U);
   EXPECT_EQ(shape(0, std::size_t{1} << 40, std::size_t{1} << 40).count(), 0U);

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <new>
 #include <utility>
 
 #include "troupe/error.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
+#include "troupe/runtime/module_size.hpp"
 #include "troupe/runtime/tape.hpp"
+#include "troupe/runtime/tensors.hpp"
 
 namespace troupe::runtime {
 
@@ -47,7 +50,7 @@ float* numbers_or_null(const tensor& x) { return x.count() > 0 ? x.as<float>().d
 module_pass::module_pass(const nn::module& of, const actors::trained_parameters& numbers, const tensor& input,
                          const mode& how, const tensor* state)
     : module_(&of), numbers_(&numbers), mode_(how), output_there_(make(of.output(input), dtype::f32)) {
-  saved_.resize(on(), of.saved(input));
+  make_saved(input);
   input_there_ = to_device(input);
   if (state != nullptr) {
     next_state_there_ = make(checked_state(of, input, *state), dtype::f32);
@@ -56,6 +59,17 @@ module_pass::module_pass(const nn::module& of, const actors::trained_parameters&
   of.forward(this->how(false), this->numbers());
   output_ = to_host(on(), output_there_);
   if (state != nullptr) next_state_ = to_host(on(), next_state_there_);
+}
+
+void module_pass::make_saved(const tensor& input) {
+  const std::size_t count = saved_count(*module_, input);
+  try {
+    saved_.resize(on(), count);
+  } catch (const std::bad_alloc&) {
+    throw error(error_kind::run, fmt::format("{}: there is no memory for the {} numbers of saved(), for an input {}; "
+                                             "save fewer, or try a smaller batch",
+                                             module_->type(), count, to_string(input.shape())));
+  }
 }
 
 std::string module_pass::spoilt_input() const { return spoilt_in(to_host(on(), input_there_)); }
@@ -78,7 +92,7 @@ nn::pass_numbers module_pass::numbers() {
 
 tensor module_pass::make(const shape& lengths, dtype type) const {
   if (on().device().is_host()) return tensor(lengths, type);
-  return {lengths, type, on().device().allocate(lengths.count() * size_of(type))};
+  return {lengths, type, on().device().allocate(checked_bytes(lengths, type))};
 }
 
 tensor module_pass::to_device(const tensor& numbers) const {

@@ -65,6 +65,7 @@ class module_pass {
   void backward_parameters(const tensor& grad, std::span<const nn::stretch> stretches, nn::gradient_places& to);
 
  private:
+  void make_saved(const tensor& input);
   nn::pass how(bool goes_on) const;
   nn::pass_numbers numbers();
   kernels::stream& on() const { return numbers_->compute(); }

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "kernels/device.hpp"
@@ -16,5 +17,8 @@ std::shared_ptr<const nn::module> sized(std::shared_ptr<const nn::module> module
 
 /// Throws `error` if there is too little for the state of an optimizer besides them.
 void check_state_size(const nn::module& of, const model::optimizer_spec& optimizer, const kernels::device& where);
+
+/// Returns how many numbers a module saves of a pass with such an input. Throws `error` if no memory has so many.
+std::size_t saved_count(const nn::module& of, const tensor& input);
 
 }  // namespace troupe::runtime

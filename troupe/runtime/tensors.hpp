@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "troupe/tensor.hpp"
 
 namespace troupe::runtime {
+
+/// Returns the bytes of such a tensor. Throws `error` if no memory has so many.
+std::size_t checked_bytes(const shape& lengths, dtype type);
 
 std::vector<std::uint64_t> lengths_of(const shape& x);
 
