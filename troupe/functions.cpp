@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "actors/non_finite_watch.hpp"
 #include "kernels/device.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/tape.hpp"
@@ -25,8 +28,24 @@ class function_node final : public node {
  public:
   using gradient = std::function<tensor(std::size_t i, const tensor& grad)>;
 
-  function_node(std::vector<node*> sources, gradient of_source)
-      : sources_(std::move(sources)), of_source_(std::move(of_source)) {}
+  /// `inputs`: of the function called `name`, each with its source. `fault`: what is not finite besides; "": nothing.
+  function_node(const char* name, std::vector<node*> sources, std::span<const tensor* const> inputs, gradient of_source,
+                std::string fault)
+      : name_(name), fault_(std::move(fault)), sources_(std::move(sources)), of_source_(std::move(of_source)) {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (sources_[i] == nullptr) given_.push_back(*inputs[i]);
+  }
+
+  std::string spoilt() const override {
+    for (const tensor& one : given_)
+      if (const std::string where = runtime::where_spoilt(one); !where.empty())
+        return fmt::format("an input {} of {} {}; {}", to_string(one.shape()), name_, where, runtime::given_spoilt);
+    if (!fault_.empty()) return fault_;
+    const std::string where = runtime::where_spoilt(output);
+    return where.empty()
+               ? ""
+               : fmt::format("{} makes of finite numbers an output that {}; {}", name_, where, runtime::spoilt_advice);
+  }
 
   void backward(runtime::tape& on) override {
     for (std::size_t i = 0; i < sources_.size(); ++i)
@@ -34,26 +53,34 @@ class function_node final : public node {
   }
   void finish(runtime::tape& /*on*/) override {
     of_source_ = nullptr;
+    given_.clear();
     grad = {};
   }
 
  private:
+  const char* name_;
+  std::string fault_;
   std::vector<node*> sources_;
+  std::vector<tensor> given_;  ///< the inputs that nothing in the context has computed
   gradient of_source_;
 };
 
-/// `output` as a function of `inputs`.
-tensor record(context& in, tensor output, std::span<const tensor* const> inputs, function_node::gradient of_source) {
+/// `output` as the function `name` of `inputs`.
+tensor record(context& in, const char* name, tensor output, std::span<const tensor* const> inputs,
+              function_node::gradient of_source, std::string fault = {}) {
   runtime::tape& tape = in.tape();
   std::vector<node*> sources;
   for (const tensor* one : inputs) sources.push_back(tape.maker_of(*one));
-  return tape.add(std::move(output), std::make_shared<function_node>(std::move(sources), std::move(of_source)));
+  return tape.add(std::move(output), std::make_shared<function_node>(name, std::move(sources), inputs,
+                                                                     std::move(of_source), std::move(fault)));
 }
 
-tensor record(context& in, tensor output, const tensor& input, std::function<tensor(const tensor& grad)> of_input) {
+tensor record(context& in, const char* name, tensor output, const tensor& input,
+              std::function<tensor(const tensor& grad)> of_input, std::string fault = {}) {
   const std::array<const tensor*, 1> only = {&input};
-  return record(in, std::move(output), only,
-                [of = std::move(of_input)](std::size_t /*i*/, const tensor& grad) { return of(grad); });
+  return record(
+      in, name, std::move(output), only,
+      [of = std::move(of_input)](std::size_t /*i*/, const tensor& grad) { return of(grad); }, std::move(fault));
 }
 
 /// Calls `use` with the numbers of x, of float or double. Throws if they are of another type, or none.
@@ -109,7 +136,7 @@ tensor sum_times(context& in, const char* function, const tensor& x, double fact
   with_reals(function, x, [&](auto numbers) {
     made.as<double>()[0] = std::accumulate(numbers.begin(), numbers.end(), 0.0) * factor;
   });
-  return record(in, std::move(made), x, [lengths = x.shape(), factor](const tensor& grad) {
+  return record(in, function, std::move(made), x, [lengths = x.shape(), factor](const tensor& grad) {
     tensor of_all(lengths);
     std::ranges::fill(of_all.as<float>(), static_cast<float>(static_cast<double>(grad.as<float>()[0]) * factor));
     return of_all;
@@ -120,19 +147,23 @@ tensor sum_times(context& in, const char* function, const tensor& x, double fact
 
 tensor add(context& in, const tensor& a, const tensor& b) {
   const std::array<const tensor*, 2> both = {&a, &b};
-  return record(in, element_by_element("add", a, b, std::plus()), both,
+  return record(in, "add", element_by_element("add", a, b, std::plus()), both,
                 [](std::size_t /*i*/, const tensor& grad) { return times("add", grad, 1); });
 }
 
 tensor multiply(context& in, const tensor& a, const tensor& b) {
   const std::array<const tensor*, 2> both = {&a, &b};
-  return record(in, element_by_element("multiply", a, b, std::multiplies()), both,
+  return record(in, "multiply", element_by_element("multiply", a, b, std::multiplies()), both,
                 [a, b](std::size_t i, const tensor& grad) { return grad_of_factor(grad, i == 0 ? b : a); });
 }
 
 tensor scale(context& in, const tensor& x, double factor) {
-  return record(in, times("scale", x, factor), x,
-                [factor](const tensor& grad) { return times("scale", grad, factor); });
+  std::string fault;
+  if (!std::isfinite(factor))
+    fault = fmt::format("the factor of scale is {}; look at what computes it", actors::kind_of(factor));
+  return record(
+      in, "scale", times("scale", x, factor), x, [factor](const tensor& grad) { return times("scale", grad, factor); },
+      std::move(fault));
 }
 
 tensor sum(context& in, const tensor& x) { return sum_times(in, "sum", x, 1); }
@@ -145,7 +176,7 @@ tensor reshape(context& in, const tensor& x, const shape& lengths) {
   if (lengths.count() != x.count())
     throw error(error_kind::input, fmt::format("reshape: {} has {} numbers, {} would have {}", to_string(x.shape()),
                                                x.count(), to_string(lengths), lengths.count()));
-  return record(in, tensor(lengths, x.type(), x.owner()), x,
+  return record(in, "reshape", tensor(lengths, x.type(), x.owner()), x,
                 [before = x.shape()](const tensor& grad) { return tensor(before, dtype::f32, grad.owner()); });
 }
 
@@ -190,7 +221,7 @@ tensor detail::concat(context& in, std::span<const tensor* const> parts) {
   const std::size_t rows = whole.count() / width;
   for (std::size_t i = 0; i < parts.size(); ++i)
     copy_part<true>(rows, whole.as<float>().data(), width, begin[i], parts[i]->as<float>().data(), last_of(*parts[i]));
-  return record(in, std::move(whole), parts, [begin, width, rows](std::size_t i, const tensor& grad) {
+  return record(in, "concat", std::move(whole), parts, [begin, width, rows](std::size_t i, const tensor& grad) {
     const std::size_t columns = begin[i + 1] - begin[i];
     tensor part(grad.shape().with_last(columns));
     copy_part<false>(rows, grad.as<float>().data(), width, begin[i], part.as<float>().data(), columns);
@@ -219,7 +250,7 @@ tensor detail::pairwise_dots(context& in, std::span<const tensor* const> parts) 
   kernels::host_stream().pairwise_dots(first[0], first[1], views, {dots.as<float>().data(), pairs});
   // All gradients come from one pass; they are computed for the first one asked for.
   return record(
-      in, std::move(dots), parts,
+      in, "pairwise_dots", std::move(dots), parts,
       [x = std::move(x), views = std::move(views), pairs, grads = std::vector<tensor>()](std::size_t i,
                                                                                          const tensor& grad) mutable {
         if (grads.empty()) {

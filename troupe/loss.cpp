@@ -53,6 +53,13 @@ void check_targets(const char* loss, const tensor& outputs, const tensor& target
                     to_string(targets.type())));
 }
 
+/// Returns where the outputs of a loss that is not finite are so, if nothing in the context has computed them; else "".
+std::string spoilt_outputs(const char* name, const tensor& loss, const tensor& outputs, const runtime::node* source) {
+  if (source != nullptr || std::isfinite(loss.item())) return {};
+  const std::string where = runtime::where_spoilt(outputs);
+  return where.empty() ? "" : fmt::format("the first input of {} {}; {}", name, where, runtime::given_spoilt);
+}
+
 /// A loss whose kernel is (count, 1, outputs, targets, grad, loss).
 template <class Kernel>
 tensor loss_of(context& in, const char* name, const tensor& outputs, const tensor& targets, Kernel kernel) {
@@ -60,13 +67,13 @@ tensor loss_of(context& in, const char* name, const tensor& outputs, const tenso
   tensor loss(shape(1), dtype::f64);
   (kernels::host_stream().*kernel)(outputs.count(), 1, outputs.as<float>().data(), targets.as<float>().data(),
                                    grad.as<float>().data(), loss.as<double>().data());
-  std::string spoilt;
-  if (!std::isfinite(loss.as<double>()[0]))
-    if (const auto where = runtime::where_spoilt(targets.as<float>(), targets.shape()[0]); !where.empty())
-      spoilt = fmt::format("the target of {} {}; look at the data", name, where);
   runtime::tape& tape = in.tape();
-  return tape.add(std::move(loss),
-                  std::make_shared<loss_node>(tape.maker_of(outputs), std::move(grad), std::move(spoilt)));
+  runtime::node* const source = tape.maker_of(outputs);
+  std::string spoilt = spoilt_outputs(name, loss, outputs, source);
+  if (!std::isfinite(loss.as<double>()[0]))
+    if (const auto where = runtime::where_spoilt(targets); !where.empty())
+      spoilt = fmt::format("the target of {} {}; look at the data", name, where);
+  return tape.add(std::move(loss), std::make_shared<loss_node>(source, std::move(grad), std::move(spoilt)));
 }
 
 }  // namespace
@@ -103,7 +110,9 @@ tensor cross_entropy(context& in, const tensor& outputs, std::span<const std::in
   runtime::tape& tape = in.tape();
   kernels::host_stream().softmax_cross_entropy(given[0], given[1], outputs.as<float>().data(), classes.data(),
                                                grad.as<float>().data(), loss.as<double>().data());
-  return tape.add(std::move(loss), std::make_shared<loss_node>(tape.maker_of(outputs), std::move(grad)));
+  runtime::node* const source = tape.maker_of(outputs);
+  std::string spoilt = spoilt_outputs("cross_entropy", loss, outputs, source);
+  return tape.add(std::move(loss), std::make_shared<loss_node>(source, std::move(grad), std::move(spoilt)));
 }
 
 }  // namespace troupe::nn

@@ -66,7 +66,8 @@ task<> lose(trainer me, remote_module<nn::embedding_bag> table, where_nan where)
 std::string error_of_loss(where_nan where) {
   test::arguments none{};
   cluster cluster(none.count(), none.values());
-  const auto table = cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 2, .embedding_dim = 2});
+  const auto table =
+      cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 2, .embedding_dim = 2, .name = "words"});
   try {
     cluster.run(1, lose, table, where);
   } catch (const error& e) {
@@ -84,7 +85,101 @@ TEST(FailingSteps, NameWhereALossBecomesNan) {
                "the loss is NaN: breaking makes of finite numbers an output that has NaN in sample 0 (number 1 of 4)");
   EXPECT_FINDS(error_of_loss(where_nan::target),
                "the loss is NaN: the target of mse_loss has NaN in sample 1 (number 3 of 4); look at the data");
-  EXPECT_FINDS(error_of_loss(where_nan::rows), "the loss is NaN: the input of tower, rows of embedding_bag");
+  EXPECT_FINDS(error_of_loss(where_nan::rows),
+               "the loss is NaN: the output of embedding_bag of words on server 0 has NaN in sample 1 (number 3 of 4): "
+               "its rows are so; look at what was loaded into it, or try a smaller learning rate");
+}
+
+// -- by modules on servers, functions and other trainers ---------------------------------
+
+task<> lose_there(trainer me, remote_module<nn::linear> far, bool is_given) {
+  const named_tensors state = spoilt_linear();
+  if (!is_given) co_await far.load_state_dict(state);
+  auto context = me.new_context();
+  const tensor x = with_nan(is_given);
+  const tensor y = co_await far.forward(context, x);
+  co_await context.backward(mean(context, y));
+}
+
+std::string error_of_loss_there(bool is_given) {
+  test::arguments none{};
+  cluster cluster(none.count(), none.values());
+  const auto far = cluster.server(0).make<nn::linear>(arg("in_features", 2), arg("out_features", 2));
+  try {
+    cluster.run(1, lose_there, far, is_given);
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(FailingSteps, NameAModuleOnAServerByWhichALossBecomesNan) {
+  EXPECT_FINDS(error_of_loss_there(true),
+               "the loss is NaN: the input of linear.forward on server 0 has NaN in sample 1 (number 3 of 4); it was "
+               "given so: look at the data");
+  EXPECT_FINDS(error_of_loss_there(false),
+               "the loss is NaN: linear on server 0 makes of finite numbers an output that has NaN in sample 0 (number "
+               "1 of 4); look at its weights (state_dict), or try a smaller learning rate");
+}
+
+enum class function { adds, multiplies, multiplies_doubles, dots, scales, overflows, sums, begins };
+
+task<> lose_in(trainer me, function which) {
+  auto model = me.data_parallel(nn::linear(2, 2));
+  auto context = me.new_context();
+  const tensor fine = with_nan(false);
+  const tensor given = with_nan(true);
+  const tensor y = model(context, fine);
+  tensor z = y;
+  if (which == function::adds) z = add(context, y, given);
+  if (which == function::multiplies) z = multiply(context, given, y);
+  if (which == function::dots) z = pairwise_dots(context, y, given);
+  if (which == function::scales) z = scale(context, y, std::nan(""));
+  if (which == function::overflows) z = scale(context, add(context, multiply(context, y, y), fine), 1e30);
+  if (which == function::overflows) z = scale(context, z, 1e30);
+  if (which == function::sums) z = co_await me.group().all_reduce(context, add(context, y, y));
+  if (which == function::begins) co_await context.backward(nn::mse_loss(context, given, fine));
+  if (which == function::multiplies_doubles) {
+    const tensor factor = tensor::of<double>({1}, std::vector<double>{std::nan("")});
+    co_await context.backward(multiply(context, mean(context, y), factor));
+  }
+  const tensor loss = mean(context, z);
+  co_await context.backward(loss, which == function::sums ? std::nan("") : 1);
+}
+
+TEST(FailingSteps, NameAFunctionByWhichALossBecomesNan) {
+  const std::string place = " has NaN in sample 1 (number 3 of 4); it was given so: look at the data";
+  const std::string loss = "the loss is NaN: ";
+  EXPECT_FINDS(error_of(1, lose_in, function::adds), loss + "an input [2, 2] of add" + place);
+  EXPECT_FINDS(error_of(1, lose_in, function::multiplies), loss + "an input [2, 2] of multiply" + place);
+  EXPECT_FINDS(error_of(1, lose_in, function::dots), loss + "an input [2, 2] of pairwise_dots" + place);
+  EXPECT_FINDS(error_of(1, lose_in, function::begins), loss + "the first input of mse_loss" + place);
+  EXPECT_FINDS(error_of(1, lose_in, function::multiplies_doubles),
+               loss + "an input [1] of multiply has NaN in sample 0 (number 0 of 1); it was given so");
+  EXPECT_FINDS(error_of(1, lose_in, function::scales), loss + "the factor of scale is NaN; look at what computes it");
+  EXPECT_FINDS(error_of(1, lose_in, function::overflows),
+               "the loss is Inf: scale makes of finite numbers an output that has Inf in sample 0 (number 0 of 4); try "
+               "a smaller learning rate");
+}
+
+TEST(FailingSteps, SayThatTheScaleOfALossIsNoNumber) {
+  const std::string text = error_of(1, lose_in, function::sums);
+  EXPECT_FINDS(text, "backward: the scale of the loss is nan; it must be a finite number of float32");
+  EXPECT_EQ(text.find("the loss is NaN"), std::string::npos) << text;
+}
+
+task<> lose_in_stages(trainer me) {
+  auto model = me.pipeline({nn::sequential(nn::linear(2, 2)), nn::sequential(nn::linear(2, 2))});
+  auto context = me.new_context();
+  const tensor x = with_nan(true);
+  const tensor target = with_nan(false);
+  co_await model.step(context, x, target, nn::mse_loss);
+}
+
+TEST(FailingSteps, NameTheStageWhoseOutputMakesALossNan) {
+  EXPECT_FINDS(error_of(2, lose_in_stages),
+               "the loss is NaN: the output of stage 0 has NaN in sample 0 (number 0 of 2); look at the data that "
+               "stage 0 takes");
 }
 
 // -- steps and memory -----------------------------------------------------------------

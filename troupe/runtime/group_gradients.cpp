@@ -31,6 +31,11 @@ class sum_of_members final : public node {
     if (source_ != nullptr) tape::give(*source_, std::move(of_sum));
   }
 
+  std::string spoilt() const override {
+    const std::string where = runtime::where_spoilt(output);
+    return where.empty() ? "" : fmt::format("the sum of all_reduce {}; look at what its members gave", where);
+  }
+
  private:
   node* source_;
 };
@@ -79,9 +84,9 @@ future<tensor> group::all_reduce(context& in, const tensor& x) const {
   auto summing = all_reduce(x);
   auto answer = std::make_shared<promise<tensor>>();
   auto coming = answer->get_future();
-  std::move(summing).then([answer, unknown = on.add({}, made)](future<tensor> sum) {
+  std::move(summing).then([answer, made, unknown = on.add({}, made)](future<tensor> sum) {
     try {
-      answer->set(tape::with_numbers(unknown, sum.get()));
+      answer->set(tape::with_numbers(unknown, *made, sum.get()));
     } catch (...) {
       answer->fail(std::current_exception());
     }

@@ -38,11 +38,6 @@ shape checked_state(const nn::module& of, const tensor& input, const tensor& giv
   return lengths;
 }
 
-std::string spoilt_in(const tensor& x) {
-  if (x.type() != dtype::f32 || x.count() == 0) return {};
-  return where_spoilt(x.as<float>(), x.shape()[0]);
-}
-
 float* numbers_or_null(const tensor& x) { return x.count() > 0 ? x.as<float>().data() : nullptr; }
 
 }  // namespace
@@ -72,9 +67,9 @@ void module_pass::make_saved(const tensor& input) {
   }
 }
 
-std::string module_pass::spoilt_input() const { return spoilt_in(to_host(on(), input_there_)); }
+std::string module_pass::spoilt_input() const { return where_spoilt(to_host(on(), input_there_)); }
 
-std::string module_pass::spoilt_output() const { return spoilt_in(output_); }
+std::string module_pass::spoilt_output() const { return where_spoilt(output_); }
 
 nn::pass module_pass::how(bool goes_on) const {
   return {.on = on(), .training = mode_.training, .key = mode_.key, .goes_on = goes_on, .ranks = mode_.ranks};

@@ -13,6 +13,7 @@
 #include "base/assert.hpp"
 #include "base/digest.hpp"
 #include "troupe/error.hpp"
+#include "troupe/runtime/received_input.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe::runtime {
@@ -20,13 +21,6 @@ namespace troupe::runtime {
 namespace {
 
 enum pipeline_tag : std::uint32_t { tag_samples, tag_activations, tag_gradients, tag_loss, tag_inference };
-
-/// An input that another stage has computed: keeps the gradient for it.
-class received_input final : public node {
- public:
-  void backward(tape& /*on*/) override {}
-  bool keeps_gradient() const override { return true; }
-};
 
 /// A tensor that stands for numbers which are not there.
 tensor without_numbers(const shape& lengths, dtype type) {
@@ -245,7 +239,7 @@ task<> pipeline_stage::pass_forward(passing& batch) {
     one.input = samples_of(batch.input, part);
   } else {
     tensor sent = co_await received(along_, place_.stage - 1, tag_activations, checked_[place_.stage]);
-    one.input = on.add(std::move(sent), std::make_shared<received_input>());
+    one.input = on.add(std::move(sent), std::make_shared<received_input>(place_.stage - 1));
   }
   // A pass and a loss for each micro-batch, as in the context of a whole network.
   const std::uint64_t key = on.key_of(replica_number_, 2 * (passes_ + number));

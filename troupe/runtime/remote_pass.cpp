@@ -1,5 +1,7 @@
 #include "troupe/runtime/remote_pass.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "troupe/error.hpp"
@@ -14,6 +16,7 @@ future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chro
   caller& calls = in.owner().calls();
   const auto made = std::make_shared<remote_pass>(
       in, whom, in.maker_of(input), in.owner().step_of_server(whom->server()), calls.next_made(), deadline);
+  if (in.is_training() && made->source_ == nullptr) made->given_ = input;
   const tensor unknown = in.add({}, made);
   method_call order{.whom = whom, .method = "forward", .deadline = deadline, .step = made->step_};
   if (in.is_training()) {
@@ -26,11 +29,11 @@ future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chro
   detail::pack(order.arguments, input);
   auto answer = std::make_shared<promise<tensor>>();
   auto coming = answer->get_future();
-  call(std::move(order), [answer, unknown](detail::packed& result, const std::exception_ptr& thrown) {
+  call(std::move(order), [answer, unknown, made](detail::packed& result, const std::exception_ptr& thrown) {
     if (thrown) return answer->fail(thrown);
     try {
       detail::unpacker from(result);
-      answer->set(tape::with_numbers(unknown, from.next_tensor()));
+      answer->set(tape::with_numbers(unknown, *made, from.next_tensor()));
     } catch (...) {
       answer->fail(std::current_exception());
     }
@@ -38,7 +41,19 @@ future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chro
   return coming;
 }
 
+std::string remote_pass::spoilt() const {
+  if (const std::string input = where_spoilt(given_); !input.empty())
+    return fmt::format("the input of {} {}; {}", whom_->words("forward"), input, given_spoilt);
+  const std::string made = where_spoilt(output);
+  return made.empty() ? ""
+                      : fmt::format(
+                            "{} makes of finite numbers an output that {}; look at its weights (state_dict), "
+                            "or {}",
+                            whom_->words(), made, spoilt_advice);
+}
+
 void remote_pass::backward(tape& /*on*/) {
+  given_ = {};
   method_call order{.whom = whom_, .method = "backward", .deadline = deadline_};
   order.step = step_;
   detail::pack(order.arguments, number_);

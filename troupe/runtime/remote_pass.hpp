@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "troupe/future.hpp"
 #include "troupe/runtime/caller.hpp"
@@ -25,6 +26,7 @@ class remote_pass final : public node, public std::enable_shared_from_this<remot
 
   void backward(tape& on) override;
   bool waits() const override { return true; }
+  std::string spoilt() const override;
 
   const reference_ptr& whom() const { return whom_; }
 
@@ -32,6 +34,7 @@ class remote_pass final : public node, public std::enable_shared_from_this<remot
   tape& in_;
   reference_ptr whom_;
   node* source_;  ///< what computed the input; null: nothing whose gradient is wanted
+  tensor given_;  ///< the input, if nothing in the context has computed it
   std::uint64_t step_;
   std::uint64_t number_;
   std::chrono::milliseconds deadline_;

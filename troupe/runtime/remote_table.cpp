@@ -28,7 +28,12 @@ void remote_table::check_lookup(const char* method, const model::bags& wanted) c
   refuse(fmt::format("{}: {}", fault.what == kernels::bags_fault::kind::index ? "indices" : "offsets", *wrong));
 }
 
-std::string lookup::words() const { return "rows of " + table_->reference()->words(""); }
+std::string lookup::spoilt() const {
+  const std::string where = where_spoilt(output);
+  return where.empty() ? ""
+                       : fmt::format("the output of {} {}: its rows are so; look at what was loaded into it, or {}",
+                                     table_->reference()->words(), where, spoilt_advice);
+}
 
 std::vector<std::vector<msg::bag_gradient>> lookup::gradients() const {
   if (grad.count() == 0) return {};

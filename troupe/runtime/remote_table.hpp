@@ -39,7 +39,7 @@ class lookup final : public node {
   void backward(tape& /*on*/) override {}  // its gradient waits for the optimizer
   bool keeps_gradient() const override { return true; }
 
-  std::string words() const override;
+  std::string spoilt() const override;
   const remote_table& table() const { return *table_; }
   const actors::sparse_client& client() const { return client_; }
   actors::sparse_client::context& asked() { return asked_; }

@@ -43,17 +43,15 @@ class application final : public node {
 
   std::string spoilt() const override {
     if (!pass_) return {};
-    if (const std::string input = pass_->spoilt_input(); !input.empty()) {
-      const std::string of_source = source_ == nullptr ? "" : source_->words();
-      return fmt::format("the input of {}{} {}; {}", replica_.label(), of_source.empty() ? "" : ", " + of_source + ",",
-                         input, source_ == nullptr ? "it was given so: look at the data" : spoilt_advice);
-    }
+    if (const std::string input = pass_->spoilt_input(); !input.empty())
+      return fmt::format("the input of {} {}; {}", replica_.label(), input,
+                         source_ == nullptr ? given_spoilt : spoilt_advice);
     if (const auto weight = replica_.numbers_.find_in_weights())
       return fmt::format("{}: {}", replica_.label(), weight->words(spoilt_advice));
-    const std::string output = pass_->spoilt_output();
-    return output.empty() ? ""
-                          : fmt::format("{} makes of finite numbers an output that {}; {}", replica_.label(), output,
-                                        spoilt_advice);
+    const std::string there = pass_->spoilt_output();
+    return there.empty() ? ""
+                         : fmt::format("{} makes of finite numbers an output that {}; {}", replica_.label(), there,
+                                       spoilt_advice);
   }
 
   void backward(tape& on) override {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "actors/non_finite_watch.hpp"
@@ -24,12 +25,21 @@ std::uint64_t next_number() {
 
 }  // namespace
 
-std::string where_spoilt(std::span<const float> numbers, std::size_t samples) {
-  kernels::non_finite found;
-  kernels::host_stream().find_non_finite(numbers.size(), numbers.data(), &found);
-  if (found.place >= numbers.size()) return {};
+std::string where_spoilt(const tensor& numbers) {
+  const std::size_t count = numbers.count();
+  if (numbers.type() == dtype::i64 || count == 0) return {};
+  kernels::non_finite found{.place = count};
+  if (numbers.type() == dtype::f32) {
+    kernels::host_stream().find_non_finite(count, numbers.as<float>().data(), &found);
+  } else {
+    const auto all = numbers.as<double>();
+    const auto first = std::ranges::find_if(all, [](double one) { return !std::isfinite(one); });
+    if (first != all.end()) found = {static_cast<std::uint64_t>(first - all.begin()), static_cast<float>(*first)};
+  }
+  if (found.place >= count) return {};
+  const std::size_t samples = numbers.shape().dimensions() == 0 ? 1 : numbers.shape()[0];
   return fmt::format("has {} in sample {} (number {} of {})", actors::kind_of(static_cast<double>(found.number)),
-                     found.place / (numbers.size() / samples), found.place, numbers.size());
+                     found.place / (count / samples), found.place, count);
 }
 
 tape::tape(trainer_runtime& of, bool training)
@@ -61,13 +71,15 @@ tensor tape::add(tensor output, std::shared_ptr<node> made) {
   output.context_ = number_;
   if (!training_) return output;
   output.node_ = static_cast<std::uint32_t>(nodes_.size());
+  made->output = output;
   nodes_.push_back(std::move(made));
   return output;
 }
 
-tensor tape::with_numbers(const tensor& x, tensor numbers) {
+tensor tape::with_numbers(const tensor& x, node& made, tensor numbers) {
   numbers.context_ = x.context_;
   numbers.node_ = x.node_;
+  made.output = numbers;
   return numbers;
 }
 
@@ -155,8 +167,10 @@ void tape::begin_backward(const tensor& loss, double scale) {
     throw error(error_kind::input,
                 fmt::format("backward from a tensor {} that {}; it goes from a loss, a single number of this context",
                             to_string(loss.shape()), from == nullptr ? "no context has computed" : "is no loss"));
-  if (const double value = loss.item() * scale; !std::isfinite(value))
-    throw error(error_kind::run, words_of_loss(value));
+  if (!(std::abs(scale) <= static_cast<double>(std::numeric_limits<float>::max())))
+    throw error(error_kind::input,
+                fmt::format("backward: the scale of the loss is {}; it must be a finite number of float32", scale));
+  if (const double value = loss.item(); !std::isfinite(value)) throw error(error_kind::run, words_of_loss(value));
   owner_.note_loss(loss.item());
   tensor one{shape(1)};
   one.as<float>()[0] = static_cast<float>(scale);
@@ -183,6 +197,7 @@ void tape::go_back() {
     node& next = *nodes_[--next_];
     if (next.grad.count() == 0 || next.is_spent) continue;
     next.backward(*this);
+    next.output = {};
     if (!next.keeps_gradient()) {
       next.is_spent = true;
       passed_.push_back(&next);

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,10 +20,11 @@ class tape;
 class trainer_runtime;
 
 constexpr const char* spoilt_advice = "try a smaller learning rate";
+constexpr const char* given_spoilt = "it was given so: look at the data";
 
 /// Returns where NaN or Inf is in the numbers of some samples, as in `has NaN in sample 3 (number 13 of 32)`; "" if it
 /// is nowhere.
-std::string where_spoilt(std::span<const float> numbers, std::size_t samples);
+std::string where_spoilt(const tensor& numbers);
 
 /// Something computed, whose gradient may be wanted.
 class node {
@@ -37,9 +37,8 @@ class node {
   /// Computes what is still wanted of it, and frees its numbers. Called once, some time after `backward`.
   virtual void finish(tape& /*on*/) {}
 
-  /// What it is, for errors; "": that need not be told.
-  virtual std::string words() const { return {}; }
-  /// Returns which of its numbers are not finite, and what to try; "" if all are, or it does not know.
+  /// Returns which of its numbers are not finite, and what to try; "" if all are, or it does not know. Requires: what
+  /// was computed before it in its context is finite.
   virtual std::string spoilt() const { return {}; }
 
   /// Whether its gradient stays until the optimizer's step: then it is not finished, and takes more of it until then.
@@ -47,6 +46,8 @@ class node {
   /// Whether what `backward` passes on comes later; then `tape::go_on` follows, or `tape::fail`.
   virtual bool waits() const { return false; }
 
+  /// What it has computed, for `spoilt`; empty: that is not here yet, or the way back has passed it.
+  tensor output;
   /// Of the output; empty until something has come.
   tensor grad;
   /// The way back has passed it; it takes no more.
@@ -75,8 +76,8 @@ class tape {
   /// Returns `output` as what `made` has computed, or will have computed.
   tensor add(tensor output, std::shared_ptr<node> made);
 
-  /// Returns `numbers` as those of `x`, which `add` returned without any.
-  static tensor with_numbers(const tensor& x, tensor numbers);
+  /// Returns `numbers` as those of `x`, which `add` returned without any, as what `made` has computed.
+  static tensor with_numbers(const tensor& x, node& made, tensor numbers);
 
   /// The node that computed `x`; null: `x` is no result of a context, or nothing is recorded. Throws `error` if it is
   /// one of another context.

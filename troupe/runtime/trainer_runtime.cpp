@@ -238,7 +238,8 @@ future<tensor> trainer_runtime::look_up(tape& on, const std::shared_ptr<const re
           actors::network_input pooled;
           pooled.resize(host, all.samples->size, dim);
           if (const caf::error wrong = asked->client().pool(all, host, pooled)) return answer->fail(to_error(wrong));
-          answer->set(tape::with_numbers(unknown, tensor({all.samples->size, dim}, dtype::f32, pooled.owner())));
+          tensor found({all.samples->size, dim}, dtype::f32, pooled.owner());
+          answer->set(tape::with_numbers(unknown, *asked, std::move(found)));
         },
         [answer, table, timeout, own_deadline = timeout < peers_.timeout](const caf::error& why) {
           const bool is_own = own_deadline && why == actors::errc::timeout;
