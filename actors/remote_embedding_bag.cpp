@@ -138,6 +138,14 @@ class remote_embedding_bag final : public remote_module {
     return entries;
   }
 
+  std::string state_owner() const override {
+    return model::state_buffers(table_.options().optimizer) == 0 ? "" : model::rule_of(table_.options().optimizer);
+  }
+
+  caf::error check_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) override {
+    return check_entries(entries, arrays(), table_);
+  }
+
   caf::error load_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) override {
     const auto own = arrays();
     if (auto wrong = check_entries(entries, own, table_)) return wrong;

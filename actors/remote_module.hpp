@@ -122,9 +122,13 @@ class remote_module {
 
   virtual std::vector<msg::parameter_info> parameters() const = 0;
   virtual std::vector<std::pair<std::string, msg::tensor>> state_dict(state_parts which) = 0;
+  /// Returns the name of the optimizer whose buffers the state has, as `adagrad`; "": it has none.
+  virtual std::string state_owner() const { return {}; }
   /// Takes weights, and the optimizer's buffers if they are all there. Returns an error, and changes nothing, if the
   /// entries are of another module.
   virtual caf::error load_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) = 0;
+  /// Returns that error, and takes nothing.
+  virtual caf::error check_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) = 0;
 
   /// What `save` has written: the file, and the tensors in it.
   struct saved {

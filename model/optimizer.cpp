@@ -154,6 +154,12 @@ std::string to_string(const optimizer_spec& spec) {
   return entry.name + options;
 }
 
+std::string rule_of(const optimizer_spec& spec) {
+  optimizer_spec all_rows = spec;
+  all_rows.lazy = false;
+  return entry_of(all_rows).name;
+}
+
 kernels::update_constants constants_at(const optimizer_spec& spec, std::uint64_t step) {
   kernels::update_constants c;
   const double lr = spec.lr * factor_at(spec.schedule, step);

@@ -41,6 +41,10 @@ result<optimizer_spec> parse_optimizer(std::string_view text, optimizer_use use)
 /// Returns the shortest text from which `parse_optimizer` makes `spec` (without learning rate and schedule).
 std::string to_string(const optimizer_spec& spec);
 
+/// Returns the name of the optimizer without its options, the same if it is lazy: optimizers with one name have the
+/// same state.
+std::string rule_of(const optimizer_spec& spec);
+
 /// Returns the constants of step `step` (from 1); schedule and bias corrections are computed in double.
 kernels::update_constants constants_at(const optimizer_spec& spec, std::uint64_t step);
 

@@ -144,7 +144,9 @@ future<tensor> remote_module<Module>::infer(const tensor& input) const requires 
 
 /// Which tensors the state of a table has, besides the rows, `weight`.
 struct table_state_options {
-  bool optimizer = false;  ///< the buffers of the table's optimizer: `state.0`, `state.1`, as many as it has
+  /// The buffers of the table's optimizer: `state.0`, `state.1`, as many as it has; and, if it has any, an entry of one
+  /// number whose name says which optimizer it is, such as `optimizer.adagrad`.
+  bool optimizer = false;
 };
 
 /// A table of rows on a server.

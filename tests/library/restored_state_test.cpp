@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/library/arguments.hpp"
@@ -139,6 +140,53 @@ TEST(RestoredState, IsSetInTheLoopAsWritten) {
 }
 
 TEST(RestoredState, OfAReplicaThatIsMadeInTheLoopStays) { expect_same_bits(5, 3, {.makes_late = true}); }
+
+// -- states that do not fit -----------------------------------------------------------------
+
+enum class misfit { none, rows, layer };
+
+task<> load_and_train(trainer me, hosted on, misfit which) {
+  const shape of_rows(10, which == misfit::rows ? 5 : 4);
+  const shape of_bias(which == misfit::layer ? 4 : 3);
+  const named_tensors weight = {{"weight", filled(of_rows, 0.5)}};
+  co_await on.rows.load_state_dict(weight);
+  const named_tensors of_layer = {{"weight", filled({3, 2}, 0.5)}, {"bias", filled(of_bias, 0.5)}};
+  co_await on.layer.load_state_dict(of_layer);
+  distributed_optimizer optimizer(sgd{.lr = 0.05}, on.rows, on.layer);
+  for (const auto step : me.steps(4)) {
+    auto context = me.new_context();
+    co_await optimizer.step(context);
+    if (step == 2 && !me.resumed()) throw std::runtime_error("the power has failed");
+  }
+}
+
+std::string error_of_loading(std::vector<std::string> words, misfit which) {
+  words.emplace_back("--quiet");
+  test::arguments given(std::move(words));
+  cluster cluster(given.count(), given.values());
+  const auto server = cluster.server(0);
+  const hosted on{server.make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4}),
+                  server.make<nn::linear>(arg("in_features", 2), arg("out_features", 3)), server.make<total>()};
+  try {
+    cluster.run(1, load_and_train, on, which);
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(RestoredState, ThatDoesNotFitIsRefusedBeforeTheLoopToo) {
+  for (const auto& [which, words] :
+       {std::pair{misfit::rows, "entry 'weight' is [10, 5] of float32, expected [10, 4] of float32"},
+        {misfit::layer, "linear: load_state_dict: 'bias' is [4], the module's is [3]"}}) {
+    const trace::temporary_folder folder;
+    const std::string there = folder.path().string();
+    const std::string first = error_of_loading({"--save", there, "--checkpoint-every", "2"}, misfit::none);
+    EXPECT_NE(first.find("the power has failed"), std::string::npos) << first;
+    const std::string refused = error_of_loading({"--resume", there}, which);
+    EXPECT_NE(refused.find(words), std::string::npos) << refused;
+  }
+}
 
 // -- calls without a place in the run ---------------------------------------------------------
 

@@ -190,7 +190,7 @@ task<> hand_over(trainer me, std::vector<table> all) {
   EXPECT_EQ(numbers_of(there.at(0).second), numbers_of(weights.at(0).second));
 
   const named_tensors whole = co_await all.at(0).state_dict({.optimizer = true});
-  EXPECT_EQ(names_of(whole), (std::vector<std::string>{"weight", "state.0", "state.1"}));
+  EXPECT_EQ(names_of(whole), (std::vector<std::string>{"weight", "state.0", "state.1", "optimizer.adam"}));
   try {
     co_await all.at(1).load_state_dict(whole);
     ADD_FAILURE() << "it has no optimizer yet";
@@ -213,6 +213,56 @@ TEST(TableState, GoesIntoOtherTables) {
                                      {.num_embeddings = 5, .embedding_dim = 2},
                                      {.num_embeddings = 5, .embedding_dim = 2}};
   EXPECT_EQ(run(made, hand_over), "no error");
+}
+
+/// What a load throws, for `EXPECT`.
+task<std::string> error_of_load(table into, named_tensors state) {
+  std::string what = "no error";
+  try {
+    co_await into.load_state_dict(state);
+  } catch (const error& e) {
+    what = e.what();
+  }
+  co_return what;
+}
+
+/// Gives each table the state of the first.
+task<> give_to_all(trainer /*me*/, std::vector<table> all, std::vector<std::string> optimizers,
+                   std::vector<std::string>* errors) {
+  std::vector<distributed_optimizer> made;
+  for (std::size_t i = 0; i < all.size(); ++i) made.emplace_back(optimizer_choice{optimizers[i], 0.1}, all[i]);
+  const named_tensors whole = co_await all[0].state_dict({.optimizer = true});
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    const std::string what = co_await error_of_load(all[i], whole);
+    errors->push_back(what);
+  }
+  const named_tensors unnamed(whole.begin(), whole.end() - 1);  // as 0.1.0 has written it
+  const std::string what = co_await error_of_load(all[1], unnamed);
+  errors->push_back(what);
+}
+
+std::vector<std::string> errors_of_giving(const std::vector<std::string>& optimizers) {
+  std::vector<std::string> errors;
+  const std::vector<options> made(optimizers.size(), {.num_embeddings = 5, .embedding_dim = 2});
+  EXPECT_EQ(run(made, give_to_all, optimizers, &errors), "no error");
+  EXPECT_EQ(errors.size(), optimizers.size());
+  return errors;
+}
+
+TEST(TableState, OfAnotherOptimizerIsRefused) {
+  const std::string momentum = "sgd:momentum=0.9";
+  std::vector<std::string> errors = errors_of_giving({"adagrad", momentum, "lazy-sgd:momentum=0.9", "adagrad"});
+  for (std::size_t i : {0, 1})
+    EXPECT_NE(errors.at(i).find("the state is of the optimizer adagrad, the table's is sgd; make the optimizer whose "
+                                "state it is, or load the weight alone"),
+              std::string::npos)
+        << errors.at(i);
+  EXPECT_EQ(errors.at(2), "no error");
+  EXPECT_EQ(errors.at(3), "no error") << "an old state does not say whose it is";
+  errors = errors_of_giving({momentum, "adagrad", "lazy-sgd:momentum=0.5"});
+  EXPECT_NE(errors.at(0).find("the state is of the optimizer sgd, the table's is adagrad"), std::string::npos)
+      << errors.at(0);
+  EXPECT_EQ(errors.at(1), "no error") << "the same numbers, of touched rows";
 }
 
 task<> load(trainer /*me*/, std::vector<table> all, const named_tensors* state) {

@@ -174,6 +174,16 @@ TEST(Optimizer, AdamConstantsFollowTheStep) {
   EXPECT_FLOAT_EQ(late.bias_correction2_sqrt, 1.0F);
 }
 
+TEST(Optimizer, HasOneNameWithWhatHasTheSameState) {
+  for (const auto& [text, rule] : {std::pair{"sgd:momentum=0.9", "sgd"},
+                                   {"lazy-sgd:momentum=0.5", "sgd"},
+                                   {"adagrad:eps=0.1", "adagrad"},
+                                   {"rowwise-adagrad", "rowwise-adagrad"},
+                                   {"adam", "adam"},
+                                   {"lazy-adam", "adam"}})
+    EXPECT_EQ(rule_of(parse_optimizer(text, optimizer_use::table).value()), rule) << text;
+}
+
 TEST(Optimizer, OtherConstantsStay) {
   auto sgd = parsed("sgd:momentum=0.9,nesterov=true,weight_decay=0.5");
   sgd.lr = 0.25;

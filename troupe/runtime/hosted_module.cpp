@@ -209,6 +209,8 @@ void hosted_module::load(const named_tensors& state) {
   numbers_->replace(read.parameters.as<float>(), read.buffers.as<float>());
 }
 
+void hosted_module::check(const named_tensors& state) const { read_state(*module_, state); }
+
 void hosted_module::move_to(const std::string& device) {
   kernels::device& where = desk_.device(device);
   if (!passes_.empty())

@@ -45,6 +45,7 @@ class hosted_module final : public untrained_module, public module_with_state {
   named_tensors state_of() override;
   std::vector<nn::parameter> trained() const override { return module_->parameters(); }
   void load(const named_tensors& state) override;
+  void check(const named_tensors& state) const override;
   void move_to(const std::string& device) override;
 
  private:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "actors/embedding_bag_arguments.hpp"
@@ -11,6 +12,7 @@
 #include "base/exception_text.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
+#include "model/checkpoint/manifest.hpp"
 #include "model/checkpoint/tensors.hpp"
 #include "troupe/error.hpp"
 #include "troupe/module.hpp"
@@ -89,15 +91,46 @@ std::vector<nn::parameter> to_parameters(const std::vector<named_lengths>& all) 
   return made;
 }
 
-named_tensors to_state(const std::vector<std::pair<std::string, msg::tensor>>& entries) {
+/// Before the name of the optimizer whose buffers a table's state has, as the name of an entry. Its number says
+/// nothing.
+constexpr std::string_view owner_prefix = "optimizer.";
+
+/// Returns a table's state.
+named_tensors to_state(actors::remote_module& of, actors::state_parts which) {
   named_tensors state;
-  for (const auto& [name, numbers] : entries) {
+  for (const auto& [name, numbers] : of.state_dict(which)) {
     if (numbers.type != msg::dtype::f32)
       throw error(error_kind::input, fmt::format("state_dict: {} is {}; only float32 has a tensor here", name,
                                                  msg::name_of(numbers.type)));
     state.emplace_back(name, tensor::of<float>({numbers.rows, numbers.cols}, numbers.as<float>()));
   }
+  if (const std::string owner = of.state_owner(); which == actors::state_parts::all && !owner.empty()) {
+    const float nothing = 0;
+    state.emplace_back(std::string(owner_prefix) + owner, tensor::of(shape(1), std::span(&nothing, 1)));
+  }
   return state;
+}
+
+/// Returns the entries without that of the optimizer. Throws `error` if `into` has the buffers of another one.
+named_tensors without_owner(const named_tensors& state, const actors::remote_module& into, const std::string& words) {
+  named_tensors left;
+  std::string owner;
+  bool has_buffers = false;
+  for (const auto& one : state) {
+    if (one.first.starts_with(owner_prefix)) {
+      owner = one.first.substr(owner_prefix.size());
+      continue;
+    }
+    has_buffers = has_buffers || model::is_optimizer_state(one.first);
+    left.push_back(one);
+  }
+  const std::string own = into.state_owner();
+  if (has_buffers && !owner.empty() && !own.empty() && owner != own)
+    throw error(error_kind::input,
+                fmt::format("{}: the state is of the optimizer {}, the table's is {}; make the optimizer whose state "
+                            "it is, or load the weight alone",
+                            words, printable(owner), own));
+  return left;
 }
 
 std::vector<std::pair<std::string, msg::tensor>> from_state(const named_tensors& state) {
@@ -191,16 +224,20 @@ std::optional<actors::call_result> server_desk::call(msg::call& what,
 void server_desk::load_state(actors::remote_module& into, detail::unpacker& from) {
   const std::string words = from.text();
   const auto place = static_cast<place_in_run>(detail::unpack<std::uint8_t>(from));
-  if (into.is_restored() && place == place_in_run::before_saved) return;  // it was loaded before the checkpoint
-  if (into.is_restored() && place != place_in_run::new_ground)
+  // It was loaded before the checkpoint: it is checked as it was then.
+  const bool is_over = into.is_restored() && place == place_in_run::before_saved;
+  if (into.is_restored() && !is_over && place != place_in_run::new_ground)
     throw error(error_kind::input,
                 fmt::format("{} by a client, an object's method or a thread of the program: this run was resumed, and "
                             "has restored what it would overwrite; whether the call was made before the checkpoint is "
                             "known of trainer functions only, so call it in one",
                             words));
   const auto state = detail::unpack<named_tensors>(from);
-  if (auto* const shaped = dynamic_cast<module_with_state*>(&into)) return shaped->load(state);
-  if (const auto wrong = into.load_state_dict(from_state(state))) throw to_error(wrong);
+  if (auto* const shaped = dynamic_cast<module_with_state*>(&into))
+    return is_over ? shaped->check(state) : shaped->load(state);
+  const auto entries = from_state(without_owner(state, into, words));
+  const caf::error wrong = is_over ? into.check_state_dict(entries) : into.load_state_dict(entries);
+  if (wrong) throw to_error(wrong);
 }
 
 void server_desk::about(const std::string& method, detail::unpacker& from, detail::packed& result) {
@@ -210,7 +247,7 @@ void server_desk::about(const std::string& method, detail::unpacker& from, detai
     detail::pack(result, names_and_lengths(shaped != nullptr ? shaped->trained() : trained_of(one)));
   } else if (method == "state_dict") {
     const auto parts = detail::unpack<bool>(from) ? actors::state_parts::all : actors::state_parts::weights;
-    detail::pack(result, shaped != nullptr ? shaped->state_of() : to_state(one.state_dict(parts)));
+    detail::pack(result, shaped != nullptr ? shaped->state_of() : to_state(one, parts));
   } else if (method == "load_state_dict") {
     load_state(one, from);
   } else if (method == "to") {

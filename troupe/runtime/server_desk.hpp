@@ -44,6 +44,8 @@ class module_with_state {
   virtual std::vector<nn::parameter> trained() const = 0;
   /// Throws `error` if it is another module's.
   virtual void load(const named_tensors& state) = 0;
+  /// Throws that, as far as it can be known, and loads nothing.
+  virtual void check(const named_tensors& /*state*/) const {}
   /// Moves it to another device. Throws `error` if it cannot be there.
   virtual void move_to(const std::string& device) = 0;
 };

@@ -33,6 +33,9 @@ class untrained_module : public actors::remote_module {
   caf::error load_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& /*entries*/) override {
     return {};
   }
+  caf::error check_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& /*entries*/) override {
+    return {};
+  }
   caf::expected<saved> save(const std::string& /*folder*/) override { return no_table(); }
   caf::error restore(const model::checkpoint& /*from*/) override { return no_table(); }
   bool is_restored() const override { return false; }
