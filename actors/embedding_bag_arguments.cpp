@@ -86,7 +86,7 @@ std::optional<kernels::row_distribution> read_init(std::string_view text) {
   const std::string_view rest = text.substr(std::min(colon + 1, text.size()));
   if (text.substr(0, colon) == "normal") {
     const auto deviation = number(rest);
-    if (!deviation || *deviation < 0) return std::nullopt;
+    if (!deviation || *deviation < 0 || *deviation > kernels::deviation_max) return std::nullopt;
     return row_distribution{row_distribution::kind::normal, *deviation};
   }
   const std::size_t comma = std::min(rest.find(','), rest.size());
@@ -120,9 +120,9 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
   if (!schedule) return make_failure(errc::bad_input, schedule.error().message);
   if (!init)
     return make_failure(errc::bad_input,
-                        "EmbeddingBag: argument init={} must be normal:DEVIATION, of 0 or more, or uniform:LEAST,MOST, "
-                        "of numbers that float32 has",
-                        printable(init_text));
+                        "EmbeddingBag: argument init={} must be normal:DEVIATION, between 0 and {:.1e}, or "
+                        "uniform:LEAST,MOST, of numbers that float32 has",
+                        printable(init_text), kernels::deviation_max);
   options.init = *init;
   if (options.rows < 1 || options.dim < 1 || order.shards < 1 || order.shard >= order.shards)
     return make_failure(errc::bad_input, "EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",

@@ -312,7 +312,7 @@ caf::result<void> master_state::handle(const msg::scale& order) {
   };
   const bool has_plan = phase_ != run_phase::unordered;
   if (has_plan && !plan_.check_trainers)
-    return refused("the run keeps its trainers: only one with --elastic MIN:MAX can have others");
+    return refused("the run is a program's, which has as many trainers to its end; begin it anew with others");
   if (phase_ != run_phase::training) {
     const auto wrong = has_plan ? plan_.check_trainers(order.trainers, step) : std::nullopt;
     return refused(

@@ -118,6 +118,10 @@ caf::expected<run_plan> plan_job(const troupe::msg::run& order, const run_checkp
     plan.check_trainers = [what = *what, data = *data](std::uint32_t trainers, std::uint64_t step) {
       return model::check_change(what, *data, trainers, step);
     };
+  else
+    plan.check_trainers = [what = *what](std::uint32_t trainers, std::uint64_t /*step*/) {
+      return model::check_trainers(what, trainers);
+    };
   return plan;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "model/memory.hpp"
 #include "model/sampler.hpp"
 #include "troupe/error.hpp"
 
@@ -39,6 +40,14 @@ std::vector<std::int64_t> distributed_sampler::rows(std::uint64_t epoch, std::ui
                 fmt::format("distributed_sampler: epoch {}: with {} batches in each, at most {} can be", epoch, steps_,
                             (UINT64_MAX - step) / steps_));
   const auto share = model::sharded_sampler(rows_, trainers_, batch_size_, seed_).of(epoch * steps_ + step, rank_);
+  constexpr std::uint64_t little_bytes = std::uint64_t{1} << 26;
+  const std::uint64_t bytes = model::bounded_product(share.size(), sizeof(std::int64_t));
+  if (bytes > little_bytes)
+    if (const std::uint64_t available = model::available_memory(); bytes > available)
+      throw error(
+          error_kind::input,
+          model::memory_fault(fmt::format("distributed_sampler: the numbers of a batch of {} rows", share.size()),
+                              bytes, available, "try a smaller batch_size"));
   std::vector<std::int64_t> all(share.size());
   for (std::size_t i = 0; i < all.size(); ++i)
     all[i] = static_cast<std::int64_t>(options_.shuffle ? share.row(i) : share.position(i));

@@ -325,11 +325,11 @@ TEST(RemoteEmbeddingBag, ArgumentsThatAreWrongOrUnknownAreRefused) {
   EXPECT_EQ(refusal({{"lr_shedule", "constant"}}),
             "EmbeddingBag: there is no argument 'lr_shedule'; the nearest is 'lr_schedule'");
   for (const char* init :
-       {"", "x", "normal", "normal:", "normal:-1", "normal:nan", "normal:inf", "normal:1e39", "uniform:1", "uniform:1,",
-        "uniform:1,0", "uniform:nan,1", "uniform:-inf,1", "uniform:0,1,2"})
+       {"", "x", "normal", "normal:", "normal:-1", "normal:nan", "normal:inf", "normal:3.5e37", "uniform:1",
+        "uniform:1,", "uniform:1,0", "uniform:nan,1", "uniform:-inf,1", "uniform:0,1,2"})
     EXPECT_EQ(refusal({{"init", init}}), "EmbeddingBag: argument init=" + troupe::printable(init) +
-                                             " must be normal:DEVIATION, of 0 or more, or uniform:LEAST,MOST, of "
-                                             "numbers that float32 has");
+                                             " must be normal:DEVIATION, between 0 and 3.4e+37, or "
+                                             "uniform:LEAST,MOST, of numbers that float32 has");
   EXPECT_EQ(refusal({{"embedding_dim", "x"}}), "EmbeddingBag: argument embedding_dim=x is not a number");
   EXPECT_EQ(refusal({{"split", "colums"}}), "EmbeddingBag: argument split=colums must be one of rows, columns");
   EXPECT_EQ(refusal({{"split", "columns"}, {"optimizer", "rowwise-adagrad"}}),

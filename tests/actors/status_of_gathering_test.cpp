@@ -120,6 +120,31 @@ TEST_F(StatusOfGathering, TellsWhoseLinksAreMissing) {
                                   "master < data links 0 < trainer 1"}));
 }
 
+TEST_F(StatusOfGathering, AWishForOtherTrainersIsRefusedByWhatTheRunIs) {
+  const auto refusal = [this](const planner& plan) {
+    master_ = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{}, std::optional(node_rules{}), plan);
+    answer_ = ask<msg::run_result>(master_, troupe::msg::run{{}, tutorial("2", "1"), false});
+    std::string why = "none";
+    spawn([this, &why](caf::event_based_actor* self) {
+      self->request(master_, caf::infinite, msg::scale{{}, 3})
+          .then([] {}, [&why](const caf::error& error) { why = protocol::describe(error); });
+    });
+    run();
+    return why;
+  };
+  EXPECT_EQ(refusal(plan_job),
+            "--trainers 3: the run has 2 trainers to its end: only one with --elastic MIN:MAX can have others");
+  const planner of_program = [](const troupe::msg::run&, const run_checkpoints& checkpoints) {
+    run_plan plan;
+    plan.servers = 1;
+    plan.trainers = 2;
+    plan.checkpoints = checkpoints;
+    return caf::expected<run_plan>(std::move(plan));
+  };
+  EXPECT_EQ(refusal(of_program),
+            "--trainers 3: the run is a program's, which has as many trainers to its end; begin it anew with others");
+}
+
 TEST_F(StatusOfGathering, AWishToStopBeforeTheFirstStepEndsTheRunAtOnce) {
   wait_for_members();
   ASSERT_TRUE(come(false, "a")->value);

@@ -84,6 +84,23 @@ TEST(DistributedSampler, NamesWhatIsBeyondItsLimits) {
             "trainer 0, step 0: distributed_sampler: batch 99 of an epoch, which has the batches 0 to 4");
 }
 
+task<> ask_for_a_batch_beyond_memory(trainer me) {
+  const std::uint64_t many = std::uint64_t{1} << 62;
+  const distributed_sampler all(me, many, many);
+  all.rows(0, 0);
+  co_return;
+}
+
+TEST(DistributedSampler, NamesABatchThatNoMemoryHolds) {
+  const std::string text = test::error_of(1, ask_for_a_batch_beyond_memory);
+  EXPECT_NE(
+      text.find("distributed_sampler: the numbers of a batch of 4611686018427387904 rows would take 34359738368.0 "
+                "GiB, and "),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("of memory are available; try a smaller batch_size"), std::string::npos) << text;
+}
+
 struct seen {
   std::vector<data_batch> batches = {};
   std::vector<data_batch> tests = {};

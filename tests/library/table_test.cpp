@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -94,11 +95,30 @@ TEST(TableInit, IsRefusedByNameIfItCannotBe) {
   const auto refused = [&](const nn::row_init& init) {
     return run({{.num_embeddings = 5, .embedding_dim = 2, .init = init}}, read, &none);
   };
-  for (const double deviation : {-0.1, nan, inf, 1e39})
+  for (const double deviation : {-0.1, nan, inf, 3.5e37, 3e38, 1e39})
     EXPECT_NE(refused(nn::normal(deviation)).find("embedding_bag: init normal("), std::string::npos) << deviation;
   for (const auto& [least, most] : {std::pair{1.0, 0.5}, {nan, 1.0}, {0.0, nan}, {-inf, 0.0}, {0.0, inf}, {0.0, 1e39}})
     EXPECT_NE(refused(nn::uniform(least, most)).find("embedding_bag: init uniform("), std::string::npos)
         << least << " " << most;
+}
+
+TEST(TableInit, OfTheLargestDeviationIsFinite) {
+  for (const float x : rows_of(nn::normal(3.4e37))) EXPECT_TRUE(std::isfinite(x)) << x;
+}
+
+TEST(TableOptions, OfNoKindAreRefused) {
+  std::vector<std::vector<float>> none;
+  const auto refused = [&](const options& made) { return run({made}, read, &none); };
+  const options fits{.num_embeddings = 5, .embedding_dim = 2};
+  options wrong = fits;
+  wrong.init.is = static_cast<nn::row_init::kind>(7);
+  EXPECT_EQ(refused(wrong), "embedding_bag: there is no row_init::kind 7; they are numbered from 0 to 1");
+  wrong = fits;
+  wrong.mode = static_cast<nn::pooling>(3);
+  EXPECT_EQ(refused(wrong), "embedding_bag: there is no pooling 3; they are numbered from 0 to 2");
+  wrong = fits;
+  wrong.reduce = static_cast<nn::reduction>(2);
+  EXPECT_EQ(refused(wrong), "embedding_bag: there is no reduction 2; they are numbered from 0 to 1");
 }
 
 // -- names -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/text.hpp"
+#include "kernels/normal.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/registry.hpp"
 #include "troupe/runtime/server_desk.hpp"
@@ -29,16 +30,24 @@ void check_name(const std::string& name) {
                             printable(name), name_max));
 }
 
+/// Throws `error` unless an option is one of its kinds, which end with `last`.
+template <class Kind>
+void check_one_of(const char* option, Kind given, Kind last) {
+  if (given > last)
+    throw error(error_kind::input, fmt::format("embedding_bag: there is no {} {}; they are numbered from 0 to {}",
+                                               option, static_cast<int>(given), static_cast<int>(last)));
+}
+
 /// Returns the initialiser as servers read it.
 std::string text_of(const nn::row_init& init) {
+  check_one_of("row_init::kind", init.is, nn::row_init::kind::uniform);
   const auto fits = [](double x) { return std::abs(x) <= std::numeric_limits<float>::max(); };  // false of NaN
   if (init.is == nn::row_init::kind::normal) {
-    if (!fits(init.first) || init.first < 0)
-      throw error(
-          error_kind::input,
-          fmt::format("embedding_bag: init normal({}): the deviation must be a number of 0 or more that float32 "
-                      "has",
-                      init.first));
+    if (!(init.first >= 0 && init.first <= kernels::deviation_max))
+      throw error(error_kind::input,
+                  fmt::format("embedding_bag: init normal({}): the deviation must be a number between 0 and {:.1e}, so "
+                              "that float32 has all rows",
+                              init.first, kernels::deviation_max));
     return fmt::format("normal:{}", init.first);
   }
   if (!fits(init.first) || !fits(init.second) || init.first > init.second)
@@ -57,6 +66,8 @@ module_plan plan_table(const nn::embedding_bag::options& options, std::uint64_t 
     throw error(error_kind::input, fmt::format("embedding_bag: num_embeddings {} and embedding_dim {}; both must be at "
                                                "least 1",
                                                options.num_embeddings, options.embedding_dim));
+  check_one_of("pooling", options.mode, nn::pooling::max);
+  check_one_of("reduction", options.reduce, nn::reduction::mean);
   constexpr const char* modes[] = {"sum", "mean", "max"};
   const std::string name = options.name == nullptr ? "" : options.name;
   if (!name.empty()) check_name(name);
