@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <mutex>
 
 #include "base/control_group.hpp"
+#include "base/units.hpp"
 
 namespace troupe::model {
 
@@ -32,9 +34,8 @@ std::uint64_t address_space_left() {
   return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
 }
 
-}  // namespace
-
-std::uint64_t available_memory() {
+/// Returns what the system says is available.
+std::uint64_t memory_of_system() {
   std::uint64_t available = unlimited;
   std::ifstream meminfo("/proc/meminfo");
   std::string key;
@@ -45,6 +46,55 @@ std::uint64_t available_memory() {
     std::getline(meminfo, unit);
   }
   return std::min({available, memory_left(memory_groups()), address_space_left()});
+}
+
+/// The bytes that this process has claimed.
+struct claims {
+  std::mutex mutex;
+  std::uint64_t bytes = 0;
+
+  /// Requires: the caller has the lock.
+  std::uint64_t available() const {
+    const std::uint64_t all = memory_of_system();
+    return all > bytes ? all - bytes : 0;
+  }
+};
+
+claims& all_claims() {
+  static claims all;
+  return all;
+}
+
+}  // namespace
+
+std::uint64_t available_memory() {
+  claims& all = all_claims();
+  const std::lock_guard lock(all.mutex);
+  return all.available();
+}
+
+std::uint64_t claimed_memory() {
+  claims& all = all_claims();
+  const std::lock_guard lock(all.mutex);
+  return all.bytes;
+}
+
+tl::expected<memory_claim, std::uint64_t> claim_memory(std::uint64_t bytes) {
+  claims& all = all_claims();
+  const std::lock_guard lock(all.mutex);
+  if (const std::uint64_t available = all.available(); bytes > available) return tl::unexpected(available);
+  all.bytes += bytes;
+  tl::expected<memory_claim, std::uint64_t> made;
+  made->bytes_ = bytes;
+  return made;
+}
+
+void memory_claim::shrink(std::uint64_t bytes) {
+  if (bytes >= bytes_) return;
+  claims& all = all_claims();
+  const std::lock_guard lock(all.mutex);
+  all.bytes -= bytes_ - bytes;
+  bytes_ = bytes;
 }
 
 std::uint64_t bounded_product(std::uint64_t a, std::uint64_t b) {
@@ -63,9 +113,13 @@ std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, kernels::row_dtype
 
 std::string memory_fault(const std::string& what, std::uint64_t bytes, std::uint64_t available,
                          const std::string& advice) {
-  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
-  return fmt::format("{} would take {:.1f} GiB, and {:.1f} GiB of memory are available; {}", what,
-                     static_cast<double>(bytes) / gib, static_cast<double>(available) / gib, advice);
+  const auto text = [](std::uint64_t size) {
+    constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+    if (size < gib) return size_text(size);
+    return fmt::format("{:.1f} GiB", static_cast<double>(size) / static_cast<double>(gib));
+  };
+  return fmt::format("{} would take {}, and {} of memory are available; {}", what, text(bytes), text(available),
+                     advice);
 }
 
 }  // namespace troupe::model

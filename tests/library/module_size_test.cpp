@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "model/memory.hpp"
 #include "tests/library/arguments.hpp"
 #include "tests/library/own_modules.hpp"
 #include "tests/library/run_trainers.hpp"
@@ -22,8 +23,8 @@ constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 
 void expect_no_memory(const std::string& text, const std::string& words) {
   EXPECT_NE(text.find(words), std::string::npos) << text;
-  EXPECT_NE(text.find(" GiB, and "), std::string::npos) << text;
-  EXPECT_NE(text.find(" GiB of memory are available"), std::string::npos) << text;
+  EXPECT_NE(text.find("iB, and "), std::string::npos) << text;
+  EXPECT_NE(text.find("iB of memory are available"), std::string::npos) << text;
 }
 
 task<> make_there(trainer me, std::int64_t in, std::int64_t out, bool bias) {
@@ -115,6 +116,65 @@ TEST(ModuleSizes, OfReplicasAndStagesAreChecked) {
     expect_no_memory(test::error_of(1, make_replica, make), words);
     expect_no_memory(test::error_of(2, make_pipeline, make), words);
   }
+}
+
+// -- memory that is not written yet --------------------------------------------------------
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+
+/// Tells what is claimed when the trainers have replicas of 4 MiB, and then when these have an optimizer.
+task<> tell_claims(trainer me, std::vector<std::uint64_t>* claimed) {
+  auto model = me.data_parallel(nn::linear(1024, 1024, false));
+  co_await me.group().barrier();
+  if (me.rank() == 0) claimed->push_back(model::claimed_memory());
+  co_await me.group().barrier();
+  const distributed_optimizer optimizer(adam{}, model);
+  co_await me.group().barrier();
+  if (me.rank() == 0) claimed->push_back(model::claimed_memory());
+  co_await me.group().barrier();
+}
+
+TEST(ClaimedMemory, IsTheGradientsOfReplicasAndOneMean) {
+  const std::uint64_t before = model::claimed_memory();
+  std::vector<std::uint64_t> claimed;
+  EXPECT_EQ(test::error_of(2, tell_claims, &claimed), "no error");
+  EXPECT_EQ(claimed, (std::vector<std::uint64_t>{before + 8 * mib, before + 12 * mib}));
+  EXPECT_EQ(model::claimed_memory(), before) << "the run is over";
+}
+
+task<> tell_claims_there(trainer me, remote_module<nn::linear> far, std::vector<std::uint64_t>* claimed) {
+  co_await far.parameters();
+  claimed->push_back(model::claimed_memory());
+  const distributed_optimizer optimizer(adam{}, far);
+  co_await far.state_dict();
+  claimed->push_back(model::claimed_memory());
+  (void)me;
+}
+
+TEST(ClaimedMemory, IsTheGradientAndTheMeanOfAModuleOnAServer) {
+  const std::uint64_t before = model::claimed_memory();
+  std::vector<std::uint64_t> claimed;
+  {
+    test::arguments given({"--quiet"});
+    cluster cluster(given.count(), given.values());
+    const auto far =
+        cluster.server(0).make<nn::linear>(arg("in_features", 1024), arg("out_features", 1024), arg("bias", false));
+    cluster.run(1, tell_claims_there, far, &claimed);
+  }
+  EXPECT_EQ(claimed, (std::vector<std::uint64_t>{before + 4 * mib, before + 8 * mib}));
+  EXPECT_EQ(model::claimed_memory(), before);
+}
+
+/// Numbers that take a quarter of the memory, which another claim has taken.
+TEST(ClaimedMemory, IsRefusedToOthers) {
+  const std::uint64_t available = model::available_memory();
+  const auto taken = model::claim_memory(available / 4 * 3);
+  ASSERT_TRUE(taken);
+  const std::size_t quarter = available / 4 / sizeof(float);
+  expect_no_memory(test::error_of(1, make_replica, maker([quarter] {
+                                    return nn::sequential(claim({{"a", {quarter}}}, {}));
+                                  })),
+                   "sequential with 0.a [" + std::to_string(quarter) + "] and its gradient would take ");
 }
 
 /// As a user writes it: says how much it saves, and saves nothing.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 namespace troupe::model::memory_test {
 namespace {
@@ -67,8 +68,31 @@ TEST(Memory, WhatIsAvailableIsAPartOfWhatThereIs) {
 TEST(Memory, TheFaultNamesTheThingAndItsSizeAndSaysWhatToTry) {
   const std::string fault = memory_fault("table 3", std::uint64_t{3} << 29);
   EXPECT_EQ(fault.find("table 3 would take 1.5 GiB, and "), 0U) << fault;
-  EXPECT_NE(fault.find(" GiB of memory are available; use less, or an optimizer with less state"), std::string::npos)
+  EXPECT_NE(fault.find(" of memory are available; use less, or an optimizer with less state"), std::string::npos)
       << fault;
+  EXPECT_EQ(memory_fault("a module", std::uint64_t{96} << 20, std::uint64_t{1} << 19, "use less"),
+            "a module would take 96.0 MiB, and 512.0 KiB of memory are available; use less");
+}
+
+TEST(Memory, WhatIsClaimedIsNotAvailableUntilItIsGivenUp) {
+  const std::uint64_t before = claimed_memory();
+  const std::uint64_t available = available_memory();
+  auto most = claim_memory(available / 4 * 3);
+  ASSERT_TRUE(most);
+  EXPECT_EQ(claimed_memory(), before + available / 4 * 3);
+  const auto more = claim_memory(available / 2);
+  ASSERT_FALSE(more);
+  EXPECT_LT(more.error(), available / 2);
+  most->shrink(1000);
+  EXPECT_EQ(claimed_memory(), before + 1000);
+  memory_claim other = std::move(*most);
+  other.shrink(2000);
+  EXPECT_EQ(other.bytes(), 1000U);
+  EXPECT_TRUE(claim_memory(available / 2)) << "and given up at once";
+  EXPECT_EQ(claimed_memory(), before + 1000);
+  other = memory_claim();
+  EXPECT_EQ(claimed_memory(), before);
+  EXPECT_FALSE(claim_memory(unlimited));
 }
 
 }  // namespace

@@ -272,7 +272,7 @@ TEST(RowStream, TheLargestBlocksWithTheirBagsMustFitInMemory) {
   EXPECT_EQ(check_blocks(*rows, bytes), std::nullopt);
   EXPECT_EQ(check_blocks(*rows, bytes - 1).value_or(""),
             file.path() +
-                ": 50 rows in memory at once with 270 values in their bags would take 0.0 GiB, and 0.0 GiB of "
+                ": 50 rows in memory at once with 270 values in their bags would take 2.1 KiB, and 2.1 KiB of "
                 "memory are available; use shorter bags");
 }
 

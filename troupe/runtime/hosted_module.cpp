@@ -24,7 +24,8 @@ constexpr std::size_t passes_max = 4096;
 }  // namespace
 
 hosted_module::hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, server_desk& desk)
-    : module_(sized(std::move(module), *how.where)),
+    : claim_(claim_numbers(*module, *how.where)),
+      module_(std::move(module)),
       how_(how),
       desk_(desk),
       count_(nn::count_of(module_->parameters())) {
@@ -40,6 +41,7 @@ hosted_module::hosted_module(std::shared_ptr<const nn::module> module, const hos
   in_module(*module_, "initialize", [&] { module_->initialize(how.key, parameters.data(), buffers.data()); });
   begin_on(*how.where);
   numbers_->start(parameters, buffers);
+  keep_gradient(claim_, *module_);
 }
 
 /// Drops the numbers, if there are any.
@@ -126,8 +128,10 @@ caf::error hosted_module::set_optimizer(const std::string& optimizer, double lr)
                                 "{}: the optimizer {} with lr {}, another trainer has chosen {} with lr {}",
                                 module_->type(), optimizer, lr, model::to_string(*optimizer_), optimizer_->lr);
   if (optimizer_) return {};
+  model::memory_claim of_state;
   try {
-    check_state_size(*module_, *parsed, numbers_->compute().device());
+    of_state = claim_state(*module_, *parsed, numbers_->compute().device());
+    claim_of_mean_ = claim_mean(*module_, numbers_->compute().device());
   } catch (const error& e) {
     return actors::make_failure(actors::errc::out_of_memory, e.what());
   }
@@ -220,6 +224,10 @@ void hosted_module::move_to(const std::string& device) {
   check_runs_on(*module_, where, "--server-device");
   const std::vector<msg::tensor> all = numbers_->state();
   const auto buffers = nn::count_of(module_->buffers());
+  if (!where.is_host()) {  // a device allocates at once what it has
+    claim_ = {};
+    claim_of_mean_ = {};
+  }
   begin_on(where);
   numbers_->start(all.front().as<float>(), buffers > 0 ? all.back().as<float>() : std::span<const float>());
   if (optimizer_) numbers_->set_optimizer(*optimizer_);

@@ -15,6 +15,7 @@
 
 #include "actors/trained_parameters.hpp"
 #include "kernels/device_array.hpp"
+#include "model/memory.hpp"
 #include "troupe/module.hpp"
 #include "troupe/runtime/module_pass.hpp"
 #include "troupe/runtime/server_desk.hpp"
@@ -58,6 +59,9 @@ class hosted_module final : public untrained_module, public module_with_state {
   std::vector<std::pair<std::string, msg::tensor>> stored();
   caf::error restore_from(const model::checkpoint& from);
 
+  // Of what is not written from the beginning.
+  model::memory_claim claim_;
+  model::memory_claim claim_of_mean_;
   std::shared_ptr<const nn::module> module_;
   hosting how_;
   server_desk& desk_;

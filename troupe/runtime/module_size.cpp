@@ -4,7 +4,10 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/memory.hpp"
@@ -35,33 +38,72 @@ struct tensors_size {
   }
 };
 
-void check(const std::string& what, std::uint64_t bytes, const kernels::device& where) {
-  if (bytes < little_bytes) return;
-  const std::uint64_t free_there = where.is_host() ? model::available_memory() : where.memory().free;
-  if (bytes <= free_there) return;
-  const std::string place = where.is_host() ? "" : fmt::format(" on CUDA device {}", where.number());
-  throw error(error_kind::input, model::memory_fault(what + place, bytes, free_there));
+/// Returns a + b, saturated at the largest number.
+std::uint64_t bounded_sum(std::uint64_t a, std::uint64_t b) {
+  return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
+}
+
+model::memory_claim claim(const std::string& what, std::uint64_t bytes, const kernels::device& where) {
+  if (bytes < little_bytes) return {};
+  std::uint64_t available = 0;
+  std::string place;
+  if (where.is_host()) {
+    auto made = model::claim_memory(bytes);
+    if (made) return std::move(*made);
+    available = made.error();
+  } else {
+    available = where.memory().free;
+    if (bytes <= available) return {};  // it is allocated at once
+    place = fmt::format(" on CUDA device {}", where.number());
+  }
+  throw error(error_kind::input, model::memory_fault(what + place, bytes, available));
+}
+
+tensors_size learned_by(const nn::module& of) {
+  tensors_size learned;
+  learned.add(of.parameters());
+  return learned;
 }
 
 }  // namespace
 
-std::shared_ptr<const nn::module> sized(std::shared_ptr<const nn::module> module, const kernels::device& where) {
-  tensors_size learned;
-  learned.add(module->parameters());
-  tensors_size all = learned;
-  all.add(module->buffers());
-  std::uint64_t bytes = 0;  // the gradient is as large as the parameters
-  if (__builtin_add_overflow(all.bytes, learned.bytes, &bytes)) bytes = std::numeric_limits<std::uint64_t>::max();
-  check(fmt::format("{} with {} and its gradient", module->type(), all.largest), bytes, where);
-  return module;
+model::memory_claim claim_numbers(const nn::module& of, const kernels::device& where) {
+  tensors_size all = learned_by(of);
+  const std::uint64_t gradient = all.bytes;
+  all.add(of.buffers());
+  return claim(fmt::format("{} with {} and its gradient", of.type(), all.largest), bounded_sum(all.bytes, gradient),
+               where);
 }
 
-void check_state_size(const nn::module& of, const model::optimizer_spec& optimizer, const kernels::device& where) {
-  tensors_size learned;
-  learned.add(of.parameters());
+void keep_gradient(model::memory_claim& of_numbers, const nn::module& of) { of_numbers.shrink(learned_by(of).bytes); }
+
+model::memory_claim claim_state(const nn::module& of, const model::optimizer_spec& optimizer,
+                                const kernels::device& where) {
+  const tensors_size learned = learned_by(of);
   const auto buffers = static_cast<std::uint64_t>(model::state_buffers(optimizer));
-  check(fmt::format("the optimizer's state of {} with {}", of.type(), learned.largest),
-        model::bounded_product(learned.bytes, buffers), where);
+  return claim(fmt::format("the optimizer's state of {} with {}", of.type(), learned.largest),
+               model::bounded_product(learned.bytes, buffers), where);
+}
+
+model::memory_claim claim_mean(const nn::module& of, const kernels::device& where) {
+  const tensors_size learned = learned_by(of);
+  if (!where.is_host()) return {};
+  return claim(fmt::format("the mean of the gradients of {} with {}", of.type(), learned.largest), learned.bytes,
+               where);
+}
+
+std::shared_ptr<const model::memory_claim> claim_shared_mean(const nn::module& of, std::uint64_t number,
+                                                             const kernels::device& where) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<const model::memory_claim>> made;
+  const std::lock_guard lock(mutex);
+  auto& known = made[{number, learned_by(of).bytes}];
+  auto here = known.lock();
+  if (!here) {
+    here = std::make_shared<const model::memory_claim>(claim_mean(of, where));
+    known = here;
+  }
+  return here;
 }
 
 std::size_t saved_count(const nn::module& of, const tensor& input) {

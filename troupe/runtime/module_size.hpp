@@ -1,22 +1,36 @@
-// What a module's numbers take, checked before anything is allocated for it: on servers and in replicas.
+// What a module's numbers take, checked before anything is allocated for it: on servers and in replicas. In the host's
+// memory it is claimed until it is written, since the system calls available what nobody has written yet.
 
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "kernels/device.hpp"
+#include "model/memory.hpp"
 #include "model/optimizer.hpp"
 #include "troupe/module.hpp"
 
 namespace troupe::runtime {
 
-/// Returns the module. Throws `error` if the memory of `where` is too small for its parameters, their gradient and its
-/// buffers.
-std::shared_ptr<const nn::module> sized(std::shared_ptr<const nn::module> module, const kernels::device& where);
+/// Claims what its parameters, their gradient and its buffers take. Throws `error` if the memory of `where` is too
+/// small.
+model::memory_claim claim_numbers(const nn::module& of, const kernels::device& where);
 
-/// Throws `error` if there is too little for the state of an optimizer besides them.
-void check_state_size(const nn::module& of, const model::optimizer_spec& optimizer, const kernels::device& where);
+/// Gives up what is written from the beginning: all but the gradient.
+void keep_gradient(model::memory_claim& of_numbers, const nn::module& of);
+
+/// Claims what the state of an optimizer takes. Throws `error` if there is too little for it.
+model::memory_claim claim_state(const nn::module& of, const model::optimizer_spec& optimizer,
+                                const kernels::device& where);
+
+/// Claims what the mean of the trainers' gradients takes. Throws `error` if there is too little for it.
+model::memory_claim claim_mean(const nn::module& of, const kernels::device& where);
+
+/// Does that once for all trainers of this process. `number`: of the replica among its trainer's.
+std::shared_ptr<const model::memory_claim> claim_shared_mean(const nn::module& of, std::uint64_t number,
+                                                             const kernels::device& where);
 
 /// Returns how many numbers a module saves of a pass with such an input. Throws `error` if no memory has so many.
 std::size_t saved_count(const nn::module& of, const tensor& input);

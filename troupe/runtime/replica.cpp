@@ -151,7 +151,9 @@ std::string checked(const std::string& name) {
 replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
                  std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank,
                  kernels::device& where)
-    : module_(sized(std::move(module), where)),
+    : claim_(claim_numbers(*module, where)),
+      module_(std::move(module)),
+      number_(number),
       stretches_(stretches_of(*module_)),
       is_synchronized_(options.synchronized && !options.among),
       among_(options.among),
@@ -183,6 +185,7 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
     buffers = restored(module_->buffers(), "");
   }
   numbers_.start(parameters, buffers);
+  keep_gradient(claim_, *module_);
   constexpr std::size_t buckets_max = actors::bucket_window<int>::buckets_max;
   if (first_bucket + numbers_.buckets() > buckets_max)
     throw error(error_kind::input,
@@ -286,7 +289,8 @@ void replica::set_optimizer(const optimizer_choice& choice) {
   auto parsed = model::parse_optimizer(choice.name, model::optimizer_use::dense);
   if (!parsed) throw error(error_kind::input, parsed.error().message);
   parsed->lr = choice.lr;
-  check_state_size(*module_, *parsed, numbers_.compute().device());
+  const model::memory_claim of_state = claim_state(*module_, *parsed, numbers_.compute().device());
+  claim_of_mean_ = claim_shared_mean(*module_, number_, numbers_.compute().device());
   numbers_.set_optimizer(*parsed);
   has_optimizer_ = true;
   const int buffers = model::state_buffers(*parsed);

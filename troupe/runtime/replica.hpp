@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/trained_parameters.hpp"
+#include "model/memory.hpp"
 #include "troupe/data_parallel.hpp"
 #include "troupe/module.hpp"
 #include "troupe/optimizer.hpp"
@@ -92,7 +93,10 @@ class replica {
   void check_settled(const char* what) const;
   std::vector<float> restored(const std::vector<nn::parameter>& tensors, const std::string& suffix) const;
 
+  model::memory_claim claim_;  ///< of what is not written from the beginning
   std::shared_ptr<const nn::module> module_;
+  std::uint64_t number_;
+  std::shared_ptr<const model::memory_claim> claim_of_mean_;
   std::vector<nn::stretch> stretches_;
   bool is_synchronized_;
   std::optional<group> among_;
