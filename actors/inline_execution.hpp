@@ -1,5 +1,5 @@
 // Runs actors on the thread that received or sent their message: waking another thread costs more than most handlers
-// take.
+// take. Actors that run users' code are left to the workers: it may take any time, and others wait for that thread.
 
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <caf/message.hpp>
 #include <caf/message_id.hpp>
 #include <caf/resumable.hpp>
+#include <caf/scheduled_actor.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
 #include <deque>
 #include <functional>
@@ -25,6 +26,12 @@
 
 namespace troupe::actors {
 
+/// A flag of CAF's actors that CAF does not use.
+inline constexpr int runs_users_code_flag = 0x4000;
+
+/// Says that an actor runs users' code from now on: only the workers run it, or its own thread. Thread: the actor's.
+inline void leave_to_workers(caf::local_actor* self) { self->setf(runs_users_code_flag); }
+
 /// Belongs to one thread, which passes it to `enqueue` as the context and then calls `run`.
 class inline_execution : public caf::execution_unit {
  public:
@@ -37,7 +44,12 @@ class inline_execution : public caf::execution_unit {
     for (caf::resumable* job : jobs_) caf::intrusive_ptr_release(job);
   }
 
-  void exec_later(caf::resumable* job) override { jobs_.push_back(job); }
+  void exec_later(caf::resumable* job) override {
+    if (runs_users_code(job))
+      system().scheduler().enqueue(job);
+    else
+      jobs_.push_back(job);
+  }
 
   /// Runs every actor that has a message, and the actors that those wake, until none is left.
   void run() {
@@ -96,6 +108,11 @@ class inline_execution : public caf::execution_unit {
   void before_end(std::function<void()> what) { at_end_.push_back(std::move(what)); }
 
  private:
+  static bool runs_users_code(const caf::resumable* job) {
+    return job->subtype() == caf::resumable::scheduled_actor &&
+           static_cast<const caf::scheduled_actor*>(job)->getf(runs_users_code_flag);
+  }
+
   const std::size_t messages_max_;
   std::deque<caf::resumable*> jobs_;
   std::vector<std::function<void()>> at_end_;

@@ -110,7 +110,9 @@ module_host& parameter_server_state::as_host() {
 }
 
 caf::expected<std::unique_ptr<remote_module>> parameter_server_state::make(const msg::instantiate& order) {
-  return make_remote_module(order, as_host(), devices_of(self_->system()).of_server(rank_));
+  auto made = make_remote_module(order, as_host(), devices_of(self_->system()).of_server(rank_));
+  if (made && (*made)->runs_users_code()) leave_to_workers(self_);
+  return made;
 }
 
 /// Returns the module to call; null: there is none. Module 0 is made when it is first called.

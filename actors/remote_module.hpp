@@ -95,6 +95,9 @@ class remote_module {
   /// and one that is not awaited may not run.
   virtual caf::expected<lookup_future> lookup(const msg::bag_lookup& wanted, kernels::row_dtype type) = 0;
 
+  /// Returns whether its work may take any time: it is of a type that a program registers.
+  virtual bool runs_users_code() const { return false; }
+
   /// Returns whether other threads may look up, collect and apply while the server waits for them, each module on one.
   virtual bool runs_on_any_thread() const { return false; }
 

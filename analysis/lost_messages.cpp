@@ -97,6 +97,11 @@ bool lost_messages::is_overdue(std::uint16_t receiver, trace::nanoseconds sent) 
   const trace::recording& run = index_.run();
   const trace::actor_state* state = run.find_actor(receiver);
   if (state == nullptr) return false;  // its files are not here
+  // The thread that takes messages from links runs some actors: what was sent since one began may lie before it.
+  const bool is_busy = std::ranges::any_of(run.actors, [&](const trace::actor_state& one) {
+    return one.process == state->process && one.alive && one.message_begin >= 0 && one.message_begin <= sent;
+  });
+  if (is_busy) return false;
   const bool was_seen = run.processes[state->process].alive.value_or(false);
   return (was_seen ? run.processes[state->process].last : run.end()) - sent > longest_transit_ns;
 }

@@ -41,6 +41,7 @@ class lost_messages {
 
   /// Whether the message to `receiver`, which has not arrived, should have: by what is known of the receiver's process,
   /// whose files may have been read before others'. Of one that was not seen alive, the end of the recording counts.
+  /// Not while an actor of that process has been at work since before `sent`.
   bool is_overdue(std::uint16_t receiver, trace::nanoseconds sent) const;
 
   /// The time from which the recording lacks nothing; nullopt: a filter left records out.

@@ -239,9 +239,11 @@ caf::error data_link::take_message(const msg::blob& body) {
   if (!target) return malformed(fmt::format("a message for actor {}, who is not here", head.actor));
   // CAF uses the higher bits of a message's id.
   if (head.request >= handling_flag) return malformed(fmt::format("a request of number {}", head.request));
-  if (const auto about = protocol::head_of(content))
+  const auto about = protocol::head_of(content);
+  if (about)
     trace_.passes(trace::kind::arrived, about->first, about->second, head.actor,
                   head.request != 0 ? trace::flag::request : 0, body.size());
+  const bool is_call = about && about->first == caf::type_id_v<msg::call>;  // it may make a module of a user's type
   std::uint64_t id = head.request;
   caf::execution_unit* context = nullptr;
   {
@@ -249,7 +251,7 @@ caf::error data_link::take_message(const msg::blob& body) {
     const bool is_request = id != 0;
     if (!is_request) id = handling_flag | next_handling_++;
     handling_.emplace(id, handling{head.actor, is_request ? 0 : body.size(), clock::now()});
-    context = context_of(head.actor, body.size());
+    if (!is_call) context = context_of(head.actor, body.size());
   }
   if (context != nullptr) woken_ = head.actor;
   target->enqueue(replies_, caf::make_message_id(id), std::move(content), context);

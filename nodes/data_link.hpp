@@ -2,7 +2,8 @@
 //
 // On either side a proxy stands for each actor of the other process, with the same typed interface. A proxy is not an
 // actor of its own: it writes the frame on the sender's thread. An incoming message runs on the link's thread if it is
-// small and its receiver has been quick, else on the actor system's workers, so that pings get through.
+// small, and its receiver has been quick and runs no user's code; else on the actor system's workers, so that pings and
+// other actors' messages get through.
 //
 // Credit: a sender has at most `window_bytes` of messages without an answer in flight (gradients, buckets). The
 // receiver returns credit when its actor has handled them, in portions of an eighth of the window, so that a slow

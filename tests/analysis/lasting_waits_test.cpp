@@ -33,6 +33,29 @@ class live_run : public stuck_run {
         {.from = trainer(0), .to = server(0), .type = "lookup", .step = sequence, .sent = when, .sequence = sequence});
   }
 
+  /// The server's answer to trainer 0, which has not arrived.
+  void answer_lookup(trace::nanoseconds when) {
+    const auto asked = ask(trainer(0), server(0), "lookup", 3, when - trace::ms(2), 4);
+    handled({.from = trainer(0),
+             .to = server(0),
+             .type = "lookup",
+             .step = 3,
+             .sent = when - trace::ms(2),
+             .arrived = when - trace::ms(1),
+             .begin = when - trace::ms(1),
+             .end = when,
+             .flags = flag::request | flag::remote,
+             .sequence = 4});
+    frame(trace::kind::sent, {.from = server(0),
+                              .to = trainer(0),
+                              .type = "rows",
+                              .step = 3,
+                              .cause = asked,
+                              .sent = when,
+                              .flags = flag::answer,
+                              .sequence = 99});
+  }
+
   /// After it, `actor` has handled `count` messages of that type.
   void handles(std::uint16_t who, std::string_view type_name, std::uint64_t count, trace::nanoseconds when) {
     for (std::uint64_t i = 0; i < count; ++i, ++actor(who).handled)
@@ -74,28 +97,25 @@ TEST(LiveReading, WhatIsSentToAnActorThatWorksWaitsForThatWork) {
   EXPECT_TRUE(report.verdict.starts_with("server 0: handler running for 4.00 s")) << report.verdict;
 }
 
+// As of a process whose thread for links runs an actor that takes long: it takes no message for the others.
+TEST(LiveReading, WhatIsSentToAProcessWhoseActorsWorkIsNotLost) {
+  live_run r;
+  r.at_work(r.trainer(1), "committed", 3, trace::ms(900), trace::made_id(r.server(0), 50));
+  r.answer_lookup(trace::ms(1002));
+  r.read_at(trace::ms(4900), trace::ms(4900), trace::ms(4900));
+  auto report = find_blocked(r.done());
+  EXPECT_TRUE(has_wait(report, r.trainer(0), r.server(0), wait_state::under_way)) << report.verdict;
+  EXPECT_EQ(report.what, blockage::handler_running) << report.verdict;
+  EXPECT_EQ(report.root, r.trainer(1));
+  r.actor(r.trainer(1)).message_begin = trace::ms(1003);
+  report = find_blocked(r.done());
+  EXPECT_TRUE(has_wait(report, r.trainer(0), r.server(0), wait_state::never_arrived)) << "sent before it began";
+}
+
 // The answer was handed to a link whose process was read before it could come.
 TEST(LiveReading, AnAnswerToWhoWasReadBeforeIsNotLost) {
   live_run r;
-  const auto asked = r.ask(r.trainer(0), r.server(0), "lookup", 3, trace::ms(1000), 4);
-  r.handled({.from = r.trainer(0),
-             .to = r.server(0),
-             .type = "lookup",
-             .step = 3,
-             .sent = trace::ms(1000),
-             .arrived = trace::ms(1001),
-             .begin = trace::ms(1001),
-             .end = trace::ms(1002),
-             .flags = flag::request | flag::remote,
-             .sequence = 4});
-  r.frame(trace::kind::sent, {.from = r.server(0),
-                              .to = r.trainer(0),
-                              .type = "rows",
-                              .step = 3,
-                              .cause = asked,
-                              .sent = trace::ms(1002),
-                              .flags = flag::answer,
-                              .sequence = 99});
+  r.answer_lookup(trace::ms(1002));
   r.read_at(trace::ms(1900), trace::ms(1900), trace::ms(1050));
   const auto report = find_blocked(r.done());
   EXPECT_TRUE(has_wait(report, r.trainer(0), r.server(0), wait_state::under_way)) << report.verdict;

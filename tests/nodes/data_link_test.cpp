@@ -86,6 +86,24 @@ TEST_F(DataLink, WhoHasKeptItsThreadForLongIsRunElsewhere) {
   EXPECT_NE(thread_of_lookup(), links_thread);
 }
 
+/// However quick the server has been: what its users' code does next is not known.
+TEST_F(DataLink, WhoRunsUsersCodeIsNeverRunOnItsThread) {
+  std::thread::id links_thread;
+  on_thread([&] { links_thread = std::this_thread::get_id(); });
+  std::atomic<std::uint64_t> on_links_thread = 0;
+  const auto whom = link_to({[&](msg::parameter_server_actor::pointer self, msg::lookup& asked) {
+                               actors::leave_to_workers(self);
+                               if (std::this_thread::get_id() == links_thread) ++on_links_thread;
+                               return five_rows(self, asked);
+                             },
+                             nullptr});
+  constexpr std::uint64_t many = 300;
+  for (std::uint64_t step = 1; step <= many; ++step)
+    self_->request(whom, timeout, ask_rows(step))
+        .receive([](const msg::rows&) {}, [](const caf::error& error) { FAIL() << protocol::describe(error); });
+  EXPECT_EQ(on_links_thread, 0u);
+}
+
 TEST_F(DataLink, ARefusalComesBackWithItsWords) {
   const auto whom = link_to({[](msg::parameter_server_actor::pointer, msg::lookup&) -> caf::result<msg::rows> {
                                return protocol::make_failure(protocol::errc::bad_index, "index 7 of table 2");

@@ -89,7 +89,10 @@ void clients::begin(caf::actor_system& system, std::uint64_t run,
     running_ = functions_.size();
   }
   for (std::size_t i = 0; i < functions_.size(); ++i) {
-    const auto made = system.spawn([](client_pointer) -> caf::behavior { return {[](const std::string&) {}}; });
+    const auto made = system.spawn([](client_pointer self) -> caf::behavior {
+      actors::leave_to_workers(self);
+      return {[](const std::string&) {}};
+    });
     actors_.push_back(caf::actor_cast<caf::actor>(made));
     auto* const self = caf::actor_cast<client_pointer>(made);
     actors::run_in(caf::actor_cast<caf::strong_actor_ptr>(made),

@@ -29,6 +29,7 @@ class hosted_module final : public untrained_module, public module_with_state {
   hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, server_desk& desk);
 
   std::string words() const override { return module_->type(); }
+  bool runs_users_code() const override { return true; }
   std::optional<actors::call_result> call(msg::call& what, const std::function<actors::call_return()>& later) override;
 
   caf::error set_optimizer(const std::string& optimizer, double lr) override;

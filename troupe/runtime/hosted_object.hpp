@@ -22,6 +22,7 @@ class hosted_object final : public untrained_module, public module_with_state {
   hosted_object(std::string type, std::unique_ptr<remote_object> object, const detail::method_table& methods,
                 const hosting& how, actors::module_host& host, server_desk& desk);
 
+  bool runs_users_code() const override { return true; }
   std::optional<actors::call_result> call(msg::call& what, const std::function<actors::call_return()>& later) override;
 
   /// A digest of its state, so that runs can be compared.

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "actors/inline_execution.hpp"
 #include "troupe/runtime/caller.hpp"
 
 namespace troupe::runtime {
@@ -49,7 +50,10 @@ void outside_caller_handle::start(caf::actor_system& system, std::uint64_t run, 
   const std::lock_guard lock(outside_mutex);
   if (outside_run == run) return;
   outside_run = run;
-  const auto made = system.spawn([](outside_pointer) -> caf::behavior { return {[](const std::string&) {}}; });
+  const auto made = system.spawn([](outside_pointer self) -> caf::behavior {
+    actors::leave_to_workers(self);
+    return {[](const std::string&) {}};
+  });
   actor_ = caf::actor_cast<caf::actor>(made);
   // The actor runs nothing that uses its state before the first call.
   auto* const self = caf::actor_cast<outside_pointer>(made);

@@ -25,6 +25,7 @@ void trainer_runtime::start(std::uint64_t run, std::uint32_t rank, std::uint32_t
   name = fmt::format("trainer {}", rank);
   rank_ = rank;
   function_ = std::move(function);
+  actors::leave_to_workers(self_);
   executor_ = std::make_shared<actor_executor>(calls_, caf::strong_actor_ptr(self_->ctrl()));
   executor_->use_own_stack(true);  // until the first step, by which most programs have made their replicas
   woken_ = actors::own_execution(self_, actors::devices_of(self_->system()));
