@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <exception>
 #include <memory>
 
 namespace troupe {
@@ -22,6 +23,9 @@ class executor : public std::enable_shared_from_this<executor> {
   /// Has `what` run later, after what was posted before, never two at a time. Once the executor has ended, drops it.
   /// Thread: any.
   virtual void post(std::shared_ptr<runnable> what) = 0;
+
+  /// A callback that one of its tasks gave to a future threw that. Thread: any.
+  virtual void callback_threw(const std::exception_ptr& thrown) { std::rethrow_exception(thrown); }
 
   /// Returns the executor that the calling thread runs tasks of; null: none.
   static executor* current();

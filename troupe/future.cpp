@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "troupe/runtime/caller.hpp"
 #include "troupe/runtime/deadline.hpp"
 
 namespace troupe::detail {
@@ -29,6 +30,10 @@ void future_state::call(std::function<void()> then) {
     const std::lock_guard lock(mutex_);
     if (!ready_) {
       then_ = std::move(then);
+      if (executor* const here = executor::current())
+        on_ = here->weak_from_this();
+      else
+        on_ = runtime::outside();
       return;
     }
   }
@@ -55,10 +60,16 @@ void future_state::finish(std::unique_lock<std::mutex> lock) {
   ready_ = true;
   if (blocked_ != nullptr) blocked_->notify_all();
   const auto then = std::exchange(then_, nullptr);
-  const auto on = task_ ? on_.lock() : nullptr;
+  const bool has_task = task_ != nullptr;
+  const auto on = on_.lock();
   lock.unlock();
-  if (then) then();
-  if (on) on->post(shared_from_this());
+  try {
+    if (then) then();
+  } catch (...) {  // whoever brings the result has no part in that, and may be a destructor
+    if (on == nullptr) throw;
+    on->callback_threw(std::current_exception());
+  }
+  if (has_task && on) on->post(shared_from_this());
 }
 
 /// The task's executor resumes it, unless it has been destroyed since.

@@ -117,7 +117,8 @@ class [[nodiscard]] future {
   }
 
   /// Calls `use` with this future, ready, when the result is here: at once, or on the thread that brings it, which must
-  /// not be blocked.
+  /// not be blocked. What `use` throws comes out of `then` if it is called at once; if it is called later it ends the
+  /// run.
   template <class F>
   void then(F use) && {
     check();

@@ -1,6 +1,7 @@
 #include "troupe/runtime/actor_executor.hpp"
 
 #include "actors/inline_execution.hpp"
+#include "troupe/runtime/caller.hpp"
 
 namespace troupe::runtime {
 
@@ -27,6 +28,11 @@ void actor_executor::post(std::shared_ptr<runnable> what) {
 
 void actor_executor::post_function(std::function<void()> what) {
   post(std::make_shared<function_runnable>(std::move(what)));
+}
+
+void actor_executor::callback_threw(const std::exception_ptr& thrown) {
+  if (current() != this) return post_function([this, thrown] { caller_.callback_threw(thrown); });
+  if (!is_ending_) caller_.callback_threw(thrown);
 }
 
 void actor_executor::use_own_stack(bool wanted) {

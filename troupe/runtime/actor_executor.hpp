@@ -31,6 +31,7 @@ class actor_executor final : public executor {
   void post(std::shared_ptr<runnable> what) override;
   /// The same. Thread: any.
   void post_function(std::function<void()> what);
+  void callback_threw(const std::exception_ptr& thrown) override;
 
   /// Runs `what` as part of the actor's current message, then all tasks that go on because of it.
   template <class F>

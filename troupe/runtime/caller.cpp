@@ -128,7 +128,8 @@ void caller::call(method_call order, on_result then) {
   const auto now = clock::now();
   const std::uint64_t id = ++last_;
   const auto due = now + bounded(order.deadline);
-  open_.emplace(id, open_call{due, order.deadline, std::move(order.whom), std::move(order.method), std::move(then)});
+  open_.emplace(id, open_call{due, order.deadline, std::move(order.whom), std::move(order.method), order.of_server,
+                              std::move(then)});
   watch(due, now);
   send(server, std::move(message),
        [this, id](caf::expected<msg::returned> result) { answered(id, std::move(result)); });
@@ -156,7 +157,18 @@ void caller::answered(std::uint64_t id, caf::expected<msg::returned>&& result) {
       }
     }
     done.then(value, thrown);
+    look_if_answered();
   });
+}
+
+void caller::when_answered(std::function<void()> then) {
+  when_answered_ = std::move(then);
+  look_if_answered();
+}
+
+void caller::look_if_answered() {
+  if (!when_answered_ || std::ranges::any_of(open_, [](const auto& one) { return one.second.of_server; })) return;
+  std::exchange(when_answered_, nullptr)();
 }
 
 /// Wakes no later than `deadline`.
@@ -185,6 +197,7 @@ void caller::expire() {
     executor_->enter([&] {
       detail::packed nothing;
       one.then(nothing, std::make_exception_ptr(not_in_time(one.whom->words(one.method), one.allowed)));
+      look_if_answered();
     });
 }
 

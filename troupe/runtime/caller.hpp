@@ -73,6 +73,13 @@ class caller {
   /// Counts what this actor makes and does at servers.
   std::uint64_t next_made() { return ++made_; }
 
+  /// A callback of the actor's tasks threw that: the run ends.
+  virtual void callback_threw(const std::exception_ptr& thrown) = 0;
+
+  /// Calls `then` when servers have answered all questions about themselves and their modules; methods of objects may
+  /// take any time.
+  void when_answered(std::function<void()> then);
+
   /// Tensors as columns, which share their numbers.
   static std::vector<msg::tensor> flat(const std::vector<tensor>& tensors);
 
@@ -102,9 +109,11 @@ class caller {
     std::chrono::milliseconds allowed;
     reference_ptr whom;
     std::string method;
+    bool of_server = false;
     on_result then;
   };
 
+  void look_if_answered();
   void answered(std::uint64_t id, caf::expected<msg::returned>&& result);
   void watch(clock::time_point deadline, clock::time_point now);
   std::string fields_for(const detail::packed& what, std::uint32_t receiver);
@@ -113,6 +122,7 @@ class caller {
   std::uint64_t last_ = 0;
   std::uint64_t made_ = 0;
   std::unordered_map<std::uint64_t, open_call> open_;
+  std::function<void()> when_answered_;
   std::optional<clock::time_point> wakes_at_;
 };
 

@@ -5,6 +5,7 @@
 #include "actors/failure.hpp"
 #include "actors/inline_execution.hpp"
 #include "troupe/error.hpp"
+#include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/server_desk.hpp"
 
 namespace troupe::runtime {
@@ -15,6 +16,13 @@ using client_pointer = caf::stateful_actor<client_runtime>*;
 
 /// The numbers of clients' messages.
 constexpr std::uint32_t first_client_number = 0x5000;
+/// The calls of a client's function.
+class client_caller final : public actor_caller<client_pointer> {
+ public:
+  std::function<void(const std::exception_ptr&)> on_callback_threw;
+  void callback_threw(const std::exception_ptr& thrown) override { on_callback_threw(thrown); }
+};
+
 /// How long the run waits for a client's function to return.
 constexpr std::chrono::seconds patience{10};
 
@@ -34,6 +42,9 @@ class client_runtime {
     of_ = std::move(of);
     number_ = number;
     executor_ = std::make_shared<actor_executor>(calls_, caf::strong_actor_ptr(self_->ctrl()));
+    calls_.on_callback_threw = [this](const std::exception_ptr& thrown) {
+      if (const auto why = error_in_callback(thrown)) of_->failed(std::make_exception_ptr(*why), number_);
+    };
     const std::uint32_t own = first_client_number + static_cast<std::uint32_t>(number);
     calls_.start(self_, trace_, own, executor_);
     trace_.start(self_, self_->system(), run, own, fmt::format("client {}", number));
@@ -44,8 +55,8 @@ class client_runtime {
     calls_.reaches(servers, planned);
     executor_->enter([&] {
       task_ = running_task(function(client(*this)), [this](const std::exception_ptr& thrown) {
-        has_ended_ = true;
-        of_->ended(thrown, number_);
+        if (thrown) return ended(thrown);
+        calls_.when_answered([this] { ended(nullptr); });
       });
     });
   }
@@ -65,9 +76,14 @@ class client_runtime {
   }
 
  private:
+  void ended(const std::exception_ptr& thrown) {
+    has_ended_ = true;
+    of_->ended(thrown, number_);
+  }
+
   client_pointer self_;
   actors::actor_trace trace_;
-  actor_caller<client_pointer> calls_;
+  client_caller calls_;
   std::shared_ptr<actor_executor> executor_;
   std::shared_ptr<clients> of_;
   std::size_t number_ = 0;
@@ -120,14 +136,17 @@ void clients::stop() {
   actors_.clear();
 }
 
-void clients::ended(const std::exception_ptr& thrown, std::size_t number) {
-  if (thrown && fail_) {
-    try {
-      std::rethrow_exception(thrown);
-    } catch (...) {
-      fail_(error_in(fmt::format("client {}", number)));
-    }
+void clients::failed(const std::exception_ptr& thrown, std::size_t number) const {
+  if (!fail_) return;
+  try {
+    std::rethrow_exception(thrown);
+  } catch (...) {
+    fail_(error_in(fmt::format("client {}", number)));
   }
+}
+
+void clients::ended(const std::exception_ptr& thrown, std::size_t number) {
+  if (thrown) failed(thrown, number);
   std::function<void()> then;
   {
     const std::lock_guard lock(mutex_);

@@ -33,6 +33,8 @@ class clients final : public actors::run_companion, public std::enable_shared_fr
   void end(std::function<void()> then) override;
   void stop() override;
 
+  /// A client has failed. Thread: any.
+  void failed(const std::exception_ptr& thrown, std::size_t number) const;
   /// A client's function has ended, or was dropped. Thread: any.
   void ended(const std::exception_ptr& thrown, std::size_t number);
 

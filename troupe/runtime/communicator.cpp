@@ -229,6 +229,7 @@ void communicator::take(msg::collective_share& share) {
   }
   advance(*in, at);
   show_after(*in, share.number);
+  end_if_received();
 }
 
 void communicator::take(const msg::collective_sum& sum) {
@@ -240,6 +241,7 @@ void communicator::take(const msg::collective_sum& sum) {
     refuse(fmt::format("a sum of trainer {} that it does not owe", sum.rank));
   advance(*in, at);
   show_after(*in, sum.number);
+  end_if_received();
 }
 
 }  // namespace troupe::runtime

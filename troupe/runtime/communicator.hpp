@@ -124,7 +124,8 @@ class communicator {
   void take(const msg::peer_ended& word);
 
   /// The trainer function has returned after so many optimizer steps. Calls `then` when all that this trainer has sent
-  /// is received. Throws `error` if it has not received all.
+  /// is received, and what it has called or waits for has come or failed: callbacks may take that. Throws `error` if it
+  /// has not received all.
   void end(std::uint64_t steps, std::function<void()> then);
 
   /// While `stops` says so, nothing is waited for: what would wait fails with `run_stopped`.
@@ -168,6 +169,7 @@ class communicator {
   void show_after(group_calls& in, std::uint64_t number);
   void show_rest();
   void fail_waits_for(std::uint32_t rank);
+  bool has_waits() const;
   void end_if_received();
 
   void look_at(time_point due);

@@ -69,6 +69,7 @@ void communicator::take(msg::peer_tensor& sent) {
   if (!in->name.is_of_ends()) ++received_[sent.rank];
   answer.set(std::move(*numbers));
   show_rest();
+  end_if_received();
 }
 
 // -- the end ------------------------------------------------------------------------------------
@@ -87,8 +88,19 @@ void communicator::end(std::uint64_t steps, std::function<void()> then) {
   end_if_received();
 }
 
+/// Whether the trainer function has asked for something that others still owe.
+bool communicator::has_waits() const {
+  return std::ranges::any_of(groups_, [](const auto& group) {
+    const auto& [name, in] = group;
+    if (name.is_of_ends()) return false;
+    const auto is_called = [](const auto& one) { return one.second.call.now() != group_call::state::open; };
+    const auto is_awaited = [](const auto& one) { return !one.second.receivers.empty(); };
+    return std::ranges::any_of(in->open, is_called) || std::ranges::any_of(in->mail, is_awaited);
+  });
+}
+
 void communicator::end_if_received() {
-  if (!at_end_) return;
+  if (!at_end_ || (has_waits() && !stops_())) return;
   for (std::uint32_t rank = 0; rank < sent_.size(); ++rank)
     if (sent_[rank] > 0 && !ended_.contains(rank) && !stops_()) return;
   std::exchange(at_end_, nullptr)();
@@ -168,6 +180,7 @@ void communicator::look() {
       }
   }
   if (next) look_at(*next);
+  end_if_received();
 }
 
 }  // namespace troupe::runtime

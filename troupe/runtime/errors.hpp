@@ -5,8 +5,12 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <exception>
+#include <optional>
 #include <string>
 
+#include "base/exception_text.hpp"
+#include "base/fiber.hpp"
 #include "protocol/errors.hpp"
 #include "troupe/error.hpp"
 
@@ -21,6 +25,26 @@ inline error to_error(const caf::error& why) {
 
 /// Ends a trainer function when the run is to stop. No std::exception, so that it passes through handlers of those.
 struct run_stopped {};
+
+/// The error of what a callback of `future::then` threw; none if that only says that the run is to stop.
+inline std::optional<error> error_in_callback(const std::exception_ptr& thrown) {
+  const auto failed = [](const std::string& words, bool is_transient = false) {
+    return error(error_kind::run, "a callback given to then() threw: " + words, is_transient);
+  };
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const run_stopped&) {
+    return std::nullopt;
+  } catch (const fiber::unwinding&) {
+    return std::nullopt;
+  } catch (const error& e) {
+    return failed(e.what(), e.is_transient());
+  } catch (const std::exception& e) {
+    return failed(troupe::text_of(e));
+  } catch (...) {
+    return failed("an exception of unknown type");
+  }
+}
 
 /// The error of a call that is not answered in time. `what`: as in `counter.add on server 0`.
 inline error not_in_time(const std::string& what, std::chrono::duration<double> allowed) {

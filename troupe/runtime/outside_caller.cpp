@@ -22,6 +22,9 @@ using outside_pointer = caf::stateful_actor<outside_state>*;
 class outside_caller final : public actor_caller<outside_pointer> {
  public:
   std::function<void()> at_first_call;
+  std::shared_ptr<actor_executor> trainer;  ///< of the trainer that has begun it
+
+  void callback_threw(const std::exception_ptr& thrown) override { trainer->callback_threw(thrown); }
 
  private:
   void send(std::uint32_t server, msg::call what, answer then) override {
@@ -46,7 +49,7 @@ std::uint64_t outside_run = 0;
 
 void outside_caller_handle::start(caf::actor_system& system, std::uint64_t run, std::uint32_t number,
                                   const std::vector<msg::parameter_server_actor>& servers,
-                                  const std::vector<std::uint64_t>& planned) {
+                                  const std::vector<std::uint64_t>& planned, std::shared_ptr<actor_executor> trainer) {
   const std::lock_guard lock(outside_mutex);
   if (outside_run == run) return;
   outside_run = run;
@@ -62,6 +65,7 @@ void outside_caller_handle::start(caf::actor_system& system, std::uint64_t run, 
   const std::uint32_t own = first_outside_number + number;
   state.calls.start(self, state.trace, own, state.executor);
   state.calls.reaches(servers, planned);
+  state.calls.trainer = std::move(trainer);
   state.calls.at_first_call = [self, run, own] {
     self->state.trace.start(self, self->system(), run, own, fmt::format("outside {}", own - first_outside_number));
   };

@@ -4,9 +4,11 @@
 
 #include <caf/all.hpp>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "protocol/messages.hpp"
+#include "troupe/runtime/actor_executor.hpp"
 
 namespace troupe::runtime {
 
@@ -18,9 +20,11 @@ class outside_caller_handle {
   outside_caller_handle& operator=(const outside_caller_handle&) = delete;
   ~outside_caller_handle();
 
-  /// Starts the actor, unless the process has one for this run. `number`: of who starts it.
+  /// Starts the actor, unless the process has one for this run. `number`, `trainer`: of the trainer that starts it, and
+  /// fails if a callback of those threads throws.
   void start(caf::actor_system& system, std::uint64_t run, std::uint32_t number,
-             const std::vector<msg::parameter_server_actor>& servers, const std::vector<std::uint64_t>& planned);
+             const std::vector<msg::parameter_server_actor>& servers, const std::vector<std::uint64_t>& planned,
+             std::shared_ptr<actor_executor> trainer);
 
  private:
   caf::actor actor_;

@@ -49,6 +49,11 @@ void server_caller::send(std::uint32_t server, msg::call what, answer then) {
   host_.call(server, std::move(what), std::move(then));
 }
 
+/// Fails the server, as an exception in a handler does.
+void server_caller::callback_threw(const std::exception_ptr& thrown) {
+  if (const auto why = error_in_callback(thrown)) host_.post([why = *why] { throw why; }, {});
+}
+
 void server_caller::send(std::uint32_t server, msg::call what) { host_.tell(server, std::move(what)); }
 
 void server_caller::wake_after(std::chrono::milliseconds delay) {

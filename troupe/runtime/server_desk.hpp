@@ -56,6 +56,7 @@ class server_caller final : public caller {
   explicit server_caller(actors::module_host& host);
 
   std::uint32_t number() const override { return actors::server_number(host_.rank()); }
+  void callback_threw(const std::exception_ptr& thrown) override;
 
  private:
   void send(std::uint32_t server, msg::call what, answer then) override;

@@ -50,7 +50,7 @@ caf::result<msg::trained> trainer_runtime::handle(msg::train& order) {
   std::vector<msg::parameter_server_actor> servers;
   for (const msg::server_place& one : order.servers) servers.push_back(one.server);
   calls_.reaches(servers, planned);
-  outside_.start(self_->system(), order.head.run, calls_.number(), servers, planned);
+  outside_.start(self_->system(), order.head.run, calls_.number(), servers, planned, executor_);
   peers_ = {.tables = std::move(order.tables),
             .group = order.group,
             .group_number = order.group_number,
@@ -98,9 +98,7 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
     check_all_awaited();
-    return with_drained_stages(
-        [this] { communicator_.end(steps_done_, [this] { with_all_stages([this] { finish(); }); }); },
-        [this](const std::exception_ptr& why) { ended(why); });
+    return calls_.when_answered([this] { returned(); });
   } catch (const fiber::unwinding&) {
     return;  // with this actor
   } catch (const run_stopped&) {
@@ -122,9 +120,31 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
   self_->quit(actors::failure_of(name, step_under_way(), cause));
 }
 
+/// The trainer function has returned, and servers have answered.
+void trainer_runtime::returned() {
+  try {
+    with_drained_stages([this] { communicator_.end(steps_done_, [this] { with_all_stages([this] { finish(); }); }); },
+                        [this](const std::exception_ptr& why) { ended(why); });
+  } catch (const error&) {
+    ended(std::current_exception());
+  }
+}
+
+void trainer_caller::callback_threw(const std::exception_ptr& thrown) { trainer_.callback_threw(thrown); }
+
+void trainer_runtime::callback_threw(const std::exception_ptr& thrown) {
+  const auto why = error_in_callback(thrown);
+  const bool waited_for_stopped = stop_wanted_ && !ended_peers_.empty();
+  if (!why || waited_for_stopped || std::exchange(is_over_, true)) return;
+  using actors::errc;
+  const errc code = why->is_transient() ? errc::peer_failed : errc::exception;
+  self_->quit(actors::failure_of(name, step_under_way(), actors::make_failure(code, why->what())));
+}
+
 /// Answers the order to train.
 void trainer_runtime::deliver() {
-  std::vector<float> all;  // of rank 0: parameters, then buffers
+  if (std::exchange(is_over_, true)) return;  // a callback has failed it
+  std::vector<float> all;                     // of rank 0: parameters, then buffers
   std::vector<float> buffers;
   running_digest digest;  // of the digests of the networks
   const auto add = [&](std::uint64_t of_parameters, std::span<const float> parameters, std::span<const float> kept) {

@@ -73,6 +73,7 @@ class trainer_caller final : public actor_caller<msg::library_trainer_actor::sta
  public:
   explicit trainer_caller(trainer_runtime& of) : trainer_(of) {}
   trainer_runtime* trainer() override { return &trainer_; }
+  void callback_threw(const std::exception_ptr& thrown) override;
 
  private:
   trainer_runtime& trainer_;
@@ -113,6 +114,9 @@ class trainer_runtime {
     executor_->enter([&] { communicator_.take(sent); });
   }
   void handle(const msg::peer_ended& word);
+
+  /// What a callback threw that its function has given to a future.
+  void callback_threw(const std::exception_ptr& thrown);
 
   // -- for the objects that the function uses -------------------------------------------
 
@@ -209,6 +213,7 @@ class trainer_runtime {
 
   void run_function();
   void ended(const std::exception_ptr& thrown);
+  void returned();
   void note_end(std::uint32_t rank, std::uint64_t steps);
   void deliver();
   std::vector<msg::module_ref> shards_of(const reference& module) const;
@@ -278,6 +283,7 @@ class trainer_runtime {
   std::uint64_t saved_step_ = 0;
   loop_places loops_;
   kept_state kept_{loops_};
+  bool is_over_ = false;  ///< its answer is given, or it has failed
   bool stop_wanted_ = false;
   bool stops_now_ = false;                ///< all trainers end after this step
   std::optional<future<wishes>> agreed_;  ///< where steps overlap, of some steps ago

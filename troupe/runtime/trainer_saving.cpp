@@ -92,6 +92,7 @@ void trainer_runtime::save(std::function<void()> then, std::function<void(const 
 
 /// Takes the last checkpoint, and answers.
 void trainer_runtime::finish() {
+  if (is_over_) return;
   if (!saves_ || saved_step_ == steps_done_) return deliver();
   kept_.end();
   save([this] { deliver(); }, [this](const error& why) { ended(std::make_exception_ptr(why)); });
