@@ -18,7 +18,8 @@ constexpr std::string_view table_tensor_prefix = "table.";
 std::optional<std::string> wrong_tensor(const std::string& name, tensor_type type,
                                         const std::vector<std::uint64_t>& shape, std::set<std::string_view>& seen) {
   if (!is_plain_name(name))
-    return fmt::format("{}: must be letters, digits, dots, dashes and underscores", printable(name));
+    return fmt::format("{}: must be letters, digits, dots, dashes and underscores, at most {}", printable(name),
+                       plain_name_max);
   if (!seen.insert(name).second) return fmt::format("{} is there twice", name);
   if (!tensor_bytes(type, shape))
     return fmt::format("{} {}: its bytes must be less than 2^64", name, shape_text(shape));

@@ -282,6 +282,23 @@ TEST(ResumeState, HasNamesWithoutDots) {
   EXPECT_EQ(test::error_of(1, keep_as, ""), "trainer 0, step 0: keep_state: the name is empty");
 }
 
+TEST(ResumeState, HasNamesThatCheckpointsCanKeep) {
+  const std::string longest(187, 'a'), too_long(188, 'a');  // rank0.kept.NAME.x has 200
+  EXPECT_EQ(test::error_of(1, keep_as, longest.c_str()), "no error");
+  EXPECT_EQ(test::error_of(1, keep_as, too_long.c_str()), "trainer 0, step 0: keep_state: the name '" +
+                                                              std::string(80, 'a') +
+                                                              "...' has 187 characters; at most 186 are possible");
+  const trace::temporary_folder folder;
+  try {
+    test::run_with({"--quiet", "--save", folder.path().string()}, 1, keep_as, longest.c_str());
+    ADD_FAILURE() << "no error, though sum has 3 letters";
+  } catch (const error& e) {
+    EXPECT_NE(std::string(e.what()).find("a tensor 'sum', a name that checkpoints cannot keep"), std::string::npos)
+        << e.what();
+    EXPECT_TRUE(std::string(e.what()).ends_with(", at most 1")) << e.what();
+  }
+}
+
 // -- two phases -----------------------------------------------------------------------
 
 /// Trains a layer, and then another one, which is made when the first phase is over.

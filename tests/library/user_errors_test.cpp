@@ -131,6 +131,17 @@ TEST(UserErrors, NameParametersThatCheckpointsCannotKeep) {
   EXPECT_FINDS(refused({"a.state.0"}), "named: the parameter 'a.state.0' has a name as of an optimizer's state");
 }
 
+task<> make_with_long_name(trainer me) {
+  me.data_parallel(nn::linear(2, 2), {.name = std::string(5000, 'a')});
+  co_return;
+}
+
+TEST(UserErrors, DoNotRepeatLongNamesOfReplicas) {
+  const std::string said = error_of(1, make_with_long_name);
+  EXPECT_FINDS(said, "has a name that checkpoints cannot keep");
+  EXPECT_LT(said.size(), 500u) << said;
+}
+
 class badly_named final : public named {
  public:
   explicit badly_named(const arguments& /*none*/) : named({"a b"}) {}

@@ -371,7 +371,8 @@ TEST(CheckpointManifest, ThatContradictsItselfIsRefused) {
             "table 0: weight [10, 18446744073709551615]: its bytes must be less than 2^64");
   EXPECT_EQ(refused("top.0.bias", "table.0.weight"), "dense tensor table.0.weight: must not begin with 'table.'");
   EXPECT_EQ(refused("top.0.bias", "top.0.weight"), "dense tensor top.0.weight is there twice");
-  EXPECT_EQ(refused("top.0.bias", "a/b"), "dense tensor a/b: must be letters, digits, dots, dashes and underscores");
+  EXPECT_EQ(refused("top.0.bias", "a/b"),
+            "dense tensor a/b: must be letters, digits, dots, dashes and underscores, at most 200");
   EXPECT_EQ(refused("\"name\": \"dense.safetensors\"", "\"name\": \"../x\""), "file ../x: must be dense.safetensors");
   EXPECT_EQ(refused("table-0.shard-1-of-2", "table-0.shard-0-of-2"),
             "file table-0.shard-0-of-2.safetensors: must be table-0.shard-1-of-2.safetensors");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "model/checkpoint/manifest.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/tensors.hpp"
 
@@ -21,6 +22,7 @@ constexpr const char* no_tensors = ".none";
 
 void kept_state::start(const msg::train& order) {
   rank_ = order.rank;
+  saves_ = order.saves;
   for (std::size_t i = 0; i < order.names.size() && i < order.from.dense.size(); ++i)
     if (places_.try_emplace(order.names[i].name, restored_.size()).second)
       restored_.push_back({order.names[i].name, order.names[i].shape, order.from.dense[i]});
@@ -58,14 +60,30 @@ void kept_state::keep(const std::string& name, std::function<named_tensors()> st
                              : fmt::format("keep_state: the name '{}' has other characters than letters, digits, '_' "
                                            "and '-'",
                                            printable(name)));
-  if (!kept_.emplace(name, std::move(state)).second)
-    throw error(error_kind::input, fmt::format("keep_state: '{}' is kept already; choose another name", name));
   const std::string prefix = own_name("kept." + name + ".");
+  if (prefix.size() >= model::plain_name_max)
+    throw error(error_kind::input,
+                fmt::format("keep_state: the name '{}' has {} characters; at most {} are possible", printable(name),
+                            name.size(), model::plain_name_max - 1 - (prefix.size() - name.size())));
+  const auto [kept, is_new] = kept_.emplace(name, std::move(state));
+  if (!is_new)
+    throw error(error_kind::input, fmt::format("keep_state: '{}' is kept already; choose another name", name));
+  if (saves_) check_parts(name, prefix, kept->second());
   if (!restores(prefix)) return;
   const named_tensors saved = restored_state(prefix);
   if (saved.size() == 1 && saved.front().first == no_tensors) return load({});
   if (saved.empty()) throw error(error_kind::input, fmt::format("--resume: the checkpoint has no state of '{}'", name));
   load(saved);
+}
+
+/// Throws `error` unless checkpoints can keep the tensors of an object, whose names there begin with `prefix`.
+void kept_state::check_parts(const std::string& name, const std::string& prefix, const named_tensors& parts) {
+  for (const auto& [part, numbers] : parts)
+    if (!model::is_plain_name(prefix + part))
+      throw error(error_kind::input,
+                  fmt::format("keep_state: '{}' has a tensor '{}', a name that checkpoints cannot keep: it must be "
+                              "letters, digits, dots, dashes and underscores, at most {}",
+                              printable(name), printable(part), model::plain_name_max - prefix.size()));
 }
 
 void kept_state::hold() {

@@ -48,7 +48,7 @@ class kept_state {
   }
 
   /// Has checkpoints hold an object's state; loads it now if the run is resumed. Throws `error` if the name is taken,
-  /// or is none for a checkpoint.
+  /// or checkpoints cannot keep it or, in a run that saves, those of the state's tensors.
   void keep(const std::string& name, std::function<named_tensors()> state,
             const std::function<void(const named_tensors&)>& load);
 
@@ -65,6 +65,7 @@ class kept_state {
 
  private:
   std::string own_name(const std::string& name) const;
+  static void check_parts(const std::string& name, const std::string& prefix, const named_tensors& parts);
   const msg::tensor& find(const std::string& name, msg::dtype type) const;
   named_tensors restored_state(const std::string& prefix) const;
   bool has_any(const std::string& prefix) const;
@@ -78,6 +79,7 @@ class kept_state {
   const loop_places& loops_;
   bool has_stepped_ = false;  ///< since it began
   bool is_over_ = false;      ///< the objects are gone
+  bool saves_ = false;        ///< the run saves checkpoints
   std::map<std::string, named_tensors> held_;
   std::uint32_t rank_ = 0;
   std::vector<saved_tensor> restored_;         ///< in the order in which they were saved

@@ -91,7 +91,7 @@ void check_names(const nn::module& of, const std::string& prefix) {
         refuse(
             fmt::format("has a name that checkpoints cannot keep: it must be letters, digits, dots, dashes and "
                         "underscores, at most {} with {} before it",
-                        model::plain_name_max - std::string_view(".state.0").size(), prefix + "."));
+                        model::plain_name_max - std::string_view(".state.0").size(), printable(prefix + ".")));
       if (model::is_optimizer_state(one.name))
         refuse("has a name as of an optimizer's state; it must not end with state. and a number");
       if (!seen.insert(one.name).second) refuse("has a name that is there twice; each must have its own");
