@@ -285,9 +285,8 @@ TEST(ResumeState, HasNamesWithoutDots) {
 TEST(ResumeState, HasNamesThatCheckpointsCanKeep) {
   const std::string longest(187, 'a'), too_long(188, 'a');  // rank0.kept.NAME.x has 200
   EXPECT_EQ(test::error_of(1, keep_as, longest.c_str()), "no error");
-  EXPECT_EQ(test::error_of(1, keep_as, too_long.c_str()), "trainer 0, step 0: keep_state: the name '" +
-                                                              std::string(80, 'a') +
-                                                              "...' has 187 characters; at most 186 are possible");
+  const std::string said = test::error_of(1, keep_as, too_long.c_str());
+  EXPECT_TRUE(said.ends_with("aaa...' has 188 characters; at most 187 are possible")) << said;
   const trace::temporary_folder folder;
   try {
     test::run_with({"--quiet", "--save", folder.path().string()}, 1, keep_as, longest.c_str());
