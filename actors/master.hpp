@@ -95,7 +95,7 @@ class master_state {
 
   // Losses, and answers that do not come.
   void fail_late(const caf::error& error);
-  std::string words_of_late(const status_round& round) const;
+  std::string words_of_late(const status_round& round, const std::string& said) const;
 
   // Status and diagnosis.
   using status_reader = std::function<void(const status_round& round)>;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "actors/failure.hpp"
 #include "actors/master.hpp"
@@ -25,6 +26,14 @@ std::optional<std::uint64_t> awaited_step(const status_round& round, const std::
   return first;
 }
 
+/// Whether a text names that actor: "trainer 1", but not "trainer 12".
+bool is_named(const std::string& text, const std::string& name) {
+  for (auto at = text.find(name); at != text.npos; at = text.find(name, at + 1))
+    if (at + name.size() == text.size() || std::isdigit(static_cast<unsigned char>(text[at + name.size()])) == 0)
+      return true;
+  return false;
+}
+
 }  // namespace
 
 void master_state::act_on(const verdict& found) {
@@ -43,25 +52,26 @@ void master_state::fail_late(const caf::error& error) {
   if (phase_ != run_phase::training) return fail(error);
   if (std::exchange(looks_for_late_, true)) return;
   ask_all_how_they_are({}, [this, error](const status_round& round) {
-    fail(make_failure(errc::timeout, "{}{}", protocol::describe(error), words_of_late(round)));
+    const std::string said = protocol::describe(error);
+    fail(make_failure(errc::timeout, "{}{}", said, words_of_late(round, said)));
   });
 }
 
-/// Returns which members handle no message; "" if all do.
-std::string master_state::words_of_late(const status_round& round) const {
-  std::string awaited, others;
+/// Returns which members handle no message: the one that the error `said` names, else those that others wait for; "" if
+/// all do. The member that has failed with the error, and so handles no message either, is left out.
+std::string master_state::words_of_late(const status_round& round, const std::string& said) const {
+  std::string named, awaited, others;
   for (const msg::actor_status& one : round.told.actors) {
-    if (one.phase != "computing") continue;
+    if (one.phase != "computing" || said.starts_with(one.name + ", step ")) continue;
     const bool has_function = !plan_.epochs && one.name.starts_with("trainer");
     const std::string what = fmt::format(
         "; {} {}", members_.full_name(one.name),
         has_function ? "has not come back from its own function or loop" : "is at work and handles no message");
-    if (const auto step_awaited = awaited_step(round, one.name))
-      awaited += fmt::format("{} since step {}", what, *step_awaited - 1);
-    else
-      others += what;
+    const auto step_awaited = awaited_step(round, one.name);
+    const std::string since = step_awaited ? fmt::format("{} since step {}", what, *step_awaited - 1) : what;
+    (is_named(said, one.name) ? named : step_awaited ? awaited : others) += since;
   }
-  return awaited.empty() ? others : awaited;
+  return !named.empty() ? named : !awaited.empty() ? awaited : others;
 }
 
 }  // namespace troupe::actors

@@ -351,7 +351,8 @@ void data_link::refuse(const pending_request& request, protocol::errc why, std::
 // -- the end ----------------------------------------------------------------------
 
 std::string data_link::question(const pending_request& request) const {
-  return fmt::format("{} of step {}", protocol::message_name(request.type), request.step);
+  return fmt::format(fmt::runtime(request.step == 0 ? "{}" : "{} of step {}"), protocol::message_name(request.type),
+                     request.step);
 }
 
 void data_link::expire(clock::time_point now) {

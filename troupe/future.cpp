@@ -65,7 +65,7 @@ void future_state::finish(std::unique_lock<std::mutex> lock) {
   lock.unlock();
   try {
     if (then) then();
-  } catch (...) {  // whoever brings the result has no part in that, and may be a destructor
+  } catch (...) {  // what brings the result has no part in that, and may be a destructor
     if (on == nullptr) throw;
     on->callback_threw(std::current_exception());
   }

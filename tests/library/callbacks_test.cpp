@@ -1,4 +1,5 @@
-// What a callback of `future::then` throws when its result comes: it ends the run, and touches nobody else.
+// What a callback of `future::then` throws when its result comes: it ends the run, by the name of the actor that has
+// given it.
 
 #include <gtest/gtest.h>
 

@@ -40,6 +40,16 @@ TEST_P(FaultyProgramTiming, NamesTheTrainerThatHangsInItsOwnFunction) {
 INSTANTIATE_TEST_SUITE_P(Trains, FaultyProgramTiming, testing::Values("", "--replicates"),
                          [](const auto& one) { return *one.param == 0 ? "ATable" : "ATableAndAReplica"; });
 
+/// The trainer that waits for the method is not the one that is late.
+TEST(SlowMethodTiming, NamesTheMethodThatDoesNotComeBackAndItsServer) {
+  const trace::temporary_folder folder;
+  const std::string said = said_by("slow-method", "--processes --request-timeout 5", folder.path());
+  EXPECT_FINDS(said, ": sleeper.sleep on server 0: server 0 (host ");
+  EXPECT_FINDS(said, " did not answer call within 5 s; --request-timeout allows more; server 0 (host ");
+  EXPECT_FINDS(said, " is at work and handles no message");
+  EXPECT_EQ(said.find("own function or loop"), std::string::npos) << said;
+}
+
 TEST(FaultyProgram, SaysWhereItsTraceIsWhenItCrashes) {
   const trace::temporary_folder folder;
   const std::string said = said_by("crash", "", folder.path());

@@ -87,7 +87,7 @@ TEST_F(DataLink, WhoHasKeptItsThreadForLongIsRunElsewhere) {
 }
 
 /// However quick the server has been: what its users' code does next is not known.
-TEST_F(DataLink, WhoRunsUsersCodeIsNeverRunOnItsThread) {
+TEST_F(DataLink, AnActorThatRunsUsersCodeIsNeverRunOnItsThread) {
   std::thread::id links_thread;
   on_thread([&] { links_thread = std::this_thread::get_id(); });
   std::atomic<std::uint64_t> on_links_thread = 0;
@@ -136,6 +136,16 @@ TEST_F(DataLink, ARequestThatStaysUnansweredFailsNamingWhoWhatAndWhen) {
   EXPECT_EQ(found, protocol::errc::timeout);
   EXPECT_EQ(protocol::describe(found),
             "server 0 did not answer lookup of step 13 within 7 s; --request-timeout allows more");
+}
+
+TEST_F(DataLink, ARequestOfNoStepFailsWithoutNamingOne) {
+  const auto whom = link_to({never(), nullptr});
+  caf::error found;
+  auto answer = self_->request(whom, caf::infinite, ask_rows(0));
+  here_->expire(data_link::clock::now() + std::chrono::seconds(8));
+  answer.receive([](const msg::rows&) { ADD_FAILURE() << "an answer"; },
+                 [&](const caf::error& error) { found = error; });
+  EXPECT_EQ(protocol::describe(found), "server 0 did not answer lookup within 7 s; --request-timeout allows more");
 }
 
 TEST_F(DataLink, RequestsThatWaitFailWhenTheLinkIsLost) {

@@ -144,7 +144,10 @@ void caller::answered(std::uint64_t id, caf::expected<msg::returned>&& result) {
     detail::packed value;
     std::exception_ptr thrown;
     if (!result) {
-      const error why = to_error(result.error());
+      const bool is_late = result.error() == protocol::errc::timeout;  // of a link, which does not know the method
+      error why = to_error(result.error());
+      if (is_late)
+        why = error(why.kind(), fmt::format("{}: {}", done.whom->words(done.method), why.what()), why.is_transient());
       const bool is_gone = protocol::is_secondary(result.error());
       thrown = std::make_exception_ptr(
           is_gone ? error(error_kind::dropped, fmt::format("{}: the server has gone", done.whom->words(done.method)))

@@ -28,6 +28,23 @@ task<> train(trainer me, remote_module<nn::embedding_bag> table, std::string fau
   }
 }
 
+/// An object whose method does not come back.
+class sleeper final : public remote_object {
+ public:
+  explicit sleeper(const arguments& /*given*/) {}
+  void sleep() {
+    while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+  static void describe(methods<sleeper>& all) { all.add("sleep", &sleeper::sleep); }
+  named_tensors state_dict() const override { return {}; }
+  void load_state_dict(const named_tensors& /*state*/) override {}
+};
+const registered<sleeper> sleepers("sleeper");
+
+task<> call(trainer me, remote_module<sleeper> one) {
+  if (me.rank() == 1) co_await one.call(&sleeper::sleep);
+}
+
 /// Whether this is a process that --processes has started for a trainer.
 bool is_trainer_process(int argc, char** argv) {
   for (int i = 0; i + 1 < argc; ++i)
@@ -41,6 +58,11 @@ int main(int argc, char** argv) {
   cluster cluster(argc, argv,
                   {option("fault", fault, "which"), option("replicates", replicates, "trains the replica")});
   if (fault == "never-joins" && is_trainer_process(argc, argv)) std::_Exit(3);
+  if (fault == "slow-method") {
+    auto one = cluster.server(0).make<sleeper>();
+    cluster.run(2, call, one);
+    return 0;
+  }
   auto table = cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4});
   cluster.run(2, train, table, fault, replicates);
 }
