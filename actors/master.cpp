@@ -272,6 +272,7 @@ void master_state::end(msg::run_result&& result) {
 void master_state::fail(const caf::error& error) {
   if (!promise_.pending()) return;
   enter(run_phase::over);
+  if (observer_.on_failure) observer_.on_failure(step);
   promise_.deliver(error);
   const auto& rules = members_.rules();
   const bool again = protocol::is_transient(error) && rules && rules->again && rules->again();

@@ -38,7 +38,7 @@ class master_state {
   explicit master_state(pointer self) : self_(self) {}
 
   std::string name = "master";
-  /// The newest step that a trainer has reported.
+  /// The newest step that a trainer has reported, or that was learned after a loss.
   std::uint64_t step = 0;
   actor_trace trace;
 
@@ -58,8 +58,8 @@ class master_state {
   void handle(msg::evaluation& share);
   caf::result<msg::committed> handle(msg::save_dense& share);
 
-  void handle(const msg::node_lost& word) { act_on(members_.judge(word, step)); }
-  void handle(const msg::link_lost& word) { act_on(members_.judge(word, step)); }
+  void handle(const msg::node_lost& word);
+  void handle(const msg::link_lost& word);
   void handle(const msg::give_up& word);
 
   caf::result<msg::run_status> handle(const msg::status& query);
@@ -94,6 +94,7 @@ class master_state {
   std::uint32_t goes_on_with(std::uint64_t after_step) const;
 
   // Losses, and answers that do not come.
+  void learn_step(const std::string& lost, std::function<void()> then);
   void fail_late(const caf::error& error);
   std::string words_of_late(const status_round& round, const std::string& said) const;
 
@@ -130,6 +131,7 @@ class master_state {
 
   std::vector<status_reader> status_readers_;
   bool looks_for_late_ = false;  ///< the run fails when it is known who is late
+  bool has_lost_ = false;        ///< the run fails when the step of the loss is known
   std::string diagnosis_;
 };
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
+#include <utility>
 
 #include "actors/failure.hpp"
 #include "actors/master.hpp"
@@ -36,14 +38,55 @@ bool is_named(const std::string& text, const std::string& name) {
 
 }  // namespace
 
+/// Learns how far the processes are that are left, then calls `then`: what trainers report of their progress is older.
+/// `lost`: the session of a process that does not answer.
+void master_state::learn_step(const std::string& lost, std::function<void()> then) {
+  if (phase_ < run_phase::training) return then();
+  const auto missing = std::make_shared<std::size_t>(1);
+  const auto one_less = [missing, then = std::move(then)] {
+    if (--*missing == 0) then();
+  };
+  for (const auto& [number, one] : members_.nodes()) {
+    if (one.session == lost) continue;
+    ++*missing;
+    self_->request(one.handle, status_timeout, msg::actor_query{trace.next(step, plan_.cause)})
+        .then(
+            [this, one_less](const msg::actor_status& now) {
+              step = std::max(step, now.step);
+              one_less();
+            },
+            [one_less](const caf::error&) { one_less(); });
+  }
+  one_less();
+}
+
+void master_state::handle(const msg::node_lost& word) {
+  const bool is_member =
+      std::ranges::any_of(members_.nodes(), [&](const auto& one) { return one.second.session == word.session; });
+  if (phase_ < run_phase::training || !is_member) return act_on(members_.judge(word, step));
+  if (std::exchange(has_lost_, true)) return;
+  learn_step(word.session, [this, word] { fail(members_.judge(word, step).why); });
+}
+
+void master_state::handle(const msg::link_lost& word) {
+  learn_step({}, [this, word] { act_on(members_.judge(word, step)); });
+}
+
+/// After a loss, another attempt may follow: it has to know how far this one was.
 void master_state::act_on(const verdict& found) {
   constexpr std::chrono::seconds grace{1};
-  if (found.what == verdict::kind::fatal) return found.why == errc::timeout ? fail_late(found.why) : fail(found.why);
-  if (found.what != verdict::kind::doubtful) return;
+  if (has_lost_ || found.what == verdict::kind::harmless) return;
+  if (found.what == verdict::kind::fatal) {
+    if (found.why == errc::timeout) return fail_late(found.why);
+    if (!protocol::is_transient(found.why)) return fail(found.why);
+    has_lost_ = true;
+    return learn_step({}, [this, why = found.why] { fail(why); });
+  }
   const bool is_better = protocol::is_secondary(doubt_) && !protocol::is_secondary(found.why);
   if (!doubt_ || is_better) doubt_ = found.why;
+  learn_step({}, [] {});
   self_->run_delayed(grace, [this] {
-    if (!looks_for_late_) fail(doubt_);
+    if (!looks_for_late_ && !has_lost_) fail(doubt_);
   });
 }
 
@@ -52,6 +95,7 @@ void master_state::fail_late(const caf::error& error) {
   if (phase_ != run_phase::training) return fail(error);
   if (std::exchange(looks_for_late_, true)) return;
   ask_all_how_they_are({}, [this, error](const status_round& round) {
+    for (const msg::actor_status& one : round.links) step = std::max(step, one.step);
     const std::string said = protocol::describe(error);
     fail(make_failure(errc::timeout, "{}{}", said, words_of_late(round, said)));
   });

@@ -17,7 +17,6 @@ namespace troupe::actors {
 
 namespace {
 
-constexpr std::chrono::seconds status_timeout{1};
 /// To collect evidence, a process takes the stack of each of its threads and may send its whole ring, perhaps on a busy
 /// or slow machine. If one does not answer, the others' evidence is reported without it.
 constexpr std::chrono::seconds evidence_timeout{10};

@@ -96,6 +96,7 @@ struct run_observer {
   std::function<void(const run_progress&)> on_progress;  ///< at most 10 a second
   std::function<void(const epoch_summary&)> on_epoch;
   std::function<void(const checkpoint_summary&)> on_checkpoint;
+  std::function<void(std::uint64_t step)> on_failure;  ///< the run fails, in that step
   std::function<void(const std::string&)> on_note;     ///< one line for each member that joins or leaves
   std::function<void(const std::string&)> on_trouble;  ///< a process reports that something takes too long
 };

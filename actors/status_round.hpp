@@ -2,12 +2,16 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <vector>
 
 #include "protocol/status.hpp"
 
 namespace troupe::actors {
+
+/// A member that does not answer for so long is computing.
+constexpr std::chrono::seconds status_timeout{1};
 
 struct status_round {
   msg::header asked;

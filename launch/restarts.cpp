@@ -108,6 +108,7 @@ void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers
     mine->reached(now.step);
     if (then) then(now);
   };
+  observer.on_failure = [mine](std::uint64_t step) { mine->reached(step); };
   observer.on_checkpoint = [mine, then = observer.on_checkpoint](const actors::checkpoint_summary& now) {
     if (!now.problem) mine->saved(now.step);
     if (then) then(now);

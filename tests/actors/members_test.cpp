@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "actors/allreduce_group.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/trainer.hpp"
@@ -29,6 +30,7 @@ class Members : public stage {
   void lead(run_checkpoints checkpoints, bool own_members = false) {
     run_observer observer;
     observer.on_note = [this](const std::string& line) { notes_.push_back(line); };
+    observer.on_failure = [this](std::uint64_t step) { failed_in_ = step; };
     master_ =
         spawn(master, std::uint64_t{1}, std::move(observer), std::move(checkpoints),
               std::optional<node_rules>(node_rules{std::chrono::seconds(60), "start anew", own_members}), plan_job);
@@ -74,7 +76,11 @@ class Members : public stage {
               },
               [](msg::host_ranks&) {},
               [](msg::run_over&) {},
-              [](msg::actor_query&) { return msg::actor_status{}; },
+              [this](msg::actor_query&) {
+                msg::actor_status now;
+                now.step = newest_step_;
+                return now;
+              },
               [](msg::evidence_query&) { return msg::evidence{}; }};
     });
     run();
@@ -94,6 +100,19 @@ class Members : public stage {
   deed offer_server() { return offer<msg::join_server>(spawn(parameter_server, std::uint64_t{1}, 0U)); }
   deed offer_trainer() { return offer<msg::join_trainer>(spawn(trainer, std::uint64_t{1}, 0U, 1U)); }
 
+  /// A trainer that trains for ever.
+  msg::trainer_actor endless_trainer() {
+    const auto end = std::make_shared<caf::typed_response_promise<msg::trained>>();
+    return spawn([end](msg::trainer_actor::pointer self) -> msg::trainer_actor::behavior_type {
+      return {[end, self](const msg::train&) -> caf::result<msg::trained> {
+                *end = self->make_response_promise<msg::trained>();
+                return *end;
+              },
+              [](const msg::stop&) {}, [](const msg::trainer_ended&) {},
+              [](const msg::actor_query&) { return msg::actor_status{}; }};
+    });
+  }
+
   void end(const fake_node& who) {
     caf::anon_send_exit(who.handle, caf::exit_reason::kill);
     run();
@@ -107,6 +126,8 @@ class Members : public stage {
   std::shared_ptr<outcome<msg::run_result>> answer_;
   std::vector<std::string> notes_;
   std::optional<msg::connected> links_;  ///< of every node, if they are ever there
+  std::uint64_t newest_step_ = 0;        ///< of which every node has heard
+  std::optional<std::uint64_t> failed_in_;
   /// Where nodes were told to try to write, and whether there was such a folder.
   std::vector<std::string> tried_;
   std::vector<bool> found_;
@@ -212,6 +233,21 @@ TEST_F(Members, ALossAfterACheckpointIsOfNoEarlierStep) {
   run();
   EXPECT_EQ(protocol::describe(answer_->error),
             "trainer 0 (host a, pid 2) lost its connection in step 30: no byte came for 4 s; start anew");
+}
+
+TEST_F(Members, ALossIsOfTheNewestStepOfWhichTheOthersHaveHeard) {
+  order();
+  const auto server = spawn(parameter_server, std::uint64_t{1}, 0U);
+  links_ = msg::connected{{}, {server}, spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(1, 0, 1))};
+  newest_step_ = 151;
+  join(false, offer<msg::join_server>(server));
+  join(true, offer<msg::join_trainer>(endless_trainer()));
+  ASSERT_TRUE(answer_->pending()) << protocol::describe(answer_->error);
+  caf::anon_send(master_, msg::node_lost{{}, "2", "its connection was closed"});
+  run();
+  EXPECT_EQ(protocol::describe(answer_->error),
+            "trainer 0 (host a, pid 2) died in step 151: its connection was closed; start anew");
+  EXPECT_EQ(failed_in_, 151u) << "the next attempt tells how many steps are lost";
 }
 
 TEST_F(Members, AProcessOfSeveralIsOneThingInWhatIsToldOfIt) {

@@ -1,9 +1,10 @@
-// What a user's program says of its own faults: it hangs, it crashes, its processes never join.
+// What a user's program says of its own faults: it hangs, it crashes, it dies, its processes never join.
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <filesystem>
+#include <regex>
 #include <string>
 
 #include "tests/trace/temporary_folder.hpp"
@@ -61,6 +62,16 @@ TEST(FaultyProgram, SaysWhereItsTraceIsWhenItCrashes) {
   const std::filesystem::path kept = said.substr(begin, said.find('\'', begin) - begin);
   ASSERT_TRUE(std::filesystem::is_directory(kept)) << kept;
   EXPECT_FALSE(std::filesystem::is_empty(kept)) << kept;
+}
+
+/// Its progress is reported a few times a second, and the ten steps take less.
+TEST(FaultyProgram, SaysInWhichStepAProcessDiedAndHowManyAreLost) {
+  const trace::temporary_folder folder;
+  const std::string saving = "--save " + (folder.path() / "saved").string() + " --checkpoint-every 100";
+  const std::string said = said_by("dies", "--processes --restarts 1 " + saving, folder.path());
+  const std::regex lost(
+      "attempt 2 goes on from step 0 after [^,]*, 1[01] steps lost: trainer 1 \\([^)]*\\) died in step 1[01]: ");
+  EXPECT_TRUE(std::regex_search(said, lost)) << said;
 }
 
 TEST(FaultyProgram, CountsEveryAttemptOnce) {
