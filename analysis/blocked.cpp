@@ -183,6 +183,14 @@ class blockage_finder {
     return {-static_cast<std::int64_t>(callers), order_of(one).first};
   }
 
+  /// Whether `call` is more likely the reason than `other`. Who receives takes no part in a bucket before the tensor
+  /// comes, and nothing else would hold up a bucket of that step or of a later one.
+  static bool comes_before(const wait_edge& call, const wait_edge& other) {
+    if (call.call->kind == trace::call_kind::receipt && other.call == nullptr)
+      return order_of(call).first <= order_of(other).first;
+    return doubt_of(call) < doubt_of(other);
+  }
+
   /// Of the collectives and calls that hold each other up in a cycle, the one that all others wait for; null: nothing
   /// says which. Of collectives of optimizer steps the first, of others the one with the least doubt.
   static const wait_edge* first_of(const std::vector<const wait_edge*>& cycle) {
@@ -192,7 +200,7 @@ class blockage_finder {
     bool is_certain = true;
     for (const wait_edge* one : cycle) {
       if (one->call == nullptr) continue;
-      if (first == nullptr || doubt_of(*one) < doubt_of(*first)) {
+      if (first == nullptr || comes_before(*one, *first)) {
         first = one;
         is_certain = true;
       } else if (doubt_of(*one) == doubt_of(*first) &&

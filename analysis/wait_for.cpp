@@ -52,7 +52,9 @@ class wait_finder {
         next.since = call.since;
         next.call = &call.what;
         next.type = type_of_part(call.what.kind);
-        next.in_handler = is_at_work(run_, who.actor) && call.since >= who.message_begin;
+        // Only a pass waits within its handler; of others it is not known whether their results are awaited.
+        next.in_handler = call.what.kind == trace::call_kind::meeting && is_at_work(run_, who.actor) &&
+                          call.since >= who.message_begin;
         locate_part(next);
         found_.push_back(next);
       }

@@ -41,7 +41,7 @@ struct wait_edge {
   std::uint16_t receiver = 0;              ///< likewise its receiver
   std::optional<open_collective> collective;
   const trace::call_state* call = nullptr;  ///< of the recording: a trainer's call to others, which `on` has not made
-  bool in_handler = false;                  ///< the message that `who` is still handling made the request
+  bool in_handler = false;                  ///< `who` cannot end the message that it is handling before
 };
 
 /// Whether `actor` was handling a message or other work when the recording ended.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/json/array.hpp>
+#include <string>
 
 #include "analysis/blocked.hpp"
 #include "tests/analysis/stuck_run.hpp"
@@ -50,6 +51,42 @@ TEST(BlockedCalls, ACollectiveThatOneTrainerCallsTooManyNamesThatTrainer) {
   EXPECT_EQ(report.verdict,
             "communicator 0, collective 7 (step 501, bucket 0): ranks {1} missing while all processes live");
   EXPECT_EQ(report.root, r.trainer(1));
+}
+
+/// Trainers 0 and 2 wait in the optimizer step for trainer 1.
+void step_without_trainer_1(stuck_run& r, std::uint64_t step) {
+  for (std::uint16_t t : {0, 2})
+    r.launch(t, step, step, r.ask_parked(r.trainer(t), r.group, "reduce", step, trace::ms(110), 2), trace::ms(110));
+}
+
+// It comes after the optimizer step of that iteration, or before it.
+TEST(BlockedCalls, AReceiptIsNamedThoughTheOthersAreInTheOptimizerStep) {
+  for (const std::uint64_t step : {302, 301}) {
+    stuck_run r(1, 3);
+    train(r, 3);
+    r.receive(1, 0, 5, 301, trace::ms(100));
+    step_without_trainer_1(r, step);
+    const auto report = r.now(trace::ms(2000));
+    EXPECT_EQ(report.what, blockage::ranks_missing);
+    EXPECT_EQ(report.verdict,
+              "recv with tag 5 of trainer 1 from trainer 0 (step 301): trainer 0 has not sent it; it is at "
+              "optimizer.step of step " +
+                  std::to_string(step));
+    EXPECT_EQ(report.root, r.trainer(0));
+  }
+}
+
+// Trainer 1 has not awaited its call, and works; the others were in that call with it.
+TEST(BlockedCalls, ACallThatIsNotAwaitedHoldsUpNoHandler) {
+  stuck_run r(1, 3);
+  train(r, 3);
+  r.at_work(r.trainer(1), "collective_share", 301, trace::ms(90), trace::made_id(r.trainer(0), 7));
+  r.call(1, {.number = 4, .at_step = 301, .since = trace::ms(100), .missing = {0, 2}});
+  step_without_trainer_1(r, 302);
+  const auto report = r.now(trace::ms(2090));
+  EXPECT_EQ(report.what, blockage::handler_running);
+  EXPECT_TRUE(report.verdict.starts_with("trainer 1: handler running for 2.00 s (collective_share, step 301)"))
+      << report.verdict;
 }
 
 TEST(BlockedCalls, AReceiptAmongCollectivesNamesWhoReceives) {
