@@ -68,9 +68,9 @@ std::string title_of(const call_state& what) {
     return fmt::format("{} with tag {} of {} from {}", text, what.number, trainers_text(receiver), trainers_text(from));
   }
   const std::string name = what.kind == call_kind::meeting ? text : text.substr(0, text.find(' '));
-  // The users' subgroups count from 1; the library's own groups, from the other end.
+  // The users' groups of the same members count from 0 or 1; the library's own groups, from the other end.
   const bool is_again = what.instance > 1 && what.instance < (std::uint32_t{1} << 31);
-  const std::string which = is_again ? fmt::format(" in their subgroup {}", what.instance) : "";
+  const std::string which = is_again ? fmt::format(" in their group {}", what.instance) : "";
   return fmt::format("{} #{} of {}{}", name, what.number, trainers_text(members), which);
 }
 

@@ -80,7 +80,8 @@ static_assert(sizeof(board_call) <= board_entry_bytes);
 /// The actor and its call, of the bytes of such an entry; nullopt: it has none, or it is being changed.
 std::optional<std::pair<std::uint16_t, call_state>> read_call(const char* entry);
 
-/// `all_reduce #26 of trainers 0..2`, `recv with tag 0 of trainer 2 from trainer 0`.
+/// `all_reduce #26 of trainers 0..2`, `barrier #1 of trainers 0..2 in their group 2`, `recv with tag 0 of trainer 2
+/// from trainer 0`.
 std::string title_of(const call_state& what);
 
 /// `trainer 1`, `trainers 0..2, 5`.

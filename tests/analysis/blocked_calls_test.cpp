@@ -138,8 +138,7 @@ TEST(BlockedCalls, GroupsOfTheSameMembersAreToldApart) {
          {.number = 3, .since = trace::ms(100), .members = {0, 2}, .missing = {0}, .text = "barrier", .instance = 1});
   const auto report = r.now(trace::ms(2000));
   EXPECT_EQ(report.what, blockage::cycle);
-  EXPECT_NE(report.verdict.find("barrier #3 of trainers 0, 2 in their subgroup 2"), std::string::npos)
-      << report.verdict;
+  EXPECT_NE(report.verdict.find("barrier #3 of trainers 0, 2 in their group 2"), std::string::npos) << report.verdict;
   EXPECT_EQ(report.verdict.find("trainer 1"), std::string::npos) << report.verdict;
 }
 

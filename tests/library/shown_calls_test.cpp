@@ -44,10 +44,12 @@ std::string verdict_when(const std::string& folder, const std::vector<std::strin
   }
 }
 
-enum class mistake { skips, receives, never_sends, many };
+enum class mistake { skips, receives, never_sends, many, meets_elsewhere };
 
 /// The group of trainers 0 and 1.
 group pair_of(trainer me) { return me.group().subgroup({0, 1}); }
+
+group subgroup_of_all(trainer me) { return me.group().subgroup({0, 1, 2, 3}); }
 
 task<> hang(trainer me, mistake what, std::string folder, std::vector<std::string> calls) {
   if (me.rank() == observer) throw error(error_kind::run, verdict_when(folder, calls));
@@ -68,6 +70,9 @@ task<> hang(trainer me, mistake what, std::string folder, std::vector<std::strin
     case mistake::never_sends:
       if (me.rank() == 2) co_await some.recv(1, 4);
       if (is_odd) co_await me.group().recv(observer);
+      break;
+    case mistake::meets_elsewhere:
+      co_await (is_odd ? subgroup_of_all(me) : me.group()).barrier();
       break;
     case mistake::many: {  // more than the board has room for: as some end, it shows others
       std::vector<future<tensor>> sums;
@@ -118,6 +123,14 @@ TEST(ShownCalls, OfManyCallsTheBoardShowsTheFirstThatAreOpen) {
                                                 "trainer 2 in all_reduce #8 of trainers 0..2: trainer 1",
                                                 "trainer 2 in all_reduce #9 of trainers 0..2: trainer 1"});
   EXPECT_NE(text.find("all_reduce #8 of trainers 0..2: trainer 1 has not called it"), std::string::npos) << text;
+}
+
+TEST(ShownCalls, ASubgroupOfAllTrainersIsNotTheGroupOfAll) {
+  const std::string text =
+      seen(mistake::meets_elsewhere, {"trainer 0 in barrier #1 of trainers 0..3: trainers 1, 3",
+                                      "trainer 1 in barrier #1 of trainers 0..3 in their group 2: trainers 0, 2, 3",
+                                      "trainer 2 in barrier #1 of trainers 0..3: trainers 1, 3"});
+  EXPECT_NE(text.find("barrier #1 of trainers 0..3 in their group 2"), std::string::npos) << text;
 }
 
 // The trainer that looks on is at work, and all wait for it in the end.

@@ -65,7 +65,9 @@ std::shared_ptr<group_calls> communicator::subgroup(const group_calls& parent,
   if (std::ranges::find(ranks, parent.me) == ranks.end())
     throw error(error_kind::input,
                 fmt::format("{} called by rank {}, which is not in it; only members call it", list, parent.me));
-  name.instance = ++subgroups_[name.members];
+  // The group of all trainers counts as the first of its members: no two groups are told by one name.
+  const std::uint32_t before = name.members.size() == peers_.of_rank.size() ? 1 : 0;
+  name.instance = before + ++subgroups_[name.members];
   return find_or_make(std::move(name));
 }
 

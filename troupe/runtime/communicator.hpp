@@ -39,7 +39,7 @@ struct group_name {
   bool is_of_ends() const { return instance == of_ends; }
 
   std::vector<std::uint32_t> members;  ///< ranks of trainers
-  std::uint32_t instance = 0;          ///< 0: the group of all trainers
+  std::uint32_t instance = 0;          ///< of those of these members, from 1; 0: the group of all trainers
 
   auto operator<=>(const group_name&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
 };
