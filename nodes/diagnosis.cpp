@@ -146,15 +146,17 @@ std::map<std::uint16_t, std::vector<std::uint64_t>> places_of_trainers(const tra
 known_hang::known_hang(const trace::recording& run, const analysis::blocked_report& found)
     : root_(found.root), places_(places_of_trainers(run)) {}
 
-bool known_hang::is_still_there(const trace::recording& now) const {
-  const auto places = places_of_trainers(now);
-  return std::ranges::any_of(places_,
-                             [&](const auto& one) { return std::ranges::find(places, one) != places.end(); }) &&
-         analysis::find_blocked(now).root == root_;
+bool known_hang::is_still_there(const known_hang& now) const {
+  return now.root_ == root_ && std::ranges::any_of(places_, [&](const auto& one) {
+           return std::ranges::find(now.places_, one) != now.places_.end();
+         });
 }
 
 // -- a diagnosis --------------------------------------------------------------------------
 
+namespace {
+
+/// The processes of that recorder's run on this host, as they are now. Errors: as of trace::read_recording.
 result<trace::recording> look_at_rings(const trace::recorder& recorder) {
   std::vector<path> rings;
   std::error_code failed;
@@ -162,6 +164,8 @@ result<trace::recording> look_at_rings(const trace::recorder& recorder) {
     if (i->path().extension() == ".ring") rings.push_back(i->path());
   return trace::read_recording(trace_sources(std::move(rings), recorder.run()));
 }
+
+}  // namespace
 
 diagnosis::diagnosis(const trace::recorder& recorder, std::string why, private_folder folder)
     : recorder_(&recorder),
@@ -225,6 +229,43 @@ result<std::string> diagnosis::judge(bool has_all) {
   for (const auto& [name, text] : {std::pair("blocked.json", &blocked), std::pair("summary.txt", &summary)})
     if (const auto done = folder_->write(name, *text); !done) return run_fault(done.error().message);
   return found.verdict;
+}
+
+void diagnosis::drop() const {
+  std::error_code stays;
+  std::filesystem::remove_all(folder(), stays);
+}
+
+// -- all diagnoses of a run ---------------------------------------------------------------
+
+void diagnoses::write(const std::string& why) {
+  if (recorder_ == nullptr) return tell(fmt::format("{}: no diagnosis, as nothing is recorded (--trace off)", why));
+  if (const auto done = write_new(why); !done) tell(fmt::format("{}: no diagnosis: {}", why, done.error().message));
+}
+
+/// Whether a hang has been told is known when it has been judged as the first was: by all rings, wherever they are.
+result<void> diagnoses::write_new(const std::string& why) {
+  TROUPE_TRY(made, diagnosis::begin(*recorder_, why));
+  const bool has_all = made.has_all(members_);
+  if (!has_all) made.collect(system_, boss_);
+  TROUPE_TRY(verdict, made.judge(has_all));
+  const bool is_wanted = why == signal_here || why == signal_to_member;
+  if (!is_wanted && last_ && last_->is_still_there(made.found())) {
+    made.drop();
+    return {};
+  }
+  last_ = made.found();
+  tell(fmt::format("{}: {}; see {}", why, verdict, (made.folder() / "summary.txt").string()));
+  caf::anon_send(boss_, msg::verdict_found{msg::header_source(0, actors::client_number).next(0, 0),
+                                           fmt::format("{} ({})", verdict, made.folder().string())});
+  if (!has_all) return {};
+  // Beside the run's further course: who is stopped does not answer.
+  collecting_.push_back(std::async(std::launch::async, [this, made] { made.collect(system_, boss_); }));
+  return {};
+}
+
+void diagnoses::tell(const std::string& line) const {
+  if (tell_) tell_(line);
 }
 
 }  // namespace troupe::nodes

@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -79,8 +81,8 @@ class known_hang {
   known_hang() = default;
   known_hang(const trace::recording& run, const analysis::blocked_report& found);
 
-  /// Whether `now` shows the same: the same root, and a trainer that has not come further since.
-  bool is_still_there(const trace::recording& now) const;
+  /// Whether what was found later, `now`, is the same: the same root, and a trainer that has not come further since.
+  bool is_still_there(const known_hang& now) const;
 
  private:
   std::optional<std::uint16_t> root_;
@@ -102,6 +104,9 @@ class diagnosis {
   /// what has moved meanwhile is not blocked. Returns the verdict.
   result<std::string> judge(bool has_all);
 
+  /// Removes the folder.
+  void drop() const;
+
   const std::filesystem::path& folder() const { return folder_->path(); }
   /// Requires: it was judged.
   const known_hang& found() const { return found_; }
@@ -116,7 +121,27 @@ class diagnosis {
   known_hang found_;
 };
 
-/// The processes of that recorder's run on this host, as they are now. Errors: as of trace::read_recording.
-result<trace::recording> look_at_rings(const trace::recorder& recorder);
+/// Writes diagnoses, if there is a recording, and tells of them: of a hang that many trainers notice, once.
+class diagnoses {
+ public:
+  /// `recorder`: may be null. `members`: servers and trainers. `tell` takes a line for people; may be null.
+  diagnoses(caf::actor_system& system, const msg::master_actor& boss, const trace::recorder* recorder,
+            std::size_t members, std::function<void(const std::string&)> tell)
+      : system_(system), boss_(boss), recorder_(recorder), members_(members), tell_(std::move(tell)) {}
+
+  void write(const std::string& why);
+
+ private:
+  result<void> write_new(const std::string& why);
+  void tell(const std::string& line) const;
+
+  caf::actor_system& system_;
+  const msg::master_actor& boss_;
+  const trace::recorder* recorder_;
+  const std::size_t members_;
+  const std::function<void(const std::string&)> tell_;
+  std::optional<known_hang> last_;  ///< the one that was told last
+  std::vector<std::future<void>> collecting_;
+};
 
 }  // namespace troupe::nodes

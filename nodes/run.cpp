@@ -120,49 +120,6 @@ struct run_members {
   std::vector<caf::actor> everyone;
 };
 
-/// Writes diagnoses, if there is a recording, and reports them: of a hang that many trainers notice, one.
-class diagnoses {
- public:
-  /// `members`: servers and trainers.
-  diagnoses(caf::actor_system& system, const msg::master_actor& boss, const run_options& options, std::size_t members)
-      : system_(system), boss_(boss), options_(options), members_(members) {}
-
-  void write(const std::string& why) {
-    if (options_.recorder == nullptr)
-      return tell(fmt::format("{}: no diagnosis, as nothing is recorded (--trace off)", why));
-    if (last_ && why != signal_here && why != signal_to_member)
-      if (const auto now = look_at_rings(*options_.recorder); now && last_->is_still_there(*now)) return;
-    if (const auto done = write_new(why); !done) tell(fmt::format("{}: no diagnosis: {}", why, done.error().message));
-  }
-
- private:
-  result<void> write_new(const std::string& why) {
-    TROUPE_TRY(made, diagnosis::begin(*options_.recorder, why));
-    const bool has_all = made.has_all(members_);
-    if (!has_all) made.collect(system_, boss_);
-    TROUPE_TRY(verdict, made.judge(has_all));
-    last_ = made.found();
-    tell(fmt::format("{}: {}; see {}", why, verdict, (made.folder() / "summary.txt").string()));
-    caf::anon_send(boss_, msg::verdict_found{msg::header_source(0, actors::client_number).next(0, 0),
-                                             fmt::format("{} ({})", verdict, made.folder().string())});
-    if (!has_all) return {};
-    // Beside the run's further course: who is stopped does not answer.
-    collecting_.push_back(std::async(std::launch::async, [this, made] { made.collect(system_, boss_); }));
-    return {};
-  }
-
-  void tell(const std::string& line) const {
-    if (options_.watch.on_diagnosis) options_.watch.on_diagnosis(line);
-  }
-
-  caf::actor_system& system_;
-  const msg::master_actor& boss_;
-  const run_options& options_;
-  const std::size_t members_;
-  std::optional<known_hang> last_;
-  std::vector<std::future<void>> collecting_;
-};
-
 /// Has the master run `order` and returns the outcome; passes on a wish to stop. `members`: servers and trainers.
 result<actors::run_summary> await(caf::actor_system& system, const msg::master_actor& boss, msg::run order,
                                   double seconds_before, const stop_request* stop_wish, const run_options& options,
@@ -177,7 +134,7 @@ result<actors::run_summary> await(caf::actor_system& system, const msg::master_a
   constexpr std::chrono::milliseconds interval{50};
   bool passed_on = false;
   watchdog steps(options.recorder, options.watch.step_timeout);
-  diagnoses written(system, boss, options, members);
+  diagnoses written(system, boss, options.recorder, members, options.watch.on_diagnosis);
   while (outcome.wait_for(interval) != std::future_status::ready) {
     auto due = steps.look();
     if (!due) due = troubles.take();

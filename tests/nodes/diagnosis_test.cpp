@@ -6,7 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <caf/all.hpp>
 #include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "tests/analysis/stuck_run.hpp"
 #include "tests/trace/temporary_folder.hpp"
@@ -82,24 +87,69 @@ TEST(Diagnosis, KnowsAHangThatItHasTold) {
     r.now(trace::ms(2000));
     return r.done();
   };
-  const trace::recording first = hang(1, 26);
-  const known_hang known(first, analysis::find_blocked(first));
-  EXPECT_TRUE(known.is_still_there(hang(1, 26)));
-  EXPECT_FALSE(known.is_still_there(hang(2, 26))) << "another one is missing";
+  const auto found_in = [](const trace::recording& run) { return known_hang(run, analysis::find_blocked(run)); };
+  const known_hang known = found_in(hang(1, 26));
+  EXPECT_TRUE(known.is_still_there(found_in(hang(1, 26))));
+  EXPECT_FALSE(known.is_still_there(found_in(hang(2, 26)))) << "another one is missing";
   trace::recording later = hang(1, 27);
   for (trace::actor_state& one : later.actors) one.step = 5;
-  EXPECT_FALSE(known.is_still_there(later)) << "all have come further since";
+  EXPECT_FALSE(known.is_still_there(found_in(later))) << "all have come further since";
+}
+
+/// Trainer 0 waits for trainer 1 in a barrier, since 1 tick.
+void wait_in_barrier(trace::recorder& recorder) {
+  recorder.add_actor(3, 0, "trainer 0");
+  trace::call_state call{.since = 1, .number = 4};
+  call.set_text("barrier");
+  for (const std::uint32_t rank : {0U, 1U}) call.members.add(rank);
+  call.missing.add(1);
+  recorder.add_call(3)->show(call);
+}
+
+// The rings of trainers come from another host, each time that one of them notices the hang.
+TEST(Diagnosis, OfAHangOverHostsIsWrittenOnce) {
+  const trace::temporary_folder here, there;
+  const auto recorder = start(here.path());
+  const auto of_trainers = start(there.path());
+  of_trainers->set_run(run_number, 1, 0);
+  wait_in_barrier(*of_trainers);
+  of_trainers->add_actor(4, 0, "trainer 1");
+  caf::actor_system_config settings;
+  caf::actor_system system(settings);
+  const auto leader = system.spawn([&of_trainers](caf::event_based_actor*) -> caf::behavior {
+    return {[&of_trainers](const msg::collect_evidence&) {
+              const std::string ring = of_trainers->copy();
+              msg::evidence one;
+              one.file = "of-trainers.ring";
+              one.ring = msg::blob::own(std::vector<std::uint8_t>(ring.begin(), ring.end()));
+              msg::collected_evidence all;
+              all.parts.push_back(std::move(one));
+              return all;
+            },
+            [](const msg::verdict_found&) {}};
+  });
+  const auto boss = caf::actor_cast<msg::master_actor>(leader);
+  std::vector<std::string> told;
+  diagnoses written(system, boss, recorder.get(), 2, [&told](const std::string& line) { told.push_back(line); });
+  written.write("barrier #4 takes trainer 0 longer than 2 s");
+  written.write("barrier #4 takes trainer 2 longer than 2 s");
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_NE(told[0].find("trainer 1 has not called it"), std::string::npos) << told[0];
+  const auto folders = [&here] {
+    return std::ranges::count_if(std::filesystem::directory_iterator(here.path()),
+                                 [](const auto& one) { return one.is_directory(); });
+  };
+  EXPECT_EQ(folders(), 1);
+  written.write(std::string(signal_here));
+  EXPECT_EQ(told.size(), 2U) << "a person wants to see it again";
+  EXPECT_EQ(folders(), 2);
+  caf::anon_send_exit(leader, caf::exit_reason::user_shutdown);
 }
 
 TEST(Diagnosis, ACallOutsideOfStepsHasTheTimeoutOfOne) {
   const trace::temporary_folder folder;
   const auto recorder = start(folder.path());
-  recorder->add_actor(3, 0, "trainer 0");
-  trace::call_state call{.since = 1, .number = 4};
-  call.set_text("barrier");
-  for (const std::uint32_t rank : {0U, 1U}) call.members.add(rank);
-  call.missing.add(1);
-  recorder->add_call(3)->show(call);
+  wait_in_barrier(*recorder);
   watchdog looking(recorder.get(), std::chrono::seconds(2));
   EXPECT_EQ(looking.look(), "barrier #4 of trainers 0, 1 takes trainer 0 longer than 2 s (--step-timeout)");
   EXPECT_EQ(looking.look(), std::nullopt) << "once";
