@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -100,5 +101,13 @@ struct run_observer {
   std::function<void(const std::string&)> on_note;     ///< one line for each member that joins or leaves
   std::function<void(const std::string&)> on_trouble;  ///< a process reports that something takes too long
 };
+
+/// Sets `has_begun`, beside what the observer does already, when training begins.
+inline void note_begin(run_observer& observer, bool& has_begun) {
+  observer.on_begin = [&has_begun, then = std::move(observer.on_begin)](std::uint64_t step) {
+    has_begun = true;
+    if (then) then(step);
+  };
+}
 
 }  // namespace troupe::actors

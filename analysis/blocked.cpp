@@ -13,7 +13,9 @@
 #include "analysis/blocked_sentences.hpp"
 #include "analysis/lasting_waits.hpp"
 #include "analysis/lookup.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::analysis {
 
@@ -226,8 +228,21 @@ class blockage_finder {
                                 name_of(run_, death{process, {}, 0, 0}), pid);
   }
 
+  /// Why the run has failed, as a process has recorded it; empty: none has.
+  std::string error_of_run() const {
+    for (const trace::process_info& one : run_.processes)
+      if (std::string text = text_at(one.metadata, trace::error_key); !text.empty()) return text;
+    return {};
+  }
+
+  /// An actor that ends by an error may be the one that has found the fault of another.
   void say_dead(const death& first) {
     made_.what = blockage::dead;
+    constexpr std::size_t longest = 4000;
+    if (const std::string why = error_of_run(); first.actor && !why.empty()) {
+      made_.verdict = fmt::format("the run has ended with an error: {}", printable(why, longest));
+      return;
+    }
     made_.root = first.actor ? first.actor : main_actor(first.process);
     made_.verdict = fmt::format("{} has been dead since {}", name_of(run_, first), time_of_day(run_, first.when));
     if (first.actor) made_.verdict += fmt::format(": it ended with error {}", first.code);

@@ -127,7 +127,10 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
       return tl::unexpected<fault>(std::move(used.error()));
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
+  bool has_begun = false;
+  actors::note_begin(options.observer, has_begun);
   auto run = nodes::run_job(order.what, options, &stop_on_signals());
+  const bool is_clean = run || traced.note_failure(run.error(), has_begun);
   if (another_attempt_follows(order, run)) {
     display.close();
     traced.finish(run.has_value(), out);
@@ -138,7 +141,7 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
   ended.insert(ended.end(), supervised.roles.lines.begin(), supervised.roles.lines.end());
   for (const std::string& line : ended) display.note(line);
   display.close();
-  traced.finish(run.has_value() || run.error().kind == fault_kind::input, out);
+  traced.finish(is_clean, out);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
 
   run_report report{.run = std::move(*run),

@@ -25,7 +25,7 @@ result<nodes::node_end> take_part_once(nodes::node_options& options, trace_order
   options.watch.step_timeout = recording.step_timeout;
   options.watch.wanted = diagnosis_wanted;
   nodes::node_end ended = nodes::run_node(options, &stop_on_signals());
-  const bool clean = ended.how.has_value() || ended.as_wished || ended.how.error().kind == fault_kind::input;
+  const bool clean = ended.how.has_value() || ended.as_wished || traced.note_failure(ended.how.error(), false);
   quietly ? traced.finish_quietly(clean) : traced.finish(clean, out);
   return ended;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/json/string.hpp>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
@@ -23,6 +24,7 @@
 #include "trace/attempts.hpp"
 #include "trace/names.hpp"
 #include "trace/run_folders.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::launch {
 
@@ -199,6 +201,11 @@ void describe_attempt(trace::recorder* recorder) {
   recorder->describe(trace::attempt_key,
                      trace::describe_attempt(mine->remembered(name), mine->before().number, mine->before().lost,
                                              mine->redone(), mine->from_step()));
+}
+
+bool run_trace::note_failure(const fault& why, bool has_begun) {
+  if (recorder_ && !why.message.empty()) recorder_->describe(trace::error_key, boost::json::string(why.message));
+  return why.kind == fault_kind::input && (own_folder_ || !has_begun);
 }
 
 void run_trace::finish_quietly(bool clean) {

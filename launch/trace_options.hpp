@@ -51,6 +51,10 @@ class run_trace {
   /// If this process crashes from now on, it says where the recording is.
   void tell_if_crashed(const console& out) const;
 
+  /// Notes why the run has failed, for readers of the recording. Returns whether this counts as a clean end: a wrong
+  /// input does, unless it was found in training (`has_begun`) by a run whose trace has a folder of the user's.
+  bool note_failure(const fault& why, bool has_begun);
+
   /// Ends the recording and prints where it is. After a clean end in mode `ring` it is removed.
   void finish(bool clean, console& out);
   /// The same without printing.

@@ -77,6 +77,9 @@ struct trace_file {
   std::vector<std::string> warnings;  ///< what of the rest could not be read
 };
 
+/// Where metadata have why the run has failed.
+constexpr std::string_view error_key = "error";
+
 /// Where metadata name what there was no room for, as in `names`, `job.columns`.
 constexpr std::string_view left_out_key = "left_out";
 

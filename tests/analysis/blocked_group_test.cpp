@@ -157,6 +157,19 @@ TEST(Blocked, AnActorThatEndedByAnErrorIsNamed) {
   EXPECT_EQ(report.verdict, "server 0 (pid 101) has been dead since 00:00:00.1 UTC: it ended with error 6");
 }
 
+/// Server 0 has only noticed what trainer 0 did.
+TEST(Blocked, TheErrorOfTheRunIsToldInPlaceOfWhoEndedByIt) {
+  stuck_run r(1, 1);
+  r.spread();
+  r.mark(trace::kind::exit, r.server(0), trace::ms(180), 1);
+  r.actor(r.server(0)).alive = false;
+  r.edit().processes[0].metadata["error"] = "server 0, step 7: trainer 0 has returned after step 6";
+  const auto report = r.now(trace::ms(500));
+  EXPECT_EQ(report.what, blockage::dead);
+  EXPECT_EQ(report.verdict, "the run has ended with an error: server 0, step 7: trainer 0 has returned after step 6");
+  EXPECT_EQ(report.root, std::nullopt);
+}
+
 TEST(Blocked, StalenessDecidesWhichGradientsALookupWaitsFor) {
   stuck_run r(1, 2);
   r.edit().processes[0].metadata["job"] = boost::json::object{{"consistency", "ssp:2"}};

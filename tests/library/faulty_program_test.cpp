@@ -1,4 +1,4 @@
-// What a user's program says of its own faults: it hangs, it crashes, it dies, its processes never join.
+// What a user's program says of its own faults: it hangs, it crashes, it dies, it returns early, its processes never join.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,9 @@
 #include <regex>
 #include <string>
 
+#include "analysis/blocked.hpp"
 #include "tests/trace/temporary_folder.hpp"
+#include "trace/recording.hpp"
 
 namespace troupe::faulty_program_test {
 namespace {
@@ -63,6 +65,25 @@ TEST(FaultyProgram, SaysWhereItsTraceIsWhenItCrashes) {
   ASSERT_TRUE(std::filesystem::is_directory(kept)) << kept;
   EXPECT_FALSE(std::filesystem::is_empty(kept)) << kept;
 }
+
+class ReturningTrainer : public testing::TestWithParam<const char*> {};
+
+/// Trainer 0 finds it, and ends with the error.
+TEST_P(ReturningTrainer, IsNamedByTheTraceThatIsKept) {
+  const trace::temporary_folder folder;
+  const std::filesystem::path traces = folder.path() / "traces";
+  const std::string said =
+      said_by("returns", "--replicates --trace-dir " + traces.string() + " " + GetParam(), folder.path());
+  EXPECT_FINDS(said, "trainer 1 has returned after step 10; ");
+  const auto run = trace::read_recording({.paths = {traces}});
+  ASSERT_TRUE(run) << run.error().message;
+  const std::string verdict = analysis::find_blocked(*run).verdict;
+  EXPECT_TRUE(verdict.starts_with("the run has ended with an error: trainer 0")) << verdict;
+  EXPECT_FINDS(verdict, "trainer 1 has returned after step 10; ");
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, ReturningTrainer, testing::Values("", "--processes"),
+                         [](const auto& one) { return *one.param == 0 ? "OneProcess" : "SeveralProcesses"; });
 
 /// Its progress is reported a few times a second, and the ten steps take less.
 TEST(FaultyProgram, SaysInWhichStepAProcessDiedAndHowManyAreLost) {

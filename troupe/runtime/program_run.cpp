@@ -112,7 +112,10 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
                                [&out](const launch::attempt_news& now) { out.note(launch::words_of(now)); });
   launch::role_processes children;
   fill_gather(options, order, children, what, traced.recorder() != nullptr, out);
+  bool has_begun = false;
+  actors::note_begin(options.observer, has_begun);
   auto run = nodes::run(request_of(order, what), options, &launch::stop_on_signals(out));
+  const bool is_clean = run || traced.note_failure(run.error(), has_begun);
   if (!run && launch::fails_attempt(run.error())) {
     traced.finish(false, out);
     std::fflush(nullptr);
@@ -121,7 +124,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   const auto supervised = launch::end_supervision(run ? std::optional(run->steps) : std::nullopt);
   for (const std::string& line : supervised.roles.lines) out.note(line);
   for (const std::string& line : children.finish(run ? launch::seen_off_after : launch::let_go_after)) out.note(line);
-  traced.finish(run.has_value() || run.error().kind == fault_kind::input, out);
+  traced.finish(is_clean, out);
   if (run && unsaved) return run_fault("the run is over, but not saved: there is no checkpoint of step {}", *unsaved);
   return run;
 }

@@ -25,6 +25,7 @@ task<> train(trainer me, remote_module<nn::embedding_bag> table, std::string fau
     if (step != 9 || me.rank() != 1) continue;
     while (fault == "hang") std::this_thread::sleep_for(std::chrono::seconds(1));
     if (fault == "crash") std::raise(SIGSEGV);
+    if (fault == "returns") co_return;
     if (fault == "dies") std::raise(SIGKILL);
   }
 }
