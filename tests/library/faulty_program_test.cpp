@@ -1,4 +1,5 @@
-// What a user's program says of its own faults: it hangs, it crashes, it dies, it returns early, its processes never join.
+// What a user's program says of its own faults: it hangs, it crashes, it dies, it returns early, its processes never
+// join.
 
 #include <gtest/gtest.h>
 
