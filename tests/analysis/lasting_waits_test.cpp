@@ -100,7 +100,7 @@ TEST(LiveReading, WhatIsSentToAnActorThatWorksWaitsForThatWork) {
 // As of a process whose thread for links runs an actor that takes long: it takes no message for the others.
 TEST(LiveReading, WhatIsSentToAProcessWhoseActorsWorkIsNotLost) {
   live_run r;
-  r.at_work(r.trainer(1), "committed", 3, trace::ms(900), trace::made_id(r.server(0), 50));
+  r.at_work(r.trainer(1), "rows", 3, trace::ms(900), trace::made_id(r.server(0), 50));
   r.answer_lookup(trace::ms(1002));
   r.read_at(trace::ms(4900), trace::ms(4900), trace::ms(4900));
   auto report = find_blocked(r.done());

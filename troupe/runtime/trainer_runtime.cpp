@@ -143,8 +143,9 @@ void trainer_runtime::callback_threw(const std::exception_ptr& thrown) {
 
 /// Answers the order to train.
 void trainer_runtime::deliver() {
-  if (std::exchange(is_over_, true)) return;  // a callback has failed it
-  std::vector<float> all;                     // of rank 0: parameters, then buffers
+  // A callback may have failed it.
+  if (std::exchange(is_over_, true)) return;
+  std::vector<float> all;  // of rank 0: parameters, then buffers
   std::vector<float> buffers;
   running_digest digest;  // of the digests of the networks
   const auto add = [&](std::uint64_t of_parameters, std::span<const float> parameters, std::span<const float> kept) {
