@@ -185,7 +185,7 @@ class blockage_finder {
     return {-static_cast<std::int64_t>(callers), order_of(one).first};
   }
 
-  /// Whether `call` is more likely the reason than `other`. Who receives takes no part in a bucket before the tensor
+  /// Whether `call` is more likely the reason than `other`. A receiver takes no part in a bucket before the tensor
   /// comes, and nothing else would hold up a bucket of that step or of a later one.
   static bool comes_before(const wait_edge& call, const wait_edge& other) {
     if (call.call->kind == trace::call_kind::receipt && other.call == nullptr)

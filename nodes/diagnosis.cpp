@@ -259,7 +259,7 @@ result<void> diagnoses::write_new(const std::string& why) {
   caf::anon_send(boss_, msg::verdict_found{msg::header_source(0, actors::client_number).next(0, 0),
                                            fmt::format("{} ({})", verdict, made.folder().string())});
   if (!has_all) return {};
-  // Beside the run's further course: who is stopped does not answer.
+  // Beside the run's further course: a stopped process does not answer.
   collecting_.push_back(std::async(std::launch::async, [this, made] { made.collect(system_, boss_); }));
   return {};
 }

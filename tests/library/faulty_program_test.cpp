@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Of, ReturningTrainer, testing::Values("", "--processes"
 TEST(FaultyProgram, SaysInWhichStepAProcessDiedAndHowManyAreLost) {
   const trace::temporary_folder folder;
   const std::string saving = "--save " + (folder.path() / "saved").string() + " --checkpoint-every 100";
-  const std::string said = said_by("dies", "--processes --restarts 1 " + saving, folder.path());
+  const std::string said = said_by("dies", "--replicates --processes --restarts 1 " + saving, folder.path());
   const std::regex lost(
       "attempt 2 goes on from step 0 after [^,]*, 1[01] steps lost: trainer 1 \\([^)]*\\) died in step 1[01]: ");
   EXPECT_TRUE(std::regex_search(said, lost)) << said;
