@@ -84,8 +84,8 @@ struct run_plan {
   /// The step after which the number of trainers changes, as the job has it, and to what; 0: it does not.
   std::uint64_t changes_after = 0;
   std::uint32_t changes_to = 0;
-  /// Returns why the run cannot go on with so many trainers after a step; null if it can. Null: it is
-  /// a program's, which never can.
+  /// Returns why the run cannot go on with so many trainers after a step; null if it can. Null: the run is a program's,
+  /// which never can.
   std::function<std::optional<std::string>(std::uint32_t trainers, std::uint64_t step)> check_trainers = {};
   bool return_weights = false;
   run_checkpoints checkpoints = {};

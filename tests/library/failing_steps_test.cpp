@@ -134,9 +134,9 @@ task<> lose_in(trainer me, function which) {
   if (which == function::adds) z = add(context, y, given);
   if (which == function::multiplies) z = multiply(context, given, y);
   if (which == function::dots) z = pairwise_dots(context, y, given);
-  if (which == function::scales) z = scale(context, y, std::nan(""));
-  if (which == function::overflows) z = scale(context, add(context, multiply(context, y, y), fine), 1e30);
-  if (which == function::overflows) z = scale(context, z, 1e30);
+  if (which == function::scales) z = troupe::scale(context, y, std::nan(""));
+  if (which == function::overflows) z = troupe::scale(context, add(context, multiply(context, y, y), fine), 1e30);
+  if (which == function::overflows) z = troupe::scale(context, z, 1e30);
   if (which == function::sums) z = co_await me.group().all_reduce(context, add(context, y, y));
   if (which == function::begins) co_await context.backward(nn::mse_loss(context, given, fine));
   if (which == function::multiplies_doubles) {
