@@ -67,7 +67,7 @@ std::string error_of_loss(where_nan where) {
   test::arguments none{};
   cluster cluster(none.count(), none.values());
   const auto table =
-      cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 2, .embedding_dim = 2, .name = "words"});
+      cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 2, .embedding_dim = 2, .name = "users"});
   try {
     cluster.run(1, lose, table, where);
   } catch (const error& e) {
@@ -86,7 +86,7 @@ TEST(FailingSteps, NameWhereALossBecomesNan) {
   EXPECT_FINDS(error_of_loss(where_nan::target),
                "the loss is NaN: the target of mse_loss has NaN in sample 1 (number 3 of 4); look at the data");
   EXPECT_FINDS(error_of_loss(where_nan::rows),
-               "the loss is NaN: the output of embedding_bag of words on server 0 has NaN in sample 1 (number 3 of 4): "
+               "the loss is NaN: the output of embedding_bag of users on server 0 has NaN in sample 1 (number 3 of 4): "
                "its rows are so; look at what was loaded into it, or try a smaller learning rate");
 }
 

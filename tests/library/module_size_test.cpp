@@ -122,7 +122,7 @@ TEST(ModuleSizes, OfReplicasAndStagesAreChecked) {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 
-/// Tells what is claimed when the trainers have replicas of 4 MiB, and then when these have an optimizer.
+/// Notes what is claimed when the trainers have replicas of 4 MiB, and then when these have an optimizer.
 task<> tell_claims(trainer me, std::vector<std::uint64_t>* claimed) {
   auto model = me.data_parallel(nn::linear(1024, 1024, false));
   co_await me.group().barrier();

@@ -60,7 +60,7 @@ class hosted_module final : public untrained_module, public module_with_state {
   std::vector<std::pair<std::string, msg::tensor>> stored();
   caf::error restore_from(const model::checkpoint& from);
 
-  // Of what is not written from the beginning.
+  // For what is not written from the beginning:
   model::memory_claim claim_;
   model::memory_claim claim_of_mean_;
   std::shared_ptr<const nn::module> module_;

@@ -1,5 +1,5 @@
 // What a module's numbers take, checked before anything is allocated for it: on servers and in replicas. In the host's
-// memory it is claimed until it is written, since the system calls available what nobody has written yet.
+// memory it is claimed until it is written, since the system calls available what has not been written yet.
 
 #pragma once
 
