@@ -243,18 +243,23 @@ void diagnoses::write(const std::string& why) {
   if (const auto done = write_new(why); !done) tell(fmt::format("{}: no diagnosis: {}", why, done.error().message));
 }
 
-/// Whether a hang has been told is known when it has been judged as the first was: by all rings, wherever they are.
+/// Whether a hang has been told is known when it has been judged as the first was: by all rings, wherever they are. If
+/// all are of this host, that needs no folder.
 result<void> diagnoses::write_new(const std::string& why) {
+  const bool is_wanted = why == signal_here || why == signal_to_member;
+  if (!is_wanted && last_ && last_was_of_this_host_)
+    if (const auto now = look_at_rings(*recorder_); now && last_->is_still_there({*now, analysis::find_blocked(*now)}))
+      return {};
   TROUPE_TRY(made, diagnosis::begin(*recorder_, why));
   const bool has_all = made.has_all(members_);
   if (!has_all) made.collect(system_, boss_);
   TROUPE_TRY(verdict, made.judge(has_all));
-  const bool is_wanted = why == signal_here || why == signal_to_member;
   if (!is_wanted && last_ && last_->is_still_there(made.found())) {
     made.drop();
     return {};
   }
   last_ = made.found();
+  last_was_of_this_host_ = has_all;
   tell(fmt::format("{}: {}; see {}", why, verdict, (made.folder() / "summary.txt").string()));
   caf::anon_send(boss_, msg::verdict_found{msg::header_source(0, actors::client_number).next(0, 0),
                                            fmt::format("{} ({})", verdict, made.folder().string())});

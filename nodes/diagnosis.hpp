@@ -121,7 +121,7 @@ class diagnosis {
   known_hang found_;
 };
 
-/// Writes diagnoses, if there is a recording, and tells of them: of a hang that many trainers notice, once.
+/// Writes diagnoses, if there is a recording, and reports them: of a hang that many trainers notice, once.
 class diagnoses {
  public:
   /// `recorder`: may be null. `members`: servers and trainers. `tell` takes a line for people; may be null.
@@ -141,6 +141,7 @@ class diagnoses {
   const std::size_t members_;
   const std::function<void(const std::string&)> tell_;
   std::optional<known_hang> last_;  ///< the one that was told last
+  bool last_was_of_this_host_ = false;
   std::vector<std::future<void>> collecting_;
 };
 

@@ -48,7 +48,12 @@ result<std::vector<trace_file>> read_files(const std::vector<std::filesystem::pa
   memory_budget together(from.memory_bytes_max);
   for (const std::filesystem::path& path : paths) {
     memory_budget alone(from.memory_bytes_max);
-    TROUPE_TRY(file, read_trace_file(path, heads ? alone : together));
+    auto read = read_trace_file(path, heads ? alone : together);
+    // A run that lives removes files of its own.
+    std::error_code unknown;
+    const bool is_named = std::ranges::find(from.paths, path) != from.paths.end();
+    if (!read && !is_named && !std::filesystem::exists(path, unknown)) continue;
+    TROUPE_TRY(file, std::move(read));
     if (run != 0 && file.run != run) continue;
     if (heads) {
       file.chunks.clear();

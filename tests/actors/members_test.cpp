@@ -247,7 +247,7 @@ TEST_F(Members, ALossIsOfTheNewestStepOfWhichTheOthersHaveHeard) {
   run();
   EXPECT_EQ(protocol::describe(answer_->error),
             "trainer 0 (host a, pid 2) died in step 151: its connection was closed; start anew");
-  EXPECT_EQ(failed_in_, 151u) << "the next attempt tells how many steps are lost";
+  EXPECT_EQ(failed_in_, 151u) << "the next attempt says how many steps are lost";
 }
 
 TEST_F(Members, AProcessOfSeveralIsOneThingInWhatIsToldOfIt) {

@@ -94,7 +94,7 @@ task<> ask_for_a_batch_beyond_memory(trainer me) {
 TEST(DistributedSampler, NamesABatchThatNoMemoryHolds) {
   const std::string text = test::error_of(1, ask_for_a_batch_beyond_memory);
   EXPECT_NE(
-      text.find("distributed_sampler: the numbers of a batch of 4611686018427387904 rows would take 34359738368.0 "
+      text.find("distributed_sampler: the numbers of a batch of 4611686018427387904 rows would take 17179869184.0 "
                 "GiB, and "),
       std::string::npos)
       << text;

@@ -97,7 +97,8 @@ TEST(RnnExample, KilledAndResumedHasTheOutputOfTheUnbrokenRun) {
 }
 
 TEST(RnnExample, RefusesWhatItCannotDo) {
-  EXPECT_NE(output_of("rnn", "--report 0 2>&1").find("--report 0: must be at least 1"), std::string::npos);
+  EXPECT_NE(output_of("rnn", "--report 0 2>&1").find("--report 0: must be a whole number between 1 and 1000000"),
+            std::string::npos);
 }
 
 }  // namespace

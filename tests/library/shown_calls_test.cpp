@@ -71,9 +71,11 @@ task<> hang(trainer me, mistake what, std::string folder, std::vector<std::strin
       if (me.rank() == 2) co_await some.recv(1, 4);
       if (is_odd) co_await me.group().recv(observer);
       break;
-    case mistake::meets_elsewhere:
-      co_await (is_odd ? subgroup_of_all(me) : me.group()).barrier();
+    case mistake::meets_elsewhere: {  // gcc 12 destroys a conditional expression's temporary twice in a co_await
+      const group there = is_odd ? subgroup_of_all(me) : me.group();
+      co_await there.barrier();
       break;
+    }
     case mistake::many: {  // more than the board has room for: as some end, it shows others
       std::vector<future<tensor>> sums;
       for (int i = 0; i < (is_odd ? 6 : 8); ++i) sums.push_back(some.all_reduce(one));

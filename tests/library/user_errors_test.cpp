@@ -132,7 +132,8 @@ TEST(UserErrors, NameParametersThatCheckpointsCannotKeep) {
 }
 
 task<> make_with_long_name(trainer me) {
-  me.data_parallel(nn::linear(2, 2), {.name = std::string(5000, 'a')});
+  const std::string name(5000, 'a');
+  me.data_parallel(nn::linear(2, 2), {.name = name.c_str()});
   co_return;
 }
 

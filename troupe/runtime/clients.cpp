@@ -19,14 +19,14 @@ constexpr std::uint32_t first_client_number = 0x5000;
 /// How long the run waits for a client's function to return.
 constexpr std::chrono::seconds patience{10};
 
+}  // namespace
+
 /// The calls of a client's function.
 class client_caller final : public actor_caller<client_pointer> {
  public:
   std::function<void(const std::exception_ptr&)> on_callback_threw;
   void callback_threw(const std::exception_ptr& thrown) override { on_callback_threw(thrown); }
 };
-
-}  // namespace
 
 class client_runtime {
  public:
