@@ -127,10 +127,8 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
       return tl::unexpected<fault>(std::move(used.error()));
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
-  bool has_begun = false;
-  actors::note_begin(options.observer, has_begun);
   auto run = nodes::run_job(order.what, options, &stop_on_signals());
-  const bool is_clean = run || traced.note_failure(run.error(), has_begun);
+  const bool is_clean = run || traced.note_failure(run.error(), false);
   if (another_attempt_follows(order, run)) {
     display.close();
     traced.finish(run.has_value(), out);

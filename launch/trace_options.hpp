@@ -52,7 +52,8 @@ class run_trace {
   void tell_if_crashed(const console& out) const;
 
   /// Notes why the run has failed, for readers of the recording. Returns whether this counts as a clean end: a wrong
-  /// input does, unless it was found in training (`has_begun`) by a run whose trace has a folder of the user's.
+  /// input does, unless a program's functions were given it in training (`has_begun`) and the trace has a folder of the
+  /// user's.
   bool note_failure(const fault& why, bool has_begun);
 
   /// Ends the recording and prints where it is. After a clean end in mode `ring` it is removed.
