@@ -63,9 +63,10 @@ void master_state::learn_step(const std::string& lost, std::function<void()> the
 void master_state::handle(const msg::node_lost& word) {
   const bool is_member =
       std::ranges::any_of(members_.nodes(), [&](const auto& one) { return one.second.session == word.session; });
-  if (phase_ < run_phase::training || !is_member) return act_on(members_.judge(word, step));
+  const auto own_stop = members_.own_stop();  // what it is now: others take time to answer
+  if (phase_ < run_phase::training || !is_member) return act_on(members_.judge(word, step, own_stop));
   if (std::exchange(has_lost_, true)) return;
-  learn_step(word.session, [this, word] { fail(members_.judge(word, step).why); });
+  learn_step(word.session, [this, word, own_stop] { fail(members_.judge(word, step, own_stop).why); });
 }
 
 void master_state::handle(const msg::link_lost& word) {

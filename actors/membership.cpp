@@ -273,7 +273,8 @@ verdict membership::judge(const caf::down_msg& down, std::uint64_t step) {
                               is_cut_off ? "its connection was lost" : protocol::describe(down.reason)));
 }
 
-verdict membership::judge(const msg::node_lost& word, std::uint64_t step) {
+verdict membership::judge(const msg::node_lost& word, std::uint64_t step,
+                          std::optional<std::chrono::milliseconds> own_stop) {
   const auto known = std::ranges::find_if(nodes_, [&](const auto& one) { return one.second.session == word.session; });
   const std::string why = word.why.empty() ? "it has ended" : word.why;
   if (known == nodes_.end()) {
@@ -281,13 +282,12 @@ verdict membership::judge(const msg::node_lost& word, std::uint64_t step) {
     return {};
   }
   const std::string& who = known->second.what.name;
-  const auto stopped = rules_->stopped_lately ? rules_->stopped_lately() : std::nullopt;
-  if (state_ == state::closed && stopped)
+  if (state_ == state::closed && own_stop)
     return fatal(make_failure(
         errc::peer_failed,
         with_advice(fmt::format("the process that leads the run (pid {}) was stopped for {:.1f} s in step {}, and its "
                                 "members left it; a longer --dead-after lets them wait",
-                                ::getpid(), static_cast<double>(stopped->count()) / 1000, step))));
+                                ::getpid(), static_cast<double>(own_stop->count()) / 1000, step))));
   if (state_ == state::closed)
     return fatal(make_failure(errc::peer_failed, with_advice(fmt::format("{} {} in step {}: {}", who,
                                                                          what_became_of_it(word.why), step, why))));

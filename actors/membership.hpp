@@ -146,8 +146,12 @@ class membership {
   /// An actor that the master monitors has ended. A device's failure is best reported by a trainer, which uses it and
   /// knows the step: the report of an allreduce group or server, which may meet it first, waits for that.
   verdict judge(const caf::down_msg& down, std::uint64_t step);
-  /// A control connection has ended.
-  verdict judge(const msg::node_lost& word, std::uint64_t step);
+  /// Returns for how long this process was stopped, if that may have cost it members just now.
+  std::optional<std::chrono::milliseconds> own_stop() const {
+    return rules_->stopped_lately ? rules_->stopped_lately() : std::nullopt;
+  }
+  /// A control connection has ended. `own_stop`: as it was when that was heard.
+  verdict judge(const msg::node_lost& word, std::uint64_t step, std::optional<std::chrono::milliseconds> own_stop);
   /// A node has lost its link to another.
   verdict judge(const msg::link_lost& word, std::uint64_t step) const;
   /// `who` has answered a request of the run with an error, or not at all.

@@ -138,7 +138,7 @@ class MissingFiles : public testing::Test {
   }
 
   void SetUp() override {
-    if (run_without("umount -l /proc", {"version"}).exit_code != 0) GTEST_SKIP() << "needs CAP_SYS_ADMIN";
+    if (run_without("umount -l /proc", {"--version"}).exit_code != 0) GTEST_SKIP() << "needs CAP_SYS_ADMIN";
   }
 };
 
