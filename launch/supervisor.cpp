@@ -277,7 +277,8 @@ void supervisor::prepare_next(const child_process& leader) {
   std::string why = failed_;
   if (why.empty() && leader.signal())
     why = fmt::format("the process that led the run (pid {}) was ended by signal {}", leader.pid(), *leader.signal());
-  for (const std::string& line : ended_roles_) why += (why.empty() ? "" : "; ") + line;
+  for (const std::string& line : ended_roles_)  // a role that cannot be started is tried again
+    if (why.find(line) == why.npos) why += (why.empty() ? "" : "; ") + line;
   if (killed_for_memory() > killed_for_memory_) why += "; the system has killed processes for want of memory";
   if (changed_to_ == 0 && !loss_is_counted_) ++history_.losses;
   if (changed_to_ > 0) {
