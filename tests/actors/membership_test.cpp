@@ -2,6 +2,11 @@
 
 #include "actors/membership.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+
 #include "actors/actor_name.hpp"
 #include "tests/actors/master_parts.hpp"
 
@@ -152,7 +157,7 @@ TEST_F(Membership, ALossBeforeTheRunFreesThePlacesOnce) {
   const auto first = dummy<msg::node_actor>();
   ASSERT_TRUE(come(first, true, "1"));
   ASSERT_TRUE(all_.join(msg::join_trainer{{}, trainers_[0], 0}, as_sender(first)));
-  EXPECT_EQ(all_.judge(msg::node_lost{{}, "1", "it was unplugged"}, 0).what, kind::harmless);
+  EXPECT_EQ(all_.judge(msg::node_lost{{}, "1", "it was unplugged"}, 0, {}).what, kind::harmless);
   EXPECT_EQ(ends(first, caf::exit_reason::remote_link_unreachable).what, kind::harmless);
   EXPECT_EQ(ends(trainers_[0], caf::exit_reason::remote_link_unreachable).what, kind::harmless);
   EXPECT_EQ(notes_, (std::vector<std::string>{"trainer 0 (host a, pid 1) has joined",
@@ -168,18 +173,29 @@ TEST_F(Membership, ALossBeforeTheRunFreesThePlacesOnce) {
 
 TEST_F(Membership, AConnectionThatNobodyHadJoinedByIsNotedIfItBroke) {
   gather();
-  EXPECT_EQ(all_.judge(msg::node_lost{{}, "unknown", "reset"}, 0).what, kind::harmless);
-  EXPECT_EQ(all_.judge(msg::node_lost{{}, "unknown", ""}, 0).what, kind::harmless);
+  EXPECT_EQ(all_.judge(msg::node_lost{{}, "unknown", "reset"}, 0, {}).what, kind::harmless);
+  EXPECT_EQ(all_.judge(msg::node_lost{{}, "unknown", ""}, 0, {}).what, kind::harmless);
   EXPECT_EQ(notes_, std::vector<std::string>{"a process that had not joined is gone: reset"});
 }
 
 TEST_F(Membership, AConnectionThatIsLostInTheRunIsFatal) {
   begin();
-  const verdict found = all_.judge(msg::node_lost{{}, "2", "no byte came for 4 s"}, 7);
+  const verdict found = all_.judge(msg::node_lost{{}, "2", "no byte came for 4 s"}, 7, {});
   EXPECT_EQ(found.what, kind::fatal);
   EXPECT_EQ(found.why, protocol::errc::peer_failed);
   EXPECT_EQ(protocol::describe(found.why),
             "trainer 0 (host a, pid 2) lost its connection in step 7: no byte came for 4 s; start anew");
+}
+
+TEST_F(Membership, AConnectionThatIsLostByAStopOfThisProcessIsToldAsThat) {
+  begin();
+  const verdict found = all_.judge(msg::node_lost{{}, "2", "its connection was closed"}, 7, std::chrono::seconds(5));
+  EXPECT_EQ(found.what, kind::fatal);
+  EXPECT_EQ(
+      protocol::describe(found.why),
+      fmt::format("the process that leads the run (pid {}) was stopped for 5.0 s in step 7, and its members left it; "
+                  "a longer --dead-after lets them wait; start anew",
+                  ::getpid()));
 }
 
 TEST_F(Membership, AnActorThatEndsInTheRunIsFatalWithItsOwnWordsAndDoubtfulWithout) {
