@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "actors/inline_execution.hpp"
+#include "protocol/message_types.hpp"
 #include "tests/actors/server_stage.hpp"
 #include "troupe/runtime/registry.hpp"
 #include "troupe/runtime/server_desk.hpp"
@@ -13,6 +14,8 @@ namespace {
 
 class UsersCode : public actors::server_stage {
  protected:
+  static void SetUpTestSuite() { protocol::initialize_types(); }
+
   template <class Handle>
   static bool is_left_to_workers(const Handle& actor) {
     return caf::actor_cast<caf::strong_actor_ptr>(actor)->get()->getf(actors::runs_users_code_flag);
