@@ -30,7 +30,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t stack_bytes = std::size_t{8} << 20;  // as a thread has; only what is used takes memory
-using halves = std::array<unsigned, sizeof(fiber*) / sizeof(unsigned)>;  // of a pointer: makecontext passes ints only
+using halves = std::array<unsigned, 2>;                    // of a pointer: makecontext passes ints only
 
 /// A stack with a page below it that nobody may touch.
 std::byte* make_stack() {
