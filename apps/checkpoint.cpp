@@ -29,6 +29,7 @@ std::uint64_t files_of(const model::inspection& seen) { return seen.what ? seen.
 
 std::string json_texts(const std::vector<std::string>& texts) {
   std::vector<std::string> strings;
+  strings.reserve(texts.size());
   for (const std::string& text : texts) strings.push_back(json_string(text));
   return fmt::format("[{}]", fmt::join(strings, ","));
 }

@@ -76,6 +76,7 @@ std::string waits_text(const msg::run_status& now) {
 template <class Things, class ToJson>
 std::string json_array(const Things& things, ToJson to_json) {
   std::vector<std::string> all;
+  all.reserve(std::size(things));
   for (const auto& one : things) all.push_back(to_json(one));
   return fmt::format("[{}]", fmt::join(all, ","));
 }

@@ -47,6 +47,7 @@ fault unknown_to_program(const std::vector<subcommand>& all, const CLI::App& pro
                                nearest_option(name, program)));
   }
   std::vector<std::string> names;
+  names.reserve(all.size());
   for (const subcommand& one : all) names.push_back(one.app->get_name());
   return refusal(fmt::format("troupe has no subcommand '{}'; the nearest is '{}' (see 'troupe --help')", argument,
                              nearest(argument, names)));

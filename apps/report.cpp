@@ -84,6 +84,7 @@ std::string epoch_history::table() const {
   std::vector<row> lines(kept_.all.begin(), kept_.all.begin() + static_cast<std::ptrdiff_t>(kept_.count));
   if (lines.empty() || lines.back().epoch != kept_.last->epoch) lines.push_back(*kept_.last);
   std::vector<model::epoch_figures> figures;
+  figures.reserve(lines.size());
   for (const row& line : lines) figures.push_back(line.figures);
   const auto columns = test_columns(figures);
   std::string text = fmt::format("{:>6}  {:>6}  {:>8}", "epoch", "steps", "loss");

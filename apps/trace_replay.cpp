@@ -67,6 +67,7 @@ tl::unexpected<fault> start_debugger() {
   for (std::string word; std::getline(given, word, '\0');)
     if (word != "--debug") words.push_back(word);
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execvp("gdb", arguments.data());
