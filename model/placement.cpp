@@ -18,7 +18,7 @@ constexpr double big_table_weights = 1 << 22;
 struct load {
   double traffic = 0;
   double weights = 0;
-  auto operator<=>(const load&) const = default;
+  auto operator<=>(const load&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
 };
 
 }  // namespace
