@@ -185,7 +185,7 @@ caf::error data_link::take_credit(const msg::blob& body) {
   trace_.credited(bytes, in_flight_);
   while (!uncredited_.empty() && has_credit(uncredited_.front().bytes)) {
     in_flight_ += uncredited_.front().bytes;
-    wire_->send(message_kind, to_pieces(std::move(uncredited_.front().parts)));
+    wire_->send(message_kind, to_pieces(uncredited_.front().parts));
     uncredited_.pop_front();
   }
   return {};
