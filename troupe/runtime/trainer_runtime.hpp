@@ -207,7 +207,8 @@ class trainer_runtime {
     std::uint32_t group_number = 0;
     msg::report_actor reports;
     bool remote = false;  ///< they are in other processes
-    /// The deadline of a request to a server or the master. The group has one of its own, and names who is late.
+    /// The deadline of a request to a server or the master. A call in a group has one of its own, whose error
+    /// names the members that are late.
     caf::timespan timeout = caf::infinite;
   };
 
