@@ -151,6 +151,7 @@ node_end run_node(const node_options& options, const stop_request* stop_wish) tr
   // A job without large products does without buffers; the first product of another one is refused.
   if (options.trains && !options.devices.trainers) (void)prepare_products(options.threads, 0);
   end_deadline deadline(options.on_overdue);
+  if (auto enough = check_threads(options.threads); !enough) return {tl::unexpected(enough.error())};
   actors::traced_config config;
   config.recorder = options.recorder;
   config.devices = options.devices;

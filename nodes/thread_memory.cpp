@@ -26,14 +26,19 @@ constexpr std::uint64_t least_room = std::uint64_t{64} << 20;
 /// The GNU allocator makes one heap for each thread.
 constexpr std::uint64_t bytes_of_heap = std::uint64_t{64} << 20;
 
-void share_heaps() {
+/// Returns how many heaps the process may have: without a limit of address space, none that counts.
+std::uint64_t heaps_here() {
   constexpr std::uint64_t part = 8;  // of the limit
   rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
-  mallopt(M_ARENA_MAX, static_cast<int>(std::clamp<std::uint64_t>(limit.rlim_cur / part / bytes_of_heap, 1, 1024)));
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
+  return std::clamp<std::uint64_t>(limit.rlim_cur / part / bytes_of_heap, 1, 1024);
 }
 
-/// What must stay for stacks, and for `room` bytes.
+void share_heaps() {
+  if (const std::uint64_t heaps = heaps_here(); heaps > 0) mallopt(M_ARENA_MAX, static_cast<int>(heaps));
+}
+
+/// What must stay for stacks, heaps, and for `room` bytes.
 std::uint64_t room_besides(std::size_t wanted, std::uint64_t room) {
   pthread_attr_t usual;
   std::size_t stack = 0;
@@ -41,7 +46,10 @@ std::uint64_t room_besides(std::size_t wanted, std::uint64_t room) {
     pthread_attr_getstacksize(&usual, &stack);
     pthread_attr_destroy(&usual);
   }
-  std::uint64_t all = (worker_threads(wanted) + further_threads) * std::uint64_t{stack} + least_room;
+  const std::uint64_t threads = worker_threads(wanted) + further_threads;
+  // One heap more: the allocator takes two for a moment, to have one that is aligned.
+  const std::uint64_t heaps = heaps_here() > 0 ? std::min(heaps_here(), threads) + 1 : 0;
+  std::uint64_t all = threads * std::uint64_t{stack} + heaps * bytes_of_heap + least_room;
   return __builtin_add_overflow(all, room, &all) ? ~std::uint64_t{0} / 2 : all;
 }
 
