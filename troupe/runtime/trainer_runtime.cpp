@@ -198,7 +198,8 @@ void trainer_runtime::note_end(std::uint32_t rank, std::uint64_t steps) {
   try {
     check_peers();
   } catch (const error& e) {
-    self_->quit(actors::failure_of(name, step, actors::make_failure(actors::errc::bad_input, e.what())));
+    // This trainer may have gone on: steps of tables alone do not wait for each other.
+    self_->quit(actors::failure_of(name, steps + 1, actors::make_failure(actors::errc::bad_input, e.what())));
   }
 }
 
