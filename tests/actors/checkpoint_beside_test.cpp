@@ -8,6 +8,7 @@
 #include "model/checkpoint/resume.hpp"
 #include "tests/actors/run_stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::actors::checkpoint_beside_test {
 namespace {
@@ -69,8 +70,7 @@ class CheckpointBeside : public run_stage {
       ADD_FAILURE() << "no whole checkpoint of step " << step;
       return files;
     }
-    for (const auto& file : seen->what->manifest.files)
-      files[file.name] = model::content_of(seen->what->path_of(file.name));
+    for (const auto& file : seen->what->manifest.files) files[file.name] = read_file(seen->what->path_of(file.name));
     return files;
   }
 

@@ -11,6 +11,7 @@
 #include "actors/parameter_server.hpp"
 #include "tests/actors/server_stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::actors::parameter_server_saving_test {
 namespace {
@@ -154,7 +155,7 @@ std::string still_bytes(const kind_of_table& of) {
   server.take_step(1);
   server.take_step(2);
   EXPECT_EQ(outcome_of(server.save(2, folder.path())), file_name);
-  return model::content_of(folder / file_name);
+  return read_file(folder / file_name);
 }
 
 class ServerSaving : public testing::TestWithParam<kind_of_table> {};
@@ -173,7 +174,7 @@ TEST_P(ServerSaving, StepsThatGoOnDoNotShowInTheFile) {
     server.wait_for(7);
     held.go_on.release();
     EXPECT_EQ(outcome_of(std::move(saving)), file_name);
-    EXPECT_TRUE(model::content_of(folder / file_name) == expected) << "held up at piece " << piece;
+    EXPECT_TRUE(read_file(folder / file_name) == expected) << "held up at piece " << piece;
   }
 }
 
@@ -188,7 +189,7 @@ TEST_P(ServerSaving, TheStateIsKeptUntilTheOrderToWriteComes) {
   server.take_step(4);
   server.wait_for(5);
   EXPECT_EQ(outcome_of(server.save(2, folder.path())), file_name);
-  EXPECT_TRUE(model::content_of(folder / file_name) == expected);
+  EXPECT_TRUE(read_file(folder / file_name) == expected);
   EXPECT_NE(outcome_of(server.save(2, folder.path())).find("the state after optimizer step 2 has gone: 4 are applied"),
             std::string::npos);
 }
@@ -209,7 +210,7 @@ TEST_P(ServerSaving, StepsWaitWhereThereIsNoMemoryAndGoOnWhenAllIsWritten) {
     server.wait_for(4);
     EXPECT_FALSE(server.waits_for_checkpoint());
     EXPECT_EQ(outcome_of(std::move(saving)), file_name);
-    EXPECT_TRUE(model::content_of(folder / file_name) == expected) << memory;
+    EXPECT_TRUE(read_file(folder / file_name) == expected) << memory;
     // Nothing is lost.
     const model::checkpoint_folder later;
     EXPECT_EQ(outcome_of(server.save(3, later.path())), file_name);
@@ -217,7 +218,7 @@ TEST_P(ServerSaving, StepsWaitWhereThereIsNoMemoryAndGoOnWhenAllIsWritten) {
     const model::checkpoint_folder third;
     for (std::uint64_t step = 1; step <= 3; ++step) still.take_step(step);
     EXPECT_EQ(outcome_of(still.save(3, third.path())), file_name);
-    EXPECT_TRUE(model::content_of(later / file_name) == model::content_of(third / file_name));
+    EXPECT_TRUE(read_file(later / file_name) == read_file(third / file_name));
   }
 }
 

@@ -7,10 +7,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <limits>
 
 #include "tests/apps/event_file.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::apps::epoch_log_test {
 namespace {
@@ -25,11 +25,6 @@ class EpochLog : public testing::Test {
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
-  static std::string content(const std::string& of) {
-    std::ifstream file(of, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  }
-
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(path(name), std::ios::binary) << text;
   }
@@ -43,7 +38,7 @@ class EpochLog : public testing::Test {
       found = entry.path().string();
       EXPECT_NE(found.find("/events.out.tfevents."), std::string::npos) << found;
     }
-    return event_file_reader(content(found)).read();
+    return event_file_reader(read_file(found)).read();
   }
 
  private:
@@ -81,9 +76,9 @@ TEST_F(EpochLog, CsvHasALineForEachEpochAsSoonAsItIsOver) {
   auto log = open_metrics_csv(path("m.csv"), std::nullopt);
   ASSERT_TRUE(log);
   EXPECT_TRUE((*log)->add(some_epoch(1)));
-  EXPECT_EQ(content(path("m.csv")), std::string(header) + first_line);
+  EXPECT_EQ(read_file(path("m.csv")), std::string(header) + first_line);
   EXPECT_TRUE((*log)->add(without_evaluation(2)));
-  EXPECT_EQ(content(path("m.csv")), std::string(header) + first_line + second_line);
+  EXPECT_EQ(read_file(path("m.csv")), std::string(header) + first_line + second_line);
 }
 
 TEST_F(EpochLog, CsvLeavesOutWhatIsNotFinite) {
@@ -93,7 +88,7 @@ TEST_F(EpochLog, CsvLeavesOutWhatIsNotFinite) {
   epoch.figures.loss = std::numeric_limits<double>::quiet_NaN();
   epoch.figures.calibration = std::numeric_limits<double>::infinity();
   ASSERT_TRUE((*log)->add(epoch));
-  EXPECT_EQ(content(path("m.csv")), std::string(header) + "1,100,100,51200,0,,,0.9,0.75,0.1,,0.0625,0.25\n");
+  EXPECT_EQ(read_file(path("m.csv")), std::string(header) + "1,100,100,51200,0,,,0.9,0.75,0.1,,0.0625,0.25\n");
 }
 
 TEST_F(EpochLog, AResumedCsvGoesOnBehindTheCheckpointsStep) {
@@ -107,13 +102,13 @@ TEST_F(EpochLog, AResumedCsvGoesOnBehindTheCheckpointsStep) {
     auto log = open_metrics_csv(path("m.csv"), 199);
     ASSERT_TRUE(log) << before;
     EXPECT_TRUE((*log)->add(without_evaluation(2)));
-    EXPECT_EQ(content(path("m.csv")), kept + second_line);
+    EXPECT_EQ(read_file(path("m.csv")), kept + second_line);
   }
   std::filesystem::remove(path("m.csv"));
   auto log = open_metrics_csv(path("m.csv"), 199);
   ASSERT_TRUE(log);
   EXPECT_TRUE((*log)->add(some_epoch(1)));
-  EXPECT_EQ(content(path("m.csv")), first);
+  EXPECT_EQ(read_file(path("m.csv")), first);
 }
 
 TEST_F(EpochLog, AResumedCsvDoesNotTouchWhatIsNoSuchFile) {
@@ -125,7 +120,7 @@ TEST_F(EpochLog, AResumedCsvDoesNotTouchWhatIsNoSuchFile) {
     ASSERT_FALSE(log) << before;
     EXPECT_EQ(log.error().kind, fault_kind::input);
     EXPECT_TRUE(log.error().message.starts_with("--metrics-csv " + path("m.csv") + ": ")) << log.error().message;
-    EXPECT_EQ(content(path("m.csv")), before);
+    EXPECT_EQ(read_file(path("m.csv")), before);
   }
 }
 

@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <iterator>
+
+#include "tests/read_file.hpp"
 
 namespace troupe::private_folder_test {
 namespace {
@@ -33,11 +34,6 @@ class PrivateFolder : public testing::Test {
     return fmt::format("{:o}", found.st_mode & 07777U);
   }
 
-  static std::string content(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
   static std::string refusal(const fs::path& path) {
     const auto opened = private_folder::open(path);
     EXPECT_FALSE(opened.has_value()) << path;
@@ -55,7 +51,7 @@ TEST_F(PrivateFolder, IsMadeForItsOwnerAloneWithThoseAboveIt) {
   EXPECT_EQ(permissions(made->path()), "700");
   ASSERT_TRUE(made->write("file", "text").has_value());
   EXPECT_EQ(permissions(made->path() / "file"), "600");
-  EXPECT_EQ(content(made->path() / "file"), "text");
+  EXPECT_EQ(read_file(made->path() / "file"), "text");
 }
 
 TEST_F(PrivateFolder, ThatIsThereIsTakenFromOthers) {
@@ -99,7 +95,7 @@ TEST_F(PrivateFolder, WritesNewFilesOnlyAndThroughNoLink) {
     ASSERT_FALSE(written.has_value()) << name;
     EXPECT_EQ(written.error().message, (folder->path() / name).string() + ": cannot be made: File exists");
   }
-  EXPECT_EQ(content(*this / "mine"), "private");
+  EXPECT_EQ(read_file(*this / "mine"), "private");
   EXPECT_FALSE(fs::exists(*this / "nowhere"));
   EXPECT_FALSE(folder->has("none"));
 }
@@ -111,7 +107,7 @@ TEST_F(PrivateFolder, IsTheOneThatWasOpenedWhateverItsPathLeadsTo) {
   fs::rename(*this / "folder", *this / "moved");
   fs::create_directory_symlink(*this / "victim", *this / "folder");
   ASSERT_TRUE(folder->write("file", "text").has_value());
-  EXPECT_EQ(content(*this / "moved/file"), "text");
+  EXPECT_EQ(read_file(*this / "moved/file"), "text");
   EXPECT_TRUE(fs::is_empty(*this / "victim"));
 }
 

@@ -7,6 +7,7 @@
 #include "tests/end_to_end/program.hpp"
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/model/strict_safetensors.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::end_to_end::checkpoint_test {
 namespace {
@@ -22,7 +23,7 @@ class CheckpointCommand : public testing::Test {
   void tear() const {
     const auto newest = model::inspect_checkpoint(saved(), 40, model::inspection_depth::lengths);
     const std::string path = newest->what->path_of(model::dense_file_name);
-    const std::string content = model::content_of(path);
+    const std::string content = read_file(path);
     model::set_content(path, content.substr(0, content.size() - 1));
   }
 
@@ -45,7 +46,7 @@ TEST_F(CheckpointCommand, ListTellsWhatThereIs) {
   std::uint64_t bytes = 0;
   const auto newest = model::inspect_checkpoint(saved(), 40, model::inspection_depth::lengths);
   for (const std::string& name : model::entries_of(saved() + "/" + newest->what->manifest.folder)) {
-    bytes += model::content_of(newest->what->path_of(name)).size();
+    bytes += read_file(newest->what->path_of(name)).size();
   }
   EXPECT_EQ(lines[0].at("bytes").to_number<std::uint64_t>(), bytes);
 
@@ -84,7 +85,7 @@ TEST_F(CheckpointCommand, VerifyFindsNothingWhereAllIsWell) {
 TEST_F(CheckpointCommand, VerifyFindsAFlippedBit) {
   const auto newest = model::inspect_checkpoint(saved(), 40, model::inspection_depth::lengths);
   const std::string path = newest->what->path_of(model::table_file_name(0, 1, 2));
-  std::string content = model::content_of(path);
+  std::string content = read_file(path);
   content.back() = static_cast<char>(content.back() ^ 1);
   model::set_content(path, content);
   EXPECT_EQ(run({"checkpoint", "list", saved()}).exit_code, 0);
@@ -125,7 +126,7 @@ TEST_F(CheckpointCommand, ExportWritesAPlainFile) {
   const auto event = last_event(result, "export");
   EXPECT_EQ(event.at("step"), 40);
   EXPECT_EQ(std::string(event.at("file").as_string()), file);
-  const std::string content = model::content_of(file);
+  const std::string content = read_file(file);
   EXPECT_EQ(event.at("bytes").to_number<std::uint64_t>(), content.size());
   const model::plain_file read = model::read_strictly(content);
   EXPECT_EQ(read.metadata.at("step"), "40");
@@ -134,12 +135,12 @@ TEST_F(CheckpointCommand, ExportWritesAPlainFile) {
 
   const std::string line = expect_error(run({"checkpoint", "export", saved(), "-o", file}), 2);
   EXPECT_NE(line.find("--force"), std::string::npos) << line;
-  EXPECT_EQ(model::content_of(file), content);
+  EXPECT_EQ(read_file(file), content);
 
   const outcome again = run({"checkpoint", "export", saved(), "-o", file, "--force", "--step", "20", "--weights-only"});
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(again.out.find("step 20 as " + file + ": "), 0u) << again.out;
-  const model::plain_file older = model::read_strictly(model::content_of(file));
+  const model::plain_file older = model::read_strictly(read_file(file));
   EXPECT_EQ(older.metadata.at("step"), "20");
   EXPECT_EQ(older.tensors.size(), 4u);
 }

@@ -12,6 +12,7 @@
 #include "model/random.hpp"
 #include "tests/end_to_end/cuda.hpp"
 #include "tests/model/made_checkpoint.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::end_to_end::cuda_faults_test {
 namespace {

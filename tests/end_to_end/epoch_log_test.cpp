@@ -15,6 +15,7 @@
 #include "tests/apps/event_file.hpp"
 #include "tests/end_to_end/program.hpp"
 #include "tests/model/made_checkpoint.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::end_to_end::epoch_log_test {
 namespace {

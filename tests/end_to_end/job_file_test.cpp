@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/end_to_end/program.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::end_to_end::job_file_test {
 namespace {

@@ -12,6 +12,7 @@
 #include "tests/end_to_end/program.hpp"
 #include "tests/end_to_end/several.hpp"
 #include "tests/end_to_end/traced.hpp"
+#include "tests/read_file.hpp"
 #include "trace/file_format.hpp"
 #include "trace/recording.hpp"
 

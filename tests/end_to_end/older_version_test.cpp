@@ -14,6 +14,7 @@
 #include "protocol/message_types.hpp"
 #include "tests/end_to_end/program.hpp"
 #include "tests/end_to_end/traced.hpp"
+#include "tests/read_file.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe::end_to_end::older_version_test {

@@ -8,6 +8,7 @@
 
 #include "tests/end_to_end/several.hpp"
 #include "tests/model/made_checkpoint.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::end_to_end::outputs_test {
 namespace {

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "tests/end_to_end/program.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::end_to_end::parity_test {
 namespace {

@@ -249,12 +249,6 @@ std::string write_file(const std::string& name, std::string_view content) {
   return path;
 }
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file.good()) << path;
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 std::string reference_run(const std::string& name) { return std::string(TROUPE_REFERENCE_RUNS) + "/" + name; }
 
 }  // namespace troupe::end_to_end

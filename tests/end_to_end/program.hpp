@@ -103,7 +103,6 @@ std::string expect_error(const outcome& from, int code);
 
 /// Writes a file of the test's own and returns its path; one of the same name is replaced.
 std::string write_file(const std::string& name, std::string_view content);
-std::string read_file(const std::string& path);
 
 /// One of the reference runs of tests/reference_runs.
 std::string reference_run(const std::string& name);

@@ -12,6 +12,7 @@
 #include "model/random.hpp"
 #include "tests/end_to_end/program.hpp"
 #include "tests/model/made_checkpoint.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::end_to_end::resume_test {
 namespace {

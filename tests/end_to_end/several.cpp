@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/links/raw_socket.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::end_to_end {
 

@@ -12,6 +12,7 @@
 #include "tests/end_to_end/several.hpp"
 #include "tests/model/data_file.hpp"
 #include "tests/model/made_checkpoint.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::end_to_end::stop_before_test {
 namespace {

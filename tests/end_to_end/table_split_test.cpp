@@ -10,6 +10,7 @@
 #include "tests/end_to_end/cuda.hpp"
 #include "tests/end_to_end/traced.hpp"
 #include "tests/model/made_checkpoint.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::end_to_end::table_split_test {
 namespace {

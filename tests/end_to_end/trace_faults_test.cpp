@@ -14,6 +14,7 @@
 #include "tests/end_to_end/program.hpp"
 #include "tests/end_to_end/several.hpp"
 #include "tests/end_to_end/traced.hpp"
+#include "tests/read_file.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe::end_to_end::trace_faults_test {

@@ -19,6 +19,7 @@
 #include "base/child_process.hpp"
 #include "model/checkpoint/inspect.hpp"
 #include "tests/hosts/host.hpp"
+#include "tests/read_file.hpp"
 #include "tests/trace/temporary_folder.hpp"
 
 namespace troupe::hosts::library_test {
@@ -54,8 +55,7 @@ class example {
     if (!child_) return "it did not start";
     child_->wait();
     EXPECT_EQ(child_->exit_code(), 0);
-    std::ifstream from(file_);
-    return {std::istreambuf_iterator<char>(from), std::istreambuf_iterator<char>()};
+    return read_file(file_);
   }
 
  private:

@@ -12,6 +12,7 @@
 #include "model/checkpoint/names.hpp"
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/model/strict_safetensors.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::model::checkpoint_export_test {
 namespace {
@@ -35,7 +36,7 @@ TEST(CheckpointExport, IsAPlainFileOfWholeTablesAndNamedLayers) {
   const checkpoint saved = made(folder / "a");
   const auto written = export_checkpoint(saved, folder / "model.safetensors", {});
   ASSERT_TRUE(written.has_value()) << written.error().message;
-  const std::string content = content_of(folder / "model.safetensors");
+  const std::string content = read_file(folder / "model.safetensors");
   EXPECT_EQ(written->length, content.size());
   const plain_file read = read_strictly(content);
   EXPECT_EQ(read.metadata, (std::map<std::string, std::string>{{"step", "20"},
@@ -76,7 +77,7 @@ TEST(CheckpointExport, DoesNotDependOnTheSharding) {
                         {61, shards, {{"weight", tensor_type::f32, 3}, {"state.0", tensor_type::f32, 1}}},
                         {0, shards, {{"weight", tensor_type::f32, 5}}, split}};
       ASSERT_TRUE(export_checkpoint(made(folder / "a", content), folder / "file", {}).has_value());
-      const std::string bytes = content_of(folder / "file");
+      const std::string bytes = read_file(folder / "file");
       if (first.empty()) first = bytes;
       EXPECT_EQ(bytes, first) << shards << (split == table_split::rows ? " by rows" : " by columns");
     }
@@ -91,7 +92,7 @@ TEST(CheckpointExport, IsWrittenInPieces) {
     content.tables = {{600'011, shards, {{"weight", tensor_type::f32, 13}}, split}};
     const checkpoint saved = made(folder / "a", content);
     ASSERT_TRUE(export_checkpoint(saved, folder / "file", {}).has_value());
-    const plain_file read = read_strictly(content_of(folder / "file"));
+    const plain_file read = read_strictly(read_file(folder / "file"));
     expect_bytes(read.tensors.at("table.0.weight"), made_part(content.tables[0], 0, content.tables[0].parts[0], step));
   }
 }
@@ -102,7 +103,7 @@ TEST(CheckpointExport, OfTheWeightsAloneHasNoOptimizerState) {
   options.weights_only = true;
   ASSERT_TRUE(export_checkpoint(made(folder / "a"), folder / "file", options).has_value());
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : read_strictly(content_of(folder / "file")).tensors) names.push_back(name);
+  for (const auto& [name, tensor] : read_strictly(read_file(folder / "file")).tensors) names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{"table.0.weight", "table.1.weight", "top.0.bias", "top.0.weight"}));
 }
 
@@ -117,7 +118,7 @@ TEST(CheckpointExport, OfTheWeightsAloneHasNothingElseOfAProgram) {
     options.overwrite = true;
     EXPECT_TRUE(export_checkpoint(saved, folder / "file", options).has_value());
     std::vector<std::string> names;
-    for (const auto& [name, tensor] : read_strictly(content_of(folder / "file")).tensors)
+    for (const auto& [name, tensor] : read_strictly(read_file(folder / "file")).tensors)
       if (!name.starts_with("table.")) names.push_back(name);
     return names;
   };
@@ -198,13 +199,13 @@ TEST(CheckpointExport, ReplacesAFileOnlyIfToldTo) {
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().kind, fault_kind::input);
     EXPECT_EQ(refused.error().message, path + ": is there already; replace it by --force, or name another file");
-    EXPECT_EQ(content_of(folder / "file"), "mine");
+    EXPECT_EQ(read_file(folder / "file"), "mine");
   }
   export_options options;
   options.overwrite = true;
   ASSERT_TRUE(export_checkpoint(saved, folder / "link", options).has_value());
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
-  EXPECT_EQ(read_strictly(content_of(folder / "file")).metadata.at("step"), "20");
+  EXPECT_EQ(read_strictly(read_file(folder / "file")).metadata.at("step"), "20");
   EXPECT_EQ(entries_of(folder.path()), (std::vector<std::string>{"a", "file", "link"}));
 }
 
@@ -255,7 +256,7 @@ TEST(CheckpointExport, LeavesAFileWhereItWouldWriteFirst) {
   const std::string part = folder / "file.part";
   EXPECT_EQ(export_checkpoint(saved, folder / "file", {}).error().message,
             part + ": is there, and the export is first written to it; replace it by --force, or remove it");
-  EXPECT_EQ(content_of(part), "mine");
+  EXPECT_EQ(read_file(part), "mine");
   export_options options;
   options.overwrite = true;
   EXPECT_TRUE(export_checkpoint(saved, folder / "file", options).has_value());
@@ -282,7 +283,7 @@ TEST(CheckpointExport, OnAFullDiskLeavesWhatWasThere) {
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().kind, fault_kind::run);
   EXPECT_EQ(done.error().message.find(folder / "file.part" + ": File too large after "), 0U) << done.error().message;
-  EXPECT_EQ(content_of(folder / "file"), "mine");
+  EXPECT_EQ(read_file(folder / "file"), "mine");
   EXPECT_EQ(entries_of(folder.path()), (std::vector<std::string>{"a", "file"}));
 }
 

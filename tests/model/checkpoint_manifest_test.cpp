@@ -12,6 +12,7 @@
 #include "model/arithmetic.hpp"
 #include "model/checkpoint/names.hpp"
 #include "tests/model/made_checkpoint.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::model::checkpoint_manifest_test {
 namespace {
@@ -213,7 +214,7 @@ TEST(CheckpointManifest, IsTheOneInTheDocumentation) {
   for (const std::uint32_t shard : {0U, 1U}) {
     manifest.files.push_back(*write_made_shard(folder.path(), manifest.tables[0], 0, {shard, 2}, 40));
   }
-  EXPECT_NE(content_of(TROUPE_DOCS "/formats.md").find("```json\n" + to_text(manifest) + "```\n"), std::string::npos)
+  EXPECT_NE(read_file(TROUPE_DOCS "/formats.md").find("```json\n" + to_text(manifest) + "```\n"), std::string::npos)
       << to_text(manifest);
 }
 

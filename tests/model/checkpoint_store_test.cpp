@@ -10,6 +10,7 @@
 
 #include "model/checkpoint/names.hpp"
 #include "tests/model/made_checkpoint.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::model::checkpoint_store_test {
 namespace {
@@ -72,14 +73,14 @@ TEST(CheckpointStore, WritesThroughNoLinkThatLiesInItsFolder) {
     ASSERT_TRUE(store.has_value()) << store.error().message;
     ASSERT_TRUE(save_made(*store, 20).has_value());
   }
-  EXPECT_EQ(content_of(folder / "mine"), "private");
+  EXPECT_EQ(read_file(folder / "mine"), "private");
   EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(folder / manifest_name(20))));
 
   std::filesystem::remove(folder / ".lock");
   std::filesystem::create_symlink(folder / "mine", folder / ".lock");
   const std::string line = refusal(folder.path());
   EXPECT_EQ(line.find(folder / ".lock" + ": is a link or another user's"), 0U) << line;
-  EXPECT_EQ(content_of(folder / "mine"), "private");
+  EXPECT_EQ(read_file(folder / "mine"), "private");
 }
 
 TEST(CheckpointStore, IsLockedByAFileThatOnlyItsOwnerCanOpen) {

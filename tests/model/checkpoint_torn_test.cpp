@@ -9,6 +9,7 @@
 #include "model/checkpoint/names.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "tests/model/made_checkpoint.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::model::checkpoint_torn_test {
 namespace {
@@ -52,7 +53,7 @@ class TornCheckpoint : public testing::Test {
 TEST_F(TornCheckpoint, AnyChangedByteIsFound) {
   std::size_t changes = 0;
   for (const std::string& path : paths_) {
-    const std::string sound = content_of(path);
+    const std::string sound = read_file(path);
     const std::string name = std::filesystem::path(path).filename();
     for (std::size_t at = 0; at < sound.size(); ++at) {
       std::string changed = sound;
@@ -76,7 +77,7 @@ TEST_F(TornCheckpoint, AnyChangedByteIsFound) {
 TEST_F(TornCheckpoint, AnyMissingByteIsFound) {
   for (const saved_file& file : newest_.manifest.files) {
     const std::string path = newest_.path_of(file.name);
-    const std::string sound = content_of(path);
+    const std::string sound = read_file(path);
     for (std::size_t length = 0; length < sound.size(); length += 7) {
       ASSERT_EQ(::truncate(path.c_str(), static_cast<off_t>(length)), 0);
       ASSERT_EQ(fault_found(), fmt::format("{}: {} bytes missing", file.name, sound.size() - length));
@@ -93,7 +94,7 @@ TEST_F(TornCheckpoint, AnyMissingByteIsFound) {
 
 TEST_F(TornCheckpoint, ACutManifestIsFound) {
   const std::string path = folder_ / manifest_name(40);
-  const std::string sound = content_of(path);
+  const std::string sound = read_file(path);
   for (std::size_t length = 0; length < sound.size(); length += 13) {
     set_content(path, sound.substr(0, length));
     EXPECT_EQ(fault_found().find(manifest_name(40) + ": "), 0U);
@@ -105,7 +106,7 @@ TEST_F(TornCheckpoint, ACutManifestIsFound) {
 TEST_F(TornCheckpoint, AMissingFileIsFound) {
   for (const saved_file& file : newest_.manifest.files) {
     const std::string path = newest_.path_of(file.name);
-    const std::string sound = content_of(path);
+    const std::string sound = read_file(path);
     ASSERT_EQ(::unlink(path.c_str()), 0);
     EXPECT_EQ(fault_found(), file.name + ": is missing");
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
@@ -128,7 +129,7 @@ TEST_F(TornCheckpoint, AMissingFolderIsFoundInEveryFile) {
 TEST_F(TornCheckpoint, SwappedShardsAreFound) {
   const std::string first = newest_.path_of(table_file_name(0, 0, 2));
   const std::string second = newest_.path_of(table_file_name(0, 1, 2));
-  ASSERT_EQ(content_of(first).size(), content_of(second).size());
+  ASSERT_EQ(read_file(first).size(), read_file(second).size());
   std::filesystem::rename(first, folder_ / "kept");
   std::filesystem::rename(second, first);
   std::filesystem::rename(folder_ / "kept", second);
@@ -141,9 +142,9 @@ TEST_F(TornCheckpoint, SwappedShardsAreFound) {
 TEST_F(TornCheckpoint, FilesOfAnotherStepAreFound) {
   const auto older = inspect_checkpoint(folder_.path(), 20, inspection_depth::lengths);
   ASSERT_TRUE(older.has_value());
-  set_content(newest_.path_of("dense.safetensors"), content_of(older->what->path_of("dense.safetensors")));
+  set_content(newest_.path_of("dense.safetensors"), read_file(older->what->path_of("dense.safetensors")));
   EXPECT_EQ(fault_found().find("dense.safetensors: its bytes have changed (digest "), 0U);
-  set_content(folder_ / manifest_name(40), content_of(folder_ / manifest_name(20)));
+  set_content(folder_ / manifest_name(40), read_file(folder_ / manifest_name(20)));
   EXPECT_EQ(fault_found(), manifest_name(40) + ": is that of step 20");
 }
 
@@ -216,7 +217,7 @@ TEST(ResumeFrom, ACheckpointOfAnotherVersionIsRefused) {
   const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
   const std::string path = folder / manifest_name(40);
-  std::string text = content_of(path);
+  std::string text = read_file(path);
   text.replace(text.find("\"version\": 2"), 12, "\"version\": 5");
   file_digest digest;
   digest.add(std::as_bytes(std::span(text).first(text.size() - 36)));

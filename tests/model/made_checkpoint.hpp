@@ -38,12 +38,6 @@ class checkpoint_folder {
   std::string path_;
 };
 
-inline std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file.good()) << path;
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 inline void set_content(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(content.data(), std::ssize(content));
 }

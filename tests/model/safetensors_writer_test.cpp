@@ -11,6 +11,7 @@
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/model/strict_safetensors.hpp"
 #include "tests/model/watched_system.hpp"
+#include "tests/read_file.hpp"
 
 namespace troupe::model::safetensors_writer_test {
 namespace {
@@ -46,7 +47,7 @@ TEST(OutputFile, HoldsWhatCameInPiecesOfAnySize) {
     file_digest digest;
     digest.add(content);
     EXPECT_EQ(written->digest, digest.hex());
-    const std::string found = content_of(path);
+    const std::string found = read_file(path);
     ASSERT_EQ(found.size(), content.size());
     EXPECT_EQ(std::memcmp(found.data(), content.data(), content.size()), 0);
   }
@@ -78,9 +79,9 @@ TEST(OutputFile, TakesThePlaceOfAFileOrALinkAndOfNothingElse) {
   for (const char* name : {"link", "dangling", "second name", "old"}) {
     ASSERT_TRUE(write_whole_file(folder / name, bytes_of("four")).has_value()) << name;
     EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(folder / name))) << name;
-    EXPECT_EQ(content_of(folder / name), "four");
+    EXPECT_EQ(read_file(folder / name), "four");
   }
-  EXPECT_EQ(content_of(folder / "mine"), "private");
+  EXPECT_EQ(read_file(folder / "mine"), "private");
   EXPECT_FALSE(std::filesystem::exists(folder / "nowhere"));
   ASSERT_TRUE(std::filesystem::create_directory(folder / "folder"));
   EXPECT_EQ(output_file::create(folder / "folder", 4).error().message,
@@ -114,7 +115,7 @@ TEST(SafetensorsWriter, WritesTheseBytes) {
   const std::string padding((8 - header.size() % 8) % 8, ' ');
   const std::string length{static_cast<char>(header.size() + padding.size()), 0, 0, 0, 0, 0, 0, 0};
   const std::string expected = length + header + padding + std::string("\x00\x00\xc0\x3f\x00\x00\x00\xc0xyz", 11);
-  EXPECT_EQ(content_of(folder / "file"), expected);
+  EXPECT_EQ(read_file(folder / "file"), expected);
   EXPECT_EQ(written->length, expected.size());
 }
 
@@ -139,7 +140,7 @@ TEST(SafetensorsWriter, EveryTensorIsAlignedAndNoneIsFollowedByAHole) {
   for (const auto& [what, bytes] : tensors) views.push_back({what, bytes});
   ASSERT_TRUE(write_safetensors(folder / "file", views, {}).has_value());
 
-  const plain_file read = read_strictly(content_of(folder / "file"));
+  const plain_file read = read_strictly(read_file(folder / "file"));
   EXPECT_TRUE(read.metadata.empty());
   ASSERT_EQ(read.tensors.size(), tensors.size());
   for (const auto& [what, bytes] : tensors) {
@@ -156,9 +157,9 @@ TEST(SafetensorsWriter, EveryTensorIsAlignedAndNoneIsFollowedByAHole) {
 TEST(SafetensorsWriter, NoTensorsMakeASoundFile) {
   const checkpoint_folder folder;
   ASSERT_TRUE(write_safetensors(folder / "file", {}, {}).has_value());
-  EXPECT_TRUE(read_strictly(content_of(folder / "file")).tensors.empty());
+  EXPECT_TRUE(read_strictly(read_file(folder / "file")).tensors.empty());
   ASSERT_TRUE(write_safetensors(folder / "file", {}, {{"a", "1"}, {"b", ""}}).has_value());
-  EXPECT_EQ(read_strictly(content_of(folder / "file")).metadata,
+  EXPECT_EQ(read_strictly(read_file(folder / "file")).metadata,
             (std::map<std::string, std::string>{{"a", "1"}, {"b", ""}}));
 }
 
@@ -166,7 +167,7 @@ TEST(SafetensorsWriter, MetadataAreTextWhateverTheirBytes) {
   const checkpoint_folder folder;
   ASSERT_TRUE(
       write_safetensors(folder / "file", {}, {{"data", "csv:caf\xe9\n\x01.csv"}, {"name", "caf\xc3\xa9"}}).has_value());
-  const auto metadata = read_strictly(content_of(folder / "file")).metadata;
+  const auto metadata = read_strictly(read_file(folder / "file")).metadata;
   EXPECT_EQ(metadata.at("data"), "csv:caf\\xe9\n\x01.csv");
   EXPECT_EQ(metadata.at("name"), "caf\xc3\xa9");
 }
@@ -199,7 +200,7 @@ TEST(SafetensorsWriter, BytesMayBeCutAnywhere) {
   EXPECT_EQ(writer->tensors(), tensors);
   for (const std::byte& one : bytes) ASSERT_TRUE(writer->append(std::span(&one, 1)).has_value());
   ASSERT_TRUE(writer->finish().has_value());
-  const plain_file read = read_strictly(content_of(folder / "file"));
+  const plain_file read = read_strictly(read_file(folder / "file"));
   const std::string found = read.tensors.at("a").bytes + read.tensors.at("b").bytes;
   EXPECT_TRUE(std::ranges::equal(bytes_of(found), bytes));
 }

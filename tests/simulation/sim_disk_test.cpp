@@ -8,6 +8,7 @@
 #include <set>
 
 #include "model/output_file.hpp"
+#include "tests/read_file.hpp"
 #include "tests/simulation/sim_disk.hpp"
 
 namespace troupe::simulation::sim_disk_test {
@@ -16,11 +17,7 @@ namespace {
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 /// What a file holds; `gone` if it is not there.
-std::string content(const std::string& path) {
-  if (!std::filesystem::exists(path)) return "gone";
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string content(const std::string& path) { return std::filesystem::exists(path) ? read_file(path) : "gone"; }
 
 /// What is left of a file over many power cuts, after `write` on a new disk.
 template <class Write>

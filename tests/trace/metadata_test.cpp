@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "tests/read_file.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/recorder.hpp"
 #include "trace/recording.hpp"
@@ -47,11 +48,6 @@ recording read(const fs::path& folder) {
   return made ? std::move(*made) : recording{};
 }
 
-std::string bytes_of(const fs::path& file) {
-  std::ifstream from(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(from), {}};
-}
-
 void write(const fs::path& file, const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; }
 
 TEST(Metadata, KeepEveryByteOfTheSystemsNames) {
@@ -69,7 +65,7 @@ TEST(Metadata, KeepEveryByteOfTheSystemsNames) {
   const boost::json::object& all = got.processes[0].metadata;
   EXPECT_EQ(all.at("command").as_string(), command);
   EXPECT_EQ(all.at("job").at("data").as_string(), "csv:d\xff.csv");
-  EXPECT_EQ(find_non_utf8(bytes_of(made->ring_file()).substr(head_bytes, metadata_bytes)), std::string::npos);
+  EXPECT_EQ(find_non_utf8(read_file(made->ring_file()).substr(head_bytes, metadata_bytes)), std::string::npos);
 }
 
 /// One flipped bit may leave JSON that says something else.
@@ -77,7 +73,7 @@ TEST(Metadata, ThatAnyBitWasFlippedInAreKnownToBeDamaged) {
   const temporary_folder folder;
   const auto made = start(folder.path());
   made->finish(false);
-  const std::string whole = bytes_of(made->ring_file());
+  const std::string whole = read_file(made->ring_file());
   const std::size_t length = whole.find('\0', head_bytes) - head_bytes;
   ASSERT_GT(length, 50U);
   for (std::size_t at = 0; at < length; ++at) {
@@ -103,7 +99,7 @@ TEST(Metadata, OfFilesFromBeforeTheyHadADigestAreRead) {
   const temporary_folder folder;
   const auto made = start(folder.path());
   made->finish(false);
-  std::string older = bytes_of(made->ring_file());
+  std::string older = read_file(made->ring_file());
   constexpr std::uint64_t none = 0;
   std::memcpy(older.data() + offsetof(file_head, metadata_digest), &none, sizeof none);
   write(made->ring_file(), older);
@@ -119,7 +115,7 @@ TEST(Metadata, AreTakenFromTheLogIfThoseOfTheRingAreDamaged) {
   made->finish(false);
   for (const char* damaged : {".ring", ".log"}) {
     const fs::path file = fs::path(made->ring_file()).replace_extension(damaged);
-    const std::string whole = bytes_of(file);
+    const std::string whole = read_file(file);
     std::string spoiled = whole;
     spoiled[head_bytes] = 'x';
     write(file, spoiled);

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "temporary_folder.hpp"
+#include "tests/read_file.hpp"
 #include "trace/recorder.hpp"
 #include "trace/recording.hpp"
 #include "trace/trace_file.hpp"
@@ -358,8 +359,7 @@ class DamagedTrace : public testing::Test {
     for (std::uint64_t i = 1; i <= 5000; ++i) (*made)->append(made_record(i));
     (*made)->finish(true);
     made->reset();
-    std::ifstream file(only_file(folder_.path(), ".log"), std::ios::binary);
-    bytes_.assign(std::istreambuf_iterator<char>(file), {});
+    bytes_ = read_file(only_file(folder_.path(), ".log"));
     ASSERT_GT(bytes_.size(), head_bytes + metadata_bytes + sizeof(block_head));
   }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/host.hpp"
+#include "tests/read_file.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/clock.hpp"
 #include "trace/recorder.hpp"
@@ -86,8 +87,7 @@ class RunFolders : public testing::Test {
   /// Changes a value in the metadata of a folder's ring to another one of the same length.
   static void change_value(const fs::path& folder, const std::string& name, const std::string& value) {
     const fs::path ring = ring_in(folder);
-    std::ifstream from(ring, std::ios::binary);
-    const std::string bytes(std::istreambuf_iterator<char>(from), {});
+    const std::string bytes = read_file(ring);
     const std::size_t at = bytes.find(fmt::format("\"{}\":\"{}\"", name, value));
     ASSERT_NE(at, bytes.npos) << name;
     change(ring, at + name.size() + 4, std::string(value.size(), value[0] == 'x' ? 'y' : 'x'));

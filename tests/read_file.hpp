@@ -1,0 +1,23 @@
+// What a file holds, for tests that look at it.
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+
+namespace troupe {
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  std::ostringstream content;  // piece by piece: an iterator takes seconds in tests, which are not optimized
+  content << file.rdbuf();
+  return std::move(content).str();
+}
+
+}  // namespace troupe
