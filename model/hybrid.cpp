@@ -18,12 +18,12 @@ constexpr std::uint64_t bottom_number = 1;
 
 /// Width of the top network's input.
 std::size_t joined_width(const job& what, const data_spec& spec) {
-  const input_layout layout(spec);
+  const input_layout input(spec);
   const bool bottom = has_bottom(what, spec);
   const std::size_t of_bottom = bottom ? spec.tables.front().dim : 0;
   if (what.interaction == interaction_kind::dot)
     return of_bottom + kernels::pair_count((bottom ? 1 : 0) + spec.tables.size());
-  return bottom ? of_bottom + layout.width - spec.dense_features : layout.width;
+  return bottom ? of_bottom + input.width - spec.dense_features : input.width;
 }
 
 std::unique_ptr<const network> make_top(const data_spec& spec, const job& what) {

@@ -24,9 +24,9 @@ constexpr defaults each(Text... texts) {
 }
 
 constexpr defaults everywhere(const char* text) { return each(text, text, text, text, text, text, text, text); }
-constexpr defaults only(const char* text, std::initializer_list<data_kind> kinds) {
+constexpr defaults only(const char* text, std::initializer_list<data_kind> data) {
   defaults made{};
-  for (const data_kind kind : kinds) made.at(static_cast<std::size_t>(kind)) = text;
+  for (const data_kind kind : data) made.at(static_cast<std::size_t>(kind)) = text;
   return made;
 }
 constexpr defaults synthetic_only(const char* text) { return only(text, {data_kind::synthetic}); }

@@ -39,11 +39,11 @@ std::uint64_t memory_of_system() {
   std::uint64_t available = unlimited;
   std::ifstream meminfo("/proc/meminfo");
   std::string key;
-  std::string unit;
+  std::string rest;
   std::uint64_t kib = 0;
   while (meminfo >> key >> kib) {
     if (key == "MemAvailable:") available = kib * 1024;
-    std::getline(meminfo, unit);
+    std::getline(meminfo, rest);
   }
   return std::min({available, memory_left(memory_groups()), address_space_left()});
 }

@@ -8,7 +8,7 @@ namespace troupe::protocol {
 
 namespace {
 
-constexpr auto all = []<class... T>(boost::mp11::mp_list<T...>) {
+constexpr auto all_types = []<class... T>(boost::mp11::mp_list<T...>) {
   static_assert(((traits_v<T>.replayed || !traits_v<T>.ordered) && ...), "what has its turn is compared too");
   return std::array{message_type{caf::type_id_v<T>, message_name_v<T>, traits_v<T>}...};
 }(message_types());
@@ -18,12 +18,12 @@ constexpr message_traits unknown;
 /// The entry with that number; null if there is none.
 const message_type* find(caf::type_id_t number) {
   const std::size_t place = std::size_t{number} - caf::id_block::troupe::begin;
-  return place < all.size() ? &all[place] : nullptr;
+  return place < all_types.size() ? &all_types[place] : nullptr;
 }
 
 }  // namespace
 
-std::span<const message_type> all_message_types() { return all; }
+std::span<const message_type> all_message_types() { return all_types; }
 
 const message_traits& traits_by_id(caf::type_id_t number) {
   const message_type* const type = find(number);
@@ -31,8 +31,8 @@ const message_traits& traits_by_id(caf::type_id_t number) {
 }
 
 const message_traits& traits_by_name(std::string_view name) {
-  const auto* const type = std::ranges::find(all, name, &message_type::name);
-  return type != all.end() ? type->traits : unknown;
+  const auto* const type = std::ranges::find(all_types, name, &message_type::name);
+  return type != all_types.end() ? type->traits : unknown;
 }
 
 std::string_view message_name(caf::type_id_t number) {
