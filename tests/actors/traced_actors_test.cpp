@@ -206,22 +206,6 @@ TEST(MessageContent, NamesItsPartsAndLeavesTheHeaderOut) {
 
 // -- speed -----------------------------------------------------------------------------
 
-/// Nanoseconds of one call of `what`.
-template <class F>
-double call_ns(F what) {
-  constexpr int calls = 100'000;
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < calls; ++i) what();
-  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
-  return taken.count() / calls;
-}
-
-double median_of(std::vector<double> of) {
-  const auto middle = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
-  std::ranges::nth_element(of, middle);
-  return *middle;
-}
-
 TEST_F(TracedActors, WorkBeginsWithItsMessageAndItsAnswerIsSentWhenItEnds) {
   actor_trace trace;
   msg::header answer;
@@ -253,36 +237,6 @@ TEST_F(TracedActors, WorkBeginsWithItsMessageAndItsAnswerIsSentWhenItEnds) {
       if (one.what() == trace::kind::range) {
         EXPECT_EQ(one.begin + one.busy(), answer.sent);
       }
-}
-
-// How much either takes, bench/tracing.cpp measures: it depends on the machine and on what else that does.
-TEST(TraceTiming, ADroppedRecordTakesLessThanOneThatIsKept) {
-  const trace::temporary_folder folder;
-  trace::recorder::options how;
-  how.folder = folder.path();
-  how.wanted.first_step = 1;
-  how.types = {{caf::type_id_v<msg::stop>, "stop"}};
-  const auto recorder = std::move(*trace::recorder::start(how));
-  traced_config config;
-  config.recorder = recorder.get();
-  caf::actor_system system(config);
-  caf::scoped_actor self(system);
-  actor_trace trace;
-  trace.start(caf::actor_cast<caf::abstract_actor*>(caf::actor_cast<caf::strong_actor_ptr>(self)), system, 1, 2,
-              "server 0");
-  msg::stop wanted;
-  wanted.head = {1, 5, 3, 0, 1, 0, trace::ticks_now(), 0};
-  msg::stop unwanted = wanted;
-  unwanted.head.step = 0;
-  std::vector<double> kept_ns;
-  std::vector<double> dropped_ns;
-  for (int pair = 0; pair < 31; ++pair) {
-    kept_ns.push_back(call_ns([&] { const actor_trace::handling scope(trace, wanted, 0); }));
-    dropped_ns.push_back(call_ns([&] { const actor_trace::handling scope(trace, unwanted, 0); }));
-  }
-  RecordProperty("kept_ns", std::to_string(median_of(kept_ns)));
-  RecordProperty("dropped_ns", std::to_string(median_of(dropped_ns)));
-  EXPECT_LT(median_of(dropped_ns), median_of(kept_ns));
 }
 
 }  // namespace
