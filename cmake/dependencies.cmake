@@ -70,5 +70,7 @@ troupe_package(xxhash INCLUDE "${TROUPE_XXHASH_INCLUDE_DIR}")
 troupe_package(toml11 INCLUDE "${TROUPE_TOML11_INCLUDE_DIR}")
 troupe_package(zstd INCLUDE "${TROUPE_ZSTD_INCLUDE_DIR}" LINK "${TROUPE_ZSTD_LIBRARY}")
 troupe_package(highway INCLUDE "${TROUPE_HWY_INCLUDE_DIR}" LINK "${TROUPE_HWY_LIBRARY}")
+# Processors before SSE4 (2008) take the scalar kernels: each instruction set is one more time to compile them all.
+target_compile_definitions(troupe_highway INTERFACE HWY_DISABLED_TARGETS=HWY_SSSE3)
 troupe_package(openblas INCLUDE "${TROUPE_CBLAS_INCLUDE_DIR}" LINK ${CMAKE_DL_LIBS})  # kernels/cpu/blas.cpp loads it
 troupe_package(dnnl INCLUDE "${TROUPE_DNNL_INCLUDE_DIR}" LINK "${TROUPE_DNNL_LIBRARY}" gomp)  # oneDNN, and its OpenMP
