@@ -50,7 +50,8 @@ void hosted_module::begin_on(kernels::device& where) {
   gradients_.clear();
   mean_ = {};
   found_ = {};
-  numbers_.emplace(std::vector<model::parameter_range>{{0, count_}}, where, actors::trained_parameters::options{});
+  numbers_.emplace(std::vector<model::parameter_range>{{0, count_}}, where,
+                   actors::trained_parameters::options{.names = parameter_names(module_->parameters())});
   mean_.resize(numbers_->compute(), count_);
   found_.resize(numbers_->compute(), 1);
 }
@@ -91,6 +92,8 @@ void hosted_module::forward(const msg::call& what, detail::unpacker& from, detai
                             mine.size() + 1, what.head.step, passes_max));
   module_pass one(*module_, *numbers_, from.next_tensor(), {.training = true, .key = key});
   detail::pack(result, one.output());
+  const auto weight = one.spoilt_output().empty() ? std::nullopt : numbers_->find_in_weights();
+  detail::pack(result, weight ? weight->words(spoilt_advice) : std::string());
   mine.insert_or_assign(number, std::move(one));
 }
 

@@ -29,11 +29,14 @@ future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chro
   detail::pack(order.arguments, input);
   auto answer = std::make_shared<promise<tensor>>();
   auto coming = answer->get_future();
-  call(std::move(order), [answer, unknown, made](detail::packed& result, const std::exception_ptr& thrown) {
+  const bool trains = in.is_training();
+  call(std::move(order), [answer, unknown, made, trains](detail::packed& result, const std::exception_ptr& thrown) {
     if (thrown) return answer->fail(thrown);
     try {
       detail::unpacker from(result);
-      answer->set(tape::with_numbers(unknown, *made, from.next_tensor()));
+      tensor numbers = from.next_tensor();
+      if (trains) made->weight_ = detail::unpack<std::string>(from);
+      answer->set(tape::with_numbers(unknown, *made, std::move(numbers)));
     } catch (...) {
       answer->fail(std::current_exception());
     }
@@ -45,11 +48,9 @@ std::string remote_pass::spoilt() const {
   if (const std::string input = where_spoilt(given_); !input.empty())
     return fmt::format("the input of {} {}; {}", whom_->words("forward"), input, given_spoilt);
   const std::string made = where_spoilt(output);
-  return made.empty() ? ""
-                      : fmt::format(
-                            "{} makes of finite numbers an output that {}; look at its weights (state_dict), "
-                            "or {}",
-                            whom_->words(), made, spoilt_advice);
+  if (made.empty()) return {};
+  if (!weight_.empty()) return fmt::format("{}: {}", whom_->words(), weight_);
+  return fmt::format("{} makes of finite numbers an output that {}; {}", whom_->words(), made, spoilt_advice);
 }
 
 void remote_pass::backward(tape& /*on*/) {

@@ -33,8 +33,9 @@ class remote_pass final : public node, public std::enable_shared_from_this<remot
  private:
   tape& in_;
   reference_ptr whom_;
-  node* source_;  ///< what computed the input; null: nothing whose gradient is wanted
-  tensor given_;  ///< the input, if nothing in the context has computed it
+  node* source_;        ///< what computed the input; null: nothing whose gradient is wanted
+  tensor given_;        ///< the input, if nothing in the context has computed it
+  std::string weight_;  ///< which weight of the module is NaN or Inf, if its output is
   std::uint64_t step_;
   std::uint64_t number_;
   std::chrono::milliseconds deadline_;

@@ -111,24 +111,13 @@ std::vector<model::parameter_range> ranges_of(const std::vector<nn::stretch>& st
   return ranges;
 }
 
-std::vector<model::named_parameter> names_of(const std::vector<nn::parameter>& parameters) {
-  std::vector<model::named_parameter> names;
-  std::size_t first = 0;
-  for (const nn::parameter& one : parameters) {
-    names.push_back({one.name, {}, first});
-    for (std::size_t i = 0; i < one.shape.dimensions(); ++i) names.back().shape.push_back(one.shape[i]);
-    first += one.shape.count();
-  }
-  return names;
-}
-
 actors::trained_parameters::options options_of(const nn::module& of, const data_parallel_options& chosen) {
   constexpr double bucket_mib_max = 65536;
   if (!(chosen.bucket_mib > 0 && chosen.bucket_mib <= bucket_mib_max))
     throw error(error_kind::input, fmt::format("data_parallel: bucket_mib {}: must be above 0 and at most {}",
                                                chosen.bucket_mib, bucket_mib_max));
   return {.bucket_bytes = std::max<std::size_t>(static_cast<std::size_t>(chosen.bucket_mib * (1U << 20)), 1),
-          .names = names_of(of.parameters())};
+          .names = parameter_names(of.parameters())};
 }
 
 /// Returns the name that a user gives to a replica. Throws `error` if it cannot be one.
