@@ -36,14 +36,15 @@ struct roles_end {
 
 /// What outlives an attempt. The supervisor's process has it, and each attempt a copy.
 struct attempt_history {
-  std::uint64_t number = 1;    ///< of this attempt
-  std::uint64_t restarts = 0;  ///< attempts without a new checkpoint that may follow
-  std::uint64_t losses = 0;    ///< attempts that have failed since the last new checkpoint
-  std::uint64_t reached = 0;   ///< the newest step of the attempt before
-  std::uint64_t redone = 0;    ///< steps that the attempts before had to do again
-  std::uint64_t saved = 0;     ///< the newest checkpoint's step
-  std::uint64_t told = 0;      ///< the last epoch that stdout has
-  std::string lost;            ///< why the attempt before has failed
+  std::uint64_t number = 1;      ///< of this attempt
+  std::uint64_t restarts = 0;    ///< attempts without a new checkpoint that may follow
+  std::uint64_t losses = 0;      ///< attempts that have failed since the last new checkpoint
+  std::uint64_t reached = 0;     ///< the newest step of the attempt before
+  bool leader_was_lost = false;  ///< the one before: `reached` is what it has reported last, and may be too small
+  std::uint64_t redone = 0;      ///< steps that the attempts before had to do again
+  std::uint64_t saved = 0;       ///< the newest checkpoint's step
+  std::uint64_t told = 0;        ///< the last epoch that stdout has
+  std::string lost;              ///< why the attempt before has failed
   std::chrono::steady_clock::time_point lost_at{};
   std::string resume;                             ///< how a person goes on, in words
   std::string token;                              ///< of the processes that the supervisor starts

@@ -102,7 +102,8 @@ void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers
     const std::uint64_t lost_steps = mine->begun(step);
     describe_attempt(recorder);
     const std::chrono::duration<double> since = std::chrono::steady_clock::now() - before.lost_at;
-    if (before.number > 1) on_attempt({before.number, before.lost, step, lost_steps, since.count(), trainers});
+    if (before.number > 1)
+      on_attempt({before.number, before.lost, step, lost_steps, before.leader_was_lost, since.count(), trainers});
   };
   observer.on_progress = [mine, then = observer.on_progress](const actors::run_progress& now) {
     mine->reached(now.step);
@@ -116,8 +117,9 @@ void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers
 }
 
 std::string words_of(const attempt_news& news) {
-  return fmt::format("attempt {} goes on from step {} after {:.2g} s, {} step{} lost: {}", news.number, news.from_step,
-                     news.seconds, news.lost_steps, news.lost_steps == 1 ? "" : "s", news.lost);
+  return fmt::format("attempt {} goes on from step {} after {:.2g} s, {}{} step{} lost: {}", news.number,
+                     news.from_step, news.seconds, news.may_be_more ? "at least " : "", news.lost_steps,
+                     news.lost_steps == 1 ? "" : "s", news.lost);
 }
 
 std::string event_of(const attempt_news& news) {

@@ -35,6 +35,7 @@ struct attempt_news {
   std::string lost;  ///< why the one before has failed
   std::uint64_t from_step = 0;
   std::uint64_t lost_steps = 0;  ///< that have to be done again
+  bool may_be_more = false;      ///< the process that counted them was lost
   double seconds = 0;            ///< from the loss to here
   std::uint32_t trainers = 0;
 };

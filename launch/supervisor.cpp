@@ -294,6 +294,7 @@ void supervisor::prepare_next(const child_process& leader) {
   ++history_.number;
   history_.lost = std::move(why);
   history_.lost_at = *lost_at_;
+  history_.leader_was_lost = leader.signal().has_value();
   if (history_.roles) roles_.start_missing(*history_.roles);
   begun_ = false;
   failed_.clear();

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <set>
 
 #include "tests/end_to_end/several.hpp"
@@ -93,6 +94,8 @@ TEST_F(Survival, OfARunInOneProcess) {
   EXPECT_EQ(digest_of(ended), unbroken_digest());
   expect_epochs(ended, 300);
   EXPECT_EQ(last_event(ended, "done").at("attempts").to_number<int>(), 2);
+  // No process that is left knows how far the lost one was.
+  EXPECT_TRUE(std::regex_search(ended.err, std::regex("attempt 2 .*, at least \\d+ steps? lost: "))) << ended.err;
 }
 
 TEST_F(Survival, LeavesTracesOfItsAttemptsInOneFolder) {
