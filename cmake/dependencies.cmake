@@ -61,9 +61,9 @@ function(troupe_package name)
 endfunction()
 
 troupe_package(boost INCLUDE "${TROUPE_BOOST_INCLUDE_DIR}")
-add_library(troupe_json STATIC "${CMAKE_CURRENT_LIST_DIR}/boost_json.cpp")  # Boost.JSON, compiled once
+add_library(troupe_json STATIC EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/boost_json.cpp")  # Boost.JSON, compiled once
 target_link_libraries(troupe_json PUBLIC troupe_boost)
-add_library(troupe_url STATIC "${CMAKE_CURRENT_LIST_DIR}/boost_url.cpp")  # the same of Boost.URL
+add_library(troupe_url STATIC EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/boost_url.cpp")  # the same of Boost.URL
 target_link_libraries(troupe_url PUBLIC troupe_boost)
 troupe_package(expected INCLUDE "${TROUPE_EXPECTED_INCLUDE_DIR}")
 troupe_package(xxhash INCLUDE "${TROUPE_XXHASH_INCLUDE_DIR}")
