@@ -96,6 +96,14 @@ TEST(FaultyProgram, SaysInWhichStepAProcessDiedAndHowManyAreLost) {
   EXPECT_TRUE(std::regex_search(said, lost)) << said;
 }
 
+/// Its processes are killed before they write what is buffered.
+TEST(FaultyProgram, LosesNothingThatWasPrintedIfItDoesNotExit) {
+  const trace::temporary_folder folder;
+  const std::string said = said_by("never-exits", "--processes", folder.path());
+  EXPECT_FINDS(said, "trainer 0 is done\n");
+  EXPECT_FINDS(said, "trainer 1 is done\n");
+}
+
 TEST(FaultyProgram, CountsEveryAttemptOnce) {
   const trace::temporary_folder folder;
   const std::string said = said_by("never-joins", "--processes --restarts 3", folder.path());

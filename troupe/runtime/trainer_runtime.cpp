@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <iostream>
 
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
@@ -92,8 +94,11 @@ void trainer_runtime::handle(const msg::stop& /*wish*/) {
   if (stops_alone()) executor_->enter([&] { communicator_.stop_waiting(); });
 }
 
-/// The trainer function has returned, or thrown.
+/// The trainer function has returned, or thrown. What it has printed is written before others hear of that: a process
+/// of a role that does not end soon after the run is killed.
 void trainer_runtime::ended(const std::exception_ptr& thrown) {
+  std::cout.flush();
+  std::fflush(stdout);
   caf::error cause;
   try {
     if (thrown) std::rethrow_exception(thrown);

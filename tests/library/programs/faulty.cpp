@@ -1,8 +1,11 @@
 // A program with a fault, which `--fault` chooses.
 
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -27,6 +30,12 @@ task<> train(trainer me, remote_module<nn::embedding_bag> table, std::string fau
     if (fault == "crash") std::raise(SIGSEGV);
     if (fault == "returns") co_return;
     if (fault == "dies") std::raise(SIGKILL);
+  }
+  if (fault == "never-exits") {
+    std::printf("trainer %u is done\n", me.rank());
+    std::atexit([] {
+      while (true) ::pause();
+    });
   }
 }
 
