@@ -220,7 +220,7 @@ std::vector<model::tensor_view> checkpointing::dense_views() const {
         continue;
       }
       const bool is_buffers = !plan_->dense_buffers.empty() && i + 1 == share->dense.size();
-      for (const model::named_parameter& one : is_buffers ? plan_->dense_buffers : plan_->dense)
+      for (const nn::parameter& one : is_buffers ? plan_->dense_buffers : plan_->dense)
         views.push_back({{dense_tensor_name(one.name, is_buffers ? 0 : i),
                           model::tensor_type::f32,
                           {one.shape.begin(), one.shape.end()}},

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/assert.hpp"
+#include "nn/samples.hpp"
 
 namespace troupe::actors {
 
@@ -12,21 +13,25 @@ namespace {
 
 constexpr const char* evaluated_name = "an output for a test row";
 
-trained_parameters::options with_names(trained_parameters::options chosen, const model::network& of) {
-  chosen.names = of.parameters();
+trained_parameters::options with_names(trained_parameters::options chosen, const nn::module& of) {
+  chosen.names = nn::placed(of.parameters());
   return chosen;
 }
 
 }  // namespace
 
-dense_replica::dense_replica(const model::network& what, model::loss_function loss, kernels::device& where,
+dense_replica::dense_replica(model::network what, model::loss_function loss, kernels::device& where,
                              const options& chosen)
-    : trained_parameters(what.ranges(), where, with_names(chosen.parameters, what)),
-      network_(what),
+    : trained_parameters(what.module->ranges(), where, with_names(chosen.parameters, *what.module)),
+      network_(std::move(what)),
+      in_features_(network_.in_features()),
+      out_features_(network_.out_features()),
+      parameters_(nn::placed(network_.module->parameters())),
+      statistics_(nn::placed(network_.module->buffers())),
       loss_(std::move(loss)),
       options_(chosen) {
   TROUPE_ASSERT(chosen.micro_batches > 0);
-  for (std::size_t i = 0; i < chosen.micro_batches; ++i) activations_.push_back(what.make_activations());
+  for (std::size_t i = 0; i < chosen.micro_batches; ++i) activations_.push_back(std::make_shared<activations>());
   loss_values_.resize(compute(), chosen.micro_batches);
   losses_.resize(compute(), open_max * chosen.micro_batches);
 }
@@ -41,8 +46,8 @@ dense_replica::~dense_replica() {
 }
 
 void dense_replica::start(std::span<const float> parameters, std::span<const float> buffers) {
-  TROUPE_ASSERT(parameters.size() == network_.parameter_count());
-  const std::vector<float> initial = network_.initial_buffers();
+  TROUPE_ASSERT(parameters.size() == nn::count_of(parameters_));
+  const std::vector<float> initial = nn::initial_numbers(*network_.module, 0).buffers;
   TROUPE_ASSERT(buffers.empty() || buffers.size() == initial.size());
   trained_parameters::start(parameters, buffers.empty() ? initial : buffers);
 }
@@ -54,7 +59,7 @@ void dense_replica::begin_pass(const pass& batch) {
   batch_ = batch;
   if (batch.wants_grad_input) {
     if (!is_on_host()) grad_input_.release();  // servers may still read the previous gradient
-    grad_input_.resize(compute(), batch.size * network_.in_features());
+    grad_input_.resize(compute(), batch.size * in_features_);
   }
   const model::loss_targets targets{classes_.put(copies(), batch.classes), values_.put(copies(), batch.values)};
   for (kernels::stream_timer* one : timers()) one->set_step(batch.step);
@@ -77,32 +82,62 @@ void dense_replica::begin_pass(const pass& batch) {
 
 dense_replica::part dense_replica::part_of(std::size_t number) {
   const model::micro_batch samples = model::micro_batch_of(batch_.size, options_.micro_batches, number);
-  return {number,      samples,   batch_.input + samples.first * network_.in_features(), activations_[number],
-          batch_.size, batch_.key};
+  return {number, samples, batch_.input + samples.first * in_features_, activations_[number], batch_.size, batch_.key};
 }
 
 /// Runs forward, loss, and backward to the input of a micro-batch.
 void dense_replica::run(const part& which, const model::loss_targets& targets) {
   const std::size_t first = which.samples.first;
-  const model::loss_targets mine{
-      targets.classes == nullptr ? nullptr : targets.classes + first,
-      targets.values == nullptr ? nullptr : targets.values + first * network_.out_features()};
+  const model::loss_targets mine{targets.classes == nullptr ? nullptr : targets.classes + first,
+                                 targets.values == nullptr ? nullptr : targets.values + first * out_features_};
   forward(which);
-  float* const outputs = which.kept->outputs();
+  float* const outputs = which.kept->outputs.data();
   loss_(compute(), {which.samples.size, which.batch_size}, mine, outputs, loss_values_.data() + which.number);
   backward_inputs(which, outputs, grad_input_of(which));
 }
 
-void dense_replica::forward(const part& which) {
-  const auto [first, size] = which.samples;
-  const model::pass_mode mode{true, which.key, batch_.ranks, first, options_.slices};
-  network_.forward(compute(), mode, size, tensors(which), which.input, *which.kept);
+nn::pass dense_replica::pass_of(const part& which, bool training) const {
+  return {.stream = compute(),
+          .training = training,
+          .key = which.key,
+          .first_sample = which.samples.first,
+          .ranks = training ? batch_.ranks : nullptr,
+          .slices = options_.slices};
+}
+
+/// Grows the activations as needed.
+nn::pass_numbers dense_replica::numbers_of(const part& which) const {
+  const troupe::shape in = nn::batch_of(which.samples.size, network_.in);
+  activations& kept = *which.kept;
+  kept.saved.resize(compute(), network_.module->saved(in, compute()));
+  kept.outputs.resize(compute(), which.samples.size * out_features_);
+  return {.parameters = {which.weights ? which.weights->data() : weights_data(), parameters_},
+          .buffers = {buffers_data(), statistics_},
+          .input = {in, which.input},
+          .output = {kept.outputs.data(), {which.samples.size, out_features_}},
+          .saved = {kept.saved.data(), kept.saved.size()}};
+}
+
+view<const float> dense_replica::output_grad(const part& which, const float* numbers) const {
+  return {numbers, {which.samples.size, out_features_}};
+}
+
+void dense_replica::forward(const part& which, bool training) {
+  network_.module->forward(pass_of(which, training), numbers_of(which));
 }
 
 void dense_replica::backward_inputs(const part& which, const float* grad_outputs, float* grad_input) {
-  const auto [first, size] = which.samples;
-  const model::pass_mode mode{true, which.key, batch_.ranks, first, options_.slices};
-  network_.backward_inputs(compute(), mode, size, tensors(which), which.input, *which.kept, grad_outputs, grad_input);
+  const nn::pass_numbers numbers = numbers_of(which);
+  nn::gradients of{.output = output_grad(which, grad_outputs)};
+  if (grad_input != nullptr) of.input = {grad_input, numbers.input.shape()};
+  network_.module->backward(pass_of(which, true), numbers, of);
+}
+
+void dense_replica::stand_by(nn::rank_means& ranks) const {
+  const nn::pass how{.stream = compute(), .training = true, .ranks = &ranks};
+  const nn::pass_numbers none{.input = nn::batch_of(0, network_.in)};
+  network_.module->forward(how, none);
+  network_.module->backward(how, none, {});
 }
 
 /// Runs all micro-batches. On a device, captures the calls as a graph or launches it, unless the whole step is
@@ -111,15 +146,15 @@ void dense_replica::run(const model::loss_targets& targets) {
   const auto calls = [&] {
     for (std::size_t i = 0; i < parts(); ++i) run(part_of(i), targets);
     if (batch_.ranks == nullptr) return;
-    for (std::size_t i = parts(); i < options_.micro_batches; ++i) network_.stand_by(*batch_.ranks);
+    for (std::size_t i = parts(); i < options_.micro_batches; ++i) stand_by(*batch_.ranks);
   };
   const kernels::step_graphs* const steps = compute().device().graphs();
   const bool is_captured = steps != nullptr && steps->are_captured();
-  if (is_on_host() || is_captured || network_.uses_key() || batch_.ranks != nullptr) return calls();
+  if (is_on_host() || is_captured || network_.module->uses_key() || batch_.ranks != nullptr) return calls();
   // The addresses that the pass uses. Once no array grows any more, only a few combinations recur.
   std::vector<const void*> given = {batch_.input, batch_.wants_grad_input ? grad_input_.data() : nullptr,
                                     targets.classes, targets.values};
-  for (const auto& one : activations_) one->append_addresses(given);
+  for (const auto& one : activations_) given.insert(given.end(), {one->saved.data(), one->outputs.data()});
   std::pair which{batch_.size, std::move(given)};
   if (passes_.size() >= options_.passes_max && !passes_.contains(which)) passes_.clear();
   compute().capture_or_launch(passes_[std::move(which)], calls);
@@ -137,7 +172,7 @@ dense_replica::batch_loss dense_replica::end_pass() {
 void dense_replica::backward_parameters(bool last, const std::function<void(std::uint32_t)>& full) {
   for (std::size_t i = 0; i < parts(); ++i) {
     const part one = part_of(i);
-    backward_parameters(one, one.kept->outputs(), last && i + 1 == parts(), full);
+    backward_parameters(one, one.kept->outputs.data(), last && i + 1 == parts(), full);
   }
 }
 
@@ -145,9 +180,10 @@ void dense_replica::backward_parameters(const part& which, const float* grad_out
                                         const std::function<void(std::uint32_t)>& full) {
   backward(
       batch_.step, last,
-      [&](const gradient_at& grad_at, const finished& done) {
-        network_.backward_parameters(compute(), which.samples.size, which.input, *which.kept, grad_outputs, grad_at,
-                                     done);
+      [&](nn::gradient_places& to) {
+        nn::pass how = pass_of(which, true);
+        how.is_second_backward = true;
+        network_.module->backward_parameters(how, numbers_of(which), output_grad(which, grad_outputs), to);
       },
       full, which.number > 0);
 }
@@ -157,13 +193,13 @@ void dense_replica::backward_parameters(const part& which, const float* grad_out
 void dense_replica::begin_parts(const pass& batch) {
   TROUPE_ASSERT(is_on_host() && batch.size > 0 && open_.empty());
   batch_ = batch;
-  if (batch.wants_grad_input) grad_input_.resize(compute(), batch.size * network_.in_features());
+  if (batch.wants_grad_input) grad_input_.resize(compute(), batch.size * in_features_);
 }
 
 /// The others are still being read, by whom they were sent to, or wait for their way back.
-std::shared_ptr<model::network::activations> dense_replica::free_activations() {
+std::shared_ptr<dense_replica::activations> dense_replica::free_activations() {
   const auto free = std::ranges::find_if(activations_, [](const auto& one) { return one.use_count() == 1; });
-  if (free == activations_.end()) return activations_.emplace_back(network_.make_activations());
+  if (free == activations_.end()) return activations_.emplace_back(std::make_shared<activations>());
   std::atomic_thread_fence(std::memory_order_acquire);  // after what the last reader has read
   return *free;
 }
@@ -186,7 +222,7 @@ dense_replica::part dense_replica::forward(const pass& batch, std::size_t number
 
 double dense_replica::loss(const part& which, const model::loss_targets& targets) {
   double* const to = loss_values_.data() + which.number;
-  loss_(compute(), {which.samples.size, which.batch_size}, targets, which.kept->outputs(), to);
+  loss_(compute(), {which.samples.size, which.batch_size}, targets, which.kept->outputs.data(), to);
   return *to;
 }
 
@@ -199,22 +235,22 @@ void dense_replica::end_parts() {
 
 dense_replica::part dense_replica::evaluate(std::uint64_t step, std::size_t size, const float* input, bool are_last) {
   part made{0, {0, size}, input, free_activations(), size};
-  network_.forward(compute(), {.slices = options_.slices}, size, tensors(), input, *made.kept);
-  if (are_last) watch().look(compute(), step, made.kept->outputs(), size * network_.out_features(), evaluated_name);
+  forward(made, false);
+  if (are_last) watch().look(compute(), step, made.kept->outputs.data(), size * out_features_, evaluated_name);
   synchronize();
   return made;
 }
 
 std::span<const float> dense_replica::outputs(std::uint64_t step, std::size_t size, const float* input) {
-  const std::size_t count = size * network_.out_features();
-  const float* there = nullptr;
+  const std::size_t count = size * out_features_;
+  const part all{0, {0, size}, input, activations_.front(), size};
   {
     const auto scope = timed(timer_, trace::range_name::evaluate);
-    there = network_.forward(compute(), {}, size, tensors(), input, *activations_.front());
-    watch().look(compute(), step, there, count, evaluated_name);
+    forward(all, false);
+    watch().look(compute(), step, all.kept->outputs.data(), count, evaluated_name);
   }
   synchronize();
-  return kernels::on_host(compute(), there, count, outputs_);
+  return kernels::on_host(compute(), all.kept->outputs.data(), count, outputs_);
 }
 
 }  // namespace troupe::actors

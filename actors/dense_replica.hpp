@@ -30,8 +30,9 @@
 #include <vector>
 
 #include "actors/trained_parameters.hpp"
+#include "model/hybrid.hpp"
+#include "model/loss.hpp"
 #include "model/micro_batch.hpp"
-#include "model/network.hpp"
 
 namespace troupe::actors {
 
@@ -48,7 +49,7 @@ class dense_replica : public trained_parameters {
     /// The micro-batches of a batch (`model::micro_batch_of`).
     std::size_t micro_batches = 1;
     /// The other slices of the network, on the processor; null: it is whole. Must outlive the replica's passes.
-    model::slice_sums* slices = nullptr;
+    nn::slice_sums* slices = nullptr;
   };
 
   /// A batch of this rank.
@@ -63,14 +64,14 @@ class dense_replica : public trained_parameters {
     /// The key that the pass's random numbers are drawn from.
     std::uint64_t key = 0;
     /// The other ranks' passes, for networks that ask them.
-    model::rank_means* ranks = nullptr;
+    nn::rank_means* ranks = nullptr;
     bool wants_grad_input = false;
     bool wants_it_on_host = false;  ///< in addition to the device
     bool is_waited_for = false;     ///< by `wait_for_pass`
   };
 
-  /// Requires: `what`, and what `loss` refers to, outlive the replica.
-  dense_replica(const model::network& what, model::loss_function loss, kernels::device& where, const options& chosen);
+  /// Requires: what `loss` refers to outlives the replica.
+  dense_replica(model::network what, model::loss_function loss, kernels::device& where, const options& chosen);
   ~dense_replica();
   dense_replica(const dense_replica&) = delete;
   dense_replica& operator=(const dense_replica&) = delete;
@@ -113,19 +114,27 @@ class dense_replica : public trained_parameters {
 
   using version = std::shared_ptr<const std::vector<float>>;
 
+  /// What the passes of a micro-batch keep.
+  struct activations {
+    kernels::device_array<float> saved;
+    kernels::device_array<float> outputs;  ///< which the loss overwrites with their gradient
+  };
+
   /// A micro-batch under way. Its activations are its own as long as somebody refers to them.
   struct part {
     std::size_t number = 0;
     model::micro_batch samples;
     const float* input = nullptr;
-    std::shared_ptr<model::network::activations> kept;
+    std::shared_ptr<activations> kept;
     std::size_t batch_size = 0;
     std::uint64_t key = 0;
     version weights = {};  ///< that it is passed with; null: the current ones
   };
 
-  std::size_t in_features() const { return network_.in_features(); }
-  std::size_t out_features() const { return network_.out_features(); }
+  std::size_t in_features() const { return in_features_; }
+  std::size_t out_features() const { return out_features_; }
+  /// Takes part in the passes of the other ranks, forward and back to the inputs, without samples.
+  void stand_by(nn::rank_means& ranks) const;
   /// Begins a batch whose `input`, `classes` and `values` are not read.
   void begin_parts(const pass& batch);
   /// Passes micro-batch `number` of a batch forward, which need not have begun. `input` [its samples, in_features]
@@ -142,16 +151,16 @@ class dense_replica : public trained_parameters {
   void end_parts();
   /// Where the gradient of a part's input goes, if the batch wants it.
   float* grad_input_of(const part& which) {
-    return batch_.wants_grad_input ? grad_input_.data() + which.samples.first * network_.in_features() : nullptr;
+    return batch_.wants_grad_input ? grad_input_.data() + which.samples.first * in_features_ : nullptr;
   }
   /// Passes `input` [size, in_features] forward without training. `are_last`: the outputs are the whole network's, so
   /// they are searched for NaN and Inf.
   part evaluate(std::uint64_t step, std::size_t size, const float* input, bool are_last);
   /// Returns a part's outputs [its samples, out_features] for a message, without a copy.
   msg::tensor outputs_of(const part& which) const {
-    const std::size_t count = which.samples.size * network_.out_features();
-    return {msg::dtype::f32, which.samples.size, network_.out_features(),
-            msg::blob(which.kept, which.kept->outputs(), count * sizeof(float))};
+    const std::size_t count = which.samples.size * out_features_;
+    return {msg::dtype::f32, which.samples.size, out_features_,
+            msg::blob(which.kept, which.kept->outputs.data(), count * sizeof(float))};
   }
 
   /// Returns the outputs [size, out_features] for `input` [size, in_features] on the device, as host memory, without
@@ -160,18 +169,21 @@ class dense_replica : public trained_parameters {
 
  private:
   part part_of(std::size_t number);
-  void forward(const part& which);
-  std::shared_ptr<model::network::activations> free_activations();
+  void forward(const part& which, bool training = true);
+  std::shared_ptr<activations> free_activations();
   std::size_t parts() const { return model::micro_batches_with_samples(batch_.size, options_.micro_batches); }
 
-  model::network::tensors tensors() const { return {weights_data(), buffers_data()}; }
-  model::network::tensors tensors(const part& of) const {
-    return of.weights ? model::network::tensors{of.weights->data(), buffers_data()} : tensors();
-  }
+  nn::pass pass_of(const part& which, bool training) const;
+  nn::pass_numbers numbers_of(const part& which) const;
+  view<const float> output_grad(const part& which, const float* numbers) const;
   void run(const model::loss_targets& targets);
   void run(const part& which, const model::loss_targets& targets);
 
-  const model::network& network_;
+  const model::network network_;
+  const std::size_t in_features_;
+  const std::size_t out_features_;
+  const std::vector<nn::parameter> parameters_;
+  const std::vector<nn::parameter> statistics_;  ///< the network's buffers
   const model::loss_function loss_;
   const options options_;
 
@@ -192,7 +204,7 @@ class dense_replica : public trained_parameters {
   pass batch_;
   std::unique_ptr<const kernels::event> begun_;
   /// By micro-batch; of a batch in parts, those that nobody refers to are free.
-  std::vector<std::shared_ptr<model::network::activations>> activations_;
+  std::vector<std::shared_ptr<activations>> activations_;
   kernels::mirrored_array<float> grad_input_;
   std::shared_ptr<const kernels::event> passed_;
   kernels::uploaded_array<std::int64_t> classes_;

@@ -29,7 +29,7 @@ struct device_need {
 device_need need_of(const model::job& what, const model::dataset& data, bool step_graphs) {
   device_need need;
   const model::data_spec& spec = data.spec();
-  const model::hybrid_model model(spec, what);
+  const model::network model = model::as_network(model::hybrid_model(spec, what));
   const auto samples = static_cast<double>(model::batch_of_trainer(what));
   const double servers = std::max(1.0, static_cast<double>(what.servers));
   for (const model::table_spec& table : spec.tables) {

@@ -8,7 +8,24 @@
 
 namespace troupe::actors {
 
-gradient_buckets::gradient_buckets(kernels::stream& on, std::vector<model::parameter_range> plan)
+std::vector<nn::parameter_range> plan_buckets(const std::vector<nn::parameter_range>& layers, std::size_t first_bytes,
+                                              std::size_t bytes) {
+  std::vector<nn::parameter_range> buckets;
+  bool open = false;
+  for (std::size_t i = layers.size(); i-- > 0;) {
+    if (open) {
+      buckets.back().first = layers[i].first;
+      buckets.back().count += layers[i].count;
+    } else {
+      buckets.push_back(layers[i]);
+    }
+    const std::size_t limit = buckets.size() == 1 ? first_bytes : bytes;
+    open = buckets.back().count * sizeof(float) < limit;
+  }
+  return buckets;
+}
+
+gradient_buckets::gradient_buckets(kernels::stream& on, std::vector<nn::parameter_range> plan)
     : on_(&on), plan_(std::move(plan)), buckets_(plan_.size()) {
   std::size_t count = 0;
   for (std::size_t i = plan_.size(); i-- > 0;) {
@@ -34,27 +51,27 @@ void gradient_buckets::open() {
   }
 }
 
-std::uint32_t gradient_buckets::bucket_of(model::parameter_range range) const {
+std::uint32_t gradient_buckets::bucket_of(nn::parameter_range range) const {
   std::uint32_t i = 0;
   while (range.first < plan_[i].first) ++i;
   return i;
 }
 
-float* gradient_buckets::at(model::parameter_range range) {
+float* gradient_buckets::at(nn::parameter_range range) {
   if (!is_on_host()) return all_.data() + range.first;
   const std::uint32_t i = bucket_of(range);
   return buckets_[i].grad.data() + (range.first - plan_[i].first);
 }
 
 /// The first pass writes directly into the bucket.
-float* gradient_buckets::gradient_at(model::parameter_range range) {
+float* gradient_buckets::gradient_at(nn::parameter_range range) {
   TROUPE_ASSERT(state_of(bucket_of(range)) == state::filling);
   if (passes_ == 1) return at(range);
   further_.resize(*on_, plan_.front().first + plan_.front().count);  // the first bucket is the end of the buffer
   return further_.data() + range.first;
 }
 
-std::optional<std::uint32_t> gradient_buckets::finished(model::parameter_range range, bool is_last_pass) {
+std::optional<std::uint32_t> gradient_buckets::finished(nn::parameter_range range, bool is_last_pass) {
   if (passes_ > 1) {
     float* sum = at(range);
     const std::array<const float*, 2> parts = {sum, further_.data() + range.first};

@@ -1,5 +1,5 @@
 // The gradient of a replica's parameters in one optimizer step, cut into buckets that are averaged over all ranks while
-// the backward pass continues. A bucket is a stretch of the flat parameter buffer, last layers first.
+// the backward pass continues. A bucket is a range of the flat parameter buffer, last layers first.
 //
 //                  ┌───────────────────────────────────────────┐
 //                  ▼                                           │
@@ -29,10 +29,15 @@
 #include <vector>
 
 #include "kernels/device_array.hpp"
-#include "model/parameters.hpp"
+#include "nn/parameters.hpp"
 #include "protocol/tensor.hpp"
 
 namespace troupe::actors {
+
+/// Cuts the parameters into buckets for allreduce, in the backward pass's order: whole layers, last one first. A bucket
+/// ends when it has reached its size (`first_bytes` for the first one).
+std::vector<nn::parameter_range> plan_buckets(const std::vector<nn::parameter_range>& layers, std::size_t first_bytes,
+                                              std::size_t bytes);
 
 /// Not thread-safe. Must outlive the work of its stream.
 class gradient_buckets {
@@ -48,10 +53,10 @@ class gradient_buckets {
 
   /// `plan`: the buckets' parameters, from the last ones down to the first, without gaps. `on`: the stream for all
   /// work.
-  gradient_buckets(kernels::stream& on, std::vector<model::parameter_range> plan);
+  gradient_buckets(kernels::stream& on, std::vector<nn::parameter_range> plan);
 
   std::size_t size() const { return buckets_.size(); }
-  model::parameter_range range(std::uint32_t bucket) const { return plan_[bucket]; }
+  nn::parameter_range range(std::uint32_t bucket) const { return plan_[bucket]; }
   state state_of(std::uint32_t bucket) const { return buckets_[bucket].is; }
   /// The number of batches whose gradients are summed in the buckets; one of several micro-batches counts once.
   std::uint32_t batches() const { return batches_; }
@@ -66,8 +71,8 @@ class gradient_buckets {
     ++passes_;
     if (!is_of_same_batch) ++batches_;
   }
-  float* gradient_at(model::parameter_range range);
-  std::optional<std::uint32_t> finished(model::parameter_range range, bool is_last_pass);
+  float* gradient_at(nn::parameter_range range);
+  std::optional<std::uint32_t> finished(nn::parameter_range range, bool is_last_pass);
 
   /// A bucket's gradient so far.
   const float* numbers(std::uint32_t bucket) { return at(plan_[bucket]); }
@@ -92,13 +97,13 @@ class gradient_buckets {
   };
 
   void enter(std::uint32_t bucket, state next);
-  std::uint32_t bucket_of(model::parameter_range range) const;
-  float* at(model::parameter_range range);
+  std::uint32_t bucket_of(nn::parameter_range range) const;
+  float* at(nn::parameter_range range);
   msg::tensor on_device_now(std::uint32_t bucket);
   bool is_on_host() const { return on_->device().is_host(); }
 
   kernels::stream* on_;
-  std::vector<model::parameter_range> plan_;
+  std::vector<nn::parameter_range> plan_;
   std::vector<contents> buckets_;
   std::uint32_t batches_ = 0;
   std::uint32_t passes_ = 0;              ///< that have written into the buckets

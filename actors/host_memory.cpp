@@ -23,7 +23,7 @@ double indices_per_sample(const model::job& what, const model::table_spec& table
 
 host_need need_on_host(const model::job& what, const model::data_spec& spec, const compute_devices& devices,
                        std::size_t ahead) {
-  const model::hybrid_model model(spec, what);
+  const model::network model = model::as_network(model::hybrid_model(spec, what));
   const double samples = model::samples_per_step(what);
   double indices = 0;
   double most_indices = 0;  // of a table

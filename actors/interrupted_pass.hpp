@@ -11,12 +11,12 @@
 
 #include "base/assert.hpp"
 #include "base/fiber.hpp"
-#include "model/rank_means.hpp"
+#include "nn/rank_means.hpp"
 
 namespace troupe::actors {
 
 /// Belongs to one actor.
-class interrupted_pass final : public model::rank_means {
+class interrupted_pass final : public nn::rank_means {
  public:
   explicit interrupted_pass(std::uint32_t ranks) : ranks_(ranks) {}
 

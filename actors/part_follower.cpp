@@ -33,7 +33,7 @@ part_follower::part_follower(pointer self, actor_trace& trace, const model::job&
       network_(model::make_stage(what, spec, at.stage)),
       outputs_(spec.outputs),
       has_tables_(!spec.tables.empty()),
-      replica_(*network_, model::loss_of(what.loss, spec.outputs), kernels::host_device(),
+      replica_(network_, model::loss_of(what.loss, spec.outputs), kernels::host_device(),
                replica_options(what, spec, at, &slices_)),
       passes_(at, replica_, slices_, trace,
               {.forward = [this](const auto& batch, const dense_replica::part& part) { send_forward(batch, part); },
@@ -99,10 +99,10 @@ caf::error part_follower::check(const msg::activation& input) const {
                         job_.micro_batches, input.update);
   if (input.batch_size == 0 && input.trains) return {};
   const auto part = model::micro_batch_of(input.batch_size, job_.micro_batches, input.micro_batch);
-  if (!is_matrix(numbers, input.trains ? part.size : rows, network_->in_features()) || rows == 0)
-    return make_failure(
-        errc::shape_mismatch, "micro-batch {}: an activation of {} x {}, this stage takes {} samples of {} numbers",
-        input.micro_batch, rows, numbers.cols, input.trains ? part.size : rows, network_->in_features());
+  if (!is_matrix(numbers, input.trains ? part.size : rows, network_.in_features()) || rows == 0)
+    return make_failure(errc::shape_mismatch,
+                        "micro-batch {}: an activation of {} x {}, this stage takes {} samples of {} numbers",
+                        input.micro_batch, rows, numbers.cols, input.trains ? part.size : rows, network_.in_features());
   if (!input.trains) return {};
   const bool has_classes = input.classes.type == msg::dtype::i64 && input.classes.rows == rows &&
                            input.classes.cols == 1 && input.classes.consistent();

@@ -133,7 +133,7 @@ class part_follower {
   const std::uint32_t replica_number_;
   const counterparts peers_;
 
-  std::unique_ptr<const model::network> network_;
+  model::network network_;
   std::size_t outputs_;  ///< of the whole network
   bool has_tables_;      ///< whose rows the network's input has
   dense_replica replica_;

@@ -29,7 +29,7 @@ std::vector<float> part_of(std::span<const float> whole, const model::part_tenso
   return made;
 }
 
-std::vector<float> part_of(std::span<const float> whole, model::parameter_range which) {
+std::vector<float> part_of(std::span<const float> whole, nn::parameter_range which) {
   const auto mine = whole.subspan(which.first, which.count);
   return {mine.begin(), mine.end()};
 }
@@ -62,12 +62,13 @@ std::vector<msg::tensor> part_of_state(const std::vector<msg::tensor>& saved, co
 caf::expected<part_start> start_of_part(const model::job& what, const model::dataset& data,
                                         const msg::trainer_position& from, std::uint32_t part) {
   const model::hybrid_model whole(data.spec(), what);
+  const std::size_t count = nn::count_of(whole.parameters());
   auto given = data.start();
-  part_start made{given ? std::move(given->dense) : whole.initial_parameters(what.seed),
+  part_start made{given ? std::move(given->dense) : nn::initial_numbers(whole, what.seed).parameters,
                   given ? std::move(given->buffers) : std::vector<float>(), from.dense};
-  if (made.parameters.size() != whole.parameter_count())
+  if (made.parameters.size() != count)
     return make_failure(errc::shape_mismatch, "{} initial dense weights for a network of {}", made.parameters.size(),
-                        whole.parameter_count());
+                        count);
   if (what.parts() == 1) return made;
   const model::network_parts all = model::parts_of_network(what, data.spec());
   const model::part_tensors& mine = all.parts[part];

@@ -12,6 +12,6 @@ namespace troupe::actors {
 /// `slices`: the other slices of this part's stage, if there are any. Requires: the job has its `stages`, or is no
 /// pipeline.
 dense_replica::options replica_options(const model::job& what, const model::data_spec& spec, const stage_place& at,
-                                       model::slice_sums* slices);
+                                       nn::slice_sums* slices);
 
 }  // namespace troupe::actors

@@ -17,11 +17,11 @@ namespace {
 /// Reads the dense weights, the optimizer's buffers and the network's buffers of a checkpoint, each flat.
 caf::expected<std::vector<msg::tensor>> restore_dense(const run_plan& plan, int state_buffers) {
   std::vector<msg::tensor> all;
-  const auto restore = [&](const std::vector<model::named_parameter>& tensors, std::size_t buffer) -> caf::error {
+  const auto restore = [&](const std::vector<nn::parameter>& tensors, std::size_t buffer) -> caf::error {
     std::size_t count = 0;
-    for (const model::named_parameter& one : tensors) count += one.count();
+    for (const nn::parameter& one : tensors) count += one.count();
     std::vector<float> flat(count);
-    for (const model::named_parameter& one : tensors) {
+    for (const nn::parameter& one : tensors) {
       const std::span part(flat.data() + one.first, one.count());
       if (auto read = model::read_dense(*plan.checkpoints.from, dense_tensor_name(one.name, buffer),
                                         std::as_writable_bytes(part));

@@ -13,7 +13,7 @@
 #include "actors/run_observer.hpp"
 #include "model/epoch_plan.hpp"
 #include "model/job.hpp"
-#include "model/parameters.hpp"
+#include "nn/parameters.hpp"
 #include "protocol/header.hpp"
 #include "protocol/messages.hpp"
 
@@ -75,8 +75,8 @@ struct run_plan {
   /// Where members that leave it to `auto` compute.
   device_advice devices = {};
   /// The tensors of the dense part.
-  std::vector<model::named_parameter> dense = {};
-  std::vector<model::named_parameter> dense_buffers = {};  ///< not trained, such as running means
+  std::vector<nn::parameter> dense = {};
+  std::vector<nn::parameter> dense_buffers = {};  ///< not trained, such as running means
   model::loss_kind loss = {};
   /// Null: the run has no epochs, and its trainers decide when it ends.
   std::optional<model::epoch_plan> epochs = {};

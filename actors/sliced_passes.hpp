@@ -24,14 +24,14 @@
 
 #include "actors/actor_trace.hpp"
 #include "base/fiber.hpp"
-#include "model/slice_sums.hpp"
 #include "model/tensor_parallel.hpp"
+#include "nn/slice_sums.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
 /// Belongs to one actor.
-class sliced_passes final : public model::slice_sums {
+class sliced_passes final : public nn::slice_sums {
  public:
   /// `send` gives the other slices this one's share of a sum. Requires: `trace` outlives this object.
   sliced_passes(const model::slice_place& at, actor_trace& trace,

@@ -192,7 +192,7 @@ void stage_passes::pass_back_in_stream(micro_batch& one) {
 void stage_passes::backward(micro_batch& one, bool last) {
   const actor_trace::range working(trace_, trace::range_name::backward, one.batch.step);
   const dense_replica::part& part = *one.alive;
-  const float* const grad_outputs = at_.is_last() ? part.kept->outputs() : one.grad->as<float>().data();
+  const float* const grad_outputs = at_.is_last() ? part.kept->outputs.data() : one.grad->as<float>().data();
   if (at_.is_first()) {
     replica_.backward_inputs(part, grad_outputs, replica_.grad_input_of(part));
   } else {

@@ -12,15 +12,15 @@
 
 namespace troupe::actors {
 
-trained_parameters::trained_parameters(const std::vector<model::parameter_range>& ranges, kernels::device& where,
+trained_parameters::trained_parameters(const std::vector<nn::parameter_range>& ranges, kernels::device& where,
                                        const options& chosen)
     : options_(chosen),
       normed_(chosen.normed.value_or(ranges)),
       copies_(where.make_stream()),
       compute_(where.make_stream(chosen.precision)) {
   constexpr std::size_t first_bucket_bytes = std::size_t{1} << 20;  // small, so that the group starts early
-  buckets_.emplace(*compute_, model::plan_buckets(ranges, std::min(options_.bucket_bytes, first_bucket_bytes),
-                                                  options_.bucket_bytes));
+  buckets_.emplace(*compute_,
+                   plan_buckets(ranges, std::min(options_.bucket_bytes, first_bucket_bytes), options_.bucket_bytes));
   const std::size_t searches = buckets_->size() + 1;  // of a step
   watch_ = non_finite_watch(*compute_, 3 * searches, searches);
   norms_.resize(*compute_, normed_.size());
@@ -90,22 +90,38 @@ void trained_parameters::open(std::uint64_t update) {
 }
 
 /// The buffers leave behind the buckets, which the pass has filled.
-void trained_parameters::backward(std::uint64_t step, bool last,
-                                  const std::function<void(const gradient_at&, const finished&)>& pass,
+namespace {
+
+class places_in_buckets final : public nn::gradient_places {
+ public:
+  places_in_buckets(gradient_buckets& buckets, std::function<void(const nn::parameter_range&)> finished)
+      : buckets_(buckets), finished_(std::move(finished)) {}
+
+  float* at(const nn::parameter_range& which) override { return buckets_.gradient_at(which); }
+  void finished(const nn::parameter_range& which) override { finished_(which); }
+
+ private:
+  gradient_buckets& buckets_;
+  std::function<void(const nn::parameter_range&)> finished_;
+};
+
+}  // namespace
+
+void trained_parameters::backward(std::uint64_t step, bool last, const std::function<void(nn::gradient_places&)>& pass,
                                   const std::function<void(std::uint32_t)>& full, bool is_of_same_batch) {
   const auto scope = timed(timer_, trace::range_name::backward_parameters);
   buckets_->begin_pass(is_of_same_batch);
-  pass([this](model::parameter_range range) { return buckets_->gradient_at(range); },
-       [&](model::parameter_range range) {
-         const auto bucket = buckets_->finished(range, last);
-         if (!bucket) return;
-         if (options_.watches)
-           watch_.look(*compute_, step, buckets_->numbers(*bucket), buckets_->range(*bucket).count, "a dense gradient",
-                       buckets_->range(*bucket).first);
-         if (!is_on_host()) return buckets_->mark(*bucket);
-         watch_.fetch(*compute_);
-         full(*bucket);
-       });
+  places_in_buckets places(*buckets_, [&](const nn::parameter_range& range) {
+    const auto bucket = buckets_->finished(range, last);
+    if (!bucket) return;
+    if (options_.watches)
+      watch_.look(*compute_, step, buckets_->numbers(*bucket), buckets_->range(*bucket).count, "a dense gradient",
+                  buckets_->range(*bucket).first);
+    if (!is_on_host()) return buckets_->mark(*bucket);
+    watch_.fetch(*compute_);
+    full(*bucket);
+  });
+  pass(places);
   if (last && is_on_host() && buckets() > gradient_bucket_count()) full(gradient_bucket_count());
 }
 
@@ -163,7 +179,7 @@ void trained_parameters::give_up(std::uint32_t bucket) {
 void trained_parameters::take(std::uint32_t bucket, const msg::tensor& mean) {
   give_up(bucket);
   const bool is_buffers = is_of_buffers(bucket);
-  const model::parameter_range range = is_buffers ? model::parameter_range{0, statistics_.size()} : this->range(bucket);
+  const nn::parameter_range range = is_buffers ? nn::parameter_range{0, statistics_.size()} : this->range(bucket);
   TROUPE_ASSERT(mean.type == msg::dtype::f32 && mean.rows == range.count && mean.consistent());
   const float* grad = mean.as<float>().data();
   if (const device_block* where = block_of(mean.bytes)) {
@@ -176,7 +192,7 @@ void trained_parameters::take(std::uint32_t bucket, const msg::tensor& mean) {
   compute_->copy(grad, mean_.data() + range.first, range.count * sizeof(float));
 }
 
-void trained_parameters::update(model::parameter_range range, const float* grad) {
+void trained_parameters::update(nn::parameter_range range, const float* grad) {
   const auto part = [&range](const kernels::device_array<float>& state) {
     return state.size() == 0 ? nullptr : state.data() + range.first;
   };
@@ -215,7 +231,7 @@ void trained_parameters::look_at_weights(std::uint64_t step) {
 non_finite_watch::finding trained_parameters::named(non_finite_watch::finding found) const {
   if (!found.first) return found;
   const std::size_t whole_place = *found.first + found.place;
-  for (const model::named_parameter& one : options_.names) {
+  for (const nn::parameter& one : options_.names) {
     if (whole_place < one.first || whole_place - one.first >= one.count()) continue;
     found.what += fmt::format(", {} [{}],", one.name, fmt::join(one.shape, ", "));
     found.place = whole_place - one.first;

@@ -33,6 +33,7 @@
 #include "kernels/stream_timer.hpp"
 #include "model/exact_sum.hpp"
 #include "model/optimizer.hpp"
+#include "nn/module.hpp"
 #include "protocol/tensor.hpp"
 #include "trace/record.hpp"
 
@@ -50,13 +51,13 @@ class trained_parameters {
     /// The precision that the factors of matrix products are rounded to.
     kernels::matmul_precision precision = kernels::matmul_precision::f32;
     /// The names of the parameters, for errors, in the order of the flat buffer; empty: they have none.
-    std::vector<model::named_parameter> names = {};
-    /// Of which stretches of the gradient `mean_squared_norm` is; null: of each layer's, so of all.
-    std::optional<std::vector<model::parameter_range>> normed = {};
+    std::vector<nn::parameter> names = {};
+    /// The ranges of the gradient whose norm `mean_squared_norm` is; null: each layer's, so all.
+    std::optional<std::vector<nn::parameter_range>> normed = {};
   };
 
   /// `ranges`: of the layers, in the order of the flat buffer, without gaps.
-  trained_parameters(const std::vector<model::parameter_range>& ranges, kernels::device& where, const options& chosen);
+  trained_parameters(const std::vector<nn::parameter_range>& ranges, kernels::device& where, const options& chosen);
 
   kernels::stream& compute() const { return *compute_; }
   kernels::stream& copies() const { return *copies_; }
@@ -88,13 +89,11 @@ class trained_parameters {
   /// Begins optimizer step `update` (from 1).
   void open(std::uint64_t update);
 
-  using gradient_at = std::function<float*(model::parameter_range)>;
-  using finished = std::function<void(model::parameter_range)>;
   /// Adds the gradient of a batch, or of a further micro-batch of the same one: `pass` writes that of each layer, from
-  /// the end of the buffer, to where the first function says, and calls the second once it is enqueued on the stream.
+  /// the end of the buffer, to the places that it is given.
   /// `last`: this is the optimizer step's last pass. On the processor `full(bucket)` is called as soon as the bucket
   /// may leave; on a device, all buckets may leave once the host has waited for the stream.
-  void backward(std::uint64_t step, bool last, const std::function<void(const gradient_at&, const finished&)>& pass,
+  void backward(std::uint64_t step, bool last, const std::function<void(nn::gradient_places&)>& pass,
                 const std::function<void(std::uint32_t bucket)>& full, bool is_of_same_batch = false);
   /// Makes the gradient NaN, in place of the loss's gradient: see `gradient_buckets`.
   void poison() { buckets_->poison(!is_on_host()); }
@@ -102,7 +101,7 @@ class trained_parameters {
   std::uint32_t gradient_bucket_count() const { return static_cast<std::uint32_t>(buckets_->size()); }
   /// The buckets of the gradient, then one of the network's buffers, if it has any.
   std::uint32_t buckets() const { return gradient_bucket_count() + (statistics_.size() > 0 ? 1 : 0); }
-  model::parameter_range range(std::uint32_t bucket) const { return buckets_->range(bucket); }
+  nn::parameter_range range(std::uint32_t bucket) const { return buckets_->range(bucket); }
   bool is_reducing(std::uint32_t bucket) const {
     if (is_of_buffers(bucket)) return buffers_are_shared_;
     return buckets_->state_of(bucket) == gradient_buckets::state::reducing;
@@ -187,13 +186,13 @@ class trained_parameters {
   bool is_of_buffers(std::uint32_t bucket) const { return bucket == gradient_bucket_count(); }
   msg::tensor share_of_buffers(bool is_theirs);
   msg::tensor share_in(const kernels::device_array<float>& array);
-  void update(model::parameter_range range, const float* grad);
+  void update(nn::parameter_range range, const float* grad);
   msg::tensor copy_of(const kernels::device_array<float>& numbers);
   /// The arrays that make up the state, without the absent ones.
   std::vector<kernels::device_array<float>*> parts();
 
   options options_;
-  const std::vector<model::parameter_range> normed_;
+  const std::vector<nn::parameter_range> normed_;
 
   kernels::device_array<float> weights_;
   kernels::device_array<float> statistics_;  ///< what is kept with them

@@ -125,7 +125,7 @@ void training_loop::score() {
   trace_.progresses();
   const actor_trace::range working(trace_, trace::range_name::evaluate, step_);
   const model::batch& samples = *tested_.current.samples;
-  tested_.input.resize(replica_->compute(), samples.size, network_->in_features());
+  tested_.input.resize(replica_->compute(), samples.size, network_.in_features());
   if (auto error = client_.pool(tested_.current, replica_->compute(), tested_.input)) return fail(step_, error);
   if (auto error = client_.check_rows(tested_.current)) return fail(step_, error);
   if (parts_) return evaluate_through_parts(samples);

@@ -50,13 +50,11 @@ caf::error training_loop::set_up(msg::train& order, std::vector<msg::part_actor>
   if (const auto fits = check_trainer_memory(job_, *assigned_.data, devices.step_graphs, device); !fits)
     return make_failure(errc::bad_input, "{}: {}", actor_.name, fits.error().message);
   plan(order);
-  network_ = job_.parts() == 1 ? std::make_unique<model::hybrid_model>(spec(), job_)
-                               : std::make_unique<model::hybrid_model>(
-                                     spec(), job_, model::layers_of_stage(job_, spec(), 0).end, job_.tensor_parallel);
-  if (network_->synchronizes() && job_.trainers > 1) others_.emplace(job_.trainers);
+  network_ = model::make_stage(job_, spec(), 0);
+  if (network_.module->synchronizes() && job_.trainers > 1) others_.emplace(job_.trainers);
   make_client(order, devices, device);
   if (!others.empty()) make_parts(std::move(others));
-  const auto words = [&] { return fmt::format("the network's {} parameters", network_->parameter_count()); };
+  const auto words = [&] { return fmt::format("the network's {} parameters", network_.parameter_count()); };
   if (auto error = with_memory_for(words, [&] { return make_replica(order.from, device); })) return error;
   if (captures_steps(devices)) {
     captured_.graphs = device.graphs();
@@ -113,7 +111,7 @@ caf::error training_loop::make_replica(const msg::trainer_position& from, kernel
   auto options = replica_options(job_, spec(), place_of_part(job_, 0), parts_ ? &*parts_->slices : nullptr);
   options.grad_input_name = "the gradient of the tables' pooled rows";
   options.passes_max = 16 * inputs;  // ragged batches have many sizes
-  replica_.emplace(*network_, model::loss_of(job_.loss, spec().outputs), device, options);
+  replica_.emplace(network_, model::loss_of(job_.loss, spec().outputs), device, options);
   auto part = start_of_part(job_, *assigned_.data, from, 0);
   if (!part) return part.error();
   replica_->start(part->parameters, part->buffers);
@@ -224,7 +222,7 @@ void training_loop::advance() {
 /// Returns whether a step's backward pass takes so long that other actors should not wait for its thread.
 bool training_loop::is_long(const model::batch& samples) const {
   constexpr std::size_t many_multiplications = std::size_t{1} << 22;  // takes about as long as waking a thread
-  return replica_->is_on_host() && samples.size * network_->multiply_adds() >= many_multiplications;
+  return replica_->is_on_host() && samples.size * network_.multiply_adds() >= many_multiplications;
 }
 
 /// Returns whether this batch's step would block a thread that reads from other processes.

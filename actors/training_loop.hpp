@@ -265,7 +265,7 @@ class training_loop {
 
   // Its parts.
   captured_steps captured_;
-  std::unique_ptr<model::hybrid_model> network_;
+  model::network network_;
   sparse_client client_;
   std::optional<coming_steps> coming_;
   test_rows tested_;

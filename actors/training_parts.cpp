@@ -52,7 +52,7 @@ void training_loop::pass_through_parts() {
   const auto count = static_cast<std::uint32_t>(model::micro_batches_with_samples(samples.size, job_.micro_batches));
   parts_->passes->begin({.step = step_, .size = samples.size, .key = pass_key(step_), .wants_grad_input = has_tables},
                         count, ends_update());
-  const std::size_t width = network_->in_features();
+  const std::size_t width = network_.in_features();
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto part = model::micro_batch_of(samples.size, job_.micro_batches, i);
     parts_->passes->add_input(i, input.data() + part.first * width,
@@ -95,7 +95,7 @@ void training_loop::after_passes() {
   } else if (parts_->evaluated) {
     const dense_replica::part passed = *std::exchange(parts_->evaluated, std::nullopt);
     if (!judge(step_)) return;
-    if (job_.pipeline == 1) return has_outputs(passed.kept->outputs());
+    if (job_.pipeline == 1) return has_outputs(passed.kept->outputs.data());
     parts_->others.send_forward(step_, tested_.current.samples, passed.samples, 0, replica_->outputs_of(passed), false);
   }
 }
@@ -134,8 +134,8 @@ void training_loop::evaluate_through_parts(const model::batch& samples) {
   ++waiting_;
   // Its own ones, or those that come back from the next stage, and those of the other slices.
   parts_->missing_outputs = job_.tensor_parallel;
-  parts_->others.send_input(step_, tested_.input, network_->in_features(), tested_.current.samples, {0, samples.size},
-                            0, false);
+  parts_->others.send_input(step_, tested_.input, network_.in_features(), tested_.current.samples, {0, samples.size}, 0,
+                            false);
   parts_->slices->run(step_, [this, size = samples.size] {
     parts_->evaluated = replica_->evaluate(step_, size, tested_.input.data(), job_.pipeline == 1);
   });

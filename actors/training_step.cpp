@@ -61,7 +61,7 @@ void training_loop::run_step() {
   if (has_gradient_) {
     if (auto error = backward_inputs(*computed_.samples)) return fail(step_, error);
   } else {
-    for (std::uint32_t i = 0; others_ && i < job_.micro_batches; ++i) network_->stand_by(*others_);
+    for (std::uint32_t i = 0; others_ && i < job_.micro_batches; ++i) replica_->stand_by(*others_);
     if (replica_->open_passes() > 0) take_losses(true);
     replica_->synchronize();  // instead of waiting for a loss: see `sparse_client::input_of`
     judge(step_ - 1);
@@ -131,7 +131,7 @@ void training_loop::take_losses(bool all) {
 
 /// Fills the step's input, and checks the rows.
 caf::error training_loop::pool_input(context& of, network_input& input) {
-  input.resize(replica_->compute(), of.samples->size, network_->in_features());
+  input.resize(replica_->compute(), of.samples->size, network_.in_features());
   for (kernels::stream_timer* one : replica_->timers()) one->set_step(step_);
   if (auto error = client_.pool(of, replica_->copies(), input, &replica_->copy_timer())) return error;
   if (job_.nan == model::nan_policy::stop)

@@ -120,16 +120,22 @@ result<worst_error> compare_weights(const model::initial_weights& ours, const mo
 worst_error compare_outputs(const model::initial_weights& ours, const model::reference_run& reference,
                             const model::job& what) {
   const model::hybrid_model network(reference.spec, what);
-  const auto activations = network.make_activations();
-  std::vector<float> buffers = ours.buffers;
-  const float* outputs = network.forward(
-      kernels::host_stream(), {.training = false}, reference.eval_input.size() / network.in_features(),
-      {.parameters = ours.dense.data(), .buffers = buffers.data()}, reference.eval_input.data(), *activations);
+  const auto parameters = nn::placed(network.parameters());
+  const auto buffers = nn::placed(network.buffers());
+  const troupe::shape in(reference.eval_input.size() / network.in_features(), network.in_features());
+  const troupe::shape out = network.output(in);
+  std::vector<float> statistics = ours.buffers;
+  std::vector<float> outputs(out.count());
+  std::vector<float> saved(network.saved(in, kernels::host_stream()));
+  network.forward({.stream = kernels::host_stream()}, {.parameters = {ours.dense.data(), parameters},
+                                                       .buffers = {statistics.data(), buffers},
+                                                       .input = {in, reference.eval_input.data()},
+                                                       .output = {outputs.data(), out},
+                                                       .saved = saved});
   worst_error worst;
   for (std::size_t at = 0; at < reference.eval_output.size(); ++at)
-    worst.compare(outputs[at], reference.eval_output[at], [&] {
-      return fmt::format("sample {}, output {}", at / network.out_features(), at % network.out_features());
-    });
+    worst.compare(outputs[at], reference.eval_output[at],
+                  [&] { return fmt::format("sample {}, output {}", at / out[1], at % out[1]); });
   return worst;
 }
 

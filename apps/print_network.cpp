@@ -12,6 +12,7 @@
 #include "base/json_text.hpp"
 #include "model/network_rows.hpp"
 #include "model/stages.hpp"
+#include "nn/samples.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -24,7 +25,7 @@ struct totals {
 /// The stage that has a layer, of those that begin at `begins`.
 std::size_t stage_of(const model::network_row& row, const std::vector<std::size_t>& begins) {
   if (row.part == "bottom") return 0;
-  return static_cast<std::size_t>(std::ranges::upper_bound(begins, row.layer.number) - begins.begin()) - 1;
+  return static_cast<std::size_t>(std::ranges::upper_bound(begins, row.number) - begins.begin()) - 1;
 }
 
 /// The tables and layers as JSON events, the sums last.
@@ -36,18 +37,19 @@ void print_events(const std::vector<model::network_row>& rows, const std::vector
                   .add("rows", static_cast<std::uint64_t>(spec.tables[t].rows))
                   .add("dim", std::uint64_t{spec.tables[t].dim})
                   .take());
-  const auto lengths = [](const model::sample_shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); };
+  const auto lengths = [](const troupe::shape& shape) {
+    return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ","));
+  };
   for (const auto& row : rows) {
-    const auto& [part, layer] = row;
     json_line line("layer");
-    line.add("part", part).add("number", std::uint64_t{layer.number});
+    line.add("part", row.part).add("number", std::uint64_t{row.number});
     if (!stages.empty()) line.add("stage", std::uint64_t{stage_of(row, stages)});
-    out.event(line.add("kind", layer.kind)
-                  .add("options", layer.options)
-                  .add_json("in", lengths(layer.in))
-                  .add_json("out", lengths(layer.out))
-                  .add("parameters", std::uint64_t{layer.parameters})
-                  .add("multiply_adds", layer.multiply_adds)
+    out.event(line.add("kind", row.kind)
+                  .add("options", row.options)
+                  .add_json("in", lengths(row.in))
+                  .add_json("out", lengths(row.out))
+                  .add("parameters", std::uint64_t{row.parameters})
+                  .add("multiply_adds", row.multiply_adds)
                   .take());
   }
   out.event(json_line("network").add("parameters", all.parameters).add("multiply_adds", all.multiply_adds).take());
@@ -73,9 +75,9 @@ std::string table_lines(const model::data_spec& spec) {
 void print_network(const model::job& what, const model::data_spec& spec, launch::console& out) {
   const auto rows = model::network_rows(what, spec);
   totals all;
-  for (const auto& [part, layer] : rows) {
-    all.parameters += layer.parameters;
-    all.multiply_adds += layer.multiply_adds;
+  for (const auto& row : rows) {
+    all.parameters += row.parameters;
+    all.multiply_adds += row.multiply_adds;
   }
   std::vector<std::size_t> stages;
   if (what.pipeline > 1) stages = what.stages.empty() ? model::measured_stages(what, spec) : what.stages;
@@ -84,9 +86,8 @@ void print_network(const model::job& what, const model::data_spec& spec, launch:
   std::vector<cells> lines = {
       {"layer", "kind", "options", "input", "output", "parameters", "multiply-adds", stages.empty() ? "" : "stage"}};
   for (const auto& row : rows) {
-    const auto& [part, layer] = row;
-    lines.push_back({fmt::format("{}.{}", part, layer.number), layer.kind, layer.options, model::to_string(layer.in),
-                     model::to_string(layer.out), std::to_string(layer.parameters), std::to_string(layer.multiply_adds),
+    lines.push_back({fmt::format("{}.{}", row.part, row.number), row.kind, row.options, nn::lengths_text(row.in),
+                     nn::lengths_text(row.out), std::to_string(row.parameters), std::to_string(row.multiply_adds),
                      stages.empty() ? "" : std::to_string(stage_of(row, stages))});
   }
   lines.push_back({"all", "", "", "", "", std::to_string(all.parameters), std::to_string(all.multiply_adds), ""});

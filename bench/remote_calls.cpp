@@ -36,8 +36,9 @@ class callee final : public remote_object {
   void nothing() {}
   tensor apply(const tensor& x) {
     tensor y(layer_.output(x));
-    layer_.forward({.on = kernels::host_stream()},
-                   {.parameters = parameters_.data(), .input = x, .output = y.as<float>().data()});
+    layer_.forward(
+        {.stream = kernels::host_stream()},
+        {.parameters = {parameters_.data(), named_}, .input = x, .output = {y.as<float>().data(), y.shape()}});
     return y;
   }
   tensor apply_joined(const tensor& x) { return apply(x); }
@@ -50,6 +51,7 @@ class callee final : public remote_object {
 
  private:
   nn::linear layer_;
+  std::vector<nn::parameter> named_ = nn::placed(layer_.parameters());
   std::vector<float> parameters_;
 };
 const registered<callee> callees("callee");

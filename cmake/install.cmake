@@ -32,8 +32,9 @@ if(TARGET troupe_cuda)  # only the target `all` builds both
     DESTINATION "${CMAKE_INSTALL_LIBDIR}/troupe" COMPONENT cuda OPTIONAL)
 endif()
 
-install(DIRECTORY troupe/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/troupe" COMPONENT development
-  FILES_MATCHING PATTERN "*.hpp" PATTERN runtime EXCLUDE)
+install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")\nset(BINARY \"${CMAKE_BINARY_DIR}\")
+set(INCLUDES \"${CMAKE_INSTALL_INCLUDEDIR}\")" COMPONENT development)
+install(SCRIPT cmake/public_headers.cmake COMPONENT development)
 install(EXPORT troupe NAMESPACE troupe:: FILE troupeConfig.cmake DESTINATION "${troupe_cmake_folder}"
   COMPONENT development)
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/troupeConfigVersion.cmake" COMPATIBILITY SameMinorVersion)

@@ -14,8 +14,11 @@ class swish final : public nn::module {
 
   std::string type() const override { return "swish"; }
   std::vector<nn::parameter> parameters() const override { return {{"beta", {features_}}}; }
-  void initialize(std::uint64_t, float* beta, float*) const override { std::fill_n(beta, features_, 1.0F); }
-  troupe::shape output(const tensor& input) const override {
+  void initialize(std::uint64_t, const nn::tensor_list<float>& parameters,
+                  const nn::tensor_list<float>&) const override {
+    std::ranges::fill(parameters[0], 1.0F);
+  }
+  troupe::shape output(const tensor_view& input) const override {
     nn::check_features(*this, input, features_);
     return input.shape();
   }
@@ -23,21 +26,20 @@ class swish final : public nn::module {
     const auto x = numbers.input.as<float>();
     for (std::size_t i = 0; i < x.size(); ++i) numbers.output[i] = x[i] * gate(numbers, i);
   }
-  void backward(const nn::pass&, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
-                float* grad_beta) const override {
+  void backward(const nn::pass&, const nn::pass_numbers& numbers, const nn::gradients& of) const override {
     const auto x = numbers.input.as<float>();
-    if (grad_beta != nullptr) std::fill_n(grad_beta, features_, 0.0F);
+    if (of.parameters) std::ranges::fill(of.parameters[0], 0.0F);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float s = gate(numbers, i);
       const float slope = x[i] * s * (1 - s);  // of the output by beta * x
-      if (grad_input != nullptr) grad_input[i] = grad_output[i] * (s + slope * numbers.parameters[i % features_]);
-      if (grad_beta != nullptr) grad_beta[i % features_] += grad_output[i] * slope * x[i];
+      if (of.input) of.input[i] = of.output[i] * (s + slope * numbers.parameters[0][i % features_]);
+      if (of.parameters) of.parameters[0][i % features_] += of.output[i] * slope * x[i];
     }
   }
 
  private:
   float gate(const nn::pass_numbers& numbers, std::size_t i) const {
-    return 1 / (1 + std::exp(-numbers.parameters[i % features_] * numbers.input.as<float>()[i]));
+    return 1 / (1 + std::exp(-numbers.parameters[0][i % features_] * numbers.input.as<float>()[i]));
   }
 
   std::size_t features_;

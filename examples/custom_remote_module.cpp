@@ -14,7 +14,7 @@ class gate final : public nn::module {
 
   std::string type() const override { return "gate"; }
   std::vector<nn::parameter> parameters() const override { return {{"weight", {features_}}}; }
-  troupe::shape output(const tensor& input) const override {
+  troupe::shape output(const tensor_view& input) const override {
     nn::check_features(*this, input, features_);
     return input.shape();
   }
@@ -22,20 +22,19 @@ class gate final : public nn::module {
     const auto x = numbers.input.as<float>();
     for (std::size_t i = 0; i < x.size(); ++i) numbers.output[i] = x[i] * open(numbers, i);
   }
-  void backward(const nn::pass& /*how*/, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
-                float* grad_parameters) const override {
+  void backward(const nn::pass& /*how*/, const nn::pass_numbers& numbers, const nn::gradients& of) const override {
     const auto x = numbers.input.as<float>();
-    if (grad_parameters != nullptr) std::fill_n(grad_parameters, features_, 0.0F);
+    if (of.parameters) std::ranges::fill(of.parameters[0], 0.0F);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float s = open(numbers, i);
-      if (grad_input != nullptr) grad_input[i] = grad_output[i] * s;
-      if (grad_parameters != nullptr) grad_parameters[i % features_] += grad_output[i] * x[i] * s * (1 - s);
+      if (of.input) of.input[i] = of.output[i] * s;
+      if (of.parameters) of.parameters[0][i % features_] += of.output[i] * x[i] * s * (1 - s);
     }
   }
 
  private:
   float open(const nn::pass_numbers& numbers, std::size_t i) const {
-    return 1 / (1 + std::exp(-numbers.parameters[i % features_]));
+    return 1 / (1 + std::exp(-numbers.parameters[0][i % features_]));
   }
 
   std::size_t features_;

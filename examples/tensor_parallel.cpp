@@ -34,13 +34,6 @@ tensor columns_of(const float* first, std::size_t rows, std::size_t columns, std
   return made;
 }
 
-/// The initial weights of a layer of the whole network, flat: the same on all trainers.
-std::vector<float> initial(const nn::linear& layer, std::uint64_t key) {
-  std::vector<float> numbers(nn::count_of(layer.parameters()));
-  layer.initialize(key, numbers.data(), nullptr);
-  return numbers;
-}
-
 /// Makes a slice of a pair of layers: some outputs of the first one and a gelu after it, and those inputs of the second
 /// one, whose bias is slice 0's. `replicas`: the trainers that have the same slice.
 std::vector<data_parallel> make_slice(trainer me, const settings& chosen, const group& replicas, std::uint64_t pair) {
@@ -48,8 +41,9 @@ std::vector<data_parallel> make_slice(trainer me, const settings& chosen, const 
   const std::size_t slice = me.rank() % chosen.slices, from = slice * mine;
   const bool has_bias = slice == 0;
   const std::uint64_t key = (me.seed() << 32U) + 2 * pair;
-  const auto expand = initial(nn::linear(width, hidden), key);
-  const auto contract = initial(nn::linear(hidden, width), key + 1);
+  // The weights that the whole layers begin with, the same on all trainers.
+  const auto expand = nn::initial_numbers(nn::linear(width, hidden), key).parameters;
+  const auto contract = nn::initial_numbers(nn::linear(hidden, width), key + 1).parameters;
 
   auto first = me.data_parallel(nn::sequential(nn::linear(width, mine), nn::gelu()), {.among = replicas});
   auto second = me.data_parallel(nn::linear(mine, width, has_bias), {.among = replicas});

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/pooling.hpp"
+
 namespace troupe::kernels {
 
 /// How the rows of a table are stored: as float32, or with 16 bits per number, which halves the table. f16: IEEE 754
@@ -45,7 +47,7 @@ void decode(const_table_view from, std::size_t count, float* out);
 /// Stores x[i] as number i of `to`. NaN stays NaN. Thread: any.
 void encode(std::size_t count, const float* x, table_view to);
 
-enum class pooling : std::uint8_t { sum, mean, max };
+using troupe::pooling;
 
 /// The bags of one table in one batch, as views.
 struct bags_view {

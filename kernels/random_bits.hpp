@@ -33,4 +33,11 @@ void draw_bits(std::uint64_t key, std::span<const std::uint64_t> counters, std::
 /// Uniform in [0, 1): the upper 53 of 64 random bits.
 constexpr double unit_from(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
+/// Returns value `counter` of the stream `key`, uniform between `low` and `high`: low + (high - low) * unit, computed
+/// in double and rounded to float (so `high` can occur).
+constexpr float uniform(std::uint64_t key, std::uint64_t counter, float low, float high) {
+  const double width = static_cast<double>(high) - static_cast<double>(low);
+  return static_cast<float>(static_cast<double>(low) + width * unit_from(random_bits(key, counter)));
+}
+
 }  // namespace troupe::kernels

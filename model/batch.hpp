@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/embedding_bag.hpp"
+#include "nn/tensor.hpp"
 
 namespace troupe::model {
 
@@ -36,7 +37,7 @@ struct data_spec {
   /// Targets are 0 or 1 in one output, or two classes: predictions have an AUC.
   bool binary_targets = false;
   /// {channels, height, width}, whose product is `dense_features`, if the dense features are an image; else empty.
-  std::vector<std::size_t> image = {};
+  troupe::shape image = {};
 };
 
 /// A row of a network's input: the dense features, then the tables' pooled rows in order.

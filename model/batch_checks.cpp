@@ -14,14 +14,17 @@ namespace {
 
 /// Returns the first batch normalisation with one value a channel and sample, such as "layer 4 (batch_norm)"; none if
 /// each has more.
-std::optional<std::string> find_single_values(const std::vector<layer_spec>& specs, const sample_shape& in) {
-  const auto made = make_layers(specs, in);
+std::optional<std::string> find_single_values(const std::vector<nn::layer_spec>& specs, const troupe::shape& in) {
+  const auto made = nn::make_layers(specs, in);
   if (!made) return std::nullopt;
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    const sample_shape& shape = (*made)[i]->in();
-    if (specs[i].kind == layer_kind::batch_norm && count_of(shape) == shape.front())
+    const troupe::shape& shape = (*made)[i].in;
+    if (specs[i].as<nn::batch_norm>() != nullptr && shape.count() == shape[0])
       return fmt::format("layer {} (batch_norm)", i);
-    if (const auto within = find_single_values(specs[i].inner, shape)) return fmt::format("{} of layer {}", *within, i);
+    const auto* residual = specs[i].as<nn::residual>();
+    if (residual == nullptr) continue;
+    if (const auto within = find_single_values(residual->layers, shape))
+      return fmt::format("{} of layer {}", *within, i);
   }
   return std::nullopt;
 }

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "model/layer_network.hpp"
-#include "model/mlp_network.hpp"
+#include "kernels/device.hpp"
+#include "model/random.hpp"
+#include "model/sliced_linear.hpp"
+#include "nn/samples.hpp"
 
 namespace troupe::model {
 
@@ -26,33 +28,46 @@ std::size_t joined_width(const job& what, const data_spec& spec) {
   return bottom ? of_bottom + input.width - spec.dense_features : input.width;
 }
 
-std::unique_ptr<const network> make_top(const data_spec& spec, const job& what) {
-  if (const auto layers = top_layers(what, spec); !layers.empty())
-    return make_layers_of_top(spec, what, {0, layers.size()});
-  return std::make_unique<mlp_network>(mlp(joined_width(what, spec), what.hidden, spec.outputs), top_number);
-}
-
-void append_named(const char* part, std::size_t first, std::vector<named_parameter> tensors,
-                  std::vector<named_parameter>& all) {
-  for (named_parameter& one : tensors)
-    all.push_back({fmt::format("{}.{}", part, one.name), std::move(one.shape), first + one.first});
-}
-
 job job_with(std::span<const std::size_t> hidden) {
   job what;
   what.hidden.assign(hidden.begin(), hidden.end());
   return what;
 }
 
+/// Makes layers that `check_network` has accepted.
+std::vector<nn::made_layer> checked_layers(const std::vector<nn::layer_spec>& specs, const troupe::shape& in) {
+  auto made = nn::make_layers(specs, in);
+  TROUPE_ASSERT(made);
+  return std::move(*made);
+}
+
+nn::sequential made_bottom(const job& what, const data_spec& spec) {
+  std::vector<std::shared_ptr<const nn::module>> modules;
+  for (const nn::made_layer& one : checked_layers(bottom_layers(what, spec), spec.dense_features))
+    modules.push_back(one.what);
+  return nn::sequential(std::move(modules));
+}
+
 }  // namespace
 
-std::vector<layer_spec> mlp_layers(std::span<const std::size_t> hidden, std::size_t out) {
-  std::vector<layer_spec> all;
+// -- networks -------------------------------------------------------------------------------
+
+std::size_t network::out_features() const { return module->output(nn::batch_of(1, in)).count(); }
+
+std::uint64_t network::multiply_adds() const { return module->multiply_adds(nn::batch_of(1, in)); }
+
+std::size_t network::numbers_per_sample() const {
+  const troupe::shape sample = nn::batch_of(1, in);
+  return 2 * (sample.count() + out_features()) + module->saved(sample, kernels::host_stream());
+}
+
+std::vector<nn::layer_spec> mlp_layers(std::span<const std::size_t> hidden, std::size_t out) {
+  std::vector<nn::layer_spec> all;
   for (const std::size_t width : hidden) {
-    all.push_back({.kind = layer_kind::linear, .out = width});
-    all.push_back({.kind = layer_kind::relu});
+    all.push_back({nn::linear::options{.out_features = width}});
+    all.push_back({nn::relu::options{}});
   }
-  all.push_back({.kind = layer_kind::linear, .out = out});
+  all.push_back({nn::linear::options{.out_features = out}});
   return all;
 }
 
@@ -60,134 +75,225 @@ bool has_bottom(const job& what, const data_spec& spec) {
   return what.interaction != interaction_kind::cat && spec.dense_features > 0 && !spec.tables.empty();
 }
 
-std::vector<layer_spec> top_layers(const job& what, const data_spec& spec) {
-  std::vector<layer_spec> all = what.layers;
+std::vector<nn::layer_spec> bottom_layers(const job& what, const data_spec& spec) {
+  auto layers = mlp_layers(what.bottom_hidden.value_or(default_bottom_hidden()), spec.tables.front().dim);
+  layers.push_back({nn::relu::options{}});
+  return layers;
+}
+
+std::vector<nn::layer_spec> top_layers(const job& what, const data_spec& spec) {
+  std::vector<nn::layer_spec> all = what.layers;
   if (what.interaction != interaction_kind::dcn) return all;
   if (all.empty()) all = mlp_layers(what.hidden, spec.outputs);
-  all.insert(all.begin(), {.kind = layer_kind::low_rank_cross,
-                           .rank = what.cross_rank.value_or(default_cross_rank),
-                           .layers = what.cross_layers.value_or(default_cross_layers)});
+  all.insert(all.begin(), {nn::low_rank_cross::options{.rank = what.cross_rank.value_or(default_cross_rank),
+                                                       .layers = what.cross_layers.value_or(default_cross_layers)}});
   return all;
 }
 
-std::vector<layer_spec> layers_of_top(const job& what, const data_spec& spec) {
-  std::vector<layer_spec> all = top_layers(what, spec);
+std::vector<nn::layer_spec> layers_of_top(const job& what, const data_spec& spec) {
+  std::vector<nn::layer_spec> all = top_layers(what, spec);
   return all.empty() ? mlp_layers(what.hidden, spec.outputs) : all;
 }
 
-sample_shape top_input(const job& what, const data_spec& spec) {
+troupe::shape top_input(const job& what, const data_spec& spec) {
   const bool is_image = !spec.image.empty() && spec.tables.empty() && what.interaction == interaction_kind::cat;
-  return is_image ? spec.image : sample_shape{joined_width(what, spec)};
+  const bool is_mlp = top_layers(what, spec).empty();  // it takes images as rows
+  return is_image && !is_mlp ? spec.image : troupe::shape(joined_width(what, spec));
 }
+
+network make_layers_of_top(const data_spec& spec, const job& what, layer_range part, std::uint32_t slices) {
+  const auto specs = layers_of_slice(layers_of_top(what, spec), slices);
+  const auto cuts = slices > 1 ? cuts_of(specs) : std::vector<layer_cut>(specs.size());
+  const auto made = checked_layers(specs, top_input(what, spec));
+  std::vector<std::shared_ptr<const nn::module>> modules;
+  for (std::size_t i = part.first; i < part.end; ++i) {
+    modules.push_back(made[i].what);
+    if (cuts[i] != layer_cut::none)
+      modules.back() = std::make_shared<sliced_linear>(static_cast<const nn::linear&>(*made[i].what).chosen(), cuts[i]);
+  }
+  return {std::make_shared<nn::sequential>(std::move(modules), part.first), made[part.first].in};
+}
+
+// -- the hybrid model -----------------------------------------------------------------------
 
 hybrid_model::hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden)
     : hybrid_model(spec, job_with(hidden)) {}
 
-std::unique_ptr<const network> make_layers_of_top(const data_spec& spec, const job& what, layer_range part,
-                                                  std::uint32_t slices) {
-  sample_shape in = top_input(what, spec);
-  if (top_layers(what, spec).empty()) in = {count_of(in)};  // an MLP takes images as rows
-  auto made = layer_network::make_part(layers_of_top(what, spec), in, part, top_number, slices);
-  TROUPE_ASSERT(made);
-  return std::make_unique<layer_network>(std::move(*made));
-}
-
-hybrid_model::hybrid_model(const data_spec& spec, const job& what) : hybrid_model(spec, what, make_top(spec, what)) {}
+hybrid_model::hybrid_model(const data_spec& spec, const job& what)
+    : hybrid_model(spec, what, layers_of_top(what, spec).size()) {}
 
 hybrid_model::hybrid_model(const data_spec& spec, const job& what, std::size_t end, std::uint32_t slices)
     : hybrid_model(spec, what, make_layers_of_top(spec, what, {0, end}, slices)) {}
 
-hybrid_model::hybrid_model(const data_spec& spec, const job& what, std::unique_ptr<const network> top)
-    : spec_(spec), interaction_(what.interaction), layout_(spec), top_(std::move(top)) {
-  if (has_bottom(what, spec))
-    bottom_.emplace(spec.dense_features, what.bottom_hidden.value_or(default_bottom_hidden()), spec.tables.front().dim,
-                    kernels::activation::relu);
+hybrid_model::hybrid_model(const data_spec& spec, const job& what, network top)
+    : spec_(spec),
+      interaction_(what.interaction),
+      layout_(spec),
+      top_(std::move(top)),
+      top_parameters_(nn::placed(top_.module->parameters())),
+      top_buffers_(nn::placed(top_.module->buffers())) {
+  if (!has_bottom(what, spec)) return;
+  bottom_ = made_bottom(what, spec);
+  bottom_parameters_ = nn::placed(bottom_->parameters());
 }
 
-std::size_t hybrid_model::parameter_count() const { return bottom_count() + top_->parameter_count(); }
-
-std::size_t hybrid_model::numbers_per_sample() const {
-  std::size_t numbers = layout_.width;
-  if (joins()) numbers += top_->in_features();
-  if (bottom_) numbers += bottom_->in_features() + bottom_->out_features() + bottom_->numbers_per_sample();
-  return 2 * numbers + top_->numbers_per_sample();
+network as_network(hybrid_model of) {
+  const std::size_t width = of.in_features();
+  return {std::make_shared<const hybrid_model>(std::move(of)), troupe::shape(width)};
 }
 
-std::uint64_t hybrid_model::multiply_adds() const {
-  std::uint64_t all = top_->multiply_adds();
-  if (bottom_) all += bottom_->multiply_adds();
-  if (interaction_ == interaction_kind::dot)
-    all += kernels::pair_count((bottom_ ? 1 : 0) + spec_.tables.size()) * spec_.tables.front().dim;
-  return all;
+std::vector<nn::parameter> hybrid_model::parameters() const {
+  std::vector<nn::parameter> all;
+  nn::append_named(all, "bottom", bottom_parameters_);
+  nn::append_named(all, "top", top_parameters_);
+  return nn::placed(std::move(all));
 }
 
-std::vector<float> hybrid_model::initial_parameters(std::uint64_t seed) const {
-  std::vector<float> all;
-  if (bottom_) all = bottom_->initial_parameters(seed, bottom_number);
-  const std::vector<float> of_top = top_->initial_parameters(seed);
-  all.insert(all.end(), of_top.begin(), of_top.end());
-  return all;
+std::vector<nn::parameter> hybrid_model::buffers() const {
+  std::vector<nn::parameter> all;
+  nn::append_named(all, "top", top_buffers_);
+  return nn::placed(std::move(all));
 }
 
-std::vector<parameter_range> hybrid_model::ranges() const {
-  std::vector<parameter_range> all;
-  if (bottom_) all = bottom_->ranges();
-  for (const parameter_range& range : top_->ranges()) all.push_back({bottom_count() + range.first, range.count});
-  return all;
-}
-
-std::vector<named_parameter> hybrid_model::parameters() const {
-  std::vector<named_parameter> all;
-  if (bottom_) append_named("bottom", 0, bottom_->parameters(), all);
-  append_named("top", bottom_count(), top_->parameters(), all);
-  return all;
-}
-
-std::vector<named_parameter> hybrid_model::buffers() const {
-  std::vector<named_parameter> all;
-  append_named("top", 0, top_->buffers(), all);
-  return all;
-}
-
-std::unique_ptr<network::activations> hybrid_model::make_activations() const {
-  auto made = std::make_unique<activations>();
-  made->top = top_->make_activations();
-  return made;
-}
-
-float* hybrid_model::forward(kernels::stream& on, const pass_mode& mode, std::size_t size, const tensors& numbers,
-                             const float* input, network::activations& kept) const {
-  auto& a = static_cast<activations&>(kept);
-  if (!joins()) return top_->forward(on, mode, size, numbers, input, *a.top);
-  interact(on, mode, size, numbers.parameters, input, a);
-  return top_->forward(on, mode, size, of_top(numbers), a.joined.data(), *a.top);
-}
-
-void hybrid_model::backward_inputs(kernels::stream& on, const pass_mode& mode, std::size_t size, const tensors& numbers,
-                                   const float* input, network::activations& kept, const float* grad_outputs,
-                                   float* grad_input) const {
-  auto& a = static_cast<activations&>(kept);
-  if (!joins()) return top_->backward_inputs(on, mode, size, numbers, input, *a.top, grad_outputs, grad_input);
-  a.grad_joined.resize(on, a.joined.size());
-  top_->backward_inputs(on, mode, size, of_top(numbers), a.joined.data(), *a.top, grad_outputs, a.grad_joined.data());
-  interact_backward(on, size, input, a, grad_input);
-  if (bottom_) bottom_->backward_inputs(on, size, numbers.parameters, a.bottom, a.grad_of_bottom.data(), nullptr);
-}
-
-void hybrid_model::backward_parameters(kernels::stream& on, std::size_t size, const float* input,
-                                       const network::activations& kept, const float* grad_outputs,
-                                       const std::function<float*(parameter_range)>& grad_at,
-                                       const std::function<void(parameter_range)>& finished) const {
-  const auto& a = static_cast<const activations&>(kept);
-  if (!joins()) return top_->backward_parameters(on, size, input, *a.top, grad_outputs, grad_at, finished);
-  const auto in_whole = [first = bottom_count()](parameter_range of_top) {
-    return parameter_range{first + of_top.first, of_top.count};
+void hybrid_model::initialize(std::uint64_t seed, const nn::tensor_list<float>& parameters,
+                              const nn::tensor_list<float>& buffers) const {
+  const auto key_of = [seed](std::uint64_t network) {
+    return [=](std::size_t layer) { return random_key(seed, random_stream::dense_weights, layer, network); };
   };
-  top_->backward_parameters(
-      on, size, a.joined.data(), *a.top, grad_outputs, [&](parameter_range range) { return grad_at(in_whole(range)); },
-      [&](parameter_range range) { finished(in_whole(range)); });
-  if (bottom_)
-    bottom_->backward_parameters(on, size, a.dense.data(), a.bottom, a.grad_of_bottom.data(), grad_at, finished);
+  if (bottom_) bottom_->initialize(key_of(bottom_number), parameters.data(), nullptr);
+  static_cast<const nn::sequential&>(*top_.module)
+      .initialize(key_of(top_number), parameters.data() + bottom_count(), buffers.data());
+}
+
+std::vector<nn::parameter_range> hybrid_model::ranges() const {
+  std::vector<nn::parameter_range> all;
+  if (bottom_) all = bottom_->ranges();
+  for (const auto& range : top_.module->ranges()) all.push_back({bottom_count() + range.first, range.count});
+  return all;
+}
+
+troupe::shape hybrid_model::output(const troupe::tensor_view& input) const {
+  nn::check_features(*this, input, layout_.width);
+  return {input.shape()[0], top_.out_features()};
+}
+
+std::uint64_t hybrid_model::multiply_adds(const troupe::tensor_view& input) const {
+  const std::size_t size = input.shape()[0];
+  std::uint64_t all = top_.module->multiply_adds(nn::batch_of(size, top_.in));
+  if (bottom_) all += bottom_->multiply_adds(troupe::shape(size, spec_.dense_features));
+  if (interaction_ == interaction_kind::dot)
+    all +=
+        std::uint64_t{size} * kernels::pair_count((bottom_ ? 1 : 0) + spec_.tables.size()) * spec_.tables.front().dim;
+  return all;
+}
+
+// -- passes ---------------------------------------------------------------------------------
+
+/// Where the parts' numbers are within those of a pass.
+struct hybrid_model::places {
+  nn::pass_numbers bottom = {};
+  nn::pass_numbers top = {};
+  float* dense = nullptr;           ///< the bottom MLP's input [size, dense features]
+  float* joined = nullptr;          ///< the top network's input [size, its width]
+  float* grad_joined = nullptr;     ///< its gradient
+  float* grad_of_bottom = nullptr;  ///< gradient of the bottom MLP's output
+  float* zeros = nullptr;           ///< a zero for each dense feature
+  std::size_t saved = 0;            ///< how many there are
+};
+
+hybrid_model::places hybrid_model::places_of(const nn::pass_numbers& numbers, const kernels::stream& on) const {
+  const std::size_t size = numbers.input.shape()[0];
+  places at;
+  const auto next = [&](std::size_t count) {
+    float* const place = numbers.saved.empty() ? nullptr : numbers.saved.data() + at.saved;
+    at.saved += nn::aligned(on, count);
+    return place;
+  };
+  const auto saved_by = [&](const nn::module& part, const troupe::shape& input) {
+    const std::size_t count = nn::saved_count(part, input, on);
+    return std::span<float>(next(count), count);
+  };
+  const troupe::shape in_top = nn::batch_of(size, top_.in);
+  const float* const parameters = numbers.parameters.data();
+  at.top = {
+      .parameters = {bottom_ && parameters != nullptr ? parameters + bottom_count() : parameters, top_parameters_},
+      .buffers = {numbers.buffers.data(), top_buffers_},
+      .input = {in_top, numbers.input.data()},
+      .output = numbers.output};
+  if (size == 0) return at;
+  if (bottom_) {
+    const troupe::shape dense(size, spec_.dense_features);
+    const troupe::shape made(size, spec_.tables.front().dim);
+    at.dense = next(dense.count());
+    at.grad_of_bottom = next(made.count());
+    at.zeros = next(spec_.dense_features);
+    at.bottom = {.parameters = {parameters, bottom_parameters_},
+                 .input = {dense, at.dense},
+                 .output = {next(made.count()), made},
+                 .saved = saved_by(*bottom_, dense)};
+  }
+  if (joins()) {
+    at.joined = next(in_top.count());
+    at.grad_joined = next(in_top.count());
+    at.top.input = {in_top, at.joined};
+  }
+  at.top.saved = saved_by(*top_.module, in_top);
+  return at;
+}
+
+std::size_t hybrid_model::saved(const troupe::tensor_view& input, const kernels::stream& on) const {
+  return places_of({.input = input}, on).saved;
+}
+
+void hybrid_model::forward(const nn::pass& how, const nn::pass_numbers& numbers) const {
+  const places at = places_of(numbers, how.stream);
+  if (at.joined != nullptr) interact(how, numbers, at);
+  top_.module->forward(how, at.top);
+}
+
+void hybrid_model::backward(const nn::pass& how, const nn::pass_numbers& numbers, const nn::gradients& of) const {
+  const places at = places_of(numbers, how.stream);
+  if (!how.is_second_backward) {
+    TROUPE_ASSERT(at.joined == nullptr || of.input);
+    nn::gradients of_top{.output = of.output, .input = of.input};
+    if (of.input) of_top.input = {of.input.data(), at.top.input.shape()};
+    if (at.joined != nullptr) of_top.input = {at.grad_joined, at.top.input.shape()};
+    top_.module->backward(how, at.top, of_top);
+    if (at.joined != nullptr) interact_backward(how, numbers, at, of.input.data());
+    if (at.dense != nullptr)
+      bottom_->backward(how, at.bottom, {.output = {at.grad_of_bottom, at.bottom.output.shape()}});
+  }
+  if (!of.parameters) return;
+  nn::flat_gradient to(of.parameters.data());
+  nn::pass next = how;
+  next.is_second_backward = true;
+  backward_parameters(next, numbers, of.output, to);
+}
+
+namespace {
+
+/// The top network's ranges, among those of the whole.
+class places_of_top final : public nn::gradient_places {
+ public:
+  places_of_top(nn::gradient_places& whole, std::size_t first) : whole_(whole), first_(first) {}
+
+  float* at(const nn::parameter_range& which) override { return whole_.at({first_ + which.first, which.count}); }
+  void finished(const nn::parameter_range& which) override { whole_.finished({first_ + which.first, which.count}); }
+
+ private:
+  nn::gradient_places& whole_;
+  std::size_t first_;
+};
+
+}  // namespace
+
+void hybrid_model::backward_parameters(const nn::pass& how, const nn::pass_numbers& numbers,
+                                       const troupe::view<const float>& grad_output, nn::gradient_places& to) const {
+  TROUPE_ASSERT(how.is_second_backward);
+  const places at = places_of(numbers, how.stream);
+  places_of_top of_top(to, bottom_count());
+  top_.module->backward_parameters(how, at.top, grad_output, of_top);
+  if (bottom_) bottom_->backward_parameters(how, at.bottom, {at.grad_of_bottom, at.bottom.output.shape()}, to);
 }
 
 /// The interacting vectors as matrices [size, width]: the bottom MLP's output if there is one, then the tables'
@@ -195,76 +301,54 @@ void hybrid_model::backward_parameters(kernels::stream& on, std::size_t size, co
 template <class T>
 std::vector<kernels::row_matrix<T>> hybrid_model::vectors(T* of_bottom, T* input) const {
   std::vector<kernels::row_matrix<T>> all;
-  if (bottom_) all.push_back({of_bottom, bottom_->out_features()});
+  if (bottom_) all.push_back({of_bottom, spec_.tables.front().dim});
   for (const std::size_t column : layout_.columns) all.push_back({input + column, layout_.width});
   return all;
 }
 
-/// Fills `a.joined`: the bottom MLP's output, then the dots or the tables' pooled rows.
-void hybrid_model::interact(kernels::stream& on, const pass_mode& mode, std::size_t size, const float* parameters,
-                            const float* input, activations& a) const {
-  const std::size_t width = top_->in_features();
+/// Fills `joined`: the bottom MLP's output, then the dots or the tables' pooled rows.
+void hybrid_model::interact(const nn::pass& how, const nn::pass_numbers& numbers, const places& at) const {
+  kernels::stream& on = how.stream;
+  const std::size_t size = numbers.input.shape()[0];
+  const std::size_t width = top_.in_features();
   const std::size_t dim = spec_.tables.front().dim;
   const std::size_t features = spec_.dense_features;
-  a.joined.resize(on, size * width);
-  const float* of_bottom = nullptr;
+  const float* const input = numbers.input.as<float>().data();
+  const float* const of_bottom = at.bottom.output.data();
   if (bottom_) {
-    a.dense.resize(on, size * features);
-    on.copy_columns(size, features, {input, layout_.width}, {a.dense.data(), features});
-    of_bottom = bottom_->forward(on, size, parameters, a.dense.data(), a.bottom, mode.training);
-    on.copy_columns(size, dim, {of_bottom, dim}, {a.joined.data(), width});
+    on.copy_columns(size, features, {input, layout_.width}, {at.dense, features});
+    bottom_->forward(how, at.bottom);
+    on.copy_columns(size, dim, {of_bottom, dim}, {at.joined, width});
   }
-  const kernels::row_matrix<float> rest{a.joined.data() + (bottom_ ? dim : 0), width};
+  const kernels::row_matrix<float> rest{at.joined + (bottom_ ? dim : 0), width};
   if (interaction_ == interaction_kind::dot)
     on.pairwise_dots(size, dim, vectors(of_bottom, input), rest);
   else
     on.copy_columns(size, width - dim, {input + features, layout_.width}, rest);
 }
 
-/// Computes from `a.grad_joined` the gradients of the bottom MLP's output and of the tables' rows.
-void hybrid_model::interact_backward(kernels::stream& on, std::size_t size, const float* input, activations& a,
+/// Computes from `grad_joined` the gradients of the bottom MLP's output and of the tables' rows.
+void hybrid_model::interact_backward(const nn::pass& how, const nn::pass_numbers& numbers, const places& at,
                                      float* grad_input) const {
-  const std::size_t width = top_->in_features();
+  kernels::stream& on = how.stream;
+  const std::size_t size = numbers.input.shape()[0];
+  const std::size_t width = top_.in_features();
   const std::size_t dim = spec_.tables.front().dim;
   const std::size_t features = spec_.dense_features;
-  const kernels::row_matrix<const float> direct{a.grad_joined.data(), width};
-  if (bottom_) a.grad_of_bottom.resize(on, size * dim);
+  const kernels::row_matrix<const float> direct{at.grad_joined, width};
   if (interaction_ == interaction_kind::dot) {
-    const float* of_bottom = bottom_ ? a.bottom.outputs.back().data() : nullptr;
-    on.pairwise_dots_backward(size, dim, vectors(of_bottom, input), {a.grad_joined.data() + (bottom_ ? dim : 0), width},
-                              vectors(a.grad_of_bottom.data(), grad_input));
+    const float* const of_bottom = at.bottom.output.data();
+    on.pairwise_dots_backward(size, dim, vectors(of_bottom, numbers.input.as<float>().data()),
+                              {at.grad_joined + (bottom_ ? dim : 0), width}, vectors(at.grad_of_bottom, grad_input));
     if (!bottom_) return;
     // The bottom MLP's output is also a direct input of the top network.
-    on.add_columns(size, dim, direct, {a.grad_of_bottom.data(), dim});
+    on.add_columns(size, dim, direct, {at.grad_of_bottom, dim});
   } else {
-    on.copy_columns(size, dim, direct, {a.grad_of_bottom.data(), dim});
-    on.copy_columns(size, width - dim, {a.grad_joined.data() + dim, width}, {grad_input + features, layout_.width});
+    on.copy_columns(size, dim, direct, {at.grad_of_bottom, dim});
+    on.copy_columns(size, width - dim, {at.grad_joined + dim, width}, {grad_input + features, layout_.width});
   }
-  if (a.zeros.size() < features) {
-    a.zeros.resize(on, features);
-    on.fill(features, 0.0F, a.zeros.data());
-  }
-  on.copy_columns(size, features, {a.zeros.data(), 0}, {grad_input, layout_.width});
-}
-
-void hybrid_model::activations::append_addresses(std::vector<const void*>& to) const {
-  bottom.append_addresses(to);
-  top->append_addresses(to);
-  for (const auto* one : {&dense, &joined, &grad_joined, &grad_of_bottom}) to.push_back(one->data());
-}
-
-loss_function loss_of(loss_kind kind, std::size_t count) {
-  return [kind, count](kernels::stream& on, kernels::batch_part samples, const loss_targets& targets, float* outputs,
-                       double* loss) {
-    switch (kind) {
-      case loss_kind::cross_entropy:
-        return on.softmax_cross_entropy(samples, count, outputs, targets.classes, outputs, loss);
-      case loss_kind::bce_logits:
-        return on.bce_with_logits(samples, count, outputs, targets.values, outputs, loss);
-      case loss_kind::mse:
-        return on.mean_squared_error(samples, count, outputs, targets.values, outputs, loss);
-    }
-  };
+  on.fill(features, 0.0F, at.zeros);
+  on.copy_columns(size, features, {at.zeros, 0}, {grad_input, layout_.width});
 }
 
 }  // namespace troupe::model

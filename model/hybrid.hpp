@@ -29,14 +29,33 @@
 #include "kernels/interaction.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
-#include "model/layer_network.hpp"
-#include "model/layer_spec.hpp"
-#include "model/mlp.hpp"
-#include "model/network.hpp"
+#include "nn/layer_spec.hpp"
+#include "nn/module.hpp"
 
 namespace troupe::model {
 
-class hybrid_model final : public network {
+/// Layers [first, end) of a list.
+struct layer_range {
+  std::size_t first = 0;
+  std::size_t end = 0;
+};
+
+/// A network, or a stage of one.
+struct network {
+  std::shared_ptr<const nn::module> module;
+  troupe::shape in;  ///< of a sample
+
+  std::size_t in_features() const { return in.count(); }
+  std::size_t out_features() const;
+  std::size_t parameter_count() const { return nn::count_of(module->parameters()); }
+  /// The multiplications with an addition that the forward pass of a sample takes in products.
+  std::uint64_t multiply_adds() const;
+  /// The floats that a step keeps for each sample: activations and their gradients, with the input's.
+  std::size_t numbers_per_sample() const;
+};
+
+/// Inputs are rows [n, width]: the dense features, then the tables' pooled rows.
+class hybrid_model final : public nn::module {
  public:
   /// A model with interaction `cat`.
   hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden);
@@ -48,97 +67,75 @@ class hybrid_model final : public network {
   hybrid_model(const data_spec& spec, const job& what, std::size_t end, std::uint32_t slices = 1);
 
   const data_spec& spec() const { return spec_; }
-
-  std::size_t in_features() const override { return layout_.width; }
-  std::size_t out_features() const override { return top_->out_features(); }
-  std::size_t parameter_count() const override;
-  /// With the input and its gradient.
-  std::size_t numbers_per_sample() const override;
-  std::uint64_t multiply_adds() const override;
-
-  std::vector<float> initial_parameters(std::uint64_t seed) const override;
-  std::vector<float> initial_buffers() const override { return top_->initial_buffers(); }
-  bool uses_key() const override { return top_->uses_key(); }
-  bool synchronizes() const override { return top_->synchronizes(); }
-  void stand_by(rank_means& ranks) const override { top_->stand_by(ranks); }
-
-  std::vector<parameter_range> ranges() const override;
-
+  std::size_t in_features() const { return layout_.width; }
+  std::string type() const override { return "hybrid"; }
   /// bottom.0.weight, bottom.0.bias, ..., top.0.weight, ...
-  std::vector<named_parameter> parameters() const override;
+  std::vector<nn::parameter> parameters() const override;
   /// top.1.running_mean, ...
-  std::vector<named_parameter> buffers() const override;
+  std::vector<nn::parameter> buffers() const override;
+  /// `seed`: the job's.
+  void initialize(std::uint64_t seed, const nn::tensor_list<float>& parameters,
+                  const nn::tensor_list<float>& buffers) const override;
+  troupe::shape output(const troupe::tensor_view& input) const override;
+  std::size_t saved(const troupe::tensor_view& input, const kernels::stream& on) const override;
+  void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override;
+  /// The gradient of the input may be left out if there are no tables. The dense features' columns get their gradients
+  /// where they are the top network's input, but zeros where a bottom MLP is between: they are not needed.
+  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const nn::gradients& of) const override;
+  std::vector<nn::parameter_range> ranges() const override;
+  /// Goes from the top network's last layer to the bottom MLP's first one.
+  void backward_parameters(const nn::pass& how, const nn::pass_numbers& numbers,
+                           const troupe::view<const float>& grad_output, nn::gradient_places& to) const override;
+  bool runs_on_devices() const override { return true; }
+  bool uses_key() const override { return top_.module->uses_key(); }
+  bool synchronizes() const override { return top_.module->synchronizes(); }
+  std::uint64_t multiply_adds(const troupe::tensor_view& input) const override;
 
   /// Returns the first column of table `table`'s pooled row in the input.
   std::size_t column_of(std::size_t table) const { return layout_.columns[table]; }
 
-  struct activations final : network::activations {
-    mlp::activations bottom;
-    std::unique_ptr<network::activations> top;
-    kernels::device_array<float> dense;           ///< the bottom MLP's input [size, dense features]
-    kernels::device_array<float> joined;          ///< the top network's input [size, its width], where it is not ours
-    kernels::device_array<float> grad_joined;     ///< its gradient
-    kernels::device_array<float> grad_of_bottom;  ///< gradient of the bottom MLP's output
-    kernels::device_array<float> zeros;           ///< a zero for each dense feature
-
-    float* outputs() const override { return top->outputs(); }
-    void append_addresses(std::vector<const void*>& to) const override;
-  };
-
-  std::unique_ptr<network::activations> make_activations() const override;
-
-  float* forward(kernels::stream& on, const pass_mode& mode, std::size_t size, const tensors& numbers,
-                 const float* input, network::activations& kept) const override;
-
-  /// `grad_input` may be null if there are no tables. The dense features' columns get their gradients where they are
-  /// the top network's input, but zeros where a bottom MLP is between: they are not needed.
-  void backward_inputs(kernels::stream& on, const pass_mode& mode, std::size_t size, const tensors& numbers,
-                       const float* input, network::activations& kept, const float* grad_outputs,
-                       float* grad_input) const override;
-
-  /// Goes from the top network's last layer to the bottom MLP's first one.
-  void backward_parameters(kernels::stream& on, std::size_t size, const float* input, const network::activations& kept,
-                           const float* grad_outputs, const std::function<float*(parameter_range)>& grad_at,
-                           const std::function<void(parameter_range)>& finished) const override;
-
  private:
-  hybrid_model(const data_spec& spec, const job& what, std::unique_ptr<const network> top);
+  struct places;
 
-  std::size_t bottom_count() const { return bottom_ ? bottom_->parameter_count() : 0; }
+  hybrid_model(const data_spec& spec, const job& what, network top);
+
+  std::size_t bottom_count() const { return nn::count_of(bottom_parameters_); }
   /// Whether the top network's input is made of the model's.
   bool joins() const { return bottom_ || interaction_ == interaction_kind::dot; }
-  tensors of_top(const tensors& all) const { return {all.parameters + bottom_count(), all.buffers}; }
+  places places_of(const nn::pass_numbers& numbers, const kernels::stream& on) const;
   template <class T>
   std::vector<kernels::row_matrix<T>> vectors(T* of_bottom, T* input) const;
-  void interact(kernels::stream& on, const pass_mode& mode, std::size_t size, const float* parameters,
-                const float* input, activations& a) const;
-  void interact_backward(kernels::stream& on, std::size_t size, const float* input, activations& a,
+  void interact(const nn::pass& how, const nn::pass_numbers& numbers, const places& at) const;
+  void interact_backward(const nn::pass& how, const nn::pass_numbers& numbers, const places& at,
                          float* grad_input) const;
 
   data_spec spec_;
   interaction_kind interaction_;
   input_layout layout_;
-  std::optional<mlp> bottom_;
-  std::unique_ptr<const network> top_;
+  std::optional<nn::sequential> bottom_;
+  network top_;
+  std::vector<nn::parameter> bottom_parameters_;
+  std::vector<nn::parameter> top_parameters_;
+  std::vector<nn::parameter> top_buffers_;
 };
 
-/// Returns the mean loss over samples with so many outputs (targets: classes for cross-entropy, else values).
-loss_function loss_of(loss_kind kind, std::size_t outputs);
+network as_network(hybrid_model of);
 
 /// Returns an MLP of these widths as layers.
-std::vector<layer_spec> mlp_layers(std::span<const std::size_t> hidden, std::size_t out);
+std::vector<nn::layer_spec> mlp_layers(std::span<const std::size_t> hidden, std::size_t out);
 /// Whether a bottom MLP is between the dense features and the top network.
 bool has_bottom(const job& what, const data_spec& spec);
+/// Returns its layers.
+std::vector<nn::layer_spec> bottom_layers(const job& what, const data_spec& spec);
 /// Returns the layers of a job's top network for samples of `spec`; none if it is an MLP of the job's hidden widths.
-std::vector<layer_spec> top_layers(const job& what, const data_spec& spec);
+std::vector<nn::layer_spec> top_layers(const job& what, const data_spec& spec);
 /// Returns the same; of an MLP its layers.
-std::vector<layer_spec> layers_of_top(const job& what, const data_spec& spec);
+std::vector<nn::layer_spec> layers_of_top(const job& what, const data_spec& spec);
 /// Makes layers of the top network, a stage of a pipeline after the first. Its bits are those of the whole network. Of
 /// several slices it is one's.
-std::unique_ptr<const network> make_layers_of_top(const data_spec& spec, const job& what, layer_range part,
-                                                  std::uint32_t slices = 1);
-/// Returns the shape of its input: an image where the data are images, else a vector.
-sample_shape top_input(const job& what, const data_spec& spec);
+network make_layers_of_top(const data_spec& spec, const job& what, layer_range part, std::uint32_t slices = 1);
+/// Returns the shape of its input: an image where the data are images and it is given by layers, else a vector.
+troupe::shape top_input(const job& what, const data_spec& spec);
 
 /// Returns the shapes of a job's data as the job alone tells them, without its file: a bag of a file counts as one
 /// index. Null for a reference run. Requires: `parse_job` accepted the job.

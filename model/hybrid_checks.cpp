@@ -6,6 +6,7 @@
 #include "model/hybrid.hpp"
 #include "model/job_table.hpp"
 #include "model/stages.hpp"
+#include "nn/samples.hpp"
 
 namespace troupe::model {
 
@@ -39,18 +40,17 @@ std::optional<std::string> check_vectors(const data_spec& spec) {
 /// A network given by layers: whether each takes what the one before it makes, and the last makes the outputs. Messages
 /// have the numbers of the job's layers. Sets `weights` to the network's parameters.
 std::optional<std::string> check_layers(const job& what, const data_spec& spec, std::uint64_t& weights) {
-  const sample_shape in = top_input(what, spec);
+  const troupe::shape in = top_input(what, spec);
   // Cross layers before these keep the shape, so they fit whatever else does.
-  const auto given = make_layers(what.layers, in);
+  const auto given = nn::make_layers(what.layers, in);
   if (!given) return "--layers: " + given.error().message;
-  if (!given->empty() && given->back()->out() != sample_shape{spec.outputs})
+  if (!given->empty() && !(given->back().out == troupe::shape(spec.outputs)))
     return fmt::format("--layers: the last one, layer {} ({}), makes {}; {} needs {}; end with linear, out = {}",
-                       given->size() - 1, given->back()->kind(), to_string(given->back()->out()), what.data,
+                       given->size() - 1, given->back().what->type(), nn::lengths_text(given->back().out), what.data,
                        spec.outputs, spec.outputs);
-  const auto made = make_layers(top_layers(what, spec), in);
+  const auto made = nn::make_layers(top_layers(what, spec), in);
   if (!made) return "--layers: " + made.error().message;
-  for (const auto& one : *made)
-    for (const named_parameter& tensor : one->parameters()) weights += tensor.count();
+  for (const nn::made_layer& one : *made) weights += nn::count_of(one.what->parameters());
   return std::nullopt;
 }
 
@@ -71,7 +71,7 @@ std::optional<std::string> check_network(const job& what, const data_spec& spec)
   if (!top_layers(what, spec).empty()) {
     if (auto wrong = check_layers(what, spec, weights)) return wrong;
   } else {
-    weights = weights_of(count_of(top_input(what, spec)), what.hidden, spec.outputs);
+    weights = weights_of(top_input(what, spec).count(), what.hidden, spec.outputs);
   }
   if (has_bottom(what, spec)) {
     const auto bottom_hidden = what.bottom_hidden.value_or(default_bottom_hidden());

@@ -16,6 +16,7 @@
 #include "model/files/idx.hpp"
 #include "model/input_file.hpp"
 #include "model/sampler.hpp"
+#include "nn/samples.hpp"
 
 namespace troupe::model {
 
@@ -30,7 +31,7 @@ class image_set final : public dataset {
         test_(std::move(test)),
         loss_(job.loss),
         sampler_(epochs_of(job, train_->rows), job.seed) {
-    spec_.dense_features = count_of(train_->shape);
+    spec_.dense_features = train_->shape.count();
     spec_.image = train_->shape;
     spec_.outputs = outputs_for(loss_, classes);
     spec_.binary_targets = classes == 2;
@@ -136,10 +137,10 @@ std::optional<std::string> check_classes(const labeled_images& what, const std::
 }
 
 std::optional<std::string> check_image_shape(const labeled_images& what, const std::string& file,
-                                             const sample_shape& wanted, const std::string& why) {
+                                             const troupe::shape& wanted, const std::string& why) {
   if (what.shape == wanted) return std::nullopt;
   return fmt::format("{}: images of {}: must be {} (channels, height, width), {}", printable_path(file),
-                     to_string(what.shape), to_string(wanted), why);
+                     nn::lengths_text(what.shape), nn::lengths_text(wanted), why);
 }
 
 }  // namespace
@@ -155,7 +156,7 @@ result<std::shared_ptr<const dataset>> open_images(const job& job) {
 
   TROUPE_TRY(train, shared_images(files.train));
   if (is_mnist) {
-    const sample_shape wanted{1, mnist_side, mnist_side};
+    const troupe::shape wanted(1, mnist_side, mnist_side);
     if (auto wrong =
             check_image_shape(*train, files.train.images, wanted, "as those of MNIST; use --data idx:IMAGES,LABELS"))
       return bad_input(std::move(*wrong));

@@ -14,9 +14,10 @@
 #include "kernels/device.hpp"
 #include "model/data.hpp"
 #include "model/elasticity.hpp"
-#include "model/layer_spec.hpp"
 #include "model/optimizer.hpp"
 #include "model/table_split.hpp"
+#include "nn/layer_spec.hpp"
+#include "nn/pipeline_schedule.hpp"
 
 namespace troupe::model {
 
@@ -30,12 +31,7 @@ enum class interaction_kind : std::uint8_t { cat, dot, dcn };
 /// What happens in a step in which any rank found NaN or Inf.
 enum class nan_policy : std::uint8_t { stop, skip };
 
-/// In which order a stage of a pipeline passes a batch's micro-batches.
-enum class pipeline_schedule : std::uint8_t {
-  gpipe,        ///< all forward, then all backward
-  one_f_one_b,  ///< backward as soon as possible, so that few of them are under way
-  pipedream     ///< the same with whole batches, of which the next ones begin before the first has ended
-};
+using troupe::pipeline_schedule;
 
 /// A staleness without bound: consistency `async`.
 constexpr std::uint32_t any_staleness = 0xffff'ffff;
@@ -81,7 +77,7 @@ struct job {
   std::uint64_t shuffle_rows = 0;
   std::vector<std::size_t> hidden;
   /// The network, layer by layer, in place of `hidden`, which is empty then. Empty: an MLP of `hidden`.
-  std::vector<layer_spec> layers;
+  std::vector<nn::layer_spec> layers;
   interaction_kind interaction = interaction_kind::cat;
   /// Null: not given; with `dot`, or `dcn`, and dense features this means `default_bottom_hidden`.
   std::optional<std::vector<std::size_t>> bottom_hidden;

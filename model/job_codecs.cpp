@@ -151,13 +151,13 @@ codec hidden_widths() {
 
 codec layer_list() {
   return {[](job& to, std::string_view text) -> setting_fault {
-            auto layers = parse_layers(text);
+            auto layers = nn::parse_layers(text);
             if (!layers) return std::move(layers.error().message);
             if (layers->empty()) return "must have at least 1 layer; leave it out for an MLP of --hidden";
             to.layers = std::move(*layers);
             return std::nullopt;
           },
-          [](const job& from) { return from.layers.empty() ? std::nullopt : std::optional(to_json(from.layers)); },
+          [](const job& from) { return from.layers.empty() ? std::nullopt : std::optional(nn::to_json(from.layers)); },
           setting_type::entries};
 }
 

@@ -16,7 +16,7 @@
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "model/input_file.hpp"
-#include "model/layer_spec.hpp"
+#include "nn/layer_spec.hpp"
 
 namespace troupe::model {
 
@@ -233,7 +233,7 @@ or_mistake<boost::json::value> json_of(entry_kind of, const std::string& name, c
 /// Returns the entries of [[name]] as JSON text.
 or_mistake<std::string> entries_of(const std::string& name, const toml_value& value) {
   const entry_kind of = name == "columns" ? entry_kind::column : entry_kind::layer;
-  const auto& keys = of == entry_kind::column ? column_keys() : layer_keys();
+  const auto& keys = of == entry_kind::column ? column_keys() : nn::layer_keys();
   boost::json::array entries;
   for (const toml_value& entry : value.as_array()) {
     if (!entry.is_table()) return wrong_type(name, entry, fmt::format("[[{}]] entries", name));

@@ -12,7 +12,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/job_file.hpp"
-#include "model/layer_spec.hpp"
+#include "nn/layer_spec.hpp"
 
 namespace troupe::model {
 
@@ -97,7 +97,7 @@ std::vector<std::string> keys_of(const boost::json::object& object, const std::v
 /// Returns a layer within another one as an inline table.
 std::optional<std::string> inline_table(const boost::json::object& object) {
   std::vector<std::string> pairs;
-  for (const std::string& key : keys_of(object, layer_keys())) {
+  for (const std::string& key : keys_of(object, nn::layer_keys())) {
     const auto value = toml_of(true, object.at(key));
     if (!value) return std::nullopt;
     pairs.push_back(fmt::format("{} = {}", key, *value));
@@ -131,7 +131,7 @@ std::optional<std::string> toml_of(bool of_layer, const boost::json::value& json
 std::optional<std::string> entry_of(const std::string& name, const boost::json::value& json) {
   if (!json.is_object()) return std::nullopt;
   const bool of_layer = name != "columns";
-  const auto keys = keys_of(json.get_object(), of_layer ? layer_keys() : column_keys());
+  const auto keys = keys_of(json.get_object(), of_layer ? nn::layer_keys() : column_keys());
   std::string out = fmt::format("\n[[{}]]\n", name);
   for (const std::string& key : keys) {
     const auto value = toml_of(of_layer, json.get_object().at(key));

@@ -2,33 +2,29 @@
 
 #include "base/assert.hpp"
 #include "model/hybrid.hpp"
+#include "nn/samples.hpp"
 
 namespace troupe::model {
 
 namespace {
 
-void append_rows(const char* part, const std::vector<layer_spec>& layers, const sample_shape& in,
+void append_rows(const char* part, const std::vector<nn::layer_spec>& layers, const troupe::shape& in,
                  std::vector<network_row>& to) {
-  const auto made = layer_network::make(layers, in);
+  const auto made = nn::make_layers(layers, in);
   TROUPE_ASSERT(made);
-  for (const layer_row& row : made->rows()) to.push_back({part, row});
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto& [what, from, out] = (*made)[i];
+    to.push_back({part, i, what->type(), nn::options_text(layers[i]), from, out, nn::count_of(what->parameters()),
+                  what->multiply_adds(nn::batch_of(1, from))});
+  }
 }
 
 }  // namespace
 
 std::vector<network_row> network_rows(const job& what, const data_spec& spec) {
   std::vector<network_row> all;
-  if (has_bottom(what, spec)) {
-    auto bottom = mlp_layers(what.bottom_hidden.value_or(default_bottom_hidden()), spec.tables.front().dim);
-    bottom.push_back({.kind = layer_kind::relu});
-    append_rows("bottom", bottom, {spec.dense_features}, all);
-  }
-  const auto top = top_layers(what, spec);
-  const sample_shape in = top_input(what, spec);
-  if (top.empty())  // an MLP takes an image's pixels side by side
-    append_rows("top", mlp_layers(what.hidden, spec.outputs), {count_of(in)}, all);
-  else
-    append_rows("top", top, in, all);
+  if (has_bottom(what, spec)) append_rows("bottom", bottom_layers(what, spec), spec.dense_features, all);
+  append_rows("top", layers_of_top(what, spec), top_input(what, spec), all);
   return all;
 }
 

@@ -2,18 +2,26 @@
 
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "model/data.hpp"
 #include "model/job.hpp"
-#include "model/layer_network.hpp"
+#include "nn/tensor.hpp"
 
 namespace troupe::model {
 
 struct network_row {
   std::string part;  ///< bottom or top
-  layer_row layer;
+  std::size_t number = 0;
+  std::string kind;
+  std::string options;  ///< `nn::options_text`
+  troupe::shape in;     ///< of a sample, as `out`
+  troupe::shape out;
+  std::size_t parameters = 0;
+  std::uint64_t multiply_adds = 0;  ///< of a sample's forward pass, in products
 };
 
 /// Returns the layers of the bottom MLP, if there is one, and of the top network. Requires: `check_network` accepts the

@@ -10,11 +10,6 @@ constexpr std::uint64_t low_bits(unsigned count) { return count == 0 ? 0 : ~std:
 
 }  // namespace
 
-float uniform(std::uint64_t key, std::uint64_t counter, float low, float high) {
-  const double width = static_cast<double>(high) - static_cast<double>(low);
-  return static_cast<float>(static_cast<double>(low) + width * unit_from(random_bits(key, counter)));
-}
-
 std::uint64_t shuffled(std::uint64_t n, std::uint64_t key, std::uint64_t i) {
   const auto width = static_cast<unsigned>(std::bit_width(n - 1));
   const unsigned high_width = width / 2;

@@ -28,6 +28,7 @@ enum class random_stream : std::uint64_t {
 
 using kernels::mix;
 using kernels::random_bits;
+using kernels::uniform;
 using kernels::unit_from;
 
 /// Returns what a key is made of before its last number b: `random_key(seed, stream, a, b)` is mix(base + b).
@@ -61,10 +62,6 @@ class random_sequence {
   std::uint64_t key_;
   std::uint64_t counter_;
 };
-
-/// Returns value `counter` of the stream `key`, uniform between `low` and `high`: low + (high - low) * unit, computed
-/// in double and rounded to float (so `high` can occur).
-float uniform(std::uint64_t key, std::uint64_t counter, float low, float high);
 
 /// Returns element `i` of the pseudo-random permutation `key` of [0, n). Requires: i < n. It is an alternating Feistel
 /// network over the smallest power of two that holds n, repeated until the result is below n (cycle walking: Black &

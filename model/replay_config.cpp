@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/job_table.hpp"
+#include "nn/samples.hpp"
 
 namespace troupe::model {
 
@@ -180,13 +181,16 @@ table_spec read_table(object_reader& parent, const json::value& value, std::size
 void read_input(object_reader& reader, replay_config& config) {
   const auto* value = reader.need("input");
   config.dense_features = 1;
+  std::vector<std::uint64_t> lengths;
   for (const auto& length : reader.array("input")) {
-    config.input.push_back(reader.whole(length, "input", 1, width_max));
+    lengths.push_back(reader.whole(length, "input", 1, width_max));
     // Beyond the limit it stays just above it, so that this cannot overflow.
-    config.dense_features = std::min(config.dense_features * config.input.back(), sample_numbers_max + 1);
+    config.dense_features = std::min(config.dense_features * lengths.back(), sample_numbers_max + 1);
   }
   if (reader.wrong()) return;
-  if (config.input.size() != 1 && config.input.size() != 3)
+  if (lengths.size() == 1 || lengths.size() == 3)
+    config.input = troupe::shape::of(lengths);
+  else
     reader.refuse(fmt::format("input {}: must be [features] or [channels, height, width]", shown_value(*value)));
   if (config.dense_features > sample_numbers_max)
     reader.refuse(
@@ -207,13 +211,14 @@ void read_layers(object_reader& reader, const json::value& value, replay_config&
     reader.refuse(
         fmt::format("batch {}: must be at most {} samples in all {} steps", config.batch, samples_max, config.steps));
   if (reader.wrong()) return;
-  auto layers = parse_layers(json::serialize(value));
+  auto layers = nn::parse_layers(json::serialize(value));
   if (!layers) return reader.refuse(fmt::format("layers: {}", layers.error().message));
   config.layers = std::move(*layers);
-  const auto made = make_layers(config.layers, config.input);
+  const auto made = nn::make_layers(config.layers, config.input);
   if (!made) return reader.refuse(fmt::format("layers: {}", made.error().message));
-  if (const sample_shape& out = made->back()->out(); out != sample_shape{config.outputs})
-    reader.refuse(fmt::format("outputs {}: must be {}, which the last layer returns", config.outputs, to_string(out)));
+  if (const troupe::shape& out = made->back().out; !(out == troupe::shape(config.outputs)))
+    reader.refuse(
+        fmt::format("outputs {}: must be {}, which the last layer returns", config.outputs, nn::lengths_text(out)));
 }
 
 // Reads the input and network of a run without layers.
@@ -234,7 +239,7 @@ data_spec spec_of(const replay_config& config) {
   spec.tables = config.tables;
   spec.dense_features = config.dense_features;
   spec.outputs = config.outputs;
-  if (config.input.size() == 3) spec.image = config.input;
+  if (config.input.dimensions() == 3) spec.image = config.input;
   return spec;
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/job.hpp"
-#include "model/layer_spec.hpp"
+#include "nn/layer_spec.hpp"
 
 namespace troupe::model {
 
@@ -19,8 +19,8 @@ struct replay_config {
   std::vector<std::size_t> hidden;
   /// The network layer by layer. Then there are no tables and no `hidden`, and `dense_features` is the count of
   /// `input`.
-  std::vector<layer_spec> layers;
-  sample_shape input;     ///< with layers: of one sample, [features] or [channels, height, width]
+  std::vector<nn::layer_spec> layers;
+  troupe::shape input;    ///< with layers: of one sample, [features] or [channels, height, width]
   std::size_t batch = 0;  ///< with layers: samples of each rank in each step
   std::uint32_t micro_batches = 1;
   std::size_t outputs = 0;

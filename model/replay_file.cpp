@@ -74,11 +74,11 @@ result<std::vector<std::vector<Real>>> replay_file::tables(std::string_view pref
 
 template <class Real>
 result<std::vector<Real>> replay_file::of_layers(std::string_view prefix,
-                                                 std::vector<named_parameter> (layer::*tensors)() const) const {
-  TROUPE_TRY(layers, make_layers(config.layers, config.input));
+                                                 std::vector<nn::parameter> (nn::module::*tensors)() const) const {
+  TROUPE_TRY(layers, nn::make_layers(config.layers, config.input));
   std::vector<Real> all;
   for (std::size_t number = 0; number < layers.size(); ++number)
-    for (const named_parameter& tensor : (*layers[number].*tensors)()) {
+    for (const nn::parameter& tensor : (*layers[number].what.*tensors)()) {
       TROUPE_TRY(numbers, shaped<Real>(fmt::format("{}.layer.{}.{}", prefix, number, tensor.name),
                                        {tensor.shape.begin(), tensor.shape.end()}));
       std::ranges::copy(numbers, std::back_inserter(all));
@@ -88,7 +88,7 @@ result<std::vector<Real>> replay_file::of_layers(std::string_view prefix,
 
 template <class Real>
 result<std::vector<Real>> replay_file::buffers(std::string_view prefix) const {
-  return of_layers<Real>(prefix, &layer::buffers);
+  return of_layers<Real>(prefix, &nn::module::buffers);
 }
 
 result<std::vector<float>> replay_file::samples(const std::string& name, std::uint64_t samples) const {
@@ -99,7 +99,7 @@ result<std::vector<float>> replay_file::samples(const std::string& name, std::ui
 
 template <class Real>
 result<std::vector<Real>> replay_file::dense(std::string_view prefix) const {
-  if (!config.layers.empty()) return of_layers<Real>(prefix, &layer::parameters);
+  if (!config.layers.empty()) return of_layers<Real>(prefix, &nn::module::parameters);
   std::uint64_t width = config.dense_features;
   for (const auto& table : config.tables) width += table.dim;
   std::vector<Real> all;

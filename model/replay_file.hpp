@@ -47,7 +47,7 @@ struct replay_file {
  private:
   template <class Real>
   result<std::vector<Real>> of_layers(std::string_view prefix,
-                                      std::vector<named_parameter> (layer::*tensors)() const) const;
+                                      std::vector<nn::parameter> (nn::module::*tensors)() const) const;
 };
 
 /// Returns the settings that a reference run decides; see reference_run::settings.

@@ -9,12 +9,14 @@
 
 #include "base/assert.hpp"
 #include "kernels/device.hpp"
-#include "model/layers.hpp"
 #include "model/tensor_parallel.hpp"
+#include "nn/samples.hpp"
 
 namespace troupe::model {
 
 namespace {
+
+bool has_parameters(const nn::module& of) { return nn::count_of(of.parameters()) > 0; }
 
 const char* network_option(const job& what) { return what.layers.empty() ? "--hidden" : "--layers"; }
 
@@ -27,7 +29,7 @@ std::vector<std::size_t> possible_begins(const job& what, const data_spec& spec)
   bool is_amid_pair = false;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (i > 0 && !is_amid_pair &&
-        (begins.size() > 1 || what.trainers == 1 || hybrid_model(spec, what, i).parameter_count() > 0))
+        (begins.size() > 1 || what.trainers == 1 || has_parameters(hybrid_model(spec, what, i))))
       begins.push_back(i);
     if (cuts[i] != layer_cut::none) is_amid_pair = cuts[i] == layer_cut::outputs;
   }
@@ -45,7 +47,7 @@ std::optional<std::string> check_given_stages(const job& what, const data_spec& 
                        network_option(what), layers - 1);
   for (const std::size_t begin : what.stages) {
     if (std::ranges::find(possible, begin) != possible.end()) continue;
-    if (hybrid_model(spec, what, begin).parameter_count() == 0)
+    if (!has_parameters(hybrid_model(spec, what, begin)))
       return fmt::format("{}: stage 0 has no parameters, by whose gradient the trainers agree; begin stage 1 later",
                          text);
     return fmt::format(
@@ -74,7 +76,7 @@ std::optional<std::string> check_stages(const job& what, const data_spec& spec) 
 }
 
 /// Where a slice's tensor is in the whole one.
-tensor_place place_of(const named_parameter& whole, const named_parameter& mine, std::uint32_t slice) {
+tensor_place place_of(const nn::parameter& whole, const nn::parameter& mine, std::uint32_t slice) {
   const std::size_t count = mine.count();
   if (mine.shape == whole.shape) return {whole.first, 1, count, 0, false};
   if (mine.shape[0] != whole.shape[0]) return {whole.first + slice * count, 1, count, 0, true};
@@ -101,20 +103,20 @@ layer_range layers_of_stage(const job& what, const data_spec& spec, std::size_t 
   return {what.stages[stage], is_last ? layers : what.stages[stage + 1]};
 }
 
-std::unique_ptr<const network> make_stage(const job& what, const data_spec& spec, std::size_t stage) {
+network make_stage(const job& what, const data_spec& spec, std::size_t stage) {
   const layer_range layers = layers_of_stage(what, spec, stage);
-  if (stage == 0) return std::make_unique<hybrid_model>(spec, what, layers.end, what.tensor_parallel);
+  if (stage == 0) return as_network(hybrid_model(spec, what, layers.end, what.tensor_parallel));
   return make_layers_of_top(spec, what, layers, what.tensor_parallel);
 }
 
 network_parts parts_of_network(const job& what, const data_spec& spec) {
   const auto whole = hybrid_model(spec, what).parameters();
-  network_parts found{count_of(whole), 0, {}};
+  network_parts found{nn::count_of(whole), 0, {}};
   std::size_t tensor = 0;
   for (std::size_t stage = 0; stage < what.pipeline; ++stage) {
-    const auto network = make_stage(what, spec, stage);
-    const auto mine = network->parameters();
-    const std::size_t buffers = count_of(network->buffers());
+    const network cut = make_stage(what, spec, stage);
+    const auto mine = nn::placed(cut.module->parameters());
+    const std::size_t buffers = nn::count_of(cut.module->buffers());
     for (std::uint32_t slice = 0; slice < what.tensor_parallel; ++slice) {
       part_tensors made{{}, {found.buffers, buffers}};
       for (std::size_t i = 0; i < mine.size(); ++i)
@@ -127,8 +129,8 @@ network_parts parts_of_network(const job& what, const data_spec& spec) {
   return found;
 }
 
-std::vector<parameter_range> counted_once(const part_tensors& of, std::uint32_t slice) {
-  std::vector<parameter_range> counted;
+std::vector<nn::parameter_range> counted_once(const part_tensors& of, std::uint32_t slice) {
+  std::vector<nn::parameter_range> counted;
   std::size_t first = 0;
   for (const tensor_place& one : of.parameters) {
     if (slice == 0 || one.is_cut) counted.push_back({first, one.count()});
@@ -171,26 +173,39 @@ double measure(const network& what, std::size_t size, std::uint64_t seed) {
   using clock = std::chrono::steady_clock;
   constexpr int times = 3;
   kernels::stream& on = kernels::host_stream();
-  std::vector<float> parameters = what.initial_parameters(seed);
-  std::vector<float> buffers = what.initial_buffers();
-  const std::vector<float> input(size * what.in_features(), 0.5F);
-  const std::vector<float> grad_output(size * what.out_features(), 0.5F);
-  std::vector<float> grad_input(input.size());
-  std::vector<float> grad(what.parameter_count());
-  const auto kept = what.make_activations();
-  const pass_mode mode{.training = true};
-  const network::tensors numbers{parameters.data(), buffers.data()};
+  const troupe::shape in = nn::batch_of(size, what.in);
+  const troupe::shape out = what.module->output(in);
+  const auto parameters = nn::placed(what.module->parameters());
+  const auto buffers = nn::placed(what.module->buffers());
+  auto initial = nn::initial_numbers(*what.module, seed);
+  const std::vector<float> input(in.count(), 0.5F);
+  const std::vector<float> grad_output(out.count(), 0.5F);
+  std::vector<float> output(out.count());
+  std::vector<float> saved(what.module->saved(in, on));
+  std::vector<float> grad_input(in.count());
+  std::vector<float> grad(initial.parameters.size());
+  const nn::pass mode{.stream = on, .training = true};
+  const nn::pass_numbers numbers{.parameters = {initial.parameters.data(), parameters},
+                                 .buffers = {initial.buffers.data(), buffers},
+                                 .input = {in, input.data()},
+                                 .output = {output.data(), out},
+                                 .saved = saved};
   double shortest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < times; ++i) {
     const auto begin = clock::now();
-    what.forward(on, mode, size, numbers, input.data(), *kept);
-    what.backward_inputs(on, mode, size, numbers, input.data(), *kept, grad_output.data(), grad_input.data());
-    what.backward_parameters(
-        on, size, input.data(), *kept, grad_output.data(),
-        [&](parameter_range range) { return grad.data() + range.first; }, [](parameter_range) {});
+    what.module->forward(mode, numbers);
+    what.module->backward(mode, numbers,
+                          {.output = {grad_output.data(), out},
+                           .input = {grad_input.data(), in},
+                           .parameters = {grad.data(), parameters}});
     shortest = std::min(shortest, std::chrono::duration<double>(clock::now() - begin).count());
   }
   return shortest;
+}
+
+/// Layer `i` of the top network alone; the first one with the bottom MLP and the interaction.
+network layer_alone(const job& what, const data_spec& spec, std::size_t i) {
+  return i == 0 ? as_network(hybrid_model(spec, what, 1)) : make_layers_of_top(spec, what, {i, i + 1});
 }
 
 }  // namespace
@@ -198,25 +213,51 @@ double measure(const network& what, std::size_t size, std::uint64_t seed) {
 std::vector<double> measure_layers(const job& what, const data_spec& spec) {
   constexpr std::uint64_t multiply_adds_max = std::uint64_t{1} << 30;
   const auto samples = static_cast<std::size_t>(samples_per_step(what)) / what.micro_batches;
-  const std::uint64_t of_sample = std::max<std::uint64_t>(hybrid_model(spec, what).multiply_adds(), 1);
+  const std::uint64_t of_sample = std::max<std::uint64_t>(as_network(hybrid_model(spec, what)).multiply_adds(), 1);
   const std::size_t size =
       std::clamp<std::size_t>(samples, 2, std::max<std::uint64_t>(multiply_adds_max / of_sample, 2));
   std::vector<double> seconds;
   for (std::size_t i = 0; i < layers_of_top(what, spec).size(); ++i)
-    seconds.push_back(i == 0 ? measure(hybrid_model(spec, what, 1), size, what.seed)
-                             : measure(*make_layers_of_top(spec, what, {i, i + 1}), size, what.seed));
+    seconds.push_back(measure(layer_alone(what, spec, i), size, what.seed));
   return seconds;
 }
 
 namespace {
 
-/// What each layer costs by its products and outputs alone: where the cut decides the numbers, it must not be measured.
+/// What a layer keeps of a sample, besides its output and the output's gradient.
+std::size_t saved_by(const nn::layer_spec& layer, const nn::made_layer& made) {
+  const auto* residual = layer.as<nn::residual>();
+  if (residual == nullptr) return made.what->saved(nn::batch_of(1, made.in), kernels::host_stream());
+  std::size_t numbers = 0;
+  const auto inner = nn::make_layers(residual->layers, made.in);
+  TROUPE_ASSERT(inner);
+  for (std::size_t i = 0; i < inner->size(); ++i) {
+    numbers += saved_by(residual->layers[i], (*inner)[i]);
+    if (i + 1 < inner->size()) numbers += 2 * (*inner)[i].out.count();
+  }
+  return numbers;
+}
+
+/// What each layer costs by its products and outputs alone: where the cut decides the numbers, it must not be measured,
+/// nor depend on how passes use memory.
 std::vector<double> count_layers(const job& what, const data_spec& spec) {
+  const auto layers = layers_of_top(what, spec);
+  const auto made = nn::make_layers(layers, top_input(what, spec));
+  TROUPE_ASSERT(made);
   std::vector<double> costs;
-  for (std::size_t i = 0; i < layers_of_top(what, spec).size(); ++i) {
-    const auto one =
-        i == 0 ? std::make_unique<hybrid_model>(spec, what, 1) : make_layers_of_top(spec, what, {i, i + 1});
-    costs.push_back(static_cast<double>(one->multiply_adds() + one->numbers_per_sample()));
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    std::size_t cost = 2 * (*made)[i].out.count() + saved_by(layers[i], (*made)[i]);
+    if (i == 0) {
+      std::size_t numbers = input_layout(spec).width;
+      if (has_bottom(what, spec) || what.interaction == interaction_kind::dot) numbers += (*made)[0].in.count();
+      if (has_bottom(what, spec)) {
+        numbers += spec.dense_features + spec.tables.front().dim;
+        for (const nn::layer_spec& one : bottom_layers(what, spec))
+          if (const auto* linear = one.as<nn::linear>()) numbers += linear->out_features;
+      }
+      cost += 2 * numbers;
+    }
+    costs.push_back(static_cast<double>(layer_alone(what, spec, i).multiply_adds() + cost));
   }
   return costs;
 }

@@ -16,7 +16,6 @@
 #include "model/data.hpp"
 #include "model/hybrid.hpp"
 #include "model/job.hpp"
-#include "model/network.hpp"
 
 namespace troupe::model {
 
@@ -28,7 +27,7 @@ std::optional<std::string> check_parts(const job& what, const data_spec& spec);
 layer_range layers_of_stage(const job& what, const data_spec& spec, std::size_t stage);
 
 /// Makes the network of a stage's slices. Requires: as above.
-std::unique_ptr<const network> make_stage(const job& what, const data_spec& spec, std::size_t stage);
+network make_stage(const job& what, const data_spec& spec, std::size_t stage);
 
 /// Where the numbers of a part's tensor are among the whole network's: `rows` runs of `cols` neighbours.
 struct tensor_place {
@@ -43,7 +42,7 @@ struct tensor_place {
 
 struct part_tensors {
   std::vector<tensor_place> parameters;  ///< in the order of the part's flat buffer, without gaps
-  parameter_range buffers;               ///< the whole network's
+  nn::parameter_range buffers;           ///< the whole network's
 };
 
 struct network_parts {
@@ -55,8 +54,8 @@ struct network_parts {
 /// Returns the places of all parts. Requires: as above.
 network_parts parts_of_network(const job& what, const data_spec& spec);
 
-/// Returns the stretches of a part's parameters whose numbers no earlier slice has: of the first slice, all.
-std::vector<parameter_range> counted_once(const part_tensors& of, std::uint32_t slice);
+/// Returns the ranges of a part's parameters whose numbers no earlier slice has: of the first slice, all.
+std::vector<nn::parameter_range> counted_once(const part_tensors& of, std::uint32_t slice);
 
 /// Returns where `stages` stages of layers begin that take so long, one after the other: the longest stage is as short
 /// as can be. Requires: at least as many layers as stages.

@@ -6,17 +6,19 @@ namespace troupe::model {
 
 namespace {
 
-bool takes_each_number_by_itself(layer_kind kind) { return kind == layer_kind::relu || kind == layer_kind::gelu; }
+bool takes_each_number_by_itself(const nn::layer_spec& layer) {
+  return layer.as<nn::relu>() != nullptr || layer.as<nn::gelu>() != nullptr;
+}
 
 }  // namespace
 
-std::vector<layer_cut> cuts_of(std::span<const layer_spec> layers) {
+std::vector<layer_cut> cuts_of(std::span<const nn::layer_spec> layers) {
   std::vector<layer_cut> cuts(layers.size(), layer_cut::none);
   const std::size_t none = layers.size();
   std::size_t first = none;  // of a pair that may be
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i].kind != layer_kind::linear) {
-      if (!takes_each_number_by_itself(layers[i].kind)) first = none;
+    if (layers[i].as<nn::linear>() == nullptr) {
+      if (!takes_each_number_by_itself(layers[i])) first = none;
     } else if (first == none) {
       first = i;
     } else {
@@ -28,25 +30,27 @@ std::vector<layer_cut> cuts_of(std::span<const layer_spec> layers) {
   return cuts;
 }
 
-std::vector<layer_spec> layers_of_slice(std::vector<layer_spec> layers, std::uint32_t slices) {
+std::vector<nn::layer_spec> layers_of_slice(std::vector<nn::layer_spec> layers, std::uint32_t slices) {
   const auto cuts = cuts_of(layers);
   for (std::size_t i = 0; i < layers.size(); ++i)
-    if (cuts[i] == layer_cut::outputs) layers[i].out /= slices;
+    if (cuts[i] == layer_cut::outputs) layers[i].as<nn::linear>()->out_features /= slices;
   return layers;
 }
 
-std::optional<std::string> check_slices(std::span<const layer_spec> layers, std::uint32_t slices, const char* option) {
+std::optional<std::string> check_slices(std::span<const nn::layer_spec> layers, std::uint32_t slices,
+                                        const char* option) {
   if (slices == 1) return std::nullopt;
   const auto cuts = cuts_of(layers);
   bool has_pair = false;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (cuts[i] != layer_cut::outputs) continue;
     has_pair = true;
-    if (layers[i].out % slices > 0)
+    const std::size_t out = layers[i].as<nn::linear>()->out_features;
+    if (out % slices > 0)
       return fmt::format(
           "--tensor-parallel {}: layer {} ({}) has {} outputs, which {} slices cannot share equally; "
           "use a divisor of {}, or another width",
-          slices, i, option, layers[i].out, slices, layers[i].out);
+          slices, i, option, out, slices, out);
   }
   if (has_pair) return std::nullopt;
   return fmt::format(

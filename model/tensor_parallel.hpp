@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "model/layer_spec.hpp"
+#include "nn/layer_spec.hpp"
 
 namespace troupe::model {
 
@@ -30,13 +30,14 @@ struct slice_place {
 enum class layer_cut : std::uint8_t { none, outputs, inputs };
 
 /// Returns how each layer of a network is cut. A layer belongs to the first pair that it can belong to.
-std::vector<layer_cut> cuts_of(std::span<const layer_spec> layers);
+std::vector<layer_cut> cuts_of(std::span<const nn::layer_spec> layers);
 
 /// Returns the list that each of so many slices makes its layers of. Requires: the widths can be divided.
-std::vector<layer_spec> layers_of_slice(std::vector<layer_spec> layers, std::uint32_t slices);
+std::vector<nn::layer_spec> layers_of_slice(std::vector<nn::layer_spec> layers, std::uint32_t slices);
 
 /// Checks that layers can be cut into so many slices. Returns the first problem as a message; null if they can.
 /// `option`: what gives them.
-std::optional<std::string> check_slices(std::span<const layer_spec> layers, std::uint32_t slices, const char* option);
+std::optional<std::string> check_slices(std::span<const nn::layer_spec> layers, std::uint32_t slices,
+                                        const char* option);
 
 }  // namespace troupe::model

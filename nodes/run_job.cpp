@@ -24,7 +24,7 @@ const char* network_option(const model::job& what) { return what.layers.empty() 
 
 /// Takes what matrix products need, where trainers multiply on the processor; of trainers in processes of their own,
 /// which have this one's limits, it only looks whether they can. `room`: bytes of what the run keeps in this process.
-result<void> check_products_of(const model::job& what, const model::hybrid_model& model, std::uint64_t room,
+result<void> check_products_of(const model::job& what, const model::network& model, std::uint64_t room,
                                const run_options& options) {
   constexpr double small = 8192;  // such products do without (kernels/cpu/linear.cpp)
   if (options.devices.trainers || static_cast<double>(model.multiply_adds()) * model::samples_per_step(what) <= small)
@@ -44,7 +44,7 @@ result<void> check_memory(const model::job& what, const model::dataset& data, co
     if (!devices.servers)
       tables = add(tables, model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
   // Each trainer has weights, optimizer state and a gradient; the group has a sum.
-  const model::hybrid_model model(data.spec(), what);
+  const model::network model = model::as_network(model::hybrid_model(data.spec(), what));
   const std::size_t weights = model.parameter_count();
   const std::uint64_t buffers = 2 + static_cast<std::uint64_t>(model::state_buffers(what.dense_optimizer));
   const std::uint64_t dense =
@@ -62,7 +62,7 @@ result<void> check_memory(const model::job& what, const model::dataset& data, co
 /// processes.
 result<void> check_messages(const model::job& what, const model::dataset& data, bool saves) {
   const int buffers = saves ? model::state_buffers(what.dense_optimizer) : 0;
-  const std::uint64_t bytes = model::bounded_product(model::hybrid_model(data.spec(), what).parameter_count(),
+  const std::uint64_t bytes = model::bounded_product(nn::count_of(model::hybrid_model(data.spec(), what).parameters()),
                                                      static_cast<std::uint64_t>(1 + buffers) * sizeof(float));
   if (bytes <= msg::blob::max_bytes) return {};
   return bad_input(

@@ -15,7 +15,6 @@
 #include "model/random.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
-#include "troupe/runtime/module_size.hpp"
 
 namespace troupe::nn {
 
@@ -66,11 +65,11 @@ class checked_module {
         how_(how),
         input_(input.shape(), input.type()),
         output_(of.output(input)),
-        weights_(output_.count()) {
+        weights_(output_.count()),
+        parameters_(placed(of.parameters())),
+        buffers_(placed(of.buffers())),
+        first_(initial_numbers(of, how.key)) {
     std::copy_n(input.owner().get(), input.count() * size_of(input.type()), input_.owner().get());
-    parameters_.resize(count_of(of.parameters()));
-    buffers_.resize(count_of(of.buffers()));
-    of.initialize(how.key, parameters_.data(), buffers_.data());
     // None near 0, so that no output is out of sight.
     for (std::size_t i = 0; i < weights_.size(); ++i)
       weights_[i] =
@@ -81,21 +80,17 @@ class checked_module {
     const std::vector<float> first = forward();
     check_repeats(first, forward());
     const bool has_input = input_.type() == dtype::f32;
-    gradients once = backward(has_input, true);
-    gradients by_steps = backward_in_steps(has_input);
+    flat_gradients once = backward(has_input, true);
+    flat_gradients by_steps = backward_in_steps(has_input);
     check_equal(once, by_steps);
     if (has_input) check_tensor("the input", input_.shape(), input_.as<float>(), once.of_input);
-    std::size_t at = 0;
-    for (const parameter& one : module_.parameters()) {
-      const std::size_t count = one.shape.count();
-      check_tensor(one.name, one.shape, std::span(parameters_).subspan(at, count),
-                   std::span(once.of_parameters).subspan(at, count));
-      at += count;
-    }
+    for (const parameter& one : parameters_)
+      check_tensor(one.name, one.shape, std::span(first_.parameters).subspan(one.first, one.count()),
+                   std::span(once.of_parameters).subspan(one.first, one.count()));
   }
 
  private:
-  struct gradients {
+  struct flat_gradients {
     std::vector<float> of_input = {};
     std::vector<float> of_parameters = {};
   };
@@ -108,14 +103,18 @@ class checked_module {
   template <class F>
   std::vector<float> passed(F use) {
     guarded output(output_.count());
-    guarded saved(runtime::saved_count(module_, input_));
-    guarded buffers(buffers_.size());
-    std::ranges::copy(buffers_, buffers.data());
-    const std::vector<float> before = parameters_;
+    guarded saved(saved_count(module_, input_, kernels::host_stream()));
+    guarded buffers(first_.buffers.size());
+    std::ranges::copy(first_.buffers, buffers.data());
+    const std::vector<float> before = first_.parameters;
     const tensor input(input_.shape(), input_.type());
     std::copy_n(input_.owner().get(), input_.count() * size_of(input_.type()), input.owner().get());
-    const pass how{.on = kernels::host_stream(), .training = how_.training, .key = how_.key};
-    const pass_numbers numbers{parameters_.data(), buffers.data(), input, output.data(), saved.data()};
+    const pass how{.stream = kernels::host_stream(), .training = how_.training, .key = how_.key};
+    const pass_numbers numbers{.parameters = {first_.parameters.data(), parameters_},
+                               .buffers = {buffers.data(), buffers_},
+                               .input = input,
+                               .output = {output.data(), output_},
+                               .saved = saved.numbers()};
     module_.forward(how, numbers);
     check_margins("forward", output, saved, buffers);
     if (const std::size_t i = output.first_unwritten(); i < output_.count())
@@ -126,7 +125,7 @@ class checked_module {
     const auto bytes = input_.count() * size_of(input_.type());
     if (!std::equal(input.owner().get(), input.owner().get() + bytes, input_.owner().get()))
       fail("a pass changes its input");
-    if (before != parameters_) fail("a pass changes the parameters");
+    if (before != first_.parameters) fail("a pass changes the parameters");
     return made;
   }
 
@@ -141,11 +140,14 @@ class checked_module {
 
   /// What `ask` writes to the gradients that it is given.
   template <class F>
-  gradients asked(bool of_input, bool of_parameters, const char* which, F ask) {
+  flat_gradients asked(bool of_input, bool of_parameters, const char* which, F ask) {
     guarded input(of_input ? input_.count() : 0);
-    guarded all(of_parameters ? parameters_.size() : 0);
+    guarded all(of_parameters ? first_.parameters.size() : 0);
     const std::vector<float> grad_output = weights_;
-    ask(weights_.data(), of_input ? input.data() : nullptr, of_parameters ? all.data() : nullptr);
+    gradients of{.output = {weights_.data(), output_}};
+    if (of_input) of.input = {input.data(), input_.shape()};
+    if (of_parameters) of.parameters = {all.data(), parameters_};
+    ask(of);
     if (weights_ != grad_output) fail(fmt::format("{} changes the gradient of the output", which));
     if (!input.is_intact()) fail(fmt::format("{} writes outside of the input's gradient", which));
     if (!all.is_intact()) fail(fmt::format("{} writes outside of the parameters' gradient", which));
@@ -156,46 +158,33 @@ class checked_module {
     return {{input.numbers().begin(), input.numbers().end()}, {all.numbers().begin(), all.numbers().end()}};
   }
 
-  gradients backward(bool of_input, bool of_parameters) {
-    gradients made;
+  flat_gradients backward(bool of_input, bool of_parameters) {
+    flat_gradients made;
     passed([&](const pass& how, const pass_numbers& numbers) {
-      made = asked(of_input, of_parameters, "backward", [&](const float* grad, float* to_input, float* to_parameters) {
-        module_.backward(how, numbers, grad, to_input, to_parameters);
-      });
+      made =
+          asked(of_input, of_parameters, "backward", [&](const gradients& of) { module_.backward(how, numbers, of); });
     });
     return made;
   }
 
-  /// First the input's gradient, then that of the parameters by their stretches: as replicas go back.
-  gradients backward_in_steps(bool of_input) {
-    gradients made;
+  /// First the input's gradient, then that of the parameters by their ranges: as replicas go back.
+  flat_gradients backward_in_steps(bool of_input) {
+    flat_gradients made;
     passed([&](const pass& how, const pass_numbers& numbers) {
       if (of_input)
-        made = asked(true, false, "backward", [&](const float* grad, float* to_input, float*) {
-          module_.backward(how, numbers, grad, to_input, nullptr);
-        });
+        made = asked(true, false, "backward", [&](const gradients& of) { module_.backward(how, numbers, of); });
       pass next = how;
-      next.goes_on = of_input;
-      const std::vector<stretch> stretches = module_.stretches();
-      made.of_parameters = asked(false, true, "backward_parameters", [&](const float* grad, float*, float* to) {
-                             flat_gradient flat(to);
-                             runtime::checked_places checked(module_, stretches, flat);
-                             module_.backward_parameters(next, numbers, grad, checked);
+      next.is_second_backward = of_input;
+      const std::vector<parameter_range> ranges = module_.ranges();
+      made.of_parameters = asked(false, true, "backward_parameters", [&](const gradients& of) {
+                             flat_gradient flat(of.parameters.data());
+                             runtime::checked_places checked(module_, ranges, flat);
+                             module_.backward_parameters(next, numbers, of.output, checked);
                              checked.check_end();
                            }).of_parameters;
     });
     return made;
   }
-
-  class flat_gradient final : public gradient_places {
-   public:
-    explicit flat_gradient(float* to) : to_(to) {}
-    float* at(const stretch& which) override { return to_ + which.first; }
-    void finished(const stretch& /*which*/) override {}
-
-   private:
-    float* to_;
-  };
 
   void check_repeats(const std::vector<float>& first, const std::vector<float>& second) const {
     for (std::size_t i = 0; i < first.size(); ++i)
@@ -204,7 +193,7 @@ class checked_module {
                          first[i], second[i]));
   }
 
-  void check_equal(const gradients& once, const gradients& by_steps) const {
+  void check_equal(const flat_gradients& once, const flat_gradients& by_steps) const {
     const auto check = [this](const std::vector<float>& a, const std::vector<float>& b, auto name) {
       for (std::size_t i = 0; i < a.size(); ++i)
         if (std::abs(a[i] - b[i]) > 1e-5F * std::max({std::abs(a[i]), std::abs(b[i]), 1e-3F}))
@@ -218,10 +207,8 @@ class checked_module {
   }
 
   std::string parameter_name(std::size_t i) const {
-    for (const parameter& one : module_.parameters()) {
-      if (i < one.shape.count()) return element(one.name, one.shape, i);
-      i -= one.shape.count();
-    }
+    for (const parameter& one : parameters_)
+      if (i < one.first + one.count()) return element(one.name, one.shape, i - one.first);
     return "no parameter";
   }
 
@@ -304,8 +291,9 @@ class checked_module {
   tensor input_;
   troupe::shape output_;
   std::vector<float> weights_;
-  std::vector<float> parameters_;
-  std::vector<float> buffers_;
+  std::vector<parameter> parameters_;
+  std::vector<parameter> buffers_;
+  flat_numbers first_;
 };
 
 }  // namespace

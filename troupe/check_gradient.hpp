@@ -30,7 +30,7 @@ struct gradient_check {
 ///   left out; it is an error if most have;
 /// - forward, or the two ways to ask backward (at once, one after the other), that do not repeat their numbers;
 /// - numbers written outside of outputs, saved numbers and gradients, or left unwritten in gradients;
-/// - `stretches` and `backward_parameters` that do not fit.
+/// - `ranges` and `backward_parameters` that do not fit.
 /// On the processor, without a cluster. Thread: any.
 void check_gradient(const module& of, const tensor& input, const gradient_check& how = {});
 

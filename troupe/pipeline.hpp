@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "nn/pipeline_schedule.hpp"
 #include "troupe/context.hpp"
 #include "troupe/state.hpp"
 #include "troupe/task.hpp"
@@ -22,13 +23,6 @@ namespace troupe {
 namespace runtime {
 class pipeline_stage;
 }
-
-/// In which order a stage passes micro-batches. `gpipe`: all forward, then all back. `one_f_one_b`: as many forward as
-/// there are stages from it on, then one back and one forward in turn; so that stage s of P keeps the activations of
-/// P - s micro-batches at most. `pipedream`: as `one_f_one_b` with whole batches, each an optimizer step, between which
-/// the pipeline is not emptied: stage s passes a batch both ways with the weights of P - s steps before, and keeps a
-/// version of them for each of P - s batches at most.
-enum class pipeline_schedule : std::uint8_t { gpipe, one_f_one_b, pipedream };
 
 /// How a pipeline passes batches, and reduces its gradients.
 struct pipeline_options {

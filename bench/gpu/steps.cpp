@@ -6,9 +6,11 @@
 #include <cmath>
 #include <memory>
 #include <stdexcept>
+#include <vector>
 
 #include "bench/gpu/measurements.hpp"
 #include "model/hybrid.hpp"
+#include "model/loss.hpp"
 #include "model/optimizer.hpp"
 
 namespace troupe::bench {
@@ -28,12 +30,14 @@ class hybrid_step {
         model_({{{static_cast<std::int64_t>(s.rows), hybrid_dim, kernels::pooling::sum, false, bag}}, 0, 2},
                std::vector<std::size_t>{512, 256}),
         table_(numbers(on, s.rows * hybrid_dim)) {
-    kernels::assign<float>(on, model_.initial_parameters(1), weights_);
+    kernels::assign<float>(on, nn::initial_numbers(model_, 1).parameters, weights_);
     std::vector<std::int64_t> classes(turns * s.batch);
     for (std::size_t i = 0; i < classes.size(); ++i) classes[i] = number_at(i) < 0 ? 0 : 1;
     kernels::assign<std::int64_t>(on, classes, classes_);
     grads_.resize(on, weights_.size());
-    input_.resize(on, s.batch * model_.in_features());
+    input_.resize(on, in_.count());
+    outputs_.resize(on, out_.count());
+    saved_.resize(on, model_.saved(in_, on));
     grad_input_.resize(on, input_.size());
     loss_.resize(on, 1);
   }
@@ -60,13 +64,16 @@ class hybrid_step {
   void enqueue(std::size_t turn) {
     on_.embedding_bag_forward(kernels::pooling::sum, table_.data(), hybrid_dim, from_.bags(turn), input_.data(),
                               hybrid_dim);
-    float* outputs = model_.forward(on_, {true}, size_.batch, {weights_.data()}, input_.data(), *activations_);
-    loss_of_outputs_(on_, size_.batch, {classes_.data() + turn * size_.batch, nullptr}, outputs, loss_.data());
-    model_.backward_inputs(on_, {true}, size_.batch, {weights_.data()}, input_.data(), *activations_, outputs,
-                           grad_input_.data());
-    model_.backward_parameters(
-        on_, size_.batch, input_.data(), *activations_, outputs,
-        [this](model::parameter_range range) { return grads_.data() + range.first; }, [](model::parameter_range) {});
+    const nn::pass how{.stream = on_, .training = true};
+    const nn::pass_numbers numbers{.parameters = {weights_.data(), parameters_},
+                                   .input = {in_, input_.data()},
+                                   .output = {outputs_.data(), out_},
+                                   .saved = {saved_.data(), saved_.size()}};
+    model_.forward(how, numbers);
+    loss_of_outputs_(on_, size_.batch, {classes_.data() + turn * size_.batch, nullptr}, outputs_.data(), loss_.data());
+    model_.backward(
+        how, numbers,
+        {.output = numbers.output, .input = {grad_input_.data(), in_}, .parameters = {grads_.data(), parameters_}});
     on_.update_dense(sgd_, weights_.size(), weights_.data(), {}, grads_.data());
     table_gradient_->group();
     table_gradient_->apply(sgd_, hybrid_dim, table_.data(), {}, static_cast<float>(size_.batch), false);
@@ -77,7 +84,10 @@ class hybrid_step {
   const lookups& from_;
   const bool repeats_;
   const model::hybrid_model model_;
-  const model::loss_function loss_of_outputs_ = model::loss_of(model::loss_kind::cross_entropy, model_.out_features());
+  const std::vector<nn::parameter> parameters_ = model_.parameters();
+  const troupe::shape in_{size_.batch, model_.in_features()};
+  const troupe::shape out_ = model_.output(in_);
+  const model::loss_function loss_of_outputs_ = model::loss_of(model::loss_kind::cross_entropy, out_[1]);
   const kernels::update_constants sgd_ = model::constants_at({}, 1);
   kernels::device_array<float> table_;
   kernels::device_array<float> weights_;
@@ -86,7 +96,8 @@ class hybrid_step {
   kernels::device_array<float> input_;
   kernels::device_array<float> grad_input_;
   kernels::device_array<double> loss_;
-  std::unique_ptr<model::network::activations> activations_ = model_.make_activations();
+  kernels::device_array<float> outputs_;
+  kernels::device_array<float> saved_;
   std::unique_ptr<kernels::table_gradient> table_gradient_ = on_.make_table_gradient();
   std::array<std::unique_ptr<kernels::graph>, turns> graphs_;
 };

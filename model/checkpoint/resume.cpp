@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
 #include "model/datasets.hpp"
-#include "model/layer_spec.hpp"
+#include "nn/layer_spec.hpp"
 
 namespace troupe::model {
 
@@ -27,12 +27,12 @@ std::string shown(const std::string& name, const std::string* value) {
 
 /// Returns the first layer in which two networks differ, as the two halves of a difference.
 std::pair<std::string, std::string> layers_that_differ(const std::string& saved, const std::string& now) {
-  const auto before = parse_layers(saved).value_or(std::vector<layer_spec>());
-  const auto after = parse_layers(now).value_or(std::vector<layer_spec>());
+  const auto before = nn::parse_layers(saved).value_or(std::vector<nn::layer_spec>());
+  const auto after = nn::parse_layers(now).value_or(std::vector<nn::layer_spec>());
   const auto [in_before, in_after] = std::ranges::mismatch(before, after);
   const auto text = [](const auto& all, const auto& at) {
     constexpr std::size_t length = 200;
-    return at == all.end() ? "none" : printable(to_json({*at}), length);
+    return at == all.end() ? "none" : printable(nn::to_json({*at}), length);
   };
   return {fmt::format("--layers: layer {} is {}", in_after - after.begin(), text(after, in_after)),
           text(before, in_before)};

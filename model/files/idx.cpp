@@ -150,8 +150,8 @@ result<labeled_images> read_images(const image_files& files) {
     return bad_input("{}: {} images, but {} has {} labels: must be as many", printable_path(files.images),
                      images.shape[0], printable_path(files.labels), labels.shape[0]);
   labeled_images made;
-  made.shape.assign(images.shape.begin() + 1, images.shape.end());
-  if (made.shape.size() == 2) made.shape.insert(made.shape.begin(), 1);
+  if (images.shape.size() == 3) made.shape.append(1);
+  for (std::size_t i = 1; i < images.shape.size(); ++i) made.shape.append(images.shape[i]);
   made.rows = images.shape[0];
   made.pixels = std::move(images.elements);
   made.labels = std::move(labels.elements);

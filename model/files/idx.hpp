@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
-#include "model/layer.hpp"
+#include "nn/tensor.hpp"
 
 namespace troupe::model {
 
@@ -26,7 +26,7 @@ std::optional<image_files> image_files_of(std::string_view text);
 /// Immutable. Thread: any.
 struct labeled_images {
   /// Of an image: {channels, height, width}.
-  sample_shape shape;
+  troupe::shape shape;
   std::size_t rows = 0;
   std::unique_ptr<const std::uint8_t[]> pixels;  ///< [rows, channels, height, width]
   std::unique_ptr<const std::uint8_t[]> labels;  ///< [rows]

@@ -46,8 +46,8 @@ class Checkpointing : public master_parts_stage {
     share.seconds = 3 - rank;
     share.skipped = 2;
     if (rank == 0) {
-      std::vector<float> weights(
-          model::hybrid_model(data_->spec(), job_for(plan_.servers, plan_.trainers)).parameter_count());
+      const model::hybrid_model whole(data_->spec(), job_for(plan_.servers, plan_.trainers));
+      std::vector<float> weights(nn::count_of(whole.parameters()));
       for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = 0.5F * static_cast<float>(i);
       const std::uint64_t count = weights.size();
       share.dense.push_back(msg::tensor::own(count, 1, std::move(weights)));

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <tuple>
 #include <vector>
@@ -36,7 +37,7 @@ model::optimizer_spec adam() {
 struct small {
   explicit small(const trained_parameters::options& options = {.optimizer = sgd(0.5)},
                  const char* grad_input_name = "the gradient of the input")
-      : replica(net, squared_error, kernels::host_device(),
+      : replica(network_of(net, 1), squared_error, kernels::host_device(),
                 {.parameters = with_small_buckets(options), .grad_input_name = grad_input_name}) {
     replica.start(std::vector<float>{2, 1});
   }
@@ -72,7 +73,7 @@ struct small {
 
   std::vector<float> pairs;  ///< the backward pass reads them too
   std::vector<float> targets;
-  two_towers net{1};
+  std::shared_ptr<const two_towers> net = std::make_shared<two_towers>(1);
   dense_replica replica;
 };
 
@@ -128,15 +129,15 @@ TEST(DenseReplica, BatchesOfAnOptimizerStepAreSummedAndCounted) {
 // Three samples in two micro-batches: y = 2·3·1 + 1 = 7 against 4, 3 against 0, then 3 against 6. The loss is
 // (9 + 9 + 9)/3, dy = 2/3·(3, 3, -3) = (2, 2, -2), so dc = 2 and dw = 2·3 + 2·1 - 2·1 = 6.
 TEST(DenseReplica, MicroBatchesAreOneBatchWithSeveralPasses) {
-  two_towers net(1);
-  dense_replica replica(net, squared_error, kernels::host_device(),
+  const auto net = std::make_shared<const two_towers>(1);
+  dense_replica replica(network_of(net, 1), squared_error, kernels::host_device(),
                         {.parameters = small::with_small_buckets({.optimizer = sgd(0.5)}), .micro_batches = 2});
   replica.start(std::vector<float>{2, 1});
   replica.open(1);
   const std::vector<float> pairs = {3, 1, 1, 1, 1, 1};
   const std::vector<float> targets = {4, 0, 6};
   replica.begin_pass({.step = 1, .size = 3, .input = pairs.data(), .values = targets, .wants_grad_input = true});
-  EXPECT_EQ(net.last_mode.first_sample, 2U) << "the first part has two of three";
+  EXPECT_EQ(net->last_pass.first_sample, 2U) << "the first part has two of three";
   EXPECT_EQ(replica.end_pass().loss, 9.0);
   const float* of_input = replica.grad_input().host();
   EXPECT_EQ(std::vector<float>(of_input, of_input + 6), (std::vector<float>{4, 12, 4, 4, -4, -4}));
@@ -243,11 +244,11 @@ TEST(DenseReplica, WhatIsScoredIsNoTrainingPass) {
   small s;
   s.replica.open(1);
   s.pass({3, 1}, {5});
-  EXPECT_TRUE(s.net.last_mode.training);
-  EXPECT_EQ(s.net.last_mode.key, 77U);
+  EXPECT_TRUE(s.net->last_pass.training);
+  EXPECT_EQ(s.net->last_pass.key, 77U);
   const std::vector<float> pairs = {1, 2, 3, 4};
   const auto outputs = s.replica.outputs(1, 2, pairs.data());
-  EXPECT_FALSE(s.net.last_mode.training);
+  EXPECT_FALSE(s.net->last_pass.training);
   EXPECT_EQ(std::vector<float>(outputs.begin(), outputs.end()), (std::vector<float>{5, 25}));
   EXPECT_EQ(s.replica.state().back().as<float>()[0], 101.0F) << "the buffer has seen one training pass";
   EXPECT_FALSE(s.replica.judge(1));

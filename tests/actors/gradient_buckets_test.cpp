@@ -1,4 +1,4 @@
-// The buckets of one rank's gradient: what is in them, and what may follow what.
+// The buckets of one rank's gradient: which layers they have, what is in them, and what may follow what.
 
 #include "actors/gradient_buckets.hpp"
 
@@ -11,21 +11,23 @@
 #include <utility>
 #include <vector>
 
+#include "tests/kernels/support.hpp"
+
 namespace troupe::actors::gradient_buckets_test {
 namespace {
 
 using enum gradient_buckets::state;
 
 /// Layers of 2, 3 and 1 parameters, from the first to the last.
-constexpr model::parameter_range first{0, 2};
-constexpr model::parameter_range second{2, 3};
-constexpr model::parameter_range third{5, 1};
+constexpr nn::parameter_range first{0, 2};
+constexpr nn::parameter_range second{2, 3};
+constexpr nn::parameter_range third{5, 1};
 
 /// Bucket 0 has the last two layers, bucket 1 the first.
 gradient_buckets made() { return {kernels::host_stream(), {{2, 4}, {0, 2}}}; }
 
 /// A layer's gradient, all `value`.
-std::optional<std::uint32_t> write(gradient_buckets& to, model::parameter_range layer, float value, bool is_last_pass) {
+std::optional<std::uint32_t> write(gradient_buckets& to, nn::parameter_range layer, float value, bool is_last_pass) {
   std::fill_n(to.gradient_at(layer), layer.count, value);
   return to.finished(layer, is_last_pass);
 }
@@ -148,6 +150,61 @@ TEST(GradientBucketsDeathTest, ABucketLeavesOnceAndItsMeanComesOnce) {
   EXPECT_DEATH(buckets.gradient_at(third), "assertion failed: state_of");
   buckets.settle(0);
   EXPECT_DEATH(buckets.settle(0), "assertion failed: may_follow");
+}
+
+// -- the plan -------------------------------------------------------------------------------
+
+std::vector<std::pair<std::size_t, std::size_t>> planned(const std::vector<nn::parameter_range>& layers,
+                                                         std::size_t first_bytes, std::size_t bytes) {
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  for (const auto& range : plan_buckets(layers, first_bytes, bytes)) pairs.emplace_back(range.first, range.count);
+  return pairs;
+}
+
+// Layers of 10, 20, 30 and 40 parameters, thus of 40, 80, 120 and 160 bytes; the last one finishes first.
+TEST(PlannedBuckets, AreClosedWhenTheyHaveReachedTheirSize) {
+  using pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+  const std::vector<nn::parameter_range> layers = {{0, 10}, {10, 20}, {30, 30}, {60, 40}};
+  EXPECT_EQ(planned(layers, 1, 1), (pairs{{60, 40}, {30, 30}, {10, 20}, {0, 10}}));
+  EXPECT_EQ(planned(layers, 1000, 1000), (pairs{{0, 100}}));
+  EXPECT_EQ(planned(layers, 160, 1000), (pairs{{60, 40}, {0, 60}}));
+  EXPECT_EQ(planned(layers, 161, 1), (pairs{{30, 70}, {10, 20}, {0, 10}}));
+  EXPECT_EQ(planned(layers, 1, 120), (pairs{{60, 40}, {30, 30}, {0, 30}}));
+  EXPECT_EQ(planned(layers, 1, 121), (pairs{{60, 40}, {10, 50}, {0, 10}}));
+  EXPECT_EQ(planned(layers, 0, 0), (pairs{{60, 40}, {30, 30}, {10, 20}, {0, 10}}));
+  EXPECT_TRUE(plan_buckets({}, 1, 1).empty());
+}
+
+TEST(PlannedBuckets, CoverEveryParameterOnceFromTheLastToTheFirst) {
+  kernels::test::source_of_numbers random(5);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<nn::parameter_range> layers;
+    std::size_t total = 0;
+    for (std::size_t i = 0, count = 1 + random.below(12); i < count; ++i) {
+      layers.push_back({total, 1 + random.below(100)});
+      total += layers.back().count;
+    }
+    const std::size_t first_bytes = random.below(500);
+    const std::size_t bytes = random.below(1500);
+    const auto buckets = plan_buckets(layers, first_bytes, bytes);
+    std::size_t end = total;
+    std::size_t layer = layers.size();
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      ASSERT_EQ(buckets[i].first + buckets[i].count, end);
+      end = buckets[i].first;
+      while (layer > 0 && layers[layer - 1].first >= end) --layer;
+      ASSERT_EQ(layers[layer].first, end) << "cuts through a layer";
+      const std::size_t limit = i == 0 ? first_bytes : bytes;
+      if (i + 1 < buckets.size()) {
+        ASSERT_GE(buckets[i].count * sizeof(float), limit);
+      }
+      // It was open until its last layer came.
+      if (buckets[i].count > layers[layer].count) {
+        ASSERT_LT((buckets[i].count - layers[layer].count) * sizeof(float), limit);
+      }
+    }
+    ASSERT_EQ(end, 0U);
+  }
 }
 
 }  // namespace

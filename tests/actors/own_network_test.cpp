@@ -103,9 +103,9 @@ class trained {
  public:
   explicit trained(std::uint32_t shards) : tables_(towers_spec(), shards, sgd()) {
     for (auto& replica : replicas_) {
-      replica.emplace(net_, squared_error, kernels::host_device(),
+      replica.emplace(network_of(net_, dim), squared_error, kernels::host_device(),
                       dense_replica::options{.parameters = {.optimizer = sgd(), .bucket_bytes = 1}});
-      replica->start(net_.initial_parameters(1));
+      replica->start(nn::initial_numbers(*net_, 1).parameters);
     }
   }
 
@@ -168,7 +168,7 @@ class trained {
     return msg::tensor::own(count, 1, std::move(sum));
   }
 
-  const two_towers net_{dim};
+  const std::shared_ptr<const two_towers> net_ = std::make_shared<two_towers>(dim);
   spread_tables tables_;
   std::array<std::optional<dense_replica>, ranks> replicas_;
 };

@@ -36,10 +36,9 @@ TEST(StageState, IsWholeAgainWhereverItIsCut) {
   const auto data = model::open_dataset(what);
   ASSERT_TRUE(data);
   const model::hybrid_model whole((*data)->spec(), what);
-  std::size_t buffers = 0;
-  for (const auto& one : whole.buffers()) buffers += one.count();
+  const std::size_t buffers = nn::count_of(whole.buffers());
   ASSERT_GT(buffers, 0U);
-  const std::size_t count = whole.parameter_count();
+  const std::size_t count = nn::count_of(whole.parameters());
   const msg::trainer_position from{
       .dense = {column(count, 0), column(count, 1e4F), column(count, 2e4F), column(buffers, 3e4F)}};
   for (const std::vector<std::size_t>& cut :
@@ -54,7 +53,7 @@ TEST(StageState, IsWholeAgainWhereverItIsCut) {
       parameters.insert(parameters.end(), start->parameters.begin(), start->parameters.end());
       parts.push_back(start->saved);
     }
-    EXPECT_EQ(parameters, whole.initial_parameters(what.seed));
+    EXPECT_EQ(parameters, nn::initial_numbers(whole, what.seed).parameters);
     const auto again = joined_states(model::parts_of_network(what, (*data)->spec()), parts, 2);
     ASSERT_EQ(again.size(), from.dense.size());
     for (std::size_t i = 0; i < again.size(); ++i) EXPECT_EQ(again[i].bytes, from.dense[i].bytes) << i;
@@ -74,7 +73,7 @@ TEST(StageState, IsWholeAgainWhereSlicesShareLayers) {
   ASSERT_TRUE(data);
   const model::hybrid_model whole((*data)->spec(), *what);
   const std::size_t in = whole.in_features();
-  const std::size_t count = whole.parameter_count();
+  const std::size_t count = nn::count_of(whole.parameters());
   ASSERT_EQ(count, in * 6 + 6 + 6 * 4 + 4 + 4 + 1);
   const msg::trainer_position from{.dense = {column(count, 0), column(count, 1e5F), column(count, 2e5F)}};
   std::vector<std::vector<msg::tensor>> parts;
@@ -101,7 +100,7 @@ TEST(StageState, OfAnotherNetworkIsRefused) {
   const model::job what = job_of_layers();
   const auto data = model::open_dataset(what);
   ASSERT_TRUE(data);
-  const std::size_t count = model::hybrid_model((*data)->spec(), what).parameter_count();
+  const std::size_t count = nn::count_of(model::hybrid_model((*data)->spec(), what).parameters());
   for (const std::vector<msg::tensor>& wrong : std::vector<std::vector<msg::tensor>>{
            {column(count, 0)},
            {column(count, 0), column(count, 0), column(count, 0), column(1, 0)},

@@ -1,34 +1,35 @@
 // Goal: batch normalisation over several ranks is that of one rank with all of their samples. Method: two and three
-// ranks' passes in turn, with the means made by the test, beside a pass of all samples; a rank without samples stands
-// by.
+// ranks' passes in turn, with the means made by the test, beside a pass of all samples; some ranks have no samples.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <optional>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "actors/interrupted_pass.hpp"
-#include "model/layer_spec.hpp"
+#include "nn/batch_norm.hpp"
+#include "nn/elementwise.hpp"
+#include "nn/residual.hpp"
+#include "nn/sequential.hpp"
+#include "tests/nn/passes.hpp"
 
 namespace troupe::actors::synchronized_norm_test {
 namespace {
 
-using namespace model;
-
 constexpr std::size_t channels = 3;
-const sample_shape image = {channels, 2, 2};
+const troupe::shape image(channels, 2, 2);
 constexpr std::size_t width = 12;
 
 /// What a pass there and back has made.
 struct made {
   std::vector<float> output;
   std::vector<float> grad_input;
-  std::vector<float> grad_parameters = std::vector<float>(2 * channels);
-  std::vector<float> buffers = std::vector<float>(2 * channels);
+  std::vector<float> grad_parameters;
+  std::vector<float> buffers;
 };
 
 struct inputs {
@@ -38,42 +39,41 @@ struct inputs {
   std::size_t samples() const { return x.size() / width; }
 };
 
-std::unique_ptr<const layer> norm(bool synchronized) {
-  auto layer = make_layer({.kind = layer_kind::batch_norm, .synchronized = synchronized}, 0, image);
-  EXPECT_TRUE(layer);
-  return std::move(*layer);
+nn::batch_norm norm(bool synchronized) { return nn::batch_norm({.channels = channels, .synchronized = synchronized}); }
+
+/// Two of them, of which the second is within another module.
+nn::sequential network(bool synchronized) {
+  return nn::sequential(norm(synchronized), nn::relu(), nn::residual(norm(synchronized)));
 }
 
-const std::vector<float> parameters = {0.5F, 2, -1, 0.1F, 0.2F, 0.3F};
+const std::vector<float> parameters = {0.5F, 2, -1, 0.1F, 0.2F, 0.3F, 1, -0.5F, 3, 0.3F, 0.1F, 0.2F};
 
-made passed(const layer& one, const inputs& of, rank_means* ranks) {
-  made result;
-  one.initialize(0, std::vector<float>(2 * channels).data(), result.buffers.data());
-  if (of.samples() == 0) {
-    one.stand_by_forward(*ranks);
-    one.stand_by_backward(*ranks);
-    return result;
+made passed(const nn::module& what, const inputs& of, nn::rank_means* ranks) {
+  if (of.samples() == 0) {  // it takes part in the passes of the others
+    const nn::pass how{.stream = kernels::host_stream(), .training = true, .ranks = ranks};
+    const nn::pass_numbers none{.input = nn::batch_of(0, image)};
+    what.forward(how, none);
+    what.backward(how, none, {});
+    return {{}, {}, std::vector<float>(nn::count_of(what.parameters())), {}};
   }
-  result.output.resize(of.x.size());
-  result.grad_input.resize(of.x.size());
-  std::vector<float> saved(one.saved(of.samples()));
-  const layer::pass how{.on = kernels::host_stream(), .size = of.samples(), .training = true, .ranks = ranks};
-  const layer::numbers numbers{parameters.data(), result.buffers.data(), of.x.data(), result.output.data(),
-                               saved.data()};
-  one.forward(how, numbers);
-  one.backward_input(how, numbers, of.grad.data(), result.grad_input.data());
-  one.backward_parameters(how, numbers, of.grad.data(), result.grad_parameters.data());
+  nn::passes passes(what, nn::batch_of(of.samples(), image), of.x);
+  std::copy_n(parameters.begin(), passes.parameters.size(), passes.parameters.begin());
+  passes.how.ranks = ranks;
+  made result{passes.forward(), {}, {}, {}};
+  const nn::pass_gradients grads = passes.backward(of.grad);
+  result.grad_input = grads.x;
+  result.grad_parameters = grads.parameters;
+  result.buffers = passes.buffers.get();
   return result;
 }
 
 /// The ranks' passes, between which the test carries the means.
-std::vector<made> passed_together(const std::vector<inputs>& ranks) {
-  const auto one = norm(true);
+std::vector<made> passed_together(const nn::module& what, const std::vector<inputs>& ranks) {
   std::vector<made> results(ranks.size());
   std::vector<std::unique_ptr<interrupted_pass>> passes;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     passes.push_back(std::make_unique<interrupted_pass>(ranks.size()));
-    passes[rank]->begin([&, rank] { results[rank] = passed(*one, ranks[rank], passes[rank].get()); });
+    passes[rank]->begin([&, rank] { results[rank] = passed(what, ranks[rank], passes[rank].get()); });
   }
   while (!passes[0]->wanted().empty()) {
     std::vector<float> mean(passes[0]->wanted().size());
@@ -103,7 +103,9 @@ void expect_near(std::span<const float> numbers, std::span<const float> expected
     EXPECT_NEAR(numbers[i], expected[i], 2e-5 * std::max(1.0F, std::abs(expected[i]))) << what << " " << i;
 }
 
-TEST(SynchronizedNorm, OfSeveralRanksIsThatOfOneWithAllSamples) {
+void expect_as_alone(const nn::module& synchronized, const nn::module& usual) {
+  EXPECT_TRUE(synchronized.synchronizes());
+  EXPECT_FALSE(usual.synchronizes());
   for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{4, 4}, {5, 1, 3}, {6, 0}, {0, 2, 2}}) {
     std::vector<inputs> ranks;
     inputs all;
@@ -112,10 +114,10 @@ TEST(SynchronizedNorm, OfSeveralRanksIsThatOfOneWithAllSamples) {
       all.x.insert(all.x.end(), ranks[rank].x.begin(), ranks[rank].x.end());
       all.grad.insert(all.grad.end(), ranks[rank].grad.begin(), ranks[rank].grad.end());
     }
-    const made alone = passed(*norm(false), all, nullptr);
-    const std::vector<made> together = passed_together(ranks);
+    const made alone = passed(usual, all, nullptr);
+    const std::vector<made> together = passed_together(synchronized, ranks);
     std::size_t first = 0;
-    std::vector<float> grad_parameters(2 * channels);
+    std::vector<float> grad_parameters(alone.grad_parameters.size());
     for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
       const std::size_t count = sizes[rank] * width;
       expect_near(together[rank].output, std::span(alone.output).subspan(first, count), "output");
@@ -129,10 +131,16 @@ TEST(SynchronizedNorm, OfSeveralRanksIsThatOfOneWithAllSamples) {
   }
 }
 
+TEST(SynchronizedNorm, OfSeveralRanksIsThatOfOneWithAllSamples) { expect_as_alone(norm(true), norm(false)); }
+
+TEST(SynchronizedNorm, WithinOtherModulesIsTheSameAlsoForARankWithoutSamples) {
+  expect_as_alone(network(true), network(false));
+}
+
 TEST(SynchronizedNorm, WithoutOtherRanksIsTheUsualOne) {
   const inputs some = draw(5, 7);
-  const made usual = passed(*norm(false), some, nullptr);
-  const made alone = passed(*norm(true), some, nullptr);
+  const made usual = passed(norm(false), some, nullptr);
+  const made alone = passed(norm(true), some, nullptr);
   EXPECT_EQ(alone.output, usual.output);
   EXPECT_EQ(alone.grad_input, usual.grad_input);
   EXPECT_EQ(alone.buffers, usual.buffers);

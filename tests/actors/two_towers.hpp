@@ -6,89 +6,88 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "model/network.hpp"
+#include "model/hybrid.hpp"
+#include "model/loss.hpp"
+#include "nn/module.hpp"
 
 namespace troupe::actors {
 
-class two_towers final : public model::network {
+class two_towers final : public nn::module {
  public:
   explicit two_towers(std::size_t dim) : dim_(dim) {}
 
-  std::size_t in_features() const override { return 2 * dim_; }
-  std::size_t out_features() const override { return 1; }
-  std::vector<model::named_parameter> parameters() const override {
-    return {{"scale", {dim_}, 0}, {"bias", {1}, dim_}};
+  std::string type() const override { return "two_towers"; }
+  std::vector<nn::parameter> parameters() const override { return {{"scale", {dim_}}, {"bias", {1}}}; }
+  std::vector<nn::parameter> buffers() const override { return {{"passes", {1}}}; }
+  std::vector<nn::parameter_range> ranges() const override { return {{0, dim_}, {dim_, 1}}; }
+  void initialize(std::uint64_t seed, const nn::tensor_list<float>& parameters,
+                  const nn::tensor_list<float>& buffers) const override {
+    std::ranges::fill(parameters[0], 0.5F + 0.125F * static_cast<float>(seed));
+    parameters[1][0] = -0.25F;
+    buffers[0][0] = 100;
   }
-  std::vector<model::named_parameter> buffers() const override { return {{"passes", {1}, 0}}; }
-  std::vector<model::parameter_range> ranges() const override { return {{0, dim_}, {dim_, 1}}; }
-  std::size_t parameter_count() const override { return dim_ + 1; }
-  std::size_t numbers_per_sample() const override { return 2; }
-  std::uint64_t multiply_adds() const override { return dim_; }
-  std::vector<float> initial_parameters(std::uint64_t seed) const override {
-    std::vector<float> all(dim_ + 1, 0.5F + 0.125F * static_cast<float>(seed));
-    all.back() = -0.25F;
-    return all;
-  }
-  std::vector<float> initial_buffers() const override { return {100}; }
+  troupe::shape output(const troupe::tensor_view& input) const override { return {input.shape()[0], 1}; }
 
-  struct activations final : model::network::activations {
-    std::vector<float> y;
-    float* outputs() const override { return const_cast<float*>(y.data()); }
-    void append_addresses(std::vector<const void*>& to) const override { to.push_back(y.data()); }
-  };
-  std::unique_ptr<model::network::activations> make_activations() const override {
-    return std::make_unique<activations>();
-  }
-
-  float* forward(kernels::stream&, const model::pass_mode& mode, std::size_t size, const tensors& numbers,
-                 const float* input, model::network::activations& kept) const override {
-    auto& y = static_cast<activations&>(kept).y;
-    y.assign(size, 0);
-    for (std::size_t i = 0; i < size; ++i) {
-      const float* u = input + i * 2 * dim_;
-      for (std::size_t d = 0; d < dim_; ++d) y[i] += numbers.parameters[d] * u[d] * u[dim_ + d];
-      y[i] += numbers.parameters[dim_];
+  void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override {
+    const auto input = numbers.input.as<float>();
+    for (std::size_t i = 0; i < numbers.output.size(); ++i) {
+      const float* u = input.data() + i * 2 * dim_;
+      float y = 0;
+      for (std::size_t d = 0; d < dim_; ++d) y += numbers.parameters[0][d] * u[d] * u[dim_ + d];
+      numbers.output[i] = y + numbers.parameters[1][0];
     }
-    if (mode.training) *numbers.buffers += 1;
-    last_mode = mode;
-    return y.data();
+    if (how.training) numbers.buffers[0][0] += 1;
+    last_pass = {how.training, how.key, how.first_sample};
   }
 
-  void backward_inputs(kernels::stream&, const model::pass_mode&, std::size_t size, const tensors& numbers,
-                       const float* input, model::network::activations&, const float* grad_y,
-                       float* grad_input) const override {
-    for (std::size_t i = 0; grad_input != nullptr && i < size; ++i)
+  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const nn::gradients& of) const override {
+    const auto input = numbers.input.as<float>();
+    for (std::size_t i = 0; of.input && i < of.output.size(); ++i)
       for (std::size_t d = 0; d < dim_; ++d) {
         const std::size_t u = i * 2 * dim_ + d;
-        grad_input[u] = grad_y[i] * numbers.parameters[d] * input[u + dim_];
-        grad_input[u + dim_] = grad_y[i] * numbers.parameters[d] * input[u];
+        of.input[u] = of.output[i] * numbers.parameters[0][d] * input[u + dim_];
+        of.input[u + dim_] = of.output[i] * numbers.parameters[0][d] * input[u];
       }
+    if (!of.parameters) return;
+    nn::flat_gradient to(of.parameters.data());
+    backward_parameters(how, numbers, of.output, to);
   }
 
-  void backward_parameters(kernels::stream&, std::size_t size, const float* input, const model::network::activations&,
-                           const float* grad_y, const std::function<float*(model::parameter_range)>& grad_at,
-                           const std::function<void(model::parameter_range)>& finished) const override {
-    float* bias = grad_at({dim_, 1});
+  void backward_parameters(const nn::pass& /*how*/, const nn::pass_numbers& numbers,
+                           const troupe::view<const float>& grad_y, nn::gradient_places& to) const override {
+    const auto input = numbers.input.as<float>();
+    float* bias = to.at({dim_, 1});
     *bias = 0;
-    for (std::size_t i = 0; i < size; ++i) *bias += grad_y[i];
-    finished({dim_, 1});
-    float* scale = grad_at({0, dim_});
+    for (const float one : grad_y) *bias += one;
+    to.finished({dim_, 1});
+    float* scale = to.at({0, dim_});
     std::fill_n(scale, dim_, 0.0F);
-    for (std::size_t i = 0; i < size; ++i)
+    for (std::size_t i = 0; i < grad_y.size(); ++i)
       for (std::size_t d = 0; d < dim_; ++d)
         scale[d] += grad_y[i] * input[i * 2 * dim_ + d] * input[i * 2 * dim_ + dim_ + d];
-    finished({0, dim_});
+    to.finished({0, dim_});
   }
 
-  /// Of the last forward pass.
-  mutable model::pass_mode last_mode;
+  /// What the last forward pass was given.
+  struct seen {
+    bool training = false;
+    std::uint64_t key = 0;
+    std::uint64_t first_sample = 0;
+  };
+  mutable seen last_pass;
 
  private:
   std::size_t dim_;
 };
+
+inline model::network network_of(const std::shared_ptr<const two_towers>& towers, std::size_t dim) {
+  return {towers, troupe::shape(2 * dim)};
+}
 
 /// The mean squared error of its outputs.
 inline void squared_error(kernels::stream& on, kernels::batch_part samples, const model::loss_targets& targets,

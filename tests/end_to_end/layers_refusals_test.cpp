@@ -16,7 +16,7 @@ constexpr const char* all_kinds =
     "linear, relu, gelu, dropout, conv2d, max_pool2d, avg_pool2d, global_avg_pool2d, flatten, batch_norm, layer_norm, "
     "low_rank_cross, lstm or residual";
 constexpr const char* all_keys =
-    "kind, out, out_channels, kernel, stride, padding, bias, eps, momentum, scale, synchronized, rate, rank, layers, "
+    "kind, out, rate, out_channels, kernel, stride, padding, bias, eps, momentum, scale, synchronized, rank, layers, "
     "hidden, steps or last";
 
 /// What is said of a network for images of 1 x 8 x 8 in 4 classes, after the program's name.

@@ -73,24 +73,24 @@ class wrong_scale final : public nn::module {
 
   std::string type() const override { return "wrong_scale"; }
   std::vector<nn::parameter> parameters() const override { return right_.parameters(); }
-  void initialize(std::uint64_t key, float* parameters, float* buffers) const override {
+  void initialize(std::uint64_t key, const nn::tensor_list<float>& parameters,
+                  const nn::tensor_list<float>& buffers) const override {
     right_.initialize(key, parameters, buffers);
   }
-  troupe::shape output(const tensor& input) const override { return right_.output(input); }
+  troupe::shape output(const tensor_view& input) const override { return right_.output(input); }
   void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override {
     right_.forward(how, numbers);
     if (fault_ == fault::random) numbers.output[1] += static_cast<float>(++calls_);
   }
-  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
-                float* grad_parameters) const override {
-    right_.backward(how, numbers, grad_output, grad_input, grad_parameters);
-    if (fault_ == fault::input && grad_input != nullptr) grad_input[4] *= 1.05F;
+  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const nn::gradients& of) const override {
+    right_.backward(how, numbers, of);
+    if (fault_ == fault::input && of.input) of.input[4] *= 1.05F;
     if (fault_ == fault::changes) numbers.output[6] = 1;
-    if (grad_parameters == nullptr) return;
-    if (fault_ == fault::parameter) grad_parameters[2] = -grad_parameters[2];
-    if (fault_ == fault::outside) grad_parameters[3] = 0;
-    if (fault_ == fault::unwritten) grad_parameters[1] = unwritten_;
-    if (fault_ == fault::order && grad_input == nullptr) grad_parameters[0] = 0;
+    if (!of.parameters) return;
+    if (fault_ == fault::parameter) of.parameters[0][2] = -of.parameters[0][2];
+    if (fault_ == fault::outside) of.parameters[0][3] = 0;
+    if (fault_ == fault::unwritten) of.parameters[0][1] = unwritten_;
+    if (fault_ == fault::order && !of.input) of.parameters[0][0] = 0;
   }
 
  private:

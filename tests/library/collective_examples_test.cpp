@@ -44,8 +44,8 @@ TEST(CollectiveExamples, PrintEachCollectiveOnce) {
 class averaged {
  public:
   averaged() {
-    std::vector<float> first(6);
-    nn::linear(2, 2).initialize(model::random_key(1, model::random_stream::dense_weights, 0, 0), first.data(), nullptr);
+    const std::uint64_t key = model::random_key(1, model::random_stream::dense_weights, 0, 0);
+    const std::vector<float> first = nn::initial_numbers(nn::linear(2, 2), key).parameters;
     for (auto& one : of_rank_) std::copy(first.begin(), first.end(), one.begin());
   }
 

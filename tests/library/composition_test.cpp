@@ -45,20 +45,24 @@ TEST(Composition, IsWhatItsPartsAre) {
   EXPECT_TRUE(nn::residual(nn::sequential(nn::linear(2, 2), test::dropout())).uses_key());
 }
 
-TEST(Composition, TellsOfItsStretches) {
+TEST(Composition, NamesTheRangesOfItsParts) {
   const nn::sequential network(nn::linear(3, 4), nn::relu(), nn::sequential(nn::linear(4, 4), nn::linear(4, 1)));
   std::vector<std::size_t> firsts;
-  for (const nn::stretch& one : network.stretches()) firsts.push_back(one.first);
+  for (const nn::parameter_range& one : network.ranges()) firsts.push_back(one.first);
   EXPECT_EQ(firsts, (std::vector<std::size_t>{0, 16, 36}));
 }
 
 /// The outputs of a module with its initial numbers.
 std::vector<float> outputs_of(const nn::module& of, const tensor& input, std::vector<float>& parameters) {
-  parameters.resize(count_of(of.parameters()));
-  of.initialize(3, parameters.data(), nullptr);
-  std::vector<float> outputs(of.output(input).count());
-  std::vector<float> saved(of.saved(input));
-  of.forward({.on = kernels::host_stream()}, {parameters.data(), nullptr, input, outputs.data(), saved.data()});
+  parameters = nn::initial_numbers(of, 3).parameters;
+  const auto tensors = nn::placed(of.parameters());
+  const shape lengths = of.output(input);
+  std::vector<float> outputs(lengths.count());
+  std::vector<float> saved(of.saved(input, kernels::host_stream()));
+  of.forward({.stream = kernels::host_stream()}, {.parameters = {parameters.data(), tensors},
+                                                  .input = input,
+                                                  .output = {outputs.data(), lengths},
+                                                  .saved = saved});
   return outputs;
 }
 
@@ -96,11 +100,9 @@ TEST(Composition, GivesPartsTheNumbersOfTheWhole) {
   const nn::sequential last = network.part(1, 3).part(1, 2);
   EXPECT_EQ(names_of(last.parameters()), (names{"2.weight [2, 4]", "2.bias [2]"}));
   EXPECT_EQ(names_of(last.buffers()), names{"3.mean [2]"});
-  std::vector<float> all(26);
-  std::vector<float> some(10);
-  std::vector<float> means(2);
-  network.initialize(3, all.data(), means.data());
-  last.initialize(3, some.data(), means.data());
+  const std::vector<float> all = nn::initial_numbers(network, 3).parameters;
+  const std::vector<float> some = nn::initial_numbers(last, 3).parameters;
+  ASSERT_EQ(all.size(), 26U);
   EXPECT_EQ(some, std::vector<float>(all.begin() + 16, all.end()));
 
   nn::sequential joined = network.part(0, 2);
@@ -173,10 +175,9 @@ class told_scale final : public test::scale {
  public:
   told_scale(std::string name, events& to) : scale(2), name_(std::move(name)), events_(&to) {}
 
-  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
-                float* grad_parameters) const override {
-    scale::backward(how, numbers, grad_output, grad_input, grad_parameters);
-    if (grad_parameters != nullptr) events_->push_back("gradient of " + name_);
+  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const nn::gradients& of) const override {
+    scale::backward(how, numbers, of);
+    if (of.parameters) events_->push_back("gradient of " + name_);
   }
 
  private:
@@ -187,23 +188,27 @@ class told_scale final : public test::scale {
 TEST(Buckets, LeaveBeforeTheGradientsOfEarlierModulesAreComputed) {
   events happened;
   const nn::sequential network(told_scale("first", happened), nn::sequential(told_scale("second", happened)));
-  std::vector<model::parameter_range> ranges;
-  for (const nn::stretch& one : network.stretches()) ranges.push_back({one.first, one.count});
+  std::vector<nn::parameter_range> ranges;
+  for (const nn::parameter_range& one : network.ranges()) ranges.push_back({one.first, one.count});
   actors::trained_parameters numbers(ranges, kernels::host_device(), {.bucket_bytes = 1});
   const std::vector<float> ones(4, 1);
   numbers.start(ones, {});
   numbers.open(1);
   const tensor input = tensor::of<float>({1, 2}, std::span(ones).first(2));
   std::vector<float> output(2);
-  std::vector<float> saved(network.saved(input));
-  const nn::pass how{.on = numbers.compute()};
-  const nn::pass_numbers all{numbers.weights_data(), nullptr, input, output.data(), saved.data()};
+  std::vector<float> saved(network.saved(input, numbers.compute()));
+  const auto parameters = nn::placed(network.parameters());
+  const nn::pass how{.stream = numbers.compute()};
+  const nn::pass_numbers all{.parameters = {numbers.weights_data(), parameters},
+                             .input = input,
+                             .output = {output.data(), input.shape()},
+                             .saved = saved};
   network.forward(how, all);
   numbers.backward(
       1, true,
-      [&](const auto& at, const auto& finished) {
-        runtime::bucket_gradient buckets(numbers.compute(), at, finished, nullptr);
-        network.backward_parameters(how, all, ones.data(), buckets);
+      [&](nn::gradient_places& places) {
+        runtime::bucket_gradient buckets(numbers.compute(), places, nullptr);
+        network.backward_parameters(how, all, {ones.data(), input.shape()}, buckets);
       },
       [&](std::uint32_t bucket) { happened.push_back("bucket " + std::to_string(bucket) + " leaves"); });
   EXPECT_EQ(happened, (events{"gradient of second", "bucket 0 leaves", "gradient of first", "bucket 1 leaves"}));

@@ -98,14 +98,14 @@ class doubled final : public nn::module {
   explicit doubled(bool* has_stream) : has_stream_(has_stream) {}
 
   std::string type() const override { return "doubled"; }
-  troupe::shape output(const tensor& input) const override { return input.shape(); }
+  troupe::shape output(const tensor_view& input) const override { return input.shape(); }
   void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override {
     *has_stream_ = how.cuda_stream() != nullptr;
     const float* const x = numbers.input.as<float>().data();
-    how.on.sum_in_rank_order(std::array{x, x}, numbers.input.count(), 1, numbers.output);
+    how.stream.sum_in_rank_order(std::array{x, x}, numbers.input.count(), 1, numbers.output.data());
   }
-  void backward(const nn::pass& /*how*/, const nn::pass_numbers& /*numbers*/, const float* /*grad_output*/,
-                float* /*grad_input*/, float* /*grad_parameters*/) const override {}
+  void backward(const nn::pass& /*how*/, const nn::pass_numbers& /*numbers*/,
+                const nn::gradients& /*of*/) const override {}
   bool runs_on_devices() const override { return true; }
 
  private:

@@ -11,9 +11,9 @@
 
 #include "kernels/devices.hpp"
 #include "model/job.hpp"
-#include "model/layer_network.hpp"
 #include "nodes/run_job.hpp"
 #include "tests/kernels/needs_device.hpp"
+#include "tests/library/job_network.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/model/made_images.hpp"
 #include "tests/trace/temporary_folder.hpp"
@@ -188,24 +188,9 @@ nn::sequential layers_of_program() {
 constexpr std::size_t height = 8;
 constexpr std::size_t width = 10;
 
-/// The job's initial parameters and buffers, by name.
-named_tensors initial_state(std::uint64_t seed) {
-  const auto network =
-      model::layer_network::make(model::parse_layers(layers_of_job).value(), {1, height, width}).value();
-  named_tensors state;
-  const auto add = [&](const std::vector<model::named_parameter>& tensors, const floats& flat) {
-    for (const auto& one : tensors)
-      state.emplace_back(one.name,
-                         tensor::of<float>(shape::of(one.shape), std::span(flat).subspan(one.first, one.count())));
-  };
-  add(network.parameters(), network.initial_parameters(seed));
-  add(network.buffers(), network.initial_buffers());
-  return state;
-}
-
 task<> train_as_job(trainer me, const std::string* files) {
   auto model = me.data_parallel(layers_of_program());
-  model.load_state_dict(initial_state(me.seed()));
+  model.load_state_dict(test::initial_state_of_job(layers_of_job, height, width, me.seed()));
   distributed_optimizer optimizer(adam{.lr = 0.01}, model);
   const data_set data(me, {{"data", "idx:" + *files}, {"batch-size", "8"}});
   for (const auto epoch : me.steps(3))

@@ -33,22 +33,24 @@ tensor some_input(const shape& lengths) { return tensor::of<float>(lengths, eigh
 
 floats some_parameters(const nn::module& of) { return eighths(count_of(of.parameters()), 7, 11, 5); }
 
-floats initial_buffers(const nn::module& of) {
-  floats parameters(count_of(of.parameters()));
-  floats buffers(count_of(of.buffers()));
-  of.initialize(1, parameters.data(), buffers.data());
-  return buffers;
-}
+floats initial_buffers(const nn::module& of) { return nn::initial_numbers(of, 1).buffers; }
 
 /// The output for `some_input` with `some_parameters`; a training pass writes to `buffers`.
 floats output_of(const nn::module& of, const shape& input, bool training = true, floats* buffers = nullptr,
                  std::uint64_t key = 0) {
   const tensor x = some_input(input);
   const floats parameters = some_parameters(of);
-  floats output(of.output(x).count());
-  floats saved(of.saved(x));
-  of.forward({.on = kernels::host_stream(), .training = training, .key = key},
-             {parameters.data(), buffers == nullptr ? nullptr : buffers->data(), x, output.data(), saved.data()});
+  const auto tensors = nn::placed(of.parameters());
+  const auto statistics = nn::placed(of.buffers());
+  const shape lengths = of.output(x);
+  floats output(lengths.count());
+  floats saved(of.saved(x, kernels::host_stream()));
+  of.forward({.stream = kernels::host_stream(), .training = training, .key = key},
+             {.parameters = {parameters.data(), tensors},
+              .buffers = {buffers == nullptr ? nullptr : buffers->data(), statistics},
+              .input = x,
+              .output = {output.data(), lengths},
+              .saved = saved});
   return output;
 }
 
@@ -238,7 +240,7 @@ TEST(LayerRefusals, OfOptions) {
   EXPECT_EQ(error_of([] { nn::layer_norm(0); }),
             "layer_norm: features 0: must be a whole number between 1 and 2147483647");
   EXPECT_EQ(error_of([] { nn::dropout(1); }), "dropout: rate 1: must be a number of at least 0 and below 1");
-  EXPECT_EQ(error_of([] { nn::dropout(NAN); }), "dropout: rate nan: must be a finite number");
+  EXPECT_EQ(error_of([] { nn::dropout(NAN); }), "dropout: rate nan: must be a number of at least 0 and below 1");
   EXPECT_EQ(error_of([] { nn::low_rank_cross(4, 2, 0); }),
             "low_rank_cross: layers 0: must be a whole number between 1 and 64");
 }
@@ -249,8 +251,7 @@ std::string refusal_of(const nn::module& what, const tensor& input) {
 
 TEST(LayerRefusals, OfInputs) {
   EXPECT_EQ(refusal_of(nn::gelu(), tensor({2, 3}, dtype::f64)),
-            "gelu: takes [n, features], [n, steps, features] or [n, channels, height, width] of float32, each at least "
-            "1, not [2, 3] of float64");
+            "gelu: takes float32, at least 1 number, not [2, 3] of float64");
   EXPECT_EQ(refusal_of(nn::flatten(), tensor({2, 3, 4, 5, 6})),
             "flatten: takes [n, features], [n, steps, features] or [n, channels, height, width] of float32, each at "
             "least 1, not [2, 3, 4, 5, 6] of float32");
@@ -258,17 +259,16 @@ TEST(LayerRefusals, OfInputs) {
       refusal_of(nn::batch_norm({.channels = 3}), tensor({2, 3, 4})),
       "batch_norm: takes features or images, and its input is a sequence of 3 x 4; put a flatten layer before it");
   EXPECT_EQ(refusal_of(nn::dropout(0.5), tensor({0, 3})),
-            "dropout: takes [n, features], [n, steps, features] or [n, channels, height, width] of float32, each at "
-            "least 1, not [0, 3] of float32");
+            "dropout: takes float32, at least 1 number, not [0, 3] of float32");
   EXPECT_EQ(refusal_of(nn::conv2d({.in_channels = 1, .out_channels = 2, .kernel = 3}), tensor({1, 2, 4, 4})),
-            "conv2d: is made for samples such as 1 x 3 x 3, not 2 x 4 x 4");
+            "conv2d: is made for images of 1 channels, and its input is an image of 2 x 4 x 4");
   EXPECT_EQ(refusal_of(nn::conv2d({.in_channels = 1, .out_channels = 2, .kernel = 3}), tensor({1, 1, 2, 4})),
             "conv2d: its kernel of 3 x 3 does not fit into an image of 1 x 2 x 4 with a padding of 0; take a smaller "
             "kernel or more padding");
   EXPECT_EQ(refusal_of(nn::max_pool2d(2), tensor({1, 12})),
             "max_pool2d: takes images of channels x height x width, and its input has 12 features; leave it out");
   EXPECT_EQ(refusal_of(nn::batch_norm({.channels = 3}), tensor({2, 4})),
-            "batch_norm: is made for samples such as 3, not 4");
+            "batch_norm: is made for 3 channels, and its input has 4 features");
   EXPECT_EQ(refusal_of(nn::layer_norm(4), tensor({2, 1, 2, 2})),
             "layer_norm: takes [features], and its input is an image of 1 x 2 x 2; put a flatten layer before it");
   EXPECT_EQ(refusal_of(nn::sequential(nn::conv2d({.in_channels = 1, .out_channels = 2, .kernel = 3}), nn::flatten(),

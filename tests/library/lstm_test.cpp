@@ -156,18 +156,17 @@ TEST_F(LstmGpu, TrainsThroughPartsOfASequenceAsPyTorch) {
 class running_sum final : public nn::module {
  public:
   std::string type() const override { return "running_sum"; }
-  troupe::shape output(const tensor& input) const override { return input.shape(); }
-  troupe::shape state(const tensor& input) const override { return input.shape(); }
+  troupe::shape output(const tensor_view& input) const override { return input.shape(); }
+  troupe::shape state(const tensor_view& input) const override { return input.shape(); }
   void forward(const nn::pass& /*how*/, const nn::pass_numbers& numbers) const override {
     const auto x = numbers.input.as<float>();
     for (std::size_t i = 0; i < x.size(); ++i) {
-      numbers.output[i] = x[i] + (numbers.state != nullptr ? numbers.state[i] : 0);
-      if (numbers.next_state != nullptr) numbers.next_state[i] = numbers.output[i];
+      numbers.output[i] = x[i] + (numbers.state ? numbers.state[i] : 0);
+      if (numbers.next_state) numbers.next_state[i] = numbers.output[i];
     }
   }
-  void backward(const nn::pass& /*how*/, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
-                float* /*grad_parameters*/) const override {
-    if (grad_input != nullptr) std::copy_n(grad_output, numbers.input.count(), grad_input);
+  void backward(const nn::pass& /*how*/, const nn::pass_numbers& /*numbers*/, const nn::gradients& of) const override {
+    if (of.input) std::ranges::copy(of.output, of.input.begin());
   }
 };
 
@@ -234,7 +233,7 @@ TEST(Lstm, RefusesWhatItCannotTake) {
   EXPECT_EQ(error_of([&] {
               of_any.output(some_input({2, 5, 4}));
             }),
-            "lstm: is made for samples such as 1 x 3, not 5 x 4");
+            "lstm: is made for steps of 3 features, and its input is a sequence of 5 x 4");
   const nn::lstm of_two({.features = 3, .hidden = 2, .steps = 2});
   EXPECT_EQ(error_of([&] {
               of_two.output(some_input({2, 5, 3}));

@@ -183,7 +183,7 @@ class saver final : public test::scale {
   explicit saver(std::uint64_t numbers) : scale(2), numbers_(numbers) {}
   explicit saver(const arguments& given) : saver(static_cast<std::uint64_t>(given.get<std::int64_t>("numbers"))) {}
   std::string type() const override { return "saver"; }
-  std::size_t saved(const tensor& /*input*/) const override { return numbers_; }
+  std::size_t saved(const tensor_view& /*input*/, const kernels::stream& /*on*/) const override { return numbers_; }
 
  private:
   std::uint64_t numbers_;

@@ -71,8 +71,7 @@ class network {
 
  private:
   void append(const nn::linear& layer, std::uint64_t key) {
-    std::vector<float> initial(count_of(layer.parameters()));
-    layer.initialize(key, initial.data(), nullptr);
+    const std::vector<float> initial = nn::initial_numbers(layer, key).parameters;
     weights_.insert(weights_.end(), initial.begin(), initial.end());
   }
 

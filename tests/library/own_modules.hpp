@@ -19,25 +19,25 @@ class scale : public nn::module {
 
   std::string type() const override { return "scale"; }
   std::vector<nn::parameter> parameters() const override { return {{"weight", {features_}}}; }
-  void initialize(std::uint64_t /*key*/, float* parameters, float* /*buffers*/) const override {
-    std::fill_n(parameters, features_, 1.0F);
+  void initialize(std::uint64_t /*key*/, const nn::tensor_list<float>& parameters,
+                  const nn::tensor_list<float>& /*buffers*/) const override {
+    std::ranges::fill(parameters[0], 1.0F);
   }
-  troupe::shape output(const tensor& input) const override {
+  troupe::shape output(const tensor_view& input) const override {
     nn::check_features(*this, input, features_);
     return input.shape();
   }
   void forward(const nn::pass& /*how*/, const nn::pass_numbers& numbers) const override {
     const auto x = numbers.input.as<float>();
-    for (std::size_t i = 0; i < x.size(); ++i) numbers.output[i] = numbers.parameters[i % features_] * x[i];
+    for (std::size_t i = 0; i < x.size(); ++i) numbers.output[i] = numbers.parameters[0][i % features_] * x[i];
   }
-  void backward(const nn::pass& /*how*/, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
-                float* grad_parameters) const override {
+  void backward(const nn::pass& /*how*/, const nn::pass_numbers& numbers, const nn::gradients& of) const override {
     const auto x = numbers.input.as<float>();
-    if (grad_input != nullptr)
-      for (std::size_t i = 0; i < x.size(); ++i) grad_input[i] = numbers.parameters[i % features_] * grad_output[i];
-    if (grad_parameters == nullptr) return;
-    std::fill_n(grad_parameters, features_, 0.0F);
-    for (std::size_t i = 0; i < x.size(); ++i) grad_parameters[i % features_] += x[i] * grad_output[i];
+    if (of.input)
+      for (std::size_t i = 0; i < x.size(); ++i) of.input[i] = numbers.parameters[0][i % features_] * of.output[i];
+    if (!of.parameters) return;
+    std::ranges::fill(of.parameters[0], 0.0F);
+    for (std::size_t i = 0; i < x.size(); ++i) of.parameters[0][i % features_] += x[i] * of.output[i];
   }
 
  private:
@@ -48,15 +48,13 @@ class scale : public nn::module {
 class dropout : public nn::module {
  public:
   std::string type() const override { return "dropout"; }
-  troupe::shape output(const tensor& input) const override { return input.shape(); }
+  troupe::shape output(const tensor_view& input) const override { return input.shape(); }
   void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override {
     const auto x = numbers.input.as<float>();
     for (std::size_t i = 0; i < x.size(); ++i) numbers.output[i] = x[i] * factor(how, i);
   }
-  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
-                float* /*grad_parameters*/) const override {
-    for (std::size_t i = 0; grad_input != nullptr && i < numbers.input.count(); ++i)
-      grad_input[i] = grad_output[i] * factor(how, i);
+  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const nn::gradients& of) const override {
+    for (std::size_t i = 0; of.input && i < numbers.input.count(); ++i) of.input[i] = of.output[i] * factor(how, i);
   }
   bool uses_key() const override { return true; }
 
@@ -74,24 +72,23 @@ class running_mean : public nn::module {
 
   std::string type() const override { return "running_mean"; }
   std::vector<nn::parameter> buffers() const override { return {{"mean", {features_}}}; }
-  troupe::shape output(const tensor& input) const override {
+  troupe::shape output(const tensor_view& input) const override {
     nn::check_features(*this, input, features_);
     return input.shape();
   }
   void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override {
     const auto x = numbers.input.as<float>();
-    for (std::size_t i = 0; i < x.size(); ++i) numbers.output[i] = x[i] - numbers.buffers[i % features_];
+    for (std::size_t i = 0; i < x.size(); ++i) numbers.output[i] = x[i] - numbers.buffers[0][i % features_];
     if (!how.training) return;
     const auto rows = static_cast<float>(numbers.input.shape()[0]);
     for (std::size_t k = 0; k < features_; ++k) {
       float sum = 0;
       for (std::size_t i = k; i < x.size(); i += features_) sum += x[i];
-      numbers.buffers[k] = (numbers.buffers[k] + sum / rows) / 2;
+      numbers.buffers[0][k] = (numbers.buffers[0][k] + sum / rows) / 2;
     }
   }
-  void backward(const nn::pass& /*how*/, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
-                float* /*grad_parameters*/) const override {
-    if (grad_input != nullptr) std::copy_n(grad_output, numbers.input.count(), grad_input);
+  void backward(const nn::pass& /*how*/, const nn::pass_numbers& /*numbers*/, const nn::gradients& of) const override {
+    if (of.input) std::ranges::copy(of.output, of.input.begin());
   }
 
  private:

@@ -207,17 +207,16 @@ class counter final : public nn::module {
 
   std::string type() const override { return "counter"; }
   std::vector<nn::parameter> parameters() const override { return {{"unused", {1}}}; }
-  shape output(const tensor& input) const override { return input.shape(); }
+  shape output(const tensor_view& input) const override { return input.shape(); }
   void forward(const nn::pass&, const nn::pass_numbers& numbers) const override {
-    std::ranges::copy(numbers.input.as<float>(), numbers.output);
+    std::ranges::copy(numbers.input.as<float>(), numbers.output.begin());
     counts& mine = alive[stage_];
     mine.most = std::max<int>(mine.most, ++mine.now);
   }
-  void backward(const nn::pass&, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
-                float* grad_parameters) const override {
-    if (grad_input != nullptr) std::copy_n(grad_output, numbers.input.count(), grad_input);
-    if (grad_parameters == nullptr) return;
-    *grad_parameters = 0;
+  void backward(const nn::pass&, const nn::pass_numbers&, const nn::gradients& of) const override {
+    if (of.input) std::ranges::copy(of.output, of.input.begin());
+    if (!of.parameters) return;
+    of.parameters[0][0] = 0;
     --alive[stage_].now;
   }
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "model/job.hpp"
-#include "model/layer_network.hpp"
 #include "nodes/run_job.hpp"
 #include "tests/kernels/needs_device.hpp"
+#include "tests/library/job_network.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/model/made_images.hpp"
 
@@ -169,27 +169,12 @@ const char* const layers_of_job = R"([
 
 constexpr std::size_t height = 6, width = 5;
 
-/// The job's initial parameters and buffers, by name.
-named_tensors initial_state(std::uint64_t seed) {
-  const auto network =
-      model::layer_network::make(model::parse_layers(layers_of_job).value(), {1, height, width}).value();
-  named_tensors state;
-  const auto add = [&](const std::vector<model::named_parameter>& tensors, const floats& flat) {
-    for (const auto& one : tensors)
-      state.emplace_back(one.name,
-                         tensor::of<float>(shape::of(one.shape), std::span(flat).subspan(one.first, one.count())));
-  };
-  add(network.parameters(), network.initial_parameters(seed));
-  add(network.buffers(), network.initial_buffers());
-  return state;
-}
-
 task<> train_as_job(trainer me, const std::string* files) {
   auto model = me.data_parallel(nn::sequential(
       nn::conv2d({.in_channels = 1, .out_channels = 4, .kernel = 3}), norm(4), nn::relu(),
       nn::conv2d({.in_channels = 4, .out_channels = 6, .kernel = 3}),
       nn::batch_norm({.channels = 6, .scale = false, .synchronized = true}), nn::flatten(), nn::linear(12, 10)));
-  model.load_state_dict(initial_state(me.seed()));
+  model.load_state_dict(test::initial_state_of_job(layers_of_job, height, width, me.seed()));
   distributed_optimizer optimizer(adam{.lr = 0.01}, model);
   const data_set data(me, {{"data", "idx:" + *files}, {"batch-size", "8"}});
   for (const auto epoch : me.steps(3))
@@ -275,12 +260,13 @@ class holder final : public nn::module {
   std::string type() const override { return "holder"; }
   std::vector<nn::parameter> parameters() const override { return held_.parameters(); }
   std::vector<nn::parameter> buffers() const override { return held_.buffers(); }
-  troupe::shape output(const tensor& input) const override { return held_.output(input); }
-  std::size_t saved(const tensor& input) const override { return held_.saved(input); }
+  troupe::shape output(const tensor_view& input) const override { return held_.output(input); }
+  std::size_t saved(const tensor_view& input, const kernels::stream& on) const override {
+    return held_.saved(input, on);
+  }
   void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override { held_.forward(how, numbers); }
-  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
-                float* grad_parameters) const override {
-    held_.backward(how, numbers, grad_output, grad_input, grad_parameters);
+  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const nn::gradients& of) const override {
+    held_.backward(how, numbers, of);
   }
 
  private:

@@ -29,8 +29,7 @@ constexpr std::size_t width = 16, hidden = 64;
 class whole_layer {
  public:
   whole_layer(std::size_t in, std::size_t out, std::uint64_t key) : in_(in), out_(out), speed_(out * in + out) {
-    std::vector<float> first(speed_.size());
-    nn::linear(in, out).initialize(key, first.data(), nullptr);
+    const std::vector<float> first = nn::initial_numbers(nn::linear(in, out), key).parameters;
     w_.assign(first.begin(), first.end());
   }
 

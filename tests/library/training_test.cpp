@@ -344,7 +344,7 @@ TEST(Cluster, TakesAnAddressToListenAt) {
 class without_backward : public nn::module {
  public:
   std::string type() const override { return "without_backward"; }
-  troupe::shape output(const tensor& input) const override { return input.shape(); }
+  troupe::shape output(const tensor_view& input) const override { return input.shape(); }
   void forward(const nn::pass& /*how*/, const nn::pass_numbers& /*numbers*/) const override {}
 };
 

@@ -48,10 +48,9 @@ class spoiled final : public scale {
  public:
   spoiled() : scale(2) {}
   std::string type() const override { return "spoiled"; }
-  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
-                float* grad_parameters) const override {
-    scale::backward(how, numbers, grad_output, grad_input, grad_parameters);
-    if (grad_parameters != nullptr) grad_parameters[1] = std::nanf("");
+  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const nn::gradients& of) const override {
+    scale::backward(how, numbers, of);
+    if (of.parameters) of.parameters[0][1] = std::nanf("");
   }
 };
 
@@ -230,7 +229,8 @@ class thrower : public scale {
  public:
   explicit thrower(std::string where) : scale(2), where_(std::move(where)) {}
   std::string type() const override { return "thrower"; }
-  void initialize(std::uint64_t key, float* parameters, float* buffers) const override {
+  void initialize(std::uint64_t key, const nn::tensor_list<float>& parameters,
+                  const nn::tensor_list<float>& buffers) const override {
     fail_in("initialize");
     scale::initialize(key, parameters, buffers);
   }
@@ -238,11 +238,10 @@ class thrower : public scale {
     fail_in("forward");
     scale::forward(how, numbers);
   }
-  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const float* grad_output, float* grad_input,
-                float* grad_parameters) const override {
-    if (grad_input != nullptr) fail_in("backward");
-    if (grad_parameters != nullptr) fail_in("backward_parameters");
-    scale::backward(how, numbers, grad_output, grad_input, grad_parameters);
+  void backward(const nn::pass& how, const nn::pass_numbers& numbers, const nn::gradients& of) const override {
+    if (of.input) fail_in("backward");
+    if (of.parameters) fail_in("backward_parameters");
+    scale::backward(how, numbers, of);
   }
 
  private:

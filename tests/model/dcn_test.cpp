@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <limits>
 #include <span>
 #include <string>
 
 #include "model/hybrid.hpp"
 #include "tests/kernels/support.hpp"
 #include "tests/model/reference_network.hpp"
+#include "tests/nn/passes.hpp"
 
 namespace troupe::model::dcn_test {
 namespace {
@@ -160,34 +159,23 @@ TEST(Dcn, ForwardAndBackwardAreThoseOfTheFormulas) {
     for (const std::size_t batch : {1, 2, 7}) {
       SCOPED_TRACE(text(s) + ", batch " + std::to_string(batch));
       const hybrid_model model(spec_of(s), job_of(s));
-      auto parameters = model.initial_parameters(batch);
-      ASSERT_EQ(parameters.size(), model.parameter_count());
+      nn::passes passes(model, {batch, s.in()}, random.numbers(batch * s.in()), batch);
       // Biases of cross layers begin as zeros, which would hide them.
-      for (const named_parameter& one : model.parameters())
+      for (const nn::parameter& one : model.parameters())
         if (one.name.find(".b.") != std::string::npos)
-          for (std::size_t i = 0; i < one.count(); ++i) parameters[one.first + i] = random.number();
-      const auto input = random.numbers(batch * model.in_features());
-      const auto grad_outputs = random.numbers(batch * model.out_features());
-      const auto kept = model.make_activations();
-      auto& on = kernels::host_stream();
-      const float* outputs = model.forward(on, {true}, batch, {parameters.data()}, input.data(), *kept);
+          for (std::size_t i = 0; i < one.count(); ++i) passes.parameters[one.first + i] = random.number();
+      const auto grad_outputs = random.numbers(batch * 2);
       const reference_dcn reference{s};
-      auto p = in_double(parameters);
-      auto x = in_double(input);
-      expect_near({outputs, batch * 2}, reference.forward(batch, p, x), 1e-5);
+      auto p = in_double(passes.parameters);
+      auto x = in_double(passes.x);
+      expect_near(passes.forward(), reference.forward(batch, p, x), 1e-5);
 
-      constexpr float unset = std::numeric_limits<float>::quiet_NaN();
-      std::vector<float> grad_parameters(parameters.size(), unset);
-      std::vector<float> grad_input(input.size(), unset);
-      model.backward_inputs(on, {true}, batch, {parameters.data()}, input.data(), *kept, grad_outputs.data(),
-                            grad_input.data());
-      model.backward_parameters(
-          on, batch, input.data(), *kept, grad_outputs.data(),
-          [&](parameter_range range) { return grad_parameters.data() + range.first; }, [](parameter_range) {});
+      const auto grads = passes.backward(grad_outputs);
       const auto value = [&] { return reference.value(batch, p, x, grad_outputs); };
-      expect_differences(p, grad_parameters, value, [](std::size_t) { return true; });
+      expect_differences(p, grads.parameters, value, [](std::size_t) { return true; });
       const auto is_of_table = [&](std::size_t i) { return !s.has_bottom() || i % s.in() >= s.dense; };
-      expect_differences(x, grad_input, value, is_of_table);
+      expect_differences(x, grads.x, value, is_of_table);
+      passes.expect_at_once(grad_outputs, grads, s.tables == 0);
     }
   }
 }
@@ -196,30 +184,29 @@ TEST(Dcn, ParametersAreNamedFromTheBottomToTheTop) {
   const dcn_shape s{6, 3, 4, {5}, 2, 2, {8}};
   const hybrid_model model(spec_of(s), job_of(s));
   // The cross layers' input is the bottom MLP's output and 3 rows of 4.
-  const std::vector<named_parameter> expected{
+  const std::vector<nn::parameter> expected{
       {"bottom.0.weight", {5, 6}, 0}, {"bottom.0.bias", {5}, 30},     {"bottom.2.weight", {4, 5}, 35},
       {"bottom.2.bias", {4}, 55},     {"top.0.v.0", {2, 16}, 59},     {"top.0.w.0", {16, 2}, 91},
       {"top.0.b.0", {16}, 123},       {"top.0.v.1", {2, 16}, 139},    {"top.0.w.1", {16, 2}, 171},
       {"top.0.b.1", {16}, 203},       {"top.1.weight", {8, 16}, 219}, {"top.1.bias", {8}, 347},
       {"top.3.weight", {2, 8}, 355},  {"top.3.bias", {2}, 371}};
   EXPECT_EQ(model.parameters(), expected);
-  EXPECT_EQ(model.parameter_count(), 373U);
   // Multiplications of the bottom MLP, of two cross layers and of the top MLP.
-  EXPECT_EQ(model.multiply_adds(), 6U * 5 + 5 * 4 + 2 * 2 * 2 * 16 + 16 * 8 + 8 * 2);
+  EXPECT_EQ(as_network(model).multiply_adds(), 6U * 5 + 5 * 4 + 2 * 2 * 2 * 16 + 16 * 8 + 8 * 2);
 }
 
 TEST(Dcn, LayersComeAfterTheCrossLayersWithTheirOwnNumbersInMessages) {
   const dcn_shape s{6, 3, 4, {5}, 2, 2, {8}};
   auto what = job_of(s);
   what.hidden.clear();
-  what.layers = {{.kind = layer_kind::layer_norm}, {.kind = layer_kind::linear, .out = 2}};
+  what.layers = {{nn::layer_norm::options{}}, {nn::linear::options{.out_features = 2}}};
   EXPECT_EQ(check_network(what, spec_of(s)), std::nullopt);
   const auto names = hybrid_model(spec_of(s), what).parameters();
   EXPECT_EQ(names.back().name, "top.2.bias");
-  what.layers.back().out = 3;
+  what.layers.back().as<nn::linear>()->out_features = 3;
   EXPECT_EQ(check_network(what, spec_of(s)),
             "--layers: the last one, layer 1 (linear), makes 3; adult needs 2; end with linear, out = 2");
-  what.layers.front() = {.kind = layer_kind::global_avg_pool2d};
+  what.layers.front() = {nn::global_avg_pool2d::options{}};
   EXPECT_EQ(check_network(what, spec_of(s)),
             "--layers: layer 0 (global_avg_pool2d): takes images of channels x height x width, and its input has 16 "
             "features; leave it out");

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <string>
 
 #include "model/hybrid.hpp"
 #include "tests/kernels/support.hpp"
 #include "tests/model/reference_network.hpp"
+#include "tests/nn/passes.hpp"
 
 namespace troupe::model::dlrm_test {
 namespace {
@@ -108,43 +108,21 @@ struct reference_dlrm {
   }
 };
 
-struct gradients {
-  std::vector<float> parameters;
-  std::vector<float> input;
-};
-
-gradients gradients_of(const hybrid_model& model, std::size_t batch, const std::vector<float>& parameters,
-                       const std::vector<float>& input, network::activations& a,
-                       const std::vector<float>& grad_outputs) {
-  constexpr float unset = std::numeric_limits<float>::quiet_NaN();
-  gradients g{std::vector<float>(parameters.size(), unset), std::vector<float>(input.size(), unset)};
-  model.backward_inputs(kernels::host_stream(), {}, batch, {parameters.data()}, input.data(), a, grad_outputs.data(),
-                        g.input.data());
-  model.backward_parameters(
-      kernels::host_stream(), batch, input.data(), a, grad_outputs.data(),
-      [&](parameter_range range) { return g.parameters.data() + range.first; }, [](parameter_range) {});
-  return g;
-}
-
 TEST(Dlrm, ForwardAndBackwardAreThoseOfThePaper) {
   source_of_numbers random(1);
   for (const shape& s : shapes()) {
     for (const std::size_t batch : {1, 2, 7}) {
       SCOPED_TRACE(text(s) + ", batch " + std::to_string(batch));
       const hybrid_model model(spec_of(s), job_of(s));
-      const auto parameters = model.initial_parameters(batch);
-      ASSERT_EQ(parameters.size(), model.parameter_count());
-      const auto input = random.numbers(batch * model.in_features());
-      const auto grad_outputs = random.numbers(batch * model.out_features());
-      const auto kept_a = model.make_activations();
-      network::activations& a = *kept_a;
-      const float* outputs = model.forward(kernels::host_stream(), {}, batch, {parameters.data()}, input.data(), a);
+      const std::size_t width = model.in_features();
+      nn::passes passes(model, {batch, width}, random.numbers(batch * width), batch);
+      const auto grad_outputs = random.numbers(batch * 2);
       const reference_dlrm reference{s};
-      expect_near({outputs, batch * 2}, reference.forward(batch, in_double(parameters), in_double(input)), 1e-5);
+      auto p = in_double(passes.parameters);
+      auto x = in_double(passes.x);
+      expect_near(passes.forward(), reference.forward(batch, p, x), 1e-5);
 
-      const auto grads = gradients_of(model, batch, parameters, input, a, grad_outputs);
-      auto p = in_double(parameters);
-      auto x = in_double(input);
+      const auto grads = passes.backward(grad_outputs);
       const auto derivative = [&](double& number) {
         constexpr double h = 1e-6;
         const double kept = number;
@@ -158,10 +136,10 @@ TEST(Dlrm, ForwardAndBackwardAreThoseOfThePaper) {
       for (std::size_t i = 0; i < p.size(); i += p.size() / 100 + 1)
         ASSERT_NEAR(grads.parameters[i], derivative(p[i]), 1e-4) << "parameter " << i;
       for (std::size_t i = 0; i < x.size(); i += x.size() / 100 + 1) {
-        if (i % model.in_features() < s.dense)
-          ASSERT_EQ(grads.input[i], 0) << "nobody needs that of the dense features";
+        if (i % width < s.dense)
+          ASSERT_EQ(grads.x[i], 0) << "nobody needs that of the dense features";
         else
-          ASSERT_NEAR(grads.input[i], derivative(x[i]), 1e-4) << "input " << i;
+          ASSERT_NEAR(grads.x[i], derivative(x[i]), 1e-4) << "input " << i;
       }
     }
   }
@@ -170,44 +148,31 @@ TEST(Dlrm, ForwardAndBackwardAreThoseOfThePaper) {
 TEST(Dlrm, LayersFinishFromTheTopToTheBottom) {
   const shape s{6, 2, 4, {5, 3}, {8, 7}};
   const hybrid_model model(spec_of(s), job_of(s));
-  const auto parameters = model.initial_parameters(1);
-  const auto input = source_of_numbers(2).numbers(3 * model.in_features());
+  const std::size_t width = model.in_features();
+  nn::passes passes(model, {3, width}, source_of_numbers(2).numbers(3 * width));
   const auto grad_outputs = source_of_numbers(3).numbers(3 * 2);
-  const auto kept_a = model.make_activations();
-  network::activations& a = *kept_a;
-  model.forward(kernels::host_stream(), {}, 3, {parameters.data()}, input.data(), a);
-  std::vector<float> grads(parameters.size());
-  std::vector<float> grad_input(input.size());
-  std::vector<std::size_t> firsts;
-  model.backward_inputs(kernels::host_stream(), {}, 3, {parameters.data()}, input.data(), a, grad_outputs.data(),
-                        grad_input.data());
-  model.backward_parameters(
-      kernels::host_stream(), 3, input.data(), a, grad_outputs.data(),
-      [&](parameter_range range) { return grads.data() + range.first; },
-      [&](parameter_range range) { firsts.push_back(range.first); });
-  std::vector<std::size_t> expected;
-  for (const parameter_range& range : model.ranges()) expected.insert(expected.begin(), range.first);
-  EXPECT_EQ(firsts, expected);
-  // One bucket for each layer: in the same order.
-  const auto buckets = plan_buckets(model.ranges(), 1, 1);
-  ASSERT_EQ(buckets.size(), firsts.size());
-  for (std::size_t i = 0; i < firsts.size(); ++i) EXPECT_EQ(buckets[i].first, firsts[i]);
+  passes.forward();
+  const auto grads = passes.backward(grad_outputs);
+  nn::noted_places to(passes.parameters.size());
+  passes.backward_parameters(grad_outputs, to);
+  EXPECT_EQ(to.done, nn::noted_places::from_the_last(model.ranges()));
+  EXPECT_EQ(to.done.size(), 6U) << "one for each linear layer";
+  EXPECT_TRUE(same_bits(to.numbers.get(), grads.parameters));
 }
 
 TEST(Dlrm, ParametersAreNamedFromTheBottomToTheTop) {
   const shape s{6, 3, 4, {5}, {8}};
   const hybrid_model model(spec_of(s), job_of(s));
   // The top MLP's input is the bottom MLP's output and the dots of 4 vectors.
-  const std::vector<named_parameter> expected{{"bottom.0.weight", {5, 6}, 0},  {"bottom.0.bias", {5}, 30},
-                                              {"bottom.2.weight", {4, 5}, 35}, {"bottom.2.bias", {4}, 55},
-                                              {"top.0.weight", {8, 10}, 59},   {"top.0.bias", {8}, 139},
-                                              {"top.2.weight", {2, 8}, 147},   {"top.2.bias", {2}, 163}};
+  const std::vector<nn::parameter> expected{{"bottom.0.weight", {5, 6}, 0},  {"bottom.0.bias", {5}, 30},
+                                            {"bottom.2.weight", {4, 5}, 35}, {"bottom.2.bias", {4}, 55},
+                                            {"top.0.weight", {8, 10}, 59},   {"top.0.bias", {8}, 139},
+                                            {"top.2.weight", {2, 8}, 147},   {"top.2.bias", {2}, 163}};
   EXPECT_EQ(model.parameters(), expected);
-  EXPECT_EQ(model.parameter_count(), 165U);
   // Without dense features there are the dots of 3 vectors and nothing else.
   const shape sparse{0, 3, 4, {}, {}};
   EXPECT_EQ(hybrid_model(spec_of(sparse), job_of(sparse)).parameters(),
-            (std::vector<named_parameter>{{"top.0.weight", {2, 3}, 0}, {"top.0.bias", {2}, 6}}));
+            (std::vector<nn::parameter>{{"top.0.weight", {2, 3}, 0}, {"top.0.bias", {2}, 6}}));
 }
 
 TEST(Dlrm, BottomAndTopStartWithDifferentWeights) {
@@ -215,33 +180,9 @@ TEST(Dlrm, BottomAndTopStartWithDifferentWeights) {
   const shape s{4, 1, 3, {4}, {4}};
   const hybrid_model model(spec_of(s), job_of(s));
   ASSERT_EQ(model.parameters()[0].shape, model.parameters()[4].shape);
-  const auto parameters = model.initial_parameters(7);
+  const auto parameters = nn::initial_numbers(model, 7).parameters;
   for (std::size_t i = 0; i < 16; ++i) EXPECT_NE(parameters[i], parameters[model.parameters()[4].first + i]) << i;
-  EXPECT_TRUE(kernels::test::same_bits(parameters, model.initial_parameters(7)));
-}
-
-TEST(Dlrm, ASmallerBatchReusesTheBuffersOfALargerOne) {
-  const shape s{6, 8, 8, {16}, {9}};
-  const hybrid_model model(spec_of(s), job_of(s));
-  const auto parameters = model.initial_parameters(1);
-  source_of_numbers random(4);
-  const auto large = random.numbers(20 * model.in_features());
-  const auto input = random.numbers(3 * model.in_features());
-  const auto grad_outputs = random.numbers(20 * 2);
-  const auto kept_fresh = model.make_activations();
-  network::activations& fresh = *kept_fresh;
-  model.forward(kernels::host_stream(), {}, 3, {parameters.data()}, input.data(), fresh);
-  const auto expected = gradients_of(model, 3, parameters, input, fresh, grad_outputs);
-  const auto kept_used = model.make_activations();
-  network::activations& used = *kept_used;
-  model.forward(kernels::host_stream(), {}, 20, {parameters.data()}, large.data(), used);
-  gradients_of(model, 20, parameters, large, used, grad_outputs);
-  model.forward(kernels::host_stream(), {}, 3, {parameters.data()}, input.data(), used);
-  const auto again = gradients_of(model, 3, parameters, input, used, grad_outputs);
-  EXPECT_TRUE(kernels::test::same_bits(again.parameters, expected.parameters));
-  EXPECT_EQ(std::isnan(again.input[0]), std::isnan(expected.input[0]));
-  EXPECT_TRUE(
-      kernels::test::same_bits(std::span(again.input).subspan(6, 64), std::span(expected.input).subspan(6, 64)));
+  EXPECT_TRUE(same_bits(parameters, nn::initial_numbers(model, 7).parameters));
 }
 
 TEST(Dlrm, BottomHiddenHasADefault) {

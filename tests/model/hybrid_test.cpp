@@ -1,4 +1,4 @@
-// The dense side of the model: input columns and losses.
+// The dense side of the model: input columns, layers and losses.
 
 #include "model/hybrid.hpp"
 
@@ -6,9 +6,15 @@
 
 #include <cmath>
 #include <cstddef>
+#include <span>
+#include <tuple>
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "model/loss.hpp"
+#include "model/network_rows.hpp"
+#include "model/random.hpp"
+#include "nn/samples.hpp"
 #include "tests/kernels/support.hpp"
 
 namespace troupe::model::hybrid_test {
@@ -41,10 +47,55 @@ TEST(Hybrid, InputIsTheDenseFeaturesAndThenTheTablesInOrder) {
   EXPECT_EQ(model.column_of(0), 3U);
   EXPECT_EQ(model.column_of(1), 7U);
   EXPECT_EQ(model.column_of(2), 8U);
-  EXPECT_EQ(model.out_features(), 2U);
-  EXPECT_EQ(model.parameter_count(), 16U * 7 + 7 + 7 * 6 + 6 + 6 * 2 + 2);
+  const network whole = as_network(model);
+  EXPECT_EQ(whole.in_features(), 16U);
+  EXPECT_EQ(whole.out_features(), 2U);
+  EXPECT_EQ(whole.parameter_count(), 16U * 7 + 7 + 7 * 6 + 6 + 6 * 2 + 2);
+  EXPECT_EQ(whole.multiply_adds(), 16U * 7 + 7 * 6 + 6 * 2);
+  EXPECT_EQ(whole.numbers_per_sample(), 2U * (16 + 7 + 6 + 2)) << "and their gradients";
   EXPECT_EQ(hybrid_model(spec_of(0, {4}, 1), std::vector<std::size_t>()).column_of(0), 0U);
   EXPECT_EQ(hybrid_model(spec_of(5, {}, 1), std::vector<std::size_t>()).in_features(), 5U);
+}
+
+TEST(Hybrid, LayersBeginByTheSeedAndTheirNumbers) {
+  const hybrid_model model(spec_of(3, {4}, 2), std::vector<std::size_t>{6, 5});
+  const auto numbers = nn::initial_numbers(model, 9).parameters;
+  std::size_t first = 0;
+  for (const auto& [layer, in, out] : {std::tuple(0, 7, 6), std::tuple(2, 6, 5), std::tuple(4, 5, 2)}) {
+    const auto key = random_key(9, random_stream::dense_weights, static_cast<std::uint64_t>(layer), 0);
+    const auto expected = nn::initial_numbers(nn::linear(in, out), key).parameters;
+    EXPECT_TRUE(same_bits(std::span(numbers).subspan(first, expected.size()), expected)) << layer;
+    first += expected.size();
+  }
+  EXPECT_EQ(first, numbers.size());
+}
+
+TEST(Hybrid, RowsAreOneForEachLayer) {
+  data_spec spec;
+  spec.image = {1, 5, 6};
+  spec.dense_features = 30;
+  spec.outputs = 1;
+  job what;
+  what.layers = nn::parse_layers(R"([{"kind": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1},
+      {"kind": "flatten"}, {"kind": "linear", "out": 2}, {"kind": "relu"}, {"kind": "linear", "out": 1}])")
+                    .value();
+  const auto rows = network_rows(what, spec);
+  ASSERT_EQ(rows.size(), 5U);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].number, i);
+    EXPECT_EQ(rows[i].part, "top");
+  }
+  EXPECT_EQ(rows[0].kind, "conv2d");
+  EXPECT_EQ(rows[0].options, "out_channels 4, kernel 3, padding 1");
+  EXPECT_EQ(nn::lengths_text(rows[0].in), "1 x 5 x 6");
+  EXPECT_EQ(nn::lengths_text(rows[0].out), "4 x 5 x 6");
+  EXPECT_EQ(rows[0].parameters, 40U);
+  EXPECT_EQ(rows[0].multiply_adds, 4U * 9 * 30);
+  EXPECT_EQ(rows[1].kind, "flatten");
+  EXPECT_EQ(rows[2].parameters, 242U);
+  EXPECT_EQ(rows[3].kind, "relu");
+  EXPECT_EQ(rows[3].parameters, 0U);
+  EXPECT_EQ(as_network(hybrid_model(spec, what)).multiply_adds(), 4U * 9 * 30 + 240 + 2);
 }
 
 TEST(Hybrid, EachLossReachesItsKernel) {

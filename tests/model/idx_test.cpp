@@ -25,7 +25,7 @@ TEST(Idx, TellsTheShapesOfImages) {
   const auto data = opened(job_on(files, {{"batch-size", "4"}}));
   EXPECT_TRUE(data->spec().tables.empty());
   EXPECT_EQ(data->spec().dense_features, 15U);
-  EXPECT_EQ(data->spec().image, (std::vector<std::size_t>{1, 3, 5}));
+  EXPECT_EQ(data->spec().image, troupe::shape(1, 3, 5));
   EXPECT_EQ(data->spec().outputs, 10U);
   EXPECT_FALSE(data->spec().binary_targets);
   EXPECT_EQ(data->steps_per_epoch(), 3U) << "10 rows of each trainer, 4 a step";
@@ -38,7 +38,7 @@ TEST(Idx, TellsTheShapesOfImages) {
 TEST(Idx, ChannelsAreTheSecondOfFourDimensions) {
   const pair_of_files files(idx({6, 3, 2, 4}, pixels_of(6, 24)), labels_text(6));
   const auto data = opened(job_on(files, {{"trainers", "1"}, {"batch-size", "6"}}));
-  EXPECT_EQ(data->spec().image, (std::vector<std::size_t>{3, 2, 4}));
+  EXPECT_EQ(data->spec().image, troupe::shape(3, 2, 4));
   EXPECT_EQ(data->spec().dense_features, 24U);
   const batch taken = data->train_batch(0, 0).value();
   ASSERT_EQ(taken.dense.size(), 6U * 24);

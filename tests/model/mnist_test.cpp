@@ -42,7 +42,7 @@ class Mnist : public testing::Test {
 
 TEST_F(Mnist, HasFourFilesPlainOrPacked) {
   const auto data = opened(job());
-  EXPECT_EQ(data->spec().image, (std::vector<std::size_t>{1, 28, 28}));
+  EXPECT_EQ(data->spec().image, troupe::shape(1, 28, 28));
   EXPECT_EQ(data->spec().dense_features, 784U);
   EXPECT_EQ(data->spec().outputs, 10U);
   EXPECT_EQ(data->steps_per_epoch(), 3U);

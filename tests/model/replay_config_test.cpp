@@ -107,15 +107,15 @@ TEST(ReplayConfig, LayersAreRead) {
   const auto config = parse_replay_config(made_layer_run().config);
   ASSERT_TRUE(config.has_value()) << config.error().message;
   ASSERT_EQ(config->layers.size(), 5U);
-  EXPECT_EQ(config->layers[0], (layer_spec{.kind = layer_kind::conv2d, .out_channels = 2, .kernel = 2, .bias = false}));
-  EXPECT_EQ(config->layers[2].inner, std::vector{layer_spec{.kind = layer_kind::batch_norm}});
-  EXPECT_EQ(config->input, (sample_shape{1, 2, 2}));
+  EXPECT_EQ(config->layers[0], (nn::layer_spec{nn::conv2d::options{.out_channels = 2, .kernel = 2, .bias = false}}));
+  EXPECT_EQ(config->layers[2], (nn::layer_spec{nn::residual::options{{{nn::batch_norm::options{}}}}}));
+  EXPECT_EQ(config->input, troupe::shape(1, 2, 2));
   EXPECT_EQ(config->batch, 2U);
   const data_spec spec = spec_of(*config);
   EXPECT_TRUE(spec.tables.empty());
   EXPECT_EQ(spec.dense_features, 4U);
   EXPECT_EQ(spec.outputs, 1U);
-  EXPECT_EQ(spec.image, (std::vector<std::size_t>{1, 2, 2}));
+  EXPECT_EQ(spec.image, troupe::shape(1, 2, 2));
   // Three lengths are an image, one is not, whatever else says nothing.
   const auto features = parse_replay_config(
       R"({"trainers":1,"steps":1,"batch":1,"input":[7],"outputs":7,"loss":"mse","hidden":[],"tables":[],)"

@@ -17,8 +17,8 @@ TEST(ReplayLayers, SettingsSayTheRunsJob) {
   EXPECT_EQ(std::ranges::find(cross->settings, "hidden", &setting::first), cross->settings.end());
   const job layered = job_of(*cross);
   ASSERT_EQ(layered.layers.size(), 5U);
-  EXPECT_EQ(layered.layers[0], (layer_spec{.kind = layer_kind::low_rank_cross, .rank = 8, .layers = 3}));
-  EXPECT_EQ(layered.layers[2], (layer_spec{.kind = layer_kind::linear, .out = 32}));
+  EXPECT_EQ(layered.layers[0], (nn::layer_spec{nn::low_rank_cross::options{.rank = 8, .layers = 3}}));
+  EXPECT_EQ(layered.layers[2], (nn::layer_spec{nn::linear::options{.out_features = 32}}));
   EXPECT_EQ(layered.dense_optimizer.kind, kernels::optimizer_kind::adagrad);
   EXPECT_EQ(layered.dense_optimizer.lr, 0.02);
 }
@@ -29,7 +29,7 @@ TEST(ReplayLayers, BatchesAndResultsAreRead) {
   ASSERT_NE(data, nullptr);
   EXPECT_EQ(data->steps_per_epoch(), 2U);
   EXPECT_EQ(data->spec().dense_features, 4U);
-  EXPECT_EQ(data->spec().image, (std::vector<std::size_t>{1, 2, 2}));
+  EXPECT_EQ(data->spec().image, troupe::shape(1, 2, 2));
   const batch taken = data->train_batch(1, 1).value();
   EXPECT_EQ(taken.size, 2U);
   EXPECT_EQ(taken.dense, (std::vector<float>{108, 109, 110, 111, 112, 113, 114, 115}));
@@ -83,7 +83,7 @@ TEST(ReplayLayers, AJobThatDoesNotFitTheRunIsRefused) {
     const auto opened = open_dataset(*parse_job(settings));
     return opened ? "opened" : opened.error().message;
   };
-  const std::string cross = to_json(job_of(*open_reference_run(shipped("cross"))).layers);
+  const std::string cross = nn::to_json(job_of(*open_reference_run(shipped("cross"))).layers);
   EXPECT_EQ(with("cross", cross), "opened");
   EXPECT_EQ(with("cross", other), fmt::format("--layers {}: must be {}, as in the reference run", other, cross));
   EXPECT_EQ(with("cross", ""), fmt::format("--layers: must be {}, as in the reference run", cross));

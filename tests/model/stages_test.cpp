@@ -14,13 +14,12 @@
 
 #include "tests/kernels/support.hpp"
 #include "tests/model/parsed_job.hpp"
+#include "tests/nn/passes.hpp"
 
 namespace troupe::model::stages_test {
 namespace {
 
 using kernels::test::source_of_numbers;
-
-kernels::stream& on = kernels::host_stream();
 
 data_spec spec_of_tables() {
   data_spec spec;
@@ -40,7 +39,7 @@ data_spec spec_of_images() {
 
 job with_layers(const std::string& json) {
   job what;
-  what.layers = parse_layers(json).value();
+  what.layers = nn::parse_layers(json).value();
   return what;
 }
 
@@ -52,44 +51,40 @@ struct pass_result {
 
 constexpr std::size_t samples = 5;
 
+/// Without `grad_outputs` only forward.
 pass_result pass_of(const network& what, std::span<const float> parameters, const std::vector<float>& input,
                     const std::vector<float>& grad_outputs) {
+  nn::passes passes(*what.module, nn::batch_of(samples, what.in), input, 7);
+  passes.parameters.assign(parameters.begin(), parameters.end());
   pass_result made;
-  made.buffers = what.initial_buffers();
-  made.grad_input.resize(input.size());
-  made.grad.resize(what.parameter_count());
-  const auto kept = what.make_activations();
-  const pass_mode mode{.training = true, .key = 7};
-  const network::tensors numbers{parameters.data(), made.buffers.data()};
-  const float* const outputs = what.forward(on, mode, samples, numbers, input.data(), *kept);
-  made.outputs.assign(outputs, outputs + samples * what.out_features());
+  made.outputs = passes.forward();
   if (grad_outputs.empty()) return made;
-  what.backward_inputs(on, mode, samples, numbers, input.data(), *kept, grad_outputs.data(), made.grad_input.data());
-  what.backward_parameters(
-      on, samples, input.data(), *kept, grad_outputs.data(),
-      [&](parameter_range range) { return made.grad.data() + range.first; }, [](parameter_range) {});
+  nn::pass_gradients grads = passes.backward(grad_outputs);
+  made.grad_input = std::move(grads.x);
+  made.grad = std::move(grads.parameters);
+  made.buffers = passes.buffers.get();
   return made;
 }
 
 /// Runs the stages one after the other, and puts their results together.
 pass_result pass_in_stages(const job& what, const data_spec& spec, const std::vector<float>& parameters,
                            const std::vector<float>& input, const std::vector<float>& grad_outputs) {
-  std::vector<std::unique_ptr<const network>> parts;
+  std::vector<network> parts;
   for (std::size_t stage = 0; stage < what.stages.size(); ++stage) parts.push_back(make_stage(what, spec, stage));
   const network_parts places = parts_of_network(what, spec);
   // The parameters of a stage are a stretch of the whole network's.
   const auto own = [&](std::size_t stage) {
     const auto& tensors = places.parts[stage].parameters;
     const std::size_t first = tensors.empty() ? 0 : tensors.front().first;
-    return std::span(parameters).subspan(first, parts[stage]->parameter_count());
+    return std::span(parameters).subspan(first, parts[stage].parameter_count());
   };
   std::vector<std::vector<float>> inputs = {input};
   for (std::size_t stage = 0; stage + 1 < parts.size(); ++stage)
-    inputs.push_back(pass_of(*parts[stage], own(stage), inputs.back(), {}).outputs);
+    inputs.push_back(pass_of(parts[stage], own(stage), inputs.back(), {}).outputs);
   pass_result made;
   std::vector<float> grad = grad_outputs;
   for (std::size_t stage = parts.size(); stage-- > 0;) {
-    pass_result mine = pass_of(*parts[stage], own(stage), inputs[stage], grad);
+    pass_result mine = pass_of(parts[stage], own(stage), inputs[stage], grad);
     if (stage + 1 == parts.size()) made.outputs = mine.outputs;
     made.grad.insert(made.grad.begin(), mine.grad.begin(), mine.grad.end());
     made.buffers.insert(made.buffers.begin(), mine.buffers.begin(), mine.buffers.end());
@@ -100,9 +95,9 @@ pass_result pass_in_stages(const job& what, const data_spec& spec, const std::ve
 }
 
 void expect_same_bits(job what, const data_spec& spec) {
-  const hybrid_model whole(spec, what);
+  const network whole = as_network(hybrid_model(spec, what));
   source_of_numbers numbers(3);
-  const std::vector<float> parameters = whole.initial_parameters(5);
+  const std::vector<float> parameters = nn::initial_numbers(*whole.module, 5).parameters;
   const std::vector<float> input = numbers.numbers(samples * whole.in_features());
   const std::vector<float> grad_outputs = numbers.numbers(samples * whole.out_features());
   const pass_result expected = pass_of(whole, parameters, input, grad_outputs);
@@ -147,8 +142,8 @@ TEST(Stages, KeepTheLayersNumbersForMasksAndNames) {
       {"kind": "relu"}, {"kind": "dropout", "rate": 0.4}, {"kind": "linear", "out": 4}])");
   expect_same_bits(what, spec_of_images());
   const auto part = make_layers_of_top(spec_of_images(), what, {5, 9});
-  EXPECT_EQ(part->parameters().front().name, "5.weight");
-  EXPECT_EQ(part->parameters().back().name, "8.bias");
+  EXPECT_EQ(part.module->parameters().front().name, "5.weight");
+  EXPECT_EQ(part.module->parameters().back().name, "8.bias");
 }
 
 /// The longest stage of a cut.

@@ -12,16 +12,16 @@
 #include <vector>
 
 #include "model/stages.hpp"
+#include "nn/slice_sums.hpp"
 #include "tests/kernels/support.hpp"
+#include "tests/nn/passes.hpp"
 
 namespace troupe::model::tensor_parallel_test {
 namespace {
 
 using kernels::test::source_of_numbers;
 
-kernels::stream& on = kernels::host_stream();
-
-std::vector<layer_spec> layers_of(const std::string& json) { return parse_layers(json).value(); }
+std::vector<nn::layer_spec> layers_of(const std::string& json) { return nn::parse_layers(json).value(); }
 
 std::string cuts_text(const std::string& json) {
   std::string text;
@@ -68,7 +68,7 @@ class thread_sums {
  public:
   explicit thread_sums(std::uint32_t slices) : shares_(slices), meeting_(slices) {}
 
-  class slice final : public slice_sums {
+  class slice final : public nn::slice_sums {
    public:
     slice(thread_sums& of, std::uint32_t which) : of_(of), which_(which) {}
     float* share(std::size_t rows, std::size_t cols) override {
@@ -100,24 +100,17 @@ constexpr std::size_t samples = 5;
 
 /// The results of a training pass.
 struct pass_result {
-  std::vector<float> outputs, grad_input, grad;
+  std::vector<float> outputs;
+  nn::pass_gradients grad;
 };
 
-pass_result pass_of(const network& what, std::span<const float> parameters, const std::vector<float>& input,
-                    const std::vector<float>& grad_outputs, slice_sums* slices) {
-  pass_result made;
-  std::vector<float> buffers = what.initial_buffers();
-  made.grad_input.resize(input.size());
-  made.grad.resize(what.parameter_count());
-  const auto kept = what.make_activations();
-  const pass_mode mode{.training = true, .key = 7, .slices = slices};
-  const network::tensors numbers{parameters.data(), buffers.data()};
-  const float* const outputs = what.forward(on, mode, samples, numbers, input.data(), *kept);
-  made.outputs.assign(outputs, outputs + samples * what.out_features());
-  what.backward_inputs(on, mode, samples, numbers, input.data(), *kept, grad_outputs.data(), made.grad_input.data());
-  what.backward_parameters(
-      on, samples, input.data(), *kept, grad_outputs.data(),
-      [&](parameter_range range) { return made.grad.data() + range.first; }, [](parameter_range) {});
+pass_result pass_of(const network& what, std::vector<float> parameters, const std::vector<float>& input,
+                    const std::vector<float>& grad_outputs, nn::slice_sums* slices) {
+  nn::passes passes(*what.module, nn::batch_of(samples, what.in), input, 7);
+  passes.parameters = std::move(parameters);
+  passes.how.slices = slices;
+  pass_result made{passes.forward(), {}};
+  made.grad = passes.backward(grad_outputs);
   return made;
 }
 
@@ -165,8 +158,8 @@ TEST_P(Slices, ComputeWhatTheWholeNetworkDoes) {
   const data_spec spec = features(7);
   const job what = job_of(GetParam().layers, GetParam().slices);
   ASSERT_EQ(check_parts(what, spec), std::nullopt);
-  const hybrid_model whole(spec, what);
-  const std::vector<float> parameters = whole.initial_parameters(3);
+  const network whole = as_network(hybrid_model(spec, what));
+  const std::vector<float> parameters = nn::initial_numbers(*whole.module, 3).parameters;
   source_of_numbers numbers(5);
   const std::vector<float> input = numbers.numbers(samples * whole.in_features());
   const std::vector<float> grad_outputs = numbers.numbers(samples * whole.out_features());
@@ -181,9 +174,9 @@ TEST_P(Slices, ComputeWhatTheWholeNetworkDoes) {
     std::vector<std::jthread> threads;
     for (std::uint32_t slice = 0; slice < what.tensor_parallel; ++slice)
       threads.emplace_back([&, slice] {
-        const auto network = make_stage(what, spec, 0);
         thread_sums::slice mine(together, slice);
-        made[slice] = pass_of(*network, taken(parts.parts[slice], parameters), input, grad_outputs, &mine);
+        made[slice] =
+            pass_of(make_stage(what, spec, 0), taken(parts.parts[slice], parameters), input, grad_outputs, &mine);
         sums[slice] = mine.sums;
       });
   }
@@ -191,12 +184,12 @@ TEST_P(Slices, ComputeWhatTheWholeNetworkDoes) {
   for (std::uint32_t slice = 0; slice < what.tensor_parallel; ++slice) {
     SCOPED_TRACE(slice);
     EXPECT_EQ(made[slice].outputs, made[0].outputs) << "the same bits on each";
-    EXPECT_EQ(made[slice].grad_input, made[0].grad_input);
+    EXPECT_EQ(made[slice].grad.x, made[0].grad.x);
     expect_near(made[slice].outputs, expected.outputs, "output");
-    expect_near(made[slice].grad_input, expected.grad_input, "gradient of the input");
-    expect_near(made[slice].grad, taken(parts.parts[slice], expected.grad), "gradient");
+    expect_near(made[slice].grad.x, expected.grad.x, "gradient of the input");
+    expect_near(made[slice].grad.parameters, taken(parts.parts[slice], expected.grad.parameters), "gradient");
     EXPECT_EQ(sums[slice], GetParam().sums);
-    for (const parameter_range& range : counted_once(parts.parts[slice], slice)) counted += range.count;
+    for (const nn::parameter_range& range : counted_once(parts.parts[slice], slice)) counted += range.count;
   }
   EXPECT_EQ(counted, whole.parameter_count()) << "each number once";
 }

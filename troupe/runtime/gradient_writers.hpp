@@ -4,11 +4,13 @@
 
 #include <array>
 #include <cstddef>
+#include <deque>
 #include <span>
+#include <utility>
 
 #include "actors/trained_parameters.hpp"
 #include "kernels/device_array.hpp"
-#include "troupe/module.hpp"
+#include "nn/module.hpp"
 
 namespace troupe::runtime {
 
@@ -27,11 +29,12 @@ class summed_gradient final : public nn::gradient_places {
     sum.resize(on, count);
   }
 
-  float* at(const nn::stretch& which) override {
-    return adds_ ? further_.make(on_, which.count) : sum_.data() + which.first;
+  float* at(const nn::parameter_range& which) override {
+    if (adds_ && further_.size() == 0) further_.resize(on_, sum_.size());
+    return (adds_ ? further_.data() : sum_.data()) + which.first;
   }
-  void finished(const nn::stretch& which) override {
-    if (adds_) add_gradient(on_, which.count, further_.data(), sum_.data() + which.first);
+  void finished(const nn::parameter_range& which) override {
+    if (adds_) add_gradient(on_, which.count, further_.data() + which.first, sum_.data() + which.first);
   }
 
  private:
@@ -45,47 +48,46 @@ class summed_gradient final : public nn::gradient_places {
 class bucket_gradient final : public nn::gradient_places {
  public:
   /// `sum`: flat; null: there is none.
-  bucket_gradient(kernels::stream& on, const actors::trained_parameters::gradient_at& at,
-                  const actors::trained_parameters::finished& done, const float* sum)
-      : on_(on), at_(at), done_(done), sum_(sum) {}
+  bucket_gradient(kernels::stream& on, nn::gradient_places& buckets, const float* sum)
+      : on_(on), buckets_(buckets), sum_(sum) {}
 
-  float* at(const nn::stretch& which) override { return last_ = at_({which.first, which.count}); }
-  void finished(const nn::stretch& which) override {
-    if (sum_ != nullptr) add_gradient(on_, which.count, sum_ + which.first, last_);
-    done_({which.first, which.count});
+  float* at(const nn::parameter_range& which) override { return asked_.emplace_back(buckets_.at(which)); }
+  void finished(const nn::parameter_range& which) override {
+    if (sum_ != nullptr) add_gradient(on_, which.count, sum_ + which.first, asked_.front());
+    asked_.pop_front();
+    buckets_.finished(which);
   }
 
  private:
   kernels::stream& on_;
-  const actors::trained_parameters::gradient_at& at_;
-  const actors::trained_parameters::finished& done_;
+  nn::gradient_places& buckets_;
   const float* sum_;
-  float* last_ = nullptr;
+  std::deque<float*> asked_;  ///< the places of ranges that are not finished
 };
 
-/// Throws `error` if a module does not write its stretches one by one, from the last to the first.
+/// Throws `error` if a module does not write its ranges one by one, from the last to the first.
 class checked_places final : public nn::gradient_places {
  public:
-  checked_places(const nn::module& of, std::span<const nn::stretch> all, nn::gradient_places& to)
-      : module_(of), left_(all), to_(to) {}
+  checked_places(const nn::module& of, std::span<const nn::parameter_range> all, nn::gradient_places& to)
+      : module_(of), not_asked_(all), left_(all), to_(to) {}
 
-  float* at(const nn::stretch& which) override {
-    check(which);
+  float* at(const nn::parameter_range& which) override {
+    take(which, not_asked_);
     return to_.at(which);
   }
-  void finished(const nn::stretch& which) override {
-    check(which);
+  void finished(const nn::parameter_range& which) override {
+    take(which, left_);
     to_.finished(which);
-    left_ = left_.first(left_.size() - 1);
   }
   /// The pass is over.
   void check_end() const;
 
  private:
-  void check(const nn::stretch& which) const;
+  void take(const nn::parameter_range& which, std::span<const nn::parameter_range>& from) const;
 
   const nn::module& module_;
-  std::span<const nn::stretch> left_;
+  std::span<const nn::parameter_range> not_asked_;
+  std::span<const nn::parameter_range> left_;
   nn::gradient_places& to_;
 };
 

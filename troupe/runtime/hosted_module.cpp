@@ -13,6 +13,7 @@
 #include "troupe/runtime/gradient_writers.hpp"
 #include "troupe/runtime/module_size.hpp"
 #include "troupe/runtime/module_state.hpp"
+#include "troupe/runtime/tape.hpp"
 
 namespace troupe::runtime {
 
@@ -36,11 +37,9 @@ hosted_module::hosted_module(std::shared_ptr<const nn::module> module, const hos
         fmt::format("{}: a module in it synchronizes, which only replicas can (trainer::data_parallel); a server "
                     "computes each trainer's passes when they come; leave out `synchronized`",
                     module_->type()));
-  std::vector<float> parameters(count_);
-  std::vector<float> buffers(nn::count_of(module_->buffers()));
-  in_module(*module_, "initialize", [&] { module_->initialize(how.key, parameters.data(), buffers.data()); });
+  const auto initial = in_module(*module_, "initialize", [&] { return nn::initial_numbers(*module_, how.key); });
   begin_on(*how.where);
-  numbers_->start(parameters, buffers);
+  numbers_->start(initial.parameters, initial.buffers);
   keep_gradient(claim_, *module_);
 }
 
@@ -50,8 +49,8 @@ void hosted_module::begin_on(kernels::device& where) {
   gradients_.clear();
   mean_ = {};
   found_ = {};
-  numbers_.emplace(std::vector<model::parameter_range>{{0, count_}}, where,
-                   actors::trained_parameters::options{.names = parameter_names(module_->parameters())});
+  numbers_.emplace(std::vector<nn::parameter_range>{{0, count_}}, where,
+                   actors::trained_parameters::options{.names = nn::placed(module_->parameters())});
   mean_.resize(numbers_->compute(), count_);
   found_.resize(numbers_->compute(), 1);
 }
@@ -115,7 +114,7 @@ void hosted_module::backward(const msg::call& what, detail::unpacker& from, deta
   if (wants_input) detail::pack(result, one.backward_input(grad));
   if (count_ > 0) {
     summed_gradient sum(numbers_->compute(), gradients_[when], count_);
-    one.backward_parameters(grad, module_->stretches(), sum);
+    one.backward_parameters(grad, module_->ranges(), sum);
   }
   mine->second.erase(number);
 }
@@ -189,14 +188,11 @@ caf::error hosted_module::finish() {
   numbers_->synchronize();
   const kernels::non_finite& found = *found_.host();
   if (found.place >= count_) return {};
-  std::size_t first = 0;
-  for (const nn::parameter& one : module_->parameters()) {
-    if (found.place < first + one.shape.count())
+  for (const nn::parameter& one : nn::placed(module_->parameters()))
+    if (found.place < one.first + one.count())
       return actors::make_failure(
           actors::errc::not_finite, "{}: the gradient of {} {} is {} (number {} of {}); try a smaller learning rate",
-          module_->type(), one.name, to_string(one.shape), found.number, found.place - first, one.shape.count());
-    first += one.shape.count();
-  }
+          module_->type(), one.name, to_string(one.shape), found.number, found.place - one.first, one.count());
   return {};
 }
 

@@ -38,13 +38,21 @@ shape checked_state(const nn::module& of, const tensor& input, const tensor& giv
   return lengths;
 }
 
-float* numbers_or_null(const tensor& x) { return x.count() > 0 ? x.as<float>().data() : nullptr; }
+view<float> view_of(const tensor& x) {
+  if (x.count() == 0) return {};
+  return {x.as<float>().data(), x.shape()};
+}
 
 }  // namespace
 
 module_pass::module_pass(const nn::module& of, const actors::trained_parameters& numbers, const tensor& input,
                          const mode& how, const tensor* state)
-    : module_(&of), numbers_(&numbers), mode_(how), output_there_(make(of.output(input), dtype::f32)) {
+    : module_(&of),
+      parameters_(nn::placed(of.parameters())),
+      buffers_(nn::placed(of.buffers())),
+      numbers_(&numbers),
+      mode_(how),
+      output_there_(make(of.output(input), dtype::f32)) {
   make_saved(input);
   input_there_ = to_device(input);
   if (state != nullptr) {
@@ -57,7 +65,7 @@ module_pass::module_pass(const nn::module& of, const actors::trained_parameters&
 }
 
 void module_pass::make_saved(const tensor& input) {
-  const std::size_t count = saved_count(*module_, input);
+  const std::size_t count = nn::saved_count(*module_, input, on());
   try {
     saved_.resize(on(), count);
   } catch (const std::bad_alloc&) {
@@ -71,18 +79,22 @@ std::string module_pass::spoilt_input() const { return where_spoilt(to_host(on()
 
 std::string module_pass::spoilt_output() const { return where_spoilt(output_); }
 
-nn::pass module_pass::how(bool goes_on) const {
-  return {.on = on(), .training = mode_.training, .key = mode_.key, .goes_on = goes_on, .ranks = mode_.ranks};
+nn::pass module_pass::how(bool is_second_backward) const {
+  return {.stream = on(),
+          .training = mode_.training,
+          .key = mode_.key,
+          .ranks = mode_.ranks,
+          .is_second_backward = is_second_backward};
 }
 
 nn::pass_numbers module_pass::numbers() {
-  return {mode_.weights ? mode_.weights.get() : numbers_->weights_data(),
-          numbers_->buffers_data(),
-          input_there_,
-          output_there_.as<float>().data(),
-          saved_.data(),
-          numbers_or_null(state_there_),
-          numbers_or_null(next_state_there_)};
+  return {.parameters = {mode_.weights ? mode_.weights.get() : numbers_->weights_data(), parameters_},
+          .buffers = {numbers_->buffers_data(), buffers_},
+          .input = input_there_,
+          .output = view_of(output_there_),
+          .saved = {saved_.data(), saved_.size()},
+          .state = view_of(state_there_),
+          .next_state = view_of(next_state_there_)};
 }
 
 tensor module_pass::make(const shape& lengths, dtype type) const {
@@ -98,21 +110,21 @@ tensor module_pass::to_device(const tensor& numbers) const {
 }
 
 /// Both ways back have the same gradient.
-const float* module_pass::grad_there(const tensor& grad) {
+view<const float> module_pass::grad_there(const tensor& grad) {
   if (grad_there_.count() == 0) grad_there_ = to_device(grad);
-  return grad_there_.as<float>().data();
+  return view_of(grad_there_);
 }
 
 tensor module_pass::backward_input(const tensor& grad) {
   const tensor grad_input = make(input_there_.shape(), dtype::f32);
-  module_->backward(how(false), numbers(), grad_there(grad), grad_input.as<float>().data(), nullptr);
+  module_->backward(how(false), numbers(), {.output = grad_there(grad), .input = view_of(grad_input)});
   has_gone_back_ = true;
   return to_host(on(), grad_input);
 }
 
-void module_pass::backward_parameters(const tensor& grad, std::span<const nn::stretch> stretches,
+void module_pass::backward_parameters(const tensor& grad, std::span<const nn::parameter_range> ranges,
                                       nn::gradient_places& to) {
-  checked_places checked(*module_, stretches, to);
+  checked_places checked(*module_, ranges, to);
   module_->backward_parameters(how(has_gone_back_), numbers(), grad_there(grad), checked);
   checked.check_end();
   on().synchronize();

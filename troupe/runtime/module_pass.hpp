@@ -41,7 +41,7 @@ class module_pass {
     bool training = false;
     std::uint64_t key = 0;
     /// Averages numbers over the ranks within the pass, and outlives it. Null: the pass uses its own batch alone.
-    model::rank_means* ranks = nullptr;
+    nn::rank_means* ranks = nullptr;
     /// The parameters, on the device, both ways. Null: those of `numbers`, which must not change in between.
     std::shared_ptr<const float> weights = nullptr;
   };
@@ -60,20 +60,22 @@ class module_pass {
   std::string spoilt_output() const;
   /// Returns the input's gradient, from that of the output.
   tensor backward_input(const tensor& grad);
-  /// Has the module write the gradients of its parameters, which are on the device; last of all. `stretches`: of the
+  /// Has the module write the gradients of its parameters, which are on the device; last of all. `ranges`: of the
   /// module.
-  void backward_parameters(const tensor& grad, std::span<const nn::stretch> stretches, nn::gradient_places& to);
+  void backward_parameters(const tensor& grad, std::span<const nn::parameter_range> ranges, nn::gradient_places& to);
 
  private:
   void make_saved(const tensor& input);
-  nn::pass how(bool goes_on) const;
+  nn::pass how(bool is_second_backward) const;
   nn::pass_numbers numbers();
   kernels::stream& on() const { return numbers_->compute(); }
   tensor make(const shape& lengths, dtype type) const;
   tensor to_device(const tensor& numbers) const;
-  const float* grad_there(const tensor& grad);
+  view<const float> grad_there(const tensor& grad);
 
   const nn::module* module_;
+  std::vector<nn::parameter> parameters_;
+  std::vector<nn::parameter> buffers_;
   const actors::trained_parameters* numbers_;
   mode mode_;
   bool has_gone_back_ = false;

@@ -106,14 +106,4 @@ std::shared_ptr<const model::memory_claim> claim_shared_mean(const nn::module& o
   return here;
 }
 
-std::size_t saved_count(const nn::module& of, const tensor& input) {
-  constexpr std::size_t count_max = std::size_t{PTRDIFF_MAX} / sizeof(float);
-  const std::size_t count = of.saved(input);
-  if (count > count_max)
-    throw error(error_kind::input,
-                fmt::format("{}: saved() is {} numbers for an input {}; it has more than {} bytes; save fewer",
-                            of.type(), count, to_string(input.shape()), PTRDIFF_MAX));
-  return count;
-}
-
 }  // namespace troupe::runtime

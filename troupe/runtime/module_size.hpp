@@ -32,7 +32,4 @@ model::memory_claim claim_mean(const nn::module& of, const kernels::device& wher
 std::shared_ptr<const model::memory_claim> claim_shared_mean(const nn::module& of, std::uint64_t number,
                                                              const kernels::device& where);
 
-/// Returns how many numbers a module saves of a pass with such an input. Throws `error` if no memory has so many.
-std::size_t saved_count(const nn::module& of, const tensor& input);
-
 }  // namespace troupe::runtime

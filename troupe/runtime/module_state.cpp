@@ -77,17 +77,6 @@ class state_reader {
 
 }  // namespace
 
-std::vector<model::named_parameter> parameter_names(const std::vector<nn::parameter>& parameters) {
-  std::vector<model::named_parameter> names;
-  std::size_t first = 0;
-  for (const nn::parameter& one : parameters) {
-    names.push_back({one.name, {}, first});
-    for (std::size_t i = 0; i < one.shape.dimensions(); ++i) names.back().shape.push_back(one.shape[i]);
-    first += one.shape.count();
-  }
-  return names;
-}
-
 void check_names(const nn::module& of, const std::string& prefix) {
   std::set<std::string> seen;
   const auto check = [&](const std::vector<nn::parameter>& all, const char* what) {

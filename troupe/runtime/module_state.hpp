@@ -14,9 +14,6 @@ namespace troupe::runtime {
 /// Throws `error` if checkpoints cannot keep the module's parameters and buffers under their names, behind `prefix`.
 void check_names(const nn::module& of, const std::string& prefix);
 
-/// Returns where each parameter is among the flat ones, for errors.
-std::vector<model::named_parameter> parameter_names(const std::vector<nn::parameter>& parameters);
-
 /// Returns copies of a module's parameters and buffers. Waits for their device.
 named_tensors state_of(const nn::module& of, const actors::trained_parameters& numbers);
 

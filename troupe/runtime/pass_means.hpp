@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "model/rank_means.hpp"
+#include "nn/rank_means.hpp"
 
 namespace troupe::runtime {
 
@@ -16,7 +16,7 @@ class replica;
 class trainer_runtime;
 
 /// Exchanges the means of one replica's passes. The trainer's task waits within the pass until the sums are here.
-class pass_means final : public model::rank_means {
+class pass_means final : public nn::rank_means {
  public:
   pass_means(trainer_runtime& of, const replica& where) : trainer_(of), replica_(where) {}
 

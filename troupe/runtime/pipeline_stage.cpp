@@ -61,16 +61,9 @@ std::vector<nn::sequential> numbered(const std::vector<nn::sequential>& stages) 
   return parts;
 }
 
-model::pipeline_schedule schedule_of(pipeline_schedule chosen) {
-  switch (chosen) {
-    case pipeline_schedule::gpipe:
-      return model::pipeline_schedule::gpipe;
-    case pipeline_schedule::one_f_one_b:
-      return model::pipeline_schedule::one_f_one_b;
-    case pipeline_schedule::pipedream:
-      return model::pipeline_schedule::pipedream;
-  }
-  throw error(error_kind::input, "pipeline: no such schedule");
+pipeline_schedule checked(pipeline_schedule chosen) {
+  if (chosen > pipeline_schedule::pipedream) throw error(error_kind::input, "pipeline: no such schedule");
+  return chosen;
 }
 
 actors::stage_place place_of(std::uint32_t rank, std::uint32_t trainers, std::size_t stages,
@@ -86,7 +79,7 @@ actors::stage_place place_of(std::uint32_t rank, std::uint32_t trainers, std::si
                                                "leave it out",
                                                options.micro_batches));
   const auto count = static_cast<std::uint32_t>(stages);
-  return {rank % count, count, schedule_of(options.schedule)};
+  return {rank % count, count, checked(options.schedule)};
 }
 
 /// Returns the ranks first, first + step, ..., `count` of them.

@@ -62,7 +62,7 @@ class pipeline_stage {
 
   const actors::stage_place& place() const { return place_; }
   /// Whether its steps overlap.
-  bool overlaps() const { return place_.schedule == model::pipeline_schedule::pipedream; }
+  bool overlaps() const { return place_.schedule == pipeline_schedule::pipedream; }
   bool has_batches_under_way() const { return !under_way_.empty(); }
   /// Returns the optimizer step, from 1, of the gradient in the context of the last `step`; none: the batches are still
   /// on their way. Throws `error` if `with` is not that context. Requires: `overlaps`.

@@ -61,7 +61,7 @@ class application final : public node {
 
   void backward_parameters(nn::gradient_places& to) {
     in_module(*replica_.module_, "backward_parameters",
-              [&] { pass_->backward_parameters(grad, replica_.stretches_, to); });
+              [&] { pass_->backward_parameters(grad, replica_.ranges_, to); });
     free();
   }
 
@@ -86,15 +86,15 @@ class application final : public node {
 
 namespace {
 
-/// Returns a module's stretches for a plan of buckets. Throws `error` unless they are all of its parameters.
-std::vector<nn::stretch> stretches_of(const nn::module& of) {
-  std::vector<nn::stretch> all = of.stretches();
+/// Returns a module's ranges for a plan of buckets. Throws `error` unless they are all of its parameters.
+std::vector<nn::parameter_range> checked_ranges(const nn::module& of) {
+  std::vector<nn::parameter_range> all = of.ranges();
   std::size_t count = 0;
-  for (const nn::stretch& one : all)
+  for (const nn::parameter_range& one : all)
     if (std::exchange(count, count + one.count) != one.first) count = SIZE_MAX;
   if (const std::size_t parameters = nn::count_of(of.parameters()); count != parameters)
     throw error(error_kind::input,
-                fmt::format("{}: its stretches are not its {} parameters in order", of.type(), parameters));
+                fmt::format("{}: its ranges are not its {} parameters in order", of.type(), parameters));
   return all;
 }
 
@@ -103,10 +103,8 @@ kernels::device& checked(kernels::device& where, const nn::module& what) {
   return where;
 }
 
-std::vector<model::parameter_range> ranges_of(const std::vector<nn::stretch>& stretches) {
-  std::vector<model::parameter_range> ranges;
-  ranges.reserve(stretches.size());
-  for (const nn::stretch& one : stretches) ranges.push_back({one.first, one.count});
+/// A plan of buckets has one at least.
+std::vector<nn::parameter_range> or_empty(std::vector<nn::parameter_range> ranges) {
   if (ranges.empty()) ranges.emplace_back();
   return ranges;
 }
@@ -117,7 +115,7 @@ actors::trained_parameters::options options_of(const nn::module& of, const data_
     throw error(error_kind::input, fmt::format("data_parallel: bucket_mib {}: must be above 0 and at most {}",
                                                chosen.bucket_mib, bucket_mib_max));
   return {.bucket_bytes = std::max<std::size_t>(static_cast<std::size_t>(chosen.bucket_mib * (1U << 20)), 1),
-          .names = parameter_names(of.parameters())};
+          .names = nn::placed(of.parameters())};
 }
 
 /// Returns the name that a user gives to a replica. Throws `error` if it cannot be one.
@@ -143,7 +141,7 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
     : claim_(claim_numbers(*module, where)),
       module_(std::move(module)),
       number_(number),
-      stretches_(stretches_of(*module_)),
+      ranges_(checked_ranges(*module_)),
       is_synchronized_(options.synchronized && !options.among),
       among_(options.among),
       name_(fmt::format("{}{}", is_synchronized_ ? "" : fmt::format("rank{}.", rank),
@@ -151,7 +149,7 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
       label_(options.has_name() ? options.name : module_->type()),
       from_(from),
       first_bucket_(first_bucket),
-      numbers_(ranges_of(stretches_), checked(where, *module_), options_of(*module_, options)) {
+      numbers_(or_empty(ranges_), checked(where, *module_), options_of(*module_, options)) {
   check_names(*module_, name_);
   if (options.among && !options.synchronized)
     throw error(error_kind::input,
@@ -163,10 +161,8 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
         fmt::format("data_parallel: a module in {} synchronizes over all trainers, and the replica does not; leave out "
                     "one or the other",
                     module_->type()));
-  std::vector<float> parameters(nn::count_of(module_->parameters()));
-  std::vector<float> buffers(nn::count_of(module_->buffers()));
   const std::uint64_t key = model::random_key(seed, model::random_stream::dense_weights, 0, number);
-  in_module(*module_, "initialize", [&] { module_->initialize(key, parameters.data(), buffers.data()); });
+  auto [parameters, buffers] = in_module(*module_, "initialize", [&] { return nn::initial_numbers(*module_, key); });
   is_restored_ = from_.restores(name_ + ".");
   is_made_late_ = !from_.does_again();
   if (is_restored_) {
@@ -309,12 +305,12 @@ void replica::backward(tape& of, std::uint64_t step, const std::function<void(st
   const float* const sum = of.finished_gradient(*this).data();
   numbers_.backward(
       step, true,
-      [&](const actors::trained_parameters::gradient_at& at, const actors::trained_parameters::finished& finished) {
-        bucket_gradient buckets(on, at, finished, sum);
+      [&](nn::gradient_places& places) {
+        bucket_gradient buckets(on, places, sum);
         if (last) return last->backward_parameters(buckets);
-        for (std::size_t i = stretches_.size(); i-- > 0;) {
-          on.fill(stretches_[i].count, 0.0F, buckets.at(stretches_[i]));
-          buckets.finished(stretches_[i]);
+        for (std::size_t i = ranges_.size(); i-- > 0;) {
+          on.fill(ranges_[i].count, 0.0F, buckets.at(ranges_[i]));
+          buckets.finished(ranges_[i]);
         }
       },
       full);

@@ -27,7 +27,7 @@ class replica {
  public:
   /// `number`: counts the trainer's replicas; with the seed it decides the initial parameters. A resumed run has those
   /// of `from`, which outlives this. `rank`: of the trainer, whose device is `where`. Throws `error` if an option, the
-  /// module's stretches or the number of buckets are wrong, or if the module has no code for the device.
+  /// module's ranges or the number of buckets are wrong, or if the module has no code for the device.
   replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
           std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank,
           kernels::device& where);
@@ -97,7 +97,7 @@ class replica {
   std::shared_ptr<const nn::module> module_;
   std::uint64_t number_;
   std::shared_ptr<const model::memory_claim> claim_of_mean_;
-  std::vector<nn::stretch> stretches_;
+  std::vector<nn::parameter_range> ranges_;
   bool is_synchronized_;
   std::optional<group> among_;
   std::string name_;   ///< in checkpoints

@@ -10,20 +10,6 @@
 
 namespace troupe::runtime {
 
-std::size_t checked_bytes(const shape& lengths, dtype type) {
-  std::size_t bytes = size_of(type);
-  bool is_too_large = false;
-  for (std::size_t i = 0; i < lengths.dimensions(); ++i) {
-    if (lengths[i] == 0) return 0;
-    is_too_large = is_too_large || bytes > std::size_t{PTRDIFF_MAX} / lengths[i];
-    if (!is_too_large) bytes *= lengths[i];
-  }
-  if (is_too_large)
-    throw error(error_kind::input, fmt::format("a tensor {} of {}: it has more than {} bytes; try a smaller one",
-                                               to_string(lengths), to_string(type), PTRDIFF_MAX));
-  return bytes;
-}
-
 std::vector<std::uint64_t> lengths_of(const shape& x) {
   std::vector<std::uint64_t> lengths;
   for (std::size_t i = 0; i < x.dimensions(); ++i) lengths.push_back(x[i]);

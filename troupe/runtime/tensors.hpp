@@ -11,9 +11,6 @@
 
 namespace troupe::runtime {
 
-/// Returns the bytes of such a tensor. Throws `error` if no memory has so many.
-std::size_t checked_bytes(const shape& lengths, dtype type);
-
 std::vector<std::uint64_t> lengths_of(const shape& x);
 
 /// Returns a copy as a column.

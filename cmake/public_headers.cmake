@@ -1,0 +1,22 @@
+# Installs the headers of troupe/ and what they include of other rooms, which is then in the folder troupe/ too:
+# <troupe/nn/module.hpp> is nn/module.hpp. Run by `cmake --install`; SOURCE and BINARY are the two folders.
+
+file(GLOB headers RELATIVE "${SOURCE}" "${SOURCE}/troupe/*.hpp")
+set(made "${BINARY}/public_headers/troupe")
+file(REMOVE_RECURSE "${made}")
+while(headers)
+  list(POP_FRONT headers header)
+  string(REGEX REPLACE "^troupe/" "" to "${header}")
+  if(EXISTS "${made}/${to}")
+    continue()
+  endif()
+  file(READ "${SOURCE}/${header}" text)
+  string(REGEX MATCHALL "#include \"(nn|base)/[a-z0-9_]+\\.hpp\"" others "${text}")
+  foreach(other ${others})
+    string(REGEX REPLACE "#include \"(.*)\"" "\\1" other "${other}")
+    list(APPEND headers "${other}")
+  endforeach()
+  string(REGEX REPLACE "#include \"(nn|base)/" "#include \"troupe/\\1/" text "${text}")
+  file(WRITE "${made}/${to}" "${text}")
+endwhile()
+file(INSTALL "${made}" DESTINATION "${CMAKE_INSTALL_PREFIX}/${INCLUDES}")

@@ -1,0 +1,28 @@
+// The losses of jobs.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "kernels/device.hpp"
+#include "model/job.hpp"
+
+namespace troupe::model {
+
+/// Samples' targets in the device's memory. The member that the loss does not use may be null.
+struct loss_targets {
+  const std::int64_t* classes = nullptr;  ///< [size]
+  const float* values = nullptr;          ///< [size, outputs]
+};
+
+/// Computes into `loss` what samples with these `outputs` [size, out_features] add to the mean loss of their batch, and
+/// overwrites the outputs with their gradient.
+using loss_function = std::function<void(kernels::stream& on, kernels::batch_part samples, const loss_targets& targets,
+                                         float* outputs, double* loss)>;
+
+/// Returns the mean loss over samples with so many outputs (targets: classes for cross-entropy, else values).
+loss_function loss_of(loss_kind kind, std::size_t outputs);
+
+}  // namespace troupe::model

@@ -1,0 +1,49 @@
+// A linear layer within a `sequential`, with or without the ReLU after it. Where a device's products round their
+// factors to bf16, each factor is rounded once for all passes of a batch; where they can, they write and apply the mask
+// of a ReLU. Thread: any.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/device.hpp"
+#include "nn/module.hpp"
+
+namespace troupe::nn {
+
+/// The options of nn::linear; the sizes of a pass.
+struct fused_linear {
+  std::size_t in = 0;
+  std::size_t out = 0;
+  bool has_bias = true;
+  bool has_relu = false;
+  std::size_t batch = 0;
+  bool rounds = false;  ///< the stream's products have their factors in bf16
+  bool masks = false;   ///< the stream's device may write masks
+
+  static fused_linear of(const kernels::stream& on, std::size_t batch, std::size_t in, std::size_t out, bool has_bias,
+                         bool has_relu);
+
+  /// How many floats the passes of a batch share.
+  std::size_t saved() const { return x_floats() + weight_floats() + grad_floats() + mask_floats(); }
+  /// Returns the place of the mask; null: no mask is kept.
+  std::byte* mask_in(float* saved) const;
+
+  /// Computes y [batch, out]. Returns whether it has written the mask, which it does for training.
+  bool forward(const pass& how, const pass_numbers& numbers) const;
+  /// Computes the gradient of x from that of the product; without `of.input`, only rounds the latter. `mask`: of the
+  /// layer with the output x, or null. Returns whether it is applied.
+  bool backward_input(const pass& how, const pass_numbers& numbers, const gradients& of, const std::byte* mask) const;
+  void backward_parameters(const pass& how, const pass_numbers& numbers, const gradients& of) const;
+
+ private:
+  static std::size_t floats_of(bool is_kept, std::size_t numbers) { return is_kept ? (numbers + 1) / 2 : 0; }
+  std::size_t x_floats() const { return floats_of(rounds, batch * in); }
+  std::size_t weight_floats() const { return floats_of(rounds, out * in); }
+  std::size_t grad_floats() const { return floats_of(rounds, batch * out); }
+  std::size_t mask_floats() const { return masks ? batch * kernels::relu_mask_bits(out) / 32 : 0; }
+  kernels::product_factor kept(const float* numbers, float* saved, std::size_t first) const;
+};
+
+}  // namespace troupe::nn

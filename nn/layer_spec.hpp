@@ -1,0 +1,98 @@
+// Networks as lists of layers: what users write in `[[layers]]` of job files and reference runs have in `layers`, as
+// JSON text in settings and messages. A new layer is a line of `all_layers`, in the order in which errors list them.
+
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.hpp"
+#include "nn/batch_norm.hpp"
+#include "nn/conv2d.hpp"
+#include "nn/elementwise.hpp"
+#include "nn/layer_norm.hpp"
+#include "nn/linear.hpp"
+#include "nn/low_rank_cross.hpp"
+#include "nn/lstm.hpp"
+#include "nn/pool2d.hpp"
+#include "nn/residual.hpp"
+#include "nn/sequential.hpp"
+
+namespace troupe::nn {
+
+template <class... Layers>
+struct layer_list {
+  using options = std::variant<typename Layers::options...>;
+
+  /// Calls `use.template operator()<Layer>()` for each.
+  template <class Use>
+  static void for_each(Use use) {
+    (use.template operator()<Layers>(), ...);
+  }
+};
+
+/// The layers that files may name.
+using all_layers = layer_list<linear,             //
+                              relu,               //
+                              gelu,               //
+                              dropout,            //
+                              conv2d,             //
+                              max_pool2d,         //
+                              avg_pool2d,         //
+                              global_avg_pool2d,  //
+                              flatten,            //
+                              batch_norm,         //
+                              layer_norm,         //
+                              low_rank_cross,     //
+                              lstm,               //
+                              residual>;
+
+/// A layer as a user describes it. What follows from its input, such as the number of channels, is not filled in.
+struct layer_spec {
+  all_layers::options options = {};
+
+  /// Returns the options of a layer of this type; null: it is of another.
+  template <class Layer>
+  const typename Layer::options* as() const {
+    return std::get_if<typename Layer::options>(&options);
+  }
+  template <class Layer>
+  typename Layer::options* as() {
+    return std::get_if<typename Layer::options>(&options);
+  }
+  bool operator==(const layer_spec&) const = default;
+};
+
+/// Returns the name of a layer's type in files.
+std::string kind_of(const layer_spec& layer);
+
+/// Returns the keys of a layer in files: `kind` and all layers' options, those of each layer in their order.
+const std::vector<std::string>& layer_keys();
+
+/// Parses a JSON array of objects {"kind": ..., options}. Refuses unknown kinds and options (with the nearest name),
+/// options of other kinds, missing ones, and values out of range; a message names the layer by its number, from 0, and
+/// its kind. An empty text is no layers.
+result<std::vector<layer_spec>> parse_layers(std::string_view json);
+/// Returns JSON from which `parse_layers` makes the same, without options that have their default.
+std::string to_json(const std::vector<layer_spec>& layers);
+
+/// Returns a layer's options for people, such as "kernel 3, padding 1", without those that have their default; of a
+/// residual the kinds of its layers.
+std::string options_text(const layer_spec& layer);
+
+/// A layer of a network, and the shapes of its samples.
+struct made_layer {
+  std::shared_ptr<const module> what;
+  troupe::shape in;
+  troupe::shape out;
+};
+
+/// Makes the layers of a network, one after the other, for samples of shape `in`. Refuses a shape that one cannot take,
+/// naming its number, its kind and both shapes.
+result<std::vector<made_layer>> make_layers(const std::vector<layer_spec>& specs, const troupe::shape& in);
+
+}  // namespace troupe::nn

@@ -1,0 +1,87 @@
+// Modules one after the other.
+
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/module.hpp"
+
+namespace troupe::nn {
+
+/// One module after the other. Their parameters are named as PyTorch names them, by the modules' numbers: `0.weight`,
+/// `2.bias`. The gradients of later modules leave while those of earlier ones are computed. A ReLU that follows a
+/// linear layer is part of its product, unless it is the last module.
+class sequential final : public module {
+ public:
+  template <std::derived_from<module>... Modules>
+  explicit sequential(Modules... modules) {
+    (add(std::move(modules)), ...);
+  }
+  /// `first`: the number of the first module, for its name. Random numbers are those of a module's number plus `shift`.
+  explicit sequential(std::vector<std::shared_ptr<const module>> modules, std::size_t first = 0, std::size_t shift = 0)
+      : modules_(std::move(modules)), first_(first), shift_(shift) {}
+
+  /// Appends a module.
+  template <std::derived_from<module> Module>
+  sequential& add(Module next) {
+    modules_.push_back(std::make_shared<const Module>(std::move(next)));
+    plans_ = make_plans();
+    return *this;
+  }
+  /// Appends the modules of another one, which get the next numbers here.
+  sequential& append(const sequential& more);
+
+  /// How many modules it has.
+  std::size_t size() const { return modules_.size(); }
+  const module& at(std::size_t i) const { return *modules_[i]; }
+  /// The modules [first, first + count), as a stage of a pipeline has them: with the numbers that they have here, and
+  /// so with the same names, initial parameters and random numbers. Throws `error` if there are not so many.
+  sequential part(std::size_t first, std::size_t count) const;
+
+  std::string type() const override { return "sequential"; }
+  std::vector<parameter> parameters() const override;
+  std::vector<parameter> buffers() const override;
+  void initialize(std::uint64_t key, const tensor_list<float>& parameters,
+                  const tensor_list<float>& buffers) const override;
+  /// The same with another key for each module, by its number.
+  void initialize(const std::function<std::uint64_t(std::size_t number)>& key, float* parameters, float* buffers) const;
+  troupe::shape output(const tensor_view& input) const override;
+  std::size_t saved(const tensor_view& input, const kernels::stream& on) const override;
+  void forward(const pass& how, const pass_numbers& numbers) const override;
+  void backward(const pass& how, const pass_numbers& numbers, const gradients& of) const override;
+  std::vector<parameter_range> ranges() const override;
+  void backward_parameters(const pass& how, const pass_numbers& numbers, const view<const float>& grad_output,
+                           gradient_places& to) const override;
+  bool runs_on_devices() const override { return first_without_device_code().empty(); }
+  std::string first_without_device_code() const override;
+  bool uses_key() const override;
+  bool synchronizes() const override;
+  std::uint64_t multiply_adds(const tensor_view& input) const override;
+
+ private:
+  struct step;
+  struct plan;
+  class plan_cache;
+
+  static std::shared_ptr<plan_cache> make_plans();
+  std::shared_ptr<const plan> plan_of(const tensor_view& input, const kernels::stream& on) const;
+  plan made_plan(const tensor_view& input, const kernels::stream& on) const;
+  pass pass_of(const step& of, const pass& whole) const;
+  void pass_without_samples(const pass& how, const plan& all, bool is_backward) const;
+  void backward_inputs(const pass& how, const pass_numbers& numbers, const plan& all, const gradients& of) const;
+  void check_any() const;
+
+  std::vector<std::shared_ptr<const module>> modules_;
+  std::size_t first_ = 0;  ///< the number of the first one
+  std::size_t shift_ = 0;  ///< from a module's number to that of its random numbers
+  std::shared_ptr<plan_cache> plans_ = make_plans();
+};
+
+}  // namespace troupe::nn

@@ -1,0 +1,173 @@
+#include <exception>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "kernels/random_bits.hpp"
+#include "nn/sequential_plan.hpp"
+
+namespace troupe::nn {
+
+/// With random numbers of its own.
+pass sequential::pass_of(const step& of, const pass& whole) const {
+  pass own = whole;
+  own.key = kernels::random_bits(whole.key, of.number + shift_);
+  return own;
+}
+
+/// Takes part in the passes of the other ranks.
+void sequential::pass_without_samples(const pass& how, const plan& all, bool is_backward) const {
+  for (std::size_t k = 0; k < all.steps.size(); ++k) {
+    const step& one = all.steps[is_backward ? all.steps.size() - 1 - k : k];
+    if (!one.what->synchronizes()) continue;
+    const pass_numbers none{.input = one.input.with_first(0)};
+    if (is_backward)
+      one.what->backward(pass_of(one, how), none, {});
+    else
+      one.what->forward(pass_of(one, how), none);
+  }
+}
+
+namespace {
+
+bool has_samples(const tensor_view& input) { return input.shape()[0] > 0; }
+
+tensor_view with_a_sample(const tensor_view& input) { return {input.shape().with_first(1), nullptr, input.type()}; }
+
+}  // namespace
+
+void sequential::forward(const pass& how, const pass_numbers& numbers) const {
+  if (!has_samples(numbers.input))
+    return pass_without_samples(how, *plan_of(with_a_sample(numbers.input), how.stream), false);
+  const auto all = plan_of(numbers.input, how.stream);
+  for (const step& one : all->steps) {
+    if (!one.fused) {
+      one.what->forward(pass_of(one, how), all->numbers(one, numbers));
+      continue;
+    }
+    const bool has_mask = one.fused->forward(how, all->numbers(one, numbers));
+    if (how.training) all->has_mask[all->place(one)].store(has_mask, std::memory_order_relaxed);
+  }
+}
+
+/// The first way back: the gradients between the modules.
+void sequential::backward_inputs(const pass& how, const pass_numbers& numbers, const plan& all,
+                                 const gradients& of) const {
+  view<const float> grad = of.output;
+  bool is_masked = false;
+  for (std::size_t i = all.steps.size(); i-- > 0;) {
+    const step& one = all.steps[i];
+    if (one.has_relu() && !is_masked) {
+      const pass_numbers its = all.numbers(one, numbers);
+      how.stream.relu_backward(its.output.size(), its.output.data(), grad.data(), all.grad_output(one, numbers).data());
+    }
+    is_masked = false;
+    view<float> below;
+    if (i == 0)
+      below = of.input;
+    else if (of.input || one.is_trained_below)
+      below = {numbers.saved.data() + all.steps[i - 1].grad_at, one.input};
+    if (one.fused) {
+      // Evaluation writes no mask: that of an earlier pass may be there.
+      const bool asks =
+          how.training && i > 0 && all.steps[i - 1].has_relu() && all.has_mask[i - 1].load(std::memory_order_relaxed);
+      const std::byte* const mask =
+          asks ? all.steps[i - 1].fused->mask_in(numbers.saved.data() + all.steps[i - 1].saved_at) : nullptr;
+      is_masked = one.fused->backward_input(how, all.numbers(one, numbers), {grad, below}, mask);
+    } else if (below || !one.parameters.empty()) {
+      one.what->backward(pass_of(one, how), all.numbers(one, numbers), {grad, below});
+    }
+    if (!below) return;
+    grad = below;
+  }
+}
+
+void sequential::backward(const pass& how, const pass_numbers& numbers, const gradients& of) const {
+  if (!has_samples(numbers.input))
+    pass_without_samples(how, *plan_of(with_a_sample(numbers.input), how.stream), true);
+  else if (!how.is_second_backward)
+    backward_inputs(how, numbers, *plan_of(numbers.input, how.stream), of);
+  if (!of.parameters) return;
+  flat_gradient to(of.parameters.data());
+  pass next = how;
+  next.is_second_backward = true;
+  backward_parameters(next, numbers, of.output, to);
+}
+
+namespace {
+
+/// Places that were asked for before, in the order in which a module asks for them.
+class known_places final : public gradient_places {
+ public:
+  explicit known_places(std::span<float* const> places) : places_(places) {}
+
+  float* at(const parameter_range& /*which*/) override { return places_[next_++]; }
+  void finished(const parameter_range& /*which*/) override {}
+
+ private:
+  std::span<float* const> places_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+namespace {
+
+/// The gradient of no samples.
+void write_zeros(const pass& how, const std::vector<parameter_range>& ranges, gradient_places& to) {
+  for (std::size_t i = ranges.size(); i-- > 0;) {
+    how.stream.fill(ranges[i].count, 0, to.at(ranges[i]));
+    to.finished(ranges[i]);
+  }
+}
+
+}  // namespace
+
+/// The modules side by side, from the last one on.
+void sequential::backward_parameters(const pass& how, const pass_numbers& numbers, const view<const float>& grad_output,
+                                     gradient_places& to) const {
+  if (!has_samples(numbers.input)) return write_zeros(how, ranges(), to);
+  const auto all = plan_of(numbers.input, how.stream);
+  pass next = how;
+  if (!how.is_second_backward) backward_inputs(how, numbers, *all, {grad_output});
+  next.is_second_backward = true;
+  struct trained_step {
+    const step* of;
+    std::vector<float*> places;
+    std::exception_ptr failed;
+  };
+  std::vector<trained_step> trained;
+  std::size_t operations = 0;
+  for (std::size_t i = all->steps.size(); i-- > 0;) {
+    const step& one = all->steps[i];
+    if (one.ranges.empty()) continue;
+    trained.push_back({&one, {}, {}});
+    for (std::size_t k = one.ranges.size(); k-- > 0;) trained.back().places.push_back(to.at(one.ranges[k]));
+    operations += one.multiply_adds;
+  }
+  const auto compute = [&](std::size_t part) {
+    const step& one = *trained[part].of;
+    const view<const float> grad = all->is_last(one) ? grad_output : view<const float>(all->grad_output(one, numbers));
+    const pass_numbers its = all->numbers(one, numbers);
+    try {
+      known_places places(trained[part].places);
+      if (one.fused)
+        one.fused->backward_parameters(next, its, {.output = grad, .parameters = {places.at({}), one.parameters}});
+      else
+        one.what->backward_parameters(pass_of(one, next), its, grad, places);
+    } catch (...) {
+      trained[part].failed = std::current_exception();
+    }
+  };
+  const auto tell = [&](std::size_t part) {
+    if (trained[part].failed) return;
+    const auto& ranges = trained[part].of->ranges;
+    for (std::size_t k = ranges.size(); k-- > 0;) to.finished(ranges[k]);
+  };
+  how.stream.side_by_side(trained.size(), operations, std::ref(compute), std::ref(tell));
+  for (const trained_step& one : trained)
+    if (one.failed) std::rethrow_exception(one.failed);
+}
+
+}  // namespace troupe::nn

@@ -1,0 +1,76 @@
+// How a `sequential` passes inputs of one shape: its steps, and where they keep their numbers.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "nn/fused_linear.hpp"
+#include "nn/sequential.hpp"
+
+namespace troupe::nn {
+
+/// What is computed at once: a module, or a linear one with the ReLU after it. Modules that change nothing have none.
+struct sequential::step {
+  const module* what = nullptr;
+  std::size_t number = 0;
+  std::optional<fused_linear> fused = {};
+  std::vector<parameter> parameters = {};
+  std::vector<parameter> buffers = {};
+  std::vector<parameter_range> ranges = {};  ///< in the buffer of all; empty: it has no parameters
+  std::size_t first_parameter = 0;
+  std::size_t first_buffer = 0;
+  bool is_trained_below = false;  ///< one before it has parameters, so that it needs the gradient of its output
+  troupe::shape input = {};
+  troupe::shape output = {};
+  std::uint64_t multiply_adds = 0;
+  // Places in what is saved. The last step's output and its gradient are the caller's.
+  std::size_t saved = 0;
+  std::size_t saved_at = 0;
+  std::size_t output_at = 0;
+  std::size_t grad_at = 0;
+
+  bool has_relu() const { return fused && fused->has_relu; }
+};
+
+/// The steps of passes of one shape.
+struct sequential::plan {
+  tensor_view input;  ///< its type and shape
+  const kernels::device* where = nullptr;
+  std::vector<step> steps = {};
+  std::size_t saved = 0;
+  /// By step, whether its last training pass forward wrote the mask of its ReLU, as all of the shape do.
+  std::unique_ptr<std::atomic<bool>[]> has_mask = {};
+
+  bool is_of(const tensor_view& given, const kernels::stream& on) const {
+    return given.shape() == input.shape() && given.type() == input.type() && &on.device() == where &&
+           std::ranges::all_of(steps, [&](const step& one) {
+             return !one.fused || one.fused->rounds == on.multiplies_in_bf16(one.fused->in, one.fused->out);
+           });
+  }
+  const step& last() const { return steps.back(); }
+  bool is_last(const step& one) const { return &one == &steps.back(); }
+  std::size_t place(const step& one) const { return static_cast<std::size_t>(&one - steps.data()); }
+
+  pass_numbers numbers(const step& one, const pass_numbers& whole) const {
+    float* const saved_numbers = whole.saved.data();
+    const std::size_t i = place(one);
+    const void* const in = i == 0 ? whole.input.data() : saved_numbers + steps[i - 1].output_at;
+    return {.parameters = {whole.parameters.data() + one.first_parameter, one.parameters},
+            .buffers = {whole.buffers.data() + one.first_buffer, one.buffers},
+            .input = {one.input, in, i == 0 ? whole.input.type() : dtype::f32},
+            .output = is_last(one) ? whole.output : view<float>{saved_numbers + one.output_at, one.output},
+            .saved = whole.saved.subspan(one.saved_at, one.saved)};
+  }
+  view<float> grad_output(const step& one, const pass_numbers& whole) const {
+    return {whole.saved.data() + one.grad_at, one.output};
+  }
+};
+
+}  // namespace troupe::nn
