@@ -12,7 +12,10 @@ namespace {
 
 static_assert(ordered_sum::count_max == msg::blob::max_bytes / sizeof(float));
 
-caf::error error_of(const refusal& why) { return make_failure(why.code, why.why); }
+caf::error error_of(std::uint32_t bucket, const refusal& refused) {
+  const errc code = refused.what == refusal::cause::misfit ? errc::shape_mismatch : errc::wrong_context;
+  return make_failure(code, "bucket {}: {}", bucket, refused.why);
+}
 
 /// Returns a tensor's numbers; none if the tensor is not a consistent float32 tensor.
 std::span<const float> floats_of(const msg::tensor& grad) {
@@ -24,8 +27,8 @@ class host_collective final : public collective {
  public:
   explicit host_collective(allreduce_group_state& group) : group_(group) {}
 
-  bucket_exchange exchange_of(std::uint64_t count) const override {
-    return fastest_exchange(group_.ranks().processes, count);
+  share_exchange exchange_of(std::uint64_t count) const override {
+    return fastest_exchange(group_.ranks().processes, count, sizeof(float), true);
   }
   bool can_read(const msg::tensor& grad) const override { return grad.bytes.device() == nullptr; }
   caf::error check(const msg::bucket_share& /*share*/) const override { return {}; }
@@ -36,9 +39,12 @@ class host_collective final : public collective {
                         trainers_of(group_.ranks(), theirs.process), trainers_of(group_.ranks(), group_.ranks().me));
   }
 
-  bucket_actions sum(const bucket_id& id, group_bucket& all) override {
+  bool sum(const bucket_id& id, group_bucket& all) override {
     const actor_trace::range working(group_.trace, trace::range_name::sum, id.step, all.started);
-    return all.sum.sum();
+    float* const mine = all.room() + all.sum.slice_of(group_.ranks().me).first;
+    const float scale = 1.0F / static_cast<float>(all.sum.batches());
+    all.sum.sum(sum_of_floats(scale), reinterpret_cast<std::byte*>(mine));
+    return true;
   }
 
   const char* awaited() const override { return "sums of other processes"; }
@@ -84,8 +90,7 @@ caf::error allreduce_group_state::check(const msg::header& head, std::uint32_t r
     return make_failure(errc::bad_input, "a bucket of rank {} from {}", rank, local ? "here" : "another process");
   if (!local && !may_come_from(ranks_.process_of_rank[rank]))
     return make_failure(errc::bad_input, "a bucket of rank {} from a process without that rank", rank);
-  if (const auto refused = buckets_.check({head.step, bucket})) return error_of(*refused);
-  return {};
+  return buckets_.check({head.step, bucket});
 }
 
 /// Returns whether the current message may come from `process`. True if senders are not checked.
@@ -111,8 +116,9 @@ group_bucket& allreduce_group_state::find_or_open(const bucket_id& id, std::uint
   step = std::max(step, id.step);
   if (group_bucket* const known = buckets_.find(id)) return *known;
   group_bucket& all = buckets_.open(id);
-  all.sum.begin(ranks_, id.bucket, count, collective_->exchange_of(count));
+  all.sum.begin(ranks_, {collective_->exchange_of(count), count, sizeof(float), id.bucket % ranks_.processes});
   all.ranks.resize(ranks_.ranks());
+  all.stop = all.save = false;
   all.sequence = ++collectives_;
   all.launched = trace.latest();
   if (timeout_.count() > 0) all.begin = now();
@@ -132,13 +138,11 @@ caf::result<msg::reduced> allreduce_group_state::handle(msg::reduce& share) {
   collective_->join();
   const std::span<const float> numbers = share.grad.as<float>();
   group_bucket& all = find_or_open(id, numbers.size());
-  const auto next = all.sum.add_share({share.rank, share.batches, share.stop, numbers.size(), 0, numbers, share.save});
-  if (!next) return failure_of(name, id.step, error_of(next.error()));
-  if (next->send_slices) send_slices(share, all.sum);
-  note_launch(share.head, share.rank, all);
+  if (const auto refused = all.sum.add_share({share.rank, share.batches, numbers.size(), 0, std::as_bytes(numbers)}))
+    return failure_of(name, id.step, error_of(id.bucket, *refused));
+  send_slices(share, all.sum);
   auto promise = self_->make_response_promise<msg::reduced>();
-  all.ranks[share.rank] = {share.head, std::move(share.grad), promise};
-  follow(id, all, *next);
+  take_part(id, all, share, promise);
   return promise;
 }
 
@@ -147,12 +151,10 @@ caf::result<void> allreduce_group_state::handle(msg::bucket_share& share) {
   if (auto error = check(share.head, share.rank, share.bucket, false)) return refuse(id.step, error);
   if (auto error = collective_->check(share)) return refuse(id.step, error);
   group_bucket& all = find_or_open(id, share.count);
-  const auto next = all.sum.add_share(
-      {share.rank, share.batches, share.stop, share.count, share.first, floats_of(share.grad), share.save});
-  if (!next) return refuse(id.step, error_of(next.error()));
-  note_launch(share.head, share.rank, all);
-  all.ranks[share.rank] = {share.head, std::move(share.grad), {}};
-  follow(id, all, *next);
+  if (const auto refused = all.sum.add_share(
+          {share.rank, share.batches, share.count, share.first, std::as_bytes(floats_of(share.grad))}))
+    return refuse(id.step, error_of(id.bucket, *refused));
+  take_part(id, all, share, {});
   return {};
 }
 
@@ -161,9 +163,13 @@ caf::result<void> allreduce_group_state::handle(msg::bucket_sum& part) {
   group_bucket* const all = buckets_.find(id);
   if (part.head.run != run_ || all == nullptr)
     return refuse(id.step, make_failure(errc::wrong_context, "a sum of bucket {}, which is not open", part.bucket));
-  const auto next = all->sum.add_sum(process_of_sender(), part.first, floats_of(part.grad), part.stop, part.save);
-  if (!next) return refuse(id.step, error_of(next.error()));
-  follow(id, *all, *next);
+  const std::span<const float> numbers = floats_of(part.grad);
+  if (const auto refused = all->sum.add_sum(process_of_sender(), {part.first, numbers.size()}))
+    return refuse(id.step, error_of(id.bucket, *refused));
+  std::ranges::copy(numbers, all->room() + part.first);
+  all->stop = all->stop || part.stop;
+  all->save = all->save || part.save;
+  follow(id, *all);
   return {};
 }
 
@@ -184,23 +190,32 @@ caf::result<void> allreduce_group_state::refuse(std::uint64_t at_step, const caf
 
 // -- actions ----------------------------------------------------------------------------------------------------------
 
-void allreduce_group_state::follow(const bucket_id& id, group_bucket& all, bucket_actions next) {
-  if (next.sum) {
+/// Keeps a share that fits its bucket.
+void allreduce_group_state::take_part(const bucket_id& id, group_bucket& all, auto& share,
+                                      caf::typed_response_promise<msg::reduced> promise) {
+  note_launch(share.head, share.rank, all);
+  all.ranks[share.rank] = {share.head, std::move(share.grad), std::move(promise)};
+  all.stop = all.stop || share.stop;
+  all.save = all.save || share.save;
+  follow(id, all);
+}
+
+/// Does what is next for a bucket, after a share or a sum has come.
+void allreduce_group_state::follow(const bucket_id& id, group_bucket& all) {
+  if (all.sum.now() == ordered_sum::state::complete) {
     all.started = trace.latest();
-    next = collective_->sum(id, all);
+    if (!collective_->sum(id, all)) return;
+    if (all.sum.sends_sum(ranks_.me)) send_sum(id, all);
   }
-  if (next.send_sum) send_sum(id, all);
-  if (!next.finish) return;
-  const std::shared_ptr<float[]>& numbers = all.sum.mean();
-  const msg::tensor mean(msg::dtype::f32, all.sum.count(), 1,
-                         msg::blob(numbers, numbers.get(), all.sum.count() * sizeof(float)));
+  if (all.sum.now() != ordered_sum::state::reduced) return;
+  const msg::tensor mean = all.part({0, all.sum.count()});
   finish(id, all, [&mean](std::uint32_t) -> const msg::tensor& { return mean; });
 }
 
 void allreduce_group_state::send_slices(const msg::reduce& share, const ordered_sum& sum) {
   for (std::uint32_t process = 0; process < ranks_.processes; ++process) {
     if (process == ranks_.me || !sum.takes_shares(process)) continue;
-    const bucket_slice part = sum.slice_of(process);
+    const sum_slice part = sum.slice_of(process);
     msg::tensor grad;
     if (share.batches > 0 && part.size > 0)
       grad = {msg::dtype::f32, part.size, 1,
@@ -212,14 +227,12 @@ void allreduce_group_state::send_slices(const msg::reduce& share, const ordered_
 }
 
 void allreduce_group_state::send_sum(const bucket_id& id, const group_bucket& all) {
-  const bucket_slice mine = all.sum.slice_of(ranks_.me);
-  const std::shared_ptr<float[]>& mean = all.sum.mean();
-  const msg::tensor part(msg::dtype::f32, mine.size, 1,
-                         msg::blob(mean, mean.get() + mine.first, mine.size * sizeof(float)));
+  const sum_slice mine = all.sum.slice_of(ranks_.me);
+  const msg::tensor part = all.part(mine);
   for (std::uint32_t process = 0; process < ranks_.processes; ++process)
     if (process != ranks_.me)
       self_->send(groups_[process], msg::bucket_sum{trace.next(id.step, msg::id_of(all.ranks[0].head)), id.bucket,
-                                                    mine.first, all.sum.stop(), part, all.sum.save()});
+                                                    mine.first, all.stop, part, all.save});
 }
 
 void allreduce_group_state::note_launch(const msg::header& share, std::uint32_t rank, const group_bucket& all) {
@@ -243,16 +256,12 @@ void allreduce_group_state::close(const bucket_id& id, group_bucket& all) {
                 .step48_aux16 = trace::record::pack(id.step, id.bucket)},
                all.sum.count() * sizeof(float));
   for (group_bucket::participant& rank : all.ranks) rank = {};
+  all.mean.reset();
   all.sum.end();
   buckets_.close(id);
 }
 
 // -- deadlines and status ---------------------------------------------------------------------------------------------
-
-std::vector<std::uint32_t> allreduce_group_state::members_of(std::vector<std::uint32_t> ranks) const {
-  for (std::uint32_t& rank : ranks) rank = member_of(rank);
-  return ranks;
-}
 
 /// One timer for all buckets: a timer per bucket would wake another thread each time. A group that lacks the sum of
 /// another waits a little longer, since that one knows whose share is missing.
@@ -260,20 +269,18 @@ void allreduce_group_state::look_for_late_ranks() {
   collective_->look_for_late();
   constexpr int looks_per_timeout = 10;
   for (const auto& [id, all] : buckets_.under_way()) {
-    std::vector<std::uint32_t> shares, sums;
+    std::vector<std::uint32_t> shares, sums;  // of which ranks in the run
     for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank) {
-      if (all.sum.needs_share(rank) && !all.sum.has_share(rank))
-        shares.push_back(rank);
-      else if (all.sum.waits_for(rank))
-        sums.push_back(rank);
+      if (all.sum.lacks_share(rank)) shares.push_back(member_of(rank));
+      if (all.sum.lacks_sum(rank)) sums.push_back(member_of(rank));
     }
     const auto allowed = shares.empty() ? timeout_ + 2 * timeout_ / looks_per_timeout : timeout_;
     if (now() - all.begin < allowed) continue;
     std::string what = collective_->awaited();
     if (!shares.empty())
-      what = fmt::format("share of trainer {}", fmt::join(members_of(shares), ", "));
+      what = fmt::format("share of trainer {}", fmt::join(shares, ", "));
     else if (all.sum.now() == ordered_sum::state::exchanging)
-      what = fmt::format("sum of the process of trainer {}", fmt::join(members_of(sums), ", "));
+      what = fmt::format("sum of the process of trainer {}", fmt::join(sums, ", "));
     refuse(id.step, make_failure(errc::timeout, "bucket {} lacks the {} for {} s; --request-timeout allows more",
                                  id.bucket, what, static_cast<double>(allowed.count()) / 1000));
     return;
@@ -288,7 +295,7 @@ caf::result<msg::actor_status> allreduce_group_state::handle(const msg::actor_qu
   for (const auto& [id, all] : buckets_.under_way()) {
     const std::string what = fmt::format("bucket {}", id.bucket);
     for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank)
-      if (all.sum.waits_for(rank))
+      if (all.sum.lacks_share(rank) || all.sum.lacks_sum(rank))
         now.waits.push_back({name, what, id.step, fmt::format("trainer {}", member_of(rank))});
   }
   return now;

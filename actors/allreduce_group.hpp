@@ -2,8 +2,8 @@
 // over all batches, summed in rank order, whichever processes the ranks are in.
 //
 // The actor checks messages, enforces timeouts, records and answers. ordered_sum.hpp has the summation of a bucket, the
-// assignment of slices and the states of a bucket; for trainers on CUDA devices, the shares are summed there
-// (device_collective.hpp).
+// assignment of slices and the states; the mean is the sum times 1 / batches. For trainers on CUDA devices, the shares
+// are summed there (device_collective.hpp).
 
 #pragma once
 
@@ -58,8 +58,21 @@ struct group_bucket {
     caf::typed_response_promise<msg::reduced> promise;  ///< of this process's ranks
   };
 
+  /// The memory of the mean, made with the first part of it: until then, the count may be only another process's claim.
+  float* room() {
+    if (!mean) mean = std::make_shared_for_overwrite<float[]>(sum.count());
+    return mean.get();
+  }
+  /// Part of the mean, as a message.
+  msg::tensor part(const sum_slice& which) const {
+    return {msg::dtype::f32, which.size, 1, msg::blob(mean, mean.get() + which.first, which.size * sizeof(float))};
+  }
+
   ordered_sum sum;
   std::vector<participant> ranks;
+  std::shared_ptr<float[]> mean;
+  bool stop = false;           ///< some rank wants to end the run, as far as is known here
+  bool save = false;           ///< likewise: wants a checkpoint
   std::uint64_t sequence = 0;  ///< number of this group's collective, from 1
   std::uint64_t launched = 0;  ///< ticks: when the first share came
   std::uint64_t started = 0;   ///< ticks: when the last share came
@@ -73,7 +86,7 @@ class collective {
   virtual ~collective() = default;
 
   /// Returns what the processes exchange for a bucket of `count` parameters.
-  virtual bucket_exchange exchange_of(std::uint64_t count) const = 0;
+  virtual share_exchange exchange_of(std::uint64_t count) const = 0;
 
   /// Returns whether this collective can read the numbers of this process's ranks from where they are.
   virtual bool can_read(const msg::tensor& grad) const = 0;
@@ -87,9 +100,9 @@ class collective {
   /// Takes another process's description of its devices. Returns an error if they do not fit this collective.
   virtual caf::error introduce(const msg::group_devices& theirs) = 0;
 
-  /// Requires: all shares of the bucket are there. Sums it now or later. May finish this bucket and others before it
-  /// returns; then nothing is left to do.
-  virtual bucket_actions sum(const bucket_id& id, group_bucket& all) = 0;
+  /// Requires: all shares of the bucket are there. Sums it now, and returns true; or later, and finishes this bucket,
+  /// and perhaps others, by itself, even before it returns.
+  virtual bool sum(const bucket_id& id, group_bucket& all) = 0;
 
   /// Ends the group if an operation of this collective takes too long or has failed. Called at intervals.
   virtual void look_for_late() {}
@@ -132,13 +145,11 @@ class allreduce_group_state {
   group_bucket& bucket(const bucket_id& id);
   /// Answers this process's ranks, each with the mean that `mean_of` returns for it, and closes the bucket.
   void finish(const bucket_id& id, group_bucket& all, const auto& mean_of) {
-    const bool stop = all.sum.stop();
-    const bool save = all.sum.save();
     for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank) {
       if (!ranks_.is_local(rank)) continue;
       group_bucket::participant& mine = all.ranks[rank];
       mine.promise.deliver(
-          msg::reduced{trace.next(id.step, msg::id_of(mine.head)), id.bucket, stop, mean_of(rank), save});
+          msg::reduced{trace.next(id.step, msg::id_of(mine.head)), id.bucket, all.stop, mean_of(rank), all.save});
     }
     close(id, all);
   }
@@ -150,13 +161,14 @@ class allreduce_group_state {
   std::uint32_t number_of(std::uint32_t process) const { return numbers_.empty() ? group_number : numbers_[process]; }
   /// The rank in the run of a rank of this group.
   std::uint32_t member_of(std::uint32_t rank) const { return rank * parts_ + part_; }
-  std::vector<std::uint32_t> members_of(std::vector<std::uint32_t> ranks) const;
   bool may_come_from(std::uint32_t process) const;
   std::optional<std::uint32_t> process_of_sender() const;
   group_bucket& find_or_open(const bucket_id& id, std::uint64_t count);
   void send_slices(const msg::reduce& share, const ordered_sum& sum);
   void send_sum(const bucket_id& id, const group_bucket& all);
-  void follow(const bucket_id& id, group_bucket& all, bucket_actions next);
+  void take_part(const bucket_id& id, group_bucket& all, auto& share,
+                 caf::typed_response_promise<msg::reduced> promise);
+  void follow(const bucket_id& id, group_bucket& all);
   void note_launch(const msg::header& share, std::uint32_t rank, const group_bucket& all);
   void close(const bucket_id& id, group_bucket& all);
   void look_for_late_ranks();

@@ -5,20 +5,17 @@
 
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bitset>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "actors/ordered_sum.hpp"
 #include "base/assert.hpp"
+#include "protocol/errors.hpp"
 
 namespace troupe::actors {
 
@@ -37,18 +34,19 @@ class bucket_window {
   static constexpr std::size_t buckets_max = 1024;
 
   /// Returns why this bucket is neither under way nor can be opened; none if it is or can.
-  std::optional<refusal> check(const bucket_id& id) const {
+  caf::error check(const bucket_id& id) const {
+    using protocol::errc;
     if (id.bucket >= buckets_max)
-      return refusal{protocol::errc::bad_input, fmt::format("bucket {}, there are at most {}", id.bucket, buckets_max)};
+      return make_failure(errc::bad_input, "bucket {}, there are at most {}", id.bucket, buckets_max);
     if (id.step < over_step_ || (id.step == over_step_ && over_[id.bucket]))
-      return refusal{protocol::errc::wrong_context, fmt::format("bucket {} is over", id.bucket)};
+      return make_failure(errc::wrong_context, "bucket {} is over", id.bucket);
     if (open_.empty()) return {};
     const std::uint64_t oldest = open_.begin()->first.step;
     const std::uint64_t newest = open_.rbegin()->first.step;
     if (oldest == newest || id.step == oldest || id.step == newest) return {};
-    return refusal{protocol::errc::wrong_context,
-                   fmt::format("bucket {} while those of steps {} and {} are under way, at most two steps can be",
-                               id.bucket, oldest, newest)};
+    return make_failure(errc::wrong_context,
+                        "bucket {} while those of steps {} and {} are under way, at most two steps can be", id.bucket,
+                        oldest, newest);
   }
 
   /// Returns the bucket if it is under way, else null.

@@ -126,10 +126,10 @@ void device_collective::connect() {
 
 // -- buckets ----------------------------------------------------------------------------------------------------------
 
-bucket_actions device_collective::sum(const bucket_id& id, group_bucket& /*all*/) {
+bool device_collective::sum(const bucket_id& id, group_bucket& /*all*/) {
   ready_.push_back(id);
   launch_ready();
-  return {};
+  return false;
 }
 
 /// Launches the ready buckets. All processes use the same order, since every rank sends its buckets in that order.

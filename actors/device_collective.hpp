@@ -40,12 +40,12 @@ class device_collective final : public collective {
   device_collective(allreduce_group_state& group, const compute_devices& devices);
   ~device_collective() override;
 
-  bucket_exchange exchange_of(std::uint64_t /*count*/) const override { return bucket_exchange::announced; }
+  share_exchange exchange_of(std::uint64_t /*count*/) const override { return share_exchange::announced; }
   bool can_read(const msg::tensor& grad) const override { return grad.bytes.device() != nullptr; }
   void join() override;
   caf::error check(const msg::bucket_share& share) const override;
   caf::error introduce(const msg::group_devices& theirs) override;
-  bucket_actions sum(const bucket_id& id, group_bucket& all) override;
+  bool sum(const bucket_id& id, group_bucket& all) override;
   void look_for_late() override;
   std::chrono::milliseconds look_interval() const override { return std::chrono::seconds(1); }
   const char* awaited() const override { return "connection of the devices"; }

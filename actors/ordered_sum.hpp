@@ -1,14 +1,16 @@
-// The allreduce of one bucket on the processor, as one process sees it: the caller adds ranks' shares and gets the
-// actions to take next. It uses no messages, clock or threads; allreduce_group.cpp drives it.
+// A sum of what several ranks give, as one process sees it: the caller adds shares and the sums of other processes, and
+// asks for the state. It uses no actors, messages, clock or threads, and knows bytes, not types. An allreduce group
+// drives one for each bucket (allreduce_group.cpp); the library, one for each call of a collective
+// (troupe/runtime/group_call.cpp), with a process for each rank.
 //
-// The result is the mean over all batches, ((r0 + r1) + r2) + ... times 1 / batches: one sum in rank order, with the
-// same bits however the ranks are spread over processes and in whatever order their shares arrive. For that, one
-// process gets every rank's numbers of a parameter before it adds the first two.
+// The result is ((r0 + r1) + r2) + ...: one sum in rank order, with the same bits however the ranks are spread over
+// processes and in whatever order their shares arrive. For that, one process gets every rank's numbers of an element
+// before it adds the first two.
 //
-// A small bucket is sent whole to every process, and each process sums all of it, which takes the time of one message.
-// Of many processes it is gathered by one, the root, which sends its sum to the others: that takes the time of two
-// messages, but 2 (n - 1) messages instead of n (n - 1). A large bucket is cut into one slice per process, so that no
-// parameter is summed twice (all-to-all, ordered sum, all-gather). With ranks 0 and 1 in process 0 and rank 2 in
+// Few numbers are sent whole to every process, and each process sums all of them, which takes the time of one message.
+// Of many processes they are gathered by one, the root, which sends its sum to the others: that takes the time of two
+// messages, but 2 (n - 1) messages instead of n (n - 1). Many numbers are cut into one slice per process, so that no
+// element is summed twice (all-to-all, ordered sum, all-gather). With ranks 0 and 1 in process 0 and rank 2 in
 // process 1:
 //
 //             slice 0         slice 1
@@ -16,11 +18,11 @@
 //   rank 1  [ b0 b0 b0 b0 ] [ b1 b1 b1 ]
 //   rank 2  [ c0 c0 c0 c0 ] [ c1 c1 c1 ]     process 1 sends c0 to process 0
 //             |               |
-//   mean    [ (a0+b0)+c0  ] [ (a1+b1)+c1 ]   process 0 sends the left part to process 1, which sends the right one back
+//   sum     [ (a0+b0)+c0  ] [ (a1+b1)+c1 ]   process 0 sends the left part to process 1, which sends the right one back
 //
-// Slices begin at multiples of 16 parameters, which are cache lines; the last slice takes the rest.
+// Slices begin at multiples of 16 elements, which are whole cache lines; the last slice takes the rest.
 //
-// A bucket's states, and the calls that leave them:
+// The states, and the calls that leave them:
 //
 //   idle        `begin`                                 -> collecting
 //   collecting  `add_share`, the last one expected      -> complete
@@ -30,19 +32,17 @@
 //   exchanging  `add_sum`, the last one                 -> reduced
 //   reduced     `end`                                   -> idle
 //
-// A process may send its sum while another still collects, since they need different slices: such a sum is kept.
+// A process may send its sum while another still collects, since they need different slices: such a sum counts at once.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
-
-#include "protocol/errors.hpp"
 
 namespace troupe::actors {
 
@@ -57,124 +57,119 @@ struct rank_layout {
 };
 
 /// What a process receives of the shares of other processes' ranks.
-enum class bucket_exchange : std::uint8_t {
+enum class share_exchange : std::uint8_t {
   whole,      ///< all numbers
-  gathered,   ///< all numbers if it is the bucket's root, which sums it for all; else nothing
-  slices,     ///< the numbers of the slice that it sums
-  announced,  ///< no numbers: the bucket is summed elsewhere; only the arrival of the shares counts
+  gathered,   ///< all numbers if it is the root, which sums them for all; else nothing
+  slices,     ///< the numbers of the slice that it sums for all
+  parts,      ///< the numbers of the part that it sums for itself, all parts of one size
+  announced,  ///< no numbers: they are summed elsewhere, or not at all; only the arrival of the shares counts
 };
 
-/// Returns the fastest exchange: for at most 64 KiB gathered, if there are four processes or more; whole, if that sends
-/// at most 64 KiB to all other processes together; else slices.
-bucket_exchange fastest_exchange(std::uint32_t processes, std::uint64_t count);
+/// Returns the fastest exchange: for at most 64 KiB gathered, if `may_gather` and there are four processes or more;
+/// whole, if that sends at most 64 KiB to all other processes together; else slices.
+share_exchange fastest_exchange(std::uint32_t processes, std::uint64_t count, std::size_t number_bytes,
+                                bool may_gather);
 
-/// Parameters [first, first + size) of a bucket.
-struct bucket_slice {
+/// Elements [first, first + size) of what is summed.
+struct sum_slice {
   std::uint64_t first = 0;
   std::uint64_t size = 0;
 
-  bool operator==(const bucket_slice&) const = default;
+  bool operator==(const sum_slice&) const = default;
 };
 
-/// Why a message is refused.
-struct refusal {
-  protocol::errc code = protocol::errc::none;
-  std::string why;
+/// What is summed, and how. `root`: of a sum that is gathered.
+struct sum_plan {
+  share_exchange how = share_exchange::whole;
+  std::uint64_t count = 0;
+  std::size_t number_bytes = sizeof(float);
+  std::uint32_t root = 0;
 };
 
-/// One rank's share of a bucket.
+/// What one rank gives.
 struct share_of_rank {
   std::uint32_t rank = 0;
   std::uint32_t batches = 1;  ///< 0: the rank had no batch, and its numbers are ignored
-  bool stop = false;          ///< the rank wants to end the run
-  std::uint64_t count = 0;    ///< parameters of the whole bucket
-  std::uint64_t first = 0;    ///< the first parameter of `numbers`
-  std::span<const float> numbers;
-  bool save = false;  ///< the rank wants a checkpoint
+  std::uint64_t count = 0;    ///< elements of the whole
+  std::uint64_t first = 0;    ///< the first element of `numbers`
+  std::span<const std::byte> numbers = {};
 };
 
-/// What the caller does next, in this order.
-struct bucket_actions {
-  bool send_slices = false;  ///< send each other process that `takes_shares` its slice of the share just added
-  bool sum = false;          ///< call `sum`, or have the bucket summed elsewhere
-  bool send_sum = false;     ///< send this process's slice of the mean, `stop` and `save`, to the other processes
-  bool finish = false;       ///< answer this process's ranks with the mean, then call `end`
+/// Why a share or a sum is refused.
+struct refusal {
+  enum class cause : std::uint8_t {
+    not_due,  ///< it has come before, or should have gone to another process
+    misfit    ///< it has other elements than expected
+  };
 
-  bool operator==(const bucket_actions&) const = default;
+  cause what = cause::misfit;
+  std::string why;
 };
 
-/// Not thread-safe. Reuses its memory for one bucket after another.
+/// out = ((in[0] with in[1]) with in[2]) ..., `count` numbers each.
+using reduction = std::function<void(std::span<const std::byte* const> in, std::size_t count, std::byte* out)>;
+/// The sum of floats, times `scale`.
+reduction sum_of_floats(float scale);
+
+/// Not thread-safe. Reuses its memory for one sum after another.
 class ordered_sum {
  public:
   enum class state : std::uint8_t { idle, collecting, complete, exchanging, reduced };
-  using outcome = tl::expected<bucket_actions, refusal>;
 
-  /// The most parameters that another process may claim for a bucket.
+  /// The most elements that another process may claim.
   static constexpr std::uint64_t count_max = std::uint64_t{1} << 28;
 
-  /// Starts bucket `bucket` with `count` parameters, as its first share says. Requires: `layout` outlives the sum.
-  void begin(const rank_layout& layout, std::uint32_t bucket, std::uint64_t count, bucket_exchange how);
+  /// Starts a sum. Requires: `layout` outlives it.
+  void begin(const rank_layout& layout, const sum_plan& plan);
 
   /// Adds a rank's share: whole for this process's ranks, this process's slice for others. A refused share changes
-  /// nothing. Requires: `numbers` stay in place until the bucket is reduced.
-  outcome add_share(const share_of_rank& share);
+  /// nothing. Requires: `numbers` stay in place until the sum is reduced.
+  std::optional<refusal> add_share(const share_of_rank& share);
 
-  /// Sums this process's slice. Requires: the bucket is complete.
-  bucket_actions sum();
+  /// Writes this process's slice of the sum to `to`; zeros if no rank had a batch. Requires: complete.
+  void sum(const reduction& add, std::byte* to);
 
-  /// Adds the slice that process `from` has summed; none: the sender is unknown, and `first` identifies it. `stop` and
-  /// `save`: whether some rank whose share has gone there wants to end the run, or wants a checkpoint.
-  outcome add_sum(std::optional<std::uint32_t> from, std::uint64_t first, std::span<const float> numbers,
-                  bool stop = false, bool save = false);
+  /// Process `from` has summed this slice; none: the sender is unknown, and the slice identifies it. The caller copies
+  /// the numbers of what is not refused.
+  std::optional<refusal> add_sum(std::optional<std::uint32_t> from, const sum_slice& which);
 
-  /// The announced bucket has been summed elsewhere.
+  /// What was announced has been summed elsewhere, or there is nothing to sum.
   void summed_elsewhere();
 
-  /// Ends the bucket.
-  void end();
+  void end() { enter(state::idle); }
 
   state now() const { return state_; }
-  std::uint64_t count() const { return count_; }
-  bool has_share(std::uint32_t rank) const { return parts_[rank].has_value(); }
-  /// Returns whether this process still needs this rank's share, or the sum of its process.
-  bool waits_for(std::uint32_t rank) const;
+  std::uint64_t count() const { return plan_.count; }
+  bool has_share(std::uint32_t rank) const { return shares_[rank].has_value(); }
+  bool lacks_share(std::uint32_t rank) const { return needs_share(rank) && !has_share(rank); }
+  /// Returns whether all shares are here, and the sum of this rank's process is not.
+  bool lacks_sum(std::uint32_t rank) const;
   /// Returns whether `process` needs the shares of other processes' ranks.
-  bool takes_shares(std::uint32_t process) const { return !root() || *root() == process; }
-  /// Returns whether this process needs the share of `rank`.
-  bool needs_share(std::uint32_t rank) const { return layout_->is_local(rank) || takes_shares(layout_->me); }
-  /// The process that sums the whole bucket for all; none: this bucket is not gathered.
-  std::optional<std::uint32_t> root() const;
+  bool takes_shares(std::uint32_t process) const { return root().value_or(process) == process; }
+  /// Returns whether `process` sends the others what it sums.
+  bool sends_sum(std::uint32_t process) const { return plan_.how == share_exchange::slices || root() == process; }
+  /// The process that sums everything for all; none: it is not gathered.
+  std::optional<std::uint32_t> root() const {
+    return plan_.how == share_exchange::gathered ? std::optional(plan_.root) : std::nullopt;
+  }
   /// Requires: the share has been added.
-  std::uint32_t batches_of(std::uint32_t rank) const { return parts_[rank]->batches; }
+  std::uint32_t batches_of(std::uint32_t rank) const { return shares_[rank]->batches; }
   /// Returns the number of batches of all shares so far.
   std::uint64_t batches() const;
-  /// Returns whether some rank wants to end the run.
-  bool stop() const;
-  /// Returns whether some rank wants a checkpoint.
-  bool save() const;
   /// Returns the slice that `process` sums.
-  bucket_slice slice_of(std::uint32_t process) const;
-  /// The memory of the mean: after `sum`, this process's slice is written; in state reduced, all of it.
-  const std::shared_ptr<float[]>& mean() const { return mean_; }
+  sum_slice slice_of(std::uint32_t process) const;
 
  private:
   void enter(state next);
-  float* room_for_mean();
+  bool needs_share(std::uint32_t rank) const { return layout_->is_local(rank) || takes_shares(layout_->me); }
 
   state state_ = state::idle;
   const rank_layout* layout_ = nullptr;
-  std::uint32_t bucket_ = 0;
-  std::uint64_t count_ = 0;
-  bucket_exchange exchange_ = bucket_exchange::whole;
-  std::vector<std::optional<share_of_rank>> parts_;  ///< by rank
-  std::uint32_t arrived_ = 0;
-  std::uint32_t expected_ = 0;  ///< shares
-  std::vector<bool> summed_;    ///< by process: its sum has arrived
+  sum_plan plan_;
+  std::vector<std::optional<share_of_rank>> shares_;  ///< by rank
+  std::uint32_t shares_missing_ = 0;
+  std::vector<bool> summed_;  ///< by process: its sum has arrived
   std::uint32_t sums_missing_ = 0;
-  bool stop_elsewhere_ = false;  ///< a sum that has arrived says so
-  bool save_elsewhere_ = false;  ///< likewise
-  std::shared_ptr<float[]> mean_;
-  std::vector<const float*> inputs_;  ///< of `sum`, a member to reuse its memory
 };
 
 }  // namespace troupe::actors

@@ -10,9 +10,15 @@ namespace {
 class AllreduceGroup : public stage {
  protected:
   msg::reduce share(std::uint64_t step, std::uint32_t rank, std::vector<float> numbers, std::uint32_t batches = 1,
-                    bool stop = false) {
+                    bool wishes = false) {
     const std::uint64_t count = numbers.size();
-    return {{1, step, 0, 0, ++sequence_, 0}, rank, 0, batches, stop, msg::tensor::own(count, 1, std::move(numbers))};
+    return {{1, step, 0, 0, ++sequence_, 0},
+            rank,
+            0,
+            batches,
+            wishes,
+            msg::tensor::own(count, 1, std::move(numbers)),
+            wishes};
   }
 
   std::vector<float> result_of(const std::shared_ptr<outcome<msg::reduced>>& answer) {
@@ -51,15 +57,15 @@ TEST_F(AllreduceGroup, RanksWithoutABatchDoNotCount) {
   EXPECT_EQ(result_of(c), std::vector<float>{3});
 }
 
-TEST_F(AllreduceGroup, OneWishToStopReachesAll) {
+TEST_F(AllreduceGroup, OneWishReachesAllInItsStep) {
   auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(2));
   auto a = ask<msg::reduced>(group, share(1, 0, {1}));
   auto b = ask<msg::reduced>(group, share(1, 1, {1}, true, true));
   auto c = ask<msg::reduced>(group, share(2, 0, {1}));
   auto d = ask<msg::reduced>(group, share(2, 1, {1}));
   run();
-  EXPECT_TRUE(a->value->stop && b->value->stop);
-  EXPECT_FALSE(c->value->stop || d->value->stop);
+  EXPECT_TRUE(a->value->stop && b->value->stop && a->value->save && b->value->save);
+  EXPECT_FALSE(c->value->stop || d->value->stop || c->value->save || d->value->save);
 }
 
 TEST_F(AllreduceGroup, StepsDoNotMix) {

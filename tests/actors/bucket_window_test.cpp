@@ -16,9 +16,8 @@ class BucketWindow : public testing::Test {
  protected:
   void expect(const bucket_id& id, protocol::errc code, const std::string& words) const {
     const auto refused = window_.check(id);
-    ASSERT_TRUE(refused) << words;
-    EXPECT_EQ(refused->code, code);
-    EXPECT_EQ(refused->why, words);
+    EXPECT_EQ(refused, code);
+    EXPECT_EQ(protocol::describe(refused), words);
   }
 
   bucket_window<std::vector<int>> window_;

@@ -39,8 +39,11 @@ void communicator::meet(std::uint32_t rank, actors::trainer_peers peers) {
 std::shared_ptr<group_calls> communicator::find_or_make(group_name name) {
   auto& known = groups_[name];
   if (known) return known;
-  const auto me = std::ranges::find(name.members, rank_) - name.members.begin();
-  known = std::make_shared<group_calls>(group_calls{*this, std::move(name), static_cast<std::uint32_t>(me)});
+  const auto me = static_cast<std::uint32_t>(std::ranges::find(name.members, rank_) - name.members.begin());
+  const auto size = static_cast<std::uint32_t>(name.members.size());
+  actors::rank_layout layout{std::vector<std::uint32_t>(size), size, me};
+  std::iota(layout.process_of_rank.begin(), layout.process_of_rank.end(), 0U);
+  known = std::make_shared<group_calls>(group_calls{*this, std::move(name), me, std::move(layout)});
   return known;
 }
 
@@ -127,11 +130,8 @@ std::string communicator::checked(const group_calls& in, const call_order& what)
   return words;
 }
 
-communicator::calls_at communicator::open(group_calls& in, std::uint64_t number) {
-  return in.open
-      .try_emplace(number,
-                   group_calls::under_way{group_call(static_cast<std::uint32_t>(in.name.members.size()), in.me)})
-      .first;
+group_calls::wait communicator::wait_from_now(std::chrono::milliseconds deadline) const {
+  return {deadline, self_->clock().now() + bounded(deadline), trace_.latest(), step_, {}};
 }
 
 void communicator::begin(group_calls& in, call_order what, const std::string& words,
@@ -140,10 +140,7 @@ void communicator::begin(group_calls& in, call_order what, const std::string& wo
   group_calls::under_way& one = at->second;
   one.call.call(std::move(what), words);
   one.answer = std::move(answer);
-  one.deadline = deadline;
-  one.due = self_->clock().now() + bounded(deadline);
-  one.since = trace_.latest();
-  one.step = step_;
+  static_cast<group_calls::wait&>(one) = wait_from_now(deadline);
   for (std::uint32_t member = 0; member < in.name.members.size(); ++member) {
     if (member == in.me) continue;
     const std::uint32_t rank = in.name.members[member];
@@ -164,34 +161,31 @@ void communicator::begin(group_calls& in, call_order what, const std::string& wo
 /// Returns why a call cannot come to its end.
 std::optional<error> communicator::broken(const group_calls& in, const group_calls::under_way& one,
                                           std::uint64_t number) const {
-  if (const auto other = one.call.disagreeing())
-    return error(error_kind::input,
-                 disagreement(in, number, one.call.words_of(in.me), *other, one.call.words_of(*other)));
+  if (const auto other = one.call.disagreeing()) return error(error_kind::input, disagreement(in, number, *other));
   for (std::uint32_t member = 0; member < in.name.members.size(); ++member)
     if (!one.call.has_share(member) && ended_.contains(in.name.members[member]))
-      return error(error_kind::input,
-                   fmt::format("{}, which trainer {} has not called: its function has returned",
-                               call_words(in, number, one.call.words_of(in.me)), in.name.members[member]));
+      return error(error_kind::input, fmt::format("{}, which trainer {} has not called: its function has returned",
+                                                  call_words(in, number), in.name.members[member]));
   return {};
 }
 
 /// Does what is next for a call, after something has changed.
 void communicator::advance(group_calls& in, calls_at at) {
   auto& [number, one] = *at;
-  if (one.call.now() == group_call::state::open) return;
+  if (!one.call.is_called()) return;
   if (const auto why = broken(in, one, number)) return fail(in, at, std::make_exception_ptr(*why));
-  if (one.call.now() == group_call::state::called && one.call.has_all_shares()) {
+  if (one.call.now() == group_call::state::collecting && one.call.has_all_shares()) {
     if (!one.call.finish())
       return fail(in, at,
                   std::make_exception_ptr(error(
                       error_kind::run, fmt::format("{}: another trainer has given other numbers than such a call has",
-                                                   call_words(in, number, one.call.words_of(in.me))))));
+                                                   call_words(in, number)))));
     if (const auto& sum = one.call.sum())
       for (const std::uint32_t rank : in.name.members)
         if (rank != rank_)
           tell(rank, msg::collective_sum{trace_.next(step_), rank_, in.name.members, in.name.instance, number, *sum});
   }
-  if (one.call.now() != group_call::state::over) return;
+  if (one.call.now() != group_call::state::reduced) return;
   auto results = one.call.take_results();
   auto answer = std::move(one.answer);
   in.open.erase(at);
@@ -225,7 +219,7 @@ void communicator::take(msg::collective_share& share) {
   if (one.has_share(member)) refuse(fmt::format("a collective of trainer {} twice", share.rank));
   keep_from_recorder(share.numbers);
   one.add_share(member, std::move(share.call), {std::move(share.lengths), std::move(share.numbers)});
-  if (one.now() == group_call::state::open) {
+  if (!one.is_called()) {
     ++backlog_[share.rank];
     check_backlog(share.rank);
   }

@@ -48,22 +48,22 @@ struct group_name {
 struct group_calls {
   using time_point = caf::actor_clock::time_point;
 
-  struct under_way {
-    group_call call;
-    std::variant<std::monostate, promise<>, promise<tensor>, promise<std::vector<tensor>>> answer = {};
+  /// What this trainer waits for others for.
+  struct wait {
     std::chrono::milliseconds deadline{0};
     time_point due = {};
     std::uint64_t since = 0;  ///< as the recorder counts time
     std::uint64_t step = 0;
     actors::shown_call shown = {};
   };
-  struct receiver {
+  struct under_way : wait {
+    explicit under_way(const actors::rank_layout& layout) : call(layout) {}
+
+    group_call call;
+    std::variant<std::monostate, promise<>, promise<tensor>, promise<std::vector<tensor>>> answer = {};
+  };
+  struct receiver : wait {
     promise<tensor> answer;
-    std::chrono::milliseconds deadline{0};
-    time_point due = {};
-    std::uint64_t since = 0;
-    std::uint64_t step = 0;
-    actors::shown_call shown = {};
   };
   struct mailbox {
     std::deque<tensor> arrived = {};
@@ -79,6 +79,7 @@ struct group_calls {
   communicator& owner;
   group_name name;
   std::uint32_t me = 0;                          ///< rank in the group
+  actors::rank_layout layout = {};               ///< for sums: each member as a process of its own
   std::uint64_t calls = 0;                       ///< of this trainer
   std::map<std::uint64_t, under_way> open = {};  ///< by number
   std::map<address, mailbox> mail = {};
@@ -144,7 +145,8 @@ class communicator {
   static std::string checked(const group_calls& in, const call_order& what);
   void begin(group_calls& in, call_order what, const std::string& words,
              decltype(group_calls::under_way::answer) answer, std::chrono::milliseconds deadline);
-  calls_at open(group_calls& in, std::uint64_t number);
+  calls_at open(group_calls& in, std::uint64_t number) { return in.open.try_emplace(number, in.layout).first; }
+  group_calls::wait wait_from_now(std::chrono::milliseconds deadline) const;
   void advance(group_calls& in, calls_at at);
   std::optional<error> broken(const group_calls& in, const group_calls::under_way& one, std::uint64_t number) const;
   static void fail(group_calls& in, calls_at at, const std::exception_ptr& why);
@@ -164,8 +166,16 @@ class communicator {
   void keep_from_recorder(msg::tensor& numbers) const;
   trace::call_state state_of(const group_calls& in, std::uint64_t number, const group_calls::under_way& one) const;
   trace::call_state state_of(const group_calls& in, group_calls::address at, const group_calls::receiver& one) const;
-  void show(const group_calls& in, std::uint64_t number, group_calls::under_way& one);
-  void show(const group_calls& in, group_calls::address at, group_calls::receiver& one);
+  /// `key`: the number of a call, or the address of what is received.
+  void show(const group_calls& in, const auto& key, auto& one) {
+    if (!trace_.is_on()) return;
+    const trace::call_state now = state_of(in, key, one);
+    if (one.shown)
+      one.shown.show(now);
+    else
+      one.shown = trace_.show(now);
+    shows_all_ = shows_all_ && one.shown;
+  }
   void show_after(group_calls& in, std::uint64_t number);
   void show_rest();
   void fail_waits_for(std::uint32_t rank);

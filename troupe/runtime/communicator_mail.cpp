@@ -12,6 +12,18 @@
 
 namespace troupe::runtime {
 
+namespace {
+
+/// Calls `f` for each call that this trainer has open in a group; `f` may end it.
+void for_each_call(group_calls& in, const auto& f) {
+  for (auto at = in.open.begin(); at != in.open.end();) {
+    const auto one = at++;
+    if (one->second.call.is_called()) f(one);
+  }
+}
+
+}  // namespace
+
 // -- from one to another ----------------------------------------------------------------------
 
 void communicator::send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag) {
@@ -45,10 +57,9 @@ future<tensor> communicator::receive(group_calls& in, std::uint32_t from, std::u
   } else if (stops_()) {
     answer.fail(std::make_exception_ptr(run_stopped()));
   } else {
-    const auto due = self_->clock().now() + bounded(deadline);
-    box.receivers.push_back({std::move(answer), deadline, due, trace_.latest(), step_});
-    show(in, {from, tag}, box.receivers.back());
-    look_at(due);
+    box.receivers.push_back({wait_from_now(deadline), std::move(answer)});
+    show(in, group_calls::address{from, tag}, box.receivers.back());
+    look_at(box.receivers.back().due);
   }
   return coming;
 }
@@ -93,7 +104,7 @@ bool communicator::has_waits() const {
   return std::ranges::any_of(groups_, [](const auto& group) {
     const auto& [name, in] = group;
     if (name.is_of_ends()) return false;
-    const auto is_called = [](const auto& one) { return one.second.call.now() != group_call::state::open; };
+    const auto is_called = [](const auto& one) { return one.second.call.is_called(); };
     const auto is_awaited = [](const auto& one) { return !one.second.receivers.empty(); };
     return std::ranges::any_of(in->open, is_called) || std::ranges::any_of(in->mail, is_awaited);
   });
@@ -109,10 +120,7 @@ void communicator::end_if_received() {
 void communicator::stop_waiting() {
   const auto stopped = std::make_exception_ptr(run_stopped());
   for (const auto& [name, in] : groups_) {
-    for (auto at = in->open.begin(); at != in->open.end();) {
-      const auto one = at++;
-      if (one->second.call.now() != group_call::state::open) fail(*in, one, stopped);
-    }
+    for_each_call(*in, [&, &in = *in](calls_at one) { fail(in, one, stopped); });
     for (auto& [at, box] : in->mail)
       for (const auto& one : std::exchange(box.receivers, {})) one.answer.fail(stopped);
   }
@@ -134,10 +142,7 @@ void communicator::take(const msg::peer_ended& word) {
 
 void communicator::fail_waits_for(std::uint32_t rank) {
   for (const auto& [name, in] : groups_) {
-    for (auto at = in->open.begin(); at != in->open.end();) {
-      const auto one = at++;
-      advance(*in, one);
-    }
+    for_each_call(*in, [&, &in = *in](calls_at one) { advance(in, one); });
     for (auto& [at, box] : in->mail)
       if (in->name.members[at.from] == rank && !name.is_of_ends())
         for (const auto& one : std::exchange(box.receivers, {})) one.answer.fail(never_comes(*in, at.from, at.tag));
@@ -163,11 +168,10 @@ void communicator::look() {
     return due <= now;
   };
   for (const auto& [name, in] : groups_) {
-    for (auto at = in->open.begin(); at != in->open.end();) {
-      const auto one = at++;
-      if (one->second.call.now() != group_call::state::open && is_late(one->second.due))
-        fail(*in, one, std::make_exception_ptr(error(error_kind::deadline, lateness(*in, one->first, groups_))));
-    }
+    for_each_call(*in, [&, &in = *in](calls_at one) {
+      if (is_late(one->second.due))
+        fail(in, one, std::make_exception_ptr(error(error_kind::deadline, lateness(in, one->first, groups_))));
+    });
     for (auto& [at, box] : in->mail)
       while (!box.receivers.empty() && is_late(box.receivers.front().due)) {
         const auto late = std::move(box.receivers.front());

@@ -42,26 +42,10 @@ trace::call_state communicator::state_of(const group_calls& in, group_calls::add
   return made;
 }
 
-void communicator::show(const group_calls& in, std::uint64_t number, group_calls::under_way& one) {
-  if (!trace_.is_on()) return;
-  const trace::call_state now = state_of(in, number, one);
-  if (one.shown)
-    one.shown.show(now);
-  else
-    one.shown = trace_.show(now);
-  shows_all_ = shows_all_ && one.shown;
-}
-
-void communicator::show(const group_calls& in, group_calls::address at, group_calls::receiver& one) {
-  if (!trace_.is_on()) return;
-  one.shown = trace_.show(state_of(in, at, one));
-  shows_all_ = shows_all_ && one.shown;
-}
-
 /// A share or a sum has come for that call, which may be over.
 void communicator::show_after(group_calls& in, std::uint64_t number) {
   const auto at = in.open.find(number);
-  if (at != in.open.end() && at->second.call.now() != group_call::state::open) show(in, number, at->second);
+  if (at != in.open.end() && at->second.call.is_called()) show(in, number, at->second);
   show_rest();
 }
 
@@ -71,7 +55,7 @@ void communicator::show_rest() {
   shows_all_ = true;
   for (const auto& [name, in] : groups_) {
     for (auto& [number, one] : in->open)
-      if (shows_all_ && !one.shown && one.call.now() != group_call::state::open) show(*in, number, one);
+      if (shows_all_ && !one.shown && one.call.is_called()) show(*in, number, one);
     for (auto& [at, box] : in->mail)
       for (group_calls::receiver& one : box.receivers)
         if (shows_all_ && !one.shown) show(*in, at, one);
@@ -81,7 +65,7 @@ void communicator::show_rest() {
 void communicator::tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const {
   for (const auto& [group, in] : groups_) {
     for (const auto& [number, one] : in->open) {
-      if (one.call.now() == group_call::state::open) continue;
+      if (!one.call.is_called()) continue;
       const trace::call_state now = state_of(*in, number, one);
       for (const std::uint32_t rank : now.missing.ranks())
         to.push_back({name, title_of(now), one.step, fmt::format("trainer {}", rank)});

@@ -1,9 +1,8 @@
 #include "troupe/runtime/group_call.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -59,170 +58,140 @@ tensor clone_of(const tensor& x) {
 }
 
 void group_call::add_share(std::uint32_t member, std::string words, given_numbers given) {
-  TROUPE_ASSERT(!has_share(member) && (state_ == state::open || state_ == state::called));
+  TROUPE_ASSERT(!has_share(member));
   shares_[member] = {std::move(words), std::move(given)};
-  ++arrived_;
 }
 
 void group_call::call(call_order what, std::string words) {
-  TROUPE_ASSERT(state_ == state::open);
-  state_ = state::called;
+  using actors::share_exchange;
   order_ = std::move(what);
-  words_ = std::move(words);
-  if (goes_in_slices()) results_ = {tensor(order_.input.shape(), order_.input.type())};
+  shares_[members_.me] = {std::move(words), {}};
+  const tensor& input = order_.input;
+  const std::size_t one = size_of(input.type());
+  share_exchange how = share_exchange::announced;
+  if (order_.kind == collective_kind::all_reduce)
+    how = actors::fastest_exchange(members_.processes, input.count(), one, false);
+  if (order_.kind == collective_kind::reduce_scatter) how = share_exchange::parts;
+  sum_.begin(members_, {how, reduces() ? input.count() : 0, one});
+  if (!reduces()) return;
+  const bool is_part = how == share_exchange::parts;
+  const shape& lengths = input.shape();
+  results_ = {tensor(is_part ? lengths.with_first(lengths[0] / members_.ranks()) : lengths, input.type())};
 }
 
 // -- what the others get ------------------------------------------------------------------
 
-/// A small tensor is there sooner if it goes whole to all, in one message to each.
-bool group_call::goes_in_slices() const {
-  constexpr std::size_t small_bytes = std::size_t{64} << 10;
-  return order_.kind == collective_kind::all_reduce &&
-         order_.input.count() * size_of(order_.input.type()) * (members() - 1) > small_bytes;
-}
-
-/// Returns the slice of the input that `member` reduces. Slices of an all_reduce begin at cache lines.
-group_call::slice group_call::slice_of(std::uint32_t member) const {
-  const std::size_t count = order_.input.count();
-  if (order_.kind == collective_kind::reduce_scatter) return {count / members() * member, count / members()};
-  if (!goes_in_slices()) return {0, count};
-  constexpr std::size_t line = 16;
-  const auto begin = [&](std::size_t i) { return std::min(count, (count + line - 1) / line * i / members() * line); };
-  return {begin(member), begin(member + 1) - begin(member)};
-}
-
-/// `copied`: the caller may change its input while others still read this.
-msg::tensor group_call::part_of_input(slice which, bool copied) {
-  if (!copied) return column_of(order_.input.type(), order_.input.owner(), which.first, which.count);
-  if (!copy_) {
-    const tensor all = clone_of(order_.input);
-    copy_ = column_of(all.type(), all.owner(), 0, all.count());
+/// Returns whether `from` gives `to` numbers in such a call.
+bool group_call::gives(std::uint32_t from, std::uint32_t to) const {
+  switch (order_.kind) {
+    case collective_kind::broadcast:
+    case collective_kind::scatter:
+      return from == order_.root;
+    case collective_kind::gather:
+      return to == order_.root;
+    case collective_kind::barrier:
+      return false;
+    default:
+      return true;
   }
-  const std::size_t one = size_of(order_.input.type());
-  return {copy_->type, which.count, 1, copy_->bytes.part(which.first * one, which.count * one)};
+}
+
+const tensor& group_call::tensor_for(std::uint32_t member) const {
+  return order_.kind == collective_kind::scatter ? order_.parts[member] : order_.input;
+}
+
+/// `is_copied`: the caller may change its input while others still read this.
+msg::tensor group_call::part_of_input(const actors::sum_slice& which, bool is_copied) {
+  if (is_copied && !std::exchange(owns_input_, true)) order_.input = clone_of(order_.input);
+  return column_of(order_.input.type(), order_.input.owner(), which.first, which.size);
 }
 
 given_numbers group_call::share_for(std::uint32_t member, bool keeps) {
-  const bool is_root = order_.root == me_;
-  switch (order_.kind) {
-    case collective_kind::all_reduce:
-      // Slices are read before their sums come, which this trainer's future waits for.
-      return {{}, part_of_input(slice_of(member), !goes_in_slices())};
-    case collective_kind::reduce_scatter:
-      return {{}, part_of_input(slice_of(member), true)};
-    case collective_kind::scatter:
-      return is_root ? numbers_of(clone_of(order_.parts[member])) : given_numbers();
-    case collective_kind::barrier:
-      return {};
-    case collective_kind::all_gather:
-    case collective_kind::meeting:
-      break;
-    case collective_kind::broadcast:
-      if (!is_root) return {};
-      break;
-    case collective_kind::gather:
-      if (order_.root != member) return {};
-      break;
-  }
-  given_numbers whole = numbers_of(order_.input);
-  whole.numbers = keeps ? numbers_of(clone_of(order_.input)).numbers : part_of_input({0, order_.input.count()}, true);
-  return whole;
+  if (!gives(members_.me, member)) return {};
+  // What is exchanged in slices is read before the sums come, which this trainer's future waits for.
+  if (reduces()) return {{}, part_of_input(sum_.slice_of(member), !sum_.sends_sum(members_.me))};
+  if (keeps || order_.kind == collective_kind::scatter) return numbers_of(clone_of(tensor_for(member)));
+  return {lengths_of(order_.input.shape()), part_of_input({0, order_.input.count()}, true)};
 }
 
 // -- what comes of it -----------------------------------------------------------------------
 
 std::optional<std::uint32_t> group_call::disagreeing() const {
-  for (std::uint32_t member = 0; member < members(); ++member)
-    if (shares_[member] && shares_[member]->words != words_ && !stands_by(*shares_[member])) return member;
+  for (std::uint32_t member = 0; member < shares_.size(); ++member)
+    if (has_share(member) && words_of(member) != words_of(members_.me) && !stands_by(member)) return member;
   return {};
 }
 
 /// Whether that member or this one gives no numbers to a meeting.
-bool group_call::stands_by(const share& other) const {
-  return order_.kind == collective_kind::meeting && (order_.input.count() == 0 || other.given.numbers.rows == 0);
+bool group_call::stands_by(std::uint32_t member) const {
+  return is_meeting() && (order_.input.count() == 0 || shares_[member]->given.numbers.rows == 0);
 }
 
 bool group_call::finish() {
-  TROUPE_ASSERT(state_ == state::called && has_all_shares());
-  state_ = state::over;
-  switch (order_.kind) {
-    case collective_kind::all_reduce:
-    case collective_kind::reduce_scatter:
-      return reduce();
-    case collective_kind::all_gather:
-    case collective_kind::meeting:
-      return gather();
-    case collective_kind::gather:
-      return order_.root != me_ || gather();
-    case collective_kind::broadcast:
-    case collective_kind::scatter:
-      return take_from_root();
-    case collective_kind::barrier:
-      break;
-  }
-  return true;
+  for (std::uint32_t member = 0; member < shares_.size(); ++member)
+    if (sum_.add_share(summand_of(member))) return false;
+  if (reduces())
+    reduce();
+  else
+    sum_.summed_elsewhere();
+  return take_given();
 }
 
-bool group_call::reduce() {
+/// Returns what a member gives to the sum: this one its input, another one the slice that is summed here.
+actors::share_of_rank group_call::summand_of(std::uint32_t member) const {
+  actors::share_of_rank one{.rank = member, .count = sum_.count()};
+  if (!reduces()) return one;
   const tensor& input = order_.input;
-  const slice mine = slice_of(me_);
-  const std::size_t one = size_of(input.type());
-  std::vector<const std::byte*> in;
-  for (std::uint32_t member = 0; member < members(); ++member) {
-    if (member == me_) {
-      in.push_back(input.owner().get() + mine.first * one);
-      continue;
-    }
-    const msg::tensor& numbers = shares_[member]->given.numbers;
-    if (numbers.type != static_cast<msg::dtype>(input.type()) || numbers.bytes.size() != mine.count * one) return false;
-    in.push_back(numbers.bytes.data());
+  if (member == members_.me) {
+    one.numbers = {input.owner().get(), input.count() * size_of(input.type())};
+    return one;
   }
-  if (!goes_in_slices()) {
-    const bool is_cut = order_.kind == collective_kind::reduce_scatter;
-    results_ = {tensor(is_cut ? input.shape().with_first(input.shape()[0] / members()) : input.shape(), input.type())};
-    reduce_in_rank_order(order_.how, input.type(), in, mine.count, results_[0].owner().get());
-    return true;
-  }
-  // The others may read the sum when this trainer changes its result.
-  const tensor sum(shape(mine.count), input.type());
-  reduce_in_rank_order(order_.how, input.type(), in, mine.count, sum.owner().get());
-  std::copy_n(sum.owner().get(), mine.count * one, results_[0].owner().get() + mine.first * one);
-  sum_ = column_of(input.type(), sum.owner(), 0, mine.count);
-  if (sums_ + 1 < members()) state_ = state::exchanging;
-  return true;
+  const msg::tensor& numbers = shares_[member]->given.numbers;
+  one.first = sum_.slice_of(members_.me).first;
+  if (numbers.type == static_cast<msg::dtype>(input.type())) one.numbers = {numbers.bytes.data(), numbers.bytes.size()};
+  return one;
 }
 
-bool group_call::gather() {
-  for (std::uint32_t member = 0; member < members(); ++member) {
-    auto one = member == me_ ? clone_of(order_.input) : tensor_of(shares_[member]->given);
-    if (!one || one->type() != order_.input.type()) return false;
-    if (one->shape() != order_.input.shape() && (member == me_ || !stands_by(*shares_[member]))) return false;
+void group_call::reduce() {
+  const tensor& input = order_.input;
+  const tensor& result = results_.front();
+  const actors::sum_slice mine = sum_.slice_of(members_.me);
+  const std::size_t first = order_.kind == collective_kind::reduce_scatter ? 0 : mine.first;
+  std::byte* const to = result.owner().get() + first * size_of(input.type());
+  const auto add = [this](std::span<const std::byte* const> in, std::size_t count, std::byte* out) {
+    reduce_in_rank_order(order_.how, order_.input.type(), in, count, out);
+  };
+  sum_.sum(add, to);
+  // The others may read the sum when this trainer changes its result.
+  if (sum_.sends_sum(members_.me))
+    slice_ = numbers_of(clone_of(tensor(shape(mine.size), input.type(), {result.owner(), to}))).numbers;
+}
+
+/// Returns false if a share has no tensor, or, where all are alike, another one than this member has.
+bool group_call::take_given() {
+  if (reduces()) return true;
+  const bool are_alike = order_.kind != collective_kind::broadcast && order_.kind != collective_kind::scatter;
+  for (std::uint32_t member = 0; member < shares_.size(); ++member) {
+    if (!gives(member, members_.me)) continue;
+    auto one = member == members_.me ? clone_of(tensor_for(member)) : tensor_of(shares_[member]->given);
+    if (!one) return false;
+    if (are_alike && member != members_.me) {
+      if (one->type() != order_.input.type()) return false;
+      if (one->shape() != order_.input.shape() && !stands_by(member)) return false;
+    }
     results_.push_back(std::move(*one));
   }
   return true;
 }
 
-bool group_call::take_from_root() {
-  if (order_.root == me_) {
-    results_ = {clone_of(order_.kind == collective_kind::scatter ? order_.parts[me_] : order_.input)};
-    return true;
-  }
-  auto given = tensor_of(shares_[order_.root]->given);
-  if (given) results_ = {std::move(*given)};
-  return given.has_value();
-}
-
 bool group_call::add_sum(std::uint32_t member, const msg::tensor& numbers) {
-  const bool is_due = (state_ == state::called || state_ == state::exchanging) && goes_in_slices() && member != me_ &&
-                      !has_sum_[member];
-  const slice its = is_due ? slice_of(member) : slice();
-  const std::size_t one = size_of(order_.input.type());
-  if (!is_due || numbers.type != static_cast<msg::dtype>(order_.input.type()) ||
-      numbers.bytes.size() != its.count * one)
-    return false;
-  std::copy_n(numbers.bytes.data(), numbers.bytes.size(), results_[0].owner().get() + its.first * one);
-  has_sum_[member] = true;
-  if (++sums_ + 1 == members() && state_ == state::exchanging) state_ = state::over;
+  if (!is_called()) return false;
+  const tensor& input = order_.input;
+  const std::size_t one = size_of(input.type());
+  const actors::sum_slice its = sum_.slice_of(member);
+  if (numbers.type != static_cast<msg::dtype>(input.type()) || numbers.bytes.size() != its.size * one) return false;
+  if (sum_.add_sum(member, its)) return false;
+  std::copy_n(numbers.bytes.data(), numbers.bytes.size(), results_.front().owner().get() + its.first * one);
   return true;
 }
 

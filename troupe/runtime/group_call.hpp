@@ -1,24 +1,25 @@
 // One call of a collective, as one of the group's members sees it: what it gives each of the others, and the result of
 // what they have given. It uses no messages, clock or threads; communicator.cpp drives it.
 //
-// Each member gives each other one a share. Small tensors that are reduced everywhere go whole to every member, and
-// each reduces all of them. Larger ones are cut into one slice for each member, which reduces that slice and sends the
-// others its sum (as buckets of gradients: actors/ordered_sum.hpp has a drawing).
+// Each member gives each other one a share. What is reduced, and the states, are those of an `ordered_sum`, in which
+// each member is a process of its own; other calls wait for all shares, and have no sum. A meeting gathers tensors as
+// all_gather does. Members who give no numbers may have other words than the rest.
 //
-// A meeting gathers tensors as all_gather does. Members who give no numbers may have other words than the rest.
-//
-//   open        shares of others may have come        `call`                             -> called
-//   called      this trainer has called, too          `has_all_shares`, then `finish`    -> exchanging or over
-//   exchanging  sums of other members are missing     `add_sum`, the last one            -> over
+//   idle        shares of others may have come        `call`                  -> collecting
+//   collecting  this trainer has called, too          `finish`, on all shares -> exchanging or reduced
+//   exchanging  sums of other members are missing     `add_sum`, the last one -> reduced
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "actors/ordered_sum.hpp"
 #include "protocol/tensor.hpp"
 #include "troupe/group.hpp"
 #include "troupe/tensor.hpp"
@@ -62,18 +63,18 @@ tensor clone_of(const tensor& x);
 /// Belongs to a trainer.
 class group_call {
  public:
-  enum class state : std::uint8_t { open, called, exchanging, over };
+  using state = actors::ordered_sum::state;
 
-  group_call(std::uint32_t members, std::uint32_t me) : me_(me), shares_(members), has_sum_(members) {}
+  /// Requires: `members` outlives the call.
+  explicit group_call(const actors::rank_layout& members) : members_(members), shares_(members.ranks()) {}
 
-  state now() const { return state_; }
+  state now() const { return sum_.now(); }
+  bool is_called() const { return now() != state::idle; }
   bool is_meeting() const { return order_.kind == collective_kind::meeting; }
-  bool has_share(std::uint32_t member) const { return member == me_ || shares_[member].has_value(); }
-  bool lacks_sum(std::uint32_t member) const {
-    return state_ == state::exchanging && member != me_ && !has_sum_[member];
-  }
+  bool has_share(std::uint32_t member) const { return shares_[member].has_value(); }
+  bool lacks_sum(std::uint32_t member) const { return sum_.lacks_sum(member); }
   /// What that member has called. Requires: it has.
-  const std::string& words_of(std::uint32_t member) const { return member == me_ ? words_ : shares_[member]->words; }
+  const std::string& words_of(std::uint32_t member) const { return shares_[member]->words; }
 
   /// Requires: there is no share of this member.
   void add_share(std::uint32_t member, std::string words, given_numbers given);
@@ -85,16 +86,18 @@ class group_call {
 
   /// Returns a member that has called something else; in a meeting, one who gives numbers, as this one does.
   std::optional<std::uint32_t> disagreeing() const;
-  bool has_all_shares() const { return arrived_ + 1 == shares_.size(); }
+  bool has_all_shares() const {
+    return std::ranges::all_of(shares_, [](const auto& one) { return one.has_value(); });
+  }
   /// Computes the result, or this member's slice of it. Returns false if a share is not what such a call has.
   /// Requires: all shares are there, and nobody disagrees.
   bool finish();
   /// After `finish`: the sum that goes to all other members, if there is one.
-  const std::optional<msg::tensor>& sum() const { return sum_; }
+  const std::optional<msg::tensor>& sum() const { return slice_; }
   /// Returns false if this sum is not due.
   bool add_sum(std::uint32_t member, const msg::tensor& numbers);
 
-  /// Requires: over.
+  /// Requires: reduced.
   std::vector<tensor> take_results() { return std::move(results_); }
 
  private:
@@ -102,30 +105,24 @@ class group_call {
     std::string words;
     given_numbers given;
   };
-  struct slice {
-    std::size_t first = 0;
-    std::size_t count = 0;
-  };
 
-  bool stands_by(const share& other) const;
-  std::uint32_t members() const { return static_cast<std::uint32_t>(shares_.size()); }
-  bool goes_in_slices() const;
-  slice slice_of(std::uint32_t member) const;
-  msg::tensor part_of_input(slice which, bool copied);
-  bool reduce();
-  bool gather();
-  bool take_from_root();
+  bool reduces() const {
+    return order_.kind == collective_kind::all_reduce || order_.kind == collective_kind::reduce_scatter;
+  }
+  bool gives(std::uint32_t from, std::uint32_t to) const;
+  bool stands_by(std::uint32_t member) const;
+  const tensor& tensor_for(std::uint32_t member) const;
+  msg::tensor part_of_input(const actors::sum_slice& which, bool is_copied);
+  actors::share_of_rank summand_of(std::uint32_t member) const;
+  void reduce();
+  bool take_given();
 
-  state state_ = state::open;
-  std::uint32_t me_;
+  const actors::rank_layout& members_;
   call_order order_;
-  std::string words_;
-  std::vector<std::optional<share>> shares_;  ///< by member; none of this one
-  std::size_t arrived_ = 0;
-  std::optional<msg::tensor> copy_;  ///< of the whole input, as others read it
-  std::optional<msg::tensor> sum_;
-  std::vector<bool> has_sum_;  ///< by member
-  std::size_t sums_ = 0;
+  std::vector<std::optional<share>> shares_;  ///< by member; of this one, no numbers
+  actors::ordered_sum sum_;
+  bool owns_input_ = false;  ///< it is a copy
+  std::optional<msg::tensor> slice_;
   std::vector<tensor> results_;
 };
 

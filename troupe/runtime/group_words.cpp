@@ -23,6 +23,12 @@ std::string with_whom(const group_calls& in) {
   return fmt::format(" with trainer{} {}", in.name.members.size() == 1 ? "" : "s", fmt::join(in.name.members, ", "));
 }
 
+/// `trainer 0 calls WORDS as its 3rd collective`.
+std::string words_of_member(const group_calls& in, std::uint64_t number, std::uint32_t member) {
+  return fmt::format("trainer {} calls {} as its {} collective{}", in.name.members[member],
+                     in.open.at(number).call.words_of(member), ordinal(number), with_whom(in));
+}
+
 std::string trainers(const std::vector<std::uint32_t>& ranks) {
   return fmt::format("trainer{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
@@ -68,15 +74,11 @@ std::string words_of(const call_order& what, const group_calls& in) {
   return name;
 }
 
-std::string call_words(const group_calls& in, std::uint64_t number, const std::string& words) {
-  return fmt::format("trainer {} calls {} as its {} collective{}", in.name.members[in.me], words, ordinal(number),
-                     with_whom(in));
-}
+std::string call_words(const group_calls& in, std::uint64_t number) { return words_of_member(in, number, in.me); }
 
-std::string disagreement(const group_calls& in, std::uint64_t number, const std::string& mine, std::uint32_t other,
-                         const std::string& others) {
+std::string disagreement(const group_calls& in, std::uint64_t number, std::uint32_t other) {
   return fmt::format("{}, trainer {} calls {}; all members of a group call the same, in the same order",
-                     call_words(in, number, mine), in.name.members[other], others);
+                     call_words(in, number), in.name.members[other], in.open.at(number).call.words_of(other));
 }
 
 std::string lateness(const group_calls& in, std::uint64_t number,
@@ -89,18 +91,15 @@ std::string lateness(const group_calls& in, std::uint64_t number,
     if (one.call.lacks_sum(member)) sums.push_back(in.name.members[member]);
   }
   std::string text =
-      fmt::format("{}, which {} {} within {} s", call_words(in, number, one.call.words_of(in.me)),
-                  trainers(missing.empty() ? sums : missing), missing.empty() ? "did not sum" : "did not call",
-                  static_cast<double>(one.deadline.count()) / 1000);
+      fmt::format("{}, which {} {} within {} s", call_words(in, number), trainers(missing.empty() ? sums : missing),
+                  missing.empty() ? "did not sum" : "did not call", static_cast<double>(one.deadline.count()) / 1000);
   // A trainer that has not called this collective may wait for this one in another collective: say which.
   for (const auto& [name, other] : all)
     for (const auto& [at, call] : other->open) {
-      if (call.call.now() != group_call::state::open) continue;
+      if (call.call.is_called()) continue;
       for (std::uint32_t member = 0; member < name.members.size(); ++member)
-        if (call.call.has_share(member) && member != other->me &&
-            std::ranges::find(missing, name.members[member]) != missing.end())
-          return fmt::format("{}; trainer {} calls {} as its {} collective{}", text, name.members[member],
-                             call.call.words_of(member), ordinal(at), with_whom(*other));
+        if (call.call.has_share(member) && std::ranges::find(missing, name.members[member]) != missing.end())
+          return fmt::format("{}; {}", text, words_of_member(*other, at, member));
     }
   return text;
 }

@@ -20,11 +20,10 @@ bool needs_input(const call_order& what, std::uint32_t me);
 /// What is called: the same for all members that call the same. `all_reduce sum [4] of float32`.
 std::string words_of(const call_order& what, const group_calls& in);
 
-/// This trainer's call: `trainer 0 calls WORDS as its 3rd collective`.
-std::string call_words(const group_calls& in, std::uint64_t number, const std::string& words);
+/// This trainer's open call: `trainer 0 calls WORDS as its 3rd collective`.
+std::string call_words(const group_calls& in, std::uint64_t number);
 /// `other`: the rank in the group that has called something else.
-std::string disagreement(const group_calls& in, std::uint64_t number, const std::string& mine, std::uint32_t other,
-                         const std::string& others);
+std::string disagreement(const group_calls& in, std::uint64_t number, std::uint32_t other);
 /// Returns which trainers have not made the late call, and what they have called instead, if this trainer knows.
 std::string lateness(const group_calls& in, std::uint64_t number,
                      const std::map<group_name, std::shared_ptr<group_calls>>& all);

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
-#include <vector>
 
-#include "kernels/device.hpp"
+#include "actors/ordered_sum.hpp"
 
 namespace troupe::runtime {
 
@@ -59,10 +58,7 @@ void reduce_in_rank_order(reduce_op how, dtype type, std::span<const std::byte* 
   if (type == dtype::f64) return reduce(how, in, count, reinterpret_cast<double*>(out));
   if (type == dtype::i64) return reduce(how, in, count, reinterpret_cast<std::int64_t*>(out));
   if (how == reduce_op::min || how == reduce_op::max) return reduce(how, in, count, reinterpret_cast<float*>(out));
-  std::vector<const float*> floats;
-  for (const std::byte* const one : in) floats.push_back(reinterpret_cast<const float*>(one));
-  const float scale = how == reduce_op::mean ? 1.0F / static_cast<float>(in.size()) : 1.0F;
-  kernels::host_stream().sum_in_rank_order(floats, count, scale, reinterpret_cast<float*>(out));
+  actors::sum_of_floats(how == reduce_op::mean ? 1.0F / static_cast<float>(in.size()) : 1.0F)(in, count, out);
 }
 
 }  // namespace troupe::runtime
