@@ -26,6 +26,7 @@ dense_replica::dense_replica(model::network what, model::loss_function loss, ker
       network_(std::move(what)),
       in_features_(network_.in_features()),
       out_features_(network_.out_features()),
+      multiply_adds_(network_.multiply_adds()),
       parameters_(nn::placed(network_.module->parameters())),
       statistics_(nn::placed(network_.module->buffers())),
       loss_(std::move(loss)),
@@ -107,13 +108,15 @@ nn::pass dense_replica::pass_of(const part& which, bool training) const {
 
 /// Grows the activations as needed.
 nn::pass_numbers dense_replica::numbers_of(const part& which) const {
-  const troupe::shape in = nn::batch_of(which.samples.size, network_.in);
   activations& kept = *which.kept;
-  kept.saved.resize(compute(), network_.module->saved(in, compute()));
-  kept.outputs.resize(compute(), which.samples.size * out_features_);
+  if (kept.in.empty() || kept.in[0] != which.samples.size) {
+    kept.in = nn::batch_of(which.samples.size, network_.in);
+    kept.saved.resize(compute(), network_.module->saved(kept.in, compute()));
+    kept.outputs.resize(compute(), which.samples.size * out_features_);
+  }
   return {.parameters = {which.weights ? which.weights->data() : weights_data(), parameters_},
           .buffers = {buffers_data(), statistics_},
-          .input = {in, which.input},
+          .input = {kept.in, which.input},
           .output = {kept.outputs.data(), {which.samples.size, out_features_}},
           .saved = {kept.saved.data(), kept.saved.size()}};
 }

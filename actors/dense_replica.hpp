@@ -118,6 +118,7 @@ class dense_replica : public trained_parameters {
   struct activations {
     kernels::device_array<float> saved;
     kernels::device_array<float> outputs;  ///< which the loss overwrites with their gradient
+    troupe::shape in;                      ///< of the input that both are for
   };
 
   /// A micro-batch under way. Its activations are its own as long as somebody refers to them.
@@ -133,6 +134,8 @@ class dense_replica : public trained_parameters {
 
   std::size_t in_features() const { return in_features_; }
   std::size_t out_features() const { return out_features_; }
+  /// The multiplications with an addition that a sample's forward pass takes in products.
+  std::uint64_t multiply_adds() const { return multiply_adds_; }
   /// Takes part in the passes of the other ranks, forward and back to the inputs, without samples.
   void stand_by(nn::rank_means& ranks) const;
   /// Begins a batch whose `input`, `classes` and `values` are not read.
@@ -182,6 +185,7 @@ class dense_replica : public trained_parameters {
   const model::network network_;
   const std::size_t in_features_;
   const std::size_t out_features_;
+  const std::uint64_t multiply_adds_;
   const std::vector<nn::parameter> parameters_;
   const std::vector<nn::parameter> statistics_;  ///< the network's buffers
   const model::loss_function loss_;

@@ -222,7 +222,7 @@ void training_loop::advance() {
 /// Returns whether a step's backward pass takes so long that other actors should not wait for its thread.
 bool training_loop::is_long(const model::batch& samples) const {
   constexpr std::size_t many_multiplications = std::size_t{1} << 22;  // takes about as long as waking a thread
-  return replica_->is_on_host() && samples.size * network_.multiply_adds() >= many_multiplications;
+  return replica_->is_on_host() && samples.size * replica_->multiply_adds() >= many_multiplications;
 }
 
 /// Returns whether this batch's step would block a thread that reads from other processes.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -201,6 +202,7 @@ struct hybrid_model::places {
   std::size_t saved = 0;            ///< how many there are
 };
 
+/// Of the top network `saved` has all that is left: only `saved` asks how much that is.
 hybrid_model::places hybrid_model::places_of(const nn::pass_numbers& numbers, const kernels::stream& on) const {
   const std::size_t size = numbers.input.shape()[0];
   places at;
@@ -237,21 +239,25 @@ hybrid_model::places hybrid_model::places_of(const nn::pass_numbers& numbers, co
     at.grad_joined = next(in_top.count());
     at.top.input = {in_top, at.joined};
   }
-  at.top.saved = saved_by(*top_.module, in_top);
+  at.top.saved = numbers.saved.subspan(std::min(at.saved, numbers.saved.size()));
   return at;
 }
 
 std::size_t hybrid_model::saved(const troupe::tensor_view& input, const kernels::stream& on) const {
-  return places_of({.input = input}, on).saved;
+  if (is_top_alone()) return nn::saved_count(*top_.module, input, on);
+  const places at = places_of({.input = input}, on);
+  return at.saved + nn::aligned(on, nn::saved_count(*top_.module, at.top.input, on));
 }
 
 void hybrid_model::forward(const nn::pass& how, const nn::pass_numbers& numbers) const {
+  if (is_top_alone()) return top_.module->forward(how, numbers);
   const places at = places_of(numbers, how.stream);
   if (at.joined != nullptr) interact(how, numbers, at);
   top_.module->forward(how, at.top);
 }
 
 void hybrid_model::backward(const nn::pass& how, const nn::pass_numbers& numbers, const nn::gradients& of) const {
+  if (is_top_alone()) return top_.module->backward(how, numbers, of);
   const places at = places_of(numbers, how.stream);
   if (!how.is_second_backward) {
     TROUPE_ASSERT(at.joined == nullptr || of.input);
@@ -289,6 +295,7 @@ class places_of_top final : public nn::gradient_places {
 
 void hybrid_model::backward_parameters(const nn::pass& how, const nn::pass_numbers& numbers,
                                        const troupe::view<const float>& grad_output, nn::gradient_places& to) const {
+  if (is_top_alone()) return top_.module->backward_parameters(how, numbers, grad_output, to);
   TROUPE_ASSERT(how.is_second_backward);
   const places at = places_of(numbers, how.stream);
   places_of_top of_top(to, bottom_count());

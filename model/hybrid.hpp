@@ -102,6 +102,8 @@ class hybrid_model final : public nn::module {
   std::size_t bottom_count() const { return nn::count_of(bottom_parameters_); }
   /// Whether the top network's input is made of the model's.
   bool joins() const { return bottom_ || interaction_ == interaction_kind::dot; }
+  /// Whether its passes are the top network's, with the same numbers.
+  bool is_top_alone() const { return !joins() && top_.in.dimensions() == 1; }
   places places_of(const nn::pass_numbers& numbers, const kernels::stream& on) const;
   template <class T>
   std::vector<kernels::row_matrix<T>> vectors(T* of_bottom, T* input) const;

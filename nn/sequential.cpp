@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -18,21 +19,32 @@
 
 namespace troupe::nn {
 
-/// The last plans, which serve passes on any thread.
+/// Plans for passes on any thread. The first one of each `kept_` place stays, so that reading it takes no lock: of up
+/// to that many batch sizes in a row each has its own. Shapes that find their place taken share a few that are
+/// replaced.
 class sequential::plan_cache {
  public:
+  /// Returns a plan. It stays as long as the result and this object.
   template <class Make>
   std::shared_ptr<const plan> find(const tensor_view& input, const kernels::stream& on, Make make) {
+    auto& place = kept_[input.shape().empty() ? 0 : input.shape()[0] % kept_.size()];
+    if (const plan* const one = place.load(std::memory_order_acquire); one != nullptr && one->is_of(input, on))
+      return {std::shared_ptr<const plan>(), one};  // shares no counter, which all threads would write
     const std::lock_guard lock(mutex_);
     for (const auto& one : plans_)
       if (one && one->is_of(input, on)) return one;
     auto made = std::make_shared<const plan>(make());
-    plans_[next_++ % plans_.size()] = made;
+    if (place.load(std::memory_order_relaxed) == nullptr)
+      place.store(owned_.emplace_back(made).get(), std::memory_order_release);
+    else
+      plans_[next_++ % plans_.size()] = made;
     return made;
   }
 
  private:
+  std::array<std::atomic<const plan*>, 64> kept_ = {};
   std::mutex mutex_;
+  std::vector<std::shared_ptr<const plan>> owned_;  ///< those of `kept_`
   std::array<std::shared_ptr<const plan>, 4> plans_;
   std::size_t next_ = 0;
 };
@@ -193,6 +205,14 @@ sequential::plan sequential::made_plan(const tensor_view& input, const kernels::
     }
     next = output;
     made.steps.push_back(std::move(one));
+  }
+  std::size_t ranges = 0;
+  for (std::size_t i = made.steps.size(); i-- > 0;) {
+    step& one = made.steps[i];
+    if (one.ranges.empty()) continue;
+    made.trained.push_back(&one);
+    one.first_range = std::exchange(ranges, ranges + one.ranges.size());
+    made.operations += one.multiply_adds;
   }
   made.has_mask = std::make_unique<std::atomic<bool>[]>(made.steps.size());
   return made;

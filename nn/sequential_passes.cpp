@@ -1,3 +1,4 @@
+#include <boost/container/small_vector.hpp>
 #include <exception>
 #include <functional>
 #include <span>
@@ -8,6 +9,10 @@
 #include "nn/sequential_plan.hpp"
 
 namespace troupe::nn {
+
+namespace {
+constexpr std::size_t few_modules = 8;  // of which lists take no memory of their own
+}
 
 /// With random numbers of its own.
 pass sequential::pass_of(const step& of, const pass& whole) const {
@@ -132,42 +137,32 @@ void sequential::backward_parameters(const pass& how, const pass_numbers& number
   pass next = how;
   if (!how.is_second_backward) backward_inputs(how, numbers, *all, {grad_output});
   next.is_second_backward = true;
-  struct trained_step {
-    const step* of;
-    std::vector<float*> places;
-    std::exception_ptr failed;
-  };
-  std::vector<trained_step> trained;
-  std::size_t operations = 0;
-  for (std::size_t i = all->steps.size(); i-- > 0;) {
-    const step& one = all->steps[i];
-    if (one.ranges.empty()) continue;
-    trained.push_back({&one, {}, {}});
-    for (std::size_t k = one.ranges.size(); k-- > 0;) trained.back().places.push_back(to.at(one.ranges[k]));
-    operations += one.multiply_adds;
-  }
+  boost::container::small_vector<float*, few_modules> places;
+  for (const step* const one : all->trained)
+    for (std::size_t k = one->ranges.size(); k-- > 0;) places.push_back(to.at(one->ranges[k]));
+  boost::container::small_vector<std::exception_ptr, few_modules> failed(all->trained.size());
   const auto compute = [&](std::size_t part) {
-    const step& one = *trained[part].of;
+    const step& one = *all->trained[part];
     const view<const float> grad = all->is_last(one) ? grad_output : view<const float>(all->grad_output(one, numbers));
     const pass_numbers its = all->numbers(one, numbers);
     try {
-      known_places places(trained[part].places);
+      known_places its_places({places.data() + one.first_range, one.ranges.size()});
       if (one.fused)
-        one.fused->backward_parameters(next, its, {.output = grad, .parameters = {places.at({}), one.parameters}});
+        one.fused->backward_parameters(next, its, {.output = grad, .parameters = {its_places.at({}), one.parameters}});
       else
-        one.what->backward_parameters(pass_of(one, next), its, grad, places);
+        one.what->backward_parameters(pass_of(one, next), its, grad, its_places);
     } catch (...) {
-      trained[part].failed = std::current_exception();
+      failed[part] = std::current_exception();
     }
   };
   const auto tell = [&](std::size_t part) {
-    if (trained[part].failed) return;
-    const auto& ranges = trained[part].of->ranges;
+    if (failed[part]) return;
+    const auto& ranges = all->trained[part]->ranges;
     for (std::size_t k = ranges.size(); k-- > 0;) to.finished(ranges[k]);
   };
-  how.stream.side_by_side(trained.size(), operations, std::ref(compute), std::ref(tell));
-  for (const trained_step& one : trained)
-    if (one.failed) std::rethrow_exception(one.failed);
+  how.stream.side_by_side(all->trained.size(), all->operations, std::ref(compute), std::ref(tell));
+  for (const std::exception_ptr& one : failed)
+    if (one) std::rethrow_exception(one);
 }
 
 }  // namespace troupe::nn

@@ -24,6 +24,7 @@ struct sequential::step {
   std::vector<parameter> parameters = {};
   std::vector<parameter> buffers = {};
   std::vector<parameter_range> ranges = {};  ///< in the buffer of all; empty: it has no parameters
+  std::size_t first_range = 0;               ///< the number of the last one among those of all of `plan::trained`
   std::size_t first_parameter = 0;
   std::size_t first_buffer = 0;
   bool is_trained_below = false;  ///< one before it has parameters, so that it needs the gradient of its output
@@ -45,6 +46,8 @@ struct sequential::plan {
   const kernels::device* where = nullptr;
   std::vector<step> steps = {};
   std::size_t saved = 0;
+  std::vector<const step*> trained = {};  ///< the steps with parameters, from the last one on
+  std::size_t operations = 0;             ///< multiplications with an addition of theirs
   /// By step, whether its last training pass forward wrote the mask of its ReLU, as all of the shape do.
   std::unique_ptr<std::atomic<bool>[]> has_mask = {};
 

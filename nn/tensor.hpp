@@ -101,9 +101,11 @@ class shape {
     lengths_[dimensions_++] = length;
   }
 
+  /// Of all places, since a comparison of a number of them that is not known is a call.
   bool operator==(const shape& other) const {
-    return dimensions_ == other.dimensions_ &&
-           std::equal(lengths_.begin(), lengths_.begin() + dimensions_, other.lengths_.begin());
+    bool is_same = dimensions_ == other.dimensions_;
+    for (std::size_t i = 0; i < dimensions_max; ++i) is_same &= lengths_[i] == other.lengths_[i];
+    return is_same;
   }
 
  private:
@@ -111,7 +113,7 @@ class shape {
   void check_has_none() const;
   void check_dimensions(const char* what) const;
 
-  std::array<std::size_t, dimensions_max> lengths_{};
+  std::array<std::size_t, dimensions_max> lengths_{};  ///< behind `dimensions_`: zeros
   std::uint8_t dimensions_ = 0;
 };
 
