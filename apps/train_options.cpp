@@ -96,11 +96,11 @@ std::optional<std::string> other_overlap(const model::job& saved, const std::vec
 /// Returns the settings of a resumed run: the checkpoint's, overridden by the given ones.
 result<std::vector<model::setting>> resumed_settings(const std::vector<model::setting>& saved, bool overlaps,
                                                      const std::vector<model::setting>& given) {
-  const auto text_of = [&](std::string_view name) -> std::optional<std::string> {
-    const auto found = std::ranges::find(given, name, &model::setting::first);
-    return found == given.end() ? std::nullopt : std::optional(found->second);
+  const auto text_of = [&](std::string_view name) {
+    const std::string* text = model::value_of(given, name);
+    return text == nullptr ? std::nullopt : std::optional(*text);
   };
-  const auto is_given = [&](std::string_view name) { return text_of(name).has_value(); };
+  const auto is_given = [&](std::string_view name) { return model::value_of(given, name) != nullptr; };
   // Another data set changes other settings too: report it first.
   if (const auto data = those_named(given, {"data"}); !data.empty())
     if (auto differs = model::first_difference(those_named(saved, {"data"}), data, {}))
@@ -117,11 +117,6 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
     std::erase_if(all, [&](const model::setting& one) { return is_of_other_splitting(one.first, text_of); });
   all.insert(all.end(), given.begin(), given.end());
   return all;
-}
-
-const model::setting* find_setting(const std::vector<model::setting>& all, std::string_view name) {
-  const auto found = std::ranges::find(all, name, &model::setting::first);
-  return found == all.end() ? nullptr : &*found;
 }
 
 void put(std::vector<model::setting>& settings, const char* name, std::string text) {
@@ -147,18 +142,18 @@ result<std::vector<model::membership>> resumed_memberships(const model::job& bef
     std::erase_if(from, [step](const model::membership& one) { return one.first_step >= step; });
     return from;
   };
-  if (const auto* list = find_setting(given, "memberships")) {
-    TROUPE_SET(wanted, model::parse_memberships(list->second));
+  if (const auto* list = model::value_of(given, "memberships")) {
+    TROUPE_SET(wanted, model::parse_memberships(*list));
     if (had(wanted) != had(saved))
       return bad_input(
           "--memberships {}: the run of the checkpoint had others before step {}: {}; leave --memberships out to "
           "continue with those",
-          printable(list->second), step, model::to_string(saved));
+          printable(*list), step, model::to_string(saved));
   }
-  const auto* trainers = find_setting(given, "trainers");
-  const auto number = trainers == nullptr ? std::nullopt : parse_number<std::uint32_t>(trainers->second);
+  const auto* trainers = model::value_of(given, "trainers");
+  const auto number = trainers == nullptr ? std::nullopt : parse_number<std::uint32_t>(*trainers);
   if (!number || *number == 0 || *number == model::trainers_at(wanted, step)) return wanted;
-  const bool has_list = find_setting(given, "memberships") != nullptr;
+  const bool has_list = model::value_of(given, "memberships") != nullptr;
   if (has_list && *number == wanted.front().trainers) return wanted;  // the run's own command line: it began with those
   if (has_list)
     return bad_input("--trainers {}: --memberships has {} in step {}; leave one of them out", *number,
@@ -192,7 +187,7 @@ result<void> fill_job(train_order& order, const std::vector<model::setting>& giv
   if (auto differs = other_overlap(saved_job, given)) return bad_input(std::move(*differs));
   TROUPE_TRY(settings, resumed_settings(saved, saved_job.streams(), given));
   std::vector<std::string_view> free = model::settings_free_on_resume;
-  if (saved_job.elastic.is_on() || find_setting(given, "elastic") != nullptr) {
+  if (saved_job.elastic.is_on() || model::value_of(given, "elastic") != nullptr) {
     TROUPE_TRY(memberships, resumed_memberships(saved_job, from.step, given));
     put(settings, "memberships", model::to_string(memberships));
     put(settings, "trainers", std::to_string(model::trainers_at(memberships, from.step)));
@@ -264,7 +259,7 @@ bool was_elastic(const std::string& folder) {
   const auto steps = model::checkpoint_steps(folder);
   if (!steps || steps->empty()) return false;
   const auto seen = model::inspect_checkpoint(folder, steps->front(), model::inspection_depth::lengths);
-  return seen && seen->what && find_setting(seen->what->manifest.settings, "elastic") != nullptr;
+  return seen && seen->what && model::value_of(seen->what->manifest.settings, "elastic") != nullptr;
 }
 
 }  // namespace
@@ -276,8 +271,8 @@ result<void> supervise_if_wanted(const CLI::App& app, console& out) {
   auto given = given_settings(app, file, run_settings());
   for (model::setting& one : given_settings(app, file, model::job_settings()))
     if (one.first == "elastic") given.push_back(std::move(one));
-  const auto* resumed = find_setting(given, "resume");
-  if (resumed != nullptr && was_elastic(resumed->second)) given.emplace_back("elastic", "");
+  const auto* resumed = model::value_of(given, "resume");
+  if (resumed != nullptr && was_elastic(*resumed)) given.emplace_back("elastic", "");
   const CLI::Option* asked = app.get_option_no_throw("--supervised");
   if (asked != nullptr && asked->count() > 0) given.emplace_back("supervised", "true");
   auto supervised = launch::supervise_if_wanted(given, out);
@@ -316,9 +311,7 @@ result<std::optional<std::vector<model::setting>>> read_expected_job(const CLI::
   if (!made) return tl::unexpected<fault>(model::located(std::move(made.error()), file));
   // In the master's spelling. Settings that the file leaves out may have any value at the master.
   auto all = model::to_settings(*made);
-  std::erase_if(all, [&](const model::setting& one) {
-    return std::ranges::find(given, one.first, &model::setting::first) == given.end();
-  });
+  std::erase_if(all, [&](const model::setting& one) { return model::value_of(given, one.first) == nullptr; });
   return all;
 }
 

@@ -151,8 +151,7 @@ const std::vector<model::setting_info>& run_settings() {
 }
 
 std::optional<std::string> option_text(const std::vector<model::setting>& given, std::string_view name) {
-  const auto found = std::ranges::find(given, name, &model::setting::first);
-  if (found != given.end()) return found->second;
+  if (const std::string* found = model::value_of(given, name)) return *found;
   const auto info = std::ranges::find_if(all_options, [&](const option_info& one) { return name == one.name; });
   TROUPE_ASSERT(info != all_options.end());
   if (info->place != file_or_environment) return std::nullopt;

@@ -26,9 +26,7 @@ constexpr std::uint64_t restarts_by_default = 3;
 result<std::uint64_t> read_restarts(const std::vector<model::setting>& given) {
   constexpr std::uint64_t restarts_max = 1'000'000;
   const auto text = option_text(given, "restarts");
-  const auto has = [&](const char* name) {
-    return std::ranges::find(given, name, &model::setting::first) != given.end();
-  };
+  const auto has = [&](const char* name) { return model::value_of(given, name) != nullptr; };
   const bool wants = has("elastic") || has("supervised") || has("checkpoint-every") || has("checkpoint-seconds");
   if (!text) return wants ? restarts_by_default : 0;
   const auto number = parse_number<std::uint64_t>(*text);

@@ -90,8 +90,7 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
   trace_order order;
   const auto what = option_text(given, "trace");
   const auto folder = option_text(given, "trace-dir");
-  order.is_wanted = std::ranges::any_of(
-      given, [](const model::setting& one) { return one.first == "trace" || one.first == "trace-dir"; });
+  order.is_wanted = model::value_of(given, "trace") != nullptr || model::value_of(given, "trace-dir") != nullptr;
   if (what) {
     constexpr std::array modes = {trace::mode::off, trace::mode::ring, trace::mode::full, trace::mode::payload};
     const auto found = std::ranges::find(modes, *what, [](trace::mode one) { return trace::name_of(one); });
@@ -100,7 +99,7 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
   }
   const bool is_recorded = order.how.what != trace::mode::off;
   for (const char* name : {"trace-dir", "trace-filter", "trace-ring-mib"})
-    if (!is_recorded && std::ranges::find(given, name, &model::setting::first) != given.end())
+    if (!is_recorded && model::value_of(given, name) != nullptr)
       return bad_input("--{}: goes with a trace, {}", name, turned_off);
   order.own_folder = !folder;
   if (folder) order.how.folder = *folder;

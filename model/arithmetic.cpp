@@ -20,10 +20,10 @@ const std::vector<setting>& arithmetic_here() {
 std::optional<std::string> other_arithmetic(std::span<const setting> saved, std::span<const setting> here) {
   std::vector<std::string> differences;
   for (const auto& [name, before] : saved) {
-    const auto now = std::ranges::find(here, name, &setting::first);
-    if (now == here.end() || now->second != before)
+    const std::string* now = value_of(here, name);
+    if (now == nullptr || *now != before)
       differences.push_back(fmt::format("{} {} here and {} there", printable(name),
-                                        now == here.end() ? "unknown" : printable(now->second), printable(before)));
+                                        now == nullptr ? "unknown" : printable(*now), printable(before)));
   }
   if (differences.empty()) return std::nullopt;
   return fmt::format(

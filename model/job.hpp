@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -136,6 +138,12 @@ constexpr const char* all_trainers = "all";
 
 /// A setting: its name without dashes, and its text.
 using setting = std::pair<std::string, std::string>;
+
+/// Returns the text of the first setting of that name; null: it is not given.
+inline const std::string* value_of(std::span<const setting> settings, std::string_view name) {
+  const auto found = std::ranges::find(settings, name, &setting::first);
+  return found == settings.end() ? nullptr : &found->second;
+}
 
 /// The type of a setting in a job file.
 enum class setting_type : std::uint8_t {

@@ -161,9 +161,9 @@ result<std::string> print_job(const std::vector<setting>& settings, const std::v
   std::string out;
   std::string entries;  // TOML tables come last
   for (const setting_info& info : known) {
-    const auto found = std::ranges::find(settings, info.name, &setting::first);
-    if (found == settings.end()) continue;
-    const std::string& text = found->second;
+    const std::string* found = value_of(settings, info.name);
+    if (found == nullptr) continue;
+    const std::string& text = *found;
     if (find_non_utf8(text) != text.npos)
       return bad_input("--{} {}: is not UTF-8, which a job file has to be; use another name", info.name,
                        printable(text));

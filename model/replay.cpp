@@ -167,10 +167,9 @@ std::optional<std::string> check_fit(const job& job, const std::string& path, co
   const auto given = to_settings(job);
   for (const auto& [name, text] : replay_settings(path, config)) {
     if (std::ranges::find(fitting, name) == fitting.end()) continue;
-    const auto own = std::ranges::find(given, name, &setting::first);
-    if (own == given.end()) return fmt::format("--{}: must be {}, as in the reference run", name, text);
-    if (own->second != text)
-      return fmt::format("--{} {}: must be {}, as in the reference run", name, own->second, text);
+    const std::string* own = value_of(given, name);
+    if (own == nullptr) return fmt::format("--{}: must be {}, as in the reference run", name, text);
+    if (*own != text) return fmt::format("--{} {}: must be {}, as in the reference run", name, *own, text);
   }
   if (job.servers == 0 && !config.tables.empty())
     return fmt::format("--servers 0: must be at least 1; the reference run has {} tables", config.tables.size());

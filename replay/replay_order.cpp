@@ -92,7 +92,7 @@ std::optional<std::string> find_missing(const trace::recording& of, const replay
     return std::ranges::find(of.actors, name, &trace::actor_state::name) != of.actors.end();
   };
   for (const std::string role : {"server", "trainer"}) {
-    const std::string* text = setting_of(order, role + "s");
+    const std::string* text = model::value_of(order.settings, role + "s");
     const auto count = text == nullptr ? std::nullopt : parse_number<std::uint32_t>(*text);
     if (!count) return fmt::format("the recorded settings do not say how many {}s there were", role);
     for (std::uint32_t rank = 0; rank < *count; ++rank)
@@ -116,11 +116,6 @@ actors::device_request devices_in(const trace::recording& of) {
       if (one.is_int64() && one.get_int64() >= 0 && one.get_int64() < 1024)
         wish.numbers.push_back(static_cast<int>(one.get_int64()));
   return wish;
-}
-
-const std::string* setting_of(const replay_order& of, std::string_view name) {
-  const auto found = std::ranges::find(of.settings, name, &model::setting::first);
-  return found == of.settings.end() ? nullptr : &found->second;
 }
 
 bool is_client(const trace::recording& from, std::uint16_t actor) {

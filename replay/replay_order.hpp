@@ -42,9 +42,6 @@ struct replay_order {
 /// Returns the devices of the recorded run; the processor where the recording says nothing.
 actors::device_request devices_in(const trace::recording& of);
 
-/// Returns the setting of that name; null: there is none.
-const std::string* setting_of(const replay_order& of, std::string_view name);
-
 /// Whether an actor is a client of a program. Clients look on and call while it suits them, for as long as the run
 /// takes: a replay neither holds their calls to an order nor compares them.
 bool is_client(const trace::recording& from, std::uint16_t actor);

@@ -85,9 +85,9 @@ run_summary cluster::run_function(std::uint32_t trainers, trainer_function funct
   std::vector<model::setting> settings = all.order.settings;
   settings.emplace_back("servers", std::to_string(all.order.servers));
   // A program may have an option of this name, most often for this number.
-  const auto own = std::ranges::find(settings, "trainers", &model::setting::first);
-  if (own == settings.end() || own->second != std::to_string(trainers))
-    settings.emplace_back(own == settings.end() ? "trainers" : "trainers-of-run", std::to_string(trainers));
+  const std::string* own = model::value_of(settings, "trainers");
+  if (own == nullptr || *own != std::to_string(trainers))
+    settings.emplace_back(own == nullptr ? "trainers" : "trainers-of-run", std::to_string(trainers));
   const auto run = runtime::run_program(
       all.order, {.trainers = trainers,
                   .plan = runtime::plan_program(all.order.servers, trainers, settings, all.order.free_on_resume,

@@ -54,7 +54,7 @@ data_batch converted(model::batch&& from) {
 data_set::data_set(trainer me, const std::vector<std::pair<std::string, std::string>>& settings) {
   std::vector<model::setting> all = settings;
   for (const char* own : {"seed", "trainers"})
-    if (std::ranges::find(settings, own, &model::setting::first) != settings.end())
+    if (model::value_of(settings, own) != nullptr)
       throw error(error_kind::input, std::string("data_set: ") + own + " is the run's, not one of the data's settings");
   all.emplace_back("seed", std::to_string(me.seed()));
   all.emplace_back("trainers", std::to_string(me.trainers()));

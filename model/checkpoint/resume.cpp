@@ -16,11 +16,6 @@ namespace troupe::model {
 
 namespace {
 
-const std::string* value_of(std::span<const setting> settings, const std::string& name) {
-  const auto found = std::ranges::find(settings, name, &setting::first);
-  return found == settings.end() ? nullptr : &found->second;
-}
-
 std::string shown(const std::string& name, const std::string* value) {
   return value != nullptr ? fmt::format("--{} {}", name, printable(*value)) : fmt::format("no --{}", name);
 }

@@ -151,7 +151,7 @@ result<void> parse(CLI::App& app, const std::string& program, int argc, char** a
 
 /// The text of an option as given; in a replay, as recorded.
 std::optional<std::string> text_of(const CLI::App& app, const recorded_run* replayed, const std::string& name) {
-  const std::string* recorded = replayed == nullptr ? nullptr : replay::setting_of(replayed->order, name);
+  const std::string* recorded = replayed == nullptr ? nullptr : model::value_of(replayed->order.settings, name);
   return recorded == nullptr ? given_text(app, name) : *recorded;
 }
 
