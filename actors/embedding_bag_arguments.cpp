@@ -130,13 +130,11 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
   if (options.shard.split == model::table_split::columns && order.shards > options.dim)
     return make_failure(errc::bad_input, "EmbeddingBag [{}, {}], {} shards of columns: must be at most {}",
                         options.rows, options.dim, order.shards, options.dim);
-  if (options.shard.split == model::table_split::columns && optimizer->kind == kernels::optimizer_kind::rowwise_adagrad)
+  if (options.shard.split == model::table_split::columns && optimizer->as<model::rowwise_adagrad_options>() != nullptr)
     return make_failure(
         errc::bad_input,
         "EmbeddingBag: argument optimizer=rowwise-adagrad needs whole rows, and split=columns cuts them");
-  options.optimizer = *optimizer;
-  options.optimizer.lr = lr;
-  options.optimizer.schedule = *schedule;
+  options.optimizer = {optimizer->options, lr, *schedule};
   return embedding_bag_arguments{options, reduce};
 }
 

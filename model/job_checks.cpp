@@ -169,7 +169,7 @@ std::optional<std::string> check_stream(const job& what) {
 
 std::optional<std::string> check_split(const job& what) {
   if (what.table_split == table_split::rows) return std::nullopt;
-  if (what.sparse_optimizer.kind == kernels::optimizer_kind::rowwise_adagrad)
+  if (what.sparse_optimizer.as<rowwise_adagrad_options>() != nullptr)
     return "--sparse-optimizer rowwise-adagrad: needs whole rows, which --table-split columns cuts; use adagrad, or "
            "--table-split rows";
   if (what.clip_norm > 0)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -20,91 +21,88 @@ using kernels::optimizer_kind;
 // Far above useful values, far below float's overflow.
 constexpr double option_max = 1e6;
 
-// An option with a number. `nesterov`, the only other one, is parsed separately.
+using option_fault = std::optional<std::string>;
+
+/// An option by its name, in the options that have it.
 struct option {
   const char* name;
-  double optimizer_spec::*field;
-  // Values below 1 only.
-  bool fraction;
+  std::variant<double*, bool*> value;
+  bool is_fraction = false;  ///< values below 1 only
 };
+
+// Each describes an optimizer, in the order of its text.
+std::vector<option> described(sgd_options& of) {
+  return {{"momentum", &of.momentum}, {"weight_decay", &of.weight_decay}, {"nesterov", &of.nesterov}};
+}
+std::vector<option> described(adagrad_options& of) {
+  return {{"eps", &of.eps},
+          {"initial_accumulator_value", &of.initial_accumulator_value},
+          {"weight_decay", &of.weight_decay}};
+}
+std::vector<option> described(adam_options& of) {
+  return {{"beta1", &of.beta1, true}, {"beta2", &of.beta2, true}, {"eps", &of.eps}, {"weight_decay", &of.weight_decay}};
+}
+
+std::vector<option> described(optimizer_options& of) {
+  return std::visit([](auto& mine) { return described(mine); }, of);
+}
 
 struct optimizer_entry {
   const char* name;
   optimizer_kind kind;
-  bool lazy;
+  optimizer_options defaults;
   // The replacement for dense weights; null if the optimizer works for them.
-  const char* for_dense;
-  double default_eps;
-  std::vector<option> options;
+  const char* for_dense = nullptr;
 };
 
-const std::vector<optimizer_entry>& optimizers() {
-  static const option weight_decay{"weight_decay", &optimizer_spec::weight_decay, false};
-  static const option eps{"eps", &optimizer_spec::eps, false};
-  static const std::vector<option> of_sgd{{"momentum", &optimizer_spec::momentum, false}, weight_decay};
-  static const std::vector<option> of_adagrad{
-      eps, {"initial_accumulator_value", &optimizer_spec::initial_accumulator_value, false}, weight_decay};
-  static const std::vector<option> of_adam{
-      {"beta1", &optimizer_spec::beta1, true}, {"beta2", &optimizer_spec::beta2, true}, eps, weight_decay};
-  const double no_eps = optimizer_spec{}.eps;
-  static const std::vector<optimizer_entry> all{
-      {"sgd", optimizer_kind::sgd, false, nullptr, no_eps, of_sgd},
-      {"adagrad", optimizer_kind::adagrad, false, nullptr, 1e-10, of_adagrad},
-      {"adam", optimizer_kind::adam, false, nullptr, 1e-8, of_adam},
-      {"rowwise-adagrad", optimizer_kind::rowwise_adagrad, false, "adagrad", 1e-10, of_adagrad},
-      {"lazy-sgd", optimizer_kind::sgd, true, "sgd", no_eps, of_sgd},
-      {"lazy-adam", optimizer_kind::adam, true, "adam", 1e-8, of_adam}};
-  return all;
+// In the order of `optimizer_options`.
+constexpr std::array optimizers{
+    optimizer_entry{"sgd", optimizer_kind::sgd, sgd_options()},
+    optimizer_entry{"adagrad", optimizer_kind::adagrad, adagrad_options()},
+    optimizer_entry{"adam", optimizer_kind::adam, adam_options()},
+    optimizer_entry{"rowwise-adagrad", optimizer_kind::rowwise_adagrad, rowwise_adagrad_options(), "adagrad"},
+    optimizer_entry{"lazy-sgd", optimizer_kind::sgd, lazy_sgd_options(), "sgd"},
+    optimizer_entry{"lazy-adam", optimizer_kind::adam, lazy_adam_options(), "adam"}};
+
+const optimizer_entry& entry_of(const optimizer_spec& spec) { return optimizers.at(spec.options.index()); }
+
+// Returns a text with these options.
+std::string text_with(const optimizer_spec& spec, const std::vector<option>& options) {
+  std::string text = entry_of(spec).name;
+  for (const option& one : options)
+    std::visit(
+        [&](const auto* value) {
+          text += fmt::format("{}{}={}", &one == options.data() ? ":" : ",", one.name, *value);
+        },
+        one.value);
+  return text;
 }
 
-const optimizer_entry& entry_of(const optimizer_spec& spec) {
-  return *std::ranges::find_if(
-      optimizers(), [&spec](const optimizer_entry& one) { return one.kind == spec.kind && one.lazy == spec.lazy; });
-}
-
-optimizer_spec defaults_of(const optimizer_entry& entry) {
-  optimizer_spec spec;
-  spec.kind = entry.kind;
-  spec.lazy = entry.lazy;
-  spec.eps = entry.default_eps;
-  return spec;
-}
-
-std::vector<std::string> option_names(const optimizer_entry& entry) {
-  std::vector<std::string> names;
-  for (const auto& known : entry.options) names.emplace_back(known.name);
-  if (entry.kind == optimizer_kind::sgd) names.emplace_back("nesterov");
-  return names;
-}
-
-// Each returns an error text, or null.
-std::optional<std::string> read_number(optimizer_spec& spec, const option& known, std::string_view value) {
-  const auto number = parse_number<double>(value);
-  if (!number) return fmt::format("{} must be a number, not {}", known.name, printable(value));
-  if (known.fraction && !(*number >= 0 && *number < 1))
-    return fmt::format("{} must be at least 0 and below 1, not {}", known.name, *number);
-  if (!(*number >= 0 && *number <= option_max))
-    return fmt::format("{} must be between 0 and {:.0f}, not {}", known.name, option_max, *number);
-  spec.*known.field = *number;
+option_fault check(const option& one) {
+  const auto* const number = std::get_if<double*>(&one.value);
+  if (number == nullptr) return std::nullopt;
+  if (one.is_fraction && !(**number >= 0 && **number < 1))
+    return fmt::format("{} must be at least 0 and below 1, not {}", one.name, **number);
+  if (!(**number >= 0 && **number <= option_max))
+    return fmt::format("{} must be between 0 and {:.0f}, not {}", one.name, option_max, **number);
   return std::nullopt;
 }
 
-std::optional<std::string> read_option(optimizer_spec& spec, const optimizer_entry& entry, std::string_view key,
-                                       std::string_view value) {
-  if (entry.kind == optimizer_kind::sgd && key == "nesterov") {
-    if (value != "true" && value != "false")
-      return fmt::format("nesterov must be true or false, not {}", printable(value));
-    spec.nesterov = value == "true";
+option_fault read_value(const option& one, std::string_view text) {
+  if (bool* const* flag = std::get_if<bool*>(&one.value)) {
+    if (text != "true" && text != "false")
+      return fmt::format("{} must be true or false, not {}", one.name, printable(text));
+    **flag = text == "true";
     return std::nullopt;
   }
-  const auto known = std::ranges::find(entry.options, key, &option::name);
-  if (known != entry.options.end()) return read_number(spec, *known, value);
-  const auto names = option_names(entry);
-  return fmt::format("{} has no option {}; the nearest is {}, and there are {}", entry.name, printable(key),
-                     nearest(std::string(key), names), alternatives(names));
+  const auto number = parse_number<double>(text);
+  if (!number) return fmt::format("{} must be a number, not {}", one.name, printable(text));
+  *std::get<double*>(one.value) = *number;
+  return check(one);
 }
 
-std::optional<std::string> read_options(optimizer_spec& spec, const optimizer_entry& entry, std::string_view text) {
+option_fault read_options(optimizer_spec& spec, std::string_view text) {
+  const std::vector<option> all = described(spec.options);
   std::vector<std::string_view> seen;
   for (const auto part : split(text, ',')) {
     const auto equals = part.find('=');
@@ -113,14 +111,21 @@ std::optional<std::string> read_options(optimizer_spec& spec, const optimizer_en
     const auto key = part.substr(0, equals);
     if (std::ranges::find(seen, key) != seen.end()) return fmt::format("{} is given twice", printable(key));
     seen.push_back(key);
-    if (auto wrong = read_option(spec, entry, key, part.substr(equals + 1))) return wrong;
+    const auto known = std::ranges::find(all, key, &option::name);
+    if (known == all.end()) {
+      std::vector<std::string> names;
+      for (const option& one : all) names.emplace_back(one.name);
+      return fmt::format("{} has no option {}; the nearest is {}, and there are {}", entry_of(spec).name,
+                         printable(key), nearest(std::string(key), names), alternatives(names));
+    }
+    if (auto wrong = read_value(*known, part.substr(equals + 1))) return wrong;
   }
   return std::nullopt;
 }
 
 std::string unknown_name(std::string_view name, optimizer_use use) {
   std::vector<std::string> names;
-  for (const auto& entry : optimizers())
+  for (const auto& entry : optimizers)
     if (use == optimizer_use::table || entry.for_dense == nullptr) names.emplace_back(entry.name);
   return fmt::format("unknown optimizer {}; the nearest is {}, and there are {}", printable(name),
                      nearest(std::string(name), names), alternatives(names));
@@ -131,79 +136,99 @@ std::string unknown_name(std::string_view name, optimizer_use use) {
 result<optimizer_spec> parse_optimizer(std::string_view text, optimizer_use use) {
   const auto colon = text.find(':');
   const auto name = text.substr(0, colon);
-  const auto entry = std::ranges::find(optimizers(), name, &optimizer_entry::name);
-  if (entry == optimizers().end()) return bad_input(unknown_name(name, use));
+  const auto* const entry = std::ranges::find(optimizers, name, &optimizer_entry::name);
+  if (entry == optimizers.end()) return bad_input(unknown_name(name, use));
   if (use == optimizer_use::dense && entry->for_dense != nullptr)
     return bad_input("{} is for the rows of tables only; use {}", name, entry->for_dense);
-  optimizer_spec spec = defaults_of(*entry);
-  if (colon != std::string_view::npos) {
-    if (auto wrong = read_options(spec, *entry, text.substr(colon + 1))) return bad_input(std::move(*wrong));
-  }
-  if (spec.nesterov && spec.momentum == 0) return bad_input("nesterov needs a momentum above 0, such as momentum=0.9");
+  optimizer_spec spec;
+  spec.options = entry->defaults;
+  if (colon != std::string_view::npos)
+    if (auto wrong = read_options(spec, text.substr(colon + 1))) return bad_input(std::move(*wrong));
+  if (auto wrong = check_options(spec)) return bad_input(std::move(*wrong));
   return spec;
 }
 
+std::optional<std::string> check_options(const optimizer_spec& spec) {
+  optimizer_options options = spec.options;
+  for (const option& one : described(options))
+    if (auto wrong = check(one)) return wrong;
+  if (const auto* sgd = spec.as<sgd_options>(); sgd != nullptr && sgd->nesterov && sgd->momentum == 0)
+    return "nesterov needs a momentum above 0, such as momentum=0.9";
+  return std::nullopt;
+}
+
 std::string to_string(const optimizer_spec& spec) {
-  const auto& entry = entry_of(spec);
-  const auto defaults = defaults_of(entry);
-  std::string options;
-  const auto append = [&options](const std::string& one) { options += (options.empty() ? ":" : ",") + one; };
-  for (const auto& known : entry.options)
-    if (spec.*known.field != defaults.*known.field) append(fmt::format("{}={}", known.name, spec.*known.field));
-  if (spec.nesterov) append("nesterov=true");
-  return entry.name + options;
+  optimizer_options mine = spec.options;
+  optimizer_options defaults = entry_of(spec).defaults;
+  std::vector<option> options;
+  const auto all = described(mine);
+  const auto by_default = described(defaults);
+  const auto number = [](const option& one) {
+    return std::visit([](const auto* it) { return static_cast<double>(*it); }, one.value);
+  };
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (number(all[i]) != number(by_default[i])) options.push_back(all[i]);
+  return text_with(spec, options);
+}
+
+std::string full_text(const optimizer_spec& spec) {
+  optimizer_options mine = spec.options;
+  auto all = described(mine);
+  if (spec.as<adagrad_options>() != nullptr) std::ranges::reverse(all);
+  std::erase_if(all, [](const option& one) {
+    const auto* flag = std::get_if<bool*>(&one.value);
+    return flag != nullptr && !**flag;
+  });
+  return text_with(spec, all);
 }
 
 std::string rule_of(const optimizer_spec& spec) {
-  optimizer_spec all_rows = spec;
-  all_rows.lazy = false;
-  return entry_of(all_rows).name;
+  return std::ranges::find(optimizers, entry_of(spec).kind, &optimizer_entry::kind)->name;
 }
 
 kernels::update_constants constants_at(const optimizer_spec& spec, std::uint64_t step) {
-  kernels::update_constants c;
   const double lr = spec.lr * factor_at(spec.schedule, step);
-  c.kind = spec.kind;
-  c.lr = static_cast<float>(lr);
-  c.weight_decay = static_cast<float>(spec.weight_decay);
-  c.momentum = static_cast<float>(spec.momentum);
-  c.nesterov = spec.nesterov;
-  c.eps = static_cast<float>(spec.eps);
-  if (spec.kind == optimizer_kind::adam) {
+  const auto weight_decay = [](const auto& mine) { return static_cast<float>(mine.weight_decay); };
+  kernels::update_constants c{.kind = entry_of(spec).kind,
+                              .lr = static_cast<float>(lr),
+                              .weight_decay = std::visit(weight_decay, spec.options)};
+  if (const auto* sgd = spec.as<sgd_options>()) {
+    c.momentum = static_cast<float>(sgd->momentum);
+    c.nesterov = sgd->nesterov;
+  }
+  if (const auto* adagrad = spec.as<adagrad_options>()) c.eps = static_cast<float>(adagrad->eps);
+  if (const auto* adam = spec.as<adam_options>()) {
     const auto t = static_cast<double>(step);
-    c.lr = static_cast<float>(lr / (1 - std::pow(spec.beta1, t)));
-    c.beta1 = static_cast<float>(spec.beta1);
-    c.beta2 = static_cast<float>(spec.beta2);
-    c.one_minus_beta1 = static_cast<float>(1 - spec.beta1);
-    c.one_minus_beta2 = static_cast<float>(1 - spec.beta2);
-    c.bias_correction2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(spec.beta2, t)));
+    c.lr = static_cast<float>(lr / (1 - std::pow(adam->beta1, t)));
+    c.eps = static_cast<float>(adam->eps);
+    c.beta1 = static_cast<float>(adam->beta1);
+    c.beta2 = static_cast<float>(adam->beta2);
+    c.one_minus_beta1 = static_cast<float>(1 - adam->beta1);
+    c.one_minus_beta2 = static_cast<float>(1 - adam->beta2);
+    c.bias_correction2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(adam->beta2, t)));
   }
   return c;
 }
 
 int state_buffers(const optimizer_spec& spec) {
-  switch (spec.kind) {
-    case optimizer_kind::sgd:
-      return spec.momentum != 0 ? 1 : 0;
-    case optimizer_kind::adagrad:
-    case optimizer_kind::rowwise_adagrad:
-      return 1;
-    case optimizer_kind::adam:
-      return 2;
-  }
-  return 0;
+  if (const auto* sgd = spec.as<sgd_options>()) return sgd->momentum != 0 ? 1 : 0;
+  return spec.as<adam_options>() != nullptr ? 2 : 1;
 }
 
 std::size_t state_columns(const optimizer_spec& spec, std::size_t dim) {
-  return spec.kind == optimizer_kind::rowwise_adagrad ? 1 : dim;
+  return spec.as<rowwise_adagrad_options>() != nullptr ? 1 : dim;
 }
 
-// 0 for optimizers without the option.
-float initial_state(const optimizer_spec& spec) { return static_cast<float>(spec.initial_accumulator_value); }
+float initial_state(const optimizer_spec& spec) {
+  const auto* adagrad = spec.as<adagrad_options>();
+  return adagrad == nullptr ? 0 : static_cast<float>(adagrad->initial_accumulator_value);
+}
 
 bool visits_every_row(const optimizer_spec& spec) {
-  if (spec.lazy || spec.kind == optimizer_kind::rowwise_adagrad) return false;
-  return spec.kind == optimizer_kind::adam || spec.weight_decay != 0 || spec.momentum != 0;
+  if (entry_of(spec).for_dense != nullptr) return false;
+  const auto* sgd = spec.as<sgd_options>();
+  const bool decays = std::visit([](const auto& mine) { return mine.weight_decay != 0; }, spec.options);
+  return decays || spec.as<adam_options>() != nullptr || (sgd != nullptr && sgd->momentum != 0);
 }
 
 }  // namespace troupe::model

@@ -2,10 +2,14 @@
 
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <variant>
 
 #include "base/result.hpp"
 #include "kernels/optimizer.hpp"
@@ -13,19 +17,56 @@
 
 namespace troupe::model {
 
-/// An optimizer's kind and options, PyTorch's names and defaults.
+/// The options of each optimizer, with PyTorch's names and defaults.
+struct sgd_options {
+  double momentum = 0;
+  double weight_decay = 0;
+  bool nesterov = false;  ///< needs momentum
+
+  bool operator==(const sgd_options&) const = default;
+};
+
+struct adagrad_options {
+  double eps = 1e-10;
+  double initial_accumulator_value = 0;
+  double weight_decay = 0;
+
+  bool operator==(const adagrad_options&) const = default;
+};
+
+struct adam_options {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+
+  bool operator==(const adam_options&) const = default;
+};
+
+/// For tables only: a step does not change untouched rows and their state.
+struct rowwise_adagrad_options : adagrad_options {};
+struct lazy_sgd_options : sgd_options {};
+struct lazy_adam_options : adam_options {};
+
+using optimizer_options = std::variant<sgd_options, adagrad_options, adam_options, rowwise_adagrad_options,
+                                       lazy_sgd_options, lazy_adam_options>;
+
+/// An optimizer.
 struct optimizer_spec {
-  kernels::optimizer_kind kind = kernels::optimizer_kind::sgd;
-  bool lazy = false;  ///< sgd and adam of tables: a step does not change untouched rows and their state
+  optimizer_options options;
   double lr = 0.05;
   lr_schedule schedule;  ///< of lr
-  double weight_decay = 0;
-  double momentum = 0;                   ///< sgd
-  bool nesterov = false;                 ///< sgd; needs momentum
-  double eps = 1e-10;                    ///< adagrad, rowwise_adagrad 1e-10, adam 1e-8
-  double initial_accumulator_value = 0;  ///< adagrad, rowwise_adagrad
-  double beta1 = 0.9;                    ///< adam
-  double beta2 = 0.999;                  ///< adam
+
+  /// Returns the options if they are `Options`, or of an optimizer of tables that has the same ones; else null.
+  template <class Options>
+  const Options* as() const {
+    return std::visit(
+        [](const auto& mine) -> const Options* {
+          if constexpr (std::derived_from<std::remove_cvref_t<decltype(mine)>, Options>) return &mine;
+          return nullptr;
+        },
+        options);
+  }
 
   bool operator==(const optimizer_spec&) const = default;
 };
@@ -40,6 +81,12 @@ result<optimizer_spec> parse_optimizer(std::string_view text, optimizer_use use)
 
 /// Returns the shortest text from which `parse_optimizer` makes `spec` (without learning rate and schedule).
 std::string to_string(const optimizer_spec& spec);
+
+/// Returns the text that a program's messages have: with all options, those of Adagrad in the reverse order.
+std::string full_text(const optimizer_spec& spec);
+
+/// Returns which option is out of range, and its limits, as `parse_optimizer` does; null if none is.
+std::optional<std::string> check_options(const optimizer_spec& spec);
 
 /// Returns the name of the optimizer without its options, the same if it is lazy: optimizers with one name have the
 /// same state.

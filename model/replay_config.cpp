@@ -155,7 +155,7 @@ optimizer_spec read_optimizer(object_reader& parent, const char* key, optimizer_
 
   auto spec = parse_optimizer(text, use);
   if (!spec) return parent.refuse(fmt::format("{}: {}", key, spec.error().message)), optimizer_spec{};
-  spec->lr = spec->kind == kernels::optimizer_kind::adagrad ? 0.01 : 0.001;
+  spec->lr = std::holds_alternative<adagrad_options>(spec->options) ? 0.01 : 0.001;
   if (const auto* lr = reader.find("lr")) spec->lr = number_of(reader, "lr", *lr);
   if (!(spec->lr >= 0 && spec->lr <= learning_rate_max))
     reader.refuse(fmt::format("{}.lr {}: must be between 0 and {:.0f}", key, spec->lr, learning_rate_max));

@@ -16,22 +16,6 @@
 
 namespace troupe {
 
-sgd::operator optimizer_choice() const {
-  std::string name = fmt::format("sgd:momentum={},weight_decay={}", momentum, weight_decay);
-  if (nesterov) name += ",nesterov=true";
-  return {std::move(name), lr};
-}
-
-adagrad::operator optimizer_choice() const {
-  return {fmt::format("adagrad:weight_decay={},initial_accumulator_value={},eps={}", weight_decay,
-                      initial_accumulator_value, eps),
-          lr};
-}
-
-adam::operator optimizer_choice() const {
-  return {fmt::format("adam:beta1={},beta2={},eps={},weight_decay={}", beta1, beta2, eps, weight_decay), lr};
-}
-
 namespace {
 
 /// For errors: a member on a server; empty: it is a replica.
@@ -40,6 +24,26 @@ std::string words_of(const runtime::trained& member) {
     return (*table)->reference()->words();
   const auto* module = std::get_if<std::shared_ptr<const runtime::reference>>(&member);
   return module != nullptr ? (*module)->words() : "";
+}
+
+/// Returns the chosen optimizer for parameters of this use. Throws `error` if the choice is invalid.
+model::optimizer_spec optimizer_of(const optimizer_choice& choice, model::optimizer_use use) {
+  model::optimizer_spec spec;
+  if (const auto* of_sgd = std::get_if<sgd>(&choice.options)) {
+    spec.options = model::sgd_options{of_sgd->momentum, of_sgd->weight_decay, of_sgd->nesterov};
+  } else if (const auto* of_adagrad = std::get_if<adagrad>(&choice.options)) {
+    spec.options =
+        model::adagrad_options{of_adagrad->eps, of_adagrad->initial_accumulator_value, of_adagrad->weight_decay};
+  } else if (const auto* of_adam = std::get_if<adam>(&choice.options)) {
+    spec.options = model::adam_options{of_adam->beta1, of_adam->beta2, of_adam->eps, of_adam->weight_decay};
+  } else {
+    auto parsed = model::parse_optimizer(choice.name, use);
+    if (!parsed) throw error(error_kind::input, parsed.error().message);
+    spec = std::move(*parsed);
+  }
+  if (const auto wrong = model::check_options(spec)) throw error(error_kind::input, *wrong);
+  spec.lr = choice.lr;
+  return spec;
 }
 
 }  // namespace
@@ -55,12 +59,13 @@ void distributed_optimizer::add_members(const optimizer_choice& choice, const st
       throw error(error_kind::input,
                   fmt::format("distributed_optimizer: {} is there twice; name each member once", words_of(one)));
     all.push_back(one);
-    const bool is_table = std::holds_alternative<std::shared_ptr<const runtime::remote_table>>(one);
-    const auto use = is_table ? model::optimizer_use::table : model::optimizer_use::dense;
-    if (const auto parsed = model::parse_optimizer(choice.name, use); !parsed)
-      throw error(error_kind::input, parsed.error().message);
   }
-  runtime::trainer_runtime::current().set_optimizer(choice, members);
+  using table = std::shared_ptr<const runtime::remote_table>;
+  const bool is_for_tables =
+      std::ranges::all_of(members, [](const auto& one) { return std::holds_alternative<table>(one); });
+  const auto spec = optimizer_of(choice, is_for_tables ? model::optimizer_use::table : model::optimizer_use::dense);
+  const bool has_options = choice.options.index() > 0;
+  runtime::trainer_runtime::current().set_optimizer(spec, has_options ? model::full_text(spec) : choice.name, members);
   members_ = std::move(all);
 }
 

@@ -15,11 +15,7 @@
 
 namespace troupe {
 
-/// A choice of optimizer: a setting as `troupe train --dense-optimizer` takes it, and the learning rate.
-struct optimizer_choice {
-  std::string name;
-  double lr = 0;
-};
+struct optimizer_choice;
 
 /// Stochastic gradient descent, with momentum and weight decay as PyTorch has them.
 struct sgd {
@@ -51,6 +47,18 @@ struct adam {
 
   operator optimizer_choice() const;
 };
+
+/// A choice of optimizer: the options of one of these; or, without options, a setting as `troupe train
+/// --sparse-optimizer` takes it, such as "lazy-adam:eps=1e-6".
+struct optimizer_choice {
+  std::string name;
+  double lr = 0;
+  std::variant<std::monostate, sgd, adagrad, adam> options = {};
+};
+
+inline sgd::operator optimizer_choice() const { return {"sgd", lr, *this}; }
+inline adagrad::operator optimizer_choice() const { return {"adagrad", lr, *this}; }
+inline adam::operator optimizer_choice() const { return {"adam", lr, *this}; }
 
 /// Takes steps with the gradients of a context: replicas with the mean over all trainers, remote modules on their
 /// servers. All trainers make the same optimizers, and take their steps in the same order. Throws `error` if the choice

@@ -27,8 +27,7 @@ model::optimizer_spec sgd(double lr) {
 
 model::optimizer_spec adam() {
   model::optimizer_spec spec;
-  spec.kind = kernels::optimizer_kind::adam;
-  spec.eps = 1e-8;
+  spec.options = model::adam_options();
   spec.lr = 0.1;
   return spec;
 }

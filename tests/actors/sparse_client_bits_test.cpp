@@ -64,11 +64,12 @@ void expect_same(const trained_bits& several, const trained_bits& one, std::uint
         << "table " << t << ", " << shards << " shards";
 }
 
+std::vector<model::optimizer_spec> optimizers() {
+  return {{model::sgd_options(), 0.1, {}}, {model::adagrad_options(), 0.1, {}}, {model::adam_options(), 0.1, {}}};
+}
+
 TEST(SparseClient, NoBitDependsOnTheNumberOfShards) {
-  for (const auto kind : {optimizer_kind::sgd, optimizer_kind::adagrad, optimizer_kind::adam}) {
-    model::optimizer_spec optimizer;
-    optimizer.kind = kind;
-    optimizer.lr = 0.1;
+  for (const model::optimizer_spec& optimizer : optimizers()) {
     for (const row_dtype wire : {row_dtype::f32, row_dtype::f16, row_dtype::bf16}) {
       SCOPED_TRACE(msg::name_of(dtype_of(wire)));
       const auto one = train_some(1, optimizer, wire);
@@ -80,10 +81,7 @@ TEST(SparseClient, NoBitDependsOnTheNumberOfShards) {
 /// Tables of fewer columns than servers among them, which the last servers have nothing of.
 TEST(SparseClient, NoBitDependsOnTheNumberOfShardsOfColumns) {
   using enum model::table_split;
-  for (const auto kind : {optimizer_kind::sgd, optimizer_kind::adagrad, optimizer_kind::adam}) {
-    model::optimizer_spec optimizer;
-    optimizer.kind = kind;
-    optimizer.lr = 0.1;
+  for (const model::optimizer_spec& optimizer : optimizers()) {
     for (const row_dtype wire : {row_dtype::f32, row_dtype::f16, row_dtype::bf16}) {
       SCOPED_TRACE(msg::name_of(dtype_of(wire)));
       const auto one = train_some(1, optimizer, wire);
@@ -102,10 +100,7 @@ TEST(SparseClient, NoBitDependsOnTheNumberOfShardsOfColumns) {
 // Two ranks of four steps: sums, means and weighted sums, empty bags, tables that a batch does not use. In a step, one
 // rank may send the gradient of its rows and the other one that of its pooled rows.
 TEST(SparseClient, NoBitDependsOnWhereAWholeTableIsPooled) {
-  for (const auto kind : {optimizer_kind::sgd, optimizer_kind::adagrad, optimizer_kind::adam}) {
-    model::optimizer_spec optimizer;
-    optimizer.kind = kind;
-    optimizer.lr = 0.1;
+  for (const model::optimizer_spec& optimizer : optimizers()) {
     const auto there = train_some(1, optimizer);
     const auto here = train_some(1, optimizer, row_dtype::f32, true);
     expect_same(here, there, 1);

@@ -38,14 +38,11 @@ embedding_bag_options shape_of(std::int64_t rows, std::size_t dim, pooling mode 
 
 optimizer_spec spec_of(const optimizer_case& c) {
   optimizer_spec spec;
-  spec.kind = c.kind;
+  using namespace kernels::test;
+  if (c.kind == kernels::optimizer_kind::sgd) spec.options = sgd_options{c.momentum, c.weight_decay, c.nesterov};
+  if (c.kind == kernels::optimizer_kind::adagrad) spec.options = adagrad_options{epsilon, 0, c.weight_decay};
+  if (c.kind == kernels::optimizer_kind::adam) spec.options = adam_options{beta1, beta2, epsilon, c.weight_decay};
   spec.lr = c.lr;
-  spec.weight_decay = c.weight_decay;
-  spec.momentum = c.momentum;
-  spec.nesterov = c.nesterov;
-  spec.eps = kernels::test::epsilon;
-  spec.beta1 = kernels::test::beta1;
-  spec.beta2 = kernels::test::beta2;
   return spec;
 }
 
@@ -299,19 +296,17 @@ TEST(EmbeddingBag, AGradientThatIsNotFiniteReturnsTheFirstRowThatHasIt) {
 TEST(EmbeddingBag, StateIsAsBigAsTheWeightsAndStartsAsTheOptimizerSays) {
   auto options = shape_of(4, 3);
   EXPECT_TRUE(embedding_bag(options).state().empty());
-  options.optimizer.kind = kernels::optimizer_kind::adagrad;
-  options.optimizer.initial_accumulator_value = 0.5;
+  options.optimizer.options = adagrad_options{.initial_accumulator_value = 0.5};
   embedding_bag adagrad(options);
   ASSERT_EQ(adagrad.state().size(), 1U);
   EXPECT_EQ(adagrad.state()[0].columns, 3U);
   EXPECT_TRUE(kernels::test::same_bits(adagrad.state()[0].numbers, std::vector<float>(12, 0.5F)));
-  options.optimizer.kind = kernels::optimizer_kind::rowwise_adagrad;
+  options.optimizer.options = rowwise_adagrad_options{{.initial_accumulator_value = 0.5}};
   embedding_bag rowwise(options);
   ASSERT_EQ(rowwise.state().size(), 1U);
   EXPECT_EQ(rowwise.state()[0].columns, 1U);
   EXPECT_TRUE(kernels::test::same_bits(rowwise.state()[0].numbers, std::vector<float>(4, 0.5F)));
-  options.optimizer = {};
-  options.optimizer.kind = kernels::optimizer_kind::adam;
+  options.optimizer.options = adam_options();
   embedding_bag adam(options);
   ASSERT_EQ(adam.state().size(), 2U);
   for (const auto& [numbers, columns] : adam.state()) {

@@ -169,10 +169,9 @@ TEST(Job, SettingsReachTheirFields) {
   EXPECT_EQ(made.id_skew, 1.25);
   EXPECT_EQ(made.hidden, (std::vector<std::size_t>{64, 32, 16}));
   EXPECT_EQ(made.loss, loss_kind::mse);
-  EXPECT_EQ(made.dense_optimizer.kind, kernels::optimizer_kind::adam);
-  EXPECT_EQ(made.dense_optimizer.beta1, 0.5);
+  EXPECT_EQ(to_string(made.dense_optimizer), "adam:beta1=0.5");
   EXPECT_EQ(made.dense_optimizer.lr, 0.5);
-  EXPECT_EQ(made.sparse_optimizer.momentum, 0.25);
+  EXPECT_EQ(to_string(made.sparse_optimizer), "sgd:momentum=0.25");
   EXPECT_EQ(made.sparse_optimizer.lr, 0.0025);
   EXPECT_EQ(made.sparse_reduce, sparse_reduction::sum);
   EXPECT_EQ(made.bucket_mib, 0.125);
@@ -222,14 +221,14 @@ TEST(Job, NumbersMayHaveAPlusSignAndBeTooSmallForADouble) {
   EXPECT_EQ(made.dense_optimizer.lr, 0.5);
   EXPECT_EQ(made.sparse_optimizer.lr, 0);
   EXPECT_EQ(made.hidden, (std::vector<std::size_t>{8, 4}));
-  EXPECT_EQ(parsed({{"dense-optimizer", "adam:eps=+1e-400"}}).dense_optimizer.eps, 0);
+  EXPECT_EQ(parsed({{"dense-optimizer", "adam:eps=+1e-400"}}).dense_optimizer.as<adam_options>()->eps, 0);
   EXPECT_EQ(parsed({{"dense-lr", "5e-324"}}).dense_optimizer.lr, 5e-324);
 }
 
 TEST(Job, LearningRateAndOptimizerDoNotDependOnTheirOrder) {
   const job made = parsed({{"sparse-lr", "0.7"}, {"sparse-optimizer", "adam"}});
   EXPECT_EQ(made.sparse_optimizer.lr, 0.7);
-  EXPECT_EQ(made.sparse_optimizer.kind, kernels::optimizer_kind::adam);
+  EXPECT_EQ(made.sparse_optimizer.options, optimizer_options(adam_options()));
 }
 
 TEST(Job, TheScheduleIsOneForBothLearningRates) {
@@ -242,7 +241,7 @@ TEST(Job, TheScheduleIsOneForBothLearningRates) {
 }
 
 TEST(Job, OptimizersOfTablesAreForTables) {
-  EXPECT_TRUE(parsed({{"sparse-optimizer", "lazy-sgd"}}).sparse_optimizer.lazy);
+  EXPECT_EQ(to_string(parsed({{"sparse-optimizer", "lazy-sgd"}}).sparse_optimizer), "lazy-sgd");
   EXPECT_EQ(refusal({{"dense-optimizer", "rowwise-adagrad"}}),
             "--dense-optimizer rowwise-adagrad: rowwise-adagrad is for the rows of tables only; use adagrad");
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 
 #include "model/random.hpp"
@@ -24,51 +25,29 @@ std::string refusal(const std::string& text, optimizer_use use = optimizer_use::
 }
 
 TEST(Optimizer, NamesBringTheDefaultsOfPytorch) {
-  const auto sgd = parsed("sgd");
-  EXPECT_EQ(sgd.kind, optimizer_kind::sgd);
-  EXPECT_EQ(sgd.momentum, 0);
-  EXPECT_FALSE(sgd.nesterov);
-  const auto adagrad = parsed("adagrad");
-  EXPECT_EQ(adagrad.kind, optimizer_kind::adagrad);
-  EXPECT_EQ(adagrad.eps, 1e-10);
-  EXPECT_EQ(adagrad.initial_accumulator_value, 0);
-  const auto adam = parsed("adam");
-  EXPECT_EQ(adam.kind, optimizer_kind::adam);
-  EXPECT_EQ(adam.beta1, 0.9);
-  EXPECT_EQ(adam.beta2, 0.999);
-  EXPECT_EQ(adam.eps, 1e-8);
-  EXPECT_EQ(adam.weight_decay, 0);
-  const auto rowwise = parsed("rowwise-adagrad");
-  EXPECT_EQ(rowwise.kind, optimizer_kind::rowwise_adagrad);
-  EXPECT_EQ(rowwise.eps, 1e-10);
-  EXPECT_EQ(rowwise.initial_accumulator_value, 0);
+  EXPECT_EQ(parsed("sgd").options, optimizer_options(sgd_options{.momentum = 0, .weight_decay = 0, .nesterov = false}));
+  const adagrad_options adagrad{.eps = 1e-10, .initial_accumulator_value = 0, .weight_decay = 0};
+  EXPECT_EQ(parsed("adagrad").options, optimizer_options(adagrad));
+  EXPECT_EQ(parsed("adam").options,
+            optimizer_options(adam_options{.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0}));
+  EXPECT_EQ(parsed("rowwise-adagrad").options, optimizer_options(rowwise_adagrad_options{adagrad}));
 }
 
 TEST(Optimizer, LazyOnesAreSgdAndAdamThatLeaveRowsAlone) {
-  for (const char* options : {"", ":weight_decay=0.5"}) {
-    for (const char* name : {"sgd", "adam"}) {
-      auto spec = parsed(std::string("lazy-") + name + options);
-      EXPECT_TRUE(spec.lazy);
-      spec.lazy = false;
-      EXPECT_EQ(spec, parsed(std::string(name) + options));
-    }
+  for (const std::string options : {"", ":weight_decay=0.5"}) {
+    EXPECT_EQ(*parsed("lazy-sgd" + options).as<sgd_options>(), *parsed("sgd" + options).as<sgd_options>());
+    EXPECT_EQ(*parsed("lazy-adam" + options).as<adam_options>(), *parsed("adam" + options).as<adam_options>());
+    for (const char* name : {"lazy-sgd", "lazy-adam"}) EXPECT_FALSE(visits_every_row(parsed(name + options)));
   }
 }
 
 TEST(Optimizer, OptionsAreRead) {
-  const auto sgd = parsed("sgd:momentum=0.9,nesterov=true,weight_decay=1e-4");
-  EXPECT_EQ(sgd.momentum, 0.9);
-  EXPECT_TRUE(sgd.nesterov);
-  EXPECT_EQ(sgd.weight_decay, 1e-4);
-  const auto adagrad = parsed("adagrad:eps=1e-6,initial_accumulator_value=0.1,weight_decay=0.5");
-  EXPECT_EQ(adagrad.eps, 1e-6);
-  EXPECT_EQ(adagrad.initial_accumulator_value, 0.1);
-  EXPECT_EQ(adagrad.weight_decay, 0.5);
-  const auto adam = parsed("adam:beta1=0.8,beta2=0.9,eps=0,weight_decay=0.01");
-  EXPECT_EQ(adam.beta1, 0.8);
-  EXPECT_EQ(adam.beta2, 0.9);
-  EXPECT_EQ(adam.eps, 0);
-  EXPECT_EQ(adam.weight_decay, 0.01);
+  EXPECT_EQ(parsed("sgd:momentum=0.9,nesterov=true,weight_decay=1e-4").options,
+            optimizer_options(sgd_options{.momentum = 0.9, .weight_decay = 1e-4, .nesterov = true}));
+  EXPECT_EQ(parsed("adagrad:eps=1e-6,initial_accumulator_value=0.1,weight_decay=0.5").options,
+            optimizer_options(adagrad_options{.eps = 1e-6, .initial_accumulator_value = 0.1, .weight_decay = 0.5}));
+  EXPECT_EQ(parsed("adam:beta1=0.8,beta2=0.9,eps=0,weight_decay=0.01").options,
+            optimizer_options(adam_options{.beta1 = 0.8, .beta2 = 0.9, .eps = 0, .weight_decay = 0.01}));
 }
 
 TEST(Optimizer, TextIsTheShortestThatReadsTheSame) {
@@ -84,23 +63,15 @@ TEST(Optimizer, TextIsTheShortestThatReadsTheSame) {
 TEST(Optimizer, RandomSpecsSurviveTheWayThroughText) {
   random_sequence random(1);
   for (int i = 0; i < 1000; ++i) {
+    const sgd_options sgd{random.unit(), random.unit(), random.below(2) == 0};
+    const adagrad_options adagrad{random.unit() * 1e-5, random.unit() * 10, random.unit()};
+    const adam_options adam{random.unit(), random.unit(), random.unit() * 1e-5, random.unit()};
+    const std::array<optimizer_options, 6> all{
+        sgd, adagrad, adam, rowwise_adagrad_options{adagrad}, lazy_sgd_options{sgd}, lazy_adam_options{adam}};
     optimizer_spec spec;
-    spec.kind = static_cast<optimizer_kind>(random.below(4));
-    const bool can_be_lazy = spec.kind == optimizer_kind::sgd || spec.kind == optimizer_kind::adam;
-    spec.lazy = can_be_lazy && random.below(2) == 0;
-    spec.weight_decay = random.unit();
-    if (spec.kind == optimizer_kind::sgd) {
-      spec.momentum = random.unit();
-      spec.nesterov = random.below(2) == 0;
-    } else {
-      spec.eps = random.unit() * 1e-5;
-    }
-    if (spec.kind == optimizer_kind::adagrad || spec.kind == optimizer_kind::rowwise_adagrad)
-      spec.initial_accumulator_value = random.unit() * 10;
-    if (spec.kind == optimizer_kind::adam) {
-      spec.beta1 = random.unit();
-      spec.beta2 = random.unit();
-    }
+    spec.options = all.at(random.below(all.size()));
+    EXPECT_EQ(check_options(spec), std::nullopt);
+    EXPECT_EQ(parsed(full_text(spec)), spec) << full_text(spec);
     ASSERT_EQ(parsed(to_string(spec)), spec) << to_string(spec);
   }
 }
@@ -126,6 +97,13 @@ TEST(Optimizer, RefusesWithNameValueAndLimit) {
   EXPECT_EQ(refusal(""), "unknown optimizer ''; the nearest is sgd, and there are sgd, adagrad or adam");
 }
 
+TEST(Optimizer, MessagesHaveAllOptions) {
+  EXPECT_EQ(full_text(parsed("sgd")), "sgd:momentum=0,weight_decay=0");
+  EXPECT_EQ(full_text(parsed("sgd:momentum=0.9,nesterov=true")), "sgd:momentum=0.9,weight_decay=0,nesterov=true");
+  EXPECT_EQ(full_text(parsed("adagrad")), "adagrad:weight_decay=0,initial_accumulator_value=0,eps=1e-10");
+  EXPECT_EQ(full_text(parsed("adam")), "adam:beta1=0.9,beta2=0.999,eps=1e-08,weight_decay=0");
+}
+
 TEST(Optimizer, OptionsOfAnotherOptimizerAreRefused) {
   for (const char* text : {"adam:momentum=0.9", "adagrad:beta1=0.9", "sgd:eps=1e-8", "adam:nesterov=true",
                            "sgd:initial_accumulator_value=1", "rowwise-adagrad:momentum=0.9", "lazy-adam:nesterov=true",
@@ -137,7 +115,7 @@ TEST(Optimizer, OptionsOfAnotherOptimizerAreRefused) {
 TEST(Optimizer, NesterovNeedsMomentum) {
   EXPECT_EQ(refusal("sgd:nesterov=true"), "nesterov needs a momentum above 0, such as momentum=0.9");
   EXPECT_EQ(refusal("sgd:nesterov=true,momentum=0"), "nesterov needs a momentum above 0, such as momentum=0.9");
-  EXPECT_FALSE(parsed("sgd:nesterov=false").nesterov);
+  EXPECT_FALSE(parsed("sgd:nesterov=false").as<sgd_options>()->nesterov);
 }
 
 TEST(Optimizer, ThoseOfTablesAreRefusedForDenseWeightsWithWhatToUseInstead) {

@@ -132,7 +132,7 @@ TEST(ReplayConfig, OptionalKeysMayBeLeftOut) {
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_TRUE(config->tables.empty());
   EXPECT_TRUE(config->hidden.empty());
-  EXPECT_TRUE(config->dense_optimizer.nesterov);
+  EXPECT_EQ(config->dense_optimizer.options, optimizer_options(sgd_options{0.5, 0, true}));
   EXPECT_EQ(config->dense_optimizer.lr, 0.001);
   const auto nothing =
       parse_replay_config(R"({"trainers":2,"steps":3,"outputs":5,"loss":"mse","dense_optimizer":{"kind":"sgd"}})");

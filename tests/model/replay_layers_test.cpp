@@ -19,7 +19,7 @@ TEST(ReplayLayers, SettingsSayTheRunsJob) {
   ASSERT_EQ(layered.layers.size(), 5U);
   EXPECT_EQ(layered.layers[0], (nn::layer_spec{nn::low_rank_cross::options{.rank = 8, .layers = 3}}));
   EXPECT_EQ(layered.layers[2], (nn::layer_spec{nn::linear::options{.out_features = 32}}));
-  EXPECT_EQ(layered.dense_optimizer.kind, kernels::optimizer_kind::adagrad);
+  EXPECT_EQ(to_string(layered.dense_optimizer), "adagrad");
   EXPECT_EQ(layered.dense_optimizer.lr, 0.02);
 }
 

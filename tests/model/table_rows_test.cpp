@@ -108,11 +108,10 @@ TEST(LazyOptimizers, StepTheTouchedRowsAndLeaveTheOthersAlone) {
             continue;
           }
           const double grad = one.of(row, i % dim);
-          const optimizer_spec& spec = options.optimizer;
-          if (spec.kind == kernels::optimizer_kind::adam)
-            expected[i].adam(grad, 0.1, spec.weight_decay, t);
-          else
-            expected[i].sgd(grad, 0.1, spec.momentum, spec.nesterov, spec.weight_decay);
+          if (const auto* adam = options.optimizer.as<adam_options>())
+            expected[i].adam(grad, 0.1, adam->weight_decay, t);
+          else if (const auto* sgd = options.optimizer.as<sgd_options>())
+            expected[i].sgd(grad, 0.1, sgd->momentum, sgd->nesterov, sgd->weight_decay);
           ASSERT_NEAR(table.weights()[i], expected[i].weight, 1e-4) << "step " << t << " row " << row;
         }
       }

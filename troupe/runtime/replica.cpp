@@ -269,16 +269,13 @@ sequence_part replica::apply(tape& on, const tensor& input, const pass_options& 
   return {on.add(std::move(output), std::move(pass)), std::move(next_state)};
 }
 
-void replica::set_optimizer(const optimizer_choice& choice) {
+void replica::set_optimizer(const model::optimizer_spec& chosen) {
   if (has_optimizer_) throw error(error_kind::input, fmt::format("{}: has an optimizer already", module_->type()));
-  auto parsed = model::parse_optimizer(choice.name, model::optimizer_use::dense);
-  if (!parsed) throw error(error_kind::input, parsed.error().message);
-  parsed->lr = choice.lr;
-  const model::memory_claim of_state = claim_state(*module_, *parsed, numbers_.compute().device());
+  const model::memory_claim of_state = claim_state(*module_, chosen, numbers_.compute().device());
   claim_of_mean_ = claim_shared_mean(*module_, number_, numbers_.compute().device());
-  numbers_.set_optimizer(*parsed);
+  numbers_.set_optimizer(chosen);
   has_optimizer_ = true;
-  const int buffers = model::state_buffers(*parsed);
+  const int buffers = model::state_buffers(chosen);
   if (!is_restored_ || from_.is_beyond() || buffers == 0 || module_->parameters().empty()) return;
   if (!from_.restores(fmt::format("{}.{}.state.", name_, module_->parameters().front().name))) return;
   std::vector<msg::tensor> state;

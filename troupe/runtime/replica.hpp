@@ -54,8 +54,8 @@ class replica {
   /// The trainers with which it is reduced, if those are not all; null: they are, or there are none.
   const group* among() const;
 
-  /// Throws `error` if there is an optimizer already, or the choice is invalid.
-  void set_optimizer(const optimizer_choice& choice);
+  /// Throws `error` if there is an optimizer already, or too little memory for its state.
+  void set_optimizer(const model::optimizer_spec& chosen);
 
   /// The gradient of the context's passes, as buckets; see `trained_parameters::backward`. None if it was not gone back
   /// in: then this trainer does not count in the mean.

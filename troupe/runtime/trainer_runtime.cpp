@@ -295,14 +295,15 @@ const reference& reference_of(const trained& one) {
 
 }  // namespace
 
-void trainer_runtime::set_optimizer(const optimizer_choice& choice, const std::vector<trained>& members) {
+void trainer_runtime::set_optimizer(const model::optimizer_spec& chosen, const std::string& text,
+                                    const std::vector<trained>& members) {
   for (const trained& one : members) {
     if (const auto* local = std::get_if<std::shared_ptr<replica>>(&one)) {
-      (*local)->set_optimizer(choice);
+      (*local)->set_optimizer(chosen);
       continue;
     }
     for (const msg::module_ref& shard : shards_of(reference_of(one)))
-      self_->send(shard.server, msg::set_optimizer{trace.next(step), shard.module, choice.name, choice.lr});
+      self_->send(shard.server, msg::set_optimizer{trace.next(step), shard.module, text, chosen.lr});
   }
 }
 

@@ -148,7 +148,8 @@ class trainer_runtime {
   future<tensor> look_up(tape& on, const std::shared_ptr<const remote_table>& table,
                          std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets,
                          std::optional<std::chrono::milliseconds> deadline);
-  void set_optimizer(const optimizer_choice& choice, const std::vector<trained>& members);
+  /// `text`: the optimizer as messages to servers have it.
+  void set_optimizer(const model::optimizer_spec& chosen, const std::string& text, const std::vector<trained>& members);
   /// For reports of progress.
   void note_loss(double value) {
     loss_sum_ += value;
