@@ -24,18 +24,18 @@ std::uint32_t part_sender::number_of(std::uint32_t part) const {
 }
 
 void part_sender::send_share(std::uint64_t step, std::uint64_t number, const msg::tensor& share) {
-  for (std::uint32_t slice = 1; slice < assigned_.job.tensor_parallel; ++slice)
+  for (std::uint32_t slice = 1; slice < assigned_.job->tensor_parallel; ++slice)
     self_->send(part(slice), msg::partial_sum{trace_.next(step), assigned_.rank, number, share});
 }
 
 void part_sender::send_input(std::uint64_t step, const network_input& input, std::size_t width,
                              const std::shared_ptr<const model::batch>& of, model::micro_batch samples,
                              std::uint32_t number, bool trains) {
-  if (assigned_.job.tensor_parallel == 1) return;
+  if (assigned_.job->tensor_parallel == 1) return;
   msg::tensor_buffer copy(samples.size, width);
   std::copy_n(input.data() + samples.first * width, copy.size(), copy.data());
   const msg::tensor numbers = std::move(copy).freeze();
-  for (std::uint32_t slice = 1; slice < assigned_.job.tensor_parallel; ++slice)
+  for (std::uint32_t slice = 1; slice < assigned_.job->tensor_parallel; ++slice)
     self_->send(part(slice), activation_of(step, of, samples, number, numbers, trains));
 }
 
@@ -53,7 +53,7 @@ void part_sender::send_end_of_stream(std::uint64_t step) {
 }
 
 void part_sender::send_none_to_all(std::uint64_t step) {
-  for (std::uint32_t to = 1; to <= std::min(assigned_.job.tensor_parallel, count()); ++to)
+  for (std::uint32_t to = 1; to <= std::min(assigned_.job->tensor_parallel, count()); ++to)
     self_->send(part(to), activation_of(step));
 }
 

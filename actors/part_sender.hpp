@@ -55,7 +55,7 @@ class part_sender {
   void send_none_to_all(std::uint64_t step);
 
  private:
-  const msg::part_actor& next_stage() const { return part(assigned_.job.tensor_parallel); }
+  const msg::part_actor& next_stage() const { return part(assigned_.job->tensor_parallel); }
   msg::activation activation_of(std::uint64_t step);
   msg::activation activation_of(std::uint64_t step, const std::shared_ptr<const model::batch>& of,
                                 model::micro_batch samples, std::uint32_t number, msg::tensor numbers, bool trains);

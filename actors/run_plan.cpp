@@ -98,9 +98,10 @@ run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dat
 }
 
 caf::expected<run_plan> plan_job(const troupe::msg::run& order, const run_checkpoints& checkpoints) {
-  auto what = model::parse_job(order.job);
-  if (!what) return make_failure(errc::bad_input, what.error().message);
-  auto data = model::open_dataset(*what);
+  const auto parsed = model::shared_job(order.job);
+  if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
+  const std::shared_ptr<const model::job>& what = *parsed;
+  const auto data = model::open_dataset(*what);
   if (!data) return make_failure(errc::bad_input, data.error().message);
   if (what->servers == 0 && !(*data)->spec().tables.empty())
     return make_failure(errc::bad_input, "--servers 0: the model has tables, so it needs at least 1");
@@ -114,14 +115,10 @@ caf::expected<run_plan> plan_job(const troupe::msg::run& order, const run_checkp
     plan.changes_after = *change;
     plan.changes_to = model::trainers_at(what->elastic.memberships, *change);
   }
-  if (what->elastic.is_on())
-    plan.check_trainers = [what = *what, data = *data](std::uint32_t trainers, std::uint64_t step) {
-      return model::check_change(what, *data, trainers, step);
-    };
-  else
-    plan.check_trainers = [what = *what](std::uint32_t trainers, std::uint64_t /*step*/) {
-      return model::check_trainers(what, trainers);
-    };
+  plan.check_trainers = [what, data = *data](std::uint32_t trainers, std::uint64_t step) {
+    return what->elastic.is_on() ? model::check_change(*what, *data, trainers, step)
+                                 : model::check_trainers(*what, trainers);
+  };
   return plan;
 }
 

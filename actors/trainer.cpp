@@ -1,5 +1,7 @@
 #include "actors/trainer.hpp"
 
+#include <chrono>
+
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
 #include "actors/own_device.hpp"
@@ -43,21 +45,39 @@ caf::result<msg::trained> trainer_state::handle(msg::train& order) {
   return promise_;
 }
 
+/// Opens the data, which must be the master's.
 caf::error trainer_state::begin(msg::train& order) {
   if (assigned_) return make_failure(errc::wrong_context, "a second order to train");
-  auto assigned = assignment_of(order, rank_, servers_);
-  if (!assigned) return assigned.error();
-  assigned_ = std::move(*assigned);
+  auto job = model::shared_job(order.job);
+  if (!job) return make_failure(errc::bad_input, job.error().message);
+  const msg::blob row_index = order.row_index.empty() ? msg::blob() : order.row_index.front();
+  auto data = model::open_dataset(**job, row_index.as<std::uint64_t>());
+  if (!data) return make_failure(errc::bad_input, data.error().message);
+  if ((*data)->digest() != order.data_digest)
+    return make_failure(errc::bad_input,
+                        "--data {}: the rows here are not the master's: their digest is {} here and {} there",
+                        (*job)->data, (*data)->digest(), order.data_digest);
+  const caf::timespan limit = std::chrono::milliseconds(order.request_timeout_ms);
+  assigned_ = {.job = *job,
+               .data = std::move(*data),
+               .rank = rank_,
+               .replica = rank_ / (*job)->parts(),
+               .servers = servers_,
+               .group = order.group,
+               .group_number = order.group_number,
+               .reports = order.reports,
+               .remote = order.remote,
+               .timeout = order.remote ? limit : caf::timespan(caf::infinite)};
   return assigned_->part() == 0 ? lead(order) : follow(order);
 }
 
 caf::error trainer_state::lead(msg::train& order) {
   std::vector<msg::part_actor> others;
-  for (std::uint32_t part = 1; part < assigned_->job.parts(); ++part) {
+  for (std::uint32_t part = 1; part < assigned_->job->parts(); ++part) {
     others.push_back(part_at(rank_ + part));
     if (!others.back())
       return make_failure(errc::wrong_context, "trainer {} of the {} that have parts of the network is not in this run",
-                          rank_ + part, assigned_->job.parts());
+                          rank_ + part, assigned_->job->parts());
   }
   loop_ = std::make_unique<training_loop>(
       trainer_context{
@@ -77,7 +97,7 @@ caf::error trainer_state::lead(msg::train& order) {
 }
 
 caf::error trainer_state::follow(msg::train& order) {
-  const stage_place at = place_of_part(assigned_->job, assigned_->part());
+  const stage_place at = place_of_part(*assigned_->job, assigned_->part());
   part_follower::counterparts peers{
       .before = part_at(rank_ - at.ranks_from_input()),
       .after = at.is_last() ? msg::part_actor() : part_at(rank_ + at.slice.slices),
@@ -96,10 +116,10 @@ caf::error trainer_state::follow(msg::train& order) {
   }
   if (!has_all)
     return make_failure(errc::wrong_context, "the parts beside part {} of the network are not in this run", at.part());
-  auto start = start_of_part(assigned_->job, *assigned_->data, order.from, at.part());
+  auto start = start_of_part(*assigned_->job, *assigned_->data, order.from, at.part());
   if (!start) return start.error();
   step = order.from.steps_done;
-  follower_ = std::make_unique<part_follower>(self_, trace, assigned_->job, assigned_->data->spec(), at,
+  follower_ = std::make_unique<part_follower>(self_, trace, *assigned_->job, assigned_->data->spec(), at,
                                               assigned_->replica, std::move(peers));
   auto error = follower_->start(start->parameters, start->buffers, start->saved, step);
   for (const auto& one : std::exchange(early_, {}))
@@ -151,7 +171,7 @@ void trainer_state::handle(msg::partial_sum& share) {
 }
 
 void trainer_state::handle(msg::activation_gradient& grad) {
-  if (!assigned_ || !comes_from(rank_ + assigned_->job.tensor_parallel)) return refuse_part_message();
+  if (!assigned_ || !comes_from(rank_ + assigned_->job->tensor_parallel)) return refuse_part_message();
   if (follower_) return follower_->take(std::move(grad));
   if (!loop_) return refuse_part_message();
   loop_->take(std::move(grad));
@@ -159,7 +179,7 @@ void trainer_state::handle(msg::activation_gradient& grad) {
 
 void trainer_state::handle(msg::part_outputs& outputs) {
   if (!assigned_ || !comes_from(outputs.rank)) return refuse_part_message();
-  if (follower_ && outputs.rank == rank_ + assigned_->job.tensor_parallel) return follower_->take(std::move(outputs));
+  if (follower_ && outputs.rank == rank_ + assigned_->job->tensor_parallel) return follower_->take(std::move(outputs));
   if (!loop_) return refuse_part_message();
   loop_->take(std::move(outputs));
 }

@@ -13,10 +13,12 @@
 namespace troupe::actors {
 
 /// Returns the number of global steps of a job on its data.
-std::uint64_t total_steps(const model::job& what, const model::dataset& data);
+inline std::uint64_t total_steps(const model::job& what, const model::dataset& data) {
+  return what.steps ? *what.steps : data.epochs().steps_until(what.epochs);
+}
 
 struct trainer_assignment {
-  model::job job;
+  std::shared_ptr<const model::job> job;
   std::shared_ptr<const model::dataset> data;
   std::uint32_t rank = 0;     ///< in the run: replica x parts + part
   std::uint32_t replica = 0;  ///< as which servers and groups know it
@@ -27,12 +29,9 @@ struct trainer_assignment {
   bool remote = false;                    ///< servers and master are in other processes
   caf::timespan timeout = caf::infinite;  ///< of requests to them
 
-  std::uint32_t part() const { return rank % job.parts(); }
+  std::uint32_t part() const { return rank % job->parts(); }
   /// The rank that leads its replica.
   std::uint32_t leader() const { return rank - part(); }
 };
-
-/// Opens the data. Returns an error if the rows here are not the master's.
-caf::expected<trainer_assignment> assignment_of(const msg::train& order, std::uint32_t rank, std::uint32_t servers);
 
 }  // namespace troupe::actors

@@ -19,7 +19,7 @@ training_loop::training_loop(trainer_context actor, const trainer_assignment& as
       trace_(actor_.trace),
       step_(actor_.step),
       assigned_(assigned),
-      job_(assigned.job),
+      job_(*assigned.job),
       yield_(actor_.self, trace_, step_) {}
 
 void training_loop::enter(trainer_phase next) {

@@ -41,6 +41,7 @@ struct elasticity {
   std::vector<membership> memberships;
 
   bool is_on() const { return trainers_max > 0; }
+  bool operator==(const elasticity&) const = default;
 };
 
 /// Parses memberships such as `0:2,120:4`: STEP:TRAINERS, in the order of steps. The fault's message does not name the

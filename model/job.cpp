@@ -202,4 +202,9 @@ std::vector<setting> to_settings(const job& job) {
   return written;
 }
 
+result<std::shared_ptr<const job>> shared_job(const std::vector<setting>& settings, const job* known) {
+  static shared_while_held<std::vector<setting>, job> shared;
+  return shared.get(settings, [&] { return known != nullptr ? *known : parse_job(settings); });
+}
+
 }  // namespace troupe::model

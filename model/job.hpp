@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -123,6 +124,8 @@ struct job {
   std::uint32_t parts() const { return pipeline * tensor_parallel; }
   /// The members of a run that train: one for each part of each trainer's network.
   std::uint32_t ranks() const { return trainers * parts(); }
+
+  bool operator==(const job&) const = default;
 };
 
 /// Returns the option that cuts the job's network into parts, with its value.
@@ -175,5 +178,9 @@ result<job> parse_job(const std::vector<setting>& given);
 
 /// Returns every setting that applies to the job's data. Guarantees: `parse_job` makes the same job from them.
 std::vector<setting> to_settings(const job& job);
+
+/// Returns the job that a message's settings make; they are not parsed while this process holds it. `known`: that job,
+/// if the caller has it; null: it has not. Thread: any.
+result<std::shared_ptr<const job>> shared_job(const std::vector<setting>& settings, const job* known = nullptr);
 
 }  // namespace troupe::model

@@ -117,10 +117,12 @@ result<actors::run_summary> run_job(const model::job& what, const run_options& o
   if (planned.stages != what.stages && options.observer.on_note)
     options.observer.on_note(
         fmt::format("the stages begin at layers {} (as --stages)", fmt::join(planned.stages, ",")));
+  const auto settings = model::to_settings(planned);
+  const auto held = model::shared_job(settings, &planned);
   const run_request request{.servers = what.servers,
                             .trainers = what.ranks(),
                             .parts = what.parts(),
-                            .settings = model::to_settings(planned),
+                            .settings = settings,
                             .data_digest = data->digest()};
   return run(request, options, stop_wish);
 }

@@ -13,7 +13,7 @@ namespace runtime {
 
 class open_data {
  public:
-  model::job what;
+  std::shared_ptr<const model::job> what;
   std::shared_ptr<const model::dataset> rows;
   std::uint32_t rank = 0;
 };
@@ -58,8 +58,8 @@ data_set::data_set(trainer me, const std::vector<std::pair<std::string, std::str
       throw error(error_kind::input, std::string("data_set: ") + own + " is the run's, not one of the data's settings");
   all.emplace_back("seed", std::to_string(me.seed()));
   all.emplace_back("trainers", std::to_string(me.trainers()));
-  auto what = taken(model::parse_job(all));
-  auto rows = taken(model::open_dataset(what));
+  auto what = taken(model::shared_job(all));
+  auto rows = taken(model::open_dataset(*what));
   for (const model::table_spec& table : rows->spec().tables)
     if (table.weighted)
       throw error(error_kind::input, "data_set: bags with weights of their own are not supported here");
@@ -74,7 +74,9 @@ std::vector<std::int64_t> data_set::table_rows() const {
 
 std::size_t data_set::dense_features() const { return data_->rows->spec().dense_features; }
 std::uint64_t data_set::steps_per_epoch() const { return data_->rows->steps_per_epoch(); }
-std::uint64_t data_set::numbers_per_batch() const { return model::numbers_per_batch(data_->what, data_->rows->spec()); }
+std::uint64_t data_set::numbers_per_batch() const {
+  return model::numbers_per_batch(*data_->what, data_->rows->spec());
+}
 std::uint64_t data_set::test_rows() const { return data_->rows->test_rows(); }
 
 data_batch data_set::batch(std::uint64_t epoch, std::uint64_t step) const {
@@ -84,8 +86,8 @@ data_batch data_set::batch(std::uint64_t epoch, std::uint64_t step) const {
 std::vector<data_batch> data_set::test_batches(std::size_t size) const {
   if (size == 0) throw error(error_kind::input, "test_batches of 0 rows: at least 1");
   const std::uint64_t rows = test_rows();
-  const std::uint64_t first = rows * data_->rank / data_->what.trainers;
-  const std::uint64_t last = rows * (data_->rank + 1) / data_->what.trainers;
+  const std::uint64_t first = rows * data_->rank / data_->what->trainers;
+  const std::uint64_t last = rows * (data_->rank + 1) / data_->what->trainers;
   std::vector<data_batch> all;
   for (std::uint64_t at = first; at < last; at += size)
     all.push_back(converted(taken(data_->rows->test_batch(at, std::min<std::uint64_t>(size, last - at)))));

@@ -249,7 +249,7 @@ result<std::unique_ptr<const streamed>> open_streamed(const job& job, std::span<
 
 // The shared state of all data sets of a job's files.
 struct job_files {
-  std::vector<setting> settings;
+  job what;
   file_identity train;
   file_identity test;
 
@@ -260,7 +260,7 @@ struct job_files {
 
 result<std::shared_ptr<const dataset>> open_files(const job& job, std::span<const std::uint64_t> row_index) {
   static shared_while_held<job_files, std::unique_ptr<const streamed>> shared;
-  auto held = shared.get({to_settings(job), identity_of(path_of(job)), identity_of(job.test_file)},
+  auto held = shared.get({job, identity_of(path_of(job)), identity_of(job.test_file)},
                          [&] { return open_streamed(job, row_index); });
   if (!held) return tl::unexpected(std::move(held.error()));
   return std::shared_ptr<const dataset>(*held, (*held)->get());

@@ -19,44 +19,7 @@ job parsed(const std::vector<setting>& given) {
   return made.value_or(job{});
 }
 
-void expect_same(const job& a, const job& b) {
-  EXPECT_EQ(a.data, b.data);
-  EXPECT_EQ(a.trainers, b.trainers);
-  EXPECT_EQ(a.servers, b.servers);
-  EXPECT_EQ(a.epochs, b.epochs);
-  EXPECT_EQ(a.steps, b.steps);
-  EXPECT_EQ(a.batch_size, b.batch_size);
-  EXPECT_EQ(a.seed, b.seed);
-  EXPECT_EQ(a.tables, b.tables);
-  EXPECT_EQ(a.rows, b.rows);
-  EXPECT_EQ(a.dim, b.dim);
-  EXPECT_EQ(a.bag, b.bag);
-  EXPECT_EQ(a.classes, b.classes);
-  EXPECT_EQ(a.id_skew, b.id_skew);
-  EXPECT_EQ(a.row_dtype, b.row_dtype);
-  EXPECT_EQ(a.table_split, b.table_split);
-  EXPECT_EQ(a.columns, b.columns);
-  EXPECT_EQ(a.header, b.header);
-  EXPECT_EQ(a.separator, b.separator);
-  EXPECT_EQ(a.test_file, b.test_file);
-  EXPECT_EQ(a.test_fraction, b.test_fraction);
-  EXPECT_EQ(a.shuffle_rows, b.shuffle_rows);
-  EXPECT_EQ(a.hidden, b.hidden);
-  EXPECT_EQ(a.interaction, b.interaction);
-  EXPECT_EQ(a.bottom_hidden, b.bottom_hidden);
-  EXPECT_EQ(a.loss, b.loss);
-  EXPECT_EQ(a.dense_optimizer, b.dense_optimizer);
-  EXPECT_EQ(a.sparse_optimizer, b.sparse_optimizer);
-  EXPECT_EQ(a.sparse_reduce, b.sparse_reduce);
-  EXPECT_EQ(a.staleness, b.staleness);
-  EXPECT_EQ(a.wire_dtype, b.wire_dtype);
-  EXPECT_EQ(a.matmul_precision, b.matmul_precision);
-  EXPECT_EQ(a.accumulate, b.accumulate);
-  EXPECT_EQ(a.clip_norm, b.clip_norm);
-  EXPECT_EQ(a.nan, b.nan);
-  EXPECT_EQ(a.bucket_mib, b.bucket_mib);
-  EXPECT_EQ(a.eval_every, b.eval_every);
-}
+void expect_same(const job& a, const job& b) { EXPECT_TRUE(a == b) << testing::PrintToString(to_settings(a)); }
 
 constexpr const char* some_columns =
     R"([{"name":"clicked","kind":"label"},{"name":"pri\"ce","kind":"numeric","transform":"log1p"},)"
@@ -68,6 +31,20 @@ TEST(Job, DefaultsSurviveTheWayThroughSettings) {
     const job made = parsed({{"data", data}});
     expect_same(parsed(to_settings(made)), made);
   }
+}
+
+TEST(Job, IsParsedOnceForAllWhoHoldIt) {
+  const std::vector<setting> settings = to_settings(parsed({{"seed", "7"}}));
+  auto held = shared_job(settings).value();
+  EXPECT_EQ(shared_job(settings).value(), held);
+  const job other = parsed({{"seed", "8"}});
+  const auto known = shared_job(to_settings(other), &other).value();
+  EXPECT_NE(known, held);
+  EXPECT_EQ(shared_job(to_settings(other)).value(), known);
+  expect_same(*known, other);
+  held = nullptr;
+  expect_same(*shared_job(settings).value(), parsed(settings));
+  EXPECT_FALSE(shared_job({{"seed", "x"}}).has_value());
 }
 
 /// Random valid values as texts.
