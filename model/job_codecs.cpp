@@ -17,30 +17,6 @@ setting_fault read_real(double& to, std::string_view text, double high, bool zer
                      zero_allowed ? "between 0 and " : "above 0 and at most ", high);
 }
 
-constexpr double bucket_mib_max = 65536;
-constexpr double id_skew_max = 10;
-
-codec learning_rate(optimizer_spec job::*optimizer) {
-  return {[=](job& to, std::string_view text) { return read_real((to.*optimizer).lr, text, learning_rate_max, true); },
-          [=](const job& from) { return fmt::format("{}", (from.*optimizer).lr); }, setting_type::real};
-}
-
-codec bucket_size() {
-  return {[](job& to, std::string_view text) { return read_real(to.bucket_mib, text, bucket_mib_max, false); },
-          [](const job& from) { return fmt::format("{}", from.bucket_mib); }, setting_type::real};
-}
-
-codec total_steps() {
-  return {[](job& to, std::string_view text) {
-            std::uint64_t steps = 0;
-            auto refused = read_whole(steps, text, 1, 1'000'000'000'000);
-            if (!refused) to.steps = steps;
-            return refused;
-          },
-          [](const job& from) { return from.steps ? std::optional(fmt::format("{}", *from.steps)) : std::nullopt; },
-          setting_type::whole};
-}
-
 // -- names -----------------------------------------------------------------------------------------------------------
 
 setting_fault unknown_name(std::string_view text, const std::vector<std::string>& names) {
@@ -69,12 +45,6 @@ codec consistency_mode() {
                    : from.staleness == any_staleness ? "async"
                                                      : fmt::format("ssp:{}", from.staleness);
           }};
-}
-
-codec clip_norm() {
-  constexpr double norm_max = 1e6;
-  return {[](job& to, std::string_view text) { return read_real(to.clip_norm, text, norm_max, true); },
-          [](const job& from) { return fmt::format("{}", from.clip_norm); }, setting_type::real};
 }
 
 codec test_fraction() {
@@ -109,6 +79,7 @@ codec separator() {
 
 // -- special spellings -----------------------------------------------------------------------------------------------
 
+constexpr double id_skew_max = 10;
 constexpr std::string_view zipf_prefix = "zipf:";
 
 codec id_skew() {
@@ -161,13 +132,6 @@ codec layer_list() {
           setting_type::entries};
 }
 
-codec optional_whole(std::optional<std::size_t> job::*field, std::uint64_t low, std::uint64_t high) {
-  return {
-      [=](job& to, std::string_view text) { return read_whole((to.*field).emplace(), text, low, high); },
-      [=](const job& from) { return from.*field ? std::optional(fmt::format("{}", *(from.*field))) : std::nullopt; },
-      setting_type::whole};
-}
-
 codec bottom_widths() {
   return {[](job& to, std::string_view text) { return read_widths(to.bottom_hidden.emplace(), text); },
           [](const job& from) {
@@ -180,9 +144,7 @@ codec optimizer(optimizer_spec job::*field, optimizer_use use) {
   return {[=](job& to, std::string_view text) -> setting_fault {
             auto spec = parse_optimizer(text, use);
             if (!spec) return std::move(spec.error().message);
-            spec->lr = (to.*field).lr;
-            spec->schedule = std::move((to.*field).schedule);
-            to.*field = std::move(*spec);
+            (to.*field).options = spec->options;
             return std::nullopt;
           },
           [=](const job& from) { return to_string(from.*field); }};

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,53 +28,29 @@ struct codec {
 using setting_fault = std::optional<std::string>;
 
 setting_fault read_real(double& to, std::string_view text, double high, bool zero_allowed);
-
-codec learning_rate(optimizer_spec job::*optimizer);
-
-codec bucket_size();
-
-codec total_steps();
-
 setting_fault unknown_name(std::string_view text, const std::vector<std::string>& names);
 
 codec consistency_mode();
-
-codec clip_norm();
-
 codec test_fraction();
-
 /// An optional text.
 codec optional_text(std::string job::*field, setting_type type = setting_type::text);
-
 codec separator();
-
 codec id_skew();
-
-setting_fault read_widths(std::vector<std::size_t>& to, std::string_view text);
-
 codec hidden_widths();
-
 codec layer_list();
-
-codec optional_whole(std::optional<std::size_t> job::*field, std::uint64_t low, std::uint64_t high);
-
 codec bottom_widths();
-
 /// The learning rate and its schedule are separate settings and do not change.
 codec optimizer(optimizer_spec job::*field, optimizer_use use);
-
 /// The schedule applies to both learning rates.
 codec schedule();
-
 codec elastic_range();
-
 codec memberships();
+/// The layers at which the stages of a pipeline begin.
+codec stage_begins();
 
 /// Settings that only elastic jobs, or jobs with pipelines, have: others write none.
 codec elastic_only(codec how);
 codec pipelined_only(codec how);
-/// The layers at which the stages of a pipeline begin.
-codec stage_begins();
 
 template <class T>
 setting_fault read_whole(T& to, std::string_view text, std::uint64_t low, std::uint64_t high) {
@@ -94,8 +71,23 @@ codec whole(T job::*field, std::uint64_t low, std::uint64_t high) {
           [=](const job& from) { return fmt::format("{}", from.*field); }, setting_type::whole};
 }
 
+template <class T>
+codec optional_whole(std::optional<T> job::*field, std::uint64_t low, std::uint64_t high) {
+  return {
+      [=](job& to, std::string_view text) { return read_whole((to.*field).emplace(), text, low, high); },
+      [=](const job& from) { return from.*field ? std::optional(fmt::format("{}", *(from.*field))) : std::nullopt; },
+      setting_type::whole};
+}
+
+/// The number that `of` returns of a job.
+template <class Of>
+codec real_number(Of of, double high, bool zero_allowed) {
+  return {[=](job& to, std::string_view text) { return read_real(std::invoke(of, to), text, high, zero_allowed); },
+          [=](const job& from) { return fmt::format("{}", std::invoke(of, from)); }, setting_type::real};
+}
+
 template <class Enum>
-codec choice(Enum job::*field, const std::vector<std::pair<std::string, Enum>>& names) {
+codec choice(Enum job::*field, const std::vector<std::pair<std::string, std::type_identity_t<Enum>>>& names) {
   return {[=](job& to, std::string_view text) -> setting_fault {
             std::vector<std::string> known;
             for (const auto& [name, value] : names) {
