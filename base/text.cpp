@@ -109,6 +109,11 @@ std::string nearest(const std::string& name, const std::vector<std::string>& can
   return best == candidates.end() ? std::string() : *best;
 }
 
+std::string suggestions(std::string_view name, const std::vector<std::string>& candidates) {
+  return fmt::format("the nearest is {}, and there are {}", nearest(std::string(name), candidates),
+                     alternatives(candidates));
+}
+
 std::string printable(std::string_view text, std::size_t limit) { return text.empty() ? "''" : harmless(text, limit); }
 
 std::string printable_path(std::string_view path) { return printable(path, 4096); }

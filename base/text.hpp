@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,18 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 /// "a, b or c".
 std::string alternatives(const std::vector<std::string>& names);
 
+/// Returns the names in a table, which `name` takes from a row.
+template <class Table, class Name>
+std::vector<std::string> names_in(const Table& table, Name name) {
+  std::vector<std::string> names;
+  for (const auto& row : table) names.emplace_back(std::invoke(name, row));
+  return names;
+}
+
 /// Returns the candidate with the smallest edit distance to `name`; "" if there is no candidate.
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates);
+
+/// "the nearest is b, and there are a, b or c".
+std::string suggestions(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace troupe

@@ -38,13 +38,8 @@ result<piece> parse_piece(std::string_view text) {
   const auto colon = text.find(':');
   const auto name = text.substr(0, colon);
   const auto known = std::ranges::find(forms, name, &form::name);
-  if (known == forms.end()) {
-    std::vector<std::string> names;
-    names.reserve(forms.size());
-    for (const auto& one : forms) names.emplace_back(one.name);
-    return bad_input("unknown schedule {}; the nearest is {}, and there are {}", printable(name),
-                     nearest(std::string(name), names), alternatives(names));
-  }
+  if (known == forms.end())
+    return bad_input("unknown schedule {}; {}", printable(name), suggestions(name, names_in(forms, &form::name)));
   piece made{static_cast<curve>(known - forms.begin())};
   std::vector<std::string_view> numbers;
   if (colon != std::string_view::npos) numbers = split(text.substr(colon + 1), ',');

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/number.hpp"
@@ -64,18 +65,20 @@ constexpr std::array optimizers{
     optimizer_entry{"lazy-sgd", optimizer_kind::sgd, lazy_sgd_options(), "sgd"},
     optimizer_entry{"lazy-adam", optimizer_kind::adam, lazy_adam_options(), "adam"}};
 
+constexpr std::size_t dense_optimizers = 3;  // the first ones
+
 const optimizer_entry& entry_of(const optimizer_spec& spec) { return optimizers.at(spec.options.index()); }
 
-// Returns a text with these options.
-std::string text_with(const optimizer_spec& spec, const std::vector<option>& options) {
-  std::string text = entry_of(spec).name;
-  for (const option& one : options)
-    std::visit(
-        [&](const auto* value) {
-          text += fmt::format("{}{}={}", &one == options.data() ? ":" : ",", one.name, *value);
-        },
-        one.value);
-  return text;
+/// Returns `name=value` of each option.
+std::vector<std::string> texts_of(optimizer_options of) {
+  std::vector<std::string> texts;
+  for (const option& one : described(of))
+    texts.push_back(std::visit([&](const auto* value) { return fmt::format("{}={}", one.name, *value); }, one.value));
+  return texts;
+}
+
+std::string text_with(const optimizer_spec& spec, const std::vector<std::string>& options) {
+  return fmt::format("{}{}{}", entry_of(spec).name, options.empty() ? "" : ":", fmt::join(options, ","));
 }
 
 option_fault check(const option& one) {
@@ -112,23 +115,12 @@ option_fault read_options(optimizer_spec& spec, std::string_view text) {
     if (std::ranges::find(seen, key) != seen.end()) return fmt::format("{} is given twice", printable(key));
     seen.push_back(key);
     const auto known = std::ranges::find(all, key, &option::name);
-    if (known == all.end()) {
-      std::vector<std::string> names;
-      for (const option& one : all) names.emplace_back(one.name);
-      return fmt::format("{} has no option {}; the nearest is {}, and there are {}", entry_of(spec).name,
-                         printable(key), nearest(std::string(key), names), alternatives(names));
-    }
+    if (known == all.end())
+      return fmt::format("{} has no option {}; {}", entry_of(spec).name, printable(key),
+                         suggestions(key, names_in(all, &option::name)));
     if (auto wrong = read_value(*known, part.substr(equals + 1))) return wrong;
   }
   return std::nullopt;
-}
-
-std::string unknown_name(std::string_view name, optimizer_use use) {
-  std::vector<std::string> names;
-  for (const auto& entry : optimizers)
-    if (use == optimizer_use::table || entry.for_dense == nullptr) names.emplace_back(entry.name);
-  return fmt::format("unknown optimizer {}; the nearest is {}, and there are {}", printable(name),
-                     nearest(std::string(name), names), alternatives(names));
 }
 
 }  // namespace
@@ -137,7 +129,12 @@ result<optimizer_spec> parse_optimizer(std::string_view text, optimizer_use use)
   const auto colon = text.find(':');
   const auto name = text.substr(0, colon);
   const auto* const entry = std::ranges::find(optimizers, name, &optimizer_entry::name);
-  if (entry == optimizers.end()) return bad_input(unknown_name(name, use));
+  if (entry == optimizers.end()) {
+    // Those for dense weights come first.
+    const auto all = std::span(optimizers).first(use == optimizer_use::dense ? dense_optimizers : optimizers.size());
+    return bad_input("unknown optimizer {}; {}", printable(name),
+                     suggestions(name, names_in(all, &optimizer_entry::name)));
+  }
   if (use == optimizer_use::dense && entry->for_dense != nullptr)
     return bad_input("{} is for the rows of tables only; use {}", name, entry->for_dense);
   optimizer_spec spec;
@@ -158,28 +155,17 @@ std::optional<std::string> check_options(const optimizer_spec& spec) {
 }
 
 std::string to_string(const optimizer_spec& spec) {
-  optimizer_options mine = spec.options;
-  optimizer_options defaults = entry_of(spec).defaults;
-  std::vector<option> options;
-  const auto all = described(mine);
-  const auto by_default = described(defaults);
-  const auto number = [](const option& one) {
-    return std::visit([](const auto* it) { return static_cast<double>(*it); }, one.value);
-  };
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (number(all[i]) != number(by_default[i])) options.push_back(all[i]);
+  std::vector<std::string> options = texts_of(spec.options);
+  const std::vector<std::string> usual = texts_of(entry_of(spec).defaults);
+  std::erase_if(options, [&](const std::string& one) { return std::ranges::find(usual, one) != usual.end(); });
   return text_with(spec, options);
 }
 
 std::string full_text(const optimizer_spec& spec) {
-  optimizer_options mine = spec.options;
-  auto all = described(mine);
-  if (spec.as<adagrad_options>() != nullptr) std::ranges::reverse(all);
-  std::erase_if(all, [](const option& one) {
-    const auto* flag = std::get_if<bool*>(&one.value);
-    return flag != nullptr && !**flag;
-  });
-  return text_with(spec, all);
+  std::vector<std::string> options = texts_of(spec.options);
+  if (spec.as<adagrad_options>() != nullptr) std::ranges::reverse(options);
+  std::erase(options, "nesterov=false");
+  return text_with(spec, options);
 }
 
 std::string rule_of(const optimizer_spec& spec) {

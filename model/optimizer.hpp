@@ -55,7 +55,7 @@ using optimizer_options = std::variant<sgd_options, adagrad_options, adam_option
 struct optimizer_spec {
   optimizer_options options;
   double lr = 0.05;
-  lr_schedule schedule;  ///< of lr
+  lr_schedule schedule = {};  ///< of lr
 
   /// Returns the options if they are `Options`, or of an optimizer of tables that has the same ones; else null.
   template <class Options>

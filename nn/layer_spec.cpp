@@ -85,11 +85,8 @@ layer_fault read_options(const json::object& from, Options& to) {
         continue;
       }
     const auto field = std::ranges::find(fields, name, &option_field<Options>::name);
-    if (field == fields.end()) {
-      std::vector<std::string> names(fields.size());
-      std::ranges::transform(fields, names.begin(), &option_field<Options>::name);
-      return no_such_option(name, Options::kind, std::move(names), has_layers<Options>);
-    }
+    if (field == fields.end())
+      return no_such_option(name, Options::kind, names_in(fields, &option_field<Options>::name), has_layers<Options>);
     if (!field->read(member.value(), to))
       return fmt::format("{} {}: must be {}", name, shown_value(member.value()), field->limit);
   }
@@ -115,8 +112,7 @@ layer_fault read_kind(const json::object& from, layer_spec& to) {
   });
   if (is_known) return std::nullopt;
   const std::string name(*text);
-  return fmt::format("kind {}: unknown; the nearest is {}, and there are {}", printable(name),
-                     nearest(name, layer_names()), alternatives(layer_names()));
+  return fmt::format("kind {}: unknown; {}", printable(name), suggestions(name, layer_names()));
 }
 
 layer_fault read_layer_list(const json::value& from, std::vector<layer_spec>& to) {
