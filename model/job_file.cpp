@@ -15,6 +15,7 @@
 
 #include "base/number.hpp"
 #include "base/text.hpp"
+#include "model/files/csv_columns.hpp"
 #include "model/input_file.hpp"
 #include "nn/layer_spec.hpp"
 
@@ -239,10 +240,9 @@ or_mistake<std::string> entries_of(const std::string& name, const toml_value& va
     if (!entry.is_table()) return wrong_type(name, entry, fmt::format("[[{}]] entries", name));
     for (const auto& [key, ignored] : entry.as_table()) {
       if (std::ranges::find(keys, key) != keys.end()) continue;
-      return wrong_line(
-          ignored.location().line(),
-          fmt::format("{}: a {} has no such key; the nearest is {}, and there are {}", printable(key),
-                      of == entry_kind::column ? "column" : "layer", nearest(key, keys), alternatives(keys)));
+      return wrong_line(ignored.location().line(),
+                        fmt::format("{}: a {} has no such key; {}", printable(key),
+                                    of == entry_kind::column ? "column" : "layer", suggestions(key, keys)));
     }
     boost::json::object object;
     for (const std::string& key : keys) {
@@ -293,9 +293,7 @@ or_mistake<std::string> text_of(const setting_info& info, const toml_value& valu
 or_mistake<std::vector<job_file::entry>> read_entries(const std::string& text, const std::vector<setting_info>& known) {
   TROUPE_TRY(parsed, parse_text(text));
 
-  std::vector<std::string> names;
-  names.reserve(known.size());
-  for (const setting_info& info : known) names.push_back(info.name);
+  const auto names = names_in(known, &setting_info::name);
   for (const auto& [name, value] : parsed.as_table()) {
     if (std::ranges::find(names, name) != names.end()) continue;
     const std::size_t line = value.location().line();
@@ -334,11 +332,6 @@ std::size_t line_named(std::string_view message, const job_file::entry& from) {
 }
 
 }  // namespace
-
-const std::vector<std::string>& column_keys() {
-  static const std::vector<std::string> keys{"name", "kind", "rows", "vocabulary", "separator", "mode", "transform"};
-  return keys;
-}
 
 result<job_file> read_job_file(const std::string& path, const std::vector<setting_info>& known) {
   TROUPE_TRY(text, read_job_text(path));

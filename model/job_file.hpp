@@ -36,7 +36,4 @@ fault located(fault what, const job_file& file);
 /// reading it gives the same values. Refuses texts that are not UTF-8, which TOML requires.
 result<std::string> print_job(const std::vector<setting>& settings, const std::vector<setting_info>& known);
 
-/// Returns the keys of a [[columns]] entry, in printing order.
-const std::vector<std::string>& column_keys();
-
 }  // namespace troupe::model

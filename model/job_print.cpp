@@ -11,6 +11,7 @@
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "model/files/csv_columns.hpp"
 #include "model/job_file.hpp"
 #include "nn/layer_spec.hpp"
 
@@ -85,25 +86,17 @@ std::string value_text(const setting_info& info, const std::string& text) {
 
 std::optional<std::string> toml_of(bool of_layer, const boost::json::value& json);
 
-/// The keys of an object among `known`, in their order; none if it has others.
-std::vector<std::string> keys_of(const boost::json::object& object, const std::vector<std::string>& known) {
-  std::vector<std::string> keys;
-  for (const std::string& key : known)
-    if (object.contains(key)) keys.push_back(key);
-  if (keys.size() < object.size()) keys.clear();
-  return keys;
-}
-
-/// Returns a layer within another one as an inline table.
-std::optional<std::string> inline_table(const boost::json::object& object) {
+/// Returns `key = value` of each key, in the order of job files; null if it has other keys, or a value that job files
+/// cannot have.
+std::optional<std::vector<std::string>> pairs_of(bool of_layer, const boost::json::object& object) {
   std::vector<std::string> pairs;
-  for (const std::string& key : keys_of(object, nn::layer_keys())) {
-    const auto value = toml_of(true, object.at(key));
+  for (const std::string& key : of_layer ? nn::layer_keys() : column_keys()) {
+    if (!object.contains(key)) continue;
+    const auto value = toml_of(of_layer, object.at(key));
     if (!value) return std::nullopt;
     pairs.push_back(fmt::format("{} = {}", key, *value));
   }
-  if (pairs.empty()) return std::nullopt;
-  return fmt::format("{{{}}}", fmt::join(pairs, ", "));
+  return pairs.empty() || pairs.size() < object.size() ? std::nullopt : std::optional(std::move(pairs));
 }
 
 /// Converts JSON to TOML; null for JSON that has no such form in a job file. Only layers have real numbers, and layers.
@@ -116,7 +109,10 @@ std::optional<std::string> toml_of(bool of_layer, const boost::json::value& json
   if (json.is_uint64()) return std::to_string(json.get_uint64());
   if (of_layer && json.is_double()) return real_text(json.get_double());
   if (json.is_bool()) return json.get_bool() ? "true" : "false";
-  if (of_layer && json.is_object()) return inline_table(json.get_object());
+  if (of_layer && json.is_object()) {
+    const auto pairs = pairs_of(true, json.get_object());
+    return pairs ? std::optional(fmt::format("{{{}}}", fmt::join(*pairs, ", "))) : std::nullopt;
+  }
   if (!json.is_array()) return std::nullopt;
   std::vector<std::string> elements;
   for (const auto& one : json.get_array()) {
@@ -127,30 +123,16 @@ std::optional<std::string> toml_of(bool of_layer, const boost::json::value& json
   return list_of(elements);
 }
 
-/// Returns an object as an entry [[name]]; null if its JSON does not fit into one.
-std::optional<std::string> entry_of(const std::string& name, const boost::json::value& json) {
-  if (!json.is_object()) return std::nullopt;
-  const bool of_layer = name != "columns";
-  const auto keys = keys_of(json.get_object(), of_layer ? nn::layer_keys() : column_keys());
-  std::string out = fmt::format("\n[[{}]]\n", name);
-  for (const std::string& key : keys) {
-    const auto value = toml_of(of_layer, json.get_object().at(key));
-    if (!value) return std::nullopt;
-    out += fmt::format("{} = {}\n", key, *value);
-  }
-  return keys.empty() ? std::nullopt : std::optional(out);
-}
-
-/// Returns a list as entries, or the text itself if it is no list of objects.
+/// Returns a list as entries [[name]], or the text itself if its JSON does not fit into such.
 std::string entries_text(const std::string& name, const std::string& text) {
   std::string as_text = fmt::format("{} = {}\n", name, toml_quoted(text));
   const auto json = parse_json(text);
   if (!json || !json->is_array() || json->get_array().empty()) return as_text;
   std::string out;
   for (const auto& one : json->get_array()) {
-    const auto entry = entry_of(name, one);
-    if (!entry) return as_text;
-    out += *entry;
+    const auto pairs = one.is_object() ? pairs_of(name != "columns", one.get_object()) : std::nullopt;
+    if (!pairs) return as_text;
+    out += fmt::format("\n[[{}]]\n{}\n", name, fmt::join(*pairs, "\n"));
   }
   return out;
 }

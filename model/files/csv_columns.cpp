@@ -35,15 +35,11 @@ column_fault refuse(const char* key, const json::value& value, const std::string
 // Reads one of a few names.
 template <class Enum>
 column_fault read_name(const char* key, const json::value& value, const std::map<std::string, Enum>& names, Enum& to) {
-  std::vector<std::string> known;
-  known.reserve(names.size());
-  for (const auto& [name, one] : names) known.push_back(name);
+  const auto known = names_in(names, &std::pair<const std::string, Enum>::first);
   const auto* text = value.if_string();
   if (text == nullptr) return refuse(key, value, alternatives(known));
   const auto found = names.find(std::string(*text));
-  if (found == names.end())
-    return fmt::format("{} {}: unknown; the nearest is {}, and there are {}", key, shown(value),
-                       nearest(std::string(*text), known), alternatives(known));
+  if (found == names.end()) return fmt::format("{} {}: unknown; {}", key, shown(value), suggestions(*text, known));
   to = found->second;
   return std::nullopt;
 }
@@ -54,16 +50,24 @@ const std::map<std::string, csv_kind> kinds{{"label", csv_kind::label},
                                             {"multi", csv_kind::multi},
                                             {"ignore", csv_kind::ignore}};
 
-column_fault read_rows(const json::value& value, std::int64_t& to) {
-  json::error_code ec;
-  const auto rows = value.to_number<std::int64_t>(ec);
-  if (ec || rows < static_cast<std::int64_t>(file_rows_min) || rows > static_cast<std::int64_t>(file_rows_max))
-    return refuse("rows", value, fmt::format("a whole number between {} and {}", file_rows_min, file_rows_max));
-  to = rows;
+column_fault read_kind(const json::value& value, csv_column& to) { return read_name("kind", value, kinds, to.kind); }
+
+column_fault read_column_name(const json::value& value, csv_column& to) {
+  const auto* text = value.if_string();
+  if (text == nullptr || text->empty()) return refuse("name", value, "a text that is not empty");
+  to.name = std::string(*text);
   return std::nullopt;
 }
 
-column_fault read_vocabulary(const json::value& value, std::vector<std::string>& to) {
+column_fault read_rows(const json::value& value, csv_column& to) {
+  json::error_code ec;
+  to.rows = value.to_number<std::int64_t>(ec);
+  if (!ec && to.rows >= static_cast<std::int64_t>(file_rows_min) && to.rows <= static_cast<std::int64_t>(file_rows_max))
+    return std::nullopt;
+  return refuse("rows", value, fmt::format("a whole number between {} and {}", file_rows_min, file_rows_max));
+}
+
+column_fault read_vocabulary(const json::value& value, csv_column& to) {
   const auto* values = value.if_array();
   if (values == nullptr || values->empty()) return refuse("vocabulary", value, "an array of at least one text");
   std::set<std::string_view> seen;
@@ -72,71 +76,53 @@ column_fault read_vocabulary(const json::value& value, std::vector<std::string>&
     if (text == nullptr || text->empty())
       return refuse("vocabulary", one, "a text that is not empty; an empty field is a missing value, which has row 0");
     if (!seen.insert(*text).second) return fmt::format("vocabulary: {} stands there twice", shown(one));
-    to.emplace_back(*text);
+    to.vocabulary.emplace_back(*text);
   }
   return std::nullopt;
 }
 
-column_fault read_separator(const json::value& value, char& to) {
+column_fault read_separator(const json::value& value, csv_column& to) {
   const auto* text = value.if_string();
   if (text == nullptr || !is_separator(*text)) return refuse("separator", value, separator_limit);
-  to = text->front();
+  to.separator = text->front();
   return std::nullopt;
+}
+
+column_fault read_mode(const json::value& value, csv_column& to) {
+  using enum kernels::pooling;
+  return read_name<kernels::pooling>("mode", value, {{"sum", sum}, {"mean", mean}, {"max", max}}, to.mode);
+}
+
+column_fault read_transform(const json::value& value, csv_column& to) {
+  return read_name<bool>("transform", value, {{"none", false}, {"log1p", true}}, to.log1p);
 }
 
 // A key of a description.
 struct column_key {
   const char* name;
-  std::vector<csv_kind> kinds;  // the kinds that have it
+  std::vector<csv_kind> kinds;  // the kinds that have it; empty: all
   column_fault (*read)(const json::value&, csv_column&);
 };
 
-const std::vector<column_key> known_keys{
-    {"name",
-     {csv_kind::label, csv_kind::numeric, csv_kind::categorical, csv_kind::multi, csv_kind::ignore},
-     [](const json::value& value, csv_column& to) -> column_fault {
-       const auto* text = value.if_string();
-       if (text == nullptr || text->empty()) return refuse("name", value, "a text that is not empty");
-       to.name = std::string(*text);
-       return std::nullopt;
-     }},
-    {"kind",
-     {csv_kind::label, csv_kind::numeric, csv_kind::categorical, csv_kind::multi, csv_kind::ignore},
-     [](const json::value& value, csv_column& to) { return read_name("kind", value, kinds, to.kind); }},
-    {"rows",
-     {csv_kind::categorical, csv_kind::multi},
-     [](const json::value& value, csv_column& to) { return read_rows(value, to.rows); }},
-    {"vocabulary",
-     {csv_kind::categorical, csv_kind::multi},
-     [](const json::value& value, csv_column& to) { return read_vocabulary(value, to.vocabulary); }},
-    {"separator",
-     {csv_kind::multi},
-     [](const json::value& value, csv_column& to) { return read_separator(value, to.separator); }},
-    {"mode",
-     {csv_kind::multi},
-     [](const json::value& value, csv_column& to) {
-       return read_name<kernels::pooling>(
-           "mode", value,
-           {{"sum", kernels::pooling::sum}, {"mean", kernels::pooling::mean}, {"max", kernels::pooling::max}}, to.mode);
-     }},
-    {"transform",
-     {csv_kind::numeric},
-     [](const json::value& value, csv_column& to) {
-       return read_name<bool>("transform", value, {{"none", false}, {"log1p", true}}, to.log1p);
-     }},
-};
+const std::vector<column_key> known_keys{{"name", {}, read_column_name},
+                                         {"kind", {}, read_kind},
+                                         {"rows", {csv_kind::categorical, csv_kind::multi}, read_rows},
+                                         {"vocabulary", {csv_kind::categorical, csv_kind::multi}, read_vocabulary},
+                                         {"separator", {csv_kind::multi}, read_separator},
+                                         {"mode", {csv_kind::multi}, read_mode},
+                                         {"transform", {csv_kind::numeric}, read_transform}};
 
-bool has(csv_kind kind, const column_key& key) { return std::ranges::find(key.kinds, kind) != key.kinds.end(); }
+bool has(csv_kind kind, const column_key& key) {
+  return key.kinds.empty() || std::ranges::find(key.kinds, kind) != key.kinds.end();
+}
 
 column_fault no_such_key(const std::string& name, csv_kind kind) {
-  std::vector<std::string> of_kind;
-  std::vector<std::string> all;
-  for (const auto& key : known_keys) {
-    all.emplace_back(key.name);
-    if (has(kind, key)) of_kind.emplace_back(key.name);
-  }
+  const auto& all = column_keys();
   if (std::ranges::find(all, name) == all.end())
     return fmt::format("{}: unknown key; the nearest is {}", printable(name), nearest(name, all));
+  std::vector<std::string> of_kind;
+  for (const auto& key : known_keys)
+    if (has(kind, key)) of_kind.emplace_back(key.name);
   const auto& kind_name = std::ranges::find(kinds, kind, &std::pair<const std::string, csv_kind>::second)->first;
   return fmt::format("{}: {} has no such key; it has {}", name, kind_name, alternatives(of_kind));
 }
@@ -144,11 +130,9 @@ column_fault no_such_key(const std::string& name, csv_kind kind) {
 // `to` has a name already, if the description has one.
 column_fault read_column(const json::object& from, const job& job, csv_column& to) {
   // The kind says which known_keys there may be.
-  if (const auto* kind = from.if_contains("kind")) {
-    if (auto refused = read_name("kind", *kind, kinds, to.kind)) return refused;
-  } else {
-    return "kind is missing: must be label, numeric, categorical, multi or ignore";
-  }
+  const auto* kind = from.if_contains("kind");
+  if (kind == nullptr) return "kind is missing: must be label, numeric, categorical, multi or ignore";
+  if (auto refused = read_kind(*kind, to)) return refused;
   for (const auto& member : from) {
     const std::string name(member.key());
     const auto key = std::ranges::find(known_keys, name, &column_key::name);
@@ -193,6 +177,11 @@ column_fault check_all(const std::vector<csv_column>& columns) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& column_keys() {
+  static const std::vector<std::string> keys = names_in(known_keys, &column_key::name);
+  return keys;
+}
 
 bool is_separator(std::string_view text) {
   if (text.size() != 1 || text == "\n" || text == "\r") return false;

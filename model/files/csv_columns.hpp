@@ -42,6 +42,9 @@ struct csv_column {
 /// names, no label or several, no features.
 result<std::vector<csv_column>> parse_columns(const job& job);
 
+/// Returns the keys of a column, in the order of printed job files.
+const std::vector<std::string>& column_keys();
+
 /// Returns "column 2 (age)", or "column 2" without a name. `number` counts from 1.
 std::string column_text(std::size_t number, const std::string& name);
 
