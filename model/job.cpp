@@ -14,32 +14,6 @@ namespace {
 
 std::size_t index_of(data_kind kind) { return static_cast<std::size_t>(kind); }
 
-// Returns the default for the help: each value with its data sets; the most frequent value comes last, without names if
-// all data sets have the setting.
-std::string default_text(const job_setting& setting) {
-  const std::span defaults(setting.defaults.begin(), listed_data_kinds);
-  std::vector<std::pair<std::string, std::vector<std::string>>> owners;  // of each value
-  for (std::size_t kind = 0; kind < defaults.size(); ++kind) {
-    if (defaults[kind] == nullptr || defaults[kind] == std::string_view(no_default)) continue;
-    const std::string value = defaults[kind];
-    auto same = std::ranges::find(owners, value, [](const auto& one) { return one.first; });
-    if (same == owners.end()) same = owners.insert(same, {value, {}});
-    same->second.push_back(data_names()[kind]);
-  }
-  if (owners.empty()) return std::string();
-  std::string others;
-  if (std::ranges::find(defaults, nullptr) == defaults.end()) {
-    const auto most = std::ranges::max_element(owners, {}, [](const auto& one) { return one.second.size(); });
-    others = most->first;
-    owners.erase(most);
-    if (owners.empty()) return others;
-  }
-  std::string shown;
-  for (const auto& [value, names] : owners)
-    shown += fmt::format("{}{} {}", shown.empty() ? "" : "; ", fmt::join(names, ", "), value);
-  return others.empty() ? shown : shown + "; else " + others;
-}
-
 std::string with_value(const std::string& name, const std::string& text) {
   return fmt::format("--{} {}", name, printable(text));
 }
@@ -55,9 +29,8 @@ std::string not_applicable(const job_setting& setting, const std::string& text, 
 std::optional<std::string> check_names(const std::vector<setting>& given) {
   for (const auto& [name, text] : given) {
     if (std::ranges::find(job_table(), name, &job_setting::name) != job_table().end()) continue;
-    std::vector<std::string> known;
-    for (const auto& one : job_table()) known.push_back(one.name);
-    return fmt::format("--{}: unknown setting; the nearest is --{}", printable(name), nearest(name, known));
+    return fmt::format("--{}: unknown setting; the nearest is --{}", printable(name),
+                       nearest(name, names_in(job_table(), &job_setting::name)));
   }
   return std::nullopt;
 }
@@ -130,32 +103,23 @@ std::optional<data_kind> data_kind_of(std::string_view data) {
   return std::nullopt;
 }
 
-std::optional<std::string> read_data(job& to, std::string_view text) {
+result<std::string> read_data(std::string_view text) {
   const auto name = text.substr(0, text.find(':'));
   const auto kind = data_kind_of(text);
   if (name == "idx" && (!kind || !image_files_of(text.substr(idx_prefix.size()))))
-    return "must name two files with a comma between them: idx:IMAGES,LABELS";
-  if (kind) {
-    to.data = text;
-    return std::nullopt;
-  }
-  if (name == "criteo" || name == "csv" || name == "replay") return fmt::format("must name a file: {}:FILE", name);
-  if (name == "mnist") return "must name a folder, mnist:DIR, or be mnist alone";
+    return bad_input("must name two files with a comma between them: idx:IMAGES,LABELS");
+  if (kind) return std::string(text);
+  if (name == "criteo" || name == "csv" || name == "replay") return bad_input("must name a file: {}:FILE", name);
+  if (name == "mnist") return bad_input("must name a folder, mnist:DIR, or be mnist alone");
   const std::vector<std::string> known(data_names().begin(), data_names().begin() + listed_data_kinds);
-  return fmt::format(
+  return bad_input(
       "unknown data set; the nearest is {}, and there are adult, tutorial, synthetic, criteo:FILE, csv:FILE, "
-      "mnist[:DIR] "
-      "and idx:IMAGES,LABELS",
+      "mnist[:DIR] and idx:IMAGES,LABELS",
       nearest(std::string(name), known));
 }
 
 const std::vector<setting_info>& job_settings() {
-  static const std::vector<setting_info> infos = [] {
-    std::vector<setting_info> made;
-    for (const auto& one : job_table())
-      made.push_back({one.name, one.value_name, one.meaning, default_text(one), one.type, one.group});
-    return made;
-  }();
+  static const std::vector<setting_info> infos(job_table().begin(), job_table().end());
   return infos;
 }
 

@@ -218,6 +218,7 @@ double samples_per_step(const job& what) {
 
 void complete_job(job& what, data_kind kind) {
   const auto spec = spec_of(what, kind);
+  what.sparse_optimizer.schedule = what.dense_optimizer.schedule;
   if (!what.layers.empty()) what.hidden.clear();
   if (what.interaction == interaction_kind::dcn) {
     if (!what.cross_layers) what.cross_layers = default_cross_layers;
@@ -232,11 +233,8 @@ std::optional<std::string> check_job(const job& what, data_kind kind) {
   if (has_batch_size && what.micro_batches > what.batch_size)
     return fmt::format("--micro-batches {}: a batch has only {} sample{} (--batch-size); use at most {}",
                        what.micro_batches, what.batch_size, what.batch_size > 1 ? "s" : "", what.batch_size);
-  if (auto wrong = check_agreement(what)) return wrong;
-  if (auto wrong = check_network_parts(what)) return wrong;
-  if (auto wrong = check_stream(what)) return wrong;
-  if (auto wrong = check_split(what)) return wrong;
-  if (auto wrong = check_elastic(what)) return wrong;
+  for (const auto check : {check_agreement, check_network_parts, check_stream, check_split, check_elastic})
+    if (auto wrong = check(what)) return wrong;
   const bool is_file = kind == data_kind::criteo || kind == data_kind::csv;
   if (is_file) {
     if (auto wrong = check_files(what, kind)) return wrong;

@@ -13,96 +13,104 @@
 #include <utility>
 #include <vector>
 
-#include "base/number.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/job_table.hpp"
 
 namespace troupe::model::codecs {
 
-/// How a setting reads and writes one field of a job.
+/// Returns a value's text: by `to_string`, if there is one for it.
+template <class T>
+std::string usual_text(const T& value) {
+  if constexpr (requires { to_string(value); })
+    return to_string(value);
+  else
+    return fmt::format("{}", value);
+}
+
+/// The text of a value. A fault's message does not name the setting.
+template <class T>
+struct text_form {
+  std::function<result<T>(std::string_view)> read;
+  std::function<std::string(const T&)> write = usual_text<T>;
+  setting_type type = setting_type::text;
+};
+
+/// How a setting reads and writes a part of a job.
 struct codec {
   decltype(job_setting::read) read;
   decltype(job_setting::write) write;
   setting_type type = setting_type::text;
 };
 
-using setting_fault = std::optional<std::string>;
+using condition = bool (*)(const job&);
+inline bool always(const job& /*any*/) { return true; }
 
-setting_fault read_real(double& to, std::string_view text, double high, bool zero_allowed);
-setting_fault unknown_name(std::string_view text, const std::vector<std::string>& names);
-
-codec consistency_mode();
-codec test_fraction();
-/// An optional text.
-codec optional_text(std::string job::*field, setting_type type = setting_type::text);
-codec separator();
-codec id_skew();
-codec hidden_widths();
-codec layer_list();
-codec bottom_widths();
-/// The learning rate and its schedule are separate settings and do not change.
-codec optimizer(optimizer_spec job::*field, optimizer_use use);
-/// The schedule applies to both learning rates.
-codec schedule();
-codec elastic_range();
-codec memberships();
-/// The layers at which the stages of a pipeline begin.
-codec stage_begins();
-
-/// Settings that only elastic jobs, or jobs with pipelines, have: others write none.
-codec elastic_only(codec how);
-codec pipelined_only(codec how);
-
-template <class T>
-setting_fault read_whole(T& to, std::string_view text, std::uint64_t low, std::uint64_t high) {
-  const auto number = parse_number<std::uint64_t>(text);
-  if (number && *number >= low && *number <= high) {
-    to = static_cast<T>(*number);
-    return std::nullopt;
-  }
-  // Digits, perhaps after a sign: a whole number out of range.
-  const auto digits = text.substr(text.starts_with('-') || text.starts_with('+') ? 1 : 0);
-  const bool is_whole = !digits.empty() && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
-  return fmt::format("must be {}between {} and {}", is_whole ? "" : "a whole number ", low, high);
+/// Reads and writes what `of` returns of a job. Jobs that do not fulfil `has`, or lack an optional value, write none.
+template <class Of, class T>
+codec of_job(Of of, text_form<T> how, condition has = always) {
+  return {[of, read = std::move(how.read)](job& to, std::string_view text) -> std::optional<std::string> {
+            auto value = read(text);
+            if (!value) return std::move(value.error().message);
+            std::invoke(of, to) = *std::move(value);
+            return std::nullopt;
+          },
+          [of, has, write = std::move(how.write)](const job& from) -> std::optional<std::string> {
+            if (!has(from)) return std::nullopt;
+            const auto& value = std::invoke(of, from);
+            if constexpr (std::is_same_v<decltype(value), const T&>)
+              return write(value);
+            else
+              return value ? std::optional(write(*value)) : std::nullopt;
+          },
+          how.type};
 }
 
+/// Returns a function that returns a field of a part of a job.
+template <class Part, class T>
+auto within(Part job::*part, T Part::*field) {
+  return [=](auto& of) -> auto& { return of.*part.*field; };
+}
+
+result<std::uint64_t> read_whole(std::string_view text, std::uint64_t low, std::uint64_t high);
+text_form<double> real_number(double high, bool zero_allowed);
+
+/// A text that is not empty.
+text_form<std::string> any_text(setting_type type = setting_type::text);
+text_form<std::uint32_t> consistency_mode();
+text_form<double> share_of_rows();
+text_form<char> separator();
+text_form<double> id_skew();
+text_form<std::vector<std::size_t>> layer_widths();
+text_form<std::vector<nn::layer_spec>> layer_list();
+text_form<optimizer_options> optimizer(optimizer_use use);
+/// Without memberships, which are a setting of their own.
+text_form<elasticity> elastic_range();
+/// The layers at which the stages of a pipeline begin.
+text_form<std::vector<std::size_t>> stage_begins();
+
+/// A field that is a whole number, or an optional one.
 template <class T>
 codec whole(T job::*field, std::uint64_t low, std::uint64_t high) {
-  return {[=](job& to, std::string_view text) { return read_whole(to.*field, text, low, high); },
-          [=](const job& from) { return fmt::format("{}", from.*field); }, setting_type::whole};
+  using number = typename decltype(std::optional{T{}})::value_type;
+  const auto read = [=](std::string_view text) {
+    return read_whole(text, low, high).map([](std::uint64_t value) { return static_cast<number>(value); });
+  };
+  return of_job(field, text_form<number>{.read = read, .type = setting_type::whole});
 }
 
-template <class T>
-codec optional_whole(std::optional<T> job::*field, std::uint64_t low, std::uint64_t high) {
-  return {
-      [=](job& to, std::string_view text) { return read_whole((to.*field).emplace(), text, low, high); },
-      [=](const job& from) { return from.*field ? std::optional(fmt::format("{}", *(from.*field))) : std::nullopt; },
-      setting_type::whole};
-}
-
-/// The number that `of` returns of a job.
-template <class Of>
-codec real_number(Of of, double high, bool zero_allowed) {
-  return {[=](job& to, std::string_view text) { return read_real(std::invoke(of, to), text, high, zero_allowed); },
-          [=](const job& from) { return fmt::format("{}", std::invoke(of, from)); }, setting_type::real};
-}
-
+/// A field that has one of a few values, by their names.
 template <class Enum>
-codec choice(Enum job::*field, const std::vector<std::pair<std::string, std::type_identity_t<Enum>>>& names) {
-  return {[=](job& to, std::string_view text) -> setting_fault {
-            std::vector<std::string> known;
-            for (const auto& [name, value] : names) {
-              if (name == text) {
-                to.*field = value;
-                return std::nullopt;
-              }
-              known.push_back(name);
-            }
-            return unknown_name(text, known);
-          },
-          [=](const job& from) {
-            return std::ranges::find(names, from.*field, &std::pair<std::string, Enum>::second)->first;
-          },
-          std::is_same_v<Enum, bool> ? setting_type::truth : setting_type::text};
+codec choice(Enum job::*field, const std::vector<std::pair<std::string, std::type_identity_t<Enum>>>& names,
+             condition has = always) {
+  using name = std::pair<std::string, Enum>;
+  const auto read = [=](std::string_view text) -> result<Enum> {
+    if (const auto known = std::ranges::find(names, text, &name::first); known != names.end()) return known->second;
+    return bad_input("unknown; {}", suggestions(text, names_in(names, &name::first)));
+  };
+  const auto write = [=](Enum value) { return std::ranges::find(names, value, &name::second)->first; };
+  constexpr bool is_bool = std::is_same_v<Enum, bool>;
+  return of_job(field, text_form<Enum>{read, write, is_bool ? setting_type::truth : setting_type::text}, has);
 }
 
 }  // namespace troupe::model::codecs

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <limits>
+#include <span>
 
 #include "model/job_codecs.hpp"
 
@@ -29,17 +30,43 @@ defaults everywhere(const char* text, std::initializer_list<default_of> others =
 /// The defaults of the data sets that have the setting.
 defaults only(std::initializer_list<default_of> owners) { return everywhere(nullptr, owners); }
 
+/// Returns the default for the help: each value with its data sets; the most frequent value comes last, without names
+/// if all data sets have the setting.
+std::string default_text(const defaults& by_data) {
+  const std::span listed(by_data.begin(), listed_data_kinds);
+  std::vector<std::pair<std::string, std::vector<std::string>>> owners;  // of each value
+  for (std::size_t kind = 0; kind < listed.size(); ++kind) {
+    if (listed[kind] == nullptr || listed[kind] == std::string_view(no_default)) continue;
+    auto same = std::ranges::find(owners, std::string_view(listed[kind]), [](const auto& one) { return one.first; });
+    if (same == owners.end()) same = owners.insert(same, {listed[kind], {}});
+    same->second.push_back(data_names()[kind]);
+  }
+  std::string others;
+  if (!owners.empty() && std::ranges::find(listed, nullptr) == listed.end()) {
+    const auto most = std::ranges::max_element(owners, {}, [](const auto& one) { return one.second.size(); });
+    others = most->first;
+    owners.erase(most);
+  }
+  std::string shown;
+  for (const auto& [value, names] : owners)
+    shown += fmt::format("{}{} {}", shown.empty() ? "" : "; ", fmt::join(names, ", "), value);
+  return fmt::format("{}{}{}", shown, shown.empty() || others.empty() ? "" : "; else ", others);
+}
+
 // -- the table -------------------------------------------------------------------------------------------------------
 
 job_setting line(const char* name, const char* group, const char* value_name, const char* meaning,
-                 const defaults& by_data, codec how) {
-  return {name, value_name, meaning, group, by_data, std::move(how.read), std::move(how.write), how.type};
+                 const defaults& by_data, const codec& how) {
+  return {{name, value_name, meaning, default_text(by_data), how.type, group}, by_data, how.read, how.write};
 }
 
 codec row_type(kernels::row_dtype job::*field) {
   using enum kernels::row_dtype;
   return choice(field, {{"f32", f32}, {"f16", f16}, {"bf16", bf16}});
 }
+
+bool is_pipelined(const job& of) { return of.pipeline > 1; }
+bool is_elastic(const job& of) { return of.elastic.is_on(); }
 
 constexpr std::uint64_t epochs_max = 1'000'000'000;
 constexpr std::uint64_t dim_max = 65536;
@@ -51,7 +78,7 @@ std::vector<job_setting> run_and_data_settings() {
   // clang-format off
   return {
       line("data", "Job", "NAME", "data set: adult, tutorial, synthetic, criteo:FILE, csv:FILE, mnist[:DIR] or idx:IMAGES,LABELS",
-           everywhere("adult"), {read_data, [](const job& from) { return from.data; }}),
+           everywhere("adult"), of_job(&job::data, text_form<std::string>{read_data})),
       line("trainers", "Job", "N", "trainers: ranks of the data-parallel group; all: one for each CUDA device, or core",
            everywhere("2"), whole(&job::trainers, 1, actors_max)),
       line("servers", "Job", "N", "parameter servers; 0 only for a model without tables",
@@ -59,7 +86,7 @@ std::vector<job_setting> run_and_data_settings() {
       line("epochs", "Job", "N", "passes over the training rows; a tutorial epoch is 10 steps, a synthetic one 100",
            everywhere("1", {{adult, "6"}, {tutorial, "100"}, {mnist, "2"}}), whole(&job::epochs, 1, epochs_max)),
       line("steps", "Job", "N", "total of global steps, instead of --epochs",
-           everywhere(no_default), optional_whole(&job::steps, 1, 1'000'000'000'000)),
+           everywhere(no_default), whole(&job::steps, 1, 1'000'000'000'000)),
       line("batch-size", "Job", "N", "samples per trainer and step",
            only({{adult, "128"}, {synthetic, "256"}, {criteo, "256"}, {csv, "256"}, {mnist, "64"}, {idx, "64"}}),
            whole(&job::batch_size, 1, 1'000'000)),
@@ -76,21 +103,21 @@ std::vector<job_setting> run_and_data_settings() {
       line("classes", "Tables", "N", "classes of the targets",
            only({{synthetic, "2"}, {csv, "2"}, {idx, "10"}}), whole(&job::classes, 2, 65536)),
       line("id-skew", "Tables", "SKEW", "how often each row occurs: uniform, or zipf:S with exponent S",
-           only({{synthetic, "uniform"}}), id_skew()),
+           only({{synthetic, "uniform"}}), of_job(&job::id_skew, id_skew())),
       line("row-dtype", "Tables", "TYPE", "how the tables' rows are stored: f32, f16 or bf16; optimizer state is always f32",
            everywhere("f32"), row_type(&job::row_dtype)),
       line("table-split", "Tables", "HOW", "how tables are split over servers: large ones by rows, or all of them by columns",
            everywhere("rows"), choice(&job::table_split, {{"rows", rows}, {"columns", columns}})),
       line("columns", "Data files", "JSON", "the columns of a csv file; in a job file: one [[columns]] entry each",
-           only({{csv, no_default}}), optional_text(&job::columns, setting_type::entries)),
+           only({{csv, no_default}}), of_job(&job::columns, any_text(setting_type::entries), [](const job& from) { return !from.columns.empty(); })),
       line("header", "Data files", "BOOL", "whether the first line of a csv file names its columns: true or false",
            only({{csv, "true"}}), choice(&job::header, {{"true", true}, {"false", false}})),
       line("separator", "Data files", "CHAR", "what stands between the columns of a csv file: one ASCII character, or tab",
-           only({{csv, ","}}), separator()),
+           only({{csv, ","}}), of_job(&job::separator, separator())),
       line("test-file", "Data files", "FILE", "rows held out for evaluation, in the same format; idx: IMAGES,LABELS",
-           only({{criteo, no_default}, {csv, no_default}, {idx, no_default}}), optional_text(&job::test_file)),
+           only({{criteo, no_default}, {csv, no_default}, {idx, no_default}}), of_job(&job::test_file, any_text(), [](const job& from) { return !from.test_file.empty(); })),
       line("test-fraction", "Data files", "SHARE", "share of the training file's rows held out for evaluation instead",
-           only({{criteo, "0"}, {csv, "0"}}), test_fraction()),
+           only({{criteo, "0"}, {csv, "0"}}), of_job(&job::test_fraction, share_of_rows())),
       line("shuffle-rows", "Data files", "N", "rows of the window within which a file is shuffled",
            only({{criteo, "65536"}, {csv, "65536"}}), whole(&job::shuffle_rows, 1, 1'000'000'000)),
   };
@@ -106,35 +133,35 @@ std::vector<job_setting> network_settings() {
   return {
       line("hidden", "Model", "WIDTHS", "widths of the hidden layers, such as 64,32, or none",
            everywhere("64", {{adult, "64,32"}, {tutorial, "none"}, {criteo, "64,32"}, {csv, "64,32"}, {replay, "none"}}),
-           hidden_widths()),
+           of_job(&job::hidden, layer_widths(), [](const job& from) { return from.layers.empty(); })),
       line("layers", "Model", "JSON", "the network layer by layer, in place of --hidden; in a job file: one [[layers]] entry each",
-           everywhere(no_default), layer_list()),
+           everywhere(no_default), of_job(&job::layers, layer_list(), [](const job& from) { return !from.layers.empty(); })),
       line("interaction", "Model", "NAME",
            "how tables and dense features meet: cat (side by side), dot (DLRM: pairwise dots) or dcn (DLRM-DCNv2: cross layers)",
            everywhere("cat"), choice(&job::interaction, {{"cat", cat}, {"dot", dot}, {"dcn", dcn}})),
       line("cross-layers", "Model", "N", "with dcn: cross layers (3)",
-           everywhere(no_default), optional_whole(&job::cross_layers, 1, 64)),
+           everywhere(no_default), whole(&job::cross_layers, 1, 64)),
       line("cross-rank", "Model", "N", "with dcn: rank of the cross layers' products (512)",
-           everywhere(no_default), optional_whole(&job::cross_rank, 1, dim_max)),
+           everywhere(no_default), whole(&job::cross_rank, 1, dim_max)),
       line("bottom-hidden", "Model", "WIDTHS", "with dot and dcn: hidden widths of the bottom MLP, from the dense features to a row's width (64)",
-           everywhere(no_default), bottom_widths()),
+           everywhere(no_default), of_job(&job::bottom_hidden, layer_widths())),
       line("loss", "Model", "NAME", "cross-entropy, bce-logits or mse",
            everywhere("cross-entropy", {{adult, "bce-logits"}, {criteo, "bce-logits"}, {csv, "bce-logits"}}),
            choice(&job::loss, {{"cross-entropy", cross_entropy}, {"bce-logits", bce_logits}, {"mse", mse}})),
       line("dense-optimizer", "Optimizers", "SPEC", "NAME[:key=value,...] for the dense weights: sgd, adagrad or adam",
            everywhere("sgd", {{adult, "adam"}, {mnist, "adam"}, {idx, "adam"}}),
-           optimizer(&job::dense_optimizer, optimizer_use::dense)),
+           of_job(within(&job::dense_optimizer, &optimizer_spec::options), optimizer(optimizer_use::dense))),
       line("sparse-optimizer", "Optimizers", "SPEC", "the same for the tables: these, rowwise-adagrad, lazy-sgd or lazy-adam",
            everywhere("sgd", {{adult, "adagrad"}}),
-           optimizer(&job::sparse_optimizer, optimizer_use::table)),
+           of_job(within(&job::sparse_optimizer, &optimizer_spec::options), optimizer(optimizer_use::table))),
       line("dense-lr", "Optimizers", "RATE", "learning rate of the dense weights",
            everywhere("0.05", {{adult, "0.002"}, {mnist, "0.001"}, {idx, "0.001"}}),
-           real_number([](auto& of) -> auto& { return of.dense_optimizer.lr; }, learning_rate_max, true)),
+           of_job(within(&job::dense_optimizer, &optimizer_spec::lr), real_number(learning_rate_max, true))),
       line("sparse-lr", "Optimizers", "RATE", "learning rate of the tables",
-           everywhere("0.05"), real_number([](auto& of) -> auto& { return of.sparse_optimizer.lr; }, learning_rate_max, true)),
+           everywhere("0.05"), of_job(within(&job::sparse_optimizer, &optimizer_spec::lr), real_number(learning_rate_max, true))),
       line("lr-schedule", "Optimizers", "SCHEDULE",
            "how learning rates change: constant, warmup:STEPS, step:EVERY,GAMMA, cosine:STEPS, joined by +",
-           everywhere("constant"), schedule()),
+           everywhere("constant"), of_job(within(&job::dense_optimizer, &optimizer_spec::schedule), text_form<lr_schedule>{parse_lr_schedule})),
   };
   // clang-format on
 }
@@ -151,7 +178,7 @@ std::vector<job_setting> step_settings() {
            everywhere("mean", {{tutorial, "sum"}}),
            choice(&job::sparse_reduce, {{"sum", sum}, {"mean", mean}})),
       line("consistency", "Working together", "MODE", "how old the rows of a lookup may be: sync, ssp:K (at most K steps), or async",
-           everywhere("sync"), consistency_mode()),
+           everywhere("sync"), of_job(&job::staleness, consistency_mode())),
       line("wire-dtype", "Working together", "TYPE", "how the numbers of rows and of their gradients travel between servers and trainers: f32, f16 or bf16",
            everywhere("f32"), row_type(&job::wire_dtype)),
       line("matmul-precision", "Model", "TYPE", "what the factors of matrix products are rounded to: f32; on CUDA devices also tf32 or bf16",
@@ -159,9 +186,9 @@ std::vector<job_setting> step_settings() {
       line("accumulate", "Working together", "N", "batches of each trainer that make one optimizer step",
            everywhere("1"), whole(&job::accumulate, 1, 1'000'000)),
       line("clip-norm", "Optimizers", "NORM", "most that the global norm of a step's gradient may be, dense and tables; 0 no limit",
-           everywhere("0"), real_number(&job::clip_norm, 1e6, true)),
+           everywhere("0"), of_job(&job::clip_norm, real_number(1e6, true))),
       line("bucket-mib", "Working together", "MIB", "size of an allreduce bucket in MiB; the first one has at most 1",
-           everywhere("25"), real_number(&job::bucket_mib, 65536, false)),
+           everywhere("25"), of_job(&job::bucket_mib, real_number(65536, false))),
       line("eval-every", "Job", "N", "epochs between evaluations on the test rows; 0 never",
            everywhere("1"), whole(&job::eval_every, 0, epochs_max)),
       line("nan", "Working together", "ACTION", "a step in which any rank saw NaN or Inf: stop the run there, or skip the step on all ranks",
@@ -180,9 +207,9 @@ std::vector<job_setting> splitting_settings() {
       line("pipeline", "Working together", "P", "stages that each trainer's network is cut into, by its layers; a trainer of its own computes each",
            everywhere("1"), whole(&job::pipeline, 1, stages_max)),
       line("schedule", "Working together", "NAME", "with --pipeline: the order of a stage's micro-batches, gpipe or 1f1b (the default, with the fewest under way); or pipedream, whose steps overlap, so that weights are stale",
-           everywhere(no_default), pipelined_only(choice(&job::schedule, {{"gpipe", gpipe}, {"1f1b", one_f_one_b}, {"pipedream", pipedream}}))),
+           everywhere(no_default), choice(&job::schedule, {{"gpipe", gpipe}, {"1f1b", one_f_one_b}, {"pipedream", pipedream}}, is_pipelined)),
       line("stages", "Working together", "LAYERS", "with --pipeline: the layer at which each stage begins, such as 0,3,5; else stages take about as long as each other",
-           everywhere(no_default), pipelined_only(stage_begins())),
+           everywhere(no_default), of_job(&job::stages, stage_begins(), [](const job& from) { return is_pipelined(from) && !from.stages.empty(); })),
       line("tensor-parallel", "Working together", "T", "slices of each stage, or of the network, that share pairs of linear layers, the first by its outputs, the second by its inputs; a trainer of its own computes each",
            everywhere("1"), whole(&job::tensor_parallel, 1, slices_max)),
   };
@@ -198,13 +225,13 @@ std::vector<job_setting> elastic_settings() {
   // clang-format off
   return {
       line("elastic", "Elastic", "MIN:MAX", "trainers may join and leave between attempts (troupe scale), and may be so many; needs --save and --restarts",
-           has_batches, elastic_only(elastic_range())),
+           has_batches, of_job(&job::elastic, elastic_range(), is_elastic)),
       line("elastic-batch", "Elastic", "WHAT", "what stays then: the samples of a step (total, the default), or each trainer's (rank)",
-           has_batches, elastic_only(choice(&job::elastic_batch, {{"total", total}, {"rank", rank}}))),
+           has_batches, choice(&job::elastic_batch, {{"total", total}, {"rank", rank}}, is_elastic)),
       line("elastic-lr", "Elastic", "RULE", "with rank, how learning rates follow the samples of a step: none (the default), linear or sqrt",
-           has_batches, elastic_only(choice(&job::elastic_lr, {{"none", none}, {"linear", linear}, {"sqrt", sqrt}}))),
+           has_batches, choice(&job::elastic_lr, {{"none", none}, {"linear", linear}, {"sqrt", sqrt}}, is_elastic)),
       line("memberships", "Elastic", "LIST", "STEP:TRAINERS with commas between them: from which step on the run has how many trainers; repeats a run",
-           has_batches, elastic_only(memberships())),
+           has_batches, of_job(within(&job::elastic, &elasticity::memberships), text_form<std::vector<membership>>{parse_memberships}, is_elastic)),
   };
   // clang-format on
 }

@@ -16,12 +16,7 @@
 namespace troupe::model {
 
 /// One line of the table. Immutable.
-struct job_setting {
-  std::string name;
-  std::string value_name;
-  std::string meaning;
-  std::string group;  ///< heading in the help
-
+struct job_setting : setting_info {
   /// The default for each data set, in the order of `data_kind`. no_default: optional without a default; null: the data
   /// set does not have the setting.
   std::array<const char*, data_kinds> defaults;
@@ -31,8 +26,6 @@ struct job_setting {
 
   /// Returns the text from which `read` makes the same value; null if the job has none.
   std::function<std::optional<std::string>(const job&)> write;
-
-  setting_type type = setting_type::text;
 };
 
 constexpr const char* no_default = "";
@@ -48,8 +41,8 @@ const std::vector<job_setting>& job_table();
 /// Returns the data sets' names in the order of `data_kind`.
 const std::array<std::string, data_kinds>& data_names();
 
-/// Parses the setting `data`; returns an error text if it names no data set.
-std::optional<std::string> read_data(job& to, std::string_view text);
+/// Returns the text of the setting `data`. Refuses one that names no data set.
+result<std::string> read_data(std::string_view text);
 
 /// Returns layer widths as a setting's text: `none`, or separated by commas.
 std::string widths_text(const std::vector<std::size_t>& widths);
