@@ -90,17 +90,13 @@ const std::array<std::string, data_kinds>& data_names() {
 }
 
 std::optional<data_kind> data_kind_of(std::string_view data) {
-  for (const auto kind : {data_kind::adult, data_kind::tutorial, data_kind::synthetic, data_kind::mnist})
-    if (data == data_names()[index_of(kind)]) return kind;
-  const auto is_file = [data](std::string_view prefix) {
-    return data.starts_with(prefix) && data.size() > prefix.size();
-  };
-  if (is_file(criteo_prefix)) return data_kind::criteo;
-  if (is_file(csv_prefix)) return data_kind::csv;
-  if (is_file(mnist_prefix)) return data_kind::mnist;
-  if (is_file(idx_prefix)) return data_kind::idx;
-  if (is_file(replay_prefix)) return data_kind::replay;
-  return std::nullopt;
+  const auto name = data.substr(0, data.find(':'));
+  const auto known = std::ranges::find(data_names(), name);
+  if (known == data_names().end()) return std::nullopt;
+  const auto kind = static_cast<data_kind>(known - data_names().begin());
+  const bool may_be_alone = kind < data_kind::criteo || kind == data_kind::mnist;
+  const bool fits = name == data ? may_be_alone : kind >= data_kind::criteo && data.size() > name.size() + 1;
+  return fits ? std::optional(kind) : std::nullopt;
 }
 
 result<std::string> read_data(std::string_view text) {

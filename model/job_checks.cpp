@@ -59,12 +59,10 @@ std::optional<std::string> check_loss(const job& what, data_kind kind) {
   if (kind == data_kind::csv && what.loss == loss_kind::mse && what.classes != 2)
     return fmt::format("--classes {}: --loss mse has no classes; leave it out, or use cross-entropy", what.classes);
   if (what.loss != loss_kind::bce_logits) return std::nullopt;
-  if (kind == data_kind::tutorial)
-    return fmt::format("--loss bce-logits: needs targets in 2 classes, the tutorial has {}; use cross-entropy or mse",
-                       tutorial_classes);
-  if (kind == data_kind::mnist)
-    return fmt::format("--loss bce-logits: needs targets in 2 classes, mnist has {}; use cross-entropy or mse",
-                       mnist_classes);
+  if (kind == data_kind::tutorial || kind == data_kind::mnist)
+    return fmt::format("--loss bce-logits: needs targets in 2 classes, {}; use cross-entropy or mse",
+                       kind == data_kind::mnist ? fmt::format("mnist has {}", mnist_classes)
+                                                : fmt::format("the tutorial has {}", tutorial_classes));
   const bool has_classes = kind == data_kind::synthetic || kind == data_kind::csv || kind == data_kind::idx;
   if (has_classes && what.classes != 2)
     return fmt::format("--loss bce-logits: needs --classes 2, not {}; use cross-entropy or mse", what.classes);
