@@ -71,25 +71,25 @@ result<model::job_file> read_file(const CLI::App& app) {
   return file;
 }
 
-/// Returns those of the settings that have these names, in their order.
-std::vector<model::setting> those_named(const std::vector<model::setting>& all,
-                                        std::initializer_list<const char*> names) {
-  std::vector<model::setting> found;
-  for (const char* name : names)
-    std::ranges::copy_if(all, std::back_inserter(found), [&](const model::setting& one) { return one.first == name; });
-  return found;
+/// Returns how a given setting differs from the saved one; null: it is not given, or does not differ.
+std::optional<std::string> difference_in(const char* name, const std::vector<model::setting>& saved,
+                                         const std::vector<model::setting>& given) {
+  const auto those_named = [name](std::vector<model::setting> all) {
+    std::erase_if(all, [name](const model::setting& one) { return one.first != name; });
+    return all;
+  };
+  if (model::value_of(given, name) == nullptr) return std::nullopt;
+  return model::first_difference(those_named(saved), those_named(given), {});
 }
 
 /// Where steps overlap, the weights are those of one splitting: no other one may be given, or take its place. Returns
 /// what differs.
 std::optional<std::string> other_overlap(const model::job& saved, const std::vector<model::setting>& given) {
-  const auto asked = those_named(given, {"schedule"});
-  const bool will_overlap = !asked.empty() && asked.back().second == "pipedream";
-  if (!saved.streams() && !will_overlap) return std::nullopt;
+  const std::string* asked = model::value_of(given, "schedule");
+  if (!saved.streams() && (asked == nullptr || *asked != "pipedream")) return std::nullopt;
   const auto had = model::to_settings(saved);
   for (const char* name : {"schedule", "pipeline", "stages"})
-    if (const auto now = those_named(given, {name}); !now.empty())
-      if (auto differs = model::first_difference(those_named(had, {name}), now, {})) return differs;
+    if (auto differs = difference_in(name, had, given)) return differs;
   return std::nullopt;
 }
 
@@ -102,9 +102,7 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
   };
   const auto is_given = [&](std::string_view name) { return model::value_of(given, name) != nullptr; };
   // Another data set changes other settings too: report it first.
-  if (const auto data = those_named(given, {"data"}); !data.empty())
-    if (auto differs = model::first_difference(those_named(saved, {"data"}), data, {}))
-      return bad_input(std::move(*differs));
+  if (auto differs = difference_in("data", saved, given)) return bad_input(std::move(*differs));
   std::vector<model::setting> all = saved;
   // Saved steps would override the given epochs.
   if (is_given("epochs") && !is_given("steps"))

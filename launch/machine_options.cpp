@@ -23,16 +23,13 @@ result<actors::device_request::kind> read_kind(const char* name, const std::opti
 result<std::vector<int>> read_numbers(const std::string& text) {
   constexpr int numbers_max = 1024;
   std::vector<int> numbers;
-  std::size_t begin = 0;
-  while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const auto number = parse_number<int>(text.substr(begin, end - begin));
+  for (const auto part : split(text, ',')) {
+    const auto number = parse_number<int>(part);
     if (!number || *number < 0 || *number >= numbers_max)
       return bad_input("--devices {}: must be numbers of devices with commas between them, as in 0,2", printable(text));
     if (std::ranges::find(numbers, *number) != numbers.end())
       return bad_input("--devices {}: has {} twice", printable(text), *number);
     numbers.push_back(*number);
-    begin = end + 1;
   }
   return numbers;
 }

@@ -38,16 +38,6 @@ std::filesystem::path temporary_place() {
   return place != nullptr && *place != '\0' ? place : "/tmp";
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> items;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    if (comma > at) items.push_back(text.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return items;
-}
-
 constexpr const char* folder_name = "trace folder";
 
 std::string words(const std::filesystem::path& folder) { return shell_word(folder.string()); }
@@ -111,7 +101,8 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
     order.filter = *text;
   }
   if (const auto text = option_text(given, "trace-payload")) {
-    order.how.payload_actors = split(*text);
+    for (const auto pattern : split(*text, ','))
+      if (!pattern.empty()) order.how.payload_actors.emplace_back(pattern);
     if (order.how.what != trace::mode::payload)
       return bad_input("--trace-payload {}: goes with --trace payload", printable(*text));
   }
