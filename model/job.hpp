@@ -17,6 +17,7 @@
 #include "kernels/device.hpp"
 #include "model/data.hpp"
 #include "model/elasticity.hpp"
+#include "model/files/csv_columns.hpp"
 #include "model/optimizer.hpp"
 #include "model/table_split.hpp"
 #include "nn/layer_spec.hpp"
@@ -71,6 +72,7 @@ struct job {
   model::table_split table_split = model::table_split::rows;
   /// csv: a JSON array that describes the columns; see `parse_columns`.
   std::string columns;
+  std::vector<csv_column> parsed_columns;  ///< by `parse_job`; none if `columns` are wrong
   /// csv: the first line names the columns.
   bool header = true;
   char separator = ',';

@@ -22,12 +22,12 @@ struct file_features {
   std::uint64_t rows = 0;
 };
 
-// For a csv file with wrong columns, which `check_files` reports first, all zero.
+// For a csv file with wrong columns, which `check_files` refuses, all zero.
 file_features features_of(const job& what, data_kind kind) {
   if (kind == data_kind::criteo)
     return {criteo_tables, criteo_dense_features, criteo_tables * static_cast<std::uint64_t>(what.rows)};
   file_features found;
-  for (const auto& column : parse_columns(what).value_or(std::vector<csv_column>())) {
+  for (const auto& column : what.parsed_columns) {
     found.dense += column.kind == csv_kind::numeric ? 1 : 0;
     found.tables += column.is_table() ? 1 : 0;
     found.rows += static_cast<std::uint64_t>(column.rows);
@@ -45,7 +45,7 @@ std::optional<std::string> check_files(const job& what, data_kind kind) {
                        what.test_fraction, printable(what.test_file));
   if (kind == data_kind::csv) {
     if (what.columns.empty()) return "--columns: must be given with --data csv:FILE: it says what the columns are";
-    if (auto columns = parse_columns(what); !columns) return std::move(columns.error().message);
+    if (what.parsed_columns.empty()) return std::move(parse_columns(what).error().message);
   }
   const auto features = features_of(what, kind);
   // At most 2^44 rows in all: divide instead of multiplying.
@@ -215,6 +215,7 @@ double samples_per_step(const job& what) {
 }
 
 void complete_job(job& what, data_kind kind) {
+  if (kind == data_kind::csv) what.parsed_columns = parse_columns(what).value_or(std::vector<csv_column>());
   const auto spec = spec_of(what, kind);
   what.sparse_optimizer.schedule = what.dense_optimizer.schedule;
   if (!what.layers.empty()) what.hidden.clear();

@@ -281,7 +281,7 @@ result<std::vector<std::size_t>> find_columns(const std::vector<csv_column>& des
 }  // namespace
 
 result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::shared_ptr<const input_file>& file) {
-  TROUPE_TRY(descriptions, parse_columns(job));
+  const auto& descriptions = job.parsed_columns;
   std::vector<file_column> columns(descriptions.size());
   std::vector<std::size_t> described;
   if (job.header) {

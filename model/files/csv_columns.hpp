@@ -7,9 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "model/job.hpp"
+#include "base/result.hpp"
+#include "kernels/embedding_bag.hpp"
 
 namespace troupe::model {
+
+struct job;
 
 /// Whether `text` can separate columns, or values of a field: one byte, since a character beyond ASCII has several in
 /// UTF-8.
@@ -35,6 +38,7 @@ struct csv_column {
   bool log1p = false;
 
   bool is_table() const { return kind == csv_kind::categorical || kind == csv_kind::multi; }
+  bool operator==(const csv_column&) const = default;
 };
 
 /// Parses `job.columns`, a JSON array of objects with the keys name, kind, rows, vocabulary, separator, mode and
