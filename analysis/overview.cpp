@@ -101,13 +101,12 @@ std::vector<trace::actor_state> all_actors(const trace::recording& of, const std
   for (const trace::actor_state& one : all) known.insert(one.actor);
   for (const edge_summary& edge : edges)
     for (const std::uint16_t actor : {edge.sender, edge.receiver})
-      if (known.insert(actor).second)
-        all.push_back({.actor = actor,
-                       .name = of.actor_name(actor),
-                       .step_begin = -1,
-                       .message_begin = -1,
-                       .open = {},
-                       .calls = {}});
+      if (known.insert(actor).second) {
+        trace::actor_state& one = all.emplace_back();
+        one.actor = actor;
+        one.name = of.actor_name(actor);
+        one.step_begin = one.message_begin = -1;
+      }
   std::ranges::sort(all, {}, &trace::actor_state::actor);
   return all;
 }

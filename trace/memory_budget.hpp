@@ -2,9 +2,13 @@
 
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <limits>
 #include <string>
+
+#include "base/units.hpp"
 
 namespace troupe::trace {
 
@@ -32,7 +36,12 @@ class memory_budget {
   bool exceeded() const { return wanted_ != 0; }
 
   /// The error text if it is exceeded: both sizes, and what to try.
-  std::string problem() const;
+  std::string problem() const {
+    return fmt::format(
+        "takes at least {} of memory, together with the files read before it; the limit is {}, a share of what is "
+        "available: read fewer files at once, free memory, or record less (--trace-filter, --trace ring)",
+        size_text(taken_ + wanted_), size_text(limit_));
+  }
 
  private:
   std::uint64_t limit_;

@@ -172,15 +172,8 @@ class reader {
     process_info& to = made_.processes.emplace_back();
     to.host = text_of(from.metadata, "host");
     to.boot = text_of(from.metadata, "boot");
-    to.pid = from.pid;
-    to.node = from.node;
-    to.incarnation = from.incarnation;
-    to.end = from.end;
+    static_cast<recorded_process&>(to) = from;
     see_alive(from, to);
-    to.metadata = from.metadata;
-    to.metadata_fault = from.metadata_fault;
-    to.dropped = from.dropped;
-    to.contents_lost = from.contents_lost;
     to.realtime_begin_ns = from.begin.realtime_ns;
     const clock_line& line = lines_[hosts_[place]];
     to.clock_offset = line.offset;
@@ -266,19 +259,12 @@ class reader {
   void add_actor(const board_row& row, std::uint32_t process) {
     const auto moment = [&](std::uint64_t ticks) { return ticks == 0 ? -1 : time(hosts_[process], ticks); };
     actor_state& to = made_.actors.emplace_back();
-    to.actor = row.actor;
-    to.incarnation = row.incarnation;
+    static_cast<recorded_actor&>(to) = row;
     to.name = harmless(row.name);
     to.process = process;
     to.alive = row.state == 1;
-    to.step = row.step;
     to.step_begin = moment(row.step_begin);
-    to.message = row.message;
-    to.message_type = static_cast<std::uint16_t>(row.message_type);
     to.message_begin = moment(row.message_begin);
-    to.last_sent = row.last_sent;
-    to.handled = row.handled;
-    to.open_more = row.open_more;
     for (const board_row::request& one : row.open)
       to.open.push_back({one.id, one.type, one.peer, one.step, moment(one.since)});
   }

@@ -13,9 +13,7 @@
 
 #include "base/result.hpp"
 #include "trace/attempts.hpp"
-#include "trace/board_call.hpp"
-#include "trace/content.hpp"
-#include "trace/file_format.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::trace {
 
@@ -47,19 +45,11 @@ struct event {
 };
 
 /// An actor's entry on the board when the file was read.
-struct actor_state {
-  std::uint16_t actor = 0;
-  std::uint16_t incarnation = 0;
-  std::string name;
+struct actor_state : recorded_actor {
   std::uint32_t process = 0;
   bool alive = false;
-  std::uint64_t step = 0;
-  nanoseconds step_begin = 0;  ///< -1: no step is under way
-  std::uint64_t message = 0;   ///< being handled; 0: none, or work that no message requested
-  std::uint16_t message_type = 0;
+  nanoseconds step_begin = 0;     ///< -1: no step is under way
   nanoseconds message_begin = 0;  ///< -1: nothing is being handled
-  std::uint64_t last_sent = 0;
-  std::uint64_t handled = 0;
   struct request {
     std::uint64_t id = 0;
     std::uint16_t type = 0;
@@ -68,7 +58,6 @@ struct actor_state {
     nanoseconds since = 0;
   };
   std::vector<request> open;
-  std::uint32_t open_more = 0;
   struct call {
     call_state what;
     nanoseconds since = 0;
@@ -77,24 +66,16 @@ struct actor_state {
 };
 
 /// One process of the run.
-struct process_info {
+struct process_info : recorded_process {
   std::string host;
   std::string boot;  ///< processes of one boot share a clock
-  std::uint32_t pid = 0;
-  std::uint32_t node = 0;
-  std::uint32_t incarnation = 0;
-  ending end = ending::none;
-  boost::json::object metadata;
-  std::string metadata_fault;  ///< as in `trace_file`
   std::vector<std::filesystem::path> files;
   std::uint64_t records = 0;
   std::uint64_t overwritten = 0;  ///< records lost to overwriting, approximately
   /// Everything that began at this time or later is recorded, unless filtered out; the maximum: nothing is certain.
   nanoseconds complete_from = std::numeric_limits<nanoseconds>::min();
-  std::uint64_t dropped = 0;  ///< by the filter
-  bool filtered = false;      ///< recording was filtered: actors that were excluded are not even counted
-  std::uint64_t torn = 0;     ///< records that were being written when the process ended
-  std::uint64_t contents_lost = 0;
+  bool filtered = false;   ///< recording was filtered: actors that were excluded are not even counted
+  std::uint64_t torn = 0;  ///< records that were being written when the process ended
   /// The last known moment: of its last record or, if it was seen alive, of when its files were read, if that is later.
   nanoseconds last = 0;
   bool stopped = false;                ///< alive, but stopped by a signal or a debugger when its files were read
@@ -158,7 +139,6 @@ result<recording> read_recording(const sources& from);
 /// Returns the files that `from` names and those in its folders, sorted by name. Errors: nothing there.
 result<std::vector<std::filesystem::path>> find_trace_files(const sources& from);
 
-struct trace_file;
 /// Makes a recording from one or more files already read. Errors: as read_recording.
 /// Of several attempts at one supervised run it has the one that `from` names, else the newest.
 result<recording> make_recording(std::vector<trace_file> files, const sources& from = {});

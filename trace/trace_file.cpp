@@ -59,7 +59,7 @@ board_row board_row_at(const char* from) {
   row.step_begin = TROUPE_FIELD(from, board_entry, std::uint64_t, step_begin);
   row.message = TROUPE_FIELD(from, board_entry, std::uint64_t, message);
   row.message_begin = TROUPE_FIELD(from, board_entry, std::uint64_t, message_begin);
-  row.message_type = TROUPE_FIELD(from, board_entry, std::uint32_t, message_type);
+  row.message_type = static_cast<std::uint16_t>(TROUPE_FIELD(from, board_entry, std::uint32_t, message_type));
   row.open_more = TROUPE_FIELD(from, board_entry, std::uint32_t, open_more);
   row.last_sent = TROUPE_FIELD(from, board_entry, std::uint64_t, last_sent);
   row.handled = TROUPE_FIELD(from, board_entry, std::uint64_t, handled);

@@ -21,20 +21,36 @@
 
 namespace troupe::trace {
 
-/// An entry of the board, as numbers.
-struct board_row {
-  std::uint32_t state = 0;
+/// What a file says of its process, and a recording too.
+struct recorded_process {
+  std::uint32_t pid = 0;
+  std::uint32_t node = 0;
+  std::uint32_t incarnation = 0;
+  ending end = ending::none;
+  std::uint64_t dropped = 0;  ///< by the filter
+  std::uint64_t contents_lost = 0;
+  boost::json::object metadata;
+  std::string metadata_fault;  ///< why what numbers mean cannot be told, as in "are damaged"; empty: it can be
+};
+
+/// What the board says of an actor.
+struct recorded_actor {
   std::uint16_t actor = 0;
   std::uint16_t incarnation = 0;
   std::string name;
   std::uint64_t step = 0;
-  std::uint64_t step_begin = 0;
-  std::uint64_t message = 0;
-  std::uint64_t message_begin = 0;
-  std::uint32_t message_type = 0;
-  std::uint32_t open_more = 0;
+  std::uint64_t message = 0;  ///< being handled; 0: none, or work that no message requested
+  std::uint16_t message_type = 0;
   std::uint64_t last_sent = 0;
   std::uint64_t handled = 0;
+  std::uint32_t open_more = 0;
+};
+
+/// An entry of the board; times are in ticks.
+struct board_row : recorded_actor {
+  std::uint32_t state = 0;
+  std::uint64_t step_begin = 0;
+  std::uint64_t message_begin = 0;
   std::uint64_t dropped = 0;
   struct request {
     std::uint64_t id = 0;
@@ -46,26 +62,18 @@ struct board_row {
   std::vector<request> open;
 };
 
-struct trace_file {
+struct trace_file : recorded_process {
   std::filesystem::path path;
   bool is_log = false;
   std::uint64_t process = 0;
   std::uint64_t run = 0;
-  std::uint32_t pid = 0;
-  std::uint32_t node = 0;
-  std::uint32_t incarnation = 0;
-  ending end = ending::none;
   std::uint64_t next_chunk = 0;
-  std::uint64_t dropped = 0;
-  std::uint64_t contents_lost = 0;
   std::uint64_t chunks_lost = 0;
   std::uint64_t chunks_begin = 0;  ///< ring: the first byte of its chunks
   std::uint64_t chunk_room = 0;    ///< ring: how many chunks it has room for
   clock_sample begin;
   clock_sample seen;            ///< of a copy of a ring that was being written; else zeros
   std::uint64_t read_from = 0;  ///< ticks, when reading it began: all that was recorded before is in it; 0: unknown
-  boost::json::object metadata;
-  std::string metadata_fault;  ///< why what numbers mean cannot be told, as in "are damaged"; empty: it can be
   std::vector<board_row> board;
   std::vector<std::pair<std::uint16_t, call_state>> calls;  ///< of the board, by actor
   struct chunk {
