@@ -49,4 +49,24 @@ device_advice advice_for(const model::job& what) {
   return spec ? advice_for(what, *spec) : device_advice();
 }
 
+std::optional<std::string> fault_of_step_graphs(const model::job& what, const model::data_spec& spec,
+                                                const compute_devices& devices) {
+  if (!devices.trainers || !devices.servers)
+    return "the trainer and its tables are not on a CUDA device; use --device cuda, without --server-device cpu";
+  if (devices.elsewhere) return "the trainer and its tables are in processes of their own; leave out --processes";
+  if (what.ranks() > 1 || what.servers > 1)
+    return "steps are one trainer's, with one server; use --trainers 1 --servers 1, without a pipeline or slices";
+  if (what.elastic.trainers_max > 1) return "steps are one trainer's, and others may join; leave out --elastic";
+  if (spec.tables.empty()) return "the network has no tables; leave it out";
+  if (std::ranges::any_of(spec.tables, [](const auto& one) { return one.mode == kernels::pooling::max; }))
+    return "tables of mode max are pooled by the host; leave it out";
+  if (what.accumulate > 1) return "an optimizer step is one batch's; use --accumulate 1";
+  if (what.clip_norm > 0) return "--clip-norm needs the gradient's norm within the step; leave one of them out";
+  if (what.nan == model::nan_policy::skip)
+    return "--nan skip needs the gradient's norm within the step; leave one of them out";
+  if (what.staleness == model::any_staleness) return "--consistency async needs the loss within the step; use sync";
+  if (what.wire_dtype != kernels::row_dtype::f32) return "rows in 16 bits are pooled by the host; use --wire-dtype f32";
+  return std::nullopt;
+}
+
 }  // namespace troupe::actors

@@ -1,6 +1,10 @@
-// What `--device auto` chooses for a job: CUDA devices, or the processor where a step is too small for them.
+// Where a job computes best (what `--device auto` chooses): on CUDA devices, or on the processor where a step is too
+// small for them; and whether its steps can be graphs of a device.
 
 #pragma once
+
+#include <optional>
+#include <string>
 
 #include "actors/compute_devices.hpp"
 #include "model/data.hpp"
@@ -27,5 +31,10 @@ device_advice advice_for(const model::job& what, const model::data_spec& spec);
 
 /// The same by the job alone. None for the data of a reference run, whose shapes only its file tells.
 device_advice advice_for(const model::job& what);
+
+/// Returns why a job's steps cannot each be a CUDA graph, and what to do about it; nothing: they can. That takes one
+/// trainer whose tables are all on its device, and a step within which the host needs no number.
+std::optional<std::string> fault_of_step_graphs(const model::job& what, const model::data_spec& spec,
+                                                const compute_devices& devices);
 
 }  // namespace troupe::actors

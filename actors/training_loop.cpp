@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "actors/actor_name.hpp"
-#include "actors/device_checks.hpp"
+#include "actors/device_advice.hpp"
 #include "actors/failure.hpp"
+#include "actors/memory_need.hpp"
 #include "actors/part_state.hpp"
 #include "actors/replica_options.hpp"
 #include "actors/traced_system.hpp"

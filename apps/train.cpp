@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "actors/device_advice.hpp"
+#include "actors/memory_need.hpp"
 #include "apps/epoch_log.hpp"
-#include "apps/job_notes.hpp"
 #include "apps/report.hpp"
 #include "apps/run_display.hpp"
 #include "apps/train.hpp"
@@ -16,6 +16,7 @@
 #include "base/result.hpp"
 #include "base/stop_request.hpp"
 #include "base/text.hpp"
+#include "launch/attempt.hpp"
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
 #include "launch/processes.hpp"
@@ -24,6 +25,8 @@
 #include "launch/supervisor.hpp"
 #include "launch/text.hpp"
 #include "model/job.hpp"
+#include "model/memory.hpp"
+#include "model/stages.hpp"
 #include "nodes/node.hpp"
 #include "nodes/run_job.hpp"
 
@@ -34,6 +37,30 @@ std::string resume_words(const train_order& order, const std::string& command) {
 }
 
 namespace {
+
+/// Tells how much memory a large run takes on this machine.
+void tell_memory(const train_order& order, const model::dataset& data, console& out) {
+  const std::size_t ahead = actors::batches_made_ahead(order.machine.batch_threads, order.what.trainers);
+  const auto need = actors::need_on_host(order.what, data.spec(), order.machine.devices, ahead);
+  const auto available = static_cast<double>(model::available_memory());
+  if (const auto much = actors::describe(need, order.what, available)) out.note(*much);
+}
+
+/// Tells how long the stages of a pipeline with few micro-batches have nothing to do.
+void tell_bubble(const model::job& what, console& out) {
+  if (what.micro_batches >= what.pipeline || what.streams()) return;
+  out.note(fmt::format(
+      "--micro-batches {}: fewer than the {} stages, so stages of equal length have nothing to do for {:.0f} % of a "
+      "step; more take less",
+      what.micro_batches, what.pipeline, 100 * model::bubble_of(what.pipeline, what.micro_batches)));
+}
+
+/// Tells what a user should know of the data's files.
+void tell_of_files(const model::dataset& data, console& out) {
+  const attempt* mine = attempt::mine();
+  if (mine != nullptr && mine->before().number > 1) return;  // the first attempt has told it
+  for (const std::string& line : data.notes()) out.note(line);
+}
 
 /// Has `display` show what happens in the run, and the logs take its epochs. `all_saved` becomes false when a
 /// checkpoint cannot be saved. Requires: all of them outlive the run.

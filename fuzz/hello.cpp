@@ -3,7 +3,6 @@
 #include "links/hello.hpp"
 
 #include "fuzz/target.hpp"
-#include "nodes/handshake_info.hpp"
 
 namespace troupe::fuzz::hello_target {
 
@@ -37,7 +36,7 @@ void run(std::span<const std::byte> given) {
   const auto again = links::encode(*theirs);
   must(std::equal(again.begin(), again.end(), all.begin(), all.end()), "a hello is encoded as other bytes");
   links::find_item(*theirs, "purpose");
-  const auto words = nodes::first_disagreement(mine, *theirs, "the peer");
+  const auto words = links::first_disagreement(mine, *theirs, "the peer");
   must(words || theirs->size() <= mine.size(), "a hello with more items agrees");
 }
 

@@ -1,5 +1,7 @@
 #include "links/hello.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <limits>
 
@@ -55,6 +57,22 @@ std::optional<hello> decode_hello(std::span<const std::byte> bytes) {
 std::optional<std::string_view> find_item(const hello& items, std::string_view name) {
   for (const auto& [key, value] : items)
     if (key == name) return value;
+  return std::nullopt;
+}
+
+std::optional<std::string> first_disagreement(const hello& mine, const hello& theirs, const std::string& their_name) {
+  bool common = false;
+  for (const auto& [name, value] : mine) {
+    common = common || name == first_common_item;
+    if (!common) continue;
+    const auto other = find_item(theirs, name);
+    if (other == value) continue;
+    return fmt::format("{} is {} here and {} at {}; the same build is needed everywhere", name, value,
+                       other ? std::string(*other) : "unknown", their_name);
+  }
+  if (theirs.size() > mine.size())
+    return fmt::format("{} is {} at {} and unknown here; the same build is needed everywhere", theirs.back().first,
+                       theirs.back().second, their_name);
   return std::nullopt;
 }
 

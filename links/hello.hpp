@@ -26,4 +26,11 @@ std::optional<hello> decode_hello(std::span<const std::byte> bytes);
 /// Returns the value of the first item of that name; null if there is none.
 std::optional<std::string_view> find_item(const hello& items, std::string_view name);
 
+/// Items from this one on must match on both sides.
+constexpr std::string_view first_common_item = "version";
+
+/// Returns the first item that must match and does not, with its value on both sides; null if all match. `their_name`:
+/// whose `theirs` is, as in `the master`.
+std::optional<std::string> first_disagreement(const hello& mine, const hello& theirs, const std::string& their_name);
+
 }  // namespace troupe::links

@@ -31,7 +31,13 @@ class io_thread {
   }
 
  private:
-  void work();
+  void work() {
+    while (!io_.stopped()) {
+      io_.run_one();
+      while (lingers_.look([this] { return io_.poll() > 0; })) {
+      }
+    }
+  }
 
   lingering lingers_;
   boost::asio::io_context io_{1};

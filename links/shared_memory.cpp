@@ -12,7 +12,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "base/address_space.hpp"
+#include "base/host_memory.hpp"
 
 namespace troupe::links {
 

@@ -15,7 +15,7 @@ namespace {
 
 links::hello common_items() {
   initialize_network_types();
-  links::hello items = {{std::string(first_common_item), TROUPE_VERSION}};
+  links::hello items = {{std::string(links::first_common_item), TROUPE_VERSION}};
   for (const auto& [name, value] : model::arithmetic_here()) items.emplace_back(name, value);
   for (const auto& [name, form] : protocol::message_schema())
     items.emplace_back("message " + name, fmt::format("{:016x}", digest_of(std::as_bytes(std::span(form)))));

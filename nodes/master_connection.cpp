@@ -26,7 +26,8 @@ result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const lin
     if (stop_wish != nullptr && stop_wish->requested()) return nullptr;
   auto link = outcome.get();
   if (!link) return failure(link.error().kind, "master " + link.error().message);  // it begins with the address
-  if (auto differs = first_disagreement(about_me, (*link)->peer(), "the master")) return run_fault(std::move(*differs));
+  if (auto differs = links::first_disagreement(about_me, (*link)->peer(), "the master"))
+    return run_fault(std::move(*differs));
   return link;
 }
 

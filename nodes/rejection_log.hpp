@@ -2,10 +2,13 @@
 
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace troupe::nodes {
 
@@ -18,13 +21,31 @@ class rejection_log {
   static constexpr std::chrono::seconds interval{60};
 
   /// Returns the line to log; null: it is only counted.
-  std::optional<std::string> add(const std::string& line, clock::time_point now);
+  std::optional<std::string> add(const std::string& line, clock::time_point now) {
+    if (suppressed_ == 0 && (told_ == 0 || now - begin_ >= interval)) {
+      begin_ = now;
+      told_ = 0;
+    }
+    if (told_ < reported_each) {
+      ++told_;
+      return line;
+    }
+    ++suppressed_;
+    last_ = line;
+    return std::nullopt;
+  }
 
   /// Returns when to call `summary`; null: nothing has been counted.
-  std::optional<clock::time_point> due() const;
+  std::optional<clock::time_point> due() const {
+    return suppressed_ == 0 ? std::nullopt : std::optional(begin_ + interval);
+  }
 
   /// Returns a line about the counted ones; null: there are none.
-  std::optional<std::string> summary();
+  std::optional<std::string> summary() {
+    if (suppressed_ == 0) return std::nullopt;
+    told_ = 0;
+    return fmt::format("{} more within {} s, the last: {}", std::exchange(suppressed_, 0), interval.count(), last_);
+  }
 
  private:
   clock::time_point begin_;

@@ -112,7 +112,7 @@ class control_plane {
  private:
   links::hello_reply judge(const links::hello& theirs) {
     const links::hello mine = handshake_info("master", "");
-    if (auto differs = first_disagreement(mine, theirs, "the other side")) return bad_input(std::move(*differs));
+    if (auto differs = links::first_disagreement(mine, theirs, "the other side")) return bad_input(std::move(*differs));
     const std::lock_guard lock(mutex_);
     if (tunnels_.contains(session_of(theirs)))
       return bad_input("its session {} is that of another connection", printable(session_of(theirs)));

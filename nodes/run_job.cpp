@@ -5,8 +5,9 @@
 
 #include <limits>
 
-#include "actors/device_checks.hpp"
+#include "actors/device_advice.hpp"
 #include "actors/final_weights.hpp"
+#include "actors/memory_need.hpp"
 #include "actors/run_plan.hpp"
 #include "actors/trainer_assignment.hpp"
 #include "base/result.hpp"

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/address_space.hpp"
+#include "base/host_memory.hpp"
 #include "kernels/cpu/blas.hpp"
 #include "kernels/cpu/product_buffers.hpp"
 

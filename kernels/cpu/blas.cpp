@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "base/address_space.hpp"
+#include "base/host_memory.hpp"
 #include "hwy/highway.h"
 #include "kernels/cpu/product_buffers.hpp"
 

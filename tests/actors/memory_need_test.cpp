@@ -1,6 +1,6 @@
 // How much memory a run takes on the host: the parts against counts by hand.
 
-#include "actors/host_memory.hpp"
+#include "actors/memory_need.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "actors/device_checks.hpp"
+#include "actors/memory_need.hpp"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,62 @@ namespace troupe::actors {
 namespace {
 
 constexpr double mib = 1024.0 * 1024.0;
+constexpr double gib = 1024.0 * mib;
 constexpr double float_bytes = sizeof(float);
+
+/// How many indices a sample has in a table.
+double indices_per_sample(const model::job& what, const model::table_spec& table) {
+  return std::max(table.indices_per_sample, static_cast<double>(what.bag));
+}
+
+}  // namespace
+
+host_need need_on_host(const model::job& what, const model::data_spec& spec, const compute_devices& devices,
+                       std::size_t ahead) {
+  const model::network model = model::as_network(model::hybrid_model(spec, what));
+  const double samples = model::samples_per_step(what);
+  double indices = 0;
+  double most_indices = 0;  // of a table
+  for (const model::table_spec& table : spec.tables) {
+    indices += samples * indices_per_sample(what, table);
+    most_indices = std::max(most_indices, samples * indices_per_sample(what, table));
+  }
+  host_need need;
+  if (!devices.servers) {
+    for (const model::table_spec& table : spec.tables)
+      need.tables +=
+          static_cast<double>(model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
+    constexpr double bytes_of_bag = 24;    // its source and scale, and room for growth
+    constexpr double bytes_of_index = 40;  // its place in the order, twice, and its row's list; one table at a time
+    const double bags = samples * static_cast<double>(spec.tables.size());
+    need.servers = what.trainers * what.accumulate * (bags * bytes_of_bag + most_indices * bytes_of_index);
+  }
+  // A step computes, the next one is looked up, others are ready: they hold indices and dense features. The rows that
+  // arrive and the gradients that leave are as wide as the input, and not there at the same time.
+  const auto batches = static_cast<double>(ahead + 2 + model::lookups_ahead(what.staleness));
+  const double features = samples * static_cast<double>(spec.dense_features) * float_bytes;
+  const double prepared = batches * (indices * static_cast<double>(sizeof(std::int64_t)) + features);
+  const double on_the_way = samples * static_cast<double>(model.in_features()) * float_bytes;
+  const double computing = samples * static_cast<double>(model.numbers_per_sample()) * float_bytes;
+  const double buffers = 3 + model::state_buffers(what.dense_optimizer);
+  const double weights = static_cast<double>(model.parameter_count()) * buffers * float_bytes;
+  need.trainers = what.trainers * (prepared + on_the_way + (devices.trainers ? 0 : computing + weights));
+  return need;
+}
+
+std::optional<std::string> describe(const host_need& need, const model::job& what, double available) {
+  if (need.all() < gib) return std::nullopt;
+  const std::string much = fmt::format("about {:.1f} GiB of memory: tables {:.1f}, {} trainer{} {:.1f}, servers {:.1f}",
+                                       need.all() / gib, need.tables / gib, what.trainers,
+                                       what.trainers == 1 ? "" : "s", need.trainers / gib, need.servers / gib);
+  if (need.all() <= available) return much;
+  return fmt::format("{}; {:.1f} GiB are available: smaller batches (--batch-size) or fewer --trainers take less", much,
+                     available / gib);
+}
+
+// -- on devices -----------------------------------------------------------------------
+
+namespace {
 
 /// Bytes that ranks take on a device.
 struct device_need {
@@ -26,7 +81,7 @@ struct device_need {
   double all() const { return tables + weights + batches(); }
 };
 
-device_need need_of(const model::job& what, const model::dataset& data, bool step_graphs) {
+device_need need_on_device(const model::job& what, const model::dataset& data, bool step_graphs) {
   device_need need;
   const model::data_spec& spec = data.spec();
   const model::network model = model::as_network(model::hybrid_model(spec, what));
@@ -76,7 +131,7 @@ result<void> compare(const kernels::device& where, const device_need& need, cons
 }
 
 result<void> check_device_memory(const model::job& what, const model::dataset& data, const compute_devices& devices) {
-  const device_need need = need_of(what, data, devices.step_graphs);
+  const device_need need = need_on_device(what, data, devices.step_graphs);
   for (std::size_t place = 0; place < devices.numbers.size(); ++place) {
     const auto ranks_here = [&](bool any, std::size_t ranks) {
       const std::size_t here = (ranks + devices.numbers.size() - 1 - place) / devices.numbers.size();
@@ -96,26 +151,6 @@ result<void> check_device_memory(const model::job& what, const model::dataset& d
 
 }  // namespace
 
-std::optional<std::string> fault_of_step_graphs(const model::job& what, const model::data_spec& spec,
-                                                const compute_devices& devices) {
-  if (!devices.trainers || !devices.servers)
-    return "the trainer and its tables are not on a CUDA device; use --device cuda, without --server-device cpu";
-  if (devices.elsewhere) return "the trainer and its tables are in processes of their own; leave out --processes";
-  if (what.ranks() > 1 || what.servers > 1)
-    return "steps are one trainer's, with one server; use --trainers 1 --servers 1, without a pipeline or slices";
-  if (what.elastic.trainers_max > 1) return "steps are one trainer's, and others may join; leave out --elastic";
-  if (spec.tables.empty()) return "the network has no tables; leave it out";
-  if (std::ranges::any_of(spec.tables, [](const auto& one) { return one.mode == kernels::pooling::max; }))
-    return "tables of mode max are pooled by the host; leave it out";
-  if (what.accumulate > 1) return "an optimizer step is one batch's; use --accumulate 1";
-  if (what.clip_norm > 0) return "--clip-norm needs the gradient's norm within the step; leave one of them out";
-  if (what.nan == model::nan_policy::skip)
-    return "--nan skip needs the gradient's norm within the step; leave one of them out";
-  if (what.staleness == model::any_staleness) return "--consistency async needs the loss within the step; use sync";
-  if (what.wire_dtype != kernels::row_dtype::f32) return "rows in 16 bits are pooled by the host; use --wire-dtype f32";
-  return std::nullopt;
-}
-
 result<void> check_devices(const model::job& what, const model::dataset& data, const compute_devices& devices) {
   if (!devices.trainers && !devices.servers) return {};
   const std::size_t vectors = data.spec().tables.size() + (data.spec().dense_features > 0 ? 1 : 0);
@@ -134,7 +169,7 @@ result<void> check_devices(const model::job& what, const model::dataset& data, c
 result<void> check_trainer_memory(const model::job& what, const model::dataset& data, bool step_graphs,
                                   const kernels::device& where) {
   if (where.is_host()) return {};
-  const device_need need = need_of(what, data, step_graphs);
+  const device_need need = need_on_device(what, data, step_graphs);
   return compare(where, {.weights = need.weights, .batch = need.batch},
                  "smaller batches (--batch-size), other --devices, or --device cpu");
 }
