@@ -59,9 +59,7 @@ result<nodes::node_options> read_options(const CLI::App& app, const machine_opti
     return bad_input("--server-device is for servers, and this process joins as a trainer; leave it out");
   if (!options.trains && given_text(app, "prepare"))
     return bad_input("--prepare is for trainers, and this process joins as a server; leave it out");
-  options.threads = machine.threads;
-  options.devices = machine.devices;
-  options.batch_threads = machine.batch_threads;
+  static_cast<machine_options&>(options) = machine;
   if (!context.out.quiet()) options.on_note = [&out = context.out](const std::string& line) { out.note(line); };
   if (options.on_note && !options.devices.reason.empty()) options.on_note(actors::describe(options.devices, 0, 0));
   return options;

@@ -34,20 +34,12 @@ result<int> lead(const CLI::App& app, const program_context& context) {
   if (!given) return bad_input("--listen HOST:PORT is missing: where servers and trainers find the master");
   TROUPE_TRY(where, read_endpoint("--listen", *given));
   TROUPE_TRY(network, read_network_options(app, context.out));
-  nodes::gather_options gather;
-  gather.listen = where;
-  gather.network = std::move(network);
-  gather.resume = resume_words(order, fmt::format("troupe master --listen {}", links::to_string(where)));
-  gather.rejoin_timeout = order.rejoin_timeout;
-  auto fits = fit_to_attempt(gather);
+  auto gather = gather_at(where, std::move(network),
+                          resume_words(order, fmt::format("troupe master --listen {}", links::to_string(where))),
+                          order.rejoin_timeout, order.what.servers, order.what.ranks(), context.out);
   if (stop_asked()) return report_unbegun(order, context);
-  if (!fits) return tl::unexpected<fault>(std::move(fits.error()));
-  gather.on_listening = [&](const std::vector<links::endpoint>& found) {
-    context.out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::words_of(found),
-                                 order.what.servers, order.what.servers == 1 ? "" : "s", order.what.ranks(),
-                                 order.what.ranks() == 1 ? "" : "s"));
-  };
-  auto code = run_train_order(order, std::move(gather), context);
+  if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
+  auto code = run_train_order(order, std::move(*gather), context);
   if (!code) return tl::unexpected<fault>(model::located(std::move(code.error()), order.file));
   return code;
 }

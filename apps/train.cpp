@@ -198,8 +198,7 @@ result<void> compare_with_attempt_before(const model::job& what, const model::da
 
 int report_unbegun(const train_order& order, const program_context& context) {
   nodes::run_options options;
-  if (order.checkpoints.resume)
-    options.checkpoints.from = std::make_shared<const model::checkpoint>(order.checkpoints.resume->what);
+  options.checkpoints = order.checkpoints.how;
   run_report report{.run = nodes::unbegun(options)};
   if (const attempt* mine = attempt::mine()) report.run.steps = std::max(report.run.steps, mine->before().saved);
   const supervision_end supervised = end_supervision(report.run.steps);
@@ -217,11 +216,8 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
                             const program_context& context) {
   nodes::run_options options;
   options.gather = std::move(gather);
-  options.threads = order.machine.threads;
-  options.devices = order.machine.devices;
-  options.batch_threads = order.machine.batch_threads;
-  if (order.checkpoints.resume)
-    options.checkpoints.from = std::make_shared<const model::checkpoint>(order.checkpoints.resume->what);
+  static_cast<machine_options&>(options) = order.machine;
+  options.checkpoints = order.checkpoints.how;
   auto checked = nodes::check_run(order.what, options);
   if (stop_asked()) return report_unbegun(order, context);
   TROUPE_TRY(data, std::move(checked));
@@ -231,7 +227,7 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
   if (auto same = compare_with_attempt_before(order.what, *data); !same) return tl::unexpected(std::move(same.error()));
   tell_bubble(order.what, context.out);
   tell_of_files(*data, context.out);
-  if (!options.gather || options.gather->on_this_machine) tell_memory(order, *data, context.out);
+  if (!options.gather || options.gather->own_members) tell_memory(order, *data, context.out);
   trace_order tracing = order.traced;
   TROUPE_TRY(traced, run_trace::start(tracing, context.out));
   traced.tell_if_crashed(context.out);

@@ -31,14 +31,14 @@ result<double> read_seconds(std::string_view name, const std::string& text, std:
 /// Reads by what time checkpoints are taken.
 result<void> read_times(const std::vector<model::setting>& given, checkpoint_order& order) {
   if (const auto text = option_text(given, "checkpoint-seconds")) {
-    order.automatic = *text == "auto";
-    if (!order.automatic) TROUPE_SET(order.seconds, read_seconds("checkpoint-seconds", *text, ", or auto"));
+    order.how.automatic = *text == "auto";
+    if (!order.how.automatic) TROUPE_SET(order.how.seconds, read_seconds("checkpoint-seconds", *text, ", or auto"));
     if (!order.save)
       return bad_input("--checkpoint-seconds {}: needs --save DIR, the folder for the checkpoints", printable(*text));
   }
   if (const auto text = option_text(given, "mtbf")) {
-    TROUPE_SET(order.mtbf, read_seconds("mtbf", *text, ""));
-    if (!order.automatic) return bad_input("--mtbf {}: is for --checkpoint-seconds auto", printable(*text));
+    TROUPE_SET(order.how.mtbf, read_seconds("mtbf", *text, ""));
+    if (!order.how.automatic) return bad_input("--mtbf {}: is for --checkpoint-seconds auto", printable(*text));
   }
   return {};
 }
@@ -63,15 +63,16 @@ result<checkpoint_order> read_checkpoint_options(const std::vector<model::settin
       return bad_input("--checkpoint-every {}: must be a whole number between 1 and {}", printable(*every), steps_max);
     if (!order.save)
       return bad_input("--checkpoint-every {}: needs --save DIR, the folder for the checkpoints", *steps);
-    order.every = *steps;
+    order.how.every = *steps;
   }
   if (const auto text = option_text(given, "checkpoint-memory")) {
-    order.memory = parse_number<std::uint64_t>(*text);
-    if (!order.memory || *order.memory == msg::any_memory)
+    const auto bytes = parse_number<std::uint64_t>(*text);
+    if (!bytes || *bytes == msg::any_memory)
       return bad_input("--checkpoint-memory {}: must be a whole number of bytes between 0 and {}", printable(*text),
                        msg::any_memory - 1);
     if (!order.save)
-      return bad_input("--checkpoint-memory {}: needs --save DIR, the folder for the checkpoints", *order.memory);
+      return bad_input("--checkpoint-memory {}: needs --save DIR, the folder for the checkpoints", *bytes);
+    order.how.memory = *bytes;
   }
   if (auto read = read_times(given, order); !read) return tl::unexpected(std::move(read.error()));
   if (const auto folder = folder_to_resume(given, order)) {
@@ -81,18 +82,13 @@ result<checkpoint_order> read_checkpoint_options(const std::vector<model::settin
       found->warnings.push_back("--resume: " + *differs);
     order.resume = std::move(*found);
     model::remember_files(order.resume->what);
+    order.how.from = std::make_shared<const model::checkpoint>(order.resume->what);
   }
   return order;
 }
 
 result<actors::run_checkpoints> open_checkpoints(const checkpoint_order& order) {
-  actors::run_checkpoints made;
-  made.every = order.every;
-  made.seconds = order.seconds;
-  made.automatic = order.automatic;
-  made.mtbf = order.mtbf;
-  made.memory = order.memory.value_or(msg::any_memory);
-  if (order.resume) made.from = std::make_shared<const model::checkpoint>(order.resume->what);
+  actors::run_checkpoints made = order.how;
   if (!order.save) return made;
   attempt* mine = attempt::mine();
   const int lock = mine == nullptr ? -1 : mine->kept(lock_name);
@@ -107,11 +103,11 @@ result<actors::run_checkpoints> open_checkpoints(const checkpoint_order& order) 
 std::string resume_advice(const checkpoint_order& order, const std::string& command) {
   if (!order.save) return "nothing was saved (--save DIR), so start anew";
   const std::string folder = shell_word(*order.save);
-  std::string when = order.every > 0 ? fmt::format(" --checkpoint-every {}", order.every) : "";
-  if (order.seconds > 0) when += fmt::format(" --checkpoint-seconds {}", order.seconds);
-  if (order.automatic) when += " --checkpoint-seconds auto";
-  if (order.memory) when += fmt::format(" --checkpoint-memory {}", *order.memory);
-  if (order.mtbf > 0) when += fmt::format(" --mtbf {}", order.mtbf);
+  std::string when = order.how.every > 0 ? fmt::format(" --checkpoint-every {}", order.how.every) : "";
+  if (order.how.seconds > 0) when += fmt::format(" --checkpoint-seconds {}", order.how.seconds);
+  if (order.how.automatic) when += " --checkpoint-seconds auto";
+  if (order.how.memory != msg::any_memory) when += fmt::format(" --checkpoint-memory {}", order.how.memory);
+  if (order.how.mtbf > 0) when += fmt::format(" --mtbf {}", order.how.mtbf);
   return fmt::format("go on from the last checkpoint: {} --resume {} --save {}{}", command, folder, folder, when);
 }
 

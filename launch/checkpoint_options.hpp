@@ -16,16 +16,9 @@
 namespace troupe::launch {
 
 struct checkpoint_order {
-  /// Folder for checkpoints, and the steps between two of them (0: only at the end).
-  std::optional<std::string> save;
-  std::uint64_t every = 0;
-  /// Seconds between two of them (0: none by time), or that these follow from what they cost; and the mean time between
-  /// failures in seconds, for that (0: a day, divided by the number of hosts).
-  double seconds = 0;
-  bool automatic = false;
-  double mtbf = 0;
-  /// Bytes that each server may take for what changes while a checkpoint is written; null: it decides.
-  std::optional<std::uint64_t> memory;
+  std::optional<std::string> save;  ///< the folder for checkpoints
+  /// When they are taken, and what they may take; without the opened folder.
+  actors::run_checkpoints how;
   /// The checkpoint to resume from.
   std::optional<model::resume_point> resume;
 };

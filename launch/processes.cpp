@@ -240,7 +240,7 @@ result<void> give_to_processes(machine_options& machine, std::uint32_t trainers,
 result<nodes::gather_options> gather_children(role_processes& children, children_options options) {
   nodes::gather_options gather;
   gather.listen = {"127.0.0.1", 0};
-  gather.on_this_machine = true;
+  gather.own_members = true;
   gather.network = options.network;
   gather.resume = options.resume;
   links::credentials& mine = gather.network.mine;
@@ -318,9 +318,7 @@ result<nodes::node_options> read_role_order() {
     return is_none ? std::nullopt : std::optional<std::string>(text);
   });
   if (!machine) return tl::unexpected<fault>(std::move(machine.error()));
-  order.threads = machine->threads;
-  order.devices = std::move(machine->devices);
-  order.batch_threads = machine->batch_threads;
+  static_cast<machine_options&>(order) = std::move(*machine);
   order.batch_threads.sharers = number_in<std::size_t>(trainers_variable).value_or(1);
   return order;
 }

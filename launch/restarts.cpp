@@ -91,6 +91,22 @@ result<void> fit_to_attempt(nodes::gather_options& gather) {
   return {};
 }
 
+result<nodes::gather_options> gather_at(const links::endpoint& where, nodes::network_options network,
+                                        std::string resume, std::chrono::milliseconds rejoin_timeout,
+                                        std::uint32_t servers, std::uint32_t trainers, console& out) {
+  nodes::gather_options gather;
+  gather.listen = where;
+  gather.network = std::move(network);
+  gather.resume = std::move(resume);
+  gather.rejoin_timeout = rejoin_timeout;
+  if (auto fits = fit_to_attempt(gather); !fits) return tl::unexpected(std::move(fits.error()));
+  gather.on_listening = [&out, servers, trainers](const std::vector<links::endpoint>& found) {
+    out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::words_of(found), servers,
+                         servers == 1 ? "" : "s", trainers, trainers == 1 ? "" : "s"));
+  };
+  return gather;
+}
+
 void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers, trace::recorder* recorder,
                           std::function<void(const attempt_news&)> on_attempt) {
   attempt* mine = attempt::mine();

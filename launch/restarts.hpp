@@ -28,6 +28,12 @@ result<std::chrono::milliseconds> read_rejoin_timeout(const std::vector<model::s
 /// each attempt. `resume` of `gather` is told when no attempt is left.
 result<void> fit_to_attempt(nodes::gather_options& gather);
 
+/// Returns how the members of a run gather that join a master at `where` from elsewhere; `out` gets a note when it
+/// listens.
+result<nodes::gather_options> gather_at(const links::endpoint& where, nodes::network_options network,
+                                        std::string resume, std::chrono::milliseconds rejoin_timeout,
+                                        std::uint32_t servers, std::uint32_t trainers, console& out);
+
 /// Has the supervisor know how far the attempt is. Requires: the observer's functions are set, those that are wanted.
 /// `on_attempt` is called when training goes on after an attempt was lost. `recorder` may be null.
 struct attempt_news {

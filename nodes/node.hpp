@@ -18,7 +18,7 @@
 
 namespace troupe::nodes {
 
-struct node_options {
+struct node_options : machine_options {
   links::endpoint master;
   network_options network;
   bool trains = false;
@@ -35,9 +35,6 @@ struct node_options {
   std::chrono::milliseconds join_timeout{30'000};
   /// The process that leads the run tells the same user why it failed: a fault of the whole run has no words here.
   bool leader_tells = false;
-  std::size_t threads = 0;
-  actors::compute_devices devices;
-  actors::batch_threads_wish batch_threads;
   actors::trainer_maker make_trainer = actors::program_trainer;
   /// Null: nothing is recorded. Requires: it outlives the run.
   trace::recorder* recorder = nullptr;

@@ -192,12 +192,12 @@ result<actors::run_summary> run_with_nodes(
   const gather_options& gather = *options.gather;
   const auto certificates = std::make_shared<shown_certificates>();
   const auto stops = std::make_shared<own_stops>(gather.network.dead_after);
-  const msg::master_actor boss = system.spawn(
-      actors::master, run, options.observer, options.checkpoints,
-      actors::node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine,
-                         [certificates](const std::string& session) { return certificates->of(session); }, gather.again,
-                         gather.rejoin_timeout, gather.attempt, gather.lost, [stops] { return stops->lately(); }},
-      plan);
+  actors::node_rules rules = gather;
+  rules.request_timeout = gather.network.request_timeout;
+  rules.certificate_of = [certificates](const std::string& session) { return certificates->of(session); };
+  rules.stopped_lately = [stops] { return stops->lately(); };
+  const msg::master_actor boss =
+      system.spawn(actors::master, run, options.observer, options.checkpoints, std::optional(std::move(rules)), plan);
   control_plane control(system, boss, options, certificates, stops);
   auto where = control.listen();
   if (!where) {

@@ -12,6 +12,7 @@
 
 #include "actors/batches_ahead.hpp"
 #include "actors/compute_devices.hpp"
+#include "actors/membership.hpp"
 #include "actors/replay_gate.hpp"
 #include "actors/run_observer.hpp"
 #include "actors/run_plan.hpp"
@@ -26,6 +27,13 @@
 
 namespace troupe::nodes {
 
+/// Threads and devices of a process.
+struct machine_options {
+  std::size_t threads = 0;  ///< workers of the actor system; 0: as many as cores
+  actors::compute_devices devices;
+  actors::batch_threads_wish batch_threads;  ///< what makes batches ahead, if trainers are here
+};
+
 /// Connections between the processes of a run, and their timeouts.
 struct network_options {
   links::credentials mine;
@@ -35,23 +43,14 @@ struct network_options {
   std::chrono::milliseconds request_timeout{300'000};
 };
 
-/// Members of a run that join from other processes.
-struct gather_options {
+/// Members of a run that join from other processes. If they are the run's own, all share this machine's memory. The
+/// rules take the timeout of requests from `network`, and `run` adds what it knows of connections.
+struct gather_options : actors::node_rules {
   /// Where the master listens; port 0: any free one.
   links::endpoint listen;
   network_options network;
-  /// All members share this machine's memory, and only processes started for a rank may join.
-  bool on_this_machine = false;
   /// Sockets that listen already, in place of `listen`, and outlive the run; null: none.
   std::shared_ptr<const listening_sockets> sockets = {};
-  /// The command that resumes from the last checkpoint, in words; told when a process has died.
-  std::string resume;
-  /// Returns whether another attempt at the run would follow if this one failed. Null: none would.
-  std::function<bool()> again = {};
-  /// The number of this attempt, and why the one before has failed; for so long those that were lost may come back.
-  std::uint64_t attempt = 1;
-  std::string lost = {};
-  std::chrono::milliseconds rejoin_timeout{60'000};
   /// Called with the addresses, at least one, when members may join.
   std::function<void(const std::vector<links::endpoint>&)> on_listening;
   /// Polled until the run has begun: returns why missing members will not come, if that is known.
@@ -68,17 +67,11 @@ struct watch_options {
   std::function<void(const std::string&)> on_diagnosis;
 };
 
-struct run_options {
-  /// Worker threads of the actor system; 0: one per core.
-  std::size_t threads = 0;
+struct run_options : machine_options {
   /// Return the final weights in the summary.
   bool return_weights = false;
   actors::run_checkpoints checkpoints;
   actors::run_observer observer;
-  /// Devices of this process's actors.
-  actors::compute_devices devices;
-  /// What makes batches ahead in this process, if trainers are here.
-  actors::batch_threads_wish batch_threads;
   /// Null: nothing is recorded. Requires: it outlives the run.
   trace::recorder* recorder = nullptr;
   watch_options watch;

@@ -84,7 +84,7 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
   if (const auto& from = options.checkpoints.from)
     if (auto wrong = model::check_resumed(from->manifest, what, **data, actors::total_steps(what, **data)))
       return bad_input(std::move(*wrong));
-  const bool all_here = !options.gather || options.gather->on_this_machine;
+  const bool all_here = !options.gather || options.gather->own_members;
   result<void> fits = check_threads(options.threads);
   if (fits && options.gather) fits = check_descriptors(all_here ? what.servers + what.ranks() : 2);
   if (fits && options.gather) fits = check_messages(what, **data, options.checkpoints.store != nullptr);

@@ -54,17 +54,11 @@ void fill_gather(nodes::run_options& options, program_order& order, launch::role
     options.gather = std::move(*gather);
     options.gather->rejoin_timeout = order.rejoin_timeout;
   } else if (order.listen) {
-    options.gather.emplace();
-    options.gather->listen = *order.listen;
-    options.gather->network = order.network;
-    options.gather->resume = resume_words(order, "--listen " + links::to_string(*order.listen));
-    options.gather->rejoin_timeout = order.rejoin_timeout;
-    if (auto fits = launch::fit_to_attempt(*options.gather); !fits)
-      throw error(error_kind::input, fits.error().message);
-    options.gather->on_listening = [&](const std::vector<links::endpoint>& where) {
-      out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::words_of(where), order.servers,
-                           order.servers == 1 ? "" : "s", what.trainers, what.trainers == 1 ? "" : "s"));
-    };
+    auto gather = launch::gather_at(*order.listen, order.network,
+                                    resume_words(order, "--listen " + links::to_string(*order.listen)),
+                                    order.rejoin_timeout, order.servers, what.trainers, out);
+    if (!gather) throw error(error_kind::input, gather.error().message);
+    options.gather = std::move(*gather);
   }
 }
 
@@ -88,9 +82,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
     if (auto given = launch::give_to_processes(order.machine, what.trainers, out); !given)
       return tl::unexpected(given.error());
   nodes::run_options options;
-  options.threads = order.machine.threads;
-  options.devices = order.machine.devices;
-  options.batch_threads = order.machine.batch_threads;
+  static_cast<nodes::machine_options&>(options) = order.machine;
   options.observer.on_note = [&out](const std::string& line) { out.note(line); };
   options.watch.on_diagnosis = [&out](const std::string& line) { out.tell(line); };
   options.watch.wanted = launch::diagnosis_wanted;
@@ -157,9 +149,7 @@ result<actors::run_summary> lead_again(const program_order& order, const program
 result<void> join(const program_order& order, const program_run& what, launch::console& out) {
   nodes::node_options offer = order.offer;
   offer.expected_job = what.settings;
-  offer.threads = order.machine.threads;
-  offer.devices = order.machine.devices;
-  offer.batch_threads = order.machine.batch_threads;
+  static_cast<nodes::machine_options&>(offer) = order.machine;
   offer.make_trainer = what.make_trainer;
   offer.on_note = [&out](const std::string& line) { out.note(line); };
   return launch::take_part(std::move(offer), order.tracing, false, out);
