@@ -183,8 +183,7 @@ void checkpointing::ask_for(std::size_t table, const msg::module_ref& shard, con
         auto& parts = parts_[table];
         parts.clear();
         for (const msg::parameter_info& one : file.parts)
-          parts.push_back(
-              {one.name, tensor_type_of(one.type), whole.split == model::table_split::columns ? whole.dim : one.cols});
+          parts.push_back({one.name, one.type, whole.split == model::table_split::columns ? whole.dim : one.cols});
         written(model::saved_file{std::move(file.name), file.length, std::move(file.digest)});
       },
       [this, writing](const caf::error& error) {
@@ -215,16 +214,14 @@ std::vector<model::tensor_view> checkpointing::dense_views() const {
       const msg::tensor& numbers = share->dense[i];
       if (!share->names.empty()) {
         const msg::named_shape& one = share->names[i];
-        views.push_back({{one.name, tensor_type_of(numbers.type), one.shape},
-                         std::span(numbers.bytes.data(), numbers.bytes.size())});
+        views.push_back({{one.name, numbers.type, one.shape}, std::span(numbers.bytes.data(), numbers.bytes.size())});
         continue;
       }
       const bool is_buffers = !plan_->dense_buffers.empty() && i + 1 == share->dense.size();
       for (const nn::parameter& one : is_buffers ? plan_->dense_buffers : plan_->dense)
-        views.push_back({{dense_tensor_name(one.name, is_buffers ? 0 : i),
-                          model::tensor_type::f32,
-                          {one.shape.begin(), one.shape.end()}},
-                         std::as_bytes(numbers.as<float>().subspan(one.first, one.count()))});
+        views.push_back(
+            {{dense_tensor_name(one.name, is_buffers ? 0 : i), dtype::f32, {one.shape.begin(), one.shape.end()}},
+             std::as_bytes(numbers.as<float>().subspan(one.first, one.count()))});
     }
   return views;
 }

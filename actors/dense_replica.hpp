@@ -162,7 +162,7 @@ class dense_replica : public trained_parameters {
   /// Returns a part's outputs [its samples, out_features] for a message, without a copy.
   msg::tensor outputs_of(const part& which) const {
     const std::size_t count = which.samples.size * out_features_;
-    return {msg::dtype::f32, which.samples.size, out_features_,
+    return {dtype::f32, which.samples.size, out_features_,
             msg::blob(which.kept, which.kept->outputs.data(), count * sizeof(float))};
   }
 

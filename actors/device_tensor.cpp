@@ -27,7 +27,7 @@ msg::tensor on_device(device_matrix what, std::shared_ptr<const kernels::event> 
                       std::shared_ptr<const std::atomic<bool>> lost) {
   const auto [rows, cols, numbers] = std::tuple(what.rows, what.cols, what.numbers.data);
   const auto block = std::make_shared<const device_block>(std::move(what), std::move(written), std::move(lost));
-  return {msg::dtype::f32, rows, cols, msg::blob::on_device(block, numbers, rows * cols * sizeof(float))};
+  return {dtype::f32, rows, cols, msg::blob::on_device(block, numbers, rows * cols * sizeof(float))};
 }
 
 }  // namespace troupe::actors

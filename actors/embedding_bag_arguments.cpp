@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "actors/failure.hpp"
-#include "actors/row_codec.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "kernels/device.hpp"
@@ -22,7 +21,7 @@ namespace {
 
 // The enumerators' names, by value.
 constexpr std::array modes = {"sum", "mean", "max"};
-constexpr std::array dtypes = {"f32", "f16", "bf16"};
+constexpr std::array dtypes = {"f32", "f16", "bf16"};  // as in kernels::row_dtypes
 constexpr std::array reductions = {"sum", "mean"};
 constexpr std::array splits = {"rows", "columns"};
 
@@ -75,8 +74,7 @@ class argument_reader {
 };
 
 /// Reads `normal:DEVIATION` or `uniform:LEAST,MOST`; nullopt: it is neither.
-std::optional<kernels::row_distribution> read_init(std::string_view text) {
-  using kernels::row_distribution;
+std::optional<row_init> read_init(std::string_view text) {
   const auto number = [](std::string_view part) {
     const auto read = parse_number<double>(part);
     const bool fits = read && std::abs(*read) <= std::numeric_limits<float>::max();
@@ -87,13 +85,13 @@ std::optional<kernels::row_distribution> read_init(std::string_view text) {
   if (text.substr(0, colon) == "normal") {
     const auto deviation = number(rest);
     if (!deviation || *deviation < 0 || *deviation > kernels::deviation_max) return std::nullopt;
-    return row_distribution{row_distribution::kind::normal, *deviation};
+    return row_init{row_init::kind::normal, *deviation};
   }
   const std::size_t comma = std::min(rest.find(','), rest.size());
   const auto least = number(rest.substr(0, comma));
   const auto most = number(rest.substr(std::min(comma + 1, rest.size())));
   if (text.substr(0, colon) != "uniform" || !least || !most || *least > *most) return std::nullopt;
-  return row_distribution{row_distribution::kind::uniform, *least, *most};
+  return row_init{row_init::kind::uniform, *least, *most};
 }
 
 }  // namespace
@@ -108,7 +106,7 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
   options.table = read.number<std::uint64_t>("table");
   options.name = read.text("name", "");
   options.shard = {order.shard, order.shards, read.choice<model::table_split>("split", splits, "rows")};
-  options.dtype = read.choice<kernels::row_dtype>("dtype", dtypes, "f32");
+  options.dtype = kernels::row_dtypes[read.choice<std::size_t>("dtype", dtypes, "f32")];
   const std::string init_text = read.text("init", "normal:1");
   const auto init = read_init(init_text);
   const auto optimizer = model::parse_optimizer(read.text("optimizer"), model::optimizer_use::table);
@@ -172,13 +170,6 @@ caf::error check_state_memory(const model::embedding_bag_options& options, const
                      bytes_of(options, optimizer) - bytes_of(options, {}), where);
 }
 
-model::tensor_type tensor_type_of(msg::dtype type) {
-  using model::tensor_type;
-  constexpr tensor_type types[] = {tensor_type::f32, tensor_type::f64, tensor_type::i64,
-                                   tensor_type::u64, tensor_type::f16, tensor_type::bf16};
-  return types[static_cast<std::size_t>(type)];
-}
-
 msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table,
                                     model::table_split split) {
   msg::module_spec made{"EmbeddingBag",
@@ -187,7 +178,7 @@ msg::module_spec embedding_bag_spec(const model::job& job, const model::table_sp
                          {"mode", modes[static_cast<std::size_t>(spec.mode)]},
                          {"seed", std::to_string(job.seed)},
                          {"table", std::to_string(table)},
-                         {"dtype", dtypes[static_cast<std::size_t>(job.row_dtype)]},
+                         {"dtype", dtypes[std::ranges::find(kernels::row_dtypes, job.row_dtype) - kernels::row_dtypes]},
                          {"optimizer", model::to_string(job.sparse_optimizer)},
                          {"lr", fmt::format("{}", model::with_rates_of_members(job.sparse_optimizer, job).lr)},
                          {"lr_schedule", model::to_string(job.sparse_optimizer.schedule)},

@@ -32,7 +32,4 @@ caf::error check_state_memory(const model::embedding_bag_options& options, const
 msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table,
                                     model::table_split split = model::table_split::rows);
 
-/// Returns a dtype as checkpoints name it.
-model::tensor_type tensor_type_of(msg::dtype type);
-
 }  // namespace troupe::actors

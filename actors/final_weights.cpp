@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "actors/failure.hpp"
-#include "actors/row_codec.hpp"
 #include "base/assert.hpp"
 
 namespace troupe::actors {
@@ -15,9 +14,8 @@ msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t r
     const msg::tensor& shard = shards[s];
     const model::shard_of which{s, static_cast<std::uint32_t>(shards.size()), split};
     const model::column_range columns = model::columns_on(dim, which);
-    const auto type = row_dtype_of(shard.type).value_or(kernels::row_dtype::f32);
     for (std::uint64_t row = 0; row < model::rows_on(rows, which); ++row)
-      kernels::decode({shard.bytes.data() + row * columns.count * msg::size_of(shard.type), type}, columns.count,
+      kernels::decode({shard.bytes.data() + row * columns.count * size_of(shard.type), shard.type}, columns.count,
                       merged.data() + model::whole_row(row, which) * dim + columns.first);
   }
   return std::move(merged).freeze();
@@ -77,9 +75,9 @@ bool weights_digest::add(const piece& part, msg::tensor digests) {
 bool weights_digest::answers(const piece& part, const msg::tensor& digests) const {
   if (digests.rows != part.rows || !digests.consistent()) return false;
   const table& of = tables_[part.table];
-  if (of.columns == 0) return digests.type == msg::dtype::u64 && digests.cols == 1;
+  if (of.columns == 0) return digests.type == dtype::u64 && digests.cols == 1;
   const model::shard_of shard{part.shard, of.shards, model::table_split::columns};
-  return row_dtype_of(digests.type) && digests.cols == model::columns_on(of.columns, shard).count;
+  return kernels::is_row_dtype(digests.type) && digests.cols == model::columns_on(of.columns, shard).count;
 }
 
 void weights_digest::digest(const round& whole) {
@@ -92,7 +90,7 @@ void weights_digest::digest(const round& whole) {
     }
     bits.clear();
     for (const msg::tensor& columns : whole.shards) {
-      const std::size_t width = columns.cols * msg::size_of(columns.type);
+      const std::size_t width = columns.cols * size_of(columns.type);
       const std::byte* const from = columns.bytes.data() + row * width;
       bits.insert(bits.end(), from, from + width);
     }

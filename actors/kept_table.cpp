@@ -19,7 +19,7 @@ kept_table::kept_table(std::size_t table, model::shard_of shard, std::vector<tab
     : table_(table), shard_(shard), arrays_(std::move(arrays)), memory_(std::move(memory)) {
   if (on.device().is_host()) {
     for (const auto& [name, type, columns, bytes] : arrays_)
-      rows_.push_back(std::make_unique<model::kept_rows>(bytes, columns * msg::size_of(type), memory_));
+      rows_.push_back(std::make_unique<model::kept_rows>(bytes, columns * size_of(type), memory_));
     return;
   }
   std::uint64_t all = 0;
@@ -64,8 +64,7 @@ void kept_table::drop() {
 /// Returns an array as a tensor whose bytes are copied to `piece`, piece by piece, as it is written.
 model::tensor_view kept_table::view_of(std::size_t array, std::vector<std::byte>& piece) {
   const auto& [name, type, columns, bytes] = arrays_[array];
-  model::tensor_view view{{name, tensor_type_of(type), {bytes.size() / (columns * msg::size_of(type)), columns}},
-                          bytes};
+  model::tensor_view view{{name, type, {bytes.size() / (columns * size_of(type)), columns}}, bytes};
   if (on_ != nullptr)
     view.fetch = [this, &piece](std::span<const std::byte> some) {
       return kernels::on_host(*on_, some.data(), some.size(), piece);
@@ -85,15 +84,11 @@ model::tensor_view kept_table::view_of(std::size_t array, std::vector<std::byte>
 caf::expected<remote_module::saved> kept_table::write(const std::string& folder) try {
   std::vector<std::byte> piece;
   std::vector<model::tensor_view> views;
-  std::vector<msg::parameter_info> infos;
-  for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    views.push_back(view_of(i, piece));
-    infos.push_back({arrays_[i].name, arrays_[i].type, views.back().what.shape[0], arrays_[i].columns});
-  }
-  auto file = model::write_table(folder, table_, shard_, views);
+  views.reserve(arrays_.size());
+  for (std::size_t i = 0; i < arrays_.size(); ++i) views.push_back(view_of(i, piece));
+  auto file = write_module(folder, table_, shard_, views);
   drop();
-  if (!file) return make_failure(errc::exception, file.error().message);
-  return remote_module::saved{std::move(*file), std::move(infos)};
+  return file;
 } catch (const std::exception& e) {
   drop();
   return make_failure(errc::exception, fmt::format("table {}, shard {}: {}", table_, shard_.index, text_of(e)));

@@ -19,7 +19,7 @@ namespace troupe::actors {
 /// One array of a table in its device's memory: rows of `columns` numbers, without gaps.
 struct table_array {
   std::string name;  ///< in checkpoints
-  msg::dtype type;
+  dtype type;
   std::size_t columns;
   std::span<std::byte> bytes;
 };

@@ -10,7 +10,6 @@
 #include "actors/faults.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/module_list.hpp"
-#include "actors/row_codec.hpp"
 #include "base/exception_text.hpp"
 
 namespace troupe::actors {
@@ -71,9 +70,9 @@ std::uint64_t parameter_server_state::missing(const msg::header& head) const {
 caf::result<msg::rows> parameter_server_state::handle(msg::lookup& wanted) {
   if (auto error = check_origin(wanted.head, "a lookup")) return error;
   if (auto error = check_context(wanted.head)) return error;
-  if (!row_dtype_of(wanted.type))
+  if (!kernels::is_row_dtype(wanted.type))
     return refusal(errc::bad_input, "a lookup of rows as {}: must be float32, float16 or bfloat16",
-                   msg::name_of(wanted.type));
+                   name_of(wanted.type));
   if (missing(wanted.head) > wanted.staleness) {
     for (const msg::bag_lookup& table : wanted.tables) {
       const auto module = find(wanted.head, table.module);
@@ -111,7 +110,7 @@ caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted)
   std::vector<remote_module::lookup_future> begun(modules.size());
   const auto begin = [&](std::size_t i) -> caf::error {
     auto one = with_memory_for([&] { return "rows of " + modules[i].module->words(); },
-                               [&] { return modules[i].module->lookup(wanted.tables[i], *row_dtype_of(wanted.type)); });
+                               [&] { return modules[i].module->lookup(wanted.tables[i], wanted.type); });
     if (!one) return one.error();
     begun[i] = std::move(*one);
     return {};

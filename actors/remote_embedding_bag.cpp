@@ -11,7 +11,6 @@
 #include "actors/kept_table.hpp"
 #include "actors/remote_module.hpp"
 #include "actors/row_codec.hpp"
-#include "actors/row_digests.hpp"
 #include "actors/table_entries.hpp"
 #include "base/host_memory.hpp"
 #include "kernels/bulk_copy.hpp"
@@ -77,11 +76,11 @@ class remote_embedding_bag final : public remote_module {
     const std::size_t expected_rows = bags.offsets.empty() ? bags.indices.size() : bags.size();
     if (grad.grad.bytes.device() != nullptr && &block_of(grad.grad.bytes)->device() != &table_.stream().device())
       return make_failure(errc::wrong_context, "{}: a gradient on a device that the table is not on", words());
-    if (!row_dtype_of(grad.grad.type) || grad.grad.rows != expected_rows || grad.grad.cols != table_.dim() ||
+    if (!kernels::is_row_dtype(grad.grad.type) || grad.grad.rows != expected_rows || grad.grad.cols != table_.dim() ||
         !grad.grad.consistent())
       return make_failure(errc::shape_mismatch,
                           "{}: gradient [{}, {}] of {}, expected [{}, {}] of float32, float16 or bfloat16", words(),
-                          grad.grad.rows, grad.grad.cols, msg::name_of(grad.grad.type), expected_rows, table_.dim());
+                          grad.grad.rows, grad.grad.cols, name_of(grad.grad.type), expected_rows, table_.dim());
     return {};
   }
 
@@ -125,11 +124,11 @@ class remote_embedding_bag final : public remote_module {
   }
 
   std::vector<msg::parameter_info> parameters() const override {
-    return {{"weight", dtype_of(table_.options().dtype), static_cast<std::uint64_t>(table_.rows()), table_.dim()}};
+    return {{"weight", table_.options().dtype, static_cast<std::uint64_t>(table_.rows()), table_.dim()}};
   }
 
-  std::vector<std::pair<std::string, msg::tensor>> state_dict(state_parts which) override {
-    std::vector<std::pair<std::string, msg::tensor>> entries;
+  msg::state_entries state_dict(state_parts which) override {
+    msg::state_entries entries;
     for (const table_array& own : arrays()) {
       if (which == state_parts::weights && !entries.empty()) break;  // they are first
       entries.emplace_back(own.name, msg::tensor(own.type, static_cast<std::uint64_t>(table_.rows()), own.columns,
@@ -142,11 +141,11 @@ class remote_embedding_bag final : public remote_module {
     return model::state_buffers(table_.options().optimizer) == 0 ? "" : model::rule_of(table_.options().optimizer);
   }
 
-  caf::error check_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) override {
+  caf::error check_state_dict(const msg::state_entries& entries) override {
     return check_entries(entries, arrays(), table_);
   }
 
-  caf::error load_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) override {
+  caf::error load_state_dict(const msg::state_entries& entries) override {
     const auto own = arrays();
     if (auto wrong = check_entries(entries, own, table_)) return wrong;
     if (const auto kept = in_use(); kept && !kept->let_all_change()) kept->drop();
@@ -239,7 +238,7 @@ class remote_embedding_bag final : public remote_module {
       rows->wait();
       const auto* numbers = reinterpret_cast<const float*>(rows->here.get());
       if (type != kernels::row_dtype::f32) return encode_rows(numbers, count, dim, type);
-      return {msg::dtype::f32, count, dim, msg::blob(std::shared_ptr<const void>(rows->here), numbers, bytes)};
+      return {dtype::f32, count, dim, msg::blob(std::shared_ptr<const void>(rows->here), numbers, bytes)};
     };
   }
 
@@ -295,7 +294,7 @@ class remote_embedding_bag final : public remote_module {
 
   /// Returns a gradient's numbers; those of 16 bits are decoded, and kept until the next `collect`.
   const float* floats_of(const msg::tensor& grad) {
-    if (grad.type == msg::dtype::f32) return grad.as<float>().data();
+    if (grad.type == dtype::f32) return grad.as<float>().data();
     decoded_.emplace_back(grad.rows, grad.cols);
     decode_rows(grad, decoded_.back().data());
     return decoded_.back().data();
@@ -348,11 +347,10 @@ class remote_embedding_bag final : public remote_module {
   }
 
   std::vector<table_array> arrays() {
-    std::vector<table_array> result = {
-        {"weight", dtype_of(table_.options().dtype), table_.dim(), table_.weight_bytes()}};
+    std::vector<table_array> result = {{"weight", table_.options().dtype, table_.dim(), table_.weight_bytes()}};
     for (const auto& [numbers, columns] : table_.state())
       result.push_back(
-          {fmt::format("state.{}", result.size() - 1), msg::dtype::f32, columns, std::as_writable_bytes(numbers)});
+          {fmt::format("state.{}", result.size() - 1), dtype::f32, columns, std::as_writable_bytes(numbers)});
     return result;
   }
 

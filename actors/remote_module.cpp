@@ -33,6 +33,17 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_module(const msg::inst
                       fmt::join(names, ", "));
 }
 
+caf::expected<remote_module::saved> write_module(const std::string& folder, std::size_t place, model::shard_of shard,
+                                                 std::span<const model::tensor_view> tensors) {
+  std::vector<msg::parameter_info> parts;
+  parts.reserve(tensors.size());
+  for (const model::tensor_view& one : tensors)
+    parts.push_back({one.what.name, one.what.type, one.what.shape.at(0), one.what.shape.at(1)});
+  auto file = model::write_table(folder, place, shard, tensors);
+  if (!file) return make_failure(errc::exception, file.error().message);
+  return remote_module::saved{std::move(*file), std::move(parts)};
+}
+
 std::optional<call_result> remote_module::call(msg::call& what, const std::function<call_return()>& /*later*/) {
   return make_failure(errc::bad_input, "this module has no method '{}'", what.method);
 }

@@ -17,6 +17,7 @@
 #include "model/exact_sum.hpp"
 #include "model/kept_rows.hpp"
 #include "model/table_batch.hpp"
+#include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
@@ -72,7 +73,7 @@ class module_host {
 enum class state_parts : std::uint8_t { weights, all };
 
 /// A module on a parameter server, or one shard of it. Belongs to that server. Errors have one line of context, without
-/// the server's name.
+/// the server's name. What a module does not override is that of one without tables, optimizer and state.
 class remote_module {
  public:
   virtual ~remote_module() = default;
@@ -82,10 +83,12 @@ class remote_module {
 
   /// Chooses the optimizer (as in `--sparse-optimizer`) and its learning rate, with the state that it begins with.
   /// Returns an error if it is invalid, or not the one that was chosen before.
-  virtual caf::error set_optimizer(const std::string& optimizer, double lr) = 0;
+  virtual caf::error set_optimizer(const std::string& /*optimizer*/, double /*lr*/) {
+    return protocol::make_failure(protocol::errc::bad_input, "an optimizer of a module without parameters");
+  }
 
   /// Prepares a lookup that is parked until its step. Returns an error if it is invalid.
-  virtual caf::error expect(const msg::bag_lookup& wanted) = 0;
+  virtual caf::error expect(const msg::bag_lookup& /*wanted*/) { return no_table(); }
 
   /// Waits for a lookup that has begun, and returns its rows. Call at most once, while the module exists.
   using lookup_future = std::function<msg::tensor()>;
@@ -93,7 +96,9 @@ class remote_module {
   /// Begins to look up rows, as `type`. They go to the columns that the message offers, if those are on the module's
   /// device. Several lookups may begin before the first is awaited: then those of tables on one device run together,
   /// and one that is not awaited may not run.
-  virtual caf::expected<lookup_future> lookup(const msg::bag_lookup& wanted, kernels::row_dtype type) = 0;
+  virtual caf::expected<lookup_future> lookup(const msg::bag_lookup& /*wanted*/, kernels::row_dtype /*type*/) {
+    return no_table();
+  }
 
   /// Returns whether its work may take any time: it is of a type that a program registers.
   virtual bool runs_users_code() const { return false; }
@@ -102,20 +107,20 @@ class remote_module {
   virtual bool runs_on_any_thread() const { return false; }
 
   /// Returns an error if `grad` is no gradient of this module. Called when it arrives.
-  virtual caf::error check(const msg::bag_gradient& grad) const = 0;
+  virtual caf::error check(const msg::bag_gradient& /*grad*/) const { return no_table(); }
 
   /// Collects the gradients of a context, in rank order. Requires: they stay in place until the step is finished, or if
   /// it is not applied until the next `collect`. Returns an error if they are more than an optimizer step can have.
-  virtual caf::error collect(std::span<const msg::bag_gradient* const> grads, contributors from) = 0;
+  virtual caf::error collect(std::span<const msg::bag_gradient* const> /*grads*/, contributors /*from*/) { return {}; }
 
   /// Returns the squared norm of the collected gradient, scaled as in `apply`.
-  virtual model::exact_sum squared_norm() = 0;
+  virtual model::exact_sum squared_norm() { return {}; }
 
   /// Begins optimizer step `update` (from 1) with the collected gradient times `factor`.
-  virtual void apply(std::uint64_t update, float factor) = 0;
+  virtual void apply(std::uint64_t /*update*/, float /*factor*/) {}
 
   /// Waits for the first step that is not finished. Returns an error if a gradient was NaN or Inf.
-  virtual caf::error finish() = 0;
+  virtual caf::error finish() { return {}; }
   /// Returns whether `finish` waits for a device. If so it is called before the next `collect`, or before the one after
   /// that where steps are captured as graphs: the device is done by that time, and the host need not wait within the
   /// step.
@@ -123,15 +128,15 @@ class remote_module {
   /// Has the device begin the step. Called for modules that finish later, when all have been applied.
   virtual void launch() {}
 
-  virtual std::vector<msg::parameter_info> parameters() const = 0;
-  virtual std::vector<std::pair<std::string, msg::tensor>> state_dict(state_parts which) = 0;
+  virtual std::vector<msg::parameter_info> parameters() const { return {}; }
+  virtual msg::state_entries state_dict(state_parts /*which*/) { return {}; }
   /// Returns the name of the optimizer whose buffers the state has, as `adagrad`; "": it has none.
   virtual std::string state_owner() const { return {}; }
   /// Takes weights, and the optimizer's buffers if they are all there. Returns an error, and changes nothing, if the
   /// entries are of another module.
-  virtual caf::error load_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) = 0;
+  virtual caf::error load_state_dict(const msg::state_entries& /*entries*/) { return {}; }
   /// Returns that error, and takes nothing.
-  virtual caf::error check_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) = 0;
+  virtual caf::error check_state_dict(const msg::state_entries& /*entries*/) { return {}; }
 
   /// What `save` has written: the file, and the tensors in it.
   struct saved {
@@ -139,7 +144,7 @@ class remote_module {
     std::vector<msg::parameter_info> parts;
   };
   /// Writes weights and optimizer state to a new file in `folder`.
-  virtual caf::expected<saved> save(const std::string& folder) = 0;
+  virtual caf::expected<saved> save(const std::string& /*folder*/) { return no_table(); }
 
   /// Keeps weights and optimizer state as they are, for `begin_save`, while optimizer steps go on. A module that does
   /// nothing here is saved before the next one.
@@ -156,17 +161,27 @@ class remote_module {
 
   /// Reads weights and optimizer state from a checkpoint, whatever its number of shards. If trainers choose the
   /// optimizer later, `set_optimizer` reads its state.
-  virtual caf::error restore(const model::checkpoint& from) = 0;
+  virtual caf::error restore(const model::checkpoint& /*from*/) { return no_table(); }
   /// Whether it began with a checkpoint's.
-  virtual bool is_restored() const = 0;
+  virtual bool is_restored() const { return false; }
 
   /// Calls a method. Returns its result; or nullopt, and gives it later to what `later` returns.
   virtual std::optional<call_result> call(msg::call& what, const std::function<call_return()>& later);
 
   /// Returns the digests [count, 1] of the bits of `count` local rows from row `first` on. Returns an error if the
   /// shard lacks such rows, if they are more than `row_digests_max`, or if a weight is NaN or Inf.
-  virtual caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const = 0;
+  virtual caf::expected<msg::tensor> row_digests(std::uint64_t /*first*/, std::uint64_t count) const {
+    return msg::tensor::own(count, 1, std::vector<std::uint64_t>(count));
+  }
+
+ private:
+  static caf::error no_table() { return protocol::make_failure(protocol::errc::bad_input, "this module is no table"); }
 };
+
+/// Writes the file of a module, or of a shard of it, into a checkpoint's folder. `place`: among the modules of the run.
+/// Thread: any.
+caf::expected<remote_module::saved> write_module(const std::string& folder, std::size_t place, model::shard_of shard,
+                                                 std::span<const model::tensor_view> tensors);
 
 /// Makes modules of a type. `where`: the device of the server's tables.
 using module_maker = std::function<caf::expected<std::unique_ptr<remote_module>>(

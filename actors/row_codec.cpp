@@ -1,48 +1,38 @@
 #include "actors/row_codec.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "actors/failure.hpp"
+#include "base/digest.hpp"
 #include "kernels/device.hpp"
+#include "protocol/server_messages.hpp"
 
 namespace troupe::actors {
 
-namespace {
-
-constexpr msg::dtype row_types[] = {msg::dtype::f32, msg::dtype::f16, msg::dtype::bf16};  // by row_dtype's value
-
-}  // namespace
-
-msg::dtype dtype_of(kernels::row_dtype type) { return row_types[static_cast<std::size_t>(type)]; }
-
-std::optional<kernels::row_dtype> row_dtype_of(msg::dtype type) {
-  const auto* const at = std::ranges::find(row_types, type);
-  if (at == std::end(row_types)) return std::nullopt;
-  return static_cast<kernels::row_dtype>(at - row_types);
-}
-
 msg::tensor encode_rows(const float* numbers, std::uint64_t rows, std::uint64_t cols, kernels::row_dtype type) {
-  const std::size_t size = rows * cols * kernels::size_of(type);
+  const std::size_t size = rows * cols * size_of(type);
   auto bytes = std::make_shared_for_overwrite<std::byte[]>(size);
   std::byte* const data = bytes.get();
   kernels::encode(rows * cols, numbers, {data, type});
-  return {dtype_of(type), rows, cols, msg::blob(std::move(bytes), data, size)};
+  return {type, rows, cols, msg::blob(std::move(bytes), data, size)};
 }
 
 void decode_rows(const msg::tensor& from, float* to) {
-  kernels::decode({from.bytes.data(), *row_dtype_of(from.type)}, from.rows * from.cols, to);
+  kernels::decode({from.bytes.data(), from.type}, from.rows * from.cols, to);
 }
 
 std::size_t find_non_finite(const msg::tensor& numbers) {
-  if (numbers.type == msg::dtype::f32) {
+  if (numbers.type == dtype::f32) {
     kernels::non_finite found;
     kernels::host_stream().find_non_finite(numbers.rows * numbers.cols, numbers.as<float>().data(), &found);
     return found.place;
   }
   // Exactly NaN and Inf have all bits of the exponent set.
-  const std::uint16_t exponent = numbers.type == msg::dtype::f16 ? 0x7c00 : 0x7f80;
+  const std::uint16_t exponent = numbers.type == dtype::f16 ? 0x7c00 : 0x7f80;
   const auto is_bad = [exponent](std::uint16_t pattern) { return (pattern & exponent) == exponent; };
   const auto patterns = numbers.as<std::uint16_t>();
   constexpr std::size_t at_once = 512;  // without a branch, so that the compiler vectorizes it
@@ -53,6 +43,40 @@ std::size_t find_non_finite(const msg::tensor& numbers) {
     if (any) return first + static_cast<std::size_t>(std::ranges::find_if(part, is_bad) - part.begin());
   }
   return patterns.size();
+}
+
+caf::expected<msg::tensor> digests_of_rows(const model::embedding_bag& table, std::uint64_t first,
+                                           std::uint64_t count) {
+  const std::string words = model::words_of(table.options());
+  const auto rows = static_cast<std::uint64_t>(table.rows());
+  if (count > msg::row_digests_max || first > rows || count > rows - first)
+    return make_failure(
+        errc::bad_input,
+        "{}: digests of {} rows from row {} on; the shard has {} rows, and a message asks for at most {}", words, count,
+        first, rows, msg::row_digests_max);
+  const bool has_columns = table.options().shard.split == model::table_split::columns;
+  const auto type = table.options().dtype;
+  const std::size_t row_bytes = table.dim() * size_of(type);
+  std::vector<std::byte> copy;
+  const auto bytes =
+      kernels::on_host(table.stream(), table.weight_bytes().data() + first * row_bytes, count * row_bytes, copy);
+  std::vector<std::uint64_t> digests;
+  std::vector<float> numbers(table.dim());
+  const std::byte* row = bytes.data();
+  for (std::uint64_t i = 0; i < count; ++i, row += row_bytes) {
+    kernels::decode({row, type}, numbers.size(), numbers.data());
+    kernels::non_finite found;
+    kernels::host_stream().find_non_finite(numbers.size(), numbers.data(), &found);
+    if (found.place < numbers.size())
+      return make_failure(
+          errc::not_finite, "{}: row {} is NaN or Inf; try {}a smaller learning rate (--sparse-lr) or a larger eps",
+          words, table.whole_row(static_cast<std::int64_t>(first + i)),
+          type == kernels::row_dtype::f16 ? "rows in bf16 or f32 (--row-dtype), as f16 ends at 65504, " : "");
+    if (!has_columns) digests.push_back(digest_of(row, row_bytes));
+  }
+  if (has_columns)
+    return msg::tensor(type, count, table.dim(), msg::blob::own(std::vector<std::byte>(bytes.begin(), bytes.end())));
+  return msg::tensor::own(count, 1, std::move(digests));
 }
 
 }  // namespace troupe::actors

@@ -1,20 +1,16 @@
-// Rows and their gradients in messages: float32, or 16 bits a number, which halves a message. Thread: any.
+// Rows and their gradients in messages: float32, or 16 bits a number, which halves a message; and the digests of rows,
+// from which the master makes the digest of all weights. Thread: any.
 
 #pragma once
 
+#include <caf/expected.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
-#include "kernels/embedding_bag.hpp"
+#include "model/embedding_bag.hpp"
 #include "protocol/tensor.hpp"
 
 namespace troupe::actors {
-
-/// Returns the type that rows stored as `type` have in messages.
-msg::dtype dtype_of(kernels::row_dtype type);
-/// The inverse; nullopt if rows cannot have this type.
-std::optional<kernels::row_dtype> row_dtype_of(msg::dtype type);
 
 /// Returns [rows, cols] of `type` from float32. Each number is rounded once, to the nearest, ties to even; a number out
 /// of the type's range becomes Inf.
@@ -25,5 +21,9 @@ void decode_rows(const msg::tensor& from, float* to);
 
 /// Returns the position of the first NaN or Inf; the number of elements if there is none. Requires: as above.
 std::size_t find_non_finite(const msg::tensor& numbers);
+
+/// Returns the answer to `row_digests`: XXH3 of the bits of rows [first, first + count), or these rows if the shard has
+/// only some columns. Errors: there are no such rows, they are more than a message asks for, or one is NaN or Inf.
+caf::expected<msg::tensor> digests_of_rows(const model::embedding_bag& table, std::uint64_t first, std::uint64_t count);
 
 }  // namespace troupe::actors

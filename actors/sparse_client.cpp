@@ -37,10 +37,9 @@ msg::tensor cut_columns(kernels::row_matrix<const float> from, std::size_t rows,
 /// Writes a tensor of rows to columns of `to`.
 void put_columns(const msg::tensor& part, kernels::row_matrix<float> to) {
   if (part.cols == to.stride) return decode_rows(part, to.data);
-  const kernels::row_dtype type = *row_dtype_of(part.type);
-  const std::size_t row_bytes = part.cols * kernels::size_of(type);
+  const std::size_t row_bytes = part.cols * size_of(part.type);
   for (std::size_t row = 0; row < part.rows; ++row)
-    kernels::decode({part.bytes.data() + row * row_bytes, type}, part.cols, to.data + row * to.stride);
+    kernels::decode({part.bytes.data() + row * row_bytes, part.type}, part.cols, to.data + row * to.stride);
 }
 
 }  // namespace
@@ -185,7 +184,7 @@ void sparse_client::offer(context& c, kernels::stream& on, network_input& input)
 msg::lookup sparse_client::ask(context& c, std::size_t i, const msg::header& head, std::uint32_t staleness) const {
   TROUPE_ASSERT(i < c.lookups.size() && c.answers[i].tables.empty());
   ++c.unanswered;
-  return {head, c.lookups[i], staleness, dtype_of(options_.wire)};
+  return {head, c.lookups[i], staleness, options_.wire};
 }
 
 void sparse_client::take(context& c, std::size_t i, msg::rows&& answer) {
@@ -215,10 +214,10 @@ caf::error sparse_client::find_answers(context& c, const network_input& input,
       const auto [at, i] = places_[t][s];
       const msg::tensor* answer =
           at < answers.size() && i < answers[at].tables.size() ? &answers[at].tables[i] : nullptr;
-      if (answer == nullptr || answer->type != dtype_of(options_.wire) || answer->rows != expected ||
-          answer->cols != columns || !answer->consistent())
+      if (answer == nullptr || answer->type != options_.wire || answer->rows != expected || answer->cols != columns ||
+          !answer->consistent())
         return make_failure(errc::shape_mismatch, "table {}: server {} did not answer with [{}, {}] of {}", t,
-                            ranks_[at], expected, columns, msg::name_of(dtype_of(options_.wire)));
+                            ranks_[at], expected, columns, name_of(options_.wire));
       const device_block* const block = block_of(answer->bytes);
       local.is_on_device = block != nullptr;
       if (block != nullptr && (local.is_pooled_here || block->numbers().data != input.data() + layout_.columns[t]))
@@ -318,7 +317,7 @@ std::vector<std::vector<msg::bag_gradient>> sparse_client::gradients(
       const auto [first, columns] = model::columns_on(dim, shard(t, s));
       const std::span<const float> part(row_grads->data() + begin * dim, count * dim);
       msg::tensor grad = columns < dim ? cut_columns({part.data() + first, dim}, count, columns)
-                                       : msg::tensor(msg::dtype::f32, count, dim, msg::blob::view(row_grads, part));
+                                       : msg::tensor(dtype::f32, count, dim, msg::blob::view(row_grads, part));
       if (options_.wire != kernels::row_dtype::f32)
         grad = encode_rows(grad.as<float>().data(), count, columns, options_.wire);
       result[at].push_back({asked.module, asked.indices, {}, {}, std::move(grad)});
@@ -342,7 +341,7 @@ caf::error sparse_client::check_numbers(const context& c, const char* what, Numb
       return make_failure(
           errc::not_finite,
           "table {}: {} {} is NaN or Inf as {}; try {}a smaller learning rate (--dense-lr, --sparse-lr)", t, what,
-          model::whole_row(local_row, shard(t, s)), msg::name_of(numbers.type),
+          model::whole_row(local_row, shard(t, s)), name_of(numbers.type),
           is_narrow ? "--wire-dtype bf16 or f32 (f16 ends at 65504), or " : "--wire-dtype f32, or ");
     }
   }

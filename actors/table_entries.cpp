@@ -11,13 +11,13 @@ namespace {
 
 bool fits(const msg::tensor& entry, const table_array& to, std::int64_t rows) {
   return entry.consistent() && entry.rows == static_cast<std::uint64_t>(rows) && entry.cols == to.columns &&
-         (entry.type == to.type || entry.type == msg::dtype::f32);
+         (entry.type == to.type || entry.type == dtype::f32);
 }
 
 }  // namespace
 
-caf::error check_entries(const std::vector<std::pair<std::string, msg::tensor>>& entries,
-                         std::span<const table_array> own, const model::embedding_bag& table) {
+caf::error check_entries(const msg::state_entries& entries, std::span<const table_array> own,
+                         const model::embedding_bag& table) {
   const std::string words = model::words_of(table.options());
   std::set<std::string> seen;
   for (const auto& [name, numbers] : entries) {
@@ -30,8 +30,8 @@ caf::error check_entries(const std::vector<std::pair<std::string, msg::tensor>>&
     if (to == own.end()) return make_failure(errc::bad_input, "{} has no entry '{}'", words, name);
     if (!fits(numbers, *to, table.rows()))
       return make_failure(errc::shape_mismatch, "{}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}", words,
-                          name, numbers.rows, numbers.cols, msg::name_of(numbers.type), table.rows(), to->columns,
-                          msg::name_of(to->type));
+                          name, numbers.rows, numbers.cols, name_of(numbers.type), table.rows(), to->columns,
+                          name_of(to->type));
     if (!seen.insert(name).second) return make_failure(errc::bad_input, "{}: entry '{}' is there twice", words, name);
   }
   const bool has_state = std::ranges::any_of(seen, [](const auto& name) { return model::is_optimizer_state(name); });

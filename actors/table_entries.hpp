@@ -17,7 +17,7 @@ namespace troupe::actors {
 /// Returns what is wrong with the entries for the arrays `own` of `table`, the rows first: an unknown name, one that is
 /// there twice, another shape or type, no rows, or a part of the optimizer's state. Only the rows may have another type
 /// than float32: entries of float32 are rounded to that.
-caf::error check_entries(const std::vector<std::pair<std::string, msg::tensor>>& entries,
-                         std::span<const table_array> own, const model::embedding_bag& table);
+caf::error check_entries(const msg::state_entries& entries, std::span<const table_array> own,
+                         const model::embedding_bag& table);
 
 }  // namespace troupe::actors

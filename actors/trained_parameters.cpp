@@ -180,7 +180,7 @@ void trained_parameters::take(std::uint32_t bucket, const msg::tensor& mean) {
   give_up(bucket);
   const bool is_buffers = is_of_buffers(bucket);
   const nn::parameter_range range = is_buffers ? nn::parameter_range{0, statistics_.size()} : this->range(bucket);
-  TROUPE_ASSERT(mean.type == msg::dtype::f32 && mean.rows == range.count && mean.consistent());
+  TROUPE_ASSERT(mean.type == dtype::f32 && mean.rows == range.count && mean.consistent());
   const float* grad = mean.as<float>().data();
   if (const device_block* where = block_of(mean.bytes)) {
     compute_->wait(where->written());

@@ -114,8 +114,7 @@ row_gradient weigh(const trace::event& message, std::uint32_t rank, const summed
 bool is_whole(const msg::bag_gradient& one, std::uint64_t dim) {
   const std::size_t count = one.indices.as<std::int64_t>().size();
   const std::size_t bags = one.offsets.as<std::int64_t>().size();
-  const bool is_real =
-      one.grad.type == msg::dtype::f32 || one.grad.type == msg::dtype::f16 || one.grad.type == msg::dtype::bf16;
+  const bool is_real = one.grad.type == dtype::f32 || one.grad.type == dtype::f16 || one.grad.type == dtype::bf16;
   return dim > 0 && is_real && one.grad.cols == dim && one.grad.rows == (bags > 0 ? bags : count) &&
          (one.weights.empty() || one.weights.as<float>().size() == count);
 }

@@ -11,8 +11,6 @@
 #include <limits>
 #include <tuple>
 
-#include "protocol/content_reader.hpp"
-
 namespace troupe::analysis {
 
 namespace {
@@ -40,8 +38,8 @@ boost::json::value number(double x) {
   return std::isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity";
 }
 
-void add_numbers(msg::dtype type, const std::string& bytes, boost::json::object& to) {
-  const std::size_t count = bytes.size() / msg::size_of(type);
+void add_numbers(dtype type, const std::string& bytes, boost::json::object& to) {
+  const std::size_t count = bytes.size() / size_of(type);
   constexpr std::size_t shown = 8;
   double least = std::numeric_limits<double>::infinity();
   double most = -least;
@@ -85,22 +83,21 @@ bool same_shape(const trace::content_part& a, const trace::content_part& b) {
 
 }  // namespace
 
-double number_at(msg::dtype type, const void* numbers, std::size_t i) {
+double number_at(dtype type, const void* numbers, std::size_t i) {
   switch (type) {
-    case msg::dtype::f16:
+    case dtype::f16:
       return half(bits_at<std::uint16_t>(numbers, i));
-    case msg::dtype::bf16:  // the upper half of a float32
+    case dtype::bf16:  // the upper half of a float32
       return std::bit_cast<float>(std::uint32_t{bits_at<std::uint16_t>(numbers, i)} << 16);
-    case msg::dtype::f32:
+    case dtype::f32:
       return bits_at<float>(numbers, i);
-    case msg::dtype::f64:
+    case dtype::f64:
       return bits_at<double>(numbers, i);
-    case msg::dtype::i64:
+    case dtype::i64:
       return static_cast<double>(bits_at<std::int64_t>(numbers, i));
-    case msg::dtype::u64:
-      break;
+    default:
+      return static_cast<double>(bits_at<std::uint64_t>(numbers, i));
   }
-  return static_cast<double>(bits_at<std::uint64_t>(numbers, i));
 }
 
 boost::json::object peek(const trace::content_part& part) {
@@ -112,7 +109,7 @@ boost::json::object peek(const trace::content_part& part) {
                            {"has_bytes", !part.bytes.empty()}};
   if (part.bytes.empty()) return what;
   what["bytes"] = part.bytes.size();
-  if (const auto type = protocol::dtype_named(part.type)) add_numbers(*type, part.bytes, what);
+  if (const auto type = dtype_named(part.type); type && is_message_type(*type)) add_numbers(*type, part.bytes, what);
   return what;
 }
 

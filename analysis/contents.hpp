@@ -13,7 +13,7 @@
 namespace troupe::analysis {
 
 /// Element `i` of an array of `type` at `numbers`, which need not be aligned.
-double number_at(msg::dtype type, const void* numbers, std::size_t i);
+double number_at(dtype type, const void* numbers, std::size_t i);
 
 /// One part of a content: its name, type, shape and digest; if its bytes were recorded also min, max, mean, counts of
 /// NaN, Inf and zeros, and the first few numbers.

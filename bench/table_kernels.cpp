@@ -50,10 +50,10 @@ struct lookups {
 
 void embedding_bag_forward(State& state, kernels::row_dtype type) {
   lookups what(state);
-  std::vector<std::byte> stored(what.table.size() * kernels::size_of(type));
+  std::vector<std::byte> stored(what.table.size() * size_of(type));
   kernels::encode(what.table.size(), what.table.data(), {stored.data(), type});
   std::vector<float> out(what.size * what.dim);
-  const double narrower = static_cast<double>(kernels::size_of(type)) / float_bytes;
+  const double narrower = static_cast<double>(size_of(type)) / float_bytes;
   run_on_rows(state, narrower * what.row_bytes() + what.pooled_bytes(), [&] {
     on.embedding_bag_forward(kernels::pooling::sum, {stored.data(), type}, what.dim, what.next(), out.data(), what.dim);
   });

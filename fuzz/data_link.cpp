@@ -50,7 +50,7 @@ class process {
     directory_->add(actors::server_number(0), caf::actor_cast<caf::strong_actor_ptr>(server));
     directory_->add(actors::group_number, caf::actor_cast<caf::strong_actor_ptr>(group));
     actors_.ask<msg::rows>(carrier_->proxy<msg::parameter_server_actor>(actors::server_number(1)),
-                           msg::lookup{msg::header{run_number, 1}, {}, 0, msg::dtype::f32});
+                           msg::lookup{msg::header{run_number, 1}, {}, 0, dtype::f32});
     actors_.ask<msg::reduced>(group, msg::reduce{msg::header{run_number, 1}, 0, 0, 1, false,
                                                  msg::tensor::own(3, 2, std::vector<float>(6, 1))});
     run_all();

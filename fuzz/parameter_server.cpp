@@ -78,7 +78,7 @@ class peer {
   void send_next() {
     switch (from_.below(kinds)) {
       case lookup_kind: {
-        msg::lookup wanted{next_head(), {}, 0, msg::dtype::f32};
+        msg::lookup wanted{next_head(), {}, 0, dtype::f32};
         wanted.staleness = static_cast<std::uint32_t>(from_.count());
         wanted.type = next_dtype();
         for (std::uint32_t i = from_.below(3); i > 0; --i) wanted.tables.push_back(next_bags<msg::bag_lookup>());
@@ -116,9 +116,8 @@ class peer {
 
   std::uint32_t next_rank() { return static_cast<std::uint32_t>(from_.count()); }
   std::uint64_t next_module() { return from_.byte() < 240 ? 1 : from_.count(); }
-  msg::dtype next_dtype() {
-    constexpr std::array types = {msg::dtype::f32, msg::dtype::f16, msg::dtype::bf16,
-                                  msg::dtype::f64, msg::dtype::i64, msg::dtype::u64};
+  dtype next_dtype() {
+    constexpr std::array types = {dtype::f32, dtype::f16, dtype::bf16, dtype::f64, dtype::i64, dtype::u64};
     return types[from_.below(types.size())];
   }
 
@@ -171,11 +170,11 @@ class peer {
   /// Consistent, as one that has been decoded is; its shape fits, mostly.
   msg::tensor next_tensor(std::size_t rows) {
     const std::uint8_t odd = from_.byte();
-    const msg::dtype type = odd < 128 ? msg::dtype::f32 : next_dtype();
+    const dtype type = odd < 128 ? dtype::f32 : next_dtype();
     const std::uint64_t cols = odd % 32 == 31 ? from_.below(8) : dim_;
     const std::uint64_t count = odd % 32 == 30 ? from_.below(8) : rows;
-    std::vector<std::byte> numbers(count * cols * msg::size_of(type));
-    if (type == msg::dtype::f32) {
+    std::vector<std::byte> numbers(count * cols * size_of(type));
+    if (type == dtype::f32) {
       for (std::size_t at = 0; at < numbers.size(); at += sizeof(float)) {
         const float one = next_float();
         std::memcpy(numbers.data() + at, &one, sizeof one);

@@ -10,7 +10,8 @@
 #include <cstdint>
 #include <span>
 
-#include "base/pooling.hpp"
+#include "base/dtype.hpp"
+#include "base/table_choices.hpp"
 
 namespace troupe::kernels {
 
@@ -18,10 +19,9 @@ namespace troupe::kernels {
 /// binary16, 11 significant bits, up to 65504; larger numbers become Inf. bf16: the upper half of a float32, 8
 /// significant bits, and the range of a float32. All arithmetic is in float32. A number is rounded once, when it is
 /// stored, to the nearest, ties to even.
-enum class row_dtype : std::uint8_t { f32, f16, bf16 };
-
-/// Bytes of one number.
-constexpr std::size_t size_of(row_dtype type) { return type == row_dtype::f32 ? 4 : 2; }
+using row_dtype = dtype;
+inline constexpr row_dtype row_dtypes[] = {dtype::f32, dtype::f16, dtype::bf16};
+constexpr bool is_row_dtype(dtype x) { return x == dtype::f32 || x == dtype::f16 || x == dtype::bf16; }
 
 /// The numbers of a table, rows without gaps, and their type. From a float pointer: an f32 table.
 struct table_view {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/table_choices.hpp"
 #include "kernels/random_bits.hpp"
 
 namespace troupe::kernels {
@@ -20,21 +21,10 @@ void draw_normals(std::uint64_t key, std::size_t count, float* out);
 /// The largest deviation times which all numbers of `draw_normals` are finite: none is above 8.6, as u1 has 53 bits.
 constexpr double deviation_max = static_cast<double>(std::numeric_limits<float>::max()) / 10;
 
-/// What the numbers of rows are drawn from.
-struct row_distribution {
-  enum class kind : std::uint8_t { normal, uniform };
-
-  kind is = kind::normal;
-  double first = 1;   ///< normal: the deviation; uniform: the least number
-  double second = 0;  ///< uniform: the largest number, not less than `first`
-
-  bool operator==(const row_distribution&) const = default;
-};
-
 /// Normal: the numbers of `draw_normals` times the deviation, in float. Uniform: out[i] = first + u * (second - first),
 /// where u in [0, 1) is value i of the stream `key`, computed in double and rounded to float. Both have the same bits
 /// on every machine.
-void draw_numbers(const row_distribution& from, std::uint64_t key, std::size_t count, float* out);
+void draw_numbers(const row_init& from, std::uint64_t key, std::size_t count, float* out);
 
 /// The streams of a table's rows, by their keys.
 struct row_keys {

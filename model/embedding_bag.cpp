@@ -27,7 +27,7 @@ embedding_bag::embedding_bag(const embedding_bag_options& options, std::shared_p
       columns_(columns_on(options.dim, options.shard)),
       batch_(std::move(batch)) {
   try {
-    weights_.resize(stream(), size() * kernels::size_of(options.dtype));
+    weights_.resize(stream(), size() * size_of(options.dtype));
     initialize();
     set_optimizer(options.optimizer);
   } catch (...) {
@@ -68,13 +68,13 @@ void embedding_bag::initialize() {
       stream().draw_rows(options_.init,
                          {base + options_.shard.index + first * options_.shard.count, options_.shard.count},
                          std::min(at_once, all - first), dim(),
-                         {weights_.data() + first * dim() * kernels::size_of(options_.dtype), options_.dtype});
+                         {weights_.data() + first * dim() * size_of(options_.dtype), options_.dtype});
     }
     return;
   }
   // The numbers of a row follow each other: those before its columns are drawn too, some rows at a time on the host.
   constexpr std::size_t drawn_bytes = std::size_t{1} << 22;
-  const std::size_t number = kernels::size_of(options_.dtype);
+  const std::size_t number = size_of(options_.dtype);
   const std::size_t drawn = columns_.first + dim();
   const std::size_t width = dim() * number;
   const auto rows = static_cast<std::size_t>(rows_);

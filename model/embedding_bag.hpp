@@ -35,7 +35,7 @@ struct embedding_bag_options {
   optimizer_spec optimizer;
   kernels::row_dtype dtype = kernels::row_dtype::f32;  ///< how rows are stored; the optimizer's state is always f32
   std::string name = {};                               ///< in errors; empty: it goes by its number
-  kernels::row_distribution init = {};                 ///< of the rows' first numbers
+  row_init init = {};                                  ///< of the rows' first numbers
 };
 
 /// Returns a table's name for errors: "table 3".

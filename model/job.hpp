@@ -26,7 +26,7 @@
 namespace troupe::model {
 
 /// How the trainers' table gradients of one step combine.
-enum class sparse_reduction : std::uint8_t { sum, mean };
+using sparse_reduction = reduction;
 
 /// The interaction of tables' rows and dense features: concatenation, pairwise dots (DLRM), or cross layers
 /// (DLRM-DCNv2).

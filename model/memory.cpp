@@ -103,7 +103,7 @@ std::uint64_t bounded_product(std::uint64_t a, std::uint64_t b) {
 
 std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, kernels::row_dtype dtype,
                           const optimizer_spec& optimizer) {
-  const std::uint64_t weights = bounded_product(dim, kernels::size_of(dtype));
+  const std::uint64_t weights = bounded_product(dim, size_of(dtype));
   const std::uint64_t state = bounded_product(state_columns(optimizer, dim),
                                               static_cast<std::uint64_t>(state_buffers(optimizer)) * sizeof(float));
   std::uint64_t row = 0;

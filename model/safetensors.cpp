@@ -71,10 +71,10 @@ result<std::vector<To>> safetensors_file::read_reals(std::string_view name) cons
     if (!values) return tl::unexpected(values.error());
     return std::vector<To>(values->begin(), values->end());
   };
-  if (entry->type == tensor_type::f32) return convert(read_as<float>(*entry));
-  if (entry->type == tensor_type::f64) return convert(read_as<double>(*entry));
+  if (entry->type == dtype::f32) return convert(read_as<float>(*entry));
+  if (entry->type == dtype::f64) return convert(read_as<double>(*entry));
   return bad_input("{}: tensor {} of type {}: must be F32 or F64", file_.name(), printable(name),
-                   printable(entry->type_text()));
+                   printable(entry->type_text));
 }
 
 result<std::vector<float>> safetensors_file::read_floats(std::string_view name) const {
@@ -87,9 +87,8 @@ result<std::vector<double>> safetensors_file::read_doubles(std::string_view name
 
 result<std::vector<std::int64_t>> safetensors_file::read_integers(std::string_view name) const {
   TROUPE_TRY(entry, known(name));
-  if (entry->type == tensor_type::i64) return read_as<std::int64_t>(*entry);
-  return bad_input("{}: tensor {} of type {}: must be I64", file_.name(), printable(name),
-                   printable(entry->type_text()));
+  if (entry->type == dtype::i64) return read_as<std::int64_t>(*entry);
+  return bad_input("{}: tensor {} of type {}: must be I64", file_.name(), printable(name), printable(entry->type_text));
 }
 
 result<std::vector<std::byte>> safetensors_file::read_bytes(std::string_view name) const {

@@ -3,40 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/json/basic_parser_impl.hpp>
 #include <numeric>
 #include <utility>
 
-#include "base/assert.hpp"
 #include "base/text.hpp"
 #include "model/memory.hpp"
 
 namespace troupe::model {
 
 namespace {
-
-struct type_entry {
-  std::string_view name;
-  tensor_type type;
-  std::uint64_t size;
-};
-
-constexpr std::array types{
-    type_entry{"BOOL", tensor_type::boolean, 1},    type_entry{"U8", tensor_type::u8, 1},
-    type_entry{"I8", tensor_type::i8, 1},           type_entry{"F8_E5M2", tensor_type::f8_e5m2, 1},
-    type_entry{"F8_E4M3", tensor_type::f8_e4m3, 1}, type_entry{"U16", tensor_type::u16, 2},
-    type_entry{"I16", tensor_type::i16, 2},         type_entry{"F16", tensor_type::f16, 2},
-    type_entry{"BF16", tensor_type::bf16, 2},       type_entry{"U32", tensor_type::u32, 4},
-    type_entry{"I32", tensor_type::i32, 4},         type_entry{"F32", tensor_type::f32, 4},
-    type_entry{"U64", tensor_type::u64, 8},         type_entry{"I64", tensor_type::i64, 8},
-    type_entry{"F64", tensor_type::f64, 8},
-};
-
-const type_entry& entry_of(tensor_type type) {
-  TROUPE_ASSERT(type != tensor_type::other);
-  return *std::ranges::find(types, type, &type_entry::type);
-}
 
 // The handler of Boost.JSON's basic_parser, which refuses everything that a header must not have. A parsed tree would
 // not do, because it silently drops repeated keys.
@@ -119,8 +95,7 @@ class header_handler {
     if (where_ == place::metadata) return header_.metadata.emplace(key_, text).second ? true : refuse_twice(ec);
     if (where_ != place::tensor || key_ != "dtype") return refuse_value(ec);
     if (type_) return refuse_twice(ec);
-    type_ = type_named(text).value_or(tensor_type::other);
-    if (type_ == tensor_type::other) other_type_ = text;
+    type_ = text;
     return true;
   }
 
@@ -186,7 +161,7 @@ class header_handler {
     if (offsets_->size() != 2 || (*offsets_)[0] > (*offsets_)[1])
       return refuse(ec, fmt::format("{}: data_offsets {}: must be begin and end, begin not above end", name,
                                     shape_text(*offsets_)));
-    tensor_entry entry{*type_, std::exchange(other_type_, {}), std::move(*shape_), (*offsets_)[0], (*offsets_)[1]};
+    tensor_entry entry{*type_, dtype_named(*type_, name_in_file), std::move(*shape_), (*offsets_)[0], (*offsets_)[1]};
     if (auto wrong = check_size(entry)) return refuse(ec, fmt::format("{}: {}", name, *wrong));
     type_.reset();
     shape_.reset();
@@ -195,12 +170,12 @@ class header_handler {
   }
 
   static std::optional<std::string> check_size(const tensor_entry& entry) {
-    if (entry.type == tensor_type::other) return std::nullopt;
-    std::uint64_t size = type_size(entry.type);
+    if (!entry.type) return std::nullopt;
+    std::uint64_t size = size_of(*entry.type);
     bool fits = true;
     for (const std::uint64_t extent : entry.shape) fits = fits && !__builtin_mul_overflow(size, extent, &size);
     if (fits && size == entry.end - entry.begin) return std::nullopt;
-    return fmt::format("{} bytes for {} {}: must be {}", entry.end - entry.begin, entry.type_text(),
+    return fmt::format("{} bytes for {} {}: must be {}", entry.end - entry.begin, entry.type_text,
                        shape_text(entry.shape), fits ? fmt::format("{}", size) : "less than 2^64");
   }
 
@@ -211,8 +186,7 @@ class header_handler {
   std::string name_;
   std::string key_;
   bool has_metadata_ = false;
-  std::optional<tensor_type> type_;
-  std::string other_type_;
+  std::optional<std::string> type_;
   std::optional<std::vector<std::uint64_t>> shape_;
   std::optional<std::vector<std::uint64_t>> offsets_;
 };
@@ -241,15 +215,6 @@ std::optional<std::string> check_places(const safetensors_header& header, std::u
 
 std::uint64_t tensor_entry::count() const {
   return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1}, bounded_product);
-}
-
-std::string_view type_name(tensor_type type) { return entry_of(type).name; }
-
-std::uint64_t type_size(tensor_type type) { return entry_of(type).size; }
-
-std::optional<tensor_type> type_named(std::string_view name) {
-  const auto known = std::ranges::find(types, name, &type_entry::name);
-  return known == types.end() ? std::nullopt : std::optional(known->type);
 }
 
 std::string shape_text(const std::vector<std::uint64_t>& shape) {

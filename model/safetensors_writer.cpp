@@ -38,7 +38,7 @@ result<header_text> make_header(const std::vector<tensor_declaration>& tensors, 
     if (!length || __builtin_add_overflow(begin, *length, &end))
       return run_fault("{} {}: its bytes must be less than 2^64", printable(one.name), shape_text(one.shape));
     json += fmt::format(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", json.size() > 1 ? "," : "",
-                        json_string(one.name), type_name(one.type), fmt::join(one.shape, ","), begin, end);
+                        json_string(one.name), name_in_file(one.type), fmt::join(one.shape, ","), begin, end);
     begin = end;
   }
   json += "}";
@@ -51,8 +51,8 @@ result<header_text> make_header(const std::vector<tensor_declaration>& tensors, 
 
 }  // namespace
 
-std::optional<std::uint64_t> tensor_bytes(tensor_type type, const std::vector<std::uint64_t>& shape) {
-  std::uint64_t bytes = type_size(type);
+std::optional<std::uint64_t> tensor_bytes(dtype type, const std::vector<std::uint64_t>& shape) {
+  std::uint64_t bytes = size_of(type);
   for (const std::uint64_t extent : shape)
     if (__builtin_mul_overflow(bytes, extent, &bytes)) return std::nullopt;
   return bytes;
@@ -62,8 +62,8 @@ result<safetensors_writer> safetensors_writer::create(const std::string& path, s
                                                       const tensor_metadata& metadata) {
   const auto refuse = [&path](const std::string& why) { return run_fault("{}: {}", printable_path(path), why); };
   std::ranges::sort(tensors, [](const tensor_declaration& a, const tensor_declaration& b) {
-    return std::tuple(type_size(b.type), std::string_view(a.name)) <
-           std::tuple(type_size(a.type), std::string_view(b.name));
+    return std::tuple(size_of(b.type), std::string_view(a.name)) <
+           std::tuple(size_of(a.type), std::string_view(b.name));
   });
   std::vector<std::string_view> names;
   names.reserve(tensors.size());
@@ -88,7 +88,7 @@ result<written_file> write_safetensors(const std::string& path, std::span<const 
   for (const tensor_view& one : tensors) {
     if (tensor_bytes(one.what.type, one.what.shape) != one.bytes.size())
       return run_fault("{}: {} bytes for tensor {} {} {}", printable_path(path), one.bytes.size(),
-                       printable(one.what.name), type_name(one.what.type), shape_text(one.what.shape));
+                       printable(one.what.name), name_in_file(one.what.type), shape_text(one.what.shape));
     declared.push_back(one.what);
   }
   TROUPE_TRY(writer, safetensors_writer::create(path, std::move(declared), metadata));

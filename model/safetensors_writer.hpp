@@ -22,14 +22,14 @@ namespace troupe::model {
 /// A tensor's name, type and shape.
 struct tensor_declaration {
   std::string name;
-  tensor_type type = tensor_type::f32;
+  dtype type = dtype::f32;
   std::vector<std::uint64_t> shape;
 
   bool operator==(const tensor_declaration&) const = default;
 };
 
 /// Returns the bytes of a tensor; null if they do not fit in 64 bits.
-std::optional<std::uint64_t> tensor_bytes(tensor_type type, const std::vector<std::uint64_t>& shape);
+std::optional<std::uint64_t> tensor_bytes(dtype type, const std::vector<std::uint64_t>& shape);
 
 /// A tensor with a view of its bytes.
 struct tensor_view {

@@ -32,11 +32,6 @@ std::size_t checked_bytes(const shape& lengths, dtype type) {
   return bytes;
 }
 
-std::string to_string(dtype x) {
-  constexpr const char* names[] = {"float32", "float64", "int64"};
-  return names[static_cast<std::size_t>(x)];
-}
-
 void shape::refuse_more() {
   throw error(error_kind::input, fmt::format("shape::of: more than {} lengths; a tensor has at most {} dimensions",
                                              dimensions_max, dimensions_max));
@@ -61,7 +56,13 @@ std::string to_string(const shape& x) {
   return fmt::format("[{}]", text);
 }
 
+void tensor::refuse_numbers() const {
+  throw error(error_kind::input, fmt::format("a tensor {} of {}: tensors have float32, float64 or int64",
+                                             to_string(shape_), to_string(type_)));
+}
+
 void tensor::allocate() {
+  if (!is_tensor_type(type_)) refuse_numbers();
   // Small memory comes sooner from here.
   const std::size_t bytes = checked_bytes(shape_, type_);
   if (bytes >= worth_huge_pages) {
@@ -89,6 +90,13 @@ void tensor::check_type(dtype wanted) const {
 }
 
 void tensor_view::refuse_type(dtype wanted) const { refuse(type_, wanted); }
+
+tensor tensor::clone() const {
+  if (!memory_) return {};
+  tensor made(shape_, type_);
+  std::ranges::copy(bytes(), made.memory_.get());
+  return made;
+}
 
 double tensor::item() const {
   if (count() != 1)

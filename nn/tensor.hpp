@@ -13,28 +13,13 @@
 #include <string>
 #include <type_traits>
 
+#include "base/dtype.hpp"
+
 namespace troupe {
 
 namespace runtime {
 class tape;
 }
-
-enum class dtype : std::uint8_t { f32, f64, i64 };
-
-/// Bytes of one number.
-constexpr std::size_t size_of(dtype x) { return x == dtype::f32 ? 4 : 8; }
-
-template <class T>
-constexpr dtype dtype_of() {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int64_t>,
-                "tensors hold float, double or std::int64_t");
-  if constexpr (std::is_same_v<T, float>) return dtype::f32;
-  if constexpr (std::is_same_v<T, double>) return dtype::f64;
-  return dtype::i64;
-}
-
-/// As PyTorch writes it: `float32`.
-std::string to_string(dtype x);
 
 /// The lengths of a tensor's dimensions, the outermost first.
 class shape {
@@ -135,10 +120,12 @@ class tensor {
   explicit tensor(const Shape& lengths, dtype type = dtype::f32) : shape_(lengths), type_(type) { allocate(); }
   /// Of numbers in memory that `owner` keeps.
   tensor(const shape& lengths, dtype type, std::shared_ptr<std::byte> owner)
-      : shape_(lengths), type_(type), memory_(std::move(owner)) {}
+      : shape_(lengths), type_(type), memory_(std::move(owner)) {
+    if (!is_tensor_type(type)) refuse_numbers();
+  }
 
   /// Copies `numbers`. Throws `error` if there are not as many as the shape has.
-  template <class T>
+  template <tensor_number T>
   static tensor of(const shape& lengths, std::span<const T> numbers) {
     tensor made(lengths, dtype_of<T>());
     made.check_count(numbers.size());
@@ -155,10 +142,17 @@ class tensor {
   template <class T>
   std::span<T> as() const&& = delete;
   template <class T>
-  std::span<T> as() const& {
+  std::span<T> as() const& requires tensor_number<std::remove_const_t<T>> {
     check_type(dtype_of<std::remove_const_t<T>>());
     return {reinterpret_cast<T*>(memory_.get()), count()};
   }
+
+  /// The same as bytes.
+  std::span<std::byte> bytes() const&& = delete;
+  std::span<std::byte> bytes() const& { return {memory_.get(), count() * size_of(type_)}; }
+
+  /// Returns a copy that shares no memory; of a tensor without numbers, another one.
+  tensor clone() const;
 
   /// The only number. Throws `error` if there are more, or none.
   double item() const;
@@ -170,6 +164,7 @@ class tensor {
   friend class runtime::tape;
 
   void allocate();
+  [[noreturn]] void refuse_numbers() const;
   void check_count(std::size_t given) const;
   void check_type(dtype wanted) const;
 
@@ -196,7 +191,7 @@ class tensor_view {
   const void* data() const { return numbers_; }
   /// Throws `error` if they are of another type.
   template <class T>
-  std::span<const T> as() const {
+  std::span<const T> as() const requires tensor_number<std::remove_const_t<T>> {
     if (type_ != dtype_of<std::remove_const_t<T>>()) refuse_type(dtype_of<std::remove_const_t<T>>());
     return {static_cast<const T*>(numbers_), count()};
   }

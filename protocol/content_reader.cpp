@@ -16,18 +16,11 @@ msg::blob bytes_of(const trace::content_part& part) {
 
 }  // namespace
 
-std::optional<msg::dtype> dtype_named(std::string_view name) {
-  for (const msg::dtype type :
-       {msg::dtype::f32, msg::dtype::f64, msg::dtype::i64, msg::dtype::u64, msg::dtype::f16, msg::dtype::bf16})
-    if (msg::name_of(type) == name) return type;
-  return {};
-}
-
 bool content_reader::whole(msg::tensor& x) {
   if (parts_.empty()) return false;
   const trace::content_part& part = parts_.front();
   const auto type = dtype_named(part.type);
-  if (!type) return false;
+  if (!type || !is_message_type(*type)) return false;
   x = msg::tensor(*type, part.rows, part.cols, bytes_of(part));
   parts_ = parts_.subspan(1);
   return x.consistent();

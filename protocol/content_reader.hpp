@@ -4,9 +4,7 @@
 
 #include <caf/actor_control_block.hpp>
 #include <cstddef>
-#include <optional>
 #include <span>
-#include <string_view>
 
 #include "protocol/describe.hpp"
 #include "protocol/field_bytes.hpp"
@@ -14,9 +12,6 @@
 #include "trace/content.hpp"
 
 namespace troupe::protocol {
-
-/// The dtype whose `name_of` is `name`; nullopt if there is none.
-std::optional<msg::dtype> dtype_named(std::string_view name);
 
 /// Reads what `content_writer` wrote, in the same order. Leaves the header and actor handles unchanged: a trace does
 /// not hold them.

@@ -21,6 +21,9 @@ namespace troupe::msg {
 /// Named text arguments, in the order given.
 using arguments = std::vector<std::pair<std::string, std::string>>;
 
+/// The parts of a module's state, by name.
+using state_entries = std::vector<std::pair<std::string, tensor>>;
+
 using parameter_server_actor =
     caf::typed_actor<caf::result<module_ref>(instantiate), caf::result<rows>(lookup), caf::result<void>(gradient),
                      caf::result<squared_norm>(gradient_norm), caf::result<committed>(optimizer_step),
@@ -211,7 +214,7 @@ BOOST_DESCRIBE_STRUCT(state_dict, (), (head, module))
 
 struct module_state {
   header head;
-  std::vector<std::pair<std::string, tensor>> entries;
+  state_entries entries;
 };
 BOOST_DESCRIBE_STRUCT(module_state, (), (head, entries))
 
@@ -219,7 +222,7 @@ BOOST_DESCRIBE_STRUCT(module_state, (), (head, entries))
 struct load_state_dict {
   header head;
   std::uint64_t module = 0;
-  std::vector<std::pair<std::string, tensor>> entries;
+  state_entries entries;
 };
 BOOST_DESCRIBE_STRUCT(load_state_dict, (), (head, module, entries))
 

@@ -7,43 +7,16 @@
 #include <span>
 #include <utility>
 
+#include "base/dtype.hpp"
 #include "base/host_memory.hpp"
 #include "protocol/blob.hpp"
 
 namespace troupe::msg {
 
-/// f16 and bf16 (16 bits each) are only for table rows that are stored or sent in that type.
-enum class dtype : std::uint8_t { f32, f64, i64, u64, f16, bf16 };
-
-/// Bytes of one number.
-constexpr std::size_t size_of(dtype x) {
-  switch (x) {
-    case dtype::f16:
-    case dtype::bf16:
-      return 2;
-    case dtype::f32:
-      return 4;
-    case dtype::f64:
-    case dtype::i64:
-    case dtype::u64:
-      break;
-  }
-  return 8;
-}
-
-/// The name used in messages to people.
-constexpr const char* name_of(dtype x) {
-  constexpr const char* names[] = {"float32", "float64", "int64", "uint64", "float16", "bfloat16"};
-  return names[static_cast<std::size_t>(x)];
-}
-
-template <class T>
-constexpr dtype dtype_of() {
-  if constexpr (std::is_same_v<T, float>) return dtype::f32;
-  if constexpr (std::is_same_v<T, double>) return dtype::f64;
-  if constexpr (std::is_same_v<T, std::int64_t>) return dtype::i64;
-  if constexpr (std::is_same_v<T, std::uint64_t>) return dtype::u64;
-}
+using troupe::dtype;
+using troupe::dtype_of;
+using troupe::name_of;
+using troupe::size_of;
 
 /// Enums travel as their number; loading refuses a number the receiver does not know.
 template <class Inspector, class Enum>
@@ -58,11 +31,6 @@ bool inspect_enum(Inspector& f, Enum& x, Enum last) {
     x = static_cast<Enum>(number);
   }
   return true;
-}
-
-template <class Inspector>
-bool inspect(Inspector& f, dtype& x) {
-  return inspect_enum(f, x, dtype::bf16);
 }
 
 /// A row-major matrix [rows, cols]; a vector has one column.
@@ -154,3 +122,12 @@ class lookup_destination {
 };
 
 }  // namespace troupe::msg
+
+namespace troupe {
+
+template <class Inspector>
+bool inspect(Inspector& f, dtype& x) {
+  return msg::inspect_enum(f, x, dtype::bf16);
+}
+
+}  // namespace troupe

@@ -91,13 +91,15 @@
   a_struct(partial_sum)
 // clang-format on
 
-namespace troupe::protocol {
+namespace troupe {
+enum class dtype : std::uint8_t;
+namespace protocol {
 enum class errc : std::uint8_t;
 }
+}  // namespace troupe
 
 namespace troupe::msg {
 
-enum class dtype : std::uint8_t;
 class blob;
 
 #define TROUPE_DECLARE(name) struct name;
@@ -109,7 +111,7 @@ TROUPE_STRUCTS(TROUPE_DECLARE)
 // The quoted names are used by recordings, filters and handshakes; they do not follow the C++ namespace.
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::errc), "troupe::errc")
-CAF_ADD_TYPE_ID(troupe, (troupe::msg::dtype), "troupe::dtype")
+CAF_ADD_TYPE_ID(troupe, (troupe::dtype), "troupe::dtype")
 CAF_ADD_TYPE_ID(troupe, (troupe::msg::blob), "troupe::blob")
 #define TROUPE_ADD_TYPE_ID(name) CAF_ADD_TYPE_ID(troupe, (troupe::msg::name), "troupe::" #name)
 TROUPE_STRUCTS(TROUPE_ADD_TYPE_ID)

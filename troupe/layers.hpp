@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/pooling.hpp"
+#include "base/table_choices.hpp"
 #include "nn/batch_norm.hpp"
 #include "nn/conv2d.hpp"
 #include "nn/elementwise.hpp"
@@ -18,18 +18,9 @@
 namespace troupe::nn {
 
 using troupe::pooling;
+using troupe::reduction;
+using troupe::row_init;
 
-/// How the trainers' gradients of a remote module become one.
-enum class reduction : std::uint8_t { sum, mean };
-
-/// What the rows of a table begin with: a function of the run's seed, the table and the row, wherever the table is.
-struct row_init {
-  enum class kind : std::uint8_t { normal, uniform };
-
-  kind is = kind::normal;
-  double first = 1;   ///< normal: the deviation; uniform: the least number
-  double second = 0;  ///< uniform: the largest one
-};
 /// Rows of N(0, 1), PyTorch's and the default, times `deviation`.
 constexpr row_init normal(double deviation) { return {row_init::kind::normal, deviation, 0}; }
 /// Rows of uniform numbers from `least` to `most`.

@@ -53,15 +53,10 @@ std::shared_ptr<const runtime::reference> unpacker::next_handle() {
 
 void pack_tensor(packed& to, tensor what) {
   if (what.owner() == nullptr) return pack(to, std::uint8_t{UINT8_MAX});
-  const shape& lengths = what.shape();
+  const shape lengths = what.shape();
   pack(to, static_cast<std::uint8_t>(lengths.dimensions()));
   for (std::size_t i = 0; i < lengths.dimensions(); ++i) pack(to, static_cast<std::uint64_t>(lengths[i]));
-  if (what.owner().use_count() > 1) {
-    tensor copy(lengths, what.type());
-    std::copy_n(what.owner().get(), what.count() * size_of(what.type()), copy.owner().get());
-    what = std::move(copy);
-  }
-  to.tensors.push_back(std::move(what));
+  to.tensors.push_back(what.owner().use_count() > 1 ? what.clone() : std::move(what));
 }
 
 void pack_handle(packed& to, std::shared_ptr<const runtime::reference> what) {

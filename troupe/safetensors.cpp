@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -25,35 +24,16 @@ T value_of(result<T> from) {
   return std::move(*from);
 }
 
-std::optional<dtype> read_type(model::tensor_type type) {
-  switch (type) {
-    case model::tensor_type::f32:
-      return dtype::f32;
-    case model::tensor_type::f64:
-      return dtype::f64;
-    case model::tensor_type::i64:
-      return dtype::i64;
-    default:
-      return {};
-  }
-}
-
-model::tensor_type written_type(dtype type) {
-  constexpr model::tensor_type types[] = {model::tensor_type::f32, model::tensor_type::f64, model::tensor_type::i64};
-  return types[static_cast<std::size_t>(type)];
-}
-
 tensor read_tensor(const model::safetensors_file& file, const std::string& path, const std::string& name,
                    const model::tensor_entry& entry) {
-  const auto type = read_type(entry.type);
-  if (!type || entry.shape.size() > shape::dimensions_max)
+  if (!entry.type || !is_tensor_type(*entry.type) || entry.shape.size() > shape::dimensions_max)
     throw error(error_kind::input,
                 fmt::format("{}: tensor '{}' is {} of {}; F32, F64 and I64 of at most {} dimensions "
                             "can be read; name the tensors that you want, if it is not one of them",
-                            path, name, model::shape_text(entry.shape), entry.type_text(), shape::dimensions_max));
-  tensor numbers(shape::of(entry.shape), *type);
-  const std::span<std::byte> bytes(numbers.owner().get(), entry.end - entry.begin);
-  if (const auto read = file.read_range(entry, 0, bytes); !read) throw error(error_kind::input, read.error().message);
+                            path, name, model::shape_text(entry.shape), entry.type_text, shape::dimensions_max));
+  tensor numbers(shape::of(entry.shape), *entry.type);
+  if (const auto read = file.read_range(entry, 0, numbers.bytes()); !read)
+    throw error(error_kind::input, read.error().message);
   return numbers;
 }
 
@@ -81,8 +61,7 @@ void save_safetensors(const std::string& path, const named_tensors& tensors) {
   std::vector<model::tensor_view> views;
   for (const auto& [name, numbers] : tensors) {
     if (!numbers.owner()) throw error(error_kind::input, fmt::format("{}: tensor '{}' has no numbers", path, name));
-    views.push_back({{name, written_type(numbers.type()), runtime::lengths_of(numbers.shape())},
-                     {numbers.owner().get(), numbers.count() * size_of(numbers.type())}});
+    views.push_back({{name, numbers.type(), runtime::lengths_of(numbers.shape())}, numbers.bytes()});
   }
   value_of(model::write_safetensors(path, views, {}));
 }

@@ -61,7 +61,7 @@ double measure_copy(kernels::stream& on, const sizes& s, const report& to) {
 
 void measure_lookup(kernels::stream& on, const sizes& s, const report& to, const lookups& from, row_dtype type,
                     double copy_rate) {
-  const std::size_t width = kernels::size_of(type);
+  const std::size_t width = size_of(type);
   std::vector<std::byte> stored(pattern().size() * width);
   kernels::encode(pattern().size(), pattern().data(), {stored.data(), type});
   const auto table = repeated<std::byte>(on, stored, s.rows * dim * width);

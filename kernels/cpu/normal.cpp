@@ -109,8 +109,8 @@ void in_vectors(std::size_t count, Draw draw) {
   for (; i < count; ++i) draw(hn::CappedTag<double, 1>(), i);
 }
 
-void draw_all(const row_distribution& from, std::uint64_t key, std::size_t count, float* out) {
-  if (from.is == row_distribution::kind::uniform) {
+void draw_all(const row_init& from, std::uint64_t key, std::size_t count, float* out) {
+  if (from.is == row_init::kind::uniform) {
     const double range = from.second - from.first;
     in_vectors(count, [&](auto d, std::size_t i) HWY_ATTR { draw_uniform(d, key, i, from.first, range, out); });
   } else {
@@ -128,13 +128,13 @@ namespace troupe::kernels {
 
 HWY_EXPORT(draw_all);
 
-void draw_numbers(const row_distribution& from, std::uint64_t key, std::size_t count, float* out) {
+void draw_numbers(const row_init& from, std::uint64_t key, std::size_t count, float* out) {
   HWY_DYNAMIC_DISPATCH(draw_all)(from, key, count, out);
 }
 
 void draw_normals(std::uint64_t key, std::size_t count, float* out) { draw_numbers({}, key, count, out); }
 
-void cpu_stream::draw_rows(const row_distribution& from, const row_keys& keys, std::size_t rows, std::size_t dim,
+void cpu_stream::draw_rows(const row_init& from, const row_keys& keys, std::size_t rows, std::size_t dim,
                            table_view table) {
   constexpr std::size_t bytes_in_the_time_of_a_number = 40;
   const std::size_t row_bytes = dim * size_of(table.type);

@@ -58,13 +58,13 @@ __device__ float normal_number(std::uint64_t key, std::uint64_t i) {
 }
 
 /// Number `i` of `draw_numbers(from, key, ...)`.
-__device__ float number_of(const row_distribution& from, std::uint64_t key, std::uint64_t i) {
-  if (from.is == row_distribution::kind::normal) return normal_number(key, i) * static_cast<float>(from.first);
+__device__ float number_of(const row_init& from, std::uint64_t key, std::uint64_t i) {
+  if (from.is == row_init::kind::normal) return normal_number(key, i) * static_cast<float>(from.first);
   return static_cast<float>(from.first + unit_of(key + (i + 1) * splitmix::increment) * (from.second - from.first));
 }
 
 template <class Number>
-__global__ void rows_kernel(row_distribution from, row_keys keys, std::size_t rows, std::size_t dim, Number* table,
+__global__ void rows_kernel(row_init from, row_keys keys, std::size_t rows, std::size_t dim, Number* table,
                             lane_share share) {
   const std::size_t row = share.item();
   if (row >= rows) return;
@@ -75,7 +75,7 @@ __global__ void rows_kernel(row_distribution from, row_keys keys, std::size_t ro
 
 }  // namespace
 
-void cuda_stream::draw_rows(const row_distribution& from, const row_keys& keys, std::size_t rows, std::size_t dim,
+void cuda_stream::draw_rows(const row_init& from, const row_keys& keys, std::size_t rows, std::size_t dim,
                             table_view table) {
   const lane_share share = share_for(dim, 1);
   with_numbers(table, [&]<class Number>(Number* numbers) {

@@ -87,7 +87,8 @@ finding check_header(const checkpoint& saved, const saved_file& expected, std::v
   if (!file) return reading_fault(file.error());
   std::ranges::sort(tensors, {}, &tensor_declaration::name);
   std::vector<tensor_declaration> found;
-  for (const auto& [name, entry] : file->header().tensors) found.push_back({name, entry.type, entry.shape});
+  for (const auto& [name, entry] : file->header().tensors)
+    if (entry.type) found.push_back({name, *entry.type, entry.shape});
   if (found == tensors) return std::nullopt;
   return file_fault{true, expected.name + ": its tensors are not those of the manifest"};
 }

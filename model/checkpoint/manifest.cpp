@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view table_tensor_prefix = "table.";
 
-std::optional<std::string> wrong_tensor(const std::string& name, tensor_type type,
-                                        const std::vector<std::uint64_t>& shape, std::set<std::string_view>& seen) {
+std::optional<std::string> wrong_tensor(const std::string& name, dtype type, const std::vector<std::uint64_t>& shape,
+                                        std::set<std::string_view>& seen) {
   if (!is_plain_name(name))
     return fmt::format("{}: must be letters, digits, dots, dashes and underscores, at most {}", printable(name),
                        plain_name_max);

@@ -48,7 +48,7 @@ struct run_position {
 /// A tensor of a table: "weight", or a buffer of its optimizer, "state.0" and so on.
 struct table_part {
   std::string name;
-  tensor_type type = tensor_type::f32;
+  dtype type = dtype::f32;
   std::uint64_t columns = 0;  ///< of a row of the whole table
 
   bool operator==(const table_part&) const = default;

@@ -92,7 +92,7 @@ std::string table_text(const saved_table& table, std::uint64_t version) {
   std::vector<std::string> parts;
   for (const table_part& part : table.parts)
     parts.push_back(fmt::format(R"({{"name": {}, "type": "{}", "columns": {}}})", json_quoted(part.name),
-                                type_name(part.type), part.columns));
+                                name_in_file(part.type), part.columns));
   const std::string split =
       version < 3 ? "" : fmt::format(R"(, "split": "{}")", split_names.at(static_cast<std::size_t>(table.split)));
   return fmt::format(R"({{"rows": {}, "shards": {}{}, "parts": [{}]}})", table.rows, table.shards, split,
@@ -100,8 +100,8 @@ std::string table_text(const saved_table& table, std::uint64_t version) {
 }
 
 std::string dense_text(const tensor_declaration& tensor) {
-  return fmt::format(R"({{"name": {}, "type": "{}", "shape": [{}]}})", json_quoted(tensor.name), type_name(tensor.type),
-                     fmt::join(tensor.shape, ", "));
+  return fmt::format(R"({{"name": {}, "type": "{}", "shape": [{}]}})", json_quoted(tensor.name),
+                     name_in_file(tensor.type), fmt::join(tensor.shape, ", "));
 }
 
 std::string file_text(const saved_file& file) {
@@ -138,8 +138,8 @@ T whole_of(const json::value& value) {
   return value.to_number<T>();
 }
 
-tensor_type type_of(const json::value& value) {
-  const auto type = type_named(value.as_string());
+dtype type_of(const json::value& value) {
+  const auto type = dtype_named(std::string_view(value.as_string()), name_in_file);
   if (!type) throw std::invalid_argument(fmt::format("{}: unknown type", printable(value.as_string())));
   return *type;
 }

@@ -28,7 +28,7 @@ result<const tensor_entry*> matching(const safetensors_file& file, const tensor_
   const tensor_entry* entry = file.find(wanted.name);
   if (entry != nullptr && entry->type == wanted.type && entry->shape == wanted.shape) return entry;
   return bad_input("{}: tensor {} {} {}: is not there, as the manifest has it", file.name(), wanted.name,
-                   type_name(wanted.type), shape_text(wanted.shape));
+                   name_in_file(wanted.type), shape_text(wanted.shape));
 }
 
 /// The common rows of saved shard `from` and new shard `to`: rows first, first + stride, ... of the saved file, and the

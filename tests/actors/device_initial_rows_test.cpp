@@ -25,8 +25,8 @@ TEST_F(DeviceInitialRowsGpu, AreTheProcessorsAndComeFromNoHost) {
   options.seed = 42;
   options.table = 3;
   options.shard = {1, 3};
-  using enum kernels::row_distribution::kind;
-  for (const auto& [dtype, init] : {std::pair{kernels::row_dtype::f32, kernels::row_distribution{}},
+  using enum row_init::kind;
+  for (const auto& [dtype, init] : {std::pair{kernels::row_dtype::f32, row_init{}},
                                     {kernels::row_dtype::f16, {}},
                                     {kernels::row_dtype::bf16, {}},
                                     {kernels::row_dtype::f32, {normal, 0.01}},

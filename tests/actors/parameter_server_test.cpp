@@ -341,7 +341,7 @@ TEST_F(ParameterServer, LookupsThatCannotBeAnsweredAreRefusedWithTheReason) {
        protocol::errc::bad_index,
        "1 per-sample weights for 2 indices"},
       {{head(1), {{module_ + 1, numbers({1}), numbers({0}), {}}}}, protocol::errc::unknown_module, "no module"},
-      {{head(1), {{module_, numbers({1}), {}, {}}}, 0, msg::dtype::f64},
+      {{head(1), {{module_, numbers({1}), {}, {}}}, 0, dtype::f64},
        protocol::errc::bad_input,
        "a lookup of rows as float64: must be float32, float16 or bfloat16"},
       {look_up(0, {1}), protocol::errc::wrong_context, "step 0"},

@@ -104,7 +104,7 @@ TEST(RemoteEmbeddingBag, TakesAJobsOptimizerScheduleAndTypeOfRows) {
   auto module = make_remote_embedding_bag(spec, kernels::host_device());
   ASSERT_TRUE(module) << protocol::describe(module.error());
   ASSERT_FALSE(load_weights(**module, 0));
-  EXPECT_EQ((*module)->parameters()[0].type, msg::dtype::bf16);
+  EXPECT_EQ((*module)->parameters()[0].type, dtype::bf16);
   // By hand: v = 1, w = -2*1; v = 0.5 + 1, w = -2 - 1*1.5; the other rows stay.
   ASSERT_FALSE(step(**module, 1, 4, 1));
   EXPECT_EQ(look_up(**module, {4, 3}), (std::vector<float>{-2, -2, -2, 0, 0, 0}));
@@ -113,8 +113,7 @@ TEST(RemoteEmbeddingBag, TakesAJobsOptimizerScheduleAndTypeOfRows) {
 }
 
 TEST(RemoteEmbeddingBag, RowsAndStateComeAndGoAsTheyAreStored) {
-  for (const auto& [name, type] :
-       {std::pair{"f32", msg::dtype::f32}, {"f16", msg::dtype::f16}, {"bf16", msg::dtype::bf16}}) {
+  for (const auto& [name, type] : {std::pair{"f32", dtype::f32}, {"f16", dtype::f16}, {"bf16", dtype::bf16}}) {
     for (const auto& [optimizer, columns] :
          {std::pair{"adagrad", dim}, {"rowwise-adagrad", std::size_t{1}}, {"lazy-adam", dim}}) {
       SCOPED_TRACE(std::string(name) + " " + optimizer);
@@ -127,9 +126,9 @@ TEST(RemoteEmbeddingBag, RowsAndStateComeAndGoAsTheyAreStored) {
       ASSERT_EQ(entries.size(), optimizer == std::string("lazy-adam") ? 3U : 2U);
       EXPECT_EQ(entries[0].first, "weight");
       EXPECT_EQ(entries[0].second.type, type);
-      EXPECT_EQ(entries[0].second.bytes.size(), rows_here * dim * msg::size_of(type));
+      EXPECT_EQ(entries[0].second.bytes.size(), rows_here * dim * size_of(type));
       EXPECT_EQ(entries[1].first, "state.0");
-      EXPECT_EQ(entries[1].second.type, msg::dtype::f32);
+      EXPECT_EQ(entries[1].second.type, dtype::f32);
       EXPECT_EQ(entries[1].second.rows, rows_here);
       EXPECT_EQ(entries[1].second.cols, columns);
       EXPECT_TRUE(entries[1].second.consistent());
@@ -165,10 +164,9 @@ TEST(RemoteEmbeddingBag, EntriesOfAnotherShapeOrTypeAreRefused) {
             "table 2: entry 'state.0' is [6, 3] of float32, expected [6, 1] of float32");
   EXPECT_EQ(refused("weight", msg::tensor::own(6, dim, std::vector<double>(6 * dim))),
             "table 2: entry 'weight' is [6, 3] of float64, expected [6, 3] of float32");
-  EXPECT_EQ(
-      refused("weight", msg::tensor(msg::dtype::f16, 6, dim, msg::blob::own(std::vector<std::uint16_t>(6 * dim)))),
-      "table 2: entry 'weight' is [6, 3] of float16, expected [6, 3] of float32");
-  EXPECT_EQ(refused("weight", msg::tensor(msg::dtype::f32, 6, dim, {})),
+  EXPECT_EQ(refused("weight", msg::tensor(dtype::f16, 6, dim, msg::blob::own(std::vector<std::uint16_t>(6 * dim)))),
+            "table 2: entry 'weight' is [6, 3] of float16, expected [6, 3] of float32");
+  EXPECT_EQ(refused("weight", msg::tensor(dtype::f32, 6, dim, {})),
             "table 2: entry 'weight' is [6, 3] of float32, expected [6, 3] of float32");
   EXPECT_EQ(
       refused("state.1", {}),
@@ -203,7 +201,7 @@ TEST(RemoteEmbeddingBag, AShardOfColumnsAnswersWithItsRowsInPlaceOfTheirDigests)
   EXPECT_EQ((*columns)->parameters()[0].cols, 2U);
   const auto found = (*columns)->row_digests(2, 3);
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->type, msg::dtype::f16);
+  EXPECT_EQ(found->type, dtype::f16);
   EXPECT_EQ(found->rows, 3U);
   EXPECT_EQ(found->cols, 2U);
   const msg::tensor weights = whole->state_dict(state_parts::all)[0].second;
@@ -245,7 +243,7 @@ TEST(RemoteEmbeddingBag, RowsAreSentAsTheTypeAskedForAndStayAsTheyAreStored) {
       const auto begun = table->lookup({0, msg::blob::own(std::vector<std::int64_t>{4, 0, 4}), {}, {}}, type);
       ASSERT_TRUE(begun);
       const msg::tensor sent = (*begun)();
-      EXPECT_EQ(sent.type, dtype_of(type));
+      EXPECT_EQ(sent.type, type);
       EXPECT_EQ(sent.bytes.size(), 3 * dim * 2);
       std::vector<float> numbers(3 * dim);
       decode_rows(sent, numbers.data());

@@ -38,12 +38,12 @@ TEST(Wire, RowsAreRoundedOnceAndComeBackSo) {
   numbers[4] = -0.0F;
   for (const row_dtype type : all_types) {
     const msg::tensor sent = encode_rows(numbers.data(), 7, 9, type);
-    EXPECT_EQ(sent.type, dtype_of(type));
-    EXPECT_EQ(row_dtype_of(sent.type), type);
+    EXPECT_EQ(sent.type, type);
+    EXPECT_TRUE(kernels::is_row_dtype(type));
     EXPECT_EQ(sent.rows, 7u);
     EXPECT_EQ(sent.cols, 9u);
     EXPECT_TRUE(sent.consistent());
-    EXPECT_EQ(sent.bytes.size(), 63 * kernels::size_of(type));
+    EXPECT_EQ(sent.bytes.size(), 63 * size_of(type));
     EXPECT_TRUE(kernels::test::same_bits(decoded(sent), rounded(numbers, type))) << static_cast<int>(type);
     const auto once = decoded(sent);
     EXPECT_TRUE(kernels::test::same_bits(decoded(encode_rows(once.data(), 7, 9, type)), once))
@@ -52,7 +52,7 @@ TEST(Wire, RowsAreRoundedOnceAndComeBackSo) {
 }
 
 TEST(Wire, RowsDoNotTravelAsOtherTypes) {
-  for (const msg::dtype type : {msg::dtype::f64, msg::dtype::i64, msg::dtype::u64}) EXPECT_FALSE(row_dtype_of(type));
+  for (const dtype type : {dtype::f64, dtype::i64, dtype::u64}) EXPECT_FALSE(kernels::is_row_dtype(type));
 }
 
 TEST(Wire, TheFirstNumberThatIsNotFiniteIsFound) {

@@ -71,7 +71,7 @@ std::vector<model::optimizer_spec> optimizers() {
 TEST(SparseClient, NoBitDependsOnTheNumberOfShards) {
   for (const model::optimizer_spec& optimizer : optimizers()) {
     for (const row_dtype wire : {row_dtype::f32, row_dtype::f16, row_dtype::bf16}) {
-      SCOPED_TRACE(msg::name_of(dtype_of(wire)));
+      SCOPED_TRACE(name_of(wire));
       const auto one = train_some(1, optimizer, wire);
       for (const std::uint32_t shards : {2U, 3U, 5U}) expect_same(train_some(shards, optimizer, wire), one, shards);
     }
@@ -83,7 +83,7 @@ TEST(SparseClient, NoBitDependsOnTheNumberOfShardsOfColumns) {
   using enum model::table_split;
   for (const model::optimizer_spec& optimizer : optimizers()) {
     for (const row_dtype wire : {row_dtype::f32, row_dtype::f16, row_dtype::bf16}) {
-      SCOPED_TRACE(msg::name_of(dtype_of(wire)));
+      SCOPED_TRACE(name_of(wire));
       const auto one = train_some(1, optimizer, wire);
       for (const std::uint32_t shards : {1U, 2U, 3U, 5U})
         for (const bool remote : {false, true}) {

@@ -266,8 +266,7 @@ TEST(SparseClient, AnswersOfAnotherShapeAreRefused) {
       EXPECT_EQ(error, protocol::errc::shape_mismatch);
       const auto expected = "table " + std::to_string(t) + ": server " + std::to_string(s) + " did not answer with [" +
                             std::to_string(answers[s].tables[t].rows) + ", " +
-                            std::to_string(answers[s].tables[t].cols) + "] of " +
-                            msg::name_of(answers[s].tables[t].type);
+                            std::to_string(answers[s].tables[t].cols) + "] of " + to_string(answers[s].tables[t].type);
       EXPECT_EQ(protocol::describe(error), expected);
     };
     for (std::size_t t = 0; t < answers[0].tables.size(); ++t) {
@@ -283,7 +282,7 @@ TEST(SparseClient, AnswersOfAnotherShapeAreRefused) {
         expect_refusal(t, s, with_rows(right.rows - 1));
         expect_refusal(t, s, [&](std::vector<msg::tensor>& spoilt) { spoilt[t] = {}; });
       }
-      expect_refusal(t, s, [&](std::vector<msg::tensor>& spoilt) { spoilt[t].type = msg::dtype::i64; });
+      expect_refusal(t, s, [&](std::vector<msg::tensor>& spoilt) { spoilt[t].type = dtype::i64; });
       expect_refusal(t, s, [&](std::vector<msg::tensor>& spoilt) { spoilt.resize(t); });
     }
   }
@@ -311,7 +310,7 @@ TEST(SparseClient, ALookupSaysWhatItWasAskedTo) {
   EXPECT_EQ(asked.head.step, 3U);
   EXPECT_EQ(asked.head.sequence, 11U);
   EXPECT_EQ(asked.staleness, 6U);
-  EXPECT_EQ(asked.type, msg::dtype::bf16);
+  EXPECT_EQ(asked.type, dtype::bf16);
   EXPECT_TRUE(sparse_client::owes(plan, 1));
   sparse_client::take(plan, 1, std::move(tables.answer(plan)[1]));
   EXPECT_FALSE(sparse_client::owes(plan, 1));

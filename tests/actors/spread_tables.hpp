@@ -82,7 +82,7 @@ class spread_tables {
           const auto view = view_of(given);
           EXPECT_EQ(given.grad.rows, view.offsets.empty() ? view.indices.size() : view.size());
           EXPECT_EQ(given.grad.cols, tables_[t][s].dim());
-          EXPECT_EQ(given.grad.type, dtype_of(wire_));
+          EXPECT_EQ(given.grad.type, wire_);
           decode_rows(given.grad, decoded.emplace_back(given.grad.rows * given.grad.cols).data());
           contributions.push_back({view, {decoded.back().data(), given.grad.cols}});
         }

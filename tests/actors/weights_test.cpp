@@ -103,7 +103,7 @@ TEST(Weights, MergedShardsAreTheTable) {
       const auto parts = spread<float>(whole, shards, whole.dim,
                                        [&](const float* row) { return std::vector<float>(row, row + whole.dim); });
       const msg::tensor merged = merge_shards(parts, whole.rows, whole.dim);
-      EXPECT_EQ(merged.type, msg::dtype::f32);
+      EXPECT_EQ(merged.type, dtype::f32);
       EXPECT_EQ(merged.rows, whole.rows);
       EXPECT_EQ(merged.cols, whole.dim);
       EXPECT_TRUE(merged.consistent());
@@ -176,8 +176,8 @@ TEST(Weights, DigestOfColumnsIsThatOfWholeRows) {
 
 TEST(Weights, MergedShardsOf16BitsAreTheFloatsThatTheyStandFor) {
   for (const auto& [type, row_type] :
-       {std::pair{msg::dtype::f16, kernels::row_dtype::f16}, std::pair{msg::dtype::bf16, kernels::row_dtype::bf16}}) {
-    EXPECT_EQ(dtype_of(row_type), type);
+       {std::pair{dtype::f16, kernels::row_dtype::f16}, std::pair{dtype::bf16, kernels::row_dtype::bf16}}) {
+    EXPECT_EQ(row_type, type);
     for (const table& whole : some_tables()) {
       for (const std::size_t shards : {1, 2, 5}) {
         std::vector<msg::tensor> parts;
@@ -196,7 +196,7 @@ TEST(Weights, MergedShardsOf16BitsAreTheFloatsThatTheyStandFor) {
         kernels::encode(stored.size(), whole.weights.data(), {stored.data(), row_type});
         kernels::decode({stored.data(), row_type}, stored.size(), expected.data());
         const msg::tensor merged = merge_shards(parts, whole.rows, whole.dim);
-        EXPECT_EQ(merged.type, msg::dtype::f32);
+        EXPECT_EQ(merged.type, dtype::f32);
         EXPECT_TRUE(kernels::test::same_bits(merged.as<float>(), expected))
             << whole.rows << " rows, " << shards << " shards";
       }

@@ -64,14 +64,14 @@ TEST(DrawnNumbers, AreTheNormalTimesADeviation) {
   std::vector<float> standard(101);
   std::vector<float> scaled(standard.size());
   draw_normals(9, standard.size(), standard.data());
-  draw_numbers({row_distribution::kind::normal, 0.01}, 9, scaled.size(), scaled.data());
+  draw_numbers({row_init::kind::normal, 0.01}, 9, scaled.size(), scaled.data());
   for (std::size_t i = 0; i < scaled.size(); ++i) ASSERT_EQ(scaled[i], standard[i] * 0.01F);
   draw_numbers({}, 9, scaled.size(), scaled.data());
   EXPECT_TRUE(same_bits(scaled, standard));
 }
 
 TEST(DrawnNumbers, AreUniformHashesOnEveryTargetAndInAnyNumber) {
-  const row_distribution from{row_distribution::kind::uniform, -0.25, 1.5};
+  const row_init from{row_init::kind::uniform, -0.25, 1.5};
   std::vector<float> expected(101);
   for (std::size_t i = 0; i < expected.size(); ++i)
     expected[i] = static_cast<float>(from.first + unit_from(random_bits(9, i)) * (from.second - from.first));

@@ -15,8 +15,7 @@ template <class Place>
 class StreamNormals : public stream_test<Place> {
  protected:
   /// Draws and compares all bits, those before and behind the rows too.
-  void expect_rows(const row_keys& keys, std::size_t rows, std::size_t dim, row_dtype type,
-                   const row_distribution& from = {}) {
+  void expect_rows(const row_keys& keys, std::size_t rows, std::size_t dim, row_dtype type, const row_init& from = {}) {
     SCOPED_TRACE(testing::Message() << rows << " rows of " << dim << ", " << size_of(type) << " bytes a number");
     const std::size_t before = size_of(type);
     const std::size_t row_bytes = dim * size_of(type);
@@ -44,10 +43,9 @@ TYPED_TEST(StreamNormals, AreThoseOfTheRowsKeys) {
 }
 
 TYPED_TEST(StreamNormals, MayHaveAnotherDeviationOrBeUniform) {
-  using enum row_distribution::kind;
-  for (const row_distribution& from :
-       {row_distribution{normal, 0.01}, row_distribution{normal, 0}, row_distribution{uniform, -0.25, 0.125},
-        row_distribution{uniform, 0, 0}, row_distribution{uniform, -3e38, 3e38}})
+  using enum row_init::kind;
+  for (const row_init& from : {row_init{normal, 0.01}, row_init{normal, 0}, row_init{uniform, -0.25, 0.125},
+                               row_init{uniform, 0, 0}, row_init{uniform, -3e38, 3e38}})
     for (const row_dtype type : {row_dtype::f32, row_dtype::f16, row_dtype::bf16})
       for (const std::size_t dim : {1, 3, 16, 130}) this->expect_rows({mix(dim), 3}, 2000 / dim + 5, dim, type, from);
 }

@@ -50,7 +50,7 @@ TEST(CheckpointExport, IsAPlainFileOfWholeTablesAndNamedLayers) {
     const saved_table& table = content_made.tables[number];
     for (const table_part& part : table.parts) {
       const plain_tensor& found = read.tensors.at(fmt::format("table.{}.{}", number, part.name));
-      EXPECT_EQ(found.type, type_name(part.type));
+      EXPECT_EQ(found.type, name_in_file(part.type));
       EXPECT_EQ(found.shape, (std::vector<std::uint64_t>{table.rows, part.columns}));
       expect_bytes(found, made_part(table, number, part, step));
       ++tensors;
@@ -72,10 +72,10 @@ TEST(CheckpointExport, DoesNotDependOnTheSharding) {
     for (std::uint32_t shards = 1; shards <= 5; ++shards) {
       const checkpoint_folder folder;
       made_content content;
-      content.tables = {{3, shards, {{"weight", tensor_type::f32, 5}}, split},
-                        {61, shards, {{"weight", tensor_type::f16, 7}, {"state.0", tensor_type::f32, 7}}, split},
-                        {61, shards, {{"weight", tensor_type::f32, 3}, {"state.0", tensor_type::f32, 1}}},
-                        {0, shards, {{"weight", tensor_type::f32, 5}}, split}};
+      content.tables = {{3, shards, {{"weight", dtype::f32, 5}}, split},
+                        {61, shards, {{"weight", dtype::f16, 7}, {"state.0", dtype::f32, 7}}, split},
+                        {61, shards, {{"weight", dtype::f32, 3}, {"state.0", dtype::f32, 1}}},
+                        {0, shards, {{"weight", dtype::f32, 5}}, split}};
       ASSERT_TRUE(export_checkpoint(made(folder / "a", content), folder / "file", {}).has_value());
       const std::string bytes = read_file(folder / "file");
       if (first.empty()) first = bytes;
@@ -89,7 +89,7 @@ TEST(CheckpointExport, IsWrittenInPieces) {
        {std::pair{1U, table_split::rows}, {3U, table_split::rows}, {3U, table_split::columns}}) {
     const checkpoint_folder folder;
     made_content content;
-    content.tables = {{600'011, shards, {{"weight", tensor_type::f32, 13}}, split}};
+    content.tables = {{600'011, shards, {{"weight", dtype::f32, 13}}, split}};
     const checkpoint saved = made(folder / "a", content);
     ASSERT_TRUE(export_checkpoint(saved, folder / "file", {}).has_value());
     const plain_file read = read_strictly(read_file(folder / "file"));
@@ -110,9 +110,9 @@ TEST(CheckpointExport, OfTheWeightsAloneHasNoOptimizerState) {
 TEST(CheckpointExport, OfTheWeightsAloneHasNothingElseOfAProgram) {
   const checkpoint_folder folder;
   made_content content;
-  content.dense = {{"replica0.weight", tensor_type::f32, {2, 2}}, {"replica0.weight.state.0", tensor_type::f32, {2, 2}},
-                   {"rank1.own.weight", tensor_type::f32, {2}},   {"rank0.loops", tensor_type::i64, {3}},
-                   {"rank1.contexts", tensor_type::i64, {1}},     {"rank0.kept.losses.sum", tensor_type::f64, {1}}};
+  content.dense = {{"replica0.weight", dtype::f32, {2, 2}}, {"replica0.weight.state.0", dtype::f32, {2, 2}},
+                   {"rank1.own.weight", dtype::f32, {2}},   {"rank0.loops", dtype::i64, {3}},
+                   {"rank1.contexts", dtype::i64, {1}},     {"rank0.kept.losses.sum", dtype::f64, {1}}};
   const checkpoint saved = made(folder / "a", content);
   const auto names_of = [&](export_options options) {
     options.overwrite = true;
@@ -160,7 +160,7 @@ TEST(CheckpointExport, NeitherSavingNorExportingTakesMemoryForATable) {
   constexpr std::uint64_t most = std::uint64_t{40} << 20;
   const checkpoint_folder folder;
   made_content content;
-  content.tables = {{2'000'000, 2, {{"weight", tensor_type::f32, 16}}}};
+  content.tables = {{2'000'000, 2, {{"weight", dtype::f32, 16}}}};
   auto store = checkpoint_store::open(folder / "a", nullptr);
   ASSERT_TRUE(store.has_value());
   const auto files = store->begin(step);
@@ -168,7 +168,7 @@ TEST(CheckpointExport, NeitherSavingNorExportingTakesMemoryForATable) {
   checkpoint_manifest manifest = made_manifest(step, content);
   {
     const std::vector<std::byte> rows(std::size_t{1'000'000} * 16 * sizeof(float), std::byte{0x3f});
-    const std::vector<tensor_view> parts(1, {{"weight", tensor_type::f32, {1'000'000, 16}}, rows});
+    const std::vector<tensor_view> parts(1, {{"weight", dtype::f32, {1'000'000, 16}}, rows});
     const auto write = [&](std::uint32_t shard) { return write_table(*files, 0, {shard, 2}, parts); };
     EXPECT_TRUE(works_within(most, [&] { return write(0).has_value(); }));
     for (const std::uint32_t shard : {0U, 1U}) manifest.files.push_back(*write(shard));

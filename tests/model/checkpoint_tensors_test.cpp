@@ -63,10 +63,10 @@ TEST(CheckpointTensors, ComeBackInAnySharding) {
       const checkpoint_folder folder;
       const made_content content = one_table({rows,
                                               shards,
-                                              {{"weight", tensor_type::bf16, 3},
-                                               {"state.0", tensor_type::f32, 1},
-                                               {"state.1", tensor_type::f64, 2},
-                                               {"counts", tensor_type::u8, 1}}});
+                                              {{"weight", dtype::bf16, 3},
+                                               {"state.0", dtype::f32, 1},
+                                               {"state.1", dtype::f64, 2},
+                                               {"counts", dtype::u8, 1}}});
       make_checkpoints(folder.path(), {step}, content);
       const checkpoint saved = only_checkpoint(folder.path());
       expect_made(saved, content);
@@ -79,8 +79,8 @@ TEST(CheckpointTensors, ColumnsComeBackInAnySharding) {
   for (const std::uint64_t rows : {0, 1, 7, 61}) {
     for (std::uint32_t shards = 1; shards <= 5; ++shards) {
       const checkpoint_folder folder;
-      const made_content content = one_table(
-          {rows, shards, {{"weight", tensor_type::bf16, 5}, {"state.0", tensor_type::f32, 13}}, table_split::columns});
+      const made_content content =
+          one_table({rows, shards, {{"weight", dtype::bf16, 5}, {"state.0", dtype::f32, 13}}, table_split::columns});
       make_checkpoints(folder.path(), {step}, content);
       const checkpoint saved = only_checkpoint(folder.path());
       EXPECT_EQ(saved.manifest.tables, content.tables);
@@ -107,8 +107,7 @@ TEST(CheckpointTensors, ColumnsAreDividedInRunsTheFirstOfWhichAreLonger) {
 // 12 MiB and more of each part, so that every file is read in several pieces; rows that do not divide them.
 TEST(CheckpointTensors, LargerThanTheBufferComeBackWhole) {
   const checkpoint_folder folder;
-  const made_content content =
-      one_table({250'001, 2, {{"weight", tensor_type::f32, 13}, {"state.0", tensor_type::u8, 57}}});
+  const made_content content = one_table({250'001, 2, {{"weight", dtype::f32, 13}, {"state.0", dtype::u8, 57}}});
   make_checkpoints(folder.path(), {step}, content);
   expect_resharding(only_checkpoint(folder.path()), 3);
   made_content columns = content;
@@ -120,14 +119,14 @@ TEST(CheckpointTensors, LargerThanTheBufferComeBackWhole) {
 
 TEST(CheckpointTensors, ARowLargerThanTheBufferComesBackWhole) {
   const checkpoint_folder folder;
-  const made_content content = one_table({3, 2, {{"weight", tensor_type::f32, 1'500'000}}});
+  const made_content content = one_table({3, 2, {{"weight", dtype::f32, 1'500'000}}});
   make_checkpoints(folder.path(), {step}, content);
   expect_resharding(only_checkpoint(folder.path()), 4);
 }
 
 TEST(CheckpointTensors, SeveralThreadsWriteIntoOneFolder) {
   const checkpoint_folder folder;
-  const made_content content = one_table({1000, 8, {{"weight", tensor_type::f32, 16}}});
+  const made_content content = one_table({1000, 8, {{"weight", dtype::f32, 16}}});
   auto store = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store.has_value());
   const auto files = store->begin(step);

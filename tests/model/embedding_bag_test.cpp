@@ -109,7 +109,7 @@ TEST(EmbeddingBag, InitialColumnsDoNotDependOnTheSharding) {
   options.table = 3;
   for (const auto dtype : {kernels::row_dtype::f32, kernels::row_dtype::f16, kernels::row_dtype::bf16}) {
     options.dtype = dtype;
-    const std::size_t number = kernels::size_of(dtype);
+    const std::size_t number = size_of(dtype);
     options.shard = {};
     const embedding_bag whole(options);
     for (const std::uint32_t shards : {1U, 2U, 3U, 5U, 21U}) {

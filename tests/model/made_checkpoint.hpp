@@ -53,14 +53,14 @@ inline std::vector<std::string> entries_of(const std::string& path) {
 /// What a made checkpoint holds. Every byte of a tensor follows from its name, the step and its place.
 struct made_content {
   std::vector<saved_table> tables = {
-      {10, 2, {{"weight", tensor_type::f32, 3}, {"state.0", tensor_type::f32, 1}}},
-      {3, 1, {{"weight", tensor_type::bf16, 5}, {"state.0", tensor_type::f32, 5}, {"state.1", tensor_type::f32, 5}}},
+      {10, 2, {{"weight", dtype::f32, 3}, {"state.0", dtype::f32, 1}}},
+      {3, 1, {{"weight", dtype::bf16, 5}, {"state.0", dtype::f32, 5}, {"state.1", dtype::f32, 5}}},
   };
   std::vector<tensor_declaration> dense = {
-      {"top.0.weight", tensor_type::f32, {2, 3}},
-      {"top.0.bias", tensor_type::f32, {2}},
-      {"top.0.weight.state.0", tensor_type::f32, {2, 3}},
-      {"top.0.bias.state.0", tensor_type::f32, {2}},
+      {"top.0.weight", dtype::f32, {2, 3}},
+      {"top.0.bias", dtype::f32, {2}},
+      {"top.0.weight.state.0", dtype::f32, {2, 3}},
+      {"top.0.bias.state.0", dtype::f32, {2}},
   };
 };
 

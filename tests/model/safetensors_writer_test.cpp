@@ -104,8 +104,8 @@ TEST(SafetensorsWriter, WritesTheseBytes) {
   const std::vector<float> values = {1.5F, -2};
   const std::string small = "xyz";
   const std::vector<tensor_view> tensors = {
-      {{"b", tensor_type::u8, {3}}, bytes_of(small)},
-      {{"a", tensor_type::f32, {1, 2}}, std::as_bytes(std::span(values))},
+      {{"b", dtype::u8, {3}}, bytes_of(small)},
+      {{"a", dtype::f32, {1, 2}}, std::as_bytes(std::span(values))},
   };
   const auto written = write_safetensors(folder / "file", tensors, {{"step", "4\"0"}});
   ASSERT_TRUE(written.has_value()) << written.error().message;
@@ -122,20 +122,20 @@ TEST(SafetensorsWriter, WritesTheseBytes) {
 TEST(SafetensorsWriter, EveryTensorIsAlignedAndNoneIsFollowedByAHole) {
   const checkpoint_folder folder;
   std::vector<std::pair<tensor_declaration, std::vector<std::byte>>> tensors;
-  for (const auto& [type, count] : {std::pair(tensor_type::u8, 3),
-                                    {tensor_type::f16, 5},
-                                    {tensor_type::bf16, 1},
-                                    {tensor_type::f32, 7},
-                                    {tensor_type::i64, 2},
-                                    {tensor_type::f64, 1},
-                                    {tensor_type::u8, 1},
-                                    {tensor_type::f32, 0}}) {
-    const std::string name = fmt::format("{}.{}", 9 - tensors.size(), type_name(type));
+  for (const auto& [type, count] : {std::pair(dtype::u8, 3),
+                                    {dtype::f16, 5},
+                                    {dtype::bf16, 1},
+                                    {dtype::f32, 7},
+                                    {dtype::i64, 2},
+                                    {dtype::f64, 1},
+                                    {dtype::u8, 1},
+                                    {dtype::f32, 0}}) {
+    const std::string name = fmt::format("{}.{}", 9 - tensors.size(), name_in_file(type));
     const auto extent = static_cast<std::uint64_t>(count);
-    tensors.push_back({{name, type, {extent}}, made_bytes(name, 1, extent * type_size(type))});
+    tensors.push_back({{name, type, {extent}}, made_bytes(name, 1, extent * size_of(type))});
   }
-  tensors.push_back({{"scalar", tensor_type::f32, {}}, made_bytes("scalar", 1, 4)});
-  tensors.push_back({{"empty", tensor_type::f32, {0, 5}}, {}});
+  tensors.push_back({{"scalar", dtype::f32, {}}, made_bytes("scalar", 1, 4)});
+  tensors.push_back({{"empty", dtype::f32, {0, 5}}, {}});
   std::vector<tensor_view> views;
   for (const auto& [what, bytes] : tensors) views.push_back({what, bytes});
   ASSERT_TRUE(write_safetensors(folder / "file", views, {}).has_value());
@@ -145,7 +145,7 @@ TEST(SafetensorsWriter, EveryTensorIsAlignedAndNoneIsFollowedByAHole) {
   ASSERT_EQ(read.tensors.size(), tensors.size());
   for (const auto& [what, bytes] : tensors) {
     const plain_tensor& found = read.tensors.at(what.name);
-    EXPECT_EQ(found.type, type_name(what.type));
+    EXPECT_EQ(found.type, name_in_file(what.type));
     EXPECT_EQ(found.shape, what.shape);
     EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(found.bytes)), bytes)) << what.name;
   }
@@ -180,20 +180,20 @@ TEST(SafetensorsWriter, RefusesWhatIsNoFile) {
     EXPECT_FALSE(made.has_value());
     return made ? std::string() : made.error().message;
   };
-  EXPECT_EQ(message({{"a", tensor_type::u8, {1}}, {"a", tensor_type::f32, {1}}}), path + ": tensor a is there twice");
-  EXPECT_EQ(message({{"a", tensor_type::f32, {std::uint64_t{1} << 32, std::uint64_t{1} << 30}}}),
+  EXPECT_EQ(message({{"a", dtype::u8, {1}}, {"a", dtype::f32, {1}}}), path + ": tensor a is there twice");
+  EXPECT_EQ(message({{"a", dtype::f32, {std::uint64_t{1} << 32, std::uint64_t{1} << 30}}}),
             path + ": a [4294967296, 1073741824]: its bytes must be less than 2^64");
   const std::uint64_t half = std::uint64_t{1} << 63;
-  EXPECT_EQ(message({{"a", tensor_type::u8, {half}}, {"b", tensor_type::u8, {half}}}),
+  EXPECT_EQ(message({{"a", dtype::u8, {half}}, {"b", dtype::u8, {half}}}),
             path + ": b [9223372036854775808]: its bytes must be less than 2^64");
   const std::string two = "xy";
-  const std::vector<tensor_view> short_of_one = {{{"a", tensor_type::u8, {3}}, bytes_of(two)}};
+  const std::vector<tensor_view> short_of_one = {{{"a", dtype::u8, {3}}, bytes_of(two)}};
   EXPECT_EQ(write_safetensors(path, short_of_one, {}).error().message, path + ": 2 bytes for tensor a U8 [3]");
 }
 
 TEST(SafetensorsWriter, BytesMayBeCutAnywhere) {
   const checkpoint_folder folder;
-  const std::vector<tensor_declaration> tensors = {{"a", tensor_type::f32, {3}}, {"b", tensor_type::f32, {2}}};
+  const std::vector<tensor_declaration> tensors = {{"a", dtype::f32, {3}}, {"b", dtype::f32, {2}}};
   const auto bytes = made_bytes("both", 2, 20);
   auto writer = safetensors_writer::create(folder / "file", tensors, {});
   ASSERT_TRUE(writer.has_value());
@@ -207,7 +207,7 @@ TEST(SafetensorsWriter, BytesMayBeCutAnywhere) {
 
 TEST(SafetensorsWriter, MissingBytesAreAFault) {
   const checkpoint_folder folder;
-  auto writer = safetensors_writer::create(folder / "file", {{"a", tensor_type::u8, {3}}}, {});
+  auto writer = safetensors_writer::create(folder / "file", {{"a", dtype::u8, {3}}}, {});
   ASSERT_TRUE(writer.has_value());
   ASSERT_TRUE(writer->append(bytes_of("xy")).has_value());
   const auto finished = writer->finish();

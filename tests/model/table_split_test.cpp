@@ -93,7 +93,7 @@ TEST(TableSplit, ColumnsAloneHaveTheBitsOfWholeRows) {
             const shard_of shard{index, shards, table_split::columns};
             const column_range range = columns_on(dim, shard);
             const trained part = train(options, shard);
-            expect_columns(part.weights.data(), whole.weights.data(), rows, kernels::size_of(dtype), range);
+            expect_columns(part.weights.data(), whole.weights.data(), rows, size_of(dtype), range);
             ASSERT_EQ(part.state.size(), whole.state.size());
             for (std::size_t i = 0; i < whole.state.size(); ++i)
               expect_columns(part.state[i].data(), whole.state[i].data(), rows, sizeof(float), range);

@@ -149,9 +149,7 @@ class DataLink : public testing::Test {
     return {};
   }
 
-  static msg::lookup ask_rows(std::uint64_t step) {
-    return {{1, step, 9, 0, 1, 0}, {{4, {}, {}, {}}}, 3, msg::dtype::f32};
-  }
+  static msg::lookup ask_rows(std::uint64_t step) { return {{1, step, 9, 0, 1, 0}, {{4, {}, {}, {}}}, 3, dtype::f32}; }
 
   static msg::gradient some_gradient(std::uint64_t step, std::size_t bytes) {
     const std::size_t count = bytes / sizeof(float);

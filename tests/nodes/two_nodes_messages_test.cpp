@@ -75,7 +75,7 @@ TEST_F(TwoNodesMessages, EveryTypeOfTheProtocolCrossesToTheOtherNodeAndBack) {
 TEST_F(TwoNodesMessages, AnActorThatAMessageNamesCanBeReachedFromTheOtherNode) {
   const auto server = here_.spawn([](caf::event_based_actor*) -> caf::behavior {
     return {[](const msg::parameters& asked) {
-      return msg::parameter_list{asked.head, {{"weight", msg::dtype::f16, 3, 4}}};
+      return msg::parameter_list{asked.head, {{"weight", dtype::f16, 3, 4}}};
     }};
   });
   const auto handle = caf::actor_cast<msg::parameter_server_actor>(server);
@@ -87,14 +87,14 @@ TEST_F(TwoNodesMessages, AnActorThatAMessageNamesCanBeReachedFromTheOtherNode) {
   ASSERT_TRUE(answer->value) << protocol::describe(answer->error);
   EXPECT_EQ(answer->value->head.sequence, protocol::some_header().sequence);
   ASSERT_EQ(answer->value->items.size(), 1u);
-  EXPECT_EQ(answer->value->items[0].type, msg::dtype::f16);
+  EXPECT_EQ(answer->value->items[0].type, dtype::f16);
   EXPECT_EQ(answer->value->items[0].cols, 4u);
 }
 
 TEST_F(TwoNodesMessages, TensorsWithoutRowsOrColumnsKeepTheirShape) {
   for (const auto& [rows, cols] : {std::pair<std::uint64_t, std::uint64_t>{0, 0}, {0, 3}, {3, 0}}) {
-    const msg::tensor same = back(msg::tensor(msg::dtype::i64, rows, cols, msg::blob()));
-    EXPECT_EQ(same.type, msg::dtype::i64);
+    const msg::tensor same = back(msg::tensor(dtype::i64, rows, cols, msg::blob()));
+    EXPECT_EQ(same.type, dtype::i64);
     EXPECT_EQ(same.rows, rows);
     EXPECT_EQ(same.cols, cols);
     EXPECT_TRUE(same.bytes.empty());

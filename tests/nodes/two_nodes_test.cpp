@@ -181,7 +181,7 @@ std::vector<msg::tensor> TwoNodesServer::converse(const msg::parameter_server_ac
       const std::vector<std::int64_t> offsets = {0, 3, 4};
       std::vector<float> numbers;
       for (std::size_t i = 0; i < offsets.size() * dim; ++i) numbers.push_back(number());
-      for (const msg::dtype type : {msg::dtype::f32, msg::dtype::bf16}) {
+      for (const dtype type : {dtype::f32, dtype::bf16}) {
         msg::lookup wanted = look_up(step, indices, offsets);
         wanted.type = type;
         said.push_back(answer<msg::rows>(server, std::move(wanted)).tables.at(0));

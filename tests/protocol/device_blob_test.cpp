@@ -80,7 +80,7 @@ TEST(DeviceBlob, PinnedMemoryMayOutliveTheBlob) {
 
 TEST(DeviceBlob, NobodyReadsItToPassItOn) {
   const hidden there;
-  const msg::reduce share{{}, 0, 0, 1, false, {msg::dtype::f32, 4, 1, there.bytes}};
+  const msg::reduce share{{}, 0, 0, 1, false, {dtype::f32, 4, 1, there.bytes}};
   const msg::reduce same = share;
   EXPECT_EQ(same.grad.bytes.data(), there.bytes.data());
   EXPECT_TRUE(is_on_device(share));
@@ -102,7 +102,7 @@ TEST(DeviceBlob, ComesOutOfAMessageAsTheHosts) {
 
 TEST(DeviceBlob, HasTheDigestOfItsNumbersInATrace) {
   const hidden there;
-  const msg::reduce share{{}, 0, 0, 1, false, {msg::dtype::f32, 4, 1, there.bytes}};
+  const msg::reduce share{{}, 0, 0, 1, false, {dtype::f32, 4, 1, there.bytes}};
   const msg::reduce on_host{{}, 0, 0, 1, false, msg::tensor::own(4, 1, std::vector<float>(numbers))};
   const auto found = content_of(share, true);
   const auto expected = content_of(on_host, true);

@@ -81,7 +81,7 @@ TEST_F(Messages, FieldsArriveWhereTheyBelong) {
 TEST_F(Messages, ABlobWithinAProcessIsSharedNotCopied) {
   auto numbers = std::make_shared<std::vector<float>>(1000, 1.0F);
   const float* where = numbers->data();
-  caf::message sent = caf::make_message(msg::tensor(msg::dtype::f32, 1000, 1, msg::blob::view(numbers, *numbers)));
+  caf::message sent = caf::make_message(msg::tensor(dtype::f32, 1000, 1, msg::blob::view(numbers, *numbers)));
   EXPECT_EQ(sent.get_as<msg::tensor>(0).as<float>().data(), where);
 }
 
@@ -138,10 +138,10 @@ TEST_F(Messages, ATensorWhoseShapeDoesNotMatchItsBytesIsRefused) {
 }
 
 TEST_F(Messages, AnUnknownDtypeIsRefused) {
-  bytes wire = save(msg::dtype::u64);
+  bytes wire = save(dtype::u64);
   ASSERT_EQ(wire.size(), 1u);
   wire[0] = static_cast<caf::byte>(200);
-  msg::dtype received{};
+  dtype received{};
   EXPECT_FALSE(load(wire, received));
 }
 

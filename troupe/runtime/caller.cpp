@@ -8,6 +8,7 @@
 #include "troupe/error.hpp"
 #include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"
+#include "troupe/runtime/tensors.hpp"
 
 namespace troupe::runtime {
 
@@ -59,16 +60,6 @@ std::string caller::fields_for(const detail::packed& what, std::uint32_t receive
   return fields;
 }
 
-std::vector<msg::tensor> caller::flat(const std::vector<tensor>& tensors) {
-  constexpr msg::dtype types[] = {msg::dtype::f32, msg::dtype::f64, msg::dtype::i64};
-  std::vector<msg::tensor> all;
-  all.reserve(tensors.size());
-  for (const tensor& one : tensors)
-    all.emplace_back(types[static_cast<std::size_t>(one.type())], one.count(), 1,
-                     msg::blob(one.owner(), one.owner().get(), one.count() * size_of(one.type())));
-  return all;
-}
-
 detail::packed caller::unpack(std::string&& fields, const std::vector<msg::tensor>& tensors, bool from_elsewhere) {
   const auto refuse = [] { throw error(error_kind::run, "a call that is malformed"); };
   detail::packed made;
@@ -93,19 +84,10 @@ detail::packed caller::unpack(std::string&& fields, const std::vector<msg::tenso
   fields.resize(size);
   made.fields = std::move(fields);
   for (const msg::tensor& one : tensors) {
-    const std::size_t which = one.type == msg::dtype::f32 ? 0 : one.type == msg::dtype::f64 ? 1 : 2;
-    if (which == 2 && one.type != msg::dtype::i64) refuse();
-    const msg::blob bytes = one.bytes.on_host();
-    const shape count(one.rows * one.cols);
-    if (from_elsewhere) {  // it lies in memory of the link
-      tensor copy(count, static_cast<dtype>(which));
-      std::copy_n(bytes.data(), bytes.size(), copy.owner().get());
-      made.tensors.push_back(std::move(copy));
-    } else {
-      auto* const numbers = const_cast<std::byte*>(bytes.data());
-      made.tensors.emplace_back(count, static_cast<dtype>(which),
-                                std::shared_ptr<std::byte>(std::const_pointer_cast<void>(bytes.owner()), numbers));
-    }
+    const msg::tensor column(one.type, one.rows * one.cols, 1, one.bytes.on_host());
+    auto flat = tensor_of(column, {column.rows}, from_elsewhere);  // from elsewhere it lies in memory of the link
+    if (!flat) refuse();
+    made.tensors.push_back(std::move(*flat));
   }
   return made;
 }

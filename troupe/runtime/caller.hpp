@@ -22,6 +22,7 @@
 #include "troupe/future.hpp"
 #include "troupe/packed.hpp"
 #include "troupe/runtime/reference.hpp"
+#include "troupe/runtime/tensors.hpp"
 
 namespace troupe::runtime {
 
@@ -67,7 +68,7 @@ class caller {
   template <class Message>
   void put(detail::packed&& what, std::uint32_t receiver, Message& into) {
     into.fields = fields_for(what, receiver);
-    into.tensors = flat(what.tensors);
+    for (const tensor& one : what.tensors) into.tensors.push_back(column_of(one));
   }
 
   /// Counts what this actor makes and does at servers.
@@ -79,9 +80,6 @@ class caller {
   /// Calls `then` when servers have answered all questions about themselves and their modules; methods of objects may
   /// take any time.
   void when_answered(std::function<void()> then);
-
-  /// Tensors as columns, which share their numbers.
-  static std::vector<msg::tensor> flat(const std::vector<tensor>& tensors);
 
   const std::shared_ptr<actor_executor>& executor() const { return executor_; }
   virtual trainer_runtime* trainer() { return nullptr; }

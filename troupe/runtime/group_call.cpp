@@ -11,51 +11,11 @@
 
 namespace troupe::runtime {
 
-namespace {
+given_numbers numbers_of(const tensor& x) { return {lengths_of(x.shape()), column_of(x)}; }
 
-static_assert(static_cast<int>(dtype::f32) == static_cast<int>(msg::dtype::f32) &&
-              static_cast<int>(dtype::f64) == static_cast<int>(msg::dtype::f64) &&
-              static_cast<int>(dtype::i64) == static_cast<int>(msg::dtype::i64));
+std::optional<tensor> tensor_of(const given_numbers& given) { return tensor_of(given.numbers, given.lengths, false); }
 
-/// A column of `count` numbers in memory that `owner` keeps.
-msg::tensor column_of(dtype type, const std::shared_ptr<std::byte>& owner, std::size_t first, std::size_t count) {
-  const std::size_t one = size_of(type);
-  return {static_cast<msg::dtype>(type), count, 1, msg::blob(owner, owner.get() + first * one, count * one)};
-}
-
-/// Returns the memory of `bytes`. Requires: nobody else has it (`share_for`), or nobody writes it.
-std::shared_ptr<std::byte> memory_of(const msg::blob& bytes) {
-  return {std::const_pointer_cast<void>(bytes.owner()), const_cast<std::byte*>(bytes.data())};
-}
-
-/// Returns none if there are too many lengths, or more elements than can be counted.
-std::optional<shape> shape_of(const std::vector<std::uint64_t>& lengths) {
-  if (lengths.size() > shape::dimensions_max) return {};
-  std::size_t all = 1;
-  for (const std::uint64_t one : lengths)
-    if (__builtin_mul_overflow(all, std::max<std::uint64_t>(one, 1), &all)) return {};
-  return shape::of(lengths);
-}
-
-}  // namespace
-
-given_numbers numbers_of(const tensor& x) {
-  return {lengths_of(x.shape()), column_of(x.type(), x.owner(), 0, x.count())};
-}
-
-std::optional<tensor> tensor_of(const given_numbers& given) {
-  const bool is_known = given.numbers.type <= msg::dtype::i64 && given.numbers.cols == 1;
-  const auto lengths = shape_of(given.lengths);
-  if (!is_known || !given.numbers.consistent() || !lengths || lengths->count() != given.numbers.rows) return {};
-  if (given.numbers.rows == 0) return tensor(*lengths, static_cast<dtype>(given.numbers.type));
-  return tensor(*lengths, static_cast<dtype>(given.numbers.type), memory_of(given.numbers.bytes));
-}
-
-tensor clone_of(const tensor& x) {
-  tensor made(x.shape(), x.type());
-  std::copy_n(x.owner().get(), x.count() * size_of(x.type()), made.owner().get());
-  return made;
-}
+tensor clone_of(const tensor& x) { return x.clone(); }
 
 void group_call::add_share(std::uint32_t member, std::string words, given_numbers given) {
   TROUPE_ASSERT(!has_share(member));
@@ -103,7 +63,7 @@ const tensor& group_call::tensor_for(std::uint32_t member) const {
 /// `is_copied`: the caller may change its input while others still read this.
 msg::tensor group_call::part_of_input(const actors::sum_slice& which, bool is_copied) {
   if (is_copied && !std::exchange(owns_input_, true)) order_.input = clone_of(order_.input);
-  return column_of(order_.input.type(), order_.input.owner(), which.first, which.size);
+  return column_of(order_.input, which.first, which.size);
 }
 
 given_numbers group_call::share_for(std::uint32_t member, bool keeps) {
@@ -148,7 +108,7 @@ actors::share_of_rank group_call::summand_of(std::uint32_t member) const {
   }
   const msg::tensor& numbers = shares_[member]->given.numbers;
   one.first = sum_.slice_of(members_.me).first;
-  if (numbers.type == static_cast<msg::dtype>(input.type())) one.numbers = {numbers.bytes.data(), numbers.bytes.size()};
+  if (numbers.type == input.type()) one.numbers = {numbers.bytes.data(), numbers.bytes.size()};
   return one;
 }
 
@@ -189,7 +149,7 @@ bool group_call::add_sum(std::uint32_t member, const msg::tensor& numbers) {
   const tensor& input = order_.input;
   const std::size_t one = size_of(input.type());
   const actors::sum_slice its = sum_.slice_of(member);
-  if (numbers.type != static_cast<msg::dtype>(input.type()) || numbers.bytes.size() != its.size * one) return false;
+  if (numbers.type != input.type() || numbers.bytes.size() != its.size * one) return false;
   if (sum_.add_sum(member, its)) return false;
   std::copy_n(numbers.bytes.data(), numbers.bytes.size(), results_.front().owner().get() + its.first * one);
   return true;

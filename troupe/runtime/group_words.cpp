@@ -107,7 +107,7 @@ std::string lateness(const group_calls& in, std::uint64_t number,
 void check_tensor(const tensor& x, const std::string& words) {
   constexpr std::uint64_t bytes_max = msg::blob::max_bytes - (std::uint64_t{1} << 20);  // of a message
   if (x.owner() == nullptr) throw error(error_kind::input, fmt::format("{}: a tensor without numbers", words));
-  if (const std::size_t bytes = x.count() * size_of(x.type()); bytes > bytes_max)
+  if (const std::size_t bytes = x.bytes().size(); bytes > bytes_max)
     throw error(error_kind::input,
                 fmt::format("{}: {} bytes, the limit is {}; give it in parts", words, bytes, bytes_max));
 }

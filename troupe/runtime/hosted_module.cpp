@@ -200,8 +200,7 @@ caf::error hosted_module::finish() {
 
 std::vector<msg::parameter_info> hosted_module::parameters() const {
   std::vector<msg::parameter_info> all;
-  for (const nn::parameter& one : module_->parameters())
-    all.push_back({one.name, msg::dtype::f32, one.shape.count(), 1});
+  for (const nn::parameter& one : module_->parameters()) all.push_back({one.name, dtype::f32, one.shape.count(), 1});
   return all;
 }
 
@@ -234,9 +233,9 @@ void hosted_module::move_to(const std::string& device) {
 }
 
 /// The parts that checkpoints keep, each [1, columns].
-std::vector<std::pair<std::string, msg::tensor>> hosted_module::stored() {
+msg::state_entries hosted_module::stored() {
   std::vector<msg::tensor> all = numbers_->state();
-  std::vector<std::pair<std::string, msg::tensor>> parts;
+  msg::state_entries parts;
   const bool has_buffers = !module_->buffers().empty();
   for (std::size_t i = 0; i < all.size(); ++i)
     parts.emplace_back(i == 0                               ? "weight"

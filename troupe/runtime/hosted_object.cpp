@@ -130,8 +130,7 @@ void hosted_object::call_joined(const detail::method& what, batch& all) {
       lengths.set(0, count);
       joined = tensor(lengths, joined.type());
       std::byte* to = joined.owner().get();
-      for (const waiting_call& one : calls)
-        to = std::copy_n(one.rows.owner().get(), one.rows.count() * size_of(joined.type()), to);
+      for (const waiting_call& one : calls) to = std::ranges::copy(one.rows.bytes(), to).out;
     }
     const tensor result = what.call_batched(*object_, joined);
     if (result.shape().dimensions() == 0 || result.shape()[0] != count)
@@ -155,8 +154,8 @@ void hosted_object::call_joined(const detail::method& what, batch& all) {
 
 caf::expected<actors::remote_module::saved> hosted_object::save(const std::string& folder) {
   try {
-    std::vector<std::pair<std::string, msg::tensor>> parts;
-    for (auto& [name, numbers] : object_->state_dict()) parts.emplace_back(name, caller::flat({numbers}).front());
+    msg::state_entries parts;
+    for (auto& [name, numbers] : object_->state_dict()) parts.emplace_back(name, column_of(numbers));
     return save_parts(folder, how_.table, parts);
   } catch (...) {
     return error_in(words("state_dict"));
@@ -169,14 +168,10 @@ caf::error hosted_object::restore(const model::checkpoint& from) {
     named_tensors state;
     const named_tensors now = object_->state_dict();
     for (const model::table_part& part : from.manifest.tables.at(how_.table).parts) {
-      const dtype type = part.type == model::tensor_type::f64   ? dtype::f64
-                         : part.type == model::tensor_type::i64 ? dtype::i64
-                                                                : dtype::f32;
       const auto known = std::ranges::find(now, part.name, [](const auto& one) { return one.first; });
       const bool fits = known != now.end() && known->second.count() == part.columns;
-      tensor numbers(fits ? known->second.shape() : shape(part.columns), type);
-      const auto done = model::read_table(from, how_.table, part.name, {},
-                                          std::span(numbers.owner().get(), part.columns * size_of(type)));
+      tensor numbers(fits ? known->second.shape() : shape(part.columns), part.type);
+      const auto done = model::read_table(from, how_.table, part.name, {}, numbers.bytes());
       if (!done) return actors::make_failure(actors::errc::bad_input, done.error().message);
       state.emplace_back(part.name, std::move(numbers));
     }
@@ -196,7 +191,7 @@ caf::expected<msg::tensor> hosted_object::row_digests(std::uint64_t /*first*/, s
     running_digest digest;
     for (const auto& [name, numbers] : object_->state_dict()) {
       digest.add(std::as_bytes(std::span(name)));
-      digest.add({numbers.owner().get(), numbers.count() * size_of(numbers.type())});
+      digest.add(numbers.bytes());
     }
     return msg::tensor::own(count, 1, std::vector<std::uint64_t>(count, digest.value()));
   } catch (...) {

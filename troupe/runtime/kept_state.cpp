@@ -30,7 +30,7 @@ void kept_state::start(const msg::train& order) {
 
 std::string kept_state::own_name(const std::string& name) const { return fmt::format("rank{}.{}", rank_, name); }
 
-const msg::tensor& kept_state::find(const std::string& name, msg::dtype type) const {
+const msg::tensor& kept_state::find(const std::string& name, dtype type) const {
   const auto found = places_.find(name);
   if (found == places_.end() || restored_[found->second].numbers.type != type)
     throw error(error_kind::input,
@@ -40,8 +40,14 @@ const msg::tensor& kept_state::find(const std::string& name, msg::dtype type) co
 
 named_tensors kept_state::restored_state(const std::string& prefix) const {
   named_tensors all;
-  for (const auto& [name, lengths, numbers] : restored_)
-    if (name.starts_with(prefix)) all.emplace_back(name.substr(prefix.size()), to_tensor(numbers, lengths));
+  for (const auto& [name, lengths, numbers] : restored_) {
+    if (!name.starts_with(prefix)) continue;
+    const auto made = tensor_of(numbers, lengths, true);
+    if (!made)
+      throw error(error_kind::input, fmt::format("--resume: {} has {} dimensions; tensors have at most {}", name,
+                                                 lengths.size(), shape::dimensions_max));
+    all.emplace_back(name.substr(prefix.size()), *made);
+  }
   return all;
 }
 
@@ -105,7 +111,7 @@ void kept_state::put_own(msg::save_dense& into, const std::map<std::string, std:
     for (const auto& [part, numbers_of_part] : parts) {
       const shape lengths = numbers_of_part.owner() ? numbers_of_part.shape() : shape(0);
       into.names.push_back({own_name(fmt::format("kept.{}.{}", name, part)), lengths_of(lengths)});
-      into.dense.push_back(copy_of(numbers_of_part));
+      into.dense.push_back(column_of(numbers_of_part.clone()));
     }
   }
 }
@@ -116,7 +122,7 @@ void put_flat(msg::save_dense& into, const std::string& prefix, const std::vecto
   for (const nn::parameter& one : tensors) {
     const std::size_t count = one.shape.count();
     into.names.push_back({fmt::format("{}.{}{}", prefix, one.name, suffix), lengths_of(one.shape)});
-    into.dense.emplace_back(msg::dtype::f32, count, 1, flat.bytes.part(first * sizeof(float), count * sizeof(float)));
+    into.dense.emplace_back(dtype::f32, count, 1, flat.bytes.part(first * sizeof(float), count * sizeof(float)));
     first += count;
   }
 }

@@ -43,7 +43,7 @@ class kept_state {
   /// Returns a tensor of the checkpoint. Throws `error` if there is none of this name and type.
   template <class T>
   std::vector<T> restored(const std::string& name) const {
-    const auto numbers = find(name, msg::dtype_of<T>()).template as<T>();
+    const auto numbers = find(name, dtype_of<T>()).template as<T>();
     return {numbers.begin(), numbers.end()};
   }
 
@@ -66,7 +66,7 @@ class kept_state {
  private:
   std::string own_name(const std::string& name) const;
   static void check_parts(const std::string& name, const std::string& prefix, const named_tensors& parts);
-  const msg::tensor& find(const std::string& name, msg::dtype type) const;
+  const msg::tensor& find(const std::string& name, dtype type) const;
   named_tensors restored_state(const std::string& prefix) const;
   bool has_any(const std::string& prefix) const;
 

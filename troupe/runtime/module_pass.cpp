@@ -15,13 +15,11 @@ namespace troupe::runtime {
 
 namespace {
 
-std::size_t bytes_of(const tensor& x) { return x.count() * size_of(x.type()); }
-
 /// Copies numbers of the device to the host.
 tensor to_host(kernels::stream& on, const tensor& there) {
   if (on.device().is_host()) return there;
-  tensor here(there.shape(), there.type(), on.device().allocate_staging(bytes_of(there)));
-  on.download(there.owner().get(), here.owner().get(), bytes_of(there));
+  tensor here(there.shape(), there.type(), on.device().allocate_staging(there.bytes().size()));
+  on.download(there.owner().get(), here.owner().get(), there.bytes().size());
   on.synchronize();
   return here;
 }
@@ -105,7 +103,7 @@ tensor module_pass::make(const shape& lengths, dtype type) const {
 tensor module_pass::to_device(const tensor& numbers) const {
   if (on().device().is_host()) return numbers;
   tensor there = make(numbers.shape(), numbers.type());
-  on().upload(numbers.owner().get(), there.owner().get(), bytes_of(numbers));
+  on().upload(numbers.owner().get(), there.owner().get(), numbers.bytes().size());
   return there;
 }
 

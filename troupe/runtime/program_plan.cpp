@@ -14,23 +14,15 @@ namespace troupe::runtime {
 
 namespace {
 
-/// Returns a type of the library's tensors as messages name it; null: it is another one.
-std::optional<msg::dtype> dtype_of(model::tensor_type type) {
-  if (type == model::tensor_type::f32) return msg::dtype::f32;
-  if (type == model::tensor_type::f64) return msg::dtype::f64;
-  if (type == model::tensor_type::i64) return msg::dtype::i64;
-  return std::nullopt;
-}
-
 caf::expected<msg::tensor> read(const model::checkpoint& from, const model::tensor_declaration& what) {
-  const auto type = dtype_of(what.type);
-  if (!type) return actors::make_failure(actors::errc::bad_input, "--resume: {} is of a strange type", what.name);
+  if (!is_tensor_type(what.type))
+    return actors::make_failure(actors::errc::bad_input, "--resume: {} is of a strange type", what.name);
   std::uint64_t count = 1;
   for (const std::uint64_t length : what.shape) count *= length;
-  std::vector<std::byte> bytes(count * size_of(*type));
+  std::vector<std::byte> bytes(count * size_of(what.type));
   if (auto done = model::read_dense(from, what.name, bytes); !done)
     return actors::make_failure(actors::errc::bad_input, done.error().message);
-  return msg::tensor(*type, count, 1, msg::blob::own(std::move(bytes)));
+  return msg::tensor(what.type, count, 1, msg::blob::own(std::move(bytes)));
 }
 
 /// Returns the rank to which a tensor of a checkpoint belongs, as in `rank1.loops`; null: to all.

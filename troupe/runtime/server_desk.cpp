@@ -104,9 +104,9 @@ constexpr std::string_view owner_prefix = "optimizer.";
 named_tensors to_state(actors::remote_module& of, actors::state_parts which) {
   named_tensors state;
   for (const auto& [name, numbers] : of.state_dict(which)) {
-    if (numbers.type != msg::dtype::f32)
-      throw error(error_kind::input, fmt::format("state_dict: {} is {}; only float32 has a tensor here", name,
-                                                 msg::name_of(numbers.type)));
+    if (numbers.type != dtype::f32)
+      throw error(error_kind::input,
+                  fmt::format("state_dict: {} is {}; only float32 has a tensor here", name, name_of(numbers.type)));
     state.emplace_back(name, tensor::of<float>({numbers.rows, numbers.cols}, numbers.as<float>()));
   }
   if (const std::string owner = of.state_owner(); which == actors::state_parts::all && !owner.empty()) {
@@ -138,8 +138,8 @@ named_tensors without_owner(const named_tensors& state, const actors::remote_mod
   return left;
 }
 
-std::vector<std::pair<std::string, msg::tensor>> from_state(const named_tensors& state) {
-  std::vector<std::pair<std::string, msg::tensor>> entries;
+msg::state_entries from_state(const named_tensors& state) {
+  msg::state_entries entries;
   for (const auto& [name, numbers] : state) {
     if (numbers.type() == dtype::i64 || numbers.shape().dimensions() != 2)
       throw error(error_kind::input, fmt::format("'{}' is {} of {}; a table has matrices of float32", name,
@@ -155,18 +155,12 @@ std::vector<std::pair<std::string, msg::tensor>> from_state(const named_tensors&
 }
 
 caf::expected<actors::remote_module::saved> save_parts(const std::string& folder, std::uint64_t place,
-                                                       const std::vector<std::pair<std::string, msg::tensor>>& parts) {
+                                                       const msg::state_entries& parts) {
   std::vector<model::tensor_view> views;
-  std::vector<msg::parameter_info> infos;
-  for (const auto& [name, numbers] : parts) {
-    if (numbers.rows == 0) continue;
-    views.push_back({{name, actors::tensor_type_of(numbers.type), {1, numbers.rows}},
-                     std::span(numbers.bytes.data(), numbers.bytes.size())});
-    infos.push_back({name, numbers.type, 1, numbers.rows});
-  }
-  auto file = model::write_table(folder, place, {}, views);
-  if (!file) return make_failure(errc::exception, file.error().message);
-  return actors::remote_module::saved{std::move(*file), std::move(infos)};
+  for (const auto& [name, numbers] : parts)
+    if (numbers.rows > 0)
+      views.push_back({{name, numbers.type, {1, numbers.rows}}, std::span(numbers.bytes.data(), numbers.bytes.size())});
+  return actors::write_module(folder, place, {}, views);
 }
 
 // -- the desk -------------------------------------------------------------------------
@@ -264,10 +258,7 @@ void server_desk::about(const std::string& method, detail::unpacker& from, detai
   } else if (method == "rows") {
     const auto indices = from.next_tensor();
     const auto offsets = from.next_tensor();
-    const auto bytes = [](const tensor& x) {
-      return msg::blob(x.owner(), x.owner().get(), x.count() * size_of(x.type()));
-    };
-    auto found = one.lookup({0, bytes(indices), bytes(offsets), {}}, kernels::row_dtype::f32);
+    auto found = one.lookup({0, column_of(indices).bytes, column_of(offsets).bytes, {}}, dtype::f32);
     if (!found) throw to_error(found.error());
     const msg::tensor rows = (*found)();
     detail::pack(result, tensor::of<float>({rows.rows, rows.cols}, rows.as<float>()));

@@ -1,42 +1,31 @@
 #include "troupe/runtime/tensors.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
-
-#include "troupe/error.hpp"
+#include <memory>
 
 namespace troupe::runtime {
 
-std::vector<std::uint64_t> lengths_of(const shape& x) {
-  std::vector<std::uint64_t> lengths;
-  for (std::size_t i = 0; i < x.dimensions(); ++i) lengths.push_back(x[i]);
-  return lengths;
+std::vector<std::uint64_t> lengths_of(const shape& x) { return {x.begin(), x.end()}; }
+
+msg::tensor column_of(const tensor& x, std::size_t first, std::size_t count) {
+  const std::size_t one = size_of(x.type());
+  return {x.type(), count, 1, msg::blob(x.owner(), x.owner().get() + first * one, count * one)};
 }
 
-msg::tensor copy_of(const tensor& x) {
-  constexpr msg::dtype types[] = {msg::dtype::f32, msg::dtype::f64, msg::dtype::i64};
-  const std::size_t bytes = x.count() * size_of(x.type());
-  std::vector<std::byte> copy(bytes);
-  if (bytes > 0) std::memcpy(copy.data(), x.owner().get(), bytes);
-  return {types[static_cast<std::size_t>(x.type())], x.count(), 1, msg::blob::own(std::move(copy))};
-}
-
-tensor to_tensor(const msg::tensor& x, const std::vector<std::uint64_t>& lengths) {
-  const bool has_counterpart = x.type == msg::dtype::f32 || x.type == msg::dtype::f64 || x.type == msg::dtype::i64;
-  if (!has_counterpart || lengths.size() > shape::dimensions_max)
-    throw error(error_kind::input,
-                fmt::format("a tensor of {} with {} dimensions: tensors here have float32, float64 or "
-                            "int64, and at most {} dimensions",
-                            name_of(x.type), lengths.size(), shape::dimensions_max));
+std::optional<tensor> tensor_of(const msg::tensor& column, const std::vector<std::uint64_t>& lengths, bool copied) {
+  if (!is_tensor_type(column.type) || column.cols != 1 || !column.consistent()) return {};
+  if (lengths.size() > shape::dimensions_max) return {};
+  std::size_t all = 1;
+  for (const std::uint64_t one : lengths)
+    if (__builtin_mul_overflow(all, std::max<std::uint64_t>(one, 1), &all)) return {};
   const shape wanted = shape::of(lengths);
-  const dtype type = x.type == msg::dtype::f32 ? dtype::f32 : x.type == msg::dtype::f64 ? dtype::f64 : dtype::i64;
-  if (wanted.count() * size_of(type) != x.bytes.size())
-    throw error(error_kind::input, fmt::format("a tensor {} with {} bytes", to_string(wanted), x.bytes.size()));
-  tensor made(wanted, type);
-  if (!x.bytes.empty()) std::memcpy(made.owner().get(), x.bytes.data(), x.bytes.size());
+  if (wanted.count() != column.rows) return {};
+  const std::byte* const numbers = column.bytes.data();
+  if (!copied && column.rows > 0)
+    return tensor(wanted, column.type,
+                  {std::const_pointer_cast<void>(column.bytes.owner()), const_cast<std::byte*>(numbers)});
+  tensor made(wanted, column.type);
+  std::copy_n(numbers, column.bytes.size(), made.owner().get());
   return made;
 }
 

@@ -1,0 +1,26 @@
+// What is chosen for a table of rows: by kernels, jobs and programs alike.
+
+#pragma once
+
+#include <cstdint>
+
+namespace troupe {
+
+/// How an embedding bag makes one row of several.
+enum class pooling : std::uint8_t { sum, mean, max };
+
+/// How the trainers' gradients become one.
+enum class reduction : std::uint8_t { sum, mean };
+
+/// What the rows begin with: a function of the run's seed, the table and the row, wherever the table is.
+struct row_init {
+  enum class kind : std::uint8_t { normal, uniform };
+
+  kind is = kind::normal;
+  double first = 1;   ///< normal: the deviation; uniform: the least number
+  double second = 0;  ///< uniform: the largest number, not less than `first`
+
+  bool operator==(const row_init&) const = default;
+};
+
+}  // namespace troupe
