@@ -23,7 +23,7 @@
 namespace troupe::runtime {
 
 /// Belongs to the server.
-class hosted_module final : public untrained_module, public module_with_state {
+class hosted_module final : public actors::remote_module, public module_with_state {
  public:
   /// Throws `error` if the module has no code for the device of `how`.
   hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, server_desk& desk);
@@ -57,7 +57,7 @@ class hosted_module final : public untrained_module, public module_with_state {
   void forward(const msg::call& what, detail::unpacker& from, detail::packed& result);
   void backward(const msg::call& what, detail::unpacker& from, detail::packed& result);
   bool is_trained() const { return optimizer_.has_value() && count_ > 0; }
-  std::vector<std::pair<std::string, msg::tensor>> stored();
+  msg::state_entries stored();
   caf::error restore_from(const model::checkpoint& from);
 
   // For what is not written from the beginning:

@@ -17,7 +17,7 @@
 namespace troupe::runtime {
 
 /// Belongs to the server.
-class hosted_object final : public untrained_module, public module_with_state {
+class hosted_object final : public actors::remote_module, public module_with_state {
  public:
   hosted_object(std::string type, std::unique_ptr<remote_object> object, const detail::method_table& methods,
                 const hosting& how, actors::module_host& host, server_desk& desk);

@@ -15,7 +15,6 @@
 #include "kernels/device.hpp"
 #include "troupe/module.hpp"
 #include "troupe/runtime/caller.hpp"
-#include "troupe/runtime/untrained_module.hpp"
 #include "troupe/state.hpp"
 
 namespace troupe::runtime {
@@ -68,7 +67,7 @@ class server_caller final : public caller {
 };
 
 /// Belongs to the server.
-class server_desk final : public untrained_module {
+class server_desk final : public actors::remote_module {
  public:
   explicit server_desk(actors::module_host& host) : host_(host), calls_(host) {}
 
@@ -100,14 +99,14 @@ std::vector<named_lengths> names_and_lengths(const std::vector<nn::parameter>& t
 std::vector<nn::parameter> to_parameters(const std::vector<named_lengths>& all);
 
 /// Converts between states and matrices of any type of module.
-named_tensors to_state(const std::vector<std::pair<std::string, msg::tensor>>& entries);
+named_tensors to_state(const msg::state_entries& entries);
 /// Throws `error` if a tensor is no matrix of floating-point numbers.
-std::vector<std::pair<std::string, msg::tensor>> from_state(const named_tensors& state);
+msg::state_entries from_state(const named_tensors& state);
 
 /// Writes a module's numbers, each [count, 1], into a checkpoint's folder, without empty ones. `place`: among the
 /// modules of the run.
 caf::expected<actors::remote_module::saved> save_parts(const std::string& folder, std::uint64_t place,
-                                                       const std::vector<std::pair<std::string, msg::tensor>>& parts);
+                                                       const msg::state_entries& parts);
 
 /// The error of an exception that is being handled, of `what`: `counter.add on server 0`.
 caf::error error_in(const std::string& what);
