@@ -114,7 +114,7 @@ nn::pass_numbers dense_replica::numbers_of(const part& which) const {
     kept.saved.resize(compute(), network_.module->saved(kept.in, compute()));
     kept.outputs.resize(compute(), which.samples.size * out_features_);
   }
-  return {.parameters = {which.weights ? which.weights->data() : weights_data(), parameters_},
+  return {.parameters = {which.weights ? which.weights.get() : weights_data(), parameters_},
           .buffers = {buffers_data(), statistics_},
           .input = {kept.in, which.input},
           .output = {kept.outputs.data(), {which.samples.size, out_features_}},
@@ -207,11 +207,8 @@ std::shared_ptr<dense_replica::activations> dense_replica::free_activations() {
   return *free;
 }
 
-dense_replica::version dense_replica::copy_of_weights() const {
-  return std::make_shared<const std::vector<float>>(weights_data(), weights_data() + parameter_count());
-}
-
-dense_replica::part dense_replica::forward(const pass& batch, std::size_t number, const float* input, version weights) {
+dense_replica::part dense_replica::forward(const pass& batch, std::size_t number, const float* input,
+                                           std::shared_ptr<const float> weights) {
   part made{number,
             model::micro_batch_of(batch.size, options_.micro_batches, number),
             input,

@@ -112,8 +112,6 @@ class dense_replica : public trained_parameters {
 
   // -- the batch in parts, on the processor only ------------------------------------------
 
-  using version = std::shared_ptr<const std::vector<float>>;
-
   /// What the passes of a micro-batch keep.
   struct activations {
     kernels::device_array<float> saved;
@@ -129,7 +127,7 @@ class dense_replica : public trained_parameters {
     std::shared_ptr<activations> kept;
     std::size_t batch_size = 0;
     std::uint64_t key = 0;
-    version weights = {};  ///< that it is passed with; null: the current ones
+    std::shared_ptr<const float> weights = {};  ///< that it is passed with; null: the current ones
   };
 
   std::size_t in_features() const { return in_features_; }
@@ -142,8 +140,7 @@ class dense_replica : public trained_parameters {
   void begin_parts(const pass& batch);
   /// Passes micro-batch `number` of a batch forward, which need not have begun. `input` [its samples, in_features]
   /// stays until it has been passed back. `weights`: a copy of those of now, if they change before that.
-  part forward(const pass& batch, std::size_t number, const float* input, version weights = {});
-  version copy_of_weights() const;
+  part forward(const pass& batch, std::size_t number, const float* input, std::shared_ptr<const float> weights = {});
   /// Returns what it adds to the batch's mean loss, whose gradient overwrites its outputs. `targets`: of the part.
   double loss(const part& which, const model::loss_targets& targets);
   /// `grad_input` may be null.

@@ -1,8 +1,11 @@
 #include "actors/part_follower.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <tuple>
+#include <string>
+#include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/ask.hpp"
@@ -23,7 +26,7 @@ bool is_matrix(const msg::tensor& what, std::uint64_t rows, std::uint64_t cols) 
 }  // namespace
 
 part_follower::part_follower(pointer self, actor_trace& trace, const model::job& what, const model::data_spec& spec,
-                             const stage_place& at, std::uint32_t replica, counterparts peers)
+                             const model::stage_place& at, std::uint32_t replica, counterparts peers)
     : self_(self),
       trace_(trace),
       job_(what),
@@ -35,28 +38,22 @@ part_follower::part_follower(pointer self, actor_trace& trace, const model::job&
       has_tables_(!spec.tables.empty()),
       replica_(network_, model::loss_of(what.loss, spec.outputs), kernels::host_device(),
                replica_options(what, spec, at, &slices_)),
-      passes_(at, replica_, slices_, trace,
-              {.forward = [this](const auto& batch, const dense_replica::part& part) { send_forward(batch, part); },
-               .backward =
-                   [this](const auto& batch, std::uint32_t number, msg::tensor grad, double loss) {
-                     self_->send(peers_.before, msg::activation_gradient{trace_.next(batch.step), peers_.rank, number,
-                                                                         std::move(grad), loss});
-                   },
-               .loss = [this](double loss) { take_loss(loss); },
+      passes_(at, replica_, slices_, peers_.links, trace,
+              {.loss = [this](double loss) { take_loss(loss); },
                .full =
                    [this](std::uint32_t bucket) {
                      if (judge() && !is_spoilt_) send_bucket(bucket);
                    },
                .turns =
-                   [this](const auto& batch) {
-                     step_ = batch.step;
+                   [this](std::uint64_t step) {
+                     step_ = step;
                      trace_.step_begins(step_);
                    },
-               .passed_back = [this](const auto&) { passed(); }}),
-      slices_(at.slice, trace, [this](std::uint64_t number, const msg::tensor& share) {
-        for (const msg::part_actor& one : peers_.slices)
-          if (one) self_->send(one, msg::partial_sum{trace_.next(step_), peers_.rank, number, share});
-      }) {}
+               .passed_back = [this] { passed(); }}),
+      slices_(at.slice, peers_.links.rank() - at.slice.slice, trace,
+              [this](std::uint64_t number, const msg::tensor& share) {
+                peers_.links.send_beside(msg::partial_sum{.head = {.step = step_}, .number = number, .numbers = share});
+              }) {}
 
 caf::error part_follower::start(std::span<const float> parameters, std::span<const float> buffers,
                                 const std::vector<msg::tensor>& saved, std::uint64_t steps_done) {
@@ -118,7 +115,7 @@ caf::error part_follower::check(const msg::activation& input) const {
 void part_follower::take(msg::activation&& input) {
   if (is_over()) return;
   if (auto error = check(input)) return fail(error);
-  // Who sends them may be in the next step, and not further.
+  // The sender is at most one step ahead.
   if (inputs_.size() >= 2 * std::size_t{std::max(job_.micro_batches, job_.streams() ? job_.pipeline : 1)})
     return fail(make_failure(errc::bad_input, "{} activations that are not passed", inputs_.size()));
   inputs_.push_back(std::move(input));
@@ -127,25 +124,19 @@ void part_follower::take(msg::activation&& input) {
 
 void part_follower::take(msg::activation_gradient&& grad) {
   if (is_over()) return;
-  const bool is_of_step = phase_ == stage_phase::passing && grad.head.step == step_;
-  if (auto error = passes_.take(std::move(grad), is_of_step)) return fail(error);
+  if (auto error = passes_.take(std::move(grad))) return fail(error);
   advance();
   go_on();
 }
 
 void part_follower::take(msg::part_outputs&& outputs) {
   if (is_over()) return;
-  self_->send(peers_.before, msg::part_outputs{trace_.next(step_), peers_.rank, std::move(outputs.numbers)});
+  peers_.links.send_back(msg::part_outputs{.head = {.step = step_}, .numbers = std::move(outputs.numbers)});
 }
 
 void part_follower::take(msg::partial_sum&& share) {
   if (is_over()) return;
-  const std::uint32_t first = peers_.rank - at_.slice.slice;
-  if (share.rank < first || share.rank - first >= at_.slice.slices)
-    return fail(
-        make_failure(errc::wrong_context, "a partial sum of trainer {}, which has no slice of this stage", share.rank));
-  const std::uint32_t slice = share.rank - first;
-  if (auto error = slices_.take(slice, std::move(share))) return fail(error);
+  if (auto error = slices_.take(std::move(share))) return fail(error);
   go_on();
 }
 
@@ -155,7 +146,7 @@ void part_follower::go_on() {
     msg::activation& next = inputs_.front();
     if (phase_ == stage_phase::idle && slices_.is_waiting()) break;
     if (job_.streams() && next.trains) {
-      if (phase_ != stage_phase::idle && passes_.has_ended()) break;  // of the next stream
+      if (phase_ != stage_phase::idle && passes_.order().has_ended()) break;  // of the next stream
       msg::activation input = std::move(next);
       inputs_.pop_front();
       take_into_stream(std::move(input));
@@ -188,12 +179,7 @@ void part_follower::begin(const msg::activation& first) {
     passes_.begin(batch_of(first), static_cast<std::uint32_t>(count), ends_update_);
     return enter(stage_phase::passing);
   }
-  if (peers_.after) {
-    msg::activation nothing = first;
-    nothing.head = trace_.next(step_);
-    nothing.rank = peers_.rank;
-    self_->send(peers_.after, std::move(nothing));
-  }
+  peers_.links.send_on(first, {});
   if (!ends_update_) return trace_.step_ends(step_ + 1);
   enter(stage_phase::reducing);
   for (std::uint32_t i = 0; i < replica_.buckets(); ++i) send_bucket(i);
@@ -215,34 +201,16 @@ void part_follower::take_into_stream(msg::activation&& input) {
     enter(stage_phase::passing);
   }
   if (input.update == 0) {
-    passes_.end_stream();
+    passes_.order().end_stream();
     last_of_stream_ = input.head.step;
-    return advance();
+  } else if (auto error = passes_.add_batch(batch_of(input), std::move(input))) {
+    return fail(error);
   }
-  const std::uint32_t number = passes_.add_batch(batch_of(input));
-  if (passes_.number_of(input.head.step) != number)
-    return fail(make_failure(errc::wrong_context, "a batch of step {} out of order", input.head.step));
-  if (input.batch_size > 0)
-    add_input(number, std::move(input));
-  else
-    advance();
+  advance();
 }
 
 void part_follower::pass(msg::activation&& input) {
-  const std::uint32_t number = input.micro_batch;
-  if (input.batch_size != passes_.batch_size() || !passes_.lacks_input(number))
-    return fail(make_failure(errc::wrong_context, "micro-batch {} of a batch of {} twice, or in a batch of {}", number,
-                             input.batch_size, passes_.batch_size()));
-  add_input(number, std::move(input));
-}
-
-void part_follower::add_input(std::uint32_t number, msg::activation&& input) {
-  if (!at_.is_last()) targets_[{input.head.step, input.micro_batch}] = {input.classes, input.values};
-  const model::loss_targets targets{input.classes.rows == 0 ? nullptr : input.classes.as<std::int64_t>().data(),
-                                    input.values.rows == 0 ? nullptr : input.values.as<float>().data()};
-  const float* const numbers = input.numbers.as<float>().data();
-  passes_.add_input(number, numbers, targets,
-                    {std::move(input.numbers), std::move(input.classes), std::move(input.values)});
+  if (auto error = passes_.add_input(std::move(input))) return fail(error);
   advance();
 }
 
@@ -250,7 +218,7 @@ void part_follower::advance() {
   if (slices_.is_waiting()) return;  // it sees what has come when it goes on
   slices_.run(step_, [this] {
     const bool are_through = passes_.advance();
-    if (last_of_stream_ && passes_.are_all_forward()) tell_end_of_stream();
+    if (last_of_stream_ && passes_.order().are_all_forward()) tell_end_of_stream();
     if (!are_through || is_over()) return;
     if (!job_.streams())
       passed();
@@ -261,21 +229,7 @@ void part_follower::advance() {
 
 /// Tells the next stage, behind the last batch, that none follows.
 void part_follower::tell_end_of_stream() {
-  const std::uint64_t last = *std::exchange(last_of_stream_, std::nullopt);
-  if (peers_.after) self_->send(peers_.after, msg::activation{.head = trace_.next(last), .rank = peers_.rank});
-}
-
-void part_follower::send_forward(const stage_passes::pass& batch, const dense_replica::part& passed) {
-  msg::activation made{trace_.next(batch.step), peers_.rank, static_cast<std::uint32_t>(passed.number), true,
-                       batch.size};
-  made.update = job_.streams() ? batch.step : update_;
-  made.ends_update = job_.streams() || ends_update_;
-  if (batch.size > 0) {
-    made.numbers = replica_.outputs_of(passed);
-    auto targets = targets_.extract(std::pair(batch.step, passed.number));
-    std::tie(made.classes, made.values) = std::move(targets.mapped());
-  }
-  self_->send(peers_.after, std::move(made));
+  peers_.links.send_on({.head = {.step = *std::exchange(last_of_stream_, std::nullopt)}}, {});
 }
 
 /// The last stage knows first that a step is spoilt.
@@ -323,7 +277,7 @@ void part_follower::send_bucket(std::uint32_t bucket) {
 void part_follower::reduced() {
   if (job_.streams()) {
     enter(stage_phase::passing);
-    passes_.update();
+    passes_.order().update();
     return trace_.step_ends(step_ + 1);
   }
   if (!clips_or_skips()) return end_step();
@@ -341,12 +295,93 @@ void part_follower::evaluate(const msg::activation& input) {
   const auto part = replica_.evaluate(step_, input.numbers.rows, input.numbers.as<float>().data(), at_.is_last());
   if (!judge()) return;
   if (at_.is_last())
-    return self_->send(peers_.before, msg::part_outputs{trace_.next(step_), peers_.rank, replica_.outputs_of(part)});
-  msg::activation onward = input;
-  onward.head = trace_.next(step_);
-  onward.rank = peers_.rank;
-  onward.numbers = replica_.outputs_of(part);
-  self_->send(peers_.after, std::move(onward));
+    peers_.links.send_back(msg::part_outputs{.head = {.step = step_}, .numbers = replica_.outputs_of(part)});
+  else
+    peers_.links.send_on(input, replica_.outputs_of(part));
+}
+
+// -- what its leader asks ------------------------------------------------------------------------
+
+void part_follower::answer(const msg::part_query& query, caf::typed_response_promise<msg::part_state> promise) {
+  state_query_ = {query, std::move(promise)};
+  answer_queries();
+}
+
+void part_follower::answer(const msg::gradient_norm& query, caf::typed_response_promise<msg::squared_norm> promise) {
+  norm_query_ = {query, std::move(promise)};
+  answer_queries();
+}
+
+caf::result<msg::committed> part_follower::answer(const msg::optimizer_step& order) {
+  if (phase_ != stage_phase::deciding || order.head.step != step_)
+    return make_failure(errc::wrong_context, "an optimizer step for step {}, which is not being decided",
+                        order.head.step);
+  if (order.apply)
+    replica_.apply(order.factor);
+  else
+    replica_.leave_out();
+  end_step();
+  msg::committed done{trace_.next(step_, msg::id_of(order.head))};
+  go_on();
+  return done;
+}
+
+/// Answers those whose step has come.
+void part_follower::answer_queries() {
+  if (norm_query_ && phase_ == stage_phase::deciding && norm_query_->query.head.step == step_) {
+    auto [query, promise] = *std::exchange(norm_query_, std::nullopt);
+    model::exact_sum sum = replica_.mean_squared_norm();
+    const auto limbs = sum.limbs();
+    promise.deliver(msg::squared_norm{trace_.next(step_, msg::id_of(query.head)),
+                                      msg::blob::own(std::vector<std::int64_t>(limbs.begin(), limbs.end()))});
+  }
+  const bool rests = phase_ == stage_phase::idle && inputs_.empty() && !slices_.is_waiting();
+  if (!state_query_ || !rests || state_query_->query.head.step > step_) return;
+  auto [query, promise] = *std::exchange(state_query_, std::nullopt);
+  if (query.ends) replica_.look_at_weights(step_);
+  if (!judge()) return;
+  promise.deliver(
+      msg::part_state{trace_.next(step_, msg::id_of(query.head)), replica_.state(), passes_.pass_seconds()});
+  if (!query.ends) return;
+  enter(stage_phase::done);
+  trace_.rests();
+  peers_.done(step_, msg::id_of(query.head));
+}
+
+// -- status --------------------------------------------------------------------------------------
+
+void part_follower::tell(msg::actor_status& now) const {
+  const auto wait_for = [&](std::string what, std::string on) {
+    now.waits.push_back({now.name, std::move(what), step_, std::move(on)});
+  };
+  now.step = step_;
+  switch (phase_) {
+    case stage_phase::idle:
+      now.phase = "idle";
+      break;
+    case stage_phase::passing:
+      now.phase = "passing";
+      if (slices_.is_waiting())
+        slices_.tell_missing(step_, now);
+      else
+        passes_.tell_lacking(step_, now);
+      break;
+    case stage_phase::reducing:
+      now.phase = "reducing";
+      for (std::uint32_t i = 0; i < replica_.buckets(); ++i)
+        if (replica_.is_reducing(i)) wait_for(fmt::format("bucket {}", i), "allreduce");
+      break;
+    case stage_phase::deciding:
+      now.phase = "deciding";
+      wait_for("the optimizer step", fmt::format("trainer {}", peers_.links.rank() - at_.part()));
+      break;
+    case stage_phase::done:
+      now.phase = "done";
+      break;
+    case stage_phase::failed:
+      break;
+  }
+  passes_.tell_alive(job_.micro_batches, now);
 }
 
 }  // namespace troupe::actors

@@ -26,7 +26,6 @@
 #include <deque>
 #include <functional>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +34,7 @@
 
 #include "actors/actor_trace.hpp"
 #include "actors/dense_replica.hpp"
+#include "actors/part_links.hpp"
 #include "actors/sliced_passes.hpp"
 #include "actors/stage_passes.hpp"
 #include "model/data.hpp"
@@ -63,11 +63,8 @@ class part_follower {
 
   /// The actors it talks to.
   struct counterparts {
-    msg::part_actor before;               ///< who gives it its input
-    msg::part_actor after;                ///< null at the last stage
-    std::vector<msg::part_actor> slices;  ///< of its stage, by slice; null: itself
-    std::uint32_t rank = 0;               ///< its own in the run
-    msg::allreduce_actor group;           ///< of this part
+    part_links links;            ///< to the parts beside it
+    msg::allreduce_actor group;  ///< of this part
     std::uint32_t group_number = 0;
     std::function<void(std::uint64_t step, const caf::error& cause)> fail;  ///< ends the actor
     std::function<void(std::uint64_t steps, msg::message_id asked)> done;   ///< the final state has been told
@@ -75,7 +72,7 @@ class part_follower {
 
   /// `what` has its `stages`, if it is a pipeline. Requires: the arguments outlive this object.
   part_follower(pointer self, actor_trace& trace, const model::job& what, const model::data_spec& spec,
-                const stage_place& at, std::uint32_t replica, counterparts peers);
+                const model::stage_place& at, std::uint32_t replica, counterparts peers);
 
   /// Starts from this part of the network, before the first message.
   caf::error start(std::span<const float> parameters, std::span<const float> buffers,
@@ -111,7 +108,6 @@ class part_follower {
   stage_passes::pass batch_of(const msg::activation& input) const;
   void pass(msg::activation&& input);
   void take_into_stream(msg::activation&& input);
-  void add_input(std::uint32_t number, msg::activation&& input);
   void advance();
   void passed();
   void send_bucket(std::uint32_t bucket);
@@ -119,17 +115,16 @@ class part_follower {
   void end_step();
   void evaluate(const msg::activation& input);
   void tell_end_of_stream();
-  void send_forward(const stage_passes::pass& batch, const dense_replica::part& passed);
   void take_loss(double loss);
   bool judge();
   void answer_queries();
 
-  std::uint32_t rank_before() const { return peers_.rank - at_.ranks_from_input(); }
+  std::uint32_t rank_before() const { return peers_.links.rank() - at_.ranks_from_input(); }
 
   pointer self_;
   actor_trace& trace_;
   const model::job& job_;
-  const stage_place at_;
+  const model::stage_place at_;
   const std::uint32_t replica_number_;
   const counterparts peers_;
 
@@ -145,10 +140,8 @@ class part_follower {
   std::deque<msg::activation> inputs_;  ///< that have come and are not passed
   std::uint64_t update_ = 0;            ///< the optimizer step that is open
   bool ends_update_ = false;
-  bool is_spoilt_ = false;   ///< some loss of the step is NaN or Inf, and such steps are left out
-  std::size_t missing_ = 0;  ///< means
-  /// Classes and values of what is to be sent on, by step and micro-batch.
-  std::map<std::pair<std::uint64_t, std::size_t>, std::pair<msg::tensor, msg::tensor>> targets_;
+  bool is_spoilt_ = false;                       ///< some loss of the step is NaN or Inf, and such steps are left out
+  std::size_t missing_ = 0;                      ///< means
   std::optional<std::uint64_t> last_of_stream_;  ///< the step, until the next stage has been told that it ends
   std::optional<open_query<msg::gradient_norm, msg::squared_norm>> norm_query_;
   std::optional<open_query<msg::part_query, msg::part_state>> state_query_;

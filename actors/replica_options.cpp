@@ -4,8 +4,8 @@
 
 namespace troupe::actors {
 
-dense_replica::options replica_options(const model::job& what, const model::data_spec& spec, const stage_place& at,
-                                       nn::slice_sums* slices) {
+dense_replica::options replica_options(const model::job& what, const model::data_spec& spec,
+                                       const model::stage_place& at, nn::slice_sums* slices) {
   constexpr double mib = 1024 * 1024;
   dense_replica::options made{.parameters = {.optimizer = model::with_rates_of_members(what.dense_optimizer, what),
                                              .bucket_bytes = static_cast<std::size_t>(what.bucket_mib * mib),

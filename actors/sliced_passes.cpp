@@ -26,7 +26,11 @@ bool sliced_passes::is_complete() const {
   return std::ranges::none_of(shares_, [](const auto& of_slice) { return of_slice.empty(); });
 }
 
-caf::error sliced_passes::take(std::uint32_t slice, msg::partial_sum&& share) {
+caf::error sliced_passes::take(msg::partial_sum&& share) {
+  if (share.rank < first_rank_ || share.rank - first_rank_ >= at_.slices)
+    return make_failure(errc::wrong_context, "a partial sum of trainer {}, which has no slice of this stage",
+                        share.rank);
+  const std::uint32_t slice = share.rank - first_rank_;
   std::deque<msg::tensor>& queue = shares_[slice];
   // A slice gives a share of the next sum at most before it has this one's of the current sum.
   if (slice == at_.slice || share.number != number_ + queue.size() || queue.size() > 1)
@@ -70,10 +74,10 @@ void sliced_passes::sum(float* to) {
   ++number_;
 }
 
-void tell_missing_shares(const sliced_passes& of, std::uint32_t first, std::uint64_t step, msg::actor_status& now) {
-  for (std::uint32_t slice = 0; slice < of.place().slices; ++slice)
-    if (of.lacks(slice))
-      now.waits.push_back({now.name, "a sum over the slices", step, fmt::format("trainer {}", first + slice)});
+void sliced_passes::tell_missing(std::uint64_t step, msg::actor_status& now) const {
+  for (std::uint32_t slice = 0; slice < at_.slices; ++slice)
+    if (shares_[slice].empty())
+      now.waits.push_back({now.name, "a sum over the slices", step, fmt::format("trainer {}", first_rank_ + slice)});
 }
 
 }  // namespace troupe::actors

@@ -33,23 +33,22 @@ namespace troupe::actors {
 /// Belongs to one actor.
 class sliced_passes final : public nn::slice_sums {
  public:
-  /// `send` gives the other slices this one's share of a sum. Requires: `trace` outlives this object.
-  sliced_passes(const model::slice_place& at, actor_trace& trace,
+  /// `first_rank`: of the trainer with the stage's first slice. `send` gives the other slices this one's share of a
+  /// sum. Requires: `trace` outlives this object.
+  sliced_passes(const model::slice_place& at, std::uint32_t first_rank, actor_trace& trace,
                 std::function<void(std::uint64_t number, const msg::tensor& share)> send)
-      : at_(at), trace_(trace), send_(std::move(send)), shares_(at.slices) {}
+      : at_(at), first_rank_(first_rank), trace_(trace), send_(std::move(send)), shares_(at.slices) {}
 
   /// Runs work of a step, whose passes may sum, until it ends or waits. Requires: none waits.
   void run(std::uint64_t step, std::function<void()> work);
   bool is_waiting() const { return work_ != nullptr; }
-  /// Takes a share of another slice, and goes on with the work if that was the last one. Fails if it is none that is to
-  /// come next.
-  caf::error take(std::uint32_t slice, msg::partial_sum&& share);
+  /// Takes a share of another slice, and resumes the work if that was the last one. Fails on an unexpected share.
+  caf::error take(msg::partial_sum&& share);
 
-  const model::slice_place& place() const { return at_; }
   /// How long work has waited, in seconds.
   double waited() const { return waited_; }
-  /// Whether the sum that work waits for lacks a slice's share.
-  bool lacks(std::uint32_t slice) const { return shares_[slice].empty(); }
+  /// Adds the slices whose shares the work waits for. Requires: it waits.
+  void tell_missing(std::uint64_t step, msg::actor_status& now) const;
 
   float* share(std::size_t rows, std::size_t cols) override;
   void sum(float* to) override;
@@ -59,6 +58,7 @@ class sliced_passes final : public nn::slice_sums {
   void resume();
 
   const model::slice_place at_;
+  const std::uint32_t first_rank_;
   actor_trace& trace_;
   const std::function<void(std::uint64_t number, const msg::tensor& share)> send_;
   std::uint64_t step_ = 0;
@@ -68,8 +68,5 @@ class sliced_passes final : public nn::slice_sums {
   double waited_ = 0;
   std::unique_ptr<fiber> work_;  ///< null: it rests. Destroyed first: it may be in the midst of a sum
 };
-
-/// Adds the slices whose shares a pass waits for. `first`: the rank of the stage's first slice.
-void tell_missing_shares(const sliced_passes& of, std::uint32_t first, std::uint64_t step, msg::actor_status& now);
 
 }  // namespace troupe::actors

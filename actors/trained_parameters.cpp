@@ -38,6 +38,13 @@ void trained_parameters::replace(std::span<const float> parameters, std::span<co
   if (!kept.empty()) kernels::assign(*compute_, kept, statistics_);
 }
 
+std::shared_ptr<const float> trained_parameters::copy_of_weights() const {
+  kernels::device_array<float> copy;
+  copy.resize(*compute_, weights_.size());
+  compute_->copy(weights_.data(), copy.data(), copy.size() * sizeof(float));
+  return {copy.owner(), copy.data()};
+}
+
 void trained_parameters::set_optimizer(const model::optimizer_spec& chosen) {
   options_.optimizer = chosen;
   const int buffers = model::state_buffers(options_.optimizer);

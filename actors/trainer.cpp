@@ -97,25 +97,26 @@ caf::error trainer_state::lead(msg::train& order) {
 }
 
 caf::error trainer_state::follow(msg::train& order) {
-  const stage_place at = place_of_part(*assigned_->job, assigned_->part());
+  const model::stage_place at = model::place_of_part(*assigned_->job, assigned_->part());
+  part_links::neighbours beside{.before = part_at(rank_ - at.ranks_from_input()),
+                                .behind = at.is_last() ? msg::part_actor() : part_at(rank_ + at.slice.slices),
+                                .slices = {}};
+  bool has_all = beside.before && (at.is_last() || beside.behind);
+  beside.slices.reserve(at.slice.slices - 1);
+  for (std::uint32_t slice = 0; slice < at.slice.slices; ++slice) {
+    if (slice == at.slice.slice) continue;
+    beside.slices.push_back(part_at(rank_ - at.slice.slice + slice));
+    has_all = has_all && beside.slices.back();
+  }
+  if (!has_all)
+    return make_failure(errc::wrong_context, "the parts beside part {} of the network are not in this run", at.part());
   part_follower::counterparts peers{
-      .before = part_at(rank_ - at.ranks_from_input()),
-      .after = at.is_last() ? msg::part_actor() : part_at(rank_ + at.slice.slices),
-      .slices = {},
-      .rank = rank_,
+      .links = part_links(self_, trace, rank_, std::move(beside)),
       .group = assigned_->group,
       .group_number = assigned_->group_number,
       .fail = [this](std::uint64_t at_step, const caf::error& cause) { fail(at_step, cause); },
       .done = [this](std::uint64_t steps,
                      msg::message_id asked) { end({.head = trace.next(steps, asked), .steps = steps}); }};
-  bool has_all = peers.before && (at.is_last() || peers.after);
-  for (std::uint32_t slice = 0; slice < at.slice.slices; ++slice) {
-    const bool is_mine = slice == at.slice.slice;
-    peers.slices.push_back(is_mine ? msg::part_actor() : part_at(rank_ - at.slice.slice + slice));
-    has_all = has_all && (is_mine || peers.slices.back());
-  }
-  if (!has_all)
-    return make_failure(errc::wrong_context, "the parts beside part {} of the network are not in this run", at.part());
   auto start = start_of_part(*assigned_->job, *assigned_->data, order.from, at.part());
   if (!start) return start.error();
   step = order.from.steps_done;

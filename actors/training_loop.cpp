@@ -12,6 +12,7 @@
 #include "actors/replica_options.hpp"
 #include "actors/traced_system.hpp"
 #include "model/metrics.hpp"
+#include "model/stages.hpp"
 
 namespace troupe::actors {
 
@@ -109,7 +110,7 @@ bool training_loop::captures_steps(const compute_devices& devices) const {
 
 caf::error training_loop::make_replica(const msg::trainer_position& from, kernels::device& device) {
   const std::size_t inputs = model::lookups_ahead(job_.staleness) + 3;
-  auto options = replica_options(job_, spec(), place_of_part(job_, 0), parts_ ? &*parts_->slices : nullptr);
+  auto options = replica_options(job_, spec(), model::place_of_part(job_, 0), parts_ ? &*parts_->slices : nullptr);
   options.grad_input_name = "the gradient of the tables' pooled rows";
   options.passes_max = 16 * inputs;  // ragged batches have many sizes
   replica_.emplace(network_, model::loss_of(job_.loss, spec().outputs), device, options);

@@ -30,13 +30,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "actors/actor_name.hpp"
 #include "actors/actor_trace.hpp"
 #include "actors/actor_yield.hpp"
 #include "actors/ask.hpp"
@@ -46,7 +46,7 @@
 #include "actors/epoch_tally.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/interrupted_pass.hpp"
-#include "actors/part_sender.hpp"
+#include "actors/part_links.hpp"
 #include "actors/rank_checkpoint.hpp"
 #include "actors/sliced_passes.hpp"
 #include "actors/sparse_client.hpp"
@@ -72,20 +72,20 @@ struct trainer_context {
 
 /// The parts of a network that a trainer leads, and its own one.
 struct led_parts {
-  explicit led_parts(part_sender to) : others(std::move(to)) {}
+  led_parts(std::vector<msg::part_actor> all, part_links to) : others(std::move(all)), links(std::move(to)) {}
 
-  part_sender others;
+  std::vector<msg::part_actor> others;           ///< from part 1
+  part_links links;                              ///< of its own part
   model::exact_sum squared_norm;                 ///< of the others' gradients
   std::vector<std::vector<msg::tensor>> states;  ///< of all parts, as they come
   double pass_seconds = 0;                       ///< of all parts, likewise
   bool are_through = false;                      ///< the step's micro-batches have been passed back
   std::uint64_t forwarded = 0;                   ///< where steps overlap, the last one that has begun
   std::optional<std::uint64_t> stops_after;      ///< likewise: the step that the run ends with, as all agree
-  std::map<std::uint64_t, std::shared_ptr<const model::batch>> batches;  ///< by step, of those under way
-  std::optional<dense_replica::part> evaluated;                          ///< its own part of the current test rows
-  std::size_t missing_outputs = 0;                                       ///< of the current test rows
-  std::optional<stage_passes> passes;                                    ///< of its own part
-  std::optional<sliced_passes> slices;  ///< destroyed first: a pass that waits uses the others
+  std::optional<dense_replica::part> evaluated;  ///< its own part of the current test rows
+  std::size_t missing_outputs = 0;               ///< of the current test rows
+  std::optional<stage_passes> passes;            ///< of its own part
+  std::optional<sliced_passes> slices;           ///< destroyed first: a pass that waits uses the others
 };
 
 /// Says that a message of another part of a network does not fit what a trainer does.
@@ -156,6 +156,12 @@ class training_loop {
     ask_traced<Answer>(actor_.self, trace_, actor_.woken, whom, number, std::move(message), std::move(on_answer),
                        [this, at_step](const caf::error& error) { fail(at_step, error); });
   }
+  /// The same of another part of its network.
+  template <class Answer, class Message, class F>
+  void ask_part(std::uint32_t part, Message message, F on_answer) {
+    ask<Answer>(parts_->others[part - 1], trainer_number(assigned_.rank + part, assigned_.servers), std::move(message),
+                std::move(on_answer));
+  }
   /// To the master, which may block where people read slowly.
   template <class Message>
   void send_report(Message message) {
@@ -194,7 +200,11 @@ class training_loop {
 
   // The same through the parts of a network.
   void pass_through_parts();
-  void send_forward(const stage_passes::pass& batch, const dense_replica::part& passed);
+  stage_passes::pass pass_of(std::uint64_t of_step, std::size_t size) const;
+  msg::activation activation_of(std::uint64_t of_step) const;
+  msg::activation activation_of(std::uint64_t of_step, const std::shared_ptr<const model::batch>& of,
+                                std::uint32_t number) const;
+  void send_input_beside(msg::activation what, const float* numbers, std::size_t samples);
   void advance_passes();
   void after_passes();
   void passed_through_parts();
@@ -204,6 +214,7 @@ class training_loop {
   caf::error begin_in_stream(context& next);
   void take_wishes(bool stop, bool save);
   void ask_parts_for_norms();
+  msg::activation tested_activation() const;
   void evaluate_through_parts(const model::batch& samples);
   void has_outputs(const float* outputs);
   void gather_states(bool ends, const std::function<void()>& then);

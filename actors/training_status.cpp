@@ -26,16 +26,16 @@ void training_loop::tell_missing_gradient(msg::actor_status& now) const {
 /// Adds its own part's micro-batches, and what they wait for.
 void training_loop::tell_parts(msg::actor_status& now) const {
   const stage_passes& mine = *parts_->passes;
-  if (phase_ == trainer_phase::reducing && mine.is_under_way()) {
+  const bool waits_for_slices = parts_->slices->is_waiting();
+  if (phase_ == trainer_phase::reducing && !mine.order().is_through()) {
     now.phase = "passing";
-    if (!mine.waits_for_input() && !parts_->slices->is_waiting())
-      tell_lacking(mine, assigned_.rank, assigned_.rank + job_.tensor_parallel, step_, now);
+    if (!mine.order().is_forward_next() && !waits_for_slices) mine.tell_lacking(step_, now);
   }
-  if (parts_->slices->is_waiting()) tell_missing_shares(*parts_->slices, assigned_.rank, step_, now);
+  if (waits_for_slices) parts_->slices->tell_missing(step_, now);
   if (phase_ == trainer_phase::evaluating && now.waits.empty())
     now.waits.push_back(
         {now.name, "the outputs", step_, fmt::format("trainer {}", assigned_.rank + job_.tensor_parallel)});
-  now.queues.push_back(alive_status(mine.place(), job_.micro_batches, mine.alive()));
+  mine.tell_alive(job_.micro_batches, now);
 }
 
 void training_loop::tell(msg::actor_status& now) const {

@@ -285,10 +285,9 @@ void training_loop::clip_and_step() {
     ask<msg::committed>(client_.server(s), server_number(client_.rank(s)),
                         msg::optimizer_step{trace_.next(step_), assigned_.replica, applies, factor},
                         [](const msg::committed&) {});
-  for (std::uint32_t part = 1; parts_ && part <= parts_->others.count(); ++part)
-    ask<msg::committed>(parts_->others.part(part), parts_->others.number_of(part),
-                        msg::optimizer_step{trace_.next(step_), assigned_.replica, applies, factor},
-                        [](const msg::committed&) {});
+  for (std::uint32_t part = 1; part < job_.parts(); ++part)
+    ask_part<msg::committed>(part, msg::optimizer_step{trace_.next(step_), assigned_.replica, applies, factor},
+                             [](const msg::committed&) {});
   if (applies) {
     replica_->apply(factor);
   } else {

@@ -95,6 +95,11 @@ std::optional<std::string> check_parts(const job& what, const data_spec& spec) {
   return what.pipeline == 1 ? std::nullopt : check_stages(what, spec);
 }
 
+stage_place place_of_part(const job& what, std::uint32_t part) {
+  const std::uint32_t slices = what.tensor_parallel;
+  return {part / slices, what.pipeline, what.schedule, {part % slices, slices}};
+}
+
 layer_range layers_of_stage(const job& what, const data_spec& spec, std::size_t stage) {
   const std::size_t layers = layers_of_top(what, spec).size();
   if (what.pipeline == 1) return {0, layers};

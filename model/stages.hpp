@@ -16,12 +16,16 @@
 #include "model/data.hpp"
 #include "model/hybrid.hpp"
 #include "model/job.hpp"
+#include "model/pipeline_executor.hpp"
 
 namespace troupe::model {
 
 /// Checks that the job's network can be cut into its parts. Returns the first problem as a message; null if it can.
 /// Requires: `check_network` accepts the job.
 std::optional<std::string> check_parts(const job& what, const data_spec& spec);
+
+/// Returns the place of a part of a job's network.
+stage_place place_of_part(const job& what, std::uint32_t part);
 
 /// Returns the layers of a stage. Requires: the job has its `stages`, or is no pipeline.
 layer_range layers_of_stage(const job& what, const data_spec& spec, std::size_t stage);

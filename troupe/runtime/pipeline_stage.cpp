@@ -66,8 +66,8 @@ pipeline_schedule checked(pipeline_schedule chosen) {
   return chosen;
 }
 
-actors::stage_place place_of(std::uint32_t rank, std::uint32_t trainers, std::size_t stages,
-                             const pipeline_options& options) {
+model::stage_place place_of(std::uint32_t rank, std::uint32_t trainers, std::size_t stages,
+                            const pipeline_options& options) {
   if (stages == 0) throw error(error_kind::input, "pipeline: no stages; give it at least 1");
   if (stages > trainers || trainers % stages != 0)
     throw error(error_kind::input,
@@ -141,21 +141,48 @@ task<double> pipeline_stage::take_step(context& in, tensor input, batch_loss los
                 fmt::format("pipeline: an input {} that the context has computed; gradients go back as far as the "
                             "first stage, so make what computes it a module of that stage",
                             to_string(input.shape())));
-  if (overlaps()) co_return co_await step_overlapping(on, std::move(input), std::move(loss));
-  const std::size_t samples = input.shape()[0];
-  passing batch{in, input, loss, samples,
-                static_cast<std::uint32_t>(model::micro_batches_with_samples(samples, micro_batches_))};
-  if (std::exchange(context_, on.number()) != on.number()) passes_ = 0;
-  co_await agree_on_samples(samples);
-  while (batch.back < batch.count) {
-    if (actors::is_forward_next(place_, batch.count, batch.forward, batch.back))
-      co_await pass_forward(batch);
-    else
-      co_await pass_back(batch);
+  begin_step(on);
+  const std::size_t count = overlaps() ? 1 : model::micro_batches_with_samples(input.shape()[0], micro_batches_);
+  auto own = overlaps() ? std::make_unique<context>(std::make_unique<tape>(trainer_, true)) : nullptr;
+  context& where = own ? *own : in;
+  const auto newest = std::make_shared<passing>(passing{trainer_.step, where, std::move(input), std::move(loss),
+                                                        static_cast<std::uint32_t>(count), std::move(own)});
+  if (overlaps())
+    TROUPE_ASSERT(order_.add(newest->step, true, {.batch = newest}));
+  else
+    (order_ = executor(place_)).begin(newest->step, newest->count, {.batch = newest});
+  co_await agree_on_samples(newest->samples());
+  std::shared_ptr<passing> oldest;
+  for (executor::entry* one = order_.next(); one != nullptr; one = order_.next()) {
+    if (order_.is_forward_next()) {
+      co_await pass_forward(*one);
+    } else {
+      oldest = one->kept.batch;
+      co_await pass_back(*one);
+    }
   }
-  passes_ += batch.count;
-  co_await exchange_loss(batch);
-  co_return batch.loss_sum;
+  if (!oldest) co_return std::numeric_limits<double>::quiet_NaN();
+  if (overlaps()) {
+    on.take_passed(oldest->own->tape(), oldest);
+    gradient_ = oldest->step;
+  } else {
+    passes_ += oldest->count;
+  }
+  co_return oldest->loss_sum;
+}
+
+/// Throws `error` if steps overlap, and the batch before has no optimizer step. If it has one, that has been awaited.
+void pipeline_stage::begin_step(const tape& on) {
+  if (!overlaps()) {
+    if (std::exchange(context_, on.number()) != on.number()) passes_ = 0;
+    return;
+  }
+  if (stepped_in_ != 0)
+    throw error(error_kind::input,
+                "pipeline: a second batch before the optimizer's step; with pipedream each batch is a step");
+  stepped_in_ = on.number();
+  if (order_.is_updating()) order_.update();
+  if (order_.is_resting()) order_.begin_stream();
 }
 
 /// The last stage tells the others the loss of a batch that has come back.
@@ -222,89 +249,70 @@ task<> pipeline_stage::receive_flat(group by, std::uint32_t from, std::uint32_t 
   to.insert(to.end(), flat.as<float>().begin(), flat.as<float>().end());
 }
 
-task<> pipeline_stage::pass_forward(passing& batch) {
+task<> pipeline_stage::pass_forward(executor::entry& one) {
+  kept& its = one.kept;
+  passing& batch = *its.batch;
   tape& on = batch.in.tape();
-  const std::uint32_t number = batch.forward++;
-  const model::micro_batch part = batch.part(number);
+  const model::micro_batch part = batch.part(one.number);
   check_shapes(batch.input, part.size);
-  passing::alive& one = batch.all[number];
   if (place_.is_first()) {
-    one.input = samples_of(batch.input, part);
+    its.input = samples_of(batch.input, part);
   } else {
     tensor sent = co_await received(along_, place_.stage - 1, tag_activations, checked_[place_.stage]);
-    one.input = on.add(std::move(sent), std::make_shared<received_input>(place_.stage - 1));
+    its.input = on.add(std::move(sent), std::make_shared<received_input>(place_.stage - 1));
   }
+  order_.take_input(one);
+  order_.begin_pass();
+  most_alive_ = std::max(most_alive_, order_.most_alive());
+  order_.keep_weights(one, [this] { return replica_->numbers().copy_of_weights(); });
   // A pass and a loss for each micro-batch, as in the context of a whole network.
-  const std::uint64_t key = on.key_of(replica_number_, 2 * (passes_ + number));
-  const replica::pass_options how{.key = key, .weights = version_};
-  one.output = replica_->apply(on, one.input, how).output;
-  const std::size_t alive = overlaps() ? under_way_.size() : batch.forward - batch.back;
-  TROUPE_ASSERT(alive <= actors::alive_max(place_, overlaps() ? place_.stages : batch.count));
-  most_alive_ = std::max(most_alive_, alive);
-  if (!place_.is_last()) {
-    along_.send(one.output, place_.stage + 1, tag_activations);
-    co_return;
+  const std::uint64_t key = on.key_of(replica_number_, 2 * (passes_ + one.number));
+  const replica::pass_options how{.key = key, .weights = one.weights};
+  its.output = replica_->apply(on, its.input, how).output;
+  if (place_.is_last()) {
+    its.output = batch.loss(batch.in, its.output, part);
+    one.loss = its.output.item() * batch.share(one.number);
+  } else {
+    along_.send(its.output, place_.stage + 1, tag_activations);
   }
-  one.output = batch.loss(batch.in, one.output, part);
-  batch.loss_sum += one.output.item() * batch.share(number);
+  order_.end_pass(one);
 }
 
-task<> pipeline_stage::pass_back(passing& batch) {
-  tape& on = batch.in.tape();
-  const std::uint32_t number = batch.back++;
-  const passing::alive one = std::exchange(batch.all[number], {});
+/// Passes a micro-batch back; the last one of a batch brings its loss.
+task<> pipeline_stage::pass_back(executor::entry& one) {
+  const kept& its = one.kept;
+  const std::shared_ptr<passing> batch = its.batch;
+  tape& on = batch->in.tape();
   if (place_.is_last()) {
-    co_await on.backward(one.output, batch.share(number));
+    order_.begin_pass();
+    co_await on.backward(its.output, batch->share(one.number));
   } else {
-    tensor grad = co_await received(along_, place_.stage + 1, tag_gradients, one.output.shape());
-    co_await on.backward(one.output, std::move(grad));
+    tensor grad = co_await received(along_, place_.stage + 1, tag_gradients, its.output.shape());
+    order_.take_gradient(one);
+    order_.begin_pass();
+    co_await on.backward(its.output, std::move(grad));
   }
-  if (place_.is_first()) co_return;
-  node& input = *on.maker_of(one.input);
-  if (input.grad.count() == 0)
-    throw error(
-        error_kind::input,
-        fmt::format("pipeline: the loss of micro-batch {} does not depend on the outputs that it was given", number));
-  along_.send(std::exchange(input.grad, {}), place_.stage - 1, tag_gradients);
+  if (!place_.is_first()) {
+    node& input = *on.maker_of(its.input);
+    if (input.grad.count() == 0)
+      throw error(error_kind::input,
+                  fmt::format("pipeline: the loss of micro-batch {} does not depend on the outputs that it was given",
+                              one.number));
+    along_.send(std::exchange(input.grad, {}), place_.stage - 1, tag_gradients);
+  }
+  const bool ends_batch = overlaps() || order_.is_last_back();
+  order_.end_pass(one);
+  batch->loss_sum = order_.loss();
+  if (ends_batch) co_await exchange_loss(*batch);
 }
 
 // -- where steps overlap ------------------------------------------------------------------
-
-/// Passes a batch forward, and the oldest one back if as many are under way as can be: its gradient goes to the other
-/// tape.
-task<double> pipeline_stage::step_overlapping(tape& on, tensor input, batch_loss loss) {
-  if (stepped_in_ != 0)
-    throw error(error_kind::input,
-                "pipeline: a second batch before the optimizer's step; with pipedream each batch is a step");
-  stepped_in_ = on.number();
-  const auto newest = std::make_shared<overlapping>(trainer_.step, std::make_unique<tape>(trainer_, true),
-                                                    std::move(input), std::move(loss));
-  under_way_.push_back(newest);
-  co_await agree_on_samples(newest->batch.samples);
-  // The last stage passes a batch back before its weights change.
-  if (!version_ && !place_.is_last()) version_ = replica_->version();
-  co_await pass_forward(newest->batch);
-  if (under_way_.size() < actors::alive_max(place_, place_.stages)) co_return std::numeric_limits<double>::quiet_NaN();
-  const std::shared_ptr<overlapping> oldest = co_await pass_oldest_back();
-  on.take_passed(oldest->own.tape(), oldest);
-  gradient_ = oldest->update;
-  co_return oldest->batch.loss_sum;
-}
-
-task<std::shared_ptr<pipeline_stage::overlapping>> pipeline_stage::pass_oldest_back() {
-  std::shared_ptr<overlapping> oldest = std::move(under_way_.front());
-  under_way_.pop_front();
-  co_await pass_back(oldest->batch);
-  co_await exchange_loss(oldest->batch);
-  co_return oldest;
-}
 
 std::optional<std::uint64_t> pipeline_stage::take_gradient(const tape& with) {
   if (std::exchange(stepped_in_, 0) != with.number())
     throw error(error_kind::input,
                 "pipeline: an optimizer step with a context in which no batch was passed; with pipedream every replica "
                 "has one in each step");
-  version_.reset();
   return std::exchange(gradient_, std::nullopt);
 }
 
@@ -313,15 +321,20 @@ task<> pipeline_stage::drain() {
     throw error(error_kind::input,
                 "pipeline: a batch without its optimizer step; with pipedream take it before the pipeline is drained, "
                 "and before the trainer function returns");
-  while (!under_way_.empty()) {
-    const std::shared_ptr<overlapping> oldest = co_await pass_oldest_back();
-    co_await trainer_.apply_gradient(oldest->own.tape(), *replica_, oldest->update);
-    version_.reset();
+  if (!overlaps() || order_.is_resting()) co_return;
+  if (order_.is_updating()) order_.update();
+  order_.end_stream();
+  while (!order_.is_resting()) {
+    executor::entry& one = *order_.next();
+    const std::shared_ptr<passing> oldest = one.kept.batch;
+    co_await pass_back(one);
+    co_await trainer_.apply_gradient(oldest->own->tape(), *replica_, oldest->step);
+    order_.update();
   }
 }
 
 void pipeline_stage::check_drained(const char* what) const {
-  if (under_way_.empty() && stepped_in_ == 0) return;
+  if ((!overlaps() || order_.alive() == 0) && stepped_in_ == 0) return;
   throw error(error_kind::input, fmt::format("pipeline: {} while batches are under way; co_await drain() first", what));
 }
 

@@ -14,15 +14,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "actors/stage_passes.hpp"
 #include "model/micro_batch.hpp"
+#include "model/pipeline_executor.hpp"
 #include "troupe/composition.hpp"
 #include "troupe/context.hpp"
 #include "troupe/group.hpp"
@@ -60,10 +59,9 @@ class pipeline_stage {
   named_tensors state_dict() const;
   void load(const named_tensors& state);
 
-  const actors::stage_place& place() const { return place_; }
+  const model::stage_place& place() const { return place_; }
   /// Whether its steps overlap.
   bool overlaps() const { return place_.schedule == pipeline_schedule::pipedream; }
-  bool has_batches_under_way() const { return !under_way_.empty(); }
   /// Returns the optimizer step, from 1, of the gradient in the context of the last `step`; none: the batches are still
   /// on their way. Throws `error` if `with` is not that context. Requires: `overlaps`.
   std::optional<std::uint64_t> take_gradient(const tape& with);
@@ -88,54 +86,43 @@ class pipeline_stage {
  private:
   /// A batch under way.
   struct passing {
+    std::uint64_t step;  ///< of the trainer; where steps overlap, its optimizer step
     context& in;
-    const tensor& input;
-    const batch_loss& loss;
-    std::size_t samples;
-    std::uint32_t count;  ///< of micro-batches
-    std::uint32_t forward = 0;
-    std::uint32_t back = 0;
-    double loss_sum = 0;
-    /// What a micro-batch under way keeps.
-    struct alive {
-      tensor input;
-      tensor output;  ///< at the last stage, the loss
-    };
-    std::vector<alive> all = std::vector<alive>(count);
-
-    model::micro_batch part(std::uint32_t number) const { return model::micro_batch_of(samples, count, number); }
-    /// By how much its loss, a mean over its samples, weighs in that of the batch.
-    double share(std::uint32_t number) const {
-      return static_cast<double>(part(number).size) / static_cast<double>(samples);
-    }
-  };
-  /// A batch under way where steps overlap.
-  struct overlapping {
-    overlapping(std::uint64_t number, std::unique_ptr<tape> in, tensor x, batch_loss of)
-        : update(number), own(std::move(in)), input(std::move(x)), loss(std::move(of)) {}
-
-    std::uint64_t update;  ///< its optimizer step, from 1
-    context own;
     tensor input;
     batch_loss loss;
-    passing batch{own, input, loss, input.shape()[0], 1};
+    std::uint32_t count = 1;                 ///< of micro-batches
+    std::unique_ptr<context> own = nullptr;  ///< where steps overlap, `in`
+    double loss_sum = 0;
+
+    std::size_t samples() const { return input.shape()[0]; }
+    model::micro_batch part(std::uint32_t number) const { return model::micro_batch_of(samples(), count, number); }
+    /// By how much its loss, a mean over its samples, weighs in that of the batch.
+    double share(std::uint32_t number) const {
+      return static_cast<double>(part(number).size) / static_cast<double>(samples());
+    }
   };
+  /// What a micro-batch under way keeps.
+  struct kept {
+    std::shared_ptr<passing> batch;
+    tensor input = {};
+    tensor output = {};  ///< at the last stage, the loss
+  };
+  using executor = model::pipeline_executor<kept>;
 
   task<double> take_step(context& in, tensor input, batch_loss loss);
   void check_shapes(const tensor& input, std::size_t samples);
   task<> agree_on_samples(std::size_t samples);
-  task<> pass_forward(passing& batch);
-  task<> pass_back(passing& batch);
+  void begin_step(const tape& on);
+  task<> pass_forward(executor::entry& one);
+  task<> pass_back(executor::entry& one);
   task<> exchange_loss(passing& batch);
-  task<double> step_overlapping(tape& on, tensor input, batch_loss loss);
-  task<std::shared_ptr<overlapping>> pass_oldest_back();
   void check_drained(const char* what) const;
   task<tensor> received(group by, std::uint32_t from, std::uint32_t tag, shape wanted, dtype type = dtype::f32) const;
   task<> receive_flat(group by, std::uint32_t from, std::uint32_t tag, std::size_t count, std::vector<float>& to) const;
 
   trainer_runtime& trainer_;
   std::vector<nn::sequential> parts_;  ///< of all stages
-  actors::stage_place place_;
+  model::stage_place place_;
   std::uint32_t replica_number_;
   std::size_t micro_batches_;
   group along_;   ///< the trainers of this replica, by stage
@@ -147,12 +134,11 @@ class pipeline_stage {
   std::uint64_t passes_ = 0;    ///< in that context
   std::uint64_t asked_ = 0;     ///< tasks of `step`
   std::uint64_t begun_ = 0;     ///< of these, as they are when they are awaited
-  std::size_t most_alive_ = 0;
+  std::uint32_t most_alive_ = 0;
   whole whole_;
+  executor order_ = executor(place_);  ///< of the batch under way, or of those that overlap
 
   // Where steps overlap.
-  std::deque<std::shared_ptr<overlapping>> under_way_;
-  std::shared_ptr<const float> version_;   ///< of the newest weights, for the next batches; null: not copied yet
   std::uint64_t stepped_in_ = 0;           ///< the context of a step whose optimizer step has not come; 0: none
   std::optional<std::uint64_t> gradient_;  ///< that it has: of which optimizer step
 };

@@ -238,14 +238,6 @@ void replica::load_state_dict(const named_tensors& given) {
   numbers_.replace(read.parameters.as<float>(), read.buffers.as<float>());
 }
 
-std::shared_ptr<const float> replica::version() const {
-  kernels::stream& on = numbers_.compute();
-  kernels::device_array<float> copy;
-  copy.resize(on, numbers_.parameter_count());
-  on.copy(numbers_.weights_data(), copy.data(), copy.size() * sizeof(float));
-  return {copy.owner(), copy.data()};
-}
-
 sequence_part replica::apply(tape& on, const tensor& input, const pass_options& how) {
   on.owner().check_step_awaited(fmt::format("{}: a pass", label_));
   const tensor* const state = how.state;

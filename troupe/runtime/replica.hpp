@@ -38,14 +38,11 @@ class replica {
     const tensor* state = nullptr;
     /// Decides the pass's random numbers. None: the context gives its next one.
     std::optional<std::uint64_t> key = {};
-    /// A result of `version`. Null: the newest weights.
+    /// A copy of earlier weights (`trained_parameters::copy_of_weights`). Null: the newest.
     std::shared_ptr<const float> weights = nullptr;
   };
   sequence_part apply(tape& on, const tensor& input, const pass_options& how);
   sequence_part apply(tape& on, const tensor& input) { return apply(on, input, pass_options()); }
-
-  /// Returns the weights as they are now, which later optimizer steps do not change; null: there are none.
-  std::shared_ptr<const float> version() const;
 
   /// From now on it is a stage of a pipeline, which outlives it: reduced with the same stage of other replicas.
   void join(pipeline_stage& of) { stage_ = &of; }

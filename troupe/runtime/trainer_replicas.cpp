@@ -280,7 +280,7 @@ void trainer_runtime::with_drained_stages(std::function<void()> then,
 
 task<> trainer_runtime::collect_stages() {
   for (std::size_t i = 0; i < pipelines_.size(); ++i) {
-    const actors::stage_place& at = pipelines_[i]->place();
+    const model::stage_place& at = pipelines_[i]->place();
     std::vector<std::uint32_t> members(at.stages);
     std::iota(members.begin(), members.end(), rank_ - at.stage);
     const group last(communicator_.of_ends(members), std::chrono::milliseconds::max());
