@@ -158,10 +158,10 @@ void part_follower::go_on() {
       break;
     msg::activation input = std::move(next);
     inputs_.pop_front();
-    if (!input.trains)
-      slices_.run(step_, [this, input = std::move(input)] { evaluate(input); });
-    else if (input.batch_size > 0 && !is_over())
-      pass(std::move(input));
+    if (!input.trains) slices_.run(step_, [this, input] { evaluate(input); });
+    if (!input.trains || input.batch_size == 0 || is_over()) continue;
+    if (auto error = passes_.add_input(std::move(input))) return fail(error);
+    advance();
   }
   answer_queries();
 }
@@ -209,27 +209,18 @@ void part_follower::take_into_stream(msg::activation&& input) {
   advance();
 }
 
-void part_follower::pass(msg::activation&& input) {
-  if (auto error = passes_.add_input(std::move(input))) return fail(error);
-  advance();
-}
-
 void part_follower::advance() {
   if (slices_.is_waiting()) return;  // it sees what has come when it goes on
   slices_.run(step_, [this] {
     const bool are_through = passes_.advance();
-    if (last_of_stream_ && passes_.order().are_all_forward()) tell_end_of_stream();
+    if (last_of_stream_ && passes_.order().are_all_forward())  // the next stage gets no further batch, either
+      peers_.links.send_on({.head = {.step = *std::exchange(last_of_stream_, std::nullopt)}}, {});
     if (!are_through || is_over()) return;
     if (!job_.streams())
       passed();
     else if (phase_ == stage_phase::passing)
       enter(stage_phase::idle);
   });
-}
-
-/// Tells the next stage, behind the last batch, that none follows.
-void part_follower::tell_end_of_stream() {
-  peers_.links.send_on({.head = {.step = *std::exchange(last_of_stream_, std::nullopt)}}, {});
 }
 
 /// The last stage knows first that a step is spoilt.

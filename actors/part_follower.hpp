@@ -106,7 +106,6 @@ class part_follower {
   void go_on();
   void begin(const msg::activation& first);
   stage_passes::pass batch_of(const msg::activation& input) const;
-  void pass(msg::activation&& input);
   void take_into_stream(msg::activation&& input);
   void advance();
   void passed();
@@ -114,7 +113,6 @@ class part_follower {
   void reduced();
   void end_step();
   void evaluate(const msg::activation& input);
-  void tell_end_of_stream();
   void take_loss(double loss);
   bool judge();
   void answer_queries();

@@ -139,7 +139,8 @@ void training_loop::after_passes() {
   }
 }
 
-/// The micro-batches are back, or there are none: their gradient goes to the servers, and the next rows are asked for.
+/// The micro-batches are back, or the batch has no samples: their gradient goes to the servers, and the next rows are
+/// asked for.
 void training_loop::passed_through_parts() {
   send_gradients();
   if (is_over(phase_)) return;

@@ -217,13 +217,9 @@ class pipeline_executor {
   /// The loss of the micro-batches of the batch that have been passed back; in a stream, of the last batch.
   double loss() const { return loss_; }
 
-  struct lacking {
-    std::string what;
-    std::uint64_t step;
-  };
   /// For people: what the next one lacks, and of which step. `now`: the trainer's step. Requires: some are not passed
   /// back.
-  lacking lacks(std::uint64_t now) const {
+  std::pair<std::string, std::uint64_t> lacks(std::uint64_t now) const {
     const bool is_forward = is_forward_next();
     if (!streams_)
       return {fmt::format("{}micro-batch {}", is_forward ? "" : "the gradient of ", is_forward ? forward_ : back_),
