@@ -19,7 +19,7 @@ caf::error error_of(std::uint32_t bucket, const refusal& refused) {
 
 /// Returns a tensor's numbers; none if the tensor is not a consistent float32 tensor.
 std::span<const float> floats_of(const msg::tensor& grad) {
-  return grad.type == msg::dtype::f32 && grad.consistent() ? grad.as<float>() : std::span<const float>();
+  return grad.type == dtype::f32 && grad.consistent() ? grad.as<float>() : std::span<const float>();
 }
 
 /// Sums on the thread of the group's actor.
@@ -128,7 +128,7 @@ group_bucket& allreduce_group_state::find_or_open(const bucket_id& id, std::uint
 caf::result<msg::reduced> allreduce_group_state::handle(msg::reduce& share) {
   const bucket_id id{share.head.step, share.bucket};
   caf::error error = check(share.head, share.rank, share.bucket, true);
-  if (!error && (share.grad.type != msg::dtype::f32 || !share.grad.consistent()))
+  if (!error && (share.grad.type != dtype::f32 || !share.grad.consistent()))
     error = make_failure(errc::shape_mismatch, "bucket {} of rank {} is not a float32 tensor of its shape",
                          share.bucket, share.rank);
   if (!error && !collective_->can_read(share.grad))
@@ -218,8 +218,7 @@ void allreduce_group_state::send_slices(const msg::reduce& share, const ordered_
     const sum_slice part = sum.slice_of(process);
     msg::tensor grad;
     if (share.batches > 0 && part.size > 0)
-      grad = {msg::dtype::f32, part.size, 1,
-              share.grad.bytes.part(part.first * sizeof(float), part.size * sizeof(float))};
+      grad = {dtype::f32, part.size, 1, share.grad.bytes.part(part.first * sizeof(float), part.size * sizeof(float))};
     self_->send(groups_[process],
                 msg::bucket_share{trace.next(share.head.step, msg::id_of(share.head)), share.rank, share.bucket,
                                   share.batches, share.stop, part.first, sum.count(), std::move(grad), share.save});

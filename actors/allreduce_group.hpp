@@ -65,7 +65,7 @@ struct group_bucket {
   }
   /// Part of the mean, as a message.
   msg::tensor part(const sum_slice& which) const {
-    return {msg::dtype::f32, which.size, 1, msg::blob(mean, mean.get() + which.first, which.size * sizeof(float))};
+    return {dtype::f32, which.size, 1, msg::blob(mean, mean.get() + which.first, which.size * sizeof(float))};
   }
 
   ordered_sum sum;

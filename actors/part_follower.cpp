@@ -20,7 +20,7 @@ namespace troupe::actors {
 namespace {
 
 bool is_matrix(const msg::tensor& what, std::uint64_t rows, std::uint64_t cols) {
-  return what.type == msg::dtype::f32 && what.rows == rows && what.cols == cols && what.consistent();
+  return what.type == dtype::f32 && what.rows == rows && what.cols == cols && what.consistent();
 }
 
 }  // namespace
@@ -101,8 +101,8 @@ caf::error part_follower::check(const msg::activation& input) const {
                         "micro-batch {}: an activation of {} x {}, this stage takes {} samples of {} numbers",
                         input.micro_batch, rows, numbers.cols, input.trains ? part.size : rows, network_.in_features());
   if (!input.trains) return {};
-  const bool has_classes = input.classes.type == msg::dtype::i64 && input.classes.rows == rows &&
-                           input.classes.cols == 1 && input.classes.consistent();
+  const bool has_classes = input.classes.type == dtype::i64 && input.classes.rows == rows && input.classes.cols == 1 &&
+                           input.classes.consistent();
   const bool fits =
       job_.loss == model::loss_kind::cross_entropy ? has_classes : is_matrix(input.values, rows, outputs_);
   if (!fits) return make_failure(errc::shape_mismatch, "micro-batch {}: targets of another shape", input.micro_batch);

@@ -40,7 +40,7 @@ msg::tensor column(std::vector<float> numbers) {
 }
 
 bool is_column(const msg::tensor& what, std::size_t count) {
-  return what.type == msg::dtype::f32 && what.rows == count && what.cols == 1 && what.consistent();
+  return what.type == dtype::f32 && what.rows == count && what.cols == 1 && what.consistent();
 }
 
 /// Returns a part of a saved state; empty if that is of another network.

@@ -60,7 +60,7 @@ caf::error stage_passes::take(msg::activation_gradient&& grad) {
   kept& its = (*one)->kept;
   const std::size_t size = its.alive->samples.size;
   const msg::tensor& numbers = grad.numbers;
-  if (numbers.type != msg::dtype::f32 || numbers.rows != size || numbers.cols != replica_.out_features() ||
+  if (numbers.type != dtype::f32 || numbers.rows != size || numbers.cols != replica_.out_features() ||
       !numbers.consistent())
     return make_failure(errc::shape_mismatch, "micro-batch {}: a gradient of {} x {} for outputs of {} x {}",
                         grad.micro_batch, numbers.rows, numbers.cols, size, replica_.out_features());

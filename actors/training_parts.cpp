@@ -84,7 +84,7 @@ template <class Number>
 msg::tensor targets_of(const std::shared_ptr<const model::batch>& whole, const std::vector<Number>& all,
                        model::micro_batch samples, std::size_t width) {
   if (all.empty()) return {};
-  return {msg::dtype_of<Number>(), samples.size, width,
+  return {dtype_of<Number>(), samples.size, width,
           msg::blob(whole, all.data() + samples.first * width, samples.size * width * sizeof(Number))};
 }
 
@@ -308,7 +308,7 @@ void training_loop::take(msg::part_outputs&& outputs) {
     return refuse_part_message();
   const std::span<const float> numbers = outputs.numbers.as<float>();
   const std::size_t rows = tested_.current.samples->size;
-  if (outputs.numbers.type != msg::dtype::f32 || numbers.size() != rows * spec().outputs)
+  if (outputs.numbers.type != dtype::f32 || numbers.size() != rows * spec().outputs)
     return fail(step_, make_failure(errc::shape_mismatch, "{} outputs for {} test rows of {}", numbers.size(), rows,
                                     spec().outputs));
   has_outputs(distance == job_.tensor_parallel ? numbers.data() : nullptr);

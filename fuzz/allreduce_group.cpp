@@ -83,11 +83,11 @@ class others {
   msg::tensor next_tensor() {
     const std::uint8_t odd = from_.byte();
     if (odd % 16 == 15) return {};
-    const msg::dtype type = odd >= 240 ? msg::dtype::f64 : msg::dtype::f32;
+    const dtype type = odd >= 240 ? dtype::f64 : dtype::f32;
     const std::uint64_t count = std::min(next_count(), large);
     return {type, count, 1,
-            msg::blob::own(std::vector<std::byte>(count * msg::size_of(type),
-                                                  from_.take(1).empty() ? std::byte{0} : std::byte{0x3f}))};
+            msg::blob::own(
+                std::vector<std::byte>(count * size_of(type), from_.take(1).empty() ? std::byte{0} : std::byte{0x3f}))};
   }
 
   void send_next() {

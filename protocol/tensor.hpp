@@ -13,11 +13,6 @@
 
 namespace troupe::msg {
 
-using troupe::dtype;
-using troupe::dtype_of;
-using troupe::name_of;
-using troupe::size_of;
-
 /// Enums travel as their number; loading refuses a number the receiver does not know.
 template <class Inspector, class Enum>
 bool inspect_enum(Inspector& f, Enum& x, Enum last) {
