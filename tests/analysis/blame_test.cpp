@@ -119,15 +119,8 @@ class blamed_run {
   std::uint64_t add(std::uint16_t from, std::uint16_t server, const char* type, std::uint64_t step, trace::content held,
                     std::uint8_t flags) {
     now_ += trace::us(10);
-    held.id = made.handled({.from = from,
-                            .to = made.server(server),
-                            .type = type,
-                            .step = step,
-                            .sent = now_,
-                            .arrived = now_,
-                            .begin = now_,
-                            .end = now_ + trace::us(1),
-                            .flags = flags});
+    held.id = made.handled(type, from, made.server(server), {now_, now_, now_, now_ + trace::us(1)},
+                           {.step = step, .flags = flags});
     made.edit().contents.push_back(held);
     return held.id;
   }

@@ -195,12 +195,8 @@ TEST(BlockedCalls, AShareThatIsLostIsNoFaultOfItsSender) {
   r.actor(r.trainer(1)).process = 0;
   r.call(0, {.number = 2, .at_step = 5, .since = trace::ms(100), .members = {0, 1}, .missing = {1}});
   r.call(1, {.number = 2, .at_step = 5, .since = trace::ms(100), .members = {0, 1}, .missing = {}, .lacks_sums = true});
-  r.frame(trace::kind::sent, {.from = r.trainer(1),
-                              .to = r.trainer(0),
-                              .type = "collective_share",
-                              .step = 5,
-                              .sent = trace::ms(101),
-                              .sequence = 9});
+  r.frame(trace::kind::sent, "collective_share", r.trainer(1), r.trainer(0), trace::ms(101),
+          {.step = 5, .sequence = 9});
   EXPECT_EQ(r.now(trace::ms(1101)).verdict,
             "trainer 1 #9 (collective_share, step 5) was sent by trainer 1 1.00 s ago, and never arrived at trainer 0");
 }

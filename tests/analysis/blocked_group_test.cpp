@@ -64,8 +64,7 @@ TEST(Blocked, AShareThatIsLostBetweenGroupsNeverArrived) {
   r.launch(0, 5, 12, r.ask_parked(r.trainer(0), 0x8001, "reduce", 12, trace::ms(110), 2), trace::ms(110), 0x8001);
   r.launch(1, 5, 12, r.ask_parked(r.trainer(1), 0x8002, "reduce", 12, trace::ms(110), 2), trace::ms(110), 0x8002);
   r.launch(0, 5, 12, trace::made_id(0x8001, 9), trace::ms(112), 0x8002);
-  r.frame(trace::kind::sent,
-          {.from = 0x8002, .to = 0x8001, .type = "bucket_share", .step = 12, .sent = trace::ms(111), .sequence = 8});
+  r.frame(trace::kind::sent, "bucket_share", 0x8002, 0x8001, trace::ms(111), {.step = 12, .sequence = 8});
   const auto report = r.now(trace::ms(2111));
   EXPECT_EQ(
       report.verdict,

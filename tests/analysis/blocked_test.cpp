@@ -34,8 +34,7 @@ TEST(Blocked, WhatHasJustBeenSentIsUnderWay) {
   stuck_run r(1, 1);
   r.spread();
   const auto id = r.ask(r.trainer(0), r.server(0), "lookup", 3, trace::ms(1000), 5);
-  r.frame(trace::kind::sent,
-          {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .sent = trace::ms(1000), .sequence = 5});
+  r.frame(trace::kind::sent, "lookup", r.trainer(0), r.server(0), trace::ms(1000), {.sequence = 5});
   const auto report = r.now(trace::ms(1003));
   EXPECT_EQ(report.what, blockage::none) << report.verdict;
   EXPECT_EQ(report.verdict,
@@ -50,12 +49,7 @@ TEST(Blocked, WhatALaterMessageHasOvertakenIsLostHoweverYoung) {
   stuck_run r(1, 1);
   r.spread();
   r.gradient(r.trainer(0), r.server(0), 11, trace::ms(900), 1);
-  r.frame(trace::kind::sent, {.from = r.trainer(0),
-                              .to = r.server(0),
-                              .type = "gradient",
-                              .step = 12,
-                              .sent = trace::ms(1000),
-                              .sequence = 2});
+  r.frame(trace::kind::sent, "gradient", r.trainer(0), r.server(0), trace::ms(1000), {.step = 12, .sequence = 2});
   r.ask_parked(r.trainer(0), r.server(0), "lookup", 13, trace::ms(1001), 3);
   EXPECT_EQ(r.now(trace::ms(1002)).verdict,
             "trainer 0 #2 (gradient, step 12) was sent by trainer 0 2.0 ms ago, and never arrived at server 0");
@@ -65,8 +59,7 @@ TEST(Blocked, WhereAllWereKilledNobodyDiedFirst) {
   stuck_run r(1, 1);
   r.spread();
   r.ask(r.trainer(0), r.server(0), "lookup", 3, trace::ms(1000), 5);
-  r.frame(trace::kind::sent,
-          {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .sent = trace::ms(1000), .sequence = 5});
+  r.frame(trace::kind::sent, "lookup", r.trainer(0), r.server(0), trace::ms(1000), {.sequence = 5});
   for (trace::process_info& one : r.edit().processes) one.alive = false;
   EXPECT_EQ(r.now(trace::ms(1500)).what, blockage::never_arrived);
   r.edit().processes[0].alive = true;
@@ -77,9 +70,7 @@ TEST(Blocked, ARequestThatWasSentAndNeverArrivedIsNamed) {
   stuck_run r(2, 1);
   r.spread();
   r.ask(r.trainer(0), r.server(1), "lookup", 3, trace::ms(1000), 417);
-  r.frame(
-      trace::kind::sent,
-      {.from = r.trainer(0), .to = r.server(1), .type = "lookup", .step = 3, .sent = trace::ms(1000), .sequence = 417});
+  r.frame(trace::kind::sent, "lookup", r.trainer(0), r.server(1), trace::ms(1000), {.step = 3, .sequence = 417});
   const auto report = r.now(trace::ms(4200));
   EXPECT_EQ(report.what, blockage::never_arrived);
   EXPECT_EQ(report.verdict,
@@ -91,9 +82,7 @@ TEST(Blocked, AReceiverThatHangsIsToldFromALoss) {
   stuck_run r(1, 1);
   r.spread();
   r.ask(r.trainer(0), r.server(0), "lookup", 3, trace::ms(1000), 4);
-  r.frame(
-      trace::kind::sent,
-      {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .step = 3, .sent = trace::ms(1000), .sequence = 4});
+  r.frame(trace::kind::sent, "lookup", r.trainer(0), r.server(0), trace::ms(1000), {.step = 3, .sequence = 4});
   r.edit().processes[1].last = trace::ms(990);
   r.edit().processes[0].last = trace::ms(3000);
   EXPECT_EQ(
@@ -106,24 +95,10 @@ TEST(Blocked, AnAnswerThatNeverArrivedIsNamed) {
   stuck_run r(1, 1);
   r.spread();
   const auto asked = r.ask(r.trainer(0), r.server(0), "lookup", 3, trace::ms(1000), 4);
-  r.handled({.from = r.trainer(0),
-             .to = r.server(0),
-             .type = "lookup",
-             .step = 3,
-             .sent = trace::ms(1000),
-             .arrived = trace::ms(1001),
-             .begin = trace::ms(1001),
-             .end = trace::ms(1002),
-             .flags = flag::request | flag::remote,
-             .sequence = 4});
-  r.frame(trace::kind::sent, {.from = r.server(0),
-                              .to = r.trainer(0),
-                              .type = "rows",
-                              .step = 3,
-                              .cause = asked,
-                              .sent = trace::ms(1002),
-                              .flags = flag::answer,
-                              .sequence = 99});
+  r.handled("lookup", r.trainer(0), r.server(0), trace::ms(1000, 1001, 1001, 1002),
+            {.step = 3, .flags = flag::request | flag::remote, .sequence = 4});
+  r.frame(trace::kind::sent, "rows", r.server(0), r.trainer(0), trace::ms(1002),
+          {.step = 3, .cause = asked, .flags = flag::answer, .sequence = 99});
   const auto report = r.now(trace::ms(3002));
   EXPECT_EQ(report.verdict,
             "server 0 #99 (rows, step 3) was sent by server 0 2.00 s ago, and never arrived at trainer 0");
@@ -137,12 +112,7 @@ TEST(Blocked, ADroppedGradientIsNamedByItsRecordOfHavingBeenSent) {
       r.gradient(r.trainer(t), r.server(s), 11, trace::ms(100 + s), 400 + s);
       if (s == 0 || t == 0) r.gradient(r.trainer(t), r.server(s), 12, trace::ms(200 + s), 410 + s);
     }
-  r.frame(trace::kind::sent, {.from = r.trainer(1),
-                              .to = r.server(1),
-                              .type = "gradient",
-                              .step = 12,
-                              .sent = trace::ms(201),
-                              .sequence = 411});
+  r.frame(trace::kind::sent, "gradient", r.trainer(1), r.server(1), trace::ms(201), {.step = 12, .sequence = 411});
   for (std::uint16_t t : {0, 1}) r.ask_parked(r.trainer(t), r.server(1), "lookup", 13, trace::ms(202), 412);
   const auto report = r.now(trace::ms(1201));
   EXPECT_EQ(report.what, blockage::never_arrived);
@@ -159,19 +129,11 @@ TEST(Blocked, ADroppedGradientIsFoundByTheGapInItsSendersNumbers) {
   for (std::uint16_t t : {0, 1}) {
     r.gradient(r.trainer(t), r.server(0), 12, trace::ms(200), 2);
     if (t == 0) r.gradient(r.trainer(t), r.server(1), 12, trace::ms(201), 3);
-    r.handled({.from = r.trainer(t), .to = r.server(0), .type = "lookup", .step = 12, .sequence = 1});
+    r.handled("lookup", r.trainer(t), r.server(0), {}, {.step = 12, .sequence = 1});
     r.ask_parked(r.trainer(t), r.server(1), "lookup", 13, trace::ms(202), 5);
     r.ask(r.trainer(t), r.server(0), "lookup", 13, trace::ms(202), 4);
-    r.handled({.from = r.trainer(t),
-               .to = r.server(0),
-               .type = "lookup",
-               .step = 13,
-               .sent = trace::ms(202),
-               .arrived = trace::ms(202),
-               .begin = trace::ms(202),
-               .end = trace::ms(203),
-               .flags = flag::request | flag::parked,
-               .sequence = 4});
+    r.handled("lookup", r.trainer(t), r.server(0), trace::ms(202, 202, 202, 203),
+              {.step = 13, .flags = flag::request | flag::parked, .sequence = 4});
   }
   const auto report = r.now(trace::ms(1202));
   EXPECT_EQ(report.what, blockage::never_arrived);
@@ -182,7 +144,7 @@ TEST(Blocked, AFilteredRecordingProvesNoLoss) {
   stuck_run r(1, 1);
   r.edit().processes[0].dropped = 10;
   r.edit().processes[0].filtered = true;
-  r.handled({.from = r.trainer(0), .to = r.server(0), .type = "gradient", .step = 11, .sequence = 1});
+  r.handled("gradient", r.trainer(0), r.server(0), {}, {.step = 11, .sequence = 1});
   r.ask_parked(r.trainer(0), r.server(0), "lookup", 13, trace::ms(202), 5);
   const auto report = r.now(trace::ms(1202));
   EXPECT_EQ(report.what, blockage::cycle);
@@ -225,14 +187,10 @@ TEST(Blocked, AMessageBehindManyIsQueued) {
   stuck_run r(1, 2);
   r.spread();
   for (std::uint64_t i = 1; i <= 5; ++i)
-    r.frame(trace::kind::arrived, {.from = r.trainer(1),
-                                   .to = r.server(0),
-                                   .type = "lookup",
-                                   .arrived = trace::ms(100 + static_cast<std::int64_t>(i)),
-                                   .sequence = i});
+    r.frame(trace::kind::arrived, "lookup", r.trainer(1), r.server(0), trace::ms(100 + static_cast<std::int64_t>(i)),
+            {.sequence = i});
   r.ask(r.trainer(0), r.server(0), "lookup", 3, trace::ms(200), 9);
-  r.frame(trace::kind::arrived,
-          {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .arrived = trace::ms(201), .sequence = 9});
+  r.frame(trace::kind::arrived, "lookup", r.trainer(0), r.server(0), trace::ms(201), {.sequence = 9});
   r.at_work(r.server(0), "lookup", 3, trace::ms(690), trace::made_id(r.trainer(1), 1));
   const auto report = r.now(trace::ms(700));
   EXPECT_EQ(report.what, blockage::queued);
@@ -261,12 +219,7 @@ TEST(Blocked, AGradientThatWaitsForCreditIsNotLost) {
   r.spread();
   r.gradient(r.trainer(0), r.server(0), 11, trace::ms(900), 1);
   // Recorded as sent when it was handed over; then held back, and behind it a lookup of which no such thing is known.
-  r.frame(trace::kind::sent, {.from = r.trainer(0),
-                              .to = r.server(0),
-                              .type = "gradient",
-                              .step = 12,
-                              .sent = trace::ms(1000),
-                              .sequence = 2});
+  r.frame(trace::kind::sent, "gradient", r.trainer(0), r.server(0), trace::ms(1000), {.step = 12, .sequence = 2});
   trace::event held;
   held.what = trace::kind::credit_wait;
   held.actor = r.trainer(0);

@@ -12,43 +12,13 @@ struct parked_lookup {
   trace::made_recording made{1, 1};
   std::uint16_t server = made.server(0);
   std::uint16_t trainer = made.trainer(0);
-  std::uint64_t rows1 = made.handled({.from = server,
-                                      .to = trainer,
-                                      .type = "rows",
-                                      .step = 1,
-                                      .sent = trace::us(5),
-                                      .arrived = trace::us(6),
-                                      .begin = trace::us(10),
-                                      .end = trace::us(30)});
-  std::uint64_t gradient = made.handled({.from = trainer,
-                                         .to = server,
-                                         .type = "gradient",
-                                         .step = 1,
-                                         .cause = rows1,
-                                         .sent = trace::us(20),
-                                         .arrived = trace::us(21),
-                                         .begin = trace::us(25),
-                                         .end = trace::us(45)});
-  std::uint64_t lookup = made.handled({.from = trainer,
-                                       .to = server,
-                                       .type = "lookup",
-                                       .step = 2,
-                                       .cause = rows1,
-                                       .sent = trace::us(15),
-                                       .arrived = trace::us(16),
-                                       .begin = trace::us(22),
-                                       .end = trace::us(23),
-                                       .flags = flag::request | flag::parked});
-  std::uint64_t rows2 = made.handled({.from = server,
-                                      .to = trainer,
-                                      .type = "rows",
-                                      .step = 2,
-                                      .cause = lookup,
-                                      .sent = trace::us(44),
-                                      .arrived = trace::us(46),
-                                      .begin = trace::us(50),
-                                      .end = trace::us(70),
-                                      .flags = flag::answer});
+  std::uint64_t rows1 = made.handled("rows", server, trainer, trace::us(5, 6, 10, 30), {.step = 1});
+  std::uint64_t gradient =
+      made.handled("gradient", trainer, server, trace::us(20, 21, 25, 45), {.step = 1, .cause = rows1});
+  std::uint64_t lookup = made.handled("lookup", trainer, server, trace::us(15, 16, 22, 23),
+                                      {.step = 2, .cause = rows1, .flags = flag::request | flag::parked});
+  std::uint64_t rows2 = made.handled("rows", server, trainer, trace::us(44, 46, 50, 70),
+                                     {.step = 2, .cause = lookup, .flags = flag::answer});
 
   parked_lookup() {
     made.released(server, rows2, gradient, trace::us(44));
@@ -61,8 +31,7 @@ struct parked_lookup {
 
 TEST(Causality, FindsMessagesById) {
   parked_lookup one;
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const causality index(one.made.done());
   ASSERT_NE(index.handled(one.gradient), nullptr);
   EXPECT_EQ(index.handled(one.gradient)->begin, trace::us(25));
   EXPECT_EQ(index.handled(trace::made_id(one.trainer, 99)), nullptr);
@@ -71,8 +40,7 @@ TEST(Causality, FindsMessagesById) {
 
 TEST(Causality, TakesForAnAnswersTriggerWhatReleasedIt) {
   parked_lookup one;
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const causality index(one.made.done());
   EXPECT_EQ(index.trigger(*index.handled(one.rows2)), one.gradient);
   EXPECT_EQ(index.trigger(*index.handled(one.gradient)), one.rows1);
   EXPECT_EQ(index.trigger(*index.handled(one.rows1)), 0U);
@@ -86,8 +54,7 @@ TEST(Causality, TakesForAnAnswersTriggerWhatReleasedIt) {
 
 TEST(Causality, ListsWhatAnActorDidInOrder) {
   parked_lookup one;
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const causality index(one.made.done());
   const auto trainer = index.activities(one.trainer);
   ASSERT_EQ(trainer.size(), 3U);
   EXPECT_EQ(trainer[0]->id, one.rows1);
@@ -104,8 +71,7 @@ TEST(Causality, ListsWhatAnActorDidInOrder) {
 
 TEST(Causality, TellsNestedRangesFromTurns) {
   parked_lookup one;
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const causality index(one.made.done());
   const auto apply = index.ranges_in(*index.handled(one.gradient));
   ASSERT_EQ(apply.size(), 2U);
   EXPECT_EQ(apply[0]->begin, trace::us(25));
@@ -119,15 +85,8 @@ TEST(Causality, PutsTheOuterOfTwoRangesThatBeginTogetherFirst) {
   const auto trainer = made.trainer(0);
   made.range(trainer, trace::range_name::pool, 1, trace::us(10), trace::us(12));
   made.range(trainer, trace::range_name::forward_backward, 1, trace::us(10), trace::us(15));
-  made.handled({.from = 0,
-                .to = trainer,
-                .type = "train",
-                .sent = trace::us(8),
-                .arrived = trace::us(9),
-                .begin = trace::us(10),
-                .end = trace::us(20)});
-  const trace::recording& run = made.done();
-  const causality index(run);
+  made.handled("train", 0, trainer, trace::us(8, 9, 10, 20));
+  const causality index(made.done());
   ASSERT_EQ(index.activities(trainer).size(), 1U);
   EXPECT_EQ(index.activities(trainer)[0]->what, trace::kind::handled);
   const auto ranges = index.ranges_in(*index.activities(trainer)[0]);
@@ -137,26 +96,11 @@ TEST(Causality, PutsTheOuterOfTwoRangesThatBeginTogetherFirst) {
 
 TEST(Causality, FindsTheTurnThatSentAMessageOfARememberedCause) {
   parked_lookup one;
-  const auto later = one.made.handled({.from = one.trainer,
-                                       .to = trace::made_recording::group,
-                                       .type = "reduce",
-                                       .step = 1,
-                                       .cause = one.rows1,
-                                       .sent = trace::us(35),
-                                       .arrived = trace::us(36),
-                                       .begin = trace::us(37),
-                                       .end = trace::us(38)});
-  const auto unknown = one.made.handled({.from = one.trainer,
-                                         .to = trace::made_recording::group,
-                                         .type = "reduce",
-                                         .step = 1,
-                                         .cause = trace::made_id(9, 9),
-                                         .sent = trace::us(48),
-                                         .arrived = trace::us(48),
-                                         .begin = trace::us(49),
-                                         .end = trace::us(49)});
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const auto later = one.made.handled("reduce", one.trainer, trace::made_recording::group, trace::us(35, 36, 37, 38),
+                                      {.step = 1, .cause = one.rows1});
+  const auto unknown = one.made.handled("reduce", one.trainer, trace::made_recording::group, trace::us(48, 48, 49, 49),
+                                        {.step = 1, .cause = trace::made_id(9, 9)});
+  const causality index(one.made.done());
   EXPECT_EQ(index.sent_in(*index.handled(later)), index.activities(one.trainer)[1]);
   EXPECT_EQ(index.sent_in(*index.handled(unknown)), nullptr);
 }

@@ -88,24 +88,13 @@ TEST(Check, MessagesOutOfOrderAreFound) {
 TEST(Check, AnswersAndOtherMessagesHaveAnOrderEach) {
   four_steps r;
   // The group sends trainer 0 an answer with a number after which a one-way message with a lower one comes.
-  r.made.handled({.from = 1,
-                  .to = r.made.trainer(0),
-                  .type = "note",
-                  .begin = trace::ms(900),
-                  .end = trace::ms(901),
-                  .sequence = 1});
+  r.made.handled("note", 1, r.made.trainer(0), trace::ms(0, 0, 900, 901), {.sequence = 1});
   EXPECT_EQ(r.broken(), "");
 }
 
 TEST(Check, ClientsShareANumber) {
   four_steps r;
-  for (const int i : {1, 2})
-    r.made.handled({.from = 0xffff,
-                    .to = 0,
-                    .type = "status",
-                    .begin = trace::ms(900 + i),
-                    .end = trace::ms(900 + i),
-                    .sequence = 1});
+  for (const int i : {1, 2}) r.made.handled("status", 0xffff, 0, trace::ms(0, 0, 900 + i, 900 + i), {.sequence = 1});
   EXPECT_EQ(r.broken(), "");
 }
 

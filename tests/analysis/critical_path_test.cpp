@@ -26,8 +26,7 @@ TEST(CriticalPath, NamesTheServerThatIsSlowForExactlyThoseSteps) {
   std::vector<trace::nanoseconds> applies(30, trace::ms(8));
   for (std::size_t step = 10; step <= 20; ++step) applies[step - 1] += trace::ms(50);
   synchronous_run one(applies);
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const causality index(one.made.done());
   const auto report = report_critical_path(index, std::nullopt);
   ASSERT_TRUE(report) << report.error().message;
   ASSERT_EQ(report->paths.size(), 29U);
@@ -67,8 +66,7 @@ TEST(CriticalPath, SumsAllStepsUp) {
   std::vector<trace::nanoseconds> applies(21, trace::ms(8));
   applies[20] = trace::ms(58);  // one of 20 whole steps
   synchronous_run one(applies);
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const causality index(one.made.done());
   const auto report = report_critical_path(index, std::nullopt);
   ASSERT_TRUE(report && report->statistics);
   const path_statistics& all = *report->statistics;
@@ -172,8 +170,7 @@ TEST(CriticalPath, TellsTheDevicesTimeFromTheHosts) {
 
 TEST(CriticalPath, OfAStepThatIsNotThereIsAnError) {
   synchronous_run one({trace::ms(8), trace::ms(8)});
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const causality index(one.made.done());
   const auto report = report_critical_path(index, 7);
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().message, "step 7: the recording holds whole steps between 2 and 2, not this one");

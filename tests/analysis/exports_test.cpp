@@ -29,23 +29,8 @@ std::vector<std::string> lines_of(const std::string& text, const std::string& en
 
 TEST(Shiviz, ClocksFollowMessagesAndOrder) {
   trace::made_recording r(1, 1);
-  const auto lookup = r.handled({.from = r.trainer(0),
-                                 .to = r.server(0),
-                                 .type = "lookup",
-                                 .step = 2,
-                                 .sent = trace::us(1),
-                                 .arrived = trace::us(2),
-                                 .begin = trace::us(3),
-                                 .end = trace::us(5)});
-  r.handled({.from = r.server(0),
-             .to = r.trainer(0),
-             .type = "rows",
-             .step = 2,
-             .cause = lookup,
-             .sent = trace::us(4),
-             .arrived = trace::us(6),
-             .begin = trace::us(6),
-             .end = trace::us(9)});
+  const auto lookup = r.handled("lookup", r.trainer(0), r.server(0), trace::us(1, 2, 3, 5), {.step = 2});
+  r.handled("rows", r.server(0), r.trainer(0), trace::us(4, 6, 6, 9), {.step = 2, .cause = lookup});
   r.range(r.trainer(0), trace::range_name::prepare_batch, 3, trace::us(10), trace::us(12));
   std::ostringstream to;
   EXPECT_EQ(write_shiviz(r.done(), to), 3U);
@@ -76,17 +61,8 @@ TEST(Shiviz, EachHostCountsItsEventsFromOne) {
 TEST(Csv, EachEventIsALine) {
   trace::made_recording r(1, 1);
   r.actor(r.trainer(0), "trainer \"0\", first", 0);
-  r.handled({.from = r.trainer(0),
-             .to = r.server(0),
-             .type = "lookup",
-             .step = 2,
-             .cause = trace::made_id(r.server(0), 9),
-             .sent = 1,
-             .arrived = 2,
-             .begin = 3,
-             .end = 5,
-             .flags = flag::request | flag::parked,
-             .bytes = 64});
+  r.handled("lookup", r.trainer(0), r.server(0), {1, 2, 3, 5},
+            {.step = 2, .cause = trace::made_id(r.server(0), 9), .flags = flag::request | flag::parked, .bytes = 64});
   r.range(r.server(0), trace::range_name::apply, 3, 10, 12);
   trace::event loss;
   loss.what = trace::kind::metric;
@@ -111,9 +87,7 @@ TEST(Csv, ATextThatBeginsAsAFormulaGetsAnApostrophe) {
   trace::made_recording r(1, 1);
   r.actor(r.trainer(0), "=cmd|'/C calc'!A0", 0);
   r.actor(r.server(0), "@SUM(1,\"2\")", 0);
-  const auto handled = [&](const char* type) {
-    r.handled({.from = r.trainer(0), .to = r.server(0), .type = type, .sent = 1, .arrived = 2, .begin = 3, .end = 5});
-  };
+  const auto handled = [&](const char* type) { r.handled(type, r.trainer(0), r.server(0), {1, 2, 3, 5}); };
   handled("+lookup");
   handled("-lookup");
   handled("=lookup");

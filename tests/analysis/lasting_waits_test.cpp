@@ -28,45 +28,22 @@ class live_run : public stuck_run {
 
   void send_lookup(std::uint64_t sequence, trace::nanoseconds when) {
     ask(trainer(0), server(0), "lookup", sequence, when, sequence);
-    frame(
-        trace::kind::sent,
-        {.from = trainer(0), .to = server(0), .type = "lookup", .step = sequence, .sent = when, .sequence = sequence});
+    frame(trace::kind::sent, "lookup", trainer(0), server(0), when, {.step = sequence, .sequence = sequence});
   }
 
   /// The server's answer to trainer 0, which has not arrived.
   void answer_lookup(trace::nanoseconds when) {
     const auto asked = ask(trainer(0), server(0), "lookup", 3, when - trace::ms(2), 4);
-    handled({.from = trainer(0),
-             .to = server(0),
-             .type = "lookup",
-             .step = 3,
-             .sent = when - trace::ms(2),
-             .arrived = when - trace::ms(1),
-             .begin = when - trace::ms(1),
-             .end = when,
-             .flags = flag::request | flag::remote,
-             .sequence = 4});
-    frame(trace::kind::sent, {.from = server(0),
-                              .to = trainer(0),
-                              .type = "rows",
-                              .step = 3,
-                              .cause = asked,
-                              .sent = when,
-                              .flags = flag::answer,
-                              .sequence = 99});
+    handled("lookup", trainer(0), server(0), {when - trace::ms(2), when - trace::ms(1), when - trace::ms(1), when},
+            {.step = 3, .flags = flag::request | flag::remote, .sequence = 4});
+    frame(trace::kind::sent, "rows", server(0), trainer(0), when,
+          {.step = 3, .cause = asked, .flags = flag::answer, .sequence = 99});
   }
 
   /// After it, `actor` has handled `count` messages of that type.
   void handles(std::uint16_t who, std::string_view type_name, std::uint64_t count, trace::nanoseconds when) {
     for (std::uint64_t i = 0; i < count; ++i, ++actor(who).handled)
-      handled({.from = trace::client_actor,
-               .to = who,
-               .type = type_name,
-               .sent = when,
-               .arrived = when,
-               .begin = when,
-               .end = when + trace::us(1),
-               .sequence = ++handled_});
+      handled(type_name, trace::client_actor, who, {when, when, when, when + trace::us(1)}, {.sequence = ++handled_});
   }
 
  private:

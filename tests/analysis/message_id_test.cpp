@@ -11,11 +11,11 @@ class MessageId : public testing::Test {
  protected:
   MessageId() {
     for (const std::uint64_t sequence : {12, 417, 500}) {
-      made.handled({.from = made.trainer(0), .to = made.server(1), .type = "lookup", .sequence = sequence});
+      made.handled("lookup", made.trainer(0), made.server(1), {}, {.sequence = sequence});
     }
-    made.handled({.from = made.server(1), .to = made.trainer(0), .type = "rows", .sequence = 33});
-    made.handled({.from = trace::made_recording::master, .to = made.trainer(0), .type = "train", .sequence = 3});
-    made.frame(trace::kind::sent, {.from = 0x8001, .to = 1, .type = "bucket_share", .sequence = 9});
+    made.handled("rows", made.server(1), made.trainer(0), {}, {.sequence = 33});
+    made.handled("train", trace::made_recording::master, made.trainer(0), {}, {.sequence = 3});
+    made.frame(trace::kind::sent, "bucket_share", 0x8001, 1, 0, {.sequence = 9});
   }
 
   result<std::uint64_t> find(std::string_view text) { return find_message(causality(made.done()), text); }

@@ -17,31 +17,11 @@ namespace {
 class MessageList : public testing::Test {
  protected:
   MessageList() : made_(1, 2) {
-    handled("lookup", 3, 2, 1, {trace::us(0), trace::us(10), trace::us(12), trace::us(20)},
-            100);  // trainer 0 #1: latency 20, queued 2
-    handled("lookup", 4, 2, 1, {trace::us(1), trace::us(11), trace::us(20), trace::us(30)},
-            100);  // trainer 1 #1: latency 29, queued 9
-    handled("rows", 2, 3, 1, {trace::us(20), trace::us(21), trace::us(40), trace::us(41)},
-            9000);  // server 0 #1: latency 21, queued 19
-    handled("gradient", 3, 2, 2, {trace::us(41), trace::us(50), trace::us(50), trace::us(90)},
-            500);  // trainer 0 #2: latency 49, queued 0
+    made_.handled("lookup", 3, 2, trace::us(0, 10, 12, 20), {.step = 1, .bytes = 100});     // 3.1: queued 2 of 20 us
+    made_.handled("lookup", 4, 2, trace::us(1, 11, 20, 30), {.step = 1, .bytes = 100});     // 4.1: 9 of 29
+    made_.handled("rows", 2, 3, trace::us(20, 21, 40, 41), {.step = 1, .bytes = 9000});     // 2.1: 19 of 21
+    made_.handled("gradient", 3, 2, trace::us(41, 50, 50, 90), {.step = 2, .bytes = 500});  // 3.2: 0 of 49
     made_.range(2, trace::range_name::apply, 2, trace::us(60), trace::us(80));
-  }
-
-  struct times {
-    trace::nanoseconds sent, arrived, begin, end;
-  };
-  void handled(const char* type, std::uint16_t from, std::uint16_t to, std::uint64_t step, times at,
-               std::uint32_t bytes) {
-    made_.handled({.from = from,
-                   .to = to,
-                   .type = type,
-                   .step = step,
-                   .sent = at.sent,
-                   .arrived = at.arrived,
-                   .begin = at.begin,
-                   .end = at.end,
-                   .bytes = bytes});
   }
 
   /// Ids of what `query` finds, in its order.

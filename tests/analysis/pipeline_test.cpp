@@ -37,18 +37,9 @@ TEST(PipelineUse, CountsPassesAndWhatIsBetweenThem) {
   trace::made_recording made = two_stages();
   // Stage 1 handles a message from 0.5 to 2.5 ms of the first step, in which it also passes for 1 ms and a half; and
   // one after the step.
-  made.handled({.from = made.trainer(0),
-                .to = made.trainer(1),
-                .type = "troupe::activation",
-                .step = 1,
-                .begin = ms(100) + ms(1) / 2,
-                .end = ms(102) + ms(1) / 2});
-  made.handled({.from = made.trainer(0),
-                .to = made.trainer(1),
-                .type = "troupe::part_query",
-                .step = 1,
-                .begin = ms(150),
-                .end = ms(160)});
+  made.handled("troupe::activation", made.trainer(0), made.trainer(1), {0, 0, ms(100) + ms(1) / 2, ms(102) + ms(1) / 2},
+               {.step = 1});
+  made.handled("troupe::part_query", made.trainer(0), made.trainer(1), ms(0, 0, 150, 160), {.step = 1});
   const pipeline_use found = find_pipeline_use(made.done());
   EXPECT_EQ(found.steps, 2U);
   EXPECT_EQ(found.length, ms(24));

@@ -79,14 +79,7 @@ TEST(StepGraph, SaysIdleWhereNoRecordTellsWhatWasDone) {
   const auto server = made.server(0);
   const auto trainer = made.trainer(0);
   made.range(trainer, trace::range_name::prepare_batch, 1, trace::ms(12), trace::ms(15));
-  const auto gradient = made.handled({.from = trainer,
-                                      .to = server,
-                                      .type = "gradient",
-                                      .step = 1,
-                                      .sent = trace::ms(18),
-                                      .arrived = trace::ms(20),
-                                      .begin = trace::ms(21),
-                                      .end = trace::ms(25)});
+  const auto gradient = made.handled("gradient", trainer, server, trace::ms(18, 20, 21, 25), {.step = 1});
   const trace::recording& run = made.done();
   const causality index(run);
   const step_graph graph(index, {1, trace::ms(10), trace::ms(25), {{server, trace::ms(25)}}});
@@ -103,14 +96,7 @@ TEST(StepGraph, SaysIdleWhereNoRecordTellsWhatWasDone) {
 TEST(StepGraph, CountsTheTimeBeforeATurnOfAnActorsOwnAsItsWaiting) {
   trace::made_recording made(1, 1);
   const auto trainer = made.trainer(0);
-  made.handled({.from = 2,
-                .to = trainer,
-                .type = "rows",
-                .step = 1,
-                .sent = trace::ms(8),
-                .arrived = trace::ms(9),
-                .begin = trace::ms(10),
-                .end = trace::ms(11)});
+  made.handled("rows", 2, trainer, trace::ms(8, 9, 10, 11), {.step = 1});
   trace::event turn;
   turn.what = trace::kind::timer;
   turn.actor = trainer;
@@ -118,13 +104,11 @@ TEST(StepGraph, CountsTheTimeBeforeATurnOfAnActorsOwnAsItsWaiting) {
   turn.end = trace::ms(20);
   made.add(turn);
   made.range(trainer, trace::range_name::prepare_batch, 2, trace::ms(15), trace::ms(20));
-  const trace::recording& run = made.done();
-  const causality index(run);
-  const step_graph graph(index, {1, trace::ms(10), trace::ms(20), {{trainer, trace::ms(20)}}});
-  EXPECT_EQ(parts(run, graph.critical_path()), (std::vector<part>{{"rows (trainer 0)", trace::ms(1)},
-                                                                  {"own turn wait (trainer 0)", trace::ms(3)},
-                                                                  {"own turn (trainer 0)", trace::ms(1)},
-                                                                  {"prepare batch (trainer 0)", trace::ms(5)}}));
+  EXPECT_EQ(critical_parts(made.done(), {1, trace::ms(10), trace::ms(20), {{trainer, trace::ms(20)}}}),
+            (std::vector<part>{{"rows (trainer 0)", trace::ms(1)},
+                               {"own turn wait (trainer 0)", trace::ms(3)},
+                               {"own turn (trainer 0)", trace::ms(1)},
+                               {"prepare batch (trainer 0)", trace::ms(5)}}));
 }
 
 TEST(StepGraph, OfAnEmptyRecordingIsIdle) {

@@ -19,25 +19,13 @@ struct slow_rows {
   slow_rows() {
     made.actor(server, "server 0", 1);
     made.actor(trainer, "trainer 0", 2);
-    const std::uint64_t lookup = made.handled(
-        {.from = trainer, .to = server, .type = "lookup", .step = 1, .begin = trace::ms(8), .end = trace::ms(10)});
-    made.handled({.from = server,
-                  .to = trainer,
-                  .type = "rows",
-                  .step = 1,
-                  .cause = lookup,
-                  .sent = trace::ms(10),
-                  .arrived = trace::ms(62),
-                  .begin = trace::ms(64),
-                  .end = trace::ms(72),
-                  .flags = flag::answer | flag::remote});
+    const std::uint64_t lookup = made.handled("lookup", trainer, server, trace::ms(0, 0, 8, 10), {.step = 1});
+    made.handled("rows", server, trainer, trace::ms(10, 62, 64, 72),
+                 {.step = 1, .cause = lookup, .flags = flag::answer | flag::remote});
   }
 
   std::vector<part> path() {
-    const trace::recording& run = made.done();
-    const causality index(run);
-    const step_graph graph(index, {1, trace::ms(10), trace::ms(72), {{trainer, trace::ms(72)}}});
-    return parts(run, graph.critical_path());
+    return critical_parts(made.done(), {1, trace::ms(10), trace::ms(72), {{trainer, trace::ms(72)}}});
   }
 };
 
@@ -59,10 +47,7 @@ struct waits_for_device {
   }
 
   std::vector<part> path() {
-    const trace::recording& run = made.done();
-    const causality index(run);
-    const step_graph graph(index, {1, trace::ms(0), trace::ms(20), {{trainer, trace::ms(20)}}});
-    return parts(run, graph.critical_path());
+    return critical_parts(made.done(), {1, trace::ms(0), trace::ms(20), {{trainer, trace::ms(20)}}});
   }
 };
 
@@ -180,33 +165,18 @@ TEST(StepGraph, LeavesTheQueueOfAnActorBehindWhereAStallSplitsTheWaitForAMessage
   trace::made_recording made{1, 1};
   const std::uint16_t server = made.server(0);
   const std::uint16_t trainer = made.trainer(0);
-  const std::uint64_t rows = made.handled({.from = server, .to = trainer, .type = "rows", .end = trace::ms(9)});
-  made.handled({.from = trainer,
-                .to = server,
-                .type = "update",
-                .cause = rows,
-                .sent = trace::ms(9),
-                .arrived = trace::ms(10),
-                .begin = trace::ms(11),
-                .end = trace::ms(13)});
-  made.handled({.from = made.master,
-                .to = server,
-                .type = "gradient",
-                .sent = trace::ms(4),
-                .arrived = trace::ms(5),
-                .begin = trace::ms(13),
-                .end = trace::ms(20)});
+  const std::uint64_t rows = made.handled("rows", server, trainer, trace::ms(0, 0, 0, 9));
+  made.handled("update", trainer, server, trace::ms(9, 10, 11, 13), {.cause = rows});
+  made.handled("gradient", made.master, server, trace::ms(4, 5, 13, 20));
   made.stalled(server, trace::us(10'200), trace::us(10'500));
-  const trace::recording& run = made.done();
-  const causality index(run);
-  const step_graph graph(index, {1, 0, trace::ms(20), {{server, trace::ms(20)}}});
-  EXPECT_EQ(parts(run, graph.critical_path()), (std::vector<part>{{"rows (trainer 0)", trace::ms(9)},
-                                                                  {"update wire (trainer 0 to server 0)", trace::ms(1)},
-                                                                  {"update wait (server 0)", trace::us(200)},
-                                                                  {"not running (server 0)", trace::us(300)},
-                                                                  {"update wait (server 0)", trace::us(500)},
-                                                                  {"update (server 0) queue", trace::ms(2)},
-                                                                  {"gradient (server 0)", trace::ms(7)}}));
+  EXPECT_EQ(critical_parts(made.done(), {1, 0, trace::ms(20), {{server, trace::ms(20)}}}),
+            (std::vector<part>{{"rows (trainer 0)", trace::ms(9)},
+                               {"update wire (trainer 0 to server 0)", trace::ms(1)},
+                               {"update wait (server 0)", trace::us(200)},
+                               {"not running (server 0)", trace::us(300)},
+                               {"update wait (server 0)", trace::us(500)},
+                               {"update (server 0) queue", trace::ms(2)},
+                               {"gradient (server 0)", trace::ms(7)}}));
 }
 
 }  // namespace

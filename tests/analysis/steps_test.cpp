@@ -82,13 +82,7 @@ TEST(Steps, AreATrainersOwnWhereServersApplyThemInParts) {
 
 TEST(Steps, AreATrainersOwnWhereRowsLackSteps) {
   trace::made_recording made = four_steps();
-  made.handled({.from = 2,
-                .to = made.trainer(0),
-                .type = "rows",
-                .step = 3,
-                .begin = trace::ms(30),
-                .end = trace::ms(31),
-                .aux = 1});
+  made.handled("rows", 2, made.trainer(0), trace::ms(0, 0, 30, 31), {.step = 3, .aux = 1});
   EXPECT_FALSE(find_steps(made.done()).common);
 }
 

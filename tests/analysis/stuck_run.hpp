@@ -41,17 +41,8 @@ class stuck_run : public trace::made_recording {
   std::uint64_t ask_parked(std::uint16_t who, std::uint16_t peer, std::string_view type_name, std::uint64_t at_step,
                            trace::nanoseconds since, std::uint64_t sequence, std::uint16_t aux = 0) {
     const std::uint64_t id = ask(who, peer, type_name, at_step, since, sequence);
-    handled({.from = who,
-             .to = peer,
-             .type = type_name,
-             .step = at_step,
-             .sent = since,
-             .arrived = since,
-             .begin = since,
-             .end = since + trace::us(10),
-             .flags = flag::request | flag::parked,
-             .aux = aux,
-             .sequence = sequence});
+    handled(type_name, who, peer, {since, since, since, since + trace::us(10)},
+            {.step = at_step, .flags = flag::request | flag::parked, .aux = aux, .sequence = sequence});
     return id;
   }
 
@@ -91,15 +82,7 @@ class stuck_run : public trace::made_recording {
 
   void gradient(std::uint16_t from, std::uint16_t to, std::uint64_t at_step, trace::nanoseconds when,
                 std::uint64_t sequence) {
-    handled({.from = from,
-             .to = to,
-             .type = "gradient",
-             .step = at_step,
-             .sent = when,
-             .arrived = when,
-             .begin = when,
-             .end = when + trace::us(10),
-             .sequence = sequence});
+    handled("gradient", from, to, {when, when, when, when + trace::us(10)}, {.step = at_step, .sequence = sequence});
     actor(from).last_sent = std::max(actor(from).last_sent, sequence);
   }
 

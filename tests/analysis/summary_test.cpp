@@ -11,35 +11,10 @@ struct small_run {
   trace::made_recording made{1, 1};
   std::uint16_t server = made.server(0);
   std::uint16_t trainer = made.trainer(0);
-  std::uint64_t lookup = made.handled({.from = trainer,
-                                       .to = server,
-                                       .type = "lookup",
-                                       .step = 1,
-                                       .sent = trace::ms(0),
-                                       .arrived = trace::ms(1),
-                                       .begin = trace::ms(3),
-                                       .end = trace::ms(4),
-                                       .bytes = 100});
-  std::uint64_t second = made.handled({.from = trainer,
-                                       .to = server,
-                                       .type = "lookup",
-                                       .step = 2,
-                                       .sent = trace::ms(5),
-                                       .arrived = trace::ms(6),
-                                       .begin = trace::ms(6),
-                                       .end = trace::ms(9),
-                                       .bytes = 50});
-  std::uint64_t rows = made.handled({.from = server,
-                                     .to = trainer,
-                                     .type = "rows",
-                                     .step = 1,
-                                     .cause = lookup,
-                                     .sent = trace::ms(4),
-                                     .arrived = trace::ms(5),
-                                     .begin = trace::ms(5),
-                                     .end = trace::ms(10),
-                                     .flags = flag::answer,
-                                     .bytes = 1000});
+  std::uint64_t lookup = made.handled("lookup", trainer, server, trace::ms(0, 1, 3, 4), {.step = 1, .bytes = 100});
+  std::uint64_t second = made.handled("lookup", trainer, server, trace::ms(5, 6, 6, 9), {.step = 2, .bytes = 50});
+  std::uint64_t rows = made.handled("rows", server, trainer, trace::ms(4, 5, 5, 10),
+                                    {.step = 1, .cause = lookup, .flags = flag::answer, .bytes = 1000});
 
   small_run() { made.range(trainer, trace::range_name::prepare_batch, 2, trace::ms(12), trace::ms(20)); }
 
@@ -103,8 +78,7 @@ TEST(Summary, TellsHowOftenAndHowLongProcessesDidNotRun) {
   one.made.edit().processes[1].pid = 4321;
   one.made.stalled(one.trainer, trace::ms(4), trace::ms(5));
   one.made.stalled(one.trainer, trace::ms(15), trace::ms(19));
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const causality index(one.made.done());
   const summary sum = summarize(index);
   ASSERT_EQ(sum.stalls.size(), 1U);
   EXPECT_EQ(sum.stalls[0].process, 1U);
@@ -130,8 +104,7 @@ TEST(Summary, TellsWhatDevicesDidForWhomAndHowLongTheyDidNothing) {
   one.made.on_device(one.trainer, 0, trace::range_name::forward_backward, 3, trace::ms(8), trace::ms(11));
   one.made.on_device(one.trainer, 0, trace::range_name::copy, 3, trace::ms(9), trace::ms(10));
   one.made.on_device(one.server, 1, trace::range_name::pool, 1, trace::ms(4), trace::ms(12));
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const causality index(one.made.done());
   const summary sum = summarize(index);
   EXPECT_EQ(sum.actors[1].working, trace::ms(13)) << "the host's alone";
   ASSERT_EQ(sum.devices.works.size(), 3U);
@@ -159,10 +132,8 @@ TEST(Summary, TellsWhatDevicesDidForWhomAndHowLongTheyDidNothing) {
 TEST(Summary, ListsMessagesThatCameToNothing) {
   small_run one;
   one.made.actor(one.server).alive = false;
-  const auto gone = one.made.frame(
-      trace::kind::sent, {.from = one.trainer, .to = one.server, .type = "gradient", .step = 2, .sent = trace::ms(15)});
-  one.made.frame(trace::kind::sent,
-                 {.from = one.server, .to = one.trainer, .type = "rows", .step = 2, .sent = trace::ms(16)});
+  const auto gone = one.made.frame(trace::kind::sent, "gradient", one.trainer, one.server, trace::ms(15), {.step = 2});
+  one.made.frame(trace::kind::sent, "rows", one.server, one.trainer, trace::ms(16), {.step = 2});
   trace::event drop;
   drop.what = trace::kind::drop;
   drop.actor = one.trainer;
@@ -181,7 +152,7 @@ TEST(Summary, ListsMessagesThatCameToNothing) {
 TEST(Summary, DoesNotCallLostWhatMayHaveBeenOverwritten) {
   small_run one;
   one.made.actor(one.server).alive = false;
-  one.made.frame(trace::kind::sent, {.from = one.trainer, .to = one.server, .type = "gradient", .sent = trace::ms(15)});
+  one.made.frame(trace::kind::sent, "gradient", one.trainer, one.server, trace::ms(15));
   one.made.edit().processes[0].dropped = 1;
   one.made.edit().processes[0].filtered = true;
   EXPECT_TRUE(one.sum().lost.empty());
@@ -190,29 +161,13 @@ TEST(Summary, DoesNotCallLostWhatMayHaveBeenOverwritten) {
 TEST(Summary, ListsRequestsThatAreOpen) {
   small_run one;
   one.made.actor(one.trainer).open.push_back({one.second, one.made.type("lookup"), one.server, 2, trace::ms(5)});
-  const auto stranger = one.made.handled({.from = 0xffff,
-                                          .to = one.server,
-                                          .type = "status",
-                                          .sent = trace::ms(1),
-                                          .begin = trace::ms(2),
-                                          .end = trace::ms(2),
-                                          .flags = flag::request | flag::parked});
-  const auto heard = one.made.handled({.from = 0xffff,
-                                       .to = one.server,
-                                       .type = "status",
-                                       .sent = trace::ms(1),
-                                       .begin = trace::ms(2),
-                                       .end = trace::ms(2),
-                                       .flags = flag::request | flag::parked});
+  const auto stranger =
+      one.made.handled("status", 0xffff, one.server, trace::ms(1, 0, 2, 2), {.flags = flag::request | flag::parked});
+  const auto heard =
+      one.made.handled("status", 0xffff, one.server, trace::ms(1, 0, 2, 2), {.flags = flag::request | flag::parked});
   one.made.released(one.server, trace::made_id(one.server, 40), one.second, trace::ms(7));
-  one.made.handled({.from = one.server,
-                    .to = one.trainer,
-                    .type = "run status",
-                    .cause = heard,
-                    .begin = trace::ms(8),
-                    .end = trace::ms(8),
-                    .flags = flag::answer,
-                    .sequence = 40});
+  one.made.handled("run status", one.server, one.trainer, trace::ms(0, 0, 8, 8),
+                   {.cause = heard, .flags = flag::answer, .sequence = 40});
   const summary sum = one.sum();
   ASSERT_EQ(sum.unanswered.size(), 2U);
   EXPECT_EQ(sum.unanswered[0].id, stranger);
@@ -224,8 +179,7 @@ TEST(Summary, IsShownAsTextAndAsJson) {
   small_run one;
   one.made.edit().processes[0].overwritten = 1234;
   one.made.edit().warnings.push_back("ring-3.trace: cut short");
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const causality index(one.made.done());
   const summary sum = summarize(index);
   const std::string text = summary_text(index, sum, 1);
   EXPECT_EQ(text.rfind("3 messages, 1.1 KiB, of 2 actors in 1 process, in 17.0 ms\n", 0), 0U) << text;

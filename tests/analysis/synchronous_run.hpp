@@ -58,40 +58,16 @@ class synchronous_run {
 
   void add_rows(const step_frame& at) {
     for (const std::uint16_t t : {t0, t1}) {
-      made.handled({.from = s0,
-                    .to = t,
-                    .type = "rows",
-                    .step = at.step,
-                    .sent = at.begin,
-                    .arrived = at(0.1),
-                    .begin = at(0.1),
-                    .end = at(0.2),
-                    .flags = flag::answer,
-                    .bytes = 1000});
+      made.handled("rows", s0, t, {at.begin, at(0.1), at(0.1), at(0.2)},
+                   {.step = at.step, .flags = flag::answer, .bytes = 1000});
     }
-    const std::uint64_t rows1 = made.handled({.from = s1,
-                                              .to = t1,
-                                              .type = "rows",
-                                              .step = at.step,
-                                              .cause = lookup_of_1,
-                                              .sent = at(1.0),
-                                              .arrived = at(1.1),
-                                              .begin = at(1.1),
-                                              .end = at(19.1),
-                                              .flags = flag::answer,
-                                              .bytes = 1000});
+    const std::uint64_t rows1 =
+        made.handled("rows", s1, t1, {at(1.0), at(1.1), at(1.1), at(19.1)},
+                     {.step = at.step, .cause = lookup_of_1, .flags = flag::answer, .bytes = 1000});
     if (at.step > 1) made.released(s1, rows1, gradient_of_0, at(1.0));
-    const std::uint64_t rows0 = made.handled({.from = s1,
-                                              .to = t0,
-                                              .type = "rows",
-                                              .step = at.step,
-                                              .cause = lookup_of_0,
-                                              .sent = at(2.0),
-                                              .arrived = at(2.1),
-                                              .begin = at(2.2),
-                                              .end = at(25.2),
-                                              .flags = flag::answer,
-                                              .bytes = 1000});
+    const std::uint64_t rows0 =
+        made.handled("rows", s1, t0, {at(2.0), at(2.1), at(2.2), at(25.2)},
+                     {.step = at.step, .cause = lookup_of_0, .flags = flag::answer, .bytes = 1000});
     made.range(t1, trace::range_name::forward_backward, at.step, at(1.1), at(16.1));
     made.range(t1, trace::range_name::backward_parameters, at.step, at(16.1), at(19.1));
     made.range(t0, trace::range_name::forward_backward, at.step, at(2.2), at(22.2));
@@ -103,30 +79,14 @@ class synchronous_run {
   /// Gradients, and the lookups of the next step.
   void add_gradients(const step_frame& at) {
     const auto gradient = [&](std::uint16_t from, std::uint16_t to, double sent, double begin, trace::nanoseconds end) {
-      return made.handled({.from = from,
-                           .to = to,
-                           .type = "gradient",
-                           .step = at.step,
-                           .cause = from == t0 ? rows_of_1 : rows_of_1_for_1,
-                           .sent = at(sent),
-                           .arrived = at(sent + 0.5),
-                           .begin = at(begin),
-                           .end = end,
-                           .bytes = 500});
+      return made.handled("gradient", from, to, {at(sent), at(sent + 0.5), at(begin), end},
+                          {.step = at.step, .cause = from == t0 ? rows_of_1 : rows_of_1_for_1, .bytes = 500});
     };
     const auto lookup = [&](std::uint16_t from, double sent, trace::nanoseconds begin, trace::nanoseconds end,
                             std::uint8_t flags) {
-      return made.handled({.from = from,
-                           .to = s1,
-                           .type = "lookup",
-                           .step = at.step + 1,
-                           .cause = from == t0 ? rows_of_1 : rows_of_1_for_1,
-                           .sent = at(sent),
-                           .arrived = at(sent + 0.55),
-                           .begin = begin,
-                           .end = end,
-                           .flags = flags,
-                           .bytes = 100});
+      return made.handled(
+          "lookup", from, s1, {at(sent), at(sent + 0.55), begin, end},
+          {.step = at.step + 1, .cause = from == t0 ? rows_of_1 : rows_of_1_for_1, .flags = flags, .bytes = 100});
     };
     gradient(t1, s0, 16.1, 16.6, at(16.8));
     gradient_of_1 = gradient(t1, s1, 16.1, 16.6, at(16.8));
@@ -141,41 +101,16 @@ class synchronous_run {
   }
 
   void add_bucket(const step_frame& at) {
-    const std::uint64_t reduce1 = made.handled({.from = t1,
-                                                .to = group,
-                                                .type = "reduce",
-                                                .step = at.step,
-                                                .cause = rows_of_1_for_1,
-                                                .sent = at(19.1),
-                                                .arrived = at(19.2),
-                                                .begin = at(19.2),
-                                                .end = at(19.25),
-                                                .flags = flag::request | flag::parked,
-                                                .bytes = 400});
-    reduce_of_0 = made.handled({.from = t0,
-                                .to = group,
-                                .type = "reduce",
-                                .step = at.step,
-                                .cause = rows_of_1,
-                                .sent = at(25.2),
-                                .arrived = at(25.3),
-                                .begin = at(25.3),
-                                .end = at(25.8),
-                                .flags = flag::request,
-                                .bytes = 400});
+    const std::uint64_t reduce1 =
+        made.handled("reduce", t1, group, {at(19.1), at(19.2), at(19.2), at(19.25)},
+                     {.step = at.step, .cause = rows_of_1_for_1, .flags = flag::request | flag::parked, .bytes = 400});
+    reduce_of_0 = made.handled("reduce", t0, group, {at(25.2), at(25.3), at(25.3), at(25.8)},
+                               {.step = at.step, .cause = rows_of_1, .flags = flag::request, .bytes = 400});
     made.range(group, trace::range_name::sum, at.step, at(25.3), at(25.8));
     for (const std::uint16_t t : {t0, t1}) {
-      const std::uint64_t reduced = made.handled({.from = group,
-                                                  .to = t,
-                                                  .type = "reduced",
-                                                  .step = at.step,
-                                                  .cause = t == t0 ? reduce_of_0 : reduce1,
-                                                  .sent = at(25.8),
-                                                  .arrived = at(25.9),
-                                                  .begin = at(25.9),
-                                                  .end = at(26.0),
-                                                  .flags = flag::answer,
-                                                  .bytes = 400});
+      const std::uint64_t reduced = made.handled(
+          "reduced", group, t, {at(25.8), at(25.9), at(25.9), at(26.0)},
+          {.step = at.step, .cause = t == t0 ? reduce_of_0 : reduce1, .flags = flag::answer, .bytes = 400});
       if (t == t1) made.released(group, reduced, reduce_of_0, at(25.8));
       reduced_of_1 = reduced;
       made.step(t, at.step, t == t0 ? at(2.2) : at(1.1), at(26.0));

@@ -13,16 +13,10 @@ trace::made_recording busy_server() {
   trace::made_recording made{1, 2};
   // Three messages arrive at once; each takes 10 us.
   for (const std::uint64_t i : {0, 1, 2})
-    made.handled({.from = made.trainer(1),
-                  .to = made.server(0),
-                  .type = i == 1 ? "lookup" : "gradient",
-                  .step = 7 + i,
-                  .cause = trace::made_id(made.server(0), 12),
-                  .sent = trace::us(90),
-                  .arrived = trace::us(100),
-                  .begin = trace::us(100 + 10 * static_cast<std::int64_t>(i)),
-                  .end = trace::us(110 + 10 * static_cast<std::int64_t>(i)),
-                  .bytes = 2048});
+    made.handled(i == 1 ? "lookup" : "gradient", made.trainer(1), made.server(0),
+                 {trace::us(90), trace::us(100), trace::us(100 + 10 * static_cast<std::int64_t>(i)),
+                  trace::us(110 + 10 * static_cast<std::int64_t>(i))},
+                 {.step = 7 + i, .cause = trace::made_id(made.server(0), 12), .bytes = 2048});
   made.range(made.server(0), trace::range_name::apply, 7, trace::us(104), trace::us(109));
   return made;
 }

@@ -49,7 +49,7 @@ TEST(Timeline, ProcessesAndActorsHaveNamesAndPlaces) {
     r.edit().processes[i].node = i;
   }
   r.actor(r.server(0), "server \"0\"\n", 1);
-  r.handled({.from = r.trainer(0), .to = r.server(0), .type = "lookup", .begin = trace::us(5), .end = trace::us(7)});
+  r.handled("lookup", r.trainer(0), r.server(0), trace::us(0, 0, 5, 7));
   const trace_event_rules shown(timeline_of(r.done()));
   EXPECT_EQ(shown.processes.at(1), "node 0 (alpha, pid 10)");
   EXPECT_EQ(shown.processes.at(2), "node 1 (beta, pid 11)");
@@ -59,17 +59,8 @@ TEST(Timeline, ProcessesAndActorsHaveNamesAndPlaces) {
 
 TEST(Timeline, ASliceSaysWhatTheMessageWas) {
   trace::made_recording r(1, 1);
-  r.handled({.from = r.trainer(0),
-             .to = r.server(0),
-             .type = "lookup",
-             .step = 12,
-             .cause = trace::made_id(r.server(0), 4),
-             .sent = 1'000'001,
-             .arrived = 1'001'001,
-             .begin = 1'002'001,
-             .end = 1'004'012,
-             .bytes = 99,
-             .sequence = 7});
+  r.handled("lookup", r.trainer(0), r.server(0), {1'000'001, 1'001'001, 1'002'001, 1'004'012},
+            {.step = 12, .cause = trace::made_id(r.server(0), 4), .bytes = 99, .sequence = 7});
   const std::string text = timeline_of(r.done());
   EXPECT_NE(text.find("\"ts\":1002.001,\"dur\":2.011,"), std::string::npos);
   const trace_event_rules shown(text);
@@ -84,30 +75,10 @@ TEST(Timeline, ASliceSaysWhatTheMessageWas) {
 
 TEST(Timeline, AnArrowLeavesTheSliceInWhichItsMessageWasSent) {
   trace::made_recording r(1, 1);
-  const auto lookup = r.handled({.from = r.trainer(0),
-                                 .to = r.server(0),
-                                 .type = "lookup",
-                                 .sent = 0,
-                                 .arrived = 1,
-                                 .begin = trace::us(10),
-                                 .end = trace::us(20)});
-  r.handled({.from = r.trainer(0),
-             .to = r.server(0),
-             .type = "note",
-             .sent = 0,
-             .arrived = trace::us(1),
-             .begin = trace::us(20),
-             .end = trace::us(30)});
+  const auto lookup = r.handled("lookup", r.trainer(0), r.server(0), {0, 1, trace::us(10), trace::us(20)});
+  r.handled("note", r.trainer(0), r.server(0), trace::us(0, 1, 20, 30));
   // Sent at the very end of the first slice, where the next one begins.
-  r.handled({.from = r.server(0),
-             .to = r.trainer(0),
-             .type = "rows",
-             .cause = lookup,
-             .sent = trace::us(20),
-             .arrived = trace::us(25),
-             .begin = trace::us(25),
-             .end = trace::us(26),
-             .flags = flag::answer});
+  r.handled("rows", r.server(0), r.trainer(0), trace::us(20, 25, 25, 26), {.cause = lookup, .flags = flag::answer});
   const trace_event_rules shown(timeline_of(r.done()));
   ASSERT_EQ(shown.starts.size(), 1U);
   EXPECT_EQ(shown.starts.at("1").when, trace::us(20) - 1);
@@ -117,36 +88,10 @@ TEST(Timeline, AnArrowLeavesTheSliceInWhichItsMessageWasSent) {
 
 TEST(Timeline, AClockThatIsWrongMakesNoArrowGoBackwards) {
   trace::made_recording r(1, 1);
-  const auto lookup = r.handled({.from = r.trainer(0),
-                                 .to = r.server(0),
-                                 .type = "lookup",
-                                 .sent = 0,
-                                 .arrived = 1,
-                                 .begin = trace::us(10),
-                                 .end = trace::us(20)});
-  r.handled({.from = r.server(0),
-             .to = r.trainer(0),
-             .type = "rows",
-             .cause = lookup,
-             .sent = trace::us(19),
-             .arrived = trace::us(18),
-             .begin = trace::us(18),
-             .end = trace::us(22)});
-  const auto early = r.handled({.from = r.trainer(0),
-                                .to = r.server(0),
-                                .type = "lookup",
-                                .sent = trace::us(39),
-                                .arrived = trace::us(40),
-                                .begin = trace::us(40),
-                                .end = trace::us(50)});
-  r.handled({.from = r.server(0),
-             .to = r.trainer(0),
-             .type = "rows",
-             .cause = early,
-             .sent = trace::us(45),
-             .arrived = trace::us(30),
-             .begin = trace::us(30),
-             .end = trace::us(31)});
+  const auto lookup = r.handled("lookup", r.trainer(0), r.server(0), {0, 1, trace::us(10), trace::us(20)});
+  r.handled("rows", r.server(0), r.trainer(0), trace::us(19, 18, 18, 22), {.cause = lookup});
+  const auto early = r.handled("lookup", r.trainer(0), r.server(0), trace::us(39, 40, 40, 50));
+  r.handled("rows", r.server(0), r.trainer(0), trace::us(45, 30, 30, 31), {.cause = early});
   timeline_counts counts;
   const trace_event_rules shown(timeline_of(r.done(), &counts));
   EXPECT_EQ(counts.flows, 1U);
@@ -156,7 +101,7 @@ TEST(Timeline, AClockThatIsWrongMakesNoArrowGoBackwards) {
 
 TEST(Timeline, SlicesThatOverlapAreCut) {
   trace::made_recording r(1, 1);
-  r.handled({.from = r.trainer(0), .to = r.server(0), .type = "lookup", .begin = trace::us(10), .end = trace::us(20)});
+  r.handled("lookup", r.trainer(0), r.server(0), trace::us(0, 0, 10, 20));
   r.range(r.server(0), trace::range_name::apply, 3, trace::us(15), trace::us(25));
   r.range(r.server(0), trace::range_name::pool, 3, trace::us(15), trace::us(25));
   const trace_event_rules shown(timeline_of(r.done()));
@@ -173,20 +118,12 @@ TEST(Timeline, CountersTellOfQueuesAndWhatIsUnderWay) {
   for (const std::uint16_t t : {0, 1}) r.actor(r.trainer(t)).process = 1;
   const auto send = [&](std::uint16_t t, trace::nanoseconds sent, trace::nanoseconds arrived,
                         trace::nanoseconds begin) {
-    r.handled({.from = r.trainer(t),
-               .to = r.server(0),
-               .type = "gradient",
-               .sent = sent,
-               .arrived = arrived,
-               .begin = begin,
-               .end = begin + trace::us(10),
-               .flags = flag::remote,
-               .bytes = 100});
+    r.handled("gradient", r.trainer(t), r.server(0), {sent, arrived, begin, begin + trace::us(10)},
+              {.flags = flag::remote, .bytes = 100});
   };
   send(0, trace::us(10), trace::us(20), trace::us(30));
   send(1, trace::us(10), trace::us(25), trace::us(40));
-  r.frame(trace::kind::sent,
-          {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .sent = trace::us(50), .bytes = 7});
+  r.frame(trace::kind::sent, "lookup", r.trainer(0), r.server(0), trace::us(50), {.bytes = 7});
   const trace_event_rules shown(timeline_of(r.done()));
   using points = std::vector<std::pair<trace::nanoseconds, double>>;
   EXPECT_EQ(shown.counters.at("queue of server 0"),
@@ -197,8 +134,7 @@ TEST(Timeline, CountersTellOfQueuesAndWhatIsUnderWay) {
 
 TEST(Timeline, StalenessAndMetricsAreCounters) {
   trace::made_recording r(1, 1);
-  r.handled(
-      {.from = r.server(0), .to = r.trainer(0), .type = "rows", .begin = trace::us(1), .end = trace::us(2), .aux = 2});
+  r.handled("rows", r.server(0), r.trainer(0), trace::us(0, 0, 1, 2), {.aux = 2});
   trace::event loss;
   loss.what = trace::kind::metric;
   loss.type = static_cast<std::uint16_t>(trace::metric_name::loss);

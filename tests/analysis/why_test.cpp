@@ -48,16 +48,9 @@ TEST(Why, FollowsCausesBackToTheStepsBegin) {
 TEST(Why, SaysWhereRecordsEnd) {
   synchronous_run one({trace::ms(8)});
   const auto unknown = trace::made_id(one.made.trainer(0), 9999);
-  const auto id = one.made.handled({.from = one.made.server(0),
-                                    .to = one.made.trainer(0),
-                                    .type = "rows",
-                                    .cause = unknown,
-                                    .sent = trace::ms(1),
-                                    .arrived = trace::ms(1),
-                                    .begin = trace::ms(1),
-                                    .end = trace::ms(1)});
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const auto id =
+      one.made.handled("rows", one.made.server(0), one.made.trainer(0), trace::ms(1, 1, 1, 1), {.cause = unknown});
+  const causality index(one.made.done());
   const cause_chain chain = find_causes(index, id);
   EXPECT_EQ(ids(chain), std::vector<std::uint64_t>{id});
   EXPECT_EQ(chain.begins, cause_chain::start::unknown);
@@ -71,14 +64,9 @@ TEST(Why, SaysWhereRecordsEnd) {
 
 TEST(Why, KnowsAMessageThatNeverArrived) {
   synchronous_run one({trace::ms(8)});
-  const auto lost = one.made.frame(trace::kind::sent, {.from = one.made.trainer(0),
-                                                       .to = one.made.server(1),
-                                                       .type = "gradient",
-                                                       .step = 1,
-                                                       .cause = one.rows_of_1,
-                                                       .sent = trace::ms(125)});
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const auto lost = one.made.frame(trace::kind::sent, "gradient", one.made.trainer(0), one.made.server(1),
+                                   trace::ms(125), {.step = 1, .cause = one.rows_of_1});
+  const causality index(one.made.done());
   const cause_chain chain = find_causes(index, lost);
   EXPECT_EQ(ids(chain), (std::vector<std::uint64_t>{lost, one.rows_of_1}));
   EXPECT_NE(causes_text(index, chain, 10).find("sent, never arrived by server 1"), std::string::npos);
@@ -92,8 +80,8 @@ TEST(Why, KnowsAMessageThatNeverArrived) {
 TEST(Why, EndsInACircle) {
   trace::made_recording made;
   const auto first = trace::made_id(made.trainer(0), 1);
-  const auto second = made.handled({.from = made.server(0), .to = made.trainer(0), .type = "a", .cause = first});
-  made.handled({.from = made.trainer(0), .to = made.server(0), .type = "b", .cause = second});
+  const auto second = made.handled("a", made.server(0), made.trainer(0), {}, {.cause = first});
+  made.handled("b", made.trainer(0), made.server(0), {}, {.cause = second});
   const trace::recording& run = made.done();
   EXPECT_EQ(find_causes(causality(run), first).hops.size(), 2U);
 }
@@ -118,16 +106,9 @@ std::set<std::uint64_t> influence_by_definition(const causality& index, std::uin
 
 TEST(Influence, HoldsAllThatCouldHaveInfluencedAMessage) {
   synchronous_run one({trace::ms(8), trace::ms(8), trace::ms(8)});
-  const auto ask = one.made.handled({.from = one.made.trainer(0),
-                                     .to = one.made.server(1),
-                                     .type = "save_dense",
-                                     .cause = one.rows_of_1,
-                                     .sent = trace::ms(185),
-                                     .arrived = trace::ms(200),
-                                     .begin = trace::ms(200),
-                                     .end = trace::ms(201)});
-  const trace::recording& run = one.made.done();
-  const causality index(run);
+  const auto ask = one.made.handled("save_dense", one.made.trainer(0), one.made.server(1),
+                                    trace::ms(185, 200, 200, 201), {.cause = one.rows_of_1});
+  const causality index(one.made.done());
   const influence influencing = find_influence(index, ask);  // outside of steps: as far as records go
   std::set<std::uint64_t> found;
   for (const auto& part : influencing.actors) {

@@ -96,15 +96,9 @@ class play {
     free_[actor] = begin + work;
     const auto process = [&](std::uint16_t of) { return run_.actor(of).process; };
     const std::uint8_t remote = process(actor) != process(what.from) ? flag::remote : 0;
-    return run_.handled({.from = what.from,
-                         .to = actor,
-                         .type = what.type,
-                         .step = what.step,
+    return run_.handled(what.type, what.from, actor, {what.sent, what.arrived, begin, begin + work},
+                        {.step = what.step,
                          .cause = what.cause,
-                         .sent = what.sent,
-                         .arrived = what.arrived,
-                         .begin = begin,
-                         .end = begin + work,
                          .flags = static_cast<std::uint8_t>(what.flags | more_flags | remote),
                          .bytes = what.bytes,
                          .aux = what.aux,

@@ -60,22 +60,8 @@ TEST(Metrics, TellTheErrorsOfPredictedNumbers) {
 
 TEST(Metrics, SumUpWhatWasHandled) {
   trace::made_recording made(1, 1);
-  made.handled({.from = 3,
-                .to = 2,
-                .type = "lookup",
-                .sent = trace::ms(0),
-                .arrived = trace::ms(1),
-                .begin = trace::ms(3),
-                .end = trace::ms(10),
-                .bytes = 100});
-  made.handled({.from = 3,
-                .to = 2,
-                .type = "lookup",
-                .sent = trace::ms(5),
-                .arrived = trace::ms(6),
-                .begin = trace::ms(10),
-                .end = trace::ms(15),
-                .bytes = 50});
+  made.handled("lookup", 3, 2, trace::ms(0, 1, 3, 10), {.bytes = 100});
+  made.handled("lookup", 3, 2, trace::ms(5, 6, 10, 15), {.bytes = 50});
   made.range(2, trace::range_name::pool, 1, trace::ms(11), trace::ms(14));
   made.range(2, trace::range_name::save, 1, trace::ms(20), trace::ms(30));
   made.step(3, 7, trace::ms(0), trace::ms(250));
@@ -97,12 +83,7 @@ TEST(Metrics, NeverGoBackWhenARingForgets) {
   const auto with = [](int first, int last) {
     trace::made_recording made(1, 1);
     for (int i = first; i <= last; ++i)
-      made.handled({.from = 3,
-                    .to = 2,
-                    .type = "lookup",
-                    .begin = trace::ms(i),
-                    .end = trace::ms(i + 1),
-                    .sequence = static_cast<std::uint64_t>(i)});
+      made.handled("lookup", 3, 2, trace::ms(0, 0, i, i + 1), {.sequence = static_cast<std::uint64_t>(i)});
     return made.done();
   };
   totals sums;
@@ -117,7 +98,7 @@ TEST(Metrics, NeverGoBackWhenARingForgets) {
 
 TEST(Metrics, BeginAnewWithAnotherRun) {
   trace::made_recording made(1, 1);
-  made.handled({.from = 3, .to = 2, .type = "lookup", .begin = trace::ms(1), .end = trace::ms(2)});
+  made.handled("lookup", 3, 2, trace::ms(0, 0, 1, 2));
   totals sums;
   sums.add(made.done());
   made.edit().run = 8;

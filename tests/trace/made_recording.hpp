@@ -15,6 +15,21 @@ namespace troupe::trace {
 constexpr nanoseconds us(std::int64_t microseconds) { return microseconds * 1'000; }
 constexpr nanoseconds ms(std::int64_t milliseconds) { return milliseconds * 1'000'000; }
 
+/// When a message was sent, when it arrived, and when its handler began and ended.
+struct moments {
+  nanoseconds sent = 0;
+  nanoseconds arrived = 0;
+  nanoseconds begin = 0;
+  nanoseconds end = 0;
+};
+
+constexpr moments us(std::int64_t sent, std::int64_t arrived, std::int64_t begin, std::int64_t end) {
+  return {us(sent), us(arrived), us(begin), us(end)};
+}
+constexpr moments ms(std::int64_t sent, std::int64_t arrived, std::int64_t begin, std::int64_t end) {
+  return {ms(sent), ms(arrived), ms(begin), ms(end)};
+}
+
 constexpr std::uint64_t made_id(std::uint16_t sender, std::uint64_t sequence) {
   return std::uint64_t{sender} << 48 | sequence;
 }
@@ -23,7 +38,7 @@ constexpr std::uint64_t made_id(std::uint16_t sender, std::uint64_t sequence) {
 struct made_message {
   std::uint16_t from = 0;
   std::uint16_t to = 0;
-  std::string_view type;
+  std::string_view type = {};
   std::uint64_t step = 0;
   std::uint64_t cause = 0;
   nanoseconds sent = 0;
@@ -101,19 +116,33 @@ class made_recording {
     return add(e);
   }
 
-  /// Records that a frame left (`what` sent: `m.sent`) or came (arrived: `m.arrived`) between processes; its id.
-  std::uint64_t frame(kind what, const made_message& m) {
+  /// The same; `m` has what else there is to say.
+  std::uint64_t handled(std::string_view type, std::uint16_t from, std::uint16_t to, const moments& at,
+                        made_message m = {}) {
+    m.type = type;
+    m.from = from;
+    m.to = to;
+    m.sent = at.sent;
+    m.arrived = at.arrived;
+    m.begin = at.begin;
+    m.end = at.end;
+    return handled(m);
+  }
+
+  /// Records that a frame left (`what` sent) or came (arrived) between processes; its id.
+  std::uint64_t frame(kind what, std::string_view type, std::uint16_t from, std::uint16_t to, nanoseconds when,
+                      const made_message& m = {}) {
     event e;
     e.what = what;
     e.flags = m.flags;
-    e.actor = what == kind::sent ? m.from : m.to;
-    e.type = type(m.type);
-    e.aux = m.to;
+    e.actor = what == kind::sent ? from : to;
+    e.type = this->type(type);
+    e.aux = to;
     e.bytes = m.bytes;
     e.step = m.step;
-    e.id = next_id(m.from, m.sequence);
+    e.id = next_id(from, m.sequence);
     e.cause = m.cause;
-    e.sent = e.arrived = e.begin = e.end = what == kind::sent ? m.sent : m.arrived;
+    e.sent = e.arrived = e.begin = e.end = when;
     return add(e);
   }
 

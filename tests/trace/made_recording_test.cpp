@@ -8,10 +8,8 @@ namespace {
 TEST(MadeRecording, NumbersMessagesBySenderAndSortsByBegin) {
   made_recording made(2, 1);
   EXPECT_EQ(made.trainer(0), 4);
-  const auto later = made.handled(
-      {.from = made.trainer(0), .to = made.server(1), .type = "lookup", .sent = us(5), .begin = us(9), .end = us(10)});
-  const auto earlier = made.handled(
-      {.from = made.trainer(0), .to = made.server(0), .type = "lookup", .sent = us(6), .begin = us(7), .end = us(8)});
+  const auto later = made.handled("lookup", made.trainer(0), made.server(1), us(5, 0, 9, 10));
+  const auto earlier = made.handled("lookup", made.trainer(0), made.server(0), us(6, 0, 7, 8));
   EXPECT_EQ(later, made_id(4, 1));
   EXPECT_EQ(earlier, made_id(4, 2));
   const recording& run = made.done();
