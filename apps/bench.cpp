@@ -12,6 +12,7 @@
 
 #include "apps/subcommand.hpp"
 #include "base/child_process.hpp"
+#include "base/descriptor.hpp"
 #include "base/json_text.hpp"
 #include "base/result.hpp"
 #include "bench/lookup.hpp"
@@ -38,21 +39,13 @@ std::string read_line(int descriptor) {
 /// The process that serves the lookups. It ends at the end of its standard input; the destructor kills it.
 class service_process {
  public:
-  service_process() = default;
-  service_process(const service_process&) = delete;
-  service_process& operator=(const service_process&) = delete;
-  ~service_process() {
-    if (input_ >= 0) ::close(input_);
-    if (output_ >= 0) ::close(output_);
-  }
-
   result<bench::lookup_service> start(const std::string& token, bool tls) {
     std::array<int, 2> in{};
     std::array<int, 2> out{};
     if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0)
       return run_fault("the system has no pipes left");
-    input_ = in[1];
-    output_ = out[0];
+    input_ = descriptor::adopt(in[1]);
+    output_ = descriptor::adopt(out[0]);
     std::vector<std::string> arguments = {"troupe", "bench", "lookup", "--serve"};
     if (tls) arguments.emplace_back("--tls");
     child_options options;
@@ -64,7 +57,7 @@ class service_process {
     ::close(out[1]);
     if (!child) return run_fault("a second process cannot be started: {}", child.error().message);
     child_.emplace(std::move(*child));
-    const std::string line = read_line(output_);
+    const std::string line = read_line(output_.number());
     const auto data = links::parse_endpoint(line.substr(0, line.find(' ')));
     const auto tcp = links::parse_endpoint(line.substr(line.find(' ') + 1));
     if (!data || !tcp) return run_fault("the serving process did not start");
@@ -73,8 +66,8 @@ class service_process {
 
  private:
   std::optional<child_process> child_;
-  int input_ = -1;
-  int output_ = -1;
+  descriptor input_;
+  descriptor output_;
 };
 
 /// Credentials for links with TLS by that token, or without TLS.

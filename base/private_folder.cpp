@@ -32,18 +32,17 @@ int make_own_folder(const std::filesystem::path& path) {
 
 result<private_folder> private_folder::open(const std::filesystem::path& path) {
   if (const int code = make_own_folder(path); code != 0) return cannot(path, "made", code);
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor < 0) {
+  auto folder = descriptor::adopt(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder.is_open()) {
     if (errno == ENOTDIR || errno == ELOOP) return bad_input("{}: is a link", path.string());
     return cannot(path, "opened", errno);
   }
-  private_folder opened(path, descriptor);
   struct stat found {};
-  if (::fstat(descriptor, &found) != 0) return cannot(path, "looked at", errno);
+  if (::fstat(folder.number(), &found) != 0) return cannot(path, "looked at", errno);
   if (found.st_uid != ::geteuid()) return bad_input("{}: belongs to another user ({})", path.string(), found.st_uid);
-  if ((found.st_mode & 0777) != owner_only && ::fchmod(descriptor, owner_only) != 0)
+  if ((found.st_mode & 0777) != owner_only && ::fchmod(folder.number(), owner_only) != 0)
     return cannot(path, "kept from other users", errno);
-  return opened;
+  return private_folder(path, std::move(folder));
 }
 
 result<private_folder> private_folder::create(const std::filesystem::path& path) {
@@ -58,38 +57,17 @@ result<private_folder> private_folder::create(const std::filesystem::path& path)
   return open(name);
 }
 
-private_folder::private_folder(private_folder&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-private_folder& private_folder::operator=(private_folder&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
-private_folder::~private_folder() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 bool private_folder::has(const std::string& name) const {
   struct stat found {};
-  return ::fstatat(descriptor_, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0;
+  return ::fstatat(folder_.number(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 result<void> private_folder::write(const std::string& name, std::string_view bytes) const {
-  const int file = ::openat(descriptor_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (file < 0) return cannot(path_ / name, "made", errno);
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      const int code = errno;
-      ::close(file);
-      return cannot(path_ / name, "written", code);
-    }
-    bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-  if (::close(file) != 0) return cannot(path_ / name, "written", errno);
+  auto file = descriptor::adopt(
+      ::openat(folder_.number(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.is_open()) return cannot(path_ / name, "made", errno);
+  if (const int code = write_all(file.number(), bytes); code != 0) return cannot(path_ / name, "written", code);
+  if (::close(file.release()) != 0) return cannot(path_ / name, "written", errno);
   return {};
 }
 

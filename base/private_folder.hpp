@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 
 namespace troupe {
@@ -26,10 +27,6 @@ class private_folder {
   /// Makes the folder `path`, or `path`-2, `path`-3, ... if that name exists.
   static result<private_folder> create(const std::filesystem::path& path);
 
-  private_folder(private_folder&& other) noexcept;
-  private_folder& operator=(private_folder&& other) noexcept;
-  ~private_folder();
-
   const std::filesystem::path& path() const { return path_; }
 
   /// Returns whether that name exists in the folder. A link counts even if its target does not exist.
@@ -39,10 +36,10 @@ class private_folder {
   result<void> write(const std::string& name, std::string_view bytes) const;
 
  private:
-  private_folder(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  private_folder(std::filesystem::path path, descriptor opened) : path_(std::move(path)), folder_(std::move(opened)) {}
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  descriptor folder_;
 };
 
 }  // namespace troupe

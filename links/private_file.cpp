@@ -8,38 +8,19 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/descriptor.hpp"
 #include "base/input_files.hpp"
 
 namespace troupe::links {
-
-namespace {
-
-class private_descriptor {
- public:
-  // Without O_NONBLOCK opening a named pipe would block until it has a writer.
-  explicit private_descriptor(const std::string& path)
-      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~private_descriptor() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  private_descriptor(const private_descriptor&) = delete;
-  private_descriptor& operator=(const private_descriptor&) = delete;
-
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-}  // namespace
 
 result<std::string> read_private_file(const std::string& what, const std::string& path, std::size_t bytes_max) {
   const auto wrong = [&](const std::string& why) {
     return failure(fault_kind::input, fmt::format("{} {}: {}", what, path, why));
   };
-  const private_descriptor file(path);
+  // Without O_NONBLOCK opening a named pipe would block until it has a writer.
+  const auto file = descriptor::adopt(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  if (file.descriptor() < 0 || ::fstat(file.descriptor(), &status) != 0) return wrong(std::strerror(errno));
+  if (!file.is_open() || ::fstat(file.number(), &status) != 0) return wrong(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return wrong("must be a regular file");
   remember_input(path, "a private file that this command reads");
   constexpr mode_t others = S_IRGRP | S_IROTH | S_IWGRP | S_IWOTH;
@@ -49,7 +30,7 @@ result<std::string> read_private_file(const std::string& what, const std::string
   std::string text(bytes_max + 1, '\0');
   std::size_t length = 0;
   while (length < text.size()) {
-    const ssize_t got = ::read(file.descriptor(), text.data() + length, text.size() - length);
+    const ssize_t got = ::read(file.number(), text.data() + length, text.size() - length);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return wrong(std::strerror(errno));
     if (got == 0) break;

@@ -41,34 +41,20 @@ std::byte* map(int file, std::size_t size) {
 
 std::uint64_t room_for(std::uint64_t size) { return (size + alignment - 1) / alignment * alignment; }
 
-class owned_descriptor {
- public:
-  explicit owned_descriptor(int file) : file_(file) {}
-  ~owned_descriptor() {
-    if (file_ >= 0) close(file_);
-  }
-  owned_descriptor(const owned_descriptor&) = delete;
-  owned_descriptor& operator=(const owned_descriptor&) = delete;
-  int get() const { return file_; }
-
- private:
-  int file_;
-};
-
 }  // namespace
 
 std::unique_ptr<shared_memory_writer> shared_memory_writer::make(std::size_t bytes) {
   const std::size_t size = chunks_offset + bytes;
   std::unique_ptr<shared_memory_writer> made(new shared_memory_writer);
-  made->file_ = memfd_create(memory_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (made->file_ < 0 || ftruncate(made->file_, static_cast<off_t>(size)) != 0 ||
-      fcntl(made->file_, F_ADD_SEALS, fixed_size) != 0)
+  made->file_ = descriptor::adopt(memfd_create(memory_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const int file = made->file_.number();
+  if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0 || fcntl(file, F_ADD_SEALS, fixed_size) != 0)
     return nullptr;
-  made->all_ = map(made->file_, size);
+  made->all_ = map(file, size);
   if (made->all_ == nullptr) return nullptr;
   made->bytes_ = bytes;
   made->chunks_ = made->all_ + chunks_offset;
-  made->name_ = {static_cast<std::uint32_t>(getpid()), static_cast<std::uint32_t>(made->file_), random_nonce()};
+  made->name_ = {static_cast<std::uint32_t>(getpid()), static_cast<std::uint32_t>(file), random_nonce()};
   std::ranges::copy(made->name_.secret, made->all_);
   made->free_slots_.resize(slot_count);
   std::iota(made->free_slots_.rbegin(), made->free_slots_.rend(), 0U);
@@ -77,7 +63,6 @@ std::unique_ptr<shared_memory_writer> shared_memory_writer::make(std::size_t byt
 
 shared_memory_writer::~shared_memory_writer() {
   if (all_ != nullptr) munmap(all_, chunks_offset + bytes_);
-  if (file_ >= 0) close(file_);
 }
 
 /// Frees the chunks that the reader has released.
@@ -116,12 +101,12 @@ std::shared_ptr<shared_memory_reader> shared_memory_reader::open(const shared_me
   const std::string expected = fmt::format("/memfd:{}", memory_name);
   if (length <= 0 || !std::string_view(target.data(), static_cast<std::size_t>(length)).starts_with(expected))
     return nullptr;
-  const owned_descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  const auto file = descriptor::adopt(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
-  if (file.get() < 0 || fstat(file.get(), &about) != 0) return nullptr;
+  if (!file.is_open() || fstat(file.number(), &about) != 0) return nullptr;
   const auto size = static_cast<std::size_t>(about.st_size);
-  if (size <= chunks_offset || (fcntl(file.get(), F_GET_SEALS) & fixed_size) != fixed_size) return nullptr;
-  std::byte* all = map(file.get(), size);
+  if (size <= chunks_offset || (fcntl(file.number(), F_GET_SEALS) & fixed_size) != fixed_size) return nullptr;
+  std::byte* all = map(file.number(), size);
   if (all == nullptr) return nullptr;
   std::shared_ptr<shared_memory_reader> made(new shared_memory_reader);
   made->all_ = all;

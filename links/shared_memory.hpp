@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "links/credentials.hpp"
 
 namespace troupe::links {
@@ -59,7 +60,7 @@ class shared_memory_writer {
   void collect();
 
   shared_memory_name name_;
-  int file_ = -1;
+  descriptor file_;
   std::byte* all_ = nullptr;
   std::byte* chunks_ = nullptr;
   std::size_t bytes_ = 0;

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/descriptor.hpp"
+
 namespace troupe::page {
 
 namespace {
@@ -20,10 +22,9 @@ using clock = std::chrono::steady_clock;
 std::uint64_t fingerprint_of(const fs::path& file) {
   constexpr std::size_t board_bytes_max = 256 << 10;
   std::vector<char> begin(trace::head_bytes + trace::metadata_bytes + board_bytes_max);
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return 0;
-  const ssize_t size = read(descriptor, begin.data(), begin.size());
-  close(descriptor);
+  const auto opened = descriptor::adopt(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened.is_open()) return 0;
+  const ssize_t size = read(opened.number(), begin.data(), begin.size());
   std::error_code error;
   const std::uint64_t length = fs::file_size(file, error);
   return XXH3_64bits_withSeed(begin.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)), length);

@@ -28,33 +28,17 @@ tl::unexpected<troupe::fault> exceeded(const std::filesystem::path& file, const 
 result<ring_follower> ring_follower::open(const std::filesystem::path& file, memory_budget& budget) {
   ring_follower made;
   made.path_ = file;
-  made.descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (made.descriptor_ < 0) return bad_input("{}: cannot be read: {}", file.string(), std::strerror(errno));
+  made.file_ = descriptor::adopt(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!made.file_.is_open()) return bad_input("{}: cannot be read: {}", file.string(), std::strerror(errno));
   remember_input(file.string(), "a file of the recording that is read");
   TROUPE_TRY(head, parse_trace_file(made.read(0, head_bytes + metadata_bytes), file, budget));
   made.chunks_begin_ = std::min(head.chunks_begin, before_chunks_max);
   // The number of chunks in the file, whatever the head claims.
   struct stat about {};
-  const std::uint64_t size = ::fstat(made.descriptor_, &about) == 0 ? static_cast<std::uint64_t>(about.st_size) : 0;
+  const std::uint64_t size = ::fstat(made.file_.number(), &about) == 0 ? static_cast<std::uint64_t>(about.st_size) : 0;
   const std::uint64_t there = size > made.chunks_begin_ ? (size - made.chunks_begin_) / chunk_bytes : 0;
   made.chunks_ = std::max<std::uint64_t>(std::min(head.chunk_room, there), 1);
   return made;
-}
-
-ring_follower::ring_follower(ring_follower&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      chunks_begin_(other.chunks_begin_),
-      chunks_(other.chunks_),
-      has_begun_(other.has_begun_),
-      next_(other.next_),
-      open_(std::move(other.open_)),
-      lost_(other.lost_),
-      is_live_(other.is_live_),
-      metadata_(std::move(other.metadata_)) {}
-
-ring_follower::~ring_follower() {
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 /// Reads up to `size` bytes at `at`: as many as the file has.
@@ -62,7 +46,7 @@ std::string ring_follower::read(std::uint64_t at, std::uint64_t size) const {
   std::string bytes(size, '\0');
   std::size_t done = 0;
   while (done < size) {
-    const ssize_t got = ::pread(descriptor_, bytes.data() + done, size - done, static_cast<off_t>(at + done));
+    const ssize_t got = ::pread(file_.number(), bytes.data() + done, size - done, static_cast<off_t>(at + done));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     done += static_cast<std::size_t>(got);

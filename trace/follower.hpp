@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 #include "trace/recording.hpp"
 #include "trace/trace_file.hpp"
@@ -19,9 +20,6 @@ class ring_follower {
  public:
   /// Errors: as read_trace_file.
   static result<ring_follower> open(const std::filesystem::path& file, memory_budget& budget);
-  ring_follower(ring_follower&&) noexcept;
-  ring_follower& operator=(ring_follower&&) = delete;
-  ~ring_follower();
 
   /// Returns the current head, metadata and board; and of all chunks that had new records, or still may get some, only
   /// the new records. Errors: the file can no longer be read.
@@ -43,7 +41,7 @@ class ring_follower {
   bool take_chunk(open_chunk& one, trace_file& to, memory_budget& budget);
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  descriptor file_;
   std::uint64_t chunks_begin_ = 0;
   std::uint64_t chunks_ = 0;
   bool has_begun_ = false;

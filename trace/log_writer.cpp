@@ -12,6 +12,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/descriptor.hpp"
+
 namespace troupe::trace {
 
 namespace {
@@ -161,20 +163,13 @@ void log_writer::write_head() {
 }
 
 bool log_writer::write_all(const char* bytes, std::size_t size) {
-  while (size > 0) {
-    const ssize_t written = ::write(descriptor_, bytes, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const std::lock_guard lock(mutex_);
-      if (problem_.empty())
-        problem_ =
-            fmt::format("{}: cannot be written: {}; what came after is not kept", file_.string(), std::strerror(errno));
-      return false;
-    }
-    bytes += written;
-    size -= static_cast<std::size_t>(written);
-  }
-  return true;
+  const int code = troupe::write_all(descriptor_, {bytes, size});
+  if (code == 0) return true;
+  const std::lock_guard lock(mutex_);
+  if (problem_.empty())
+    problem_ =
+        fmt::format("{}: cannot be written: {}; what came after is not kept", file_.string(), std::strerror(code));
+  return false;
 }
 
 }  // namespace troupe::trace

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/assert.hpp"
+#include "base/descriptor.hpp"
 #include "base/digest.hpp"
 
 namespace troupe::trace {
@@ -70,20 +71,19 @@ result<std::unique_ptr<ring>> ring::create(const options& how) {
   constexpr std::uint64_t fewest_chunks = 16;
   made->chunks_ = std::max(fewest_chunks, how.bytes / chunk_bytes);
   made->size_ = made->chunks_begin_ + made->chunks_ * chunk_bytes;
-  const int file = ::open(how.file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) return failed(how.file, "cannot be made", errno);
+  const auto opened = descriptor::adopt(::open(how.file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const int file = opened.number();
+  if (!opened.is_open()) return failed(how.file, "cannot be made", errno);
   made->file_ = how.file;
   // Without its room, writing to it would be a deadly signal once the disk is full.
   if (const int code = ::posix_fallocate(file, 0, static_cast<off_t>(made->size_)); code != 0) {
-    ::close(file);
     ::unlink(how.file.c_str());
     return failed(how.file, fmt::format("there is no room for a trace of {} bytes", made->size_), code);
   }
   fill_pages(file, made->size_);
   void* const memory = ::mmap(nullptr, made->size_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  const int code = errno;
-  ::close(file);
   if (memory == MAP_FAILED) {
+    const int code = errno;
     ::unlink(how.file.c_str());
     return failed(how.file, "cannot be mapped", code);
   }
