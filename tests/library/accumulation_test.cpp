@@ -5,11 +5,10 @@
 #include <array>
 #include <cmath>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/own_modules.hpp"
 #include "troupe/troupe.hpp"
 
@@ -84,16 +83,14 @@ std::string run_on(cluster& on, std::uint32_t trainers, Function function, Argum
 
 template <class Function, class... More>
 std::string run(std::uint32_t trainers, const embedding_bag::options& options, Function function, More... more) {
-  test::arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   return run_on(cluster, trainers, function, cluster.server(0).make<embedding_bag>(options), more...);
 }
 
 /// Without a table.
 template <class Function, class... More>
 std::string run_alone(std::uint32_t trainers, Function function, More... more) {
-  test::arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   return run_on(cluster, trainers, function, more...);
 }
 

@@ -7,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/expect_finds.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
 
@@ -125,18 +126,11 @@ task<> step_of_rows(trainer me, remote_module<nn::embedding_bag> rows, remote_mo
 
 TEST(UnawaitedSteps, OfServersAloneAreErrorsToo) {
   for (const way how : {way::callback, way::dropped, way::kept}) {
-    test::arguments given({"--quiet"});
-    cluster cluster(given.count(), given.values());
+    test::made_cluster cluster({"--quiet"});
     const auto rows = cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4});
     const auto layer = cluster.server(0).make<nn::linear>(arg("in_features", 4), arg("out_features", 2));
-    try {
-      cluster.run(2, step_of_rows, rows, layer, how);
-      ADD_FAILURE() << "no error";
-    } catch (const error& e) {
-      EXPECT_NE(std::string(e.what()).find("step 2: an optimizer step after an optimizer step that was not awaited"),
-                std::string::npos)
-          << e.what();
-    }
+    EXPECT_FINDS(test::error_of([&] { cluster.run(2, step_of_rows, rows, layer, how); }),
+                 "step 2: an optimizer step after an optimizer step that was not awaited");
   }
 }
 
@@ -157,8 +151,7 @@ task<> overlap(trainer me, remote_module<nn::embedding_bag> rows) {
 }
 
 TEST(AwaitedSteps, MayHaveTheNextLookupUnderWay) {
-  test::arguments given({"--quiet"});
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster({"--quiet"});
   const auto rows = cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4});
   EXPECT_EQ(cluster.run(2, overlap, rows).steps, 3U);
 }

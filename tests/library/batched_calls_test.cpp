@@ -7,13 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "troupe/remote_object.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::batched_calls_test {
-
-using test::arguments;
 
 /// Doubles rows, and counts its calls.
 class doubler final : public remote_object {
@@ -53,8 +51,7 @@ task<> batch_up(trainer, remote_module<doubler> one) {
 }
 
 TEST(RemoteObjects, JoinBatchedCalls) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   cluster.run(1, batch_up, cluster.server(0).make<doubler>());
 }
 

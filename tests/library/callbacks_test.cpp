@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
 
@@ -62,8 +63,7 @@ const auto get = [](auto f) { (void)f.get(); };
 template <class Function>
 void expect_failure(const std::string& who, const std::string& text, Function function) {
   try {
-    test::arguments given{"--quiet"};
-    cluster cluster(given.count(), given.values());
+    test::made_cluster cluster({"--quiet"});
     auto rows = cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 4, .embedding_dim = 2});
     auto one = cluster.server(0).make<asking>();
     cluster.run(2, function, rows, one);
@@ -135,16 +135,11 @@ task<> load_wrong(client /*me*/, table rows) {
 }
 
 TEST(Callbacks, OfAClientEndTheRun) {
-  test::arguments given{"--quiet"};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster({"--quiet"});
   auto rows = cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 4, .embedding_dim = 2});
   cluster.client(load_wrong, rows);
-  try {
-    cluster.run(1, rest, rows);
-    ADD_FAILURE() << "no error";
-  } catch (const error& e) {
-    EXPECT_EQ(std::string(e.what()).find("client 0: a callback given to then() threw: "), 0u) << e.what();
-  }
+  const std::string told = test::error_of([&] { cluster.run(1, rest, rows); });
+  EXPECT_TRUE(told.starts_with("client 0: a callback given to then() threw: ")) << told;
 }
 
 }  // namespace

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/expect_finds.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::client_test {
 namespace {
-
-using test::arguments;
 
 constexpr nn::embedding_bag::options table{.num_embeddings = 10, .embedding_dim = 2, .mode = nn::pooling::sum};
 const std::vector<std::int64_t> indices = {3, 1, 4};
@@ -44,8 +44,7 @@ task<> serve(client me, remote_module<nn::embedding_bag> embedding, std::vector<
 }
 
 TEST(Clients, LookRowsUpAsOfTheNewestStep) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   const auto embedding = cluster.server(0).make<nn::embedding_bag>(table);
   std::vector<float> trained;
   std::vector<float> served[2];
@@ -62,24 +61,17 @@ task<> fail(client, remote_module<nn::embedding_bag> embedding) {
 }
 
 TEST(Clients, EndTheRunWithTheirError) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   const auto embedding = cluster.server(0).make<nn::embedding_bag>(table);
   std::vector<float> trained;
   cluster.client(fail, embedding);
-  try {
-    cluster.run(1, [](trainer me) -> task<> {
-      promise<> never;
-      co_await never.get_future();
-      (void)me;
-    });
-    FAIL();
-  } catch (const error& e) {
-    EXPECT_NE(std::string(e.what()).find("client 0: "), std::string::npos) << e.what();
-    EXPECT_NE(std::string(e.what()).find("embedding_bag.rows of table 0 on server 0: indices: index 10"),
-              std::string::npos)
-        << e.what();
-  }
+  const auto wait = [](trainer /*me*/) -> task<> {
+    promise<> never;
+    co_await never.get_future();
+  };
+  const std::string told = test::error_of([&] { cluster.run(1, wait); });
+  EXPECT_FINDS(told, "client 0: ");
+  EXPECT_FINDS(told, "embedding_bag.rows of table 0 on server 0: indices: index 10");
 }
 
 }  // namespace

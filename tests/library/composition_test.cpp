@@ -13,7 +13,7 @@
 #include "actors/trained_parameters.hpp"
 #include "kernels/device.hpp"
 #include "model/random.hpp"
-#include "tests/library/arguments.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/own_modules.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
@@ -109,12 +109,7 @@ TEST(Composition, GivesPartsTheNumbersOfTheWhole) {
   joined.append(network.part(2, 2));
   EXPECT_EQ(joined.size(), 4U);
   EXPECT_EQ(names_of(joined.parameters()), names_of(network.parameters()));
-  try {
-    network.part(3, 2);
-    FAIL() << "there are 4 modules";
-  } catch (const error& e) {
-    EXPECT_STREQ(e.what(), "sequential: a part of 2 modules from 3 on; it has 4");
-  }
+  EXPECT_ERROR(network.part(3, 2), "sequential: a part of 2 modules from 3 on; it has 4");
 }
 
 TEST(Relu, KeepsNaN) {
@@ -143,8 +138,7 @@ task<> train_network(trainer me, double bucket_mib) {
 
 TEST(Buckets, OfAnySizeGiveTheSameBits) {
   const auto digest = [](double bucket_mib) {
-    test::arguments given{};
-    cluster cluster(given.count(), given.values());
+    test::made_cluster cluster;
     return cluster.run(2, train_network, bucket_mib).weights_digest;
   };
   EXPECT_EQ(digest(1e-6), digest(25));
@@ -242,8 +236,7 @@ task<> drop(trainer me, kept_numbers* result) {
 
 TEST(RandomNumbers, AreThoseOfForwardInBackwardAndNoneInEvaluation) {
   kept_numbers result;
-  test::arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   cluster.run(1, drop, &result);
   ASSERT_EQ(result.sums.size(), 2U);
   EXPECT_GT(result.sums[0], 0);
@@ -283,8 +276,7 @@ task<> track(trainer me, std::vector<double>* means) {
 
 TEST(Buffers, AreWrittenInTrainingPassesOnly) {
   std::vector<double> means;
-  test::arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   cluster.run(1, track, &means);
   EXPECT_EQ(means, (std::vector<double>{0, 1, 1.5, 1.75, 1.75}));
 }

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "model/data.hpp"
 #include "model/job.hpp"
+#include "tests/library/error_of.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
 
@@ -155,7 +155,7 @@ TEST_P(DataSetBatches, AreThoseOfTheProgram) {
 INSTANTIATE_TEST_SUITE_P(Threads, DataSetBatches, testing::Values("0", "3"));
 
 std::string refusal(const std::vector<std::pair<std::string, std::string>>& settings) {
-  try {
+  return test::input_error_of([&] {
     run(
         1,
         [](trainer me, std::vector<std::pair<std::string, std::string>> chosen) -> task<> {
@@ -163,11 +163,7 @@ std::string refusal(const std::vector<std::pair<std::string, std::string>>& sett
           co_return;
         },
         settings);
-  } catch (const error& e) {
-    EXPECT_EQ(e.kind(), error_kind::input);
-    return e.what();
-  }
-  return "";
+  });
 }
 
 TEST(DataSet, NamesWhatIsWrong) {

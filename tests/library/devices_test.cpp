@@ -9,8 +9,10 @@
 
 #include "kernels/device.hpp"
 #include "kernels/devices.hpp"
+#include "tests/expect_finds.hpp"
 #include "tests/kernels/needs_device.hpp"
-#include "tests/library/arguments.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/own_modules.hpp"
 #include "troupe/troupe.hpp"
 
@@ -22,14 +24,8 @@ class LibraryGpu : public needs_device {};
 /// Returns what `cluster.run(trainers, function, arguments...)` answers, on a machine of two servers.
 template <class Function, class... Arguments>
 std::string error_of(std::vector<std::string> options, Function function, Arguments... arguments) {
-  test::arguments given(std::move(options));
-  cluster cluster(given.count(), given.values());
-  try {
-    cluster.run(2, function, arguments...);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
+  test::made_cluster cluster(std::move(options));
+  return test::error_of([&] { cluster.run(2, function, arguments...); });
 }
 
 task<> train(trainer me, remote_module<nn::embedding_bag> table, std::vector<float>* parameters) {
@@ -53,8 +49,7 @@ task<> train(trainer me, remote_module<nn::embedding_bag> table, std::vector<flo
 
 /// Returns the parameters that trainer 0 ends with.
 std::vector<float> trained_with(std::vector<std::string> options) {
-  test::arguments given(std::move(options));
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster(std::move(options));
   std::vector<float> parameters;
   cluster.run(2, train, cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 100, .embedding_dim = 16}),
               &parameters);
@@ -86,8 +81,8 @@ task<> accumulate(trainer me, std::vector<float>* parameters) {
 TEST_F(LibraryGpu, AccumulatesOnTheDevice) {
   std::vector<float> here;
   std::vector<float> there;
-  EXPECT_EQ(error_of({}, accumulate, &here), "");
-  EXPECT_EQ(error_of({"--device", "cuda"}, accumulate, &there), "");
+  EXPECT_EQ(error_of({}, accumulate, &here), "no error");
+  EXPECT_EQ(error_of({"--device", "cuda"}, accumulate, &there), "no error");
   ASSERT_EQ(there.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(there[i], here[i], 1e-6);
 }
@@ -122,7 +117,7 @@ task<> apply_doubled(trainer me, bool* has_stream) {
 
 TEST_F(LibraryGpu, OwnModulesGetTheStream) {
   bool has_stream = false;
-  EXPECT_EQ(error_of({"--device", "cuda"}, apply_doubled, &has_stream), "");
+  EXPECT_EQ(error_of({"--device", "cuda"}, apply_doubled, &has_stream), "no error");
   EXPECT_TRUE(has_stream);
 }
 
@@ -132,12 +127,11 @@ task<> make_scale(trainer me) {
 }
 
 TEST_F(LibraryGpu, RefusesAModuleWithoutDeviceCodeByName) {
-  EXPECT_EQ(error_of({}, make_scale), "");
+  EXPECT_EQ(error_of({}, make_scale), "no error");
   const std::string refused = error_of({"--device", "cuda", "--devices", "0"}, make_scale);
-  EXPECT_NE(refused.find("scale in sequential: has no code for CUDA devices, and is to compute on device 0; write it "
-                         "(docs/library.md, runs_on_devices), or use --device cpu"),
-            refused.npos)
-      << refused;
+  EXPECT_FINDS(refused,
+               "scale in sequential: has no code for CUDA devices, and is to compute on device 0; write it "
+               "(docs/library.md, runs_on_devices), or use --device cpu");
 }
 
 task<> move_layer(trainer me) {
@@ -153,16 +147,11 @@ task<> move_layer(trainer me) {
     EXPECT_NEAR(here.as<float>()[i], there.as<float>()[i], 1e-6);
     EXPECT_EQ(again.as<float>()[i], there.as<float>()[i]);
   }
-  try {
-    co_await layer.to("cuda:77");
-    ADD_FAILURE();
-  } catch (const error& e) {
-    EXPECT_STREQ(e.what(), "to(\"cuda:77\") on server 0: this server has the devices 0 (--devices)");
-  }
+  EXPECT_ERROR(co_await layer.to("cuda:77"), "to(\"cuda:77\") on server 0: this server has the devices 0 (--devices)");
 }
 
 TEST_F(LibraryGpu, MovesModulesOfServers) {
-  EXPECT_EQ(error_of({"--server-device", "cuda", "--devices", "0"}, move_layer), "");
+  EXPECT_EQ(error_of({"--server-device", "cuda", "--devices", "0"}, move_layer), "no error");
 }
 
 task<> train_remotely(trainer me, remote_module<nn::linear> layer, std::vector<float>* parameters) {
@@ -185,8 +174,7 @@ task<> train_remotely(trainer me, remote_module<nn::linear> layer, std::vector<f
 TEST_F(LibraryGpu, TrainsModulesOfServersThere) {
   std::vector<float> results[2];
   for (const bool there : {false, true}) {
-    test::arguments given({"--server-device", there ? "cuda" : "cpu"});
-    cluster cluster(given.count(), given.values());
+    test::made_cluster cluster({"--server-device", there ? "cuda" : "cpu"});
     cluster.run(2, train_remotely, cluster.server(0).make<nn::linear>(arg("in_features", 2), arg("out_features", 1)),
                 &results[there ? 1 : 0]);
   }

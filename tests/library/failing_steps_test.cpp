@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/expect_finds.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/own_modules.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
@@ -19,8 +21,6 @@ namespace {
 
 using test::error_of;
 using test::scale;
-
-#define EXPECT_FINDS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 // -- losses that are not finite ---------------------------------------------------------
 
@@ -64,16 +64,10 @@ task<> lose(trainer me, remote_module<nn::embedding_bag> table, where_nan where)
 }
 
 std::string error_of_loss(where_nan where) {
-  test::arguments none{};
-  cluster cluster(none.count(), none.values());
+  test::made_cluster cluster;
   const auto table =
       cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 2, .embedding_dim = 2, .name = "users"});
-  try {
-    cluster.run(1, lose, table, where);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  return test::error_of([&] { cluster.run(1, lose, table, where); });
 }
 
 TEST(FailingSteps, NameWhereALossBecomesNan) {
@@ -102,15 +96,9 @@ task<> lose_there(trainer me, remote_module<nn::linear> far, bool is_given) {
 }
 
 std::string error_of_loss_there(bool is_given) {
-  test::arguments none{};
-  cluster cluster(none.count(), none.values());
+  test::made_cluster cluster;
   const auto far = cluster.server(0).make<nn::linear>(arg("in_features", 2), arg("out_features", 2));
-  try {
-    cluster.run(1, lose_there, far, is_given);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  return test::error_of([&] { cluster.run(1, lose_there, far, is_given); });
 }
 
 TEST(FailingSteps, NameAModuleOnAServerByWhichALossBecomesNan) {

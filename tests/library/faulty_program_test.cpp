@@ -9,6 +9,7 @@
 #include <string>
 
 #include "analysis/blocked.hpp"
+#include "tests/expect_finds.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/recording.hpp"
 
@@ -26,8 +27,6 @@ std::string said_by(const std::string& fault, const std::string& options, const 
   ::pclose(from);
   return text;
 }
-
-#define EXPECT_FINDS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 /// The others wait for its gradient in a sum (a replica), or at the server (a table alone).
 class FaultyProgramTiming : public testing::TestWithParam<const char*> {};

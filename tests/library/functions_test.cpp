@@ -11,7 +11,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/own_modules.hpp"
 #include "troupe/troupe.hpp"
 
@@ -44,21 +45,16 @@ task<> go_back(trainer me, std::vector<float> x, const function* what, outcome* 
 }
 
 std::string error_of(const function& what) {
-  test::arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   outcome result;
-  try {
+  return test::error_of([&] {
     cluster.run(1, go_back, std::vector<float>{0.5F, -0.25F, 1.5F, 0.75F, -1.25F, 2.0F}, &what, &result);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  });
 }
 
 void check(const function& what) {
   const std::vector<float> x = {0.5F, -0.25F, 1.5F, 0.75F, -1.25F, 2.0F};
-  test::arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   outcome result;
   cluster.run(1, go_back, x, &what, &result);
   const reals at(x.begin(), x.end());

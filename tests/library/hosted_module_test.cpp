@@ -8,14 +8,13 @@
 #include <tuple>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/own_modules.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::hosted_module_test {
 namespace {
-
-using test::arguments;
 
 tensor batch_of(std::uint32_t rank, int step) {
   std::vector<float> numbers(4 * 6);
@@ -57,34 +56,22 @@ task<> hurry(trainer me, remote_module<nn::linear> first) {
   const tensor loss = nn::cross_entropy(context, y, classes);
   const tensor another = nn::cross_entropy(context, z, classes);
   auto going = context.backward(loss);
-  try {
-    co_await optimizer.step(context);
-    ADD_FAILURE();
-  } catch (const error& e) {
-    EXPECT_STREQ(e.what(), "optimizer step while backward is under way; co_await it first");
-  }
-  try {
-    co_await context.backward(another);
-    ADD_FAILURE();
-  } catch (const error& e) {
-    EXPECT_STREQ(e.what(), "a second backward while backward is under way; co_await it first");
-  }
+  EXPECT_ERROR(co_await optimizer.step(context), "optimizer step while backward is under way; co_await it first");
+  EXPECT_ERROR(co_await context.backward(another), "a second backward while backward is under way; co_await it first");
   co_await std::move(going);
   co_await context.backward(another);
   co_await optimizer.step(context);
 }
 
 TEST(HostedModules, TakeNoStepWhileTheWayBackIsUnderWay) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   cluster.run(1, hurry, cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3)));
 }
 
 TEST(HostedModules, TrainToTheSameBitsOnEveryServerAndNumberOfThreads) {
   std::vector<std::vector<float>> results;
   for (const std::uint32_t rank : {0U, 1U, 2U}) {
-    arguments given{"--servers", "3", "--threads", rank == 0 ? "1" : "4"};
-    cluster cluster(given.count(), given.values());
+    test::made_cluster cluster({"--servers", "3", "--threads", rank == 0 ? "1" : "4"});
     const auto first = cluster.server(rank).make<nn::linear>(arg("in_features", 6), arg("out_features", 5));
     std::vector<float> weights;
     const auto run = cluster.run(2, train_far<adam>, first, adam{.lr = 0.01}, &weights);
@@ -127,14 +114,12 @@ task<> one_near(trainer me, std::vector<float>* weights) {
 TEST(HostedModules, HaveTheBitsOfAReplica) {
   std::vector<float> far;
   {
-    arguments given{};
-    cluster cluster(given.count(), given.values());
+    test::made_cluster cluster;
     cluster.run(3, one_far, cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3)), &far);
   }
   std::vector<float> near;
   {
-    arguments given{};
-    cluster cluster(given.count(), given.values());
+    test::made_cluster cluster;
     cluster.run(3, one_near, &near);
   }
   EXPECT_EQ(far, near);
@@ -162,8 +147,7 @@ TEST(HostedModules, GiveTheirInputsGradientBack) {
   std::vector<float> before;
   std::vector<float> after;
   std::vector<float> out;
-  arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   cluster.run(1, step_below, cluster.server(0).make<nn::linear>(arg("in_features", 5), arg("out_features", 3)), &head,
               &before, &after, &out);
   const auto x = batch_of(0, 0);
@@ -213,33 +197,17 @@ task<> move(trainer me, remote_module<nn::linear> layer) {
   const tensor there = co_await other.infer(x);
   EXPECT_TRUE(std::ranges::equal(here.as<float>(), there.as<float>()));
   co_await other.to("cpu");
-  try {
-    co_await other.to("cuda:0");
-    ADD_FAILURE();
-  } catch (const error& e) {
-    EXPECT_STREQ(
-        e.what(),
-        "to(\"cuda:0\") on server 1: this server computes on the processor; start it with --server-device cuda");
-  }
+  EXPECT_ERROR(co_await other.to("cuda:0"),
+               "to(\"cuda:0\") on server 1: this server computes on the processor; start it with --server-device cuda");
   auto wide = co_await me.server(1).make<nn::linear>(arg("in_features", 7), arg("out_features", 3));
-  try {
-    co_await wide.load_state_dict(state);
-    ADD_FAILURE();
-  } catch (const error& e) {
-    EXPECT_STREQ(e.what(), "linear: load_state_dict: 'weight' is [3, 6], the module's is [3, 7]");
-  }
-  try {
-    co_await wide.infer(x);
-    ADD_FAILURE();
-  } catch (const error& e) {
-    EXPECT_STREQ(e.what(),
-                 "linear.infer on server 1: linear: takes [n, 7] of float32 with n at least 1, not [4, 6] of float32");
-  }
+  EXPECT_ERROR(co_await wide.load_state_dict(state),
+               "linear: load_state_dict: 'weight' is [3, 6], the module's is [3, 7]");
+  EXPECT_ERROR(co_await wide.infer(x),
+               "linear.infer on server 1: linear: takes [n, 7] of float32 with n at least 1, not [4, 6] of float32");
 }
 
 TEST(HostedModules, GiveAndTakeTheirState) {
-  arguments given{"--servers", "2"};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster({"--servers", "2"});
   cluster.run(1, move, cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3)));
 }
 
@@ -269,22 +237,16 @@ task<> ask_for_parameters(trainer me, remote_module<nn::linear> layer, remote_mo
 }
 
 TEST(HostedModules, NameTheirParametersWithShapes) {
-  arguments given{"--servers", "2"};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster({"--servers", "2"});
   const auto layer = cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3));
   const auto table = cluster.server(1).make<nn::embedding_bag>({.num_embeddings = 100, .embedding_dim = 16});
   cluster.run(1, ask_for_parameters, layer, table);
 }
 
 TEST(HostedModules, NameArgumentsThatTheyDoNotTake) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
-  try {
-    cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3), arg("colour", "red"));
-    FAIL();
-  } catch (const error& e) {
-    EXPECT_STREQ(e.what(), "linear has no argument colour; it takes in_features, out_features, bias");
-  }
+  test::made_cluster cluster;
+  EXPECT_ERROR(cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3), arg("colour", "red")),
+               "linear has no argument colour; it takes in_features, out_features, bias");
 }
 
 }  // namespace

@@ -3,19 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "kernels/devices.hpp"
-#include "model/job.hpp"
-#include "nodes/run_job.hpp"
 #include "tests/kernels/needs_device.hpp"
 #include "tests/library/job_network.hpp"
 #include "tests/library/run_trainers.hpp"
-#include "tests/model/made_images.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "troupe/troupe.hpp"
 
@@ -185,43 +180,8 @@ nn::sequential layers_of_program() {
                         nn::linear(8, 10));
 }
 
-constexpr std::size_t height = 8;
-constexpr std::size_t width = 10;
-
-task<> train_as_job(trainer me, const std::string* files) {
-  auto model = me.data_parallel(layers_of_program());
-  model.load_state_dict(test::initial_state_of_job(layers_of_job, height, width, me.seed()));
-  distributed_optimizer optimizer(adam{.lr = 0.01}, model);
-  const data_set data(me, {{"data", "idx:" + *files}, {"batch-size", "8"}});
-  for (const auto epoch : me.steps(3))
-    for (const data_batch& batch : me.batches(data.epoch(epoch))) {
-      auto context = me.new_context();
-      if (batch.size > 0) {
-        const tensor x = reshape(context, batch.dense, {batch.size, 1, height, width});
-        co_await context.backward(nn::cross_entropy(context, model(context, x), batch.classes));
-      }
-      co_await optimizer.step(context);
-    }
-}
-
 TEST(ImageNetworks, HaveTheDigestOfTheJobWithTheSameLayers) {
-  constexpr std::uint32_t rows = 75;  // the last batches are short
-  const model::pair_of_files files(model::images_text(rows, height, width), model::labels_text(rows));
-  const std::string names = files.names();
-  const auto job = model::parse_job({{"data", "idx:" + names},
-                                     {"layers", layers_of_job},
-                                     {"trainers", "2"},
-                                     {"batch-size", "8"},
-                                     {"epochs", "3"},
-                                     {"dense-optimizer", "adam"},
-                                     {"dense-lr", "0.01"},
-                                     {"seed", "5"}});
-  ASSERT_TRUE(job) << job.error().message;
-  const auto expected = nodes::run_job(*job, {}, nullptr);
-  ASSERT_TRUE(expected) << expected.error().message;
-  const run_summary found = test::run_with({"--quiet", "--seed", "5"}, 2, train_as_job, &names);
-  EXPECT_EQ(found.steps, expected->steps);
-  EXPECT_EQ(found.weights_digest, expected->weights_digest);
+  test::expect_digest_of_job({layers_of_job, layers_of_program, 8, 10}, 2, 75);  // the last batches are short
 }
 
 }  // namespace

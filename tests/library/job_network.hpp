@@ -1,4 +1,4 @@
-// The network of a job that is given by layers, as the library knows it.
+// A job on images whose network is given by layers, and the same as a program.
 
 #pragma once
 
@@ -8,9 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "model/job.hpp"
 #include "model/random.hpp"
 #include "nn/layer_spec.hpp"
-#include "troupe/state.hpp"
+#include "nodes/run_job.hpp"
+#include "tests/library/run_trainers.hpp"
+#include "tests/model/made_images.hpp"
+#include "troupe/troupe.hpp"
 
 namespace troupe::test {
 
@@ -33,6 +37,49 @@ inline named_tensors initial_state_of_job(const std::string& layers, std::size_t
   add(network.parameters(), numbers.parameters);
   add(network.buffers(), numbers.buffers);
   return state;
+}
+
+/// Layers, as a job gives them and as a program makes them.
+struct layers_of_images {
+  const char* of_job;
+  nn::sequential (*of_program)();
+  std::uint32_t height, width;
+};
+
+inline task<> train_as_job(trainer me, const layers_of_images* layers, const std::string* files) {
+  auto model = me.data_parallel(layers->of_program());
+  model.load_state_dict(initial_state_of_job(layers->of_job, layers->height, layers->width, me.seed()));
+  distributed_optimizer optimizer(adam{.lr = 0.01}, model);
+  const data_set data(me, {{"data", "idx:" + *files}, {"batch-size", "8"}});
+  for (const auto epoch : me.steps(3))
+    for (const data_batch& batch : me.batches(data.epoch(epoch))) {
+      auto context = me.new_context();
+      if (batch.size > 0) {
+        const tensor x = reshape(context, batch.dense, {batch.size, 1, layers->height, layers->width});
+        co_await context.backward(nn::cross_entropy(context, model(context, x), batch.classes));
+      }
+      co_await optimizer.step(context);
+    }
+}
+
+/// Expects that job and program have the same weights, on so many images.
+inline void expect_digest_of_job(const layers_of_images& layers, std::uint32_t trainers, std::uint32_t rows) {
+  const model::pair_of_files files(model::images_text(rows, layers.height, layers.width), model::labels_text(rows));
+  const std::string names = files.names();
+  const auto job = model::parse_job({{"data", "idx:" + names},
+                                     {"layers", layers.of_job},
+                                     {"trainers", std::to_string(trainers)},
+                                     {"batch-size", "8"},
+                                     {"epochs", "3"},
+                                     {"dense-optimizer", "adam"},
+                                     {"dense-lr", "0.01"},
+                                     {"seed", "5"}});
+  ASSERT_TRUE(job) << job.error().message;
+  const auto expected = nodes::run_job(*job, {}, nullptr);
+  ASSERT_TRUE(expected) << expected.error().message;
+  const run_summary found = run_with({"--quiet", "--seed", "5"}, trainers, train_as_job, &layers, &names);
+  EXPECT_EQ(found.steps, expected->steps);
+  EXPECT_EQ(found.weights_digest, expected->weights_digest);
 }
 
 }  // namespace troupe::test

@@ -2,12 +2,12 @@
 // there, and what they cannot take is refused.
 
 #include "troupe/layers.hpp"
+#include "tests/library/error_of.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +18,8 @@
 
 namespace troupe::layers_test {
 namespace {
+
+using test::input_error_of;
 
 using floats = std::vector<float>;
 
@@ -157,16 +159,6 @@ TEST(Layers, DropByTheKeyInTrainingOnly) {
 
 // -- backward ---------------------------------------------------------------------------------
 
-std::string error_of(const std::function<void()>& what) {
-  try {
-    what();
-  } catch (const error& e) {
-    EXPECT_EQ(e.kind(), error_kind::input);
-    return e.what();
-  }
-  return "no error";
-}
-
 /// Different numbers, none within a twentieth of another or of 0: windows have one largest number.
 tensor spread_input(const shape& lengths) {
   tensor x(lengths);
@@ -177,7 +169,7 @@ tensor spread_input(const shape& lengths) {
 }
 
 std::string wrong_with(const nn::module& of, const shape& input, bool training = true) {
-  return error_of([&] { nn::check_gradient(of, spread_input(input), {.training = training}); });
+  return input_error_of([&] { nn::check_gradient(of, spread_input(input), {.training = training}); });
 }
 
 TEST(LayerGradients, AreThoseOfForward) {
@@ -221,32 +213,33 @@ TEST(LayerGradients, AreRightWithinOtherModules) {
 // -- errors -------------------------------------------------------------------------------------
 
 TEST(LayerRefusals, OfOptions) {
-  EXPECT_EQ(error_of([] { nn::conv2d({.in_channels = 1, .out_channels = 2}); }),
+  EXPECT_EQ(input_error_of([] { nn::conv2d({.in_channels = 1, .out_channels = 2}); }),
             "conv2d: kernel 0: must be a whole number between 1 and 1024");
-  EXPECT_EQ(error_of([] { nn::conv2d({.out_channels = 2, .kernel = 3}); }),
+  EXPECT_EQ(input_error_of([] { nn::conv2d({.out_channels = 2, .kernel = 3}); }),
             "conv2d: in_channels 0: must be a whole number between 1 and 2147483647");
-  EXPECT_EQ(error_of([] { nn::conv2d({.in_channels = 2, .kernel = 3}); }),
+  EXPECT_EQ(input_error_of([] { nn::conv2d({.in_channels = 2, .kernel = 3}); }),
             "conv2d: out_channels 0: must be a whole number between 1 and 65536");
-  EXPECT_EQ(error_of([] { nn::conv2d({.in_channels = 2, .out_channels = 2, .kernel = 3, .stride = 0}); }),
+  EXPECT_EQ(input_error_of([] { nn::conv2d({.in_channels = 2, .out_channels = 2, .kernel = 3, .stride = 0}); }),
             "conv2d: stride 0: must be a whole number between 1 and 1024");
-  EXPECT_EQ(error_of([] { nn::max_pool2d(0); }), "max_pool2d: kernel 0: must be a whole number between 1 and 1024");
-  EXPECT_EQ(error_of([] { nn::avg_pool2d(2, 2000); }),
+  EXPECT_EQ(input_error_of([] { nn::max_pool2d(0); }),
+            "max_pool2d: kernel 0: must be a whole number between 1 and 1024");
+  EXPECT_EQ(input_error_of([] { nn::avg_pool2d(2, 2000); }),
             "avg_pool2d: stride 2000: must be a whole number between 1 and 1024");
-  EXPECT_EQ(error_of([] { nn::batch_norm({}); }),
+  EXPECT_EQ(input_error_of([] { nn::batch_norm({}); }),
             "batch_norm: channels 0: must be a whole number between 1 and 2147483647");
-  EXPECT_EQ(error_of([] { nn::batch_norm({.channels = 2, .momentum = 1.5}); }),
+  EXPECT_EQ(input_error_of([] { nn::batch_norm({.channels = 2, .momentum = 1.5}); }),
             "batch_norm: momentum 1.5: must be a number between 0 and 1");
-  EXPECT_EQ(error_of([] { nn::layer_norm(4, 0); }), "layer_norm: eps 0: must be a number above 0 and at most 1");
-  EXPECT_EQ(error_of([] { nn::layer_norm(0); }),
+  EXPECT_EQ(input_error_of([] { nn::layer_norm(4, 0); }), "layer_norm: eps 0: must be a number above 0 and at most 1");
+  EXPECT_EQ(input_error_of([] { nn::layer_norm(0); }),
             "layer_norm: features 0: must be a whole number between 1 and 2147483647");
-  EXPECT_EQ(error_of([] { nn::dropout(1); }), "dropout: rate 1: must be a number of at least 0 and below 1");
-  EXPECT_EQ(error_of([] { nn::dropout(NAN); }), "dropout: rate nan: must be a number of at least 0 and below 1");
-  EXPECT_EQ(error_of([] { nn::low_rank_cross(4, 2, 0); }),
+  EXPECT_EQ(input_error_of([] { nn::dropout(1); }), "dropout: rate 1: must be a number of at least 0 and below 1");
+  EXPECT_EQ(input_error_of([] { nn::dropout(NAN); }), "dropout: rate nan: must be a number of at least 0 and below 1");
+  EXPECT_EQ(input_error_of([] { nn::low_rank_cross(4, 2, 0); }),
             "low_rank_cross: layers 0: must be a whole number between 1 and 64");
 }
 
 std::string refusal_of(const nn::module& what, const tensor& input) {
-  return error_of([&] { what.output(input); });
+  return input_error_of([&] { what.output(input); });
 }
 
 TEST(LayerRefusals, OfInputs) {

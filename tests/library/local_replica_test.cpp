@@ -3,18 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <string>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::local_replica_test {
 namespace {
-
-using test::arguments;
 
 task<> train(trainer me, bool synchronized, std::vector<std::vector<float>>* weights) {
   auto model = me.data_parallel(nn::linear(2, 2), {.synchronized = synchronized});
@@ -32,8 +28,7 @@ task<> train(trainer me, bool synchronized, std::vector<std::vector<float>>* wei
 }
 
 std::vector<std::vector<float>> trained(std::uint32_t trainers, bool synchronized) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   std::vector<std::vector<float>> weights(trainers);
   cluster.run(trainers, train, synchronized, &weights);
   return weights;
@@ -59,8 +54,7 @@ TEST(LocalReplica, IsNotAmongTrainersAndApart) {
 }
 
 TEST(LocalReplica, NeedsNoName) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   cluster.run(1, make_without_name);
 }
 
@@ -102,8 +96,7 @@ task<> train_among(trainer me, std::uint32_t first_other, float apart, std::vect
 
 TEST(LocalReplica, IsTrainedWithSomeTrainersAsTheyAloneTrainIt) {
   const auto run = [](std::uint32_t trainers, std::uint32_t first_other, float apart) {
-    arguments given{};
-    cluster cluster(given.count(), given.values());
+    test::made_cluster cluster;
     std::vector<std::vector<float>> weights(trainers);
     cluster.run(trainers, train_among, first_other, apart, &weights);
     return weights;

@@ -3,17 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/kernels/needs_device.hpp"
+#include "tests/library/error_of.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::lstm_test {
 namespace {
+
+using test::input_error_of;
 
 using floats = std::vector<float>;
 
@@ -190,18 +192,8 @@ TEST(CarriedStates, GoThroughModulesOfOnesOwn) { test::run(1, add_up); }
 
 // -- ways back --------------------------------------------------------------------------------
 
-std::string error_of(const std::function<void()>& what) {
-  try {
-    what();
-  } catch (const error& e) {
-    EXPECT_EQ(e.kind(), error_kind::input);
-    return e.what();
-  }
-  return "no error";
-}
-
 std::string wrong_with(const nn::module& of, const shape& input) {
-  return error_of([&] { nn::check_gradient(of, some_input(input)); });
+  return input_error_of([&] { nn::check_gradient(of, some_input(input)); });
 }
 
 TEST(Lstm, GoesBackAsItGoesForward) {
@@ -219,23 +211,24 @@ TEST(Lstm, GoesBackAsItGoesForward) {
 // -- errors -------------------------------------------------------------------------------------
 
 TEST(Lstm, RefusesWhatItCannotTake) {
-  EXPECT_EQ(error_of([] { nn::lstm({.features = 3}); }), "lstm: hidden 0: must be a whole number between 1 and 65536");
-  EXPECT_EQ(error_of([] { nn::lstm({.hidden = 3}); }),
+  EXPECT_EQ(input_error_of([] { nn::lstm({.features = 3}); }),
+            "lstm: hidden 0: must be a whole number between 1 and 65536");
+  EXPECT_EQ(input_error_of([] { nn::lstm({.hidden = 3}); }),
             "lstm: features 0: must be a whole number between 1 and 2147483647");
-  EXPECT_EQ(error_of([] { nn::lstm({.features = 3, .hidden = 3, .steps = 65537}); }),
+  EXPECT_EQ(input_error_of([] { nn::lstm({.features = 3, .hidden = 3, .steps = 65537}); }),
             "lstm: steps 65537: must be a whole number between 1 and 65536");
   const nn::lstm of_any({.features = 3, .hidden = 2});
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(input_error_of([&] {
               of_any.output(some_input({2, 6}));
             }),
             "lstm: takes sequences of steps x features, which an image of 1 channel is too, and its input has 6 "
             "features; say how many steps they are (steps)");
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(input_error_of([&] {
               of_any.output(some_input({2, 5, 4}));
             }),
             "lstm: is made for steps of 3 features, and its input is a sequence of 5 x 4");
   const nn::lstm of_two({.features = 3, .hidden = 2, .steps = 2});
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(input_error_of([&] {
               of_two.output(some_input({2, 5, 3}));
             }),
             "lstm: takes sequences of 2 steps, and its input is a sequence of 5 x 3; take another number of steps");
@@ -246,20 +239,20 @@ task<> carry_wrongly(trainer me) {
   const auto stateless = me.data_parallel(nn::sequential(nn::linear(3, 2)));
   auto context = me.new_context();
   const tensor x = some_input({4, 5, 3});
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(input_error_of([&] {
               lstm(context, x, tensor({2, 4, 3}));
             }),
             "lstm: a state [2, 4, 3] of float32; for such an input it is [2, 4, 2] of float32, or empty for zeros");
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(input_error_of([&] {
               lstm(context, x, tensor({2, 4, 2}, dtype::f64));
             }),
             "lstm: a state [2, 4, 2] of float64; for such an input it is [2, 4, 2] of float32, or empty for zeros");
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(input_error_of([&] {
               stateless(context, some_input({4, 3}), tensor());
             }),
             "sequential: carries no state; apply it to the input alone");
   const tensor made = reshape(context, lstm(context, some_input({4, 2, 3})), {2, 4, 2});
-  EXPECT_EQ(error_of([&] { lstm(context, x, made); }),
+  EXPECT_EQ(input_error_of([&] { lstm(context, x, made); }),
             "lstm: a state [2, 4, 2] that the context has computed, and no gradient goes back into a state; copy its "
             "numbers into a tensor of their own");
   co_return;

@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "model/memory.hpp"
-#include "tests/library/arguments.hpp"
+#include "tests/expect_finds.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/own_modules.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
@@ -22,9 +23,9 @@ constexpr std::int64_t one = 1;
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 
 void expect_no_memory(const std::string& text, const std::string& words) {
-  EXPECT_NE(text.find(words), std::string::npos) << text;
-  EXPECT_NE(text.find("iB, and "), std::string::npos) << text;
-  EXPECT_NE(text.find("iB of memory are available"), std::string::npos) << text;
+  EXPECT_FINDS(text, words);
+  EXPECT_FINDS(text, "iB, and ");
+  EXPECT_FINDS(text, "iB of memory are available");
 }
 
 task<> make_there(trainer me, std::int64_t in, std::int64_t out, bool bias) {
@@ -43,23 +44,17 @@ TEST(ModuleSizes, OfServersAreChecked) {
                        "make on server 0: linear with weight [" + std::to_string(out) + ", " + std::to_string(in) +
                            "] and its gradient would take ");
   for (const auto& [in, out] : {std::pair{std::int64_t{0}, std::int64_t{4}}, {std::int64_t{4}, std::int64_t{0}}})
-    EXPECT_NE(test::error_of(1, make_there, in, out, true).find("both must be at least 1"), std::string::npos);
-  EXPECT_NE(test::error_of(1, make_there, std::int64_t{-1}, std::int64_t{4}, true).find("in_features"),
-            std::string::npos);
+    EXPECT_FINDS(test::error_of(1, make_there, in, out, true), "both must be at least 1");
+  EXPECT_FINDS(test::error_of(1, make_there, std::int64_t{-1}, std::int64_t{4}, true), "in_features");
   EXPECT_EQ(test::error_of(1, make_there, std::int64_t{3}, std::int64_t{4}, true), "no error");
 }
 
 TEST(ModuleSizes, OfServersAreCheckedForMainToo) {
-  test::arguments given({"--quiet"});
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster({"--quiet"});
   const auto wide = cluster.server(0).make<nn::linear>(arg("in_features", one << 62), arg("out_features", 4));
-  try {
-    cluster.run(
-        1, [](trainer, remote_module<nn::linear>) -> task<> { co_return; }, wide);
-    FAIL() << "no error";
-  } catch (const error& e) {
-    expect_no_memory(e.what(), "linear with weight [4, 4611686018427387904] and its gradient would take ");
-  }
+  const auto rest = [](trainer, remote_module<nn::linear>) -> task<> { co_return; };
+  expect_no_memory(test::error_of([&] { cluster.run(1, rest, wide); }),
+                   "linear with weight [4, 4611686018427387904] and its gradient would take ");
 }
 
 using maker = std::function<nn::sequential()>;
@@ -155,8 +150,7 @@ TEST(ClaimedMemory, IsTheGradientAndTheMeanOfAModuleOnAServer) {
   const std::uint64_t before = model::claimed_memory();
   std::vector<std::uint64_t> claimed;
   {
-    test::arguments given({"--quiet"});
-    cluster cluster(given.count(), given.values());
+    test::made_cluster cluster({"--quiet"});
     const auto far =
         cluster.server(0).make<nn::linear>(arg("in_features", 1024), arg("out_features", 1024), arg("bias", false));
     cluster.run(1, tell_claims_there, far, &claimed);
@@ -204,12 +198,7 @@ task<> pass_here(trainer me, nn::sequential made) {
 }
 
 std::string error_of_check(const nn::module& of) {
-  try {
-    nn::check_gradient(of, tensor({1, 2}));
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  return test::error_of([&] { nn::check_gradient(of, tensor({1, 2})); });
 }
 
 /// Once as the last module, once before another one.
@@ -222,7 +211,7 @@ TEST(SavedNumbers, OfMoreThanAnyMemoryAreRefused) {
          {test::error_of(1, pass_there, numbers), test::error_of(1, pass_here, nn::sequential(saver(numbers))),
           test::error_of(1, pass_here, nn::sequential(saver(numbers), nn::linear(2, 2))),
           test::error_of(1, pass_here, nn::sequential(nn::residual(saver(numbers)))), error_of_check(saver(numbers))})
-      EXPECT_NE(text.find(words), std::string::npos) << text;
+      EXPECT_FINDS(text, words);
   }
 }
 
@@ -231,19 +220,19 @@ TEST(SavedNumbers, ThatOnlyTogetherAreTooManyAreRefused) {
   nn::sequential many;
   for (int i = 0; i < 5; ++i) many.add(saver(addressed));
   std::string text = test::error_of(1, pass_here, many);
-  EXPECT_NE(text.find("sequential: saved() is 11529215046068469771 numbers"), std::string::npos) << text;
+  EXPECT_FINDS(text, "sequential: saved() is 11529215046068469771 numbers");
   for (int i = 0; i < 5; ++i) many.add(saver(addressed));
   text = test::error_of(1, pass_here, many);
-  EXPECT_NE(text.find("sequential: its modules save more numbers than any memory has"), std::string::npos) << text;
+  EXPECT_FINDS(text, "sequential: its modules save more numbers than any memory has");
 }
 
 TEST(SavedNumbers, ForWhichThereIsNoMemoryAreRefused) {
   const std::uint64_t addressed = (std::uint64_t{1} << 61) - 1;
   const std::string words = "saver: there is no memory for the 2305843009213693951 numbers of saved()";
   const std::string far = test::error_of(1, pass_there, addressed);
-  EXPECT_NE(far.find(words), std::string::npos) << far;
+  EXPECT_FINDS(far, words);
   const std::string near = test::error_of(1, pass_here, nn::sequential(saver(addressed)));
-  EXPECT_NE(near.find("sequential: there is no memory for the 2305843009213693951 numbers"), std::string::npos) << near;
+  EXPECT_FINDS(near, "sequential: there is no memory for the 2305843009213693951 numbers");
 }
 
 TEST(ShapeCounts, AreChecked) {

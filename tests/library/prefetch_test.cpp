@@ -10,9 +10,9 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
+#include "tests/library/error_of.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "troupe/troupe.hpp"
@@ -172,13 +172,8 @@ TEST(Prefetch, ThrowsWhatItsBatchHasThrownAtItsStep) {
   for (const bool ahead : {false, true}) {
     squares all;
     numbers found;
-    std::string words;
-    try {
-      test::run_with({"--prepare", ahead ? "1" : "0"}, 1, read_bad_row, ahead, &all, &found);
-    } catch (const error& e) {
-      words = e.what();
-    }
-    EXPECT_EQ(words, "trainer 0, step 1: row 2 is bad");
+    EXPECT_ERROR(test::run_with({"--prepare", ahead ? "1" : "0"}, 1, read_bad_row, ahead, &all, &found),
+                 "trainer 0, step 1: row 2 is bad");
     EXPECT_EQ(found, (numbers{0, 1}));
     EXPECT_EQ(all.under_way(), 0);
   }
@@ -270,12 +265,7 @@ TEST(Prefetch, IsResumedAtItsStepWithTheBitsOfAPlainLoop) {
 // -- the option -----------------------------------------------------------------------
 
 std::string refusal(test::arguments given) {
-  try {
-    const cluster cluster(given.count(), given.values());
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
+  return test::error_of([&] { const cluster cluster(given.count(), given.values()); });
 }
 
 TEST(Prepare, IsRefusedWhereItIsNotForAnything) {

@@ -11,6 +11,7 @@
 
 #include "model/job.hpp"
 #include "nodes/run_job.hpp"
+#include "tests/expect_finds.hpp"
 #include "tests/library/example_output.hpp"
 #include "tests/library/killed_example.hpp"
 #include "tests/trace/temporary_folder.hpp"
@@ -56,12 +57,10 @@ std::string in_one_line(const std::string& text) {
 
 TEST(ProgramExamples, HelpHasTheWordsOfAProgram) {
   const std::string help = in_one_line(output_of("hybrid", "--help"));
-  EXPECT_NE(help.find("--resume DIR go on with the run of the newest checkpoint in this folder "), std::string::npos)
-      << help;
-  EXPECT_NE(help.find("--device auto|cpu|cuda what the trainers' modules compute on; auto is CUDA devices if there are "
-                      "any (default: cpu)"),
-            std::string::npos)
-      << help;
+  EXPECT_FINDS(help, "--resume DIR go on with the run of the newest checkpoint in this folder ");
+  EXPECT_FINDS(help,
+               "--device auto|cpu|cuda what the trainers' modules compute on; auto is CUDA devices if there are "
+               "any (default: cpu)");
   EXPECT_NE(
       help.find("--prepare N threads of a process that make its trainers' batches ahead (trainer::prefetch), 0 to "
                 "1024 (default: those that are idle)"),

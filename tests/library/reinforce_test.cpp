@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/library/example_output.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
 
@@ -258,8 +259,7 @@ task<> play_in_turns(trainer, remote_module<reinforce::agent> whom, std::size_t 
 /// What `function(trainer, agent, more...)` comes to on one trainer.
 template <class Function, class... More>
 void run_with_agent(Function function, More... more) {
-  test::arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   const auto whom = cluster.server(0).make<reinforce::agent>(arg("seed", 1), arg("observers", observers),
                                                              arg("environments", environments));
   cluster.run(1, function, whom, more...);

@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/expect_finds.hpp"
 #include "tests/library/arguments.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/recording.hpp"
 #include "troupe/troupe.hpp"
@@ -65,8 +68,7 @@ TEST(LibraryReplay, WithCollectivesHasTheRecordedBits) {
   const trace::temporary_folder folder;
   const std::string there = folder.path().string();
   const auto again = [](std::vector<std::string> words) {
-    arguments given(std::move(words));
-    cluster cluster(given.count(), given.values());
+    test::made_cluster cluster(std::move(words));
     const auto embedding = cluster.server(0).make<nn::embedding_bag>(
         {.num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum});
     return cluster.run(2, train_and_sum, embedding).weights_digest;
@@ -86,8 +88,7 @@ TEST(LibraryReplay, LetsClientsLookOnAsTheyLike) {
   const trace::temporary_folder folder;
   const std::string there = folder.path().string();
   const auto digest_of = [](std::vector<std::string> words, int further) {
-    arguments given(std::move(words));
-    cluster cluster(given.count(), given.values());
+    test::made_cluster cluster(std::move(words));
     const auto embedding = cluster.server(0).make<nn::embedding_bag>(
         {.num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum});
     cluster.client(look_on, embedding, further);
@@ -111,14 +112,8 @@ task<> talk(trainer me, float factor) {
 }
 
 std::string error_of_talk(std::vector<std::string> words, float factor) {
-  arguments given(std::move(words));
-  cluster cluster(given.count(), given.values());
-  try {
-    cluster.run(2, talk, factor);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  test::made_cluster cluster(std::move(words));
+  return test::error_of([&] { cluster.run(2, talk, factor); });
 }
 
 TEST(LibraryReplay, ComparesCollectivesAlone) {
@@ -135,14 +130,10 @@ TEST(LibraryReplay, NamesTheFirstDifference) {
   const trace::temporary_folder folder;
   const std::string there = folder.path().string();
   run({"--trace", "full", "--trace-dir", there, "--quiet"});
-  try {
-    run({"--replay", there, "--quiet"}, 2);
-    FAIL() << "the learning rate is another";
-  } catch (const error& e) {
-    EXPECT_NE(std::string(e.what()).find("the replay is not the recorded run: step 0: set_optimizer from trainer "),
-              std::string::npos)
-        << e.what();
-  }
+  EXPECT_FINDS(test::error_of([&] {
+                 run({"--replay", there, "--quiet"}, 2);
+               }),
+               "the replay is not the recorded run: step 0: set_optimizer from trainer ");
 }
 
 TEST(LibraryTraces, HaveTheNamesThatTheProgramGives) {
@@ -160,19 +151,13 @@ TEST(LibraryTraces, HaveTheNamesThatTheProgramGives) {
 }
 
 TEST(LibraryTraces, RefuseNamesThatCannotBeOnes) {
-  arguments given{"--quiet"};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster({"--quiet"});
   const auto twice = [](trainer me) -> task<> {
     const auto first = me.data_parallel(nn::linear(2, 2), {.name = "tower"});
     const auto second = me.data_parallel(nn::linear(2, 2), {.name = "tower"});
     co_return;
   };
-  try {
-    cluster.run(1, twice);
-    FAIL() << "two have one name";
-  } catch (const error& e) {
-    EXPECT_NE(std::string(e.what()).find("the name 'tower' is another replica's"), std::string::npos) << e.what();
-  }
+  EXPECT_FINDS(test::error_of([&] { cluster.run(1, twice); }), "the name 'tower' is another replica's");
 }
 
 }  // namespace

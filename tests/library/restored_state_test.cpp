@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/expect_finds.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "troupe/troupe.hpp"
 
@@ -106,8 +108,7 @@ task<> train(trainer me, hosted on, course how) {
 
 std::string run(std::vector<std::string> words, course how) {
   words.emplace_back("--quiet");
-  test::arguments given(std::move(words));
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster(std::move(words));
   const auto server = cluster.server(0);
   const hosted on{server.make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4}),
                   server.make<nn::linear>(arg("in_features", 2), arg("out_features", 3)), server.make<total>()};
@@ -162,17 +163,11 @@ task<> load_and_train(trainer me, hosted on, misfit which) {
 
 std::string error_of_loading(std::vector<std::string> words, misfit which) {
   words.emplace_back("--quiet");
-  test::arguments given(std::move(words));
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster(std::move(words));
   const auto server = cluster.server(0);
   const hosted on{server.make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4}),
                   server.make<nn::linear>(arg("in_features", 2), arg("out_features", 3)), server.make<total>()};
-  try {
-    cluster.run(1, load_and_train, on, which);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  return test::error_of([&] { cluster.run(1, load_and_train, on, which); });
 }
 
 TEST(RestoredState, ThatDoesNotFitIsRefusedBeforeTheLoopToo) {
@@ -182,9 +177,9 @@ TEST(RestoredState, ThatDoesNotFitIsRefusedBeforeTheLoopToo) {
     const trace::temporary_folder folder;
     const std::string there = folder.path().string();
     const std::string first = error_of_loading({"--save", there, "--checkpoint-every", "2"}, misfit::none);
-    EXPECT_NE(first.find("the power has failed"), std::string::npos) << first;
+    EXPECT_FINDS(first, "the power has failed");
     const std::string refused = error_of_loading({"--resume", there}, which);
-    EXPECT_NE(refused.find(words), std::string::npos) << refused;
+    EXPECT_FINDS(refused, words);
   }
 }
 
@@ -207,31 +202,24 @@ task<> train_rows(trainer me, remote_module<nn::embedding_bag> rows, bool* resum
 
 std::string run_with_client(std::vector<std::string> words, bool* resumed) {
   words.emplace_back("--quiet");
-  test::arguments given(std::move(words));
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster(std::move(words));
   const auto rows = cluster.server(0).make<nn::embedding_bag>(
       {.num_embeddings = 10, .embedding_dim = 4, .init = nn::zeros, .name = "users"});
   cluster.client(load_as_client, rows);
-  try {
-    cluster.run(1, train_rows, rows, resumed);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
+  return test::error_of([&] { cluster.run(1, train_rows, rows, resumed); });
 }
 
 TEST(RestoredState, IsNotOverwrittenByAClient) {
   const trace::temporary_folder folder;
   const std::string there = folder.path().string();
   bool resumed = true;
-  EXPECT_EQ(run_with_client({"--save", there}, &resumed), "");
+  EXPECT_EQ(run_with_client({"--save", there}, &resumed), "no error");
   EXPECT_FALSE(resumed);
   const std::string refused = run_with_client({"--resume", there}, &resumed);
   EXPECT_TRUE(resumed);
-  EXPECT_NE(refused.find("load_state_dict of users on server 0 by a client, an object's method or a thread of the "
-                         "program: this run was resumed, and has restored what it would overwrite"),
-            std::string::npos)
-      << refused;
+  EXPECT_FINDS(refused,
+               "load_state_dict of users on server 0 by a client, an object's method or a thread of the "
+               "program: this run was resumed, and has restored what it would overwrite");
 }
 
 }  // namespace

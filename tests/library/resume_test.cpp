@@ -8,7 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/expect_finds.hpp"
 #include "tests/library/arguments.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "troupe/troupe.hpp"
@@ -59,8 +62,7 @@ task<> train(trainer me, remote_module<nn::embedding_bag> embedding, training ho
 constexpr nn::embedding_bag::options table{.num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum};
 
 outcome run(std::vector<std::string> words, training how) {
-  arguments given(std::move(words));
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster(std::move(words));
   const auto embedding = cluster.server(0).make<nn::embedding_bag>(table);
   outcome result{"", std::vector<double>(2)};
   how.result = &result;
@@ -106,8 +108,7 @@ task<> train_on_full_disk(trainer me, int full_until, std::unique_ptr<full_disk>
 
 std::string run_on_full_disk(int full_until) {
   const trace::temporary_folder folder;
-  arguments given({"--quiet", "--save", folder.path().string(), "--checkpoint-every", "2"});
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster({"--quiet", "--save", folder.path().string(), "--checkpoint-every", "2"});
   auto disk = std::make_unique<full_disk>();
   try {
     return cluster.run(1, train_on_full_disk, full_until, &disk).weights_digest;
@@ -175,8 +176,7 @@ TEST(ResumeWithOtherOptions, GoesOnIfTheProgramSaysThatItMay) {
   const std::string saved = folder.path().string();
   const std::string unbroken = run_epochs({"--epochs", "5"}, true);
   EXPECT_NE(run_epochs({"--save", saved}, true), unbroken);
-  EXPECT_NE(run_epochs({"--resume", saved, "--epochs", "5"}, false).find("the run of the checkpoint has --epochs 2"),
-            std::string::npos);
+  EXPECT_FINDS(run_epochs({"--resume", saved, "--epochs", "5"}, false), "the run of the checkpoint has --epochs 2");
   EXPECT_EQ(run_epochs({"--resume", saved, "--save", saved, "--epochs", "5"}, true), unbroken);
   EXPECT_EQ(run_epochs({"--resume", saved, "--epochs", "5"}, false), unbroken) << "nothing is left to do";
 }
@@ -220,8 +220,7 @@ task<> train_hosted(trainer me, remote_module<nn::linear> hosted, int break_afte
 }
 
 std::string run_hosted(std::vector<std::string> words, int break_after = 0) {
-  arguments given(std::move(words));
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster(std::move(words));
   const auto hosted = cluster.server(0).make<nn::linear>(arg("in_features", 3), arg("out_features", 2));
   return cluster.run(2, train_hosted, hosted, break_after).weights_digest;
 }
@@ -285,13 +284,7 @@ TEST(ResumePhases, WhatIsMadeBeyondTheCheckpointBeginsAnew) {
 // -- errors ---------------------------------------------------------------------------
 
 std::string refusal(const std::vector<std::string>& words, const training& how) {
-  try {
-    run(words, how);
-  } catch (const error& e) {
-    EXPECT_EQ(e.kind(), error_kind::input);
-    return e.what();
-  }
-  return "";
+  return test::input_error_of([&] { run(words, how); });
 }
 
 TEST(ResumeErrors, NameWhatIsAnother) {
@@ -323,15 +316,9 @@ task<> train_without_loop(trainer me, remote_module<nn::embedding_bag> embedding
 }
 
 std::string refused_loop(int steps, const std::string& folder) {
-  arguments given{"--save", folder};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster({"--save", folder});
   const auto embedding = cluster.server(0).make<nn::embedding_bag>(table);
-  try {
-    cluster.run(1, train_without_loop, embedding, steps);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
+  return test::error_of([&] { cluster.run(1, train_without_loop, embedding, steps); });
 }
 
 TEST(ResumeErrors, NameAPlaceThatCannotBeFoundAgain) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/expect_finds.hpp"
 #include "tests/library/example_output.hpp"
 #include "tests/library/killed_example.hpp"
 #include "tests/trace/temporary_folder.hpp"
@@ -92,13 +93,12 @@ TEST(RnnExample, KilledAndResumedHasTheOutputOfTheUnbrokenRun) {
   const std::string resumed = output_of("rnn", "--resume " + saved.string());
   const std::string whole = output_of("rnn");
   // What was reported before it was killed is not reported again.
-  EXPECT_NE(resumed.find(" after 700 steps"), std::string::npos) << resumed;
+  EXPECT_FINDS(resumed, " after 700 steps");
   EXPECT_TRUE(whole.ends_with(resumed)) << whole << resumed;
 }
 
 TEST(RnnExample, RefusesWhatItCannotDo) {
-  EXPECT_NE(output_of("rnn", "--report 0 2>&1").find("--report 0: must be a whole number between 1 and 1000000"),
-            std::string::npos);
+  EXPECT_FINDS(output_of("rnn", "--report 0 2>&1"), "--report 0: must be a whole number between 1 and 1000000");
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "tests/library/arguments.hpp"
+#include "tests/library/error_of.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::test {
@@ -26,12 +26,7 @@ run_summary run(std::uint32_t trainers, Function function, More... more) {
 /// What such a run throws.
 template <class Function, class... More>
 std::string error_of(std::uint32_t trainers, Function function, More... more) {
-  try {
-    run(trainers, function, more...);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  return error_of([&] { run(trainers, function, more...); });
 }
 
 }  // namespace troupe::test

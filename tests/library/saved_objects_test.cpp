@@ -10,7 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "tests/expect_finds.hpp"
 #include "tests/library/arguments.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "troupe/troupe.hpp"
 
@@ -75,8 +78,7 @@ task<> train(trainer me, remote_module<tally> count, remote_module<doorbell> bel
 }
 
 std::int64_t run(std::vector<std::string> words, int break_after) {
-  test::arguments given(std::move(words));
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster(std::move(words));
   const auto count = cluster.server(0).make<tally>();
   const auto bell = cluster.server(0).make<doorbell>();
   const auto cut = cluster.server(0).make<nn::relu>();
@@ -123,45 +125,34 @@ std::string error_of_options(const std::vector<std::string>& names) {
   own.reserve(names.size());
   for (const std::string& name : names) own.emplace_back(name, text, "meaning");
   test::arguments given{};
-  try {
-    const cluster made(given.count(), given.values(), own);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
+  return test::error_of([&] { const cluster made(given.count(), given.values(), own); });
 }
 
 TEST(ProgramOptions, HaveNamesThatNothingElseHas) {
-  EXPECT_EQ(error_of_options({"how", "rows-2"}), "");
+  EXPECT_EQ(error_of_options({"how", "rows-2"}), "no error");
   EXPECT_EQ(error_of_options({"seed"}), "option 'seed': every program with a cluster has --seed; choose another name");
   EXPECT_EQ(error_of_options({"rank"}), "option 'rank': every program with a cluster has --rank; choose another name");
   EXPECT_EQ(error_of_options({"how", "how"}), "option 'how': is there twice");
   for (const char* name : {"", "-x", "a b", "Bad"})
-    EXPECT_NE(error_of_options({name}).find("must be lower-case letters, digits and dashes"), std::string::npos)
-        << name;
+    EXPECT_FINDS(error_of_options({name}), "must be lower-case letters, digits and dashes") << name;
 }
 
 std::string error_of_choice(const optimizer_choice& choice) {
-  test::arguments given{};
-  cluster cluster(given.count(), given.values());
-  try {
+  test::made_cluster cluster;
+  return test::error_of([&] {
     cluster.run(1, [&choice](trainer me) -> task<> {
       auto model = me.data_parallel(nn::linear(2, 2));
       const distributed_optimizer optimizer(choice, model);
       co_return;
     });
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
+  });
 }
 
 TEST(OptimizerErrors, NameWhatIsOutOfRange) {
-  EXPECT_EQ(error_of_choice(sgd{.lr = 0}), "");
-  EXPECT_NE(error_of_choice(sgd{.lr = -1}).find("lr -1: must be a number of 0 or more"), std::string::npos);
-  EXPECT_NE(error_of_choice(adam{.lr = std::numeric_limits<double>::quiet_NaN()}).find("must be a number"),
-            std::string::npos);
-  EXPECT_NE(error_of_choice(sgd{.lr = 1, .momentum = -3}).find("momentum"), std::string::npos);
+  EXPECT_EQ(error_of_choice(sgd{.lr = 0}), "no error");
+  EXPECT_FINDS(error_of_choice(sgd{.lr = -1}), "lr -1: must be a number of 0 or more");
+  EXPECT_FINDS(error_of_choice(adam{.lr = std::numeric_limits<double>::quiet_NaN()}), "must be a number");
+  EXPECT_FINDS(error_of_choice(sgd{.lr = 1, .momentum = -3}), "momentum");
 }
 
 }  // namespace

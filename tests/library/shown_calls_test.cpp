@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "analysis/blocked.hpp"
+#include "tests/expect_finds.hpp"
+#include "tests/library/error_of.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/recording.hpp"
@@ -88,13 +90,10 @@ task<> hang(trainer me, mistake what, std::string folder, std::vector<std::strin
 
 std::string seen(mistake what, const std::vector<std::string>& calls) {
   const trace::temporary_folder folder;
-  try {
+  return test::error_of([&] {
     test::run_with({"--threads", "4", "--trace", "ring", "--trace-dir", folder.path().string()}, 4, hang, what,
                    folder.path().string(), calls);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  });
 }
 
 TEST(ShownCalls, WhoSkipsACollectiveIsNamed) {
@@ -112,10 +111,9 @@ TEST(ShownCalls, WhoReceivesWhereTheOthersMeetIsNamed) {
       seen(mistake::receives, {"trainer 0 in barrier #2 of trainers 0..2: trainer 1",
                                "trainer 1 in recv with tag 9 of trainer 1 from trainer 0: trainer 0",
                                "trainer 2 in barrier #2 of trainers 0..2: trainer 1"});
-  EXPECT_NE(text.find("barrier #2 of trainers 0..2: trainer 1 has not called it; it is in recv with tag 9 of trainer 1 "
-                      "from trainer 0"),
-            std::string::npos)
-      << text;
+  EXPECT_FINDS(text,
+               "barrier #2 of trainers 0..2: trainer 1 has not called it; it is in recv with tag 9 of trainer 1 "
+               "from trainer 0");
 }
 
 TEST(ShownCalls, OfManyCallsTheBoardShowsTheFirstThatAreOpen) {
@@ -124,7 +122,7 @@ TEST(ShownCalls, OfManyCallsTheBoardShowsTheFirstThatAreOpen) {
                                                 "trainer 1 in barrier #1 of trainers 0, 1: trainer 0",
                                                 "trainer 2 in all_reduce #8 of trainers 0..2: trainer 1",
                                                 "trainer 2 in all_reduce #9 of trainers 0..2: trainer 1"});
-  EXPECT_NE(text.find("all_reduce #8 of trainers 0..2: trainer 1 has not called it"), std::string::npos) << text;
+  EXPECT_FINDS(text, "all_reduce #8 of trainers 0..2: trainer 1 has not called it");
 }
 
 TEST(ShownCalls, ASubgroupOfAllTrainersIsNotTheGroupOfAll) {
@@ -132,7 +130,7 @@ TEST(ShownCalls, ASubgroupOfAllTrainersIsNotTheGroupOfAll) {
       seen(mistake::meets_elsewhere, {"trainer 0 in barrier #1 of trainers 0..3: trainers 1, 3",
                                       "trainer 1 in barrier #1 of trainers 0..3 in their group 2: trainers 0, 2, 3",
                                       "trainer 2 in barrier #1 of trainers 0..3: trainers 1, 3"});
-  EXPECT_NE(text.find("barrier #1 of trainers 0..3 in their group 2"), std::string::npos) << text;
+  EXPECT_FINDS(text, "barrier #1 of trainers 0..3 in their group 2");
 }
 
 // The trainer that looks on is at work, and all wait for it in the end.
@@ -140,9 +138,7 @@ TEST(ShownCalls, ReceiptsLeadToWhoDoesNotSend) {
   const std::string text =
       seen(mistake::never_sends, {"trainer 1 in recv with tag 0 of trainer 1 from trainer 3: trainer 3",
                                   "trainer 2 in recv with tag 4 of trainer 2 from trainer 1: trainer 1"});
-  EXPECT_NE(text.find("recv with tag 0 of trainer 1 from trainer 3: trainer 3 has not sent it; it is "),
-            std::string::npos)
-      << text;
+  EXPECT_FINDS(text, "recv with tag 0 of trainer 1 from trainer 3: trainer 3 has not sent it; it is ");
 }
 
 }  // namespace

@@ -8,23 +8,23 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <functional>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/own_modules.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::state_test {
 namespace {
 
+using test::error_of;
+
 template <class Function, class... Arguments>
 std::string run(std::uint32_t trainers, Function function, Arguments... arguments) {
-  test::arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   try {
     return cluster.run(trainers, function, arguments...).weights_digest;
   } catch (const error& e) {
@@ -120,15 +120,6 @@ TEST(Safetensors, KeepTensorsOfAllTypes) {
   EXPECT_EQ(read[1].second.shape(), shape(3, 1));
   EXPECT_TRUE(std::ranges::equal(read[1].second.as<float>(), floats));
   EXPECT_TRUE(std::ranges::equal(read[2].second.as<std::int64_t>(), whole));
-}
-
-std::string error_of(const std::function<void()>& what) {
-  try {
-    what();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(Safetensors, NameWhatIsWrong) {

@@ -12,12 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "model/job.hpp"
-#include "nodes/run_job.hpp"
 #include "tests/kernels/needs_device.hpp"
 #include "tests/library/job_network.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/run_trainers.hpp"
-#include "tests/model/made_images.hpp"
 
 namespace troupe::synchronized_norm_test {
 namespace {
@@ -167,45 +165,16 @@ const char* const layers_of_job = R"([
     {"kind": "conv2d", "out_channels": 6, "kernel": 3},
     {"kind": "batch_norm", "synchronized": true, "scale": false}, {"kind": "flatten"}, {"kind": "linear", "out": 10}])";
 
-constexpr std::size_t height = 6, width = 5;
-
-task<> train_as_job(trainer me, const std::string* files) {
-  auto model = me.data_parallel(nn::sequential(
-      nn::conv2d({.in_channels = 1, .out_channels = 4, .kernel = 3}), norm(4), nn::relu(),
-      nn::conv2d({.in_channels = 4, .out_channels = 6, .kernel = 3}),
-      nn::batch_norm({.channels = 6, .scale = false, .synchronized = true}), nn::flatten(), nn::linear(12, 10)));
-  model.load_state_dict(test::initial_state_of_job(layers_of_job, height, width, me.seed()));
-  distributed_optimizer optimizer(adam{.lr = 0.01}, model);
-  const data_set data(me, {{"data", "idx:" + *files}, {"batch-size", "8"}});
-  for (const auto epoch : me.steps(3))
-    for (const data_batch& batch : me.batches(data.epoch(epoch))) {
-      auto context = me.new_context();
-      if (batch.size > 0) {
-        const tensor x = reshape(context, batch.dense, {batch.size, 1, height, width});
-        co_await context.backward(nn::cross_entropy(context, model(context, x), batch.classes));
-      }
-      co_await optimizer.step(context);
-    }
+nn::sequential layers_of_program() {
+  return nn::sequential(nn::conv2d({.in_channels = 1, .out_channels = 4, .kernel = 3}), norm(4), nn::relu(),
+                        nn::conv2d({.in_channels = 4, .out_channels = 6, .kernel = 3}),
+                        nn::batch_norm({.channels = 6, .scale = false, .synchronized = true}), nn::flatten(),
+                        nn::linear(12, 10));
 }
 
 TEST(SynchronizedNorm, HasTheDigestOfTheJobWithTheSameLayers) {
-  constexpr std::uint32_t rows = 73;  // of the fourth batch, trainer 0 has one row and the others none
-  const model::pair_of_files files(model::images_text(rows, height, width), model::labels_text(rows));
-  const std::string names = files.names();
-  const auto job = model::parse_job({{"data", "idx:" + names},
-                                     {"layers", layers_of_job},
-                                     {"trainers", "3"},
-                                     {"batch-size", "8"},
-                                     {"epochs", "3"},
-                                     {"dense-optimizer", "adam"},
-                                     {"dense-lr", "0.01"},
-                                     {"seed", "5"}});
-  ASSERT_TRUE(job) << job.error().message;
-  const auto expected = nodes::run_job(*job, {}, nullptr);
-  ASSERT_TRUE(expected) << expected.error().message;
-  const run_summary found = test::run_with({"--quiet", "--seed", "5"}, 3, train_as_job, &names);
-  EXPECT_EQ(found.steps, expected->steps);
-  EXPECT_EQ(found.weights_digest, expected->weights_digest);
+  // Of the fourth batch, trainer 0 has one row and the others none.
+  test::expect_digest_of_job({layers_of_job, layers_of_program, 6, 5}, 3, 73);
 }
 
 // -- below a module on a server -----------------------------------------------------------------
@@ -230,8 +199,7 @@ task<> train_below_server(trainer me, remote_module<nn::linear> last, std::vecto
 }
 
 std::vector<double> trained_below_server(std::uint32_t trainers) {
-  test::arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   auto last = cluster.server(0).make<nn::linear>(arg("in_features", 4), arg("out_features", 3));
   std::vector<double> losses;
   cluster.run(trainers, train_below_server, last, &losses);
@@ -288,11 +256,7 @@ task<> do_wrong(trainer me, mistake what) {
     promise<> later;
     auto waiting = later.get_future();
     me.group().barrier().then([&](future<>) {
-      try {
-        model(context, rows_of(2));
-      } catch (const error& e) {
-        words = e.what();
-      }
+      words = test::error_of([&] { model(context, rows_of(2)); });
       later.set();
     });
     co_await std::move(waiting);
@@ -350,16 +314,12 @@ TEST(SynchronizedNorm, CanBeMadeAfterTheFirstStep) {
 task<> do_nothing(trainer /*me*/) { co_return; }
 
 TEST(SynchronizedNorm, IsRefusedOnAServer) {
-  test::arguments given{};
-  cluster cluster(given.count(), given.values());
-  std::string words;
-  try {
+  test::made_cluster cluster;
+  const std::string told = test::error_of([&] {
     cluster.server(0).make<nn::residual>();
     cluster.run(1, do_nothing);
-  } catch (const error& e) {
-    words = e.what();
-  }
-  expect_within(words, {"residual: a module in it synchronizes, which only replicas can"});
+  });
+  expect_within(told, {"residual: a module in it synchronizes, which only replicas can"});
 }
 
 /// Trainer 0 waits in its pass when trainer 1 fails.

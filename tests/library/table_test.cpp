@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/expect_finds.hpp"
 #include "tests/library/arguments.hpp"
+#include "tests/library/error_of.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::table_test {
@@ -25,15 +27,12 @@ const std::vector<std::int64_t> offsets = {0, 1};
 template <class Function, class... More>
 std::string run(const std::vector<options>& made, Function function, More... more) {
   test::arguments given({"--quiet"});
-  try {
+  return test::error_of([&] {
     cluster cluster(given.count(), given.values());
     std::vector<table> all;
     for (const options& one : made) all.push_back(cluster.server(0).make<nn::embedding_bag>(one));
     cluster.run(1, function, all, more...);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  });
 }
 
 std::vector<float> numbers_of(const tensor& x) { return {x.as<float>().begin(), x.as<float>().end()}; }
@@ -96,10 +95,9 @@ TEST(TableInit, IsRefusedByNameIfItCannotBe) {
     return run({{.num_embeddings = 5, .embedding_dim = 2, .init = init}}, read, &none);
   };
   for (const double deviation : {-0.1, nan, inf, 3.5e37, 3e38, 1e39})
-    EXPECT_NE(refused(nn::normal(deviation)).find("embedding_bag: init normal("), std::string::npos) << deviation;
+    EXPECT_FINDS(refused(nn::normal(deviation)), "embedding_bag: init normal(") << deviation;
   for (const auto& [least, most] : {std::pair{1.0, 0.5}, {nan, 1.0}, {0.0, nan}, {-inf, 0.0}, {0.0, inf}, {0.0, 1e39}})
-    EXPECT_NE(refused(nn::uniform(least, most)).find("embedding_bag: init uniform("), std::string::npos)
-        << least << " " << most;
+    EXPECT_FINDS(refused(nn::uniform(least, most)), "embedding_bag: init uniform(") << least << " " << most;
 }
 
 TEST(TableInit, OfTheLargestDeviationIsFinite) {
@@ -134,9 +132,7 @@ TEST(TableNames, AreRefusedUnlessTheyAreTheTablesOwn) {
   EXPECT_EQ(refused({"users", "users"}), "embedding_bag: the name 'users' is another table's; choose another");
   const std::string long_name(101, 'a');
   for (const char* name : {"a b", "0", "_a", "a.b", "\xc3\xa4", long_name.c_str()})
-    EXPECT_NE(refused({name}).find("must be letters, digits, '_' and '-', a letter first, at most 100"),
-              std::string::npos)
-        << name;
+    EXPECT_FINDS(refused({name}), "must be letters, digits, '_' and '-', a letter first, at most 100") << name;
 }
 
 task<> look_up(trainer me, std::vector<table> all, std::size_t which, std::vector<std::int64_t> ids,
@@ -215,11 +211,10 @@ task<> hand_over(trainer me, std::vector<table> all) {
     co_await all.at(1).load_state_dict(whole);
     ADD_FAILURE() << "it has no optimizer yet";
   } catch (const error& e) {
-    EXPECT_NE(std::string(e.what()).find("table 1 (embedding_bag [5, 2]) has no entry 'state.0': its optimizer, sgd, "
-                                         "has no such state; make the optimizer whose state it is first, or load the "
-                                         "weight alone"),
-              std::string::npos)
-        << e.what();
+    EXPECT_FINDS(e.what(),
+                 "table 1 (embedding_bag [5, 2]) has no entry 'state.0': its optimizer, sgd, "
+                 "has no such state; make the optimizer whose state it is first, or load the "
+                 "weight alone");
   }
   const distributed_optimizer same(adam{.lr = 0.1}, all.at(2));
   co_await all.at(2).load_state_dict(whole);
@@ -273,15 +268,13 @@ TEST(TableState, OfAnotherOptimizerIsRefused) {
   const std::string momentum = "sgd:momentum=0.9";
   std::vector<std::string> errors = errors_of_giving({"adagrad", momentum, "lazy-sgd:momentum=0.9", "adagrad"});
   for (std::size_t i : {0, 1})
-    EXPECT_NE(errors.at(i).find("the state is of the optimizer adagrad, the table's is sgd; make the optimizer whose "
-                                "state it is, or load the weight alone"),
-              std::string::npos)
-        << errors.at(i);
+    EXPECT_FINDS(errors.at(i),
+                 "the state is of the optimizer adagrad, the table's is sgd; make the optimizer whose "
+                 "state it is, or load the weight alone");
   EXPECT_EQ(errors.at(2), "no error");
   EXPECT_EQ(errors.at(3), "no error") << "an old state does not say whose it is";
   errors = errors_of_giving({momentum, "adagrad", "lazy-sgd:momentum=0.5"});
-  EXPECT_NE(errors.at(0).find("the state is of the optimizer sgd, the table's is adagrad"), std::string::npos)
-      << errors.at(0);
+  EXPECT_FINDS(errors.at(0), "the state is of the optimizer sgd, the table's is adagrad");
   EXPECT_EQ(errors.at(1), "no error") << "the same numbers, of touched rows";
 }
 
@@ -305,7 +298,7 @@ TEST(TableState, OfAnotherTableIsRefusedAndChangesNothing) {
   tensor fits({5, 2});
   std::ranges::fill(fits.as<float>(), 1.0F);
   const auto expect = [&](const named_tensors& state, const std::string& words) {
-    EXPECT_NE(refused(state).find(words), std::string::npos) << refused(state);
+    EXPECT_FINDS(refused(state), words);
   };
   expect({{"weight", fits}, {"bias", fits}}, "users (embedding_bag [5, 2]) has no entry 'bias'");
   expect({{"weight", fits}, {"weight", fits}}, "users (embedding_bag [5, 2]): entry 'weight' is there twice");

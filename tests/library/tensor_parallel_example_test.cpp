@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/expect_finds.hpp"
 #include "tests/library/example_output.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "troupe/layers.hpp"
@@ -155,7 +156,7 @@ TEST(TensorParallelExample, HasTheLossesOfTheWholeNetwork) {
 TEST(TensorParallelExample, HasTheSameBitsInSeveralProcesses) {
   for (const std::string slices : {"--slices 2", "--slices 4", "--slices 2 --replicas 2"}) {
     const std::string here = output_of("tensor_parallel", slices);
-    EXPECT_NE(here.find("step 60: loss 0.0"), std::string::npos) << here;
+    EXPECT_FINDS(here, "step 60: loss 0.0");
     EXPECT_EQ(output_of("tensor_parallel", slices + " --processes"), here) << slices;
   }
 }
@@ -180,12 +181,9 @@ TEST(TensorParallelExample, IsDoneAgainFromItsRecording) {
 }
 
 TEST(TensorParallelExample, RefusesWhatItCannotDo) {
-  EXPECT_NE(output_of("tensor_parallel", "--slices 3 2>&1").find("--hidden 64: must be a multiple of the 3 slices"),
-            std::string::npos);
-  EXPECT_NE(output_of("tensor_parallel", "--slices 0 2>&1").find("--slices 0: must be a whole number between 1 and 64"),
-            std::string::npos);
-  EXPECT_NE(output_of("tensor_parallel", "--report 0 2>&1").find("--report 0: must be a whole number between 1 and"),
-            std::string::npos);
+  EXPECT_FINDS(output_of("tensor_parallel", "--slices 3 2>&1"), "--hidden 64: must be a multiple of the 3 slices");
+  EXPECT_FINDS(output_of("tensor_parallel", "--slices 0 2>&1"), "--slices 0: must be a whole number between 1 and 64");
+  EXPECT_FINDS(output_of("tensor_parallel", "--report 0 2>&1"), "--report 0: must be a whole number between 1 and");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Shapes and tensors at their limits.
 
 #include "troupe/tensor.hpp"
+#include "tests/library/error_of.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,15 +13,7 @@
 namespace troupe::tensor_test {
 namespace {
 
-template <class Function>
-std::string error_of(Function function) {
-  try {
-    function();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using test::error_of;
 
 TEST(Tensors, HaveAnItemIfTheyHaveANumber) {
   const std::vector<float> one = {3};

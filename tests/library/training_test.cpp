@@ -12,6 +12,8 @@
 #include "model/job.hpp"
 #include "nodes/run_job.hpp"
 #include "tests/library/arguments.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/own_modules.hpp"
 #include "troupe/troupe.hpp"
 
@@ -112,8 +114,7 @@ task<> train_scale(trainer me, int passes, std::vector<float>* weights) {
 
 TEST(Training, TakesALayerOfOnesOwn) {
   for (const int passes : {1, 2, 3}) {
-    arguments given{};
-    cluster cluster(given.count(), given.values());
+    test::made_cluster cluster;
     std::vector<float> weights;
     cluster.run(2, train_scale, passes, &weights);
     by_hand expected;
@@ -141,8 +142,7 @@ task<> train_unevenly(trainer me, std::vector<float>* weights) {
 }
 
 TEST(Training, CountsOnlyTrainersWithABatch) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   std::vector<float> weights;
   cluster.run(2, train_unevenly, &weights);
   // Both have the same sample, so the mean is that of one trainer, whoever has it.
@@ -161,15 +161,9 @@ TEST(Training, CountsOnlyTrainersWithABatch) {
 /// What a run of `function` throws.
 template <class Function, class... More>
 std::string error_of(Function function, std::uint32_t trainers, More... more) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   const auto embedding = cluster.server(0).make<nn::embedding_bag>(tutorial_table);
-  try {
-    cluster.run(trainers, function, embedding, more...);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  return test::error_of([&] { cluster.run(trainers, function, embedding, more...); });
 }
 
 task<> throw_at(trainer me, remote_module<nn::embedding_bag>, int at) {
@@ -312,22 +306,11 @@ TEST(TrainingErrors, NameShapesThatDoNotFit) {
 }
 
 TEST(ClusterErrors, NameWrongServersAndArguments) {
-  arguments given{"--servers", "2"};
-  cluster cluster(given.count(), given.values());
-  try {
-    cluster.server(2);
-    FAIL() << "there is no server 2";
-  } catch (const error& e) {
-    EXPECT_STREQ(e.what(), "server 2: there are 2; begin the program with --servers 3");
-  }
+  test::made_cluster cluster({"--servers", "2"});
+  EXPECT_ERROR(cluster.server(2), "server 2: there are 2; begin the program with --servers 3");
   arguments of_one{};
   troupe::cluster with_one(of_one.count(), of_one.values());
-  try {
-    with_one.server(9);
-    FAIL() << "there is no server 9";
-  } catch (const error& e) {
-    EXPECT_STREQ(e.what(), "server 9: there is 1; begin the program with --servers 10");
-  }
+  EXPECT_ERROR(with_one.server(9), "server 9: there is 1; begin the program with --servers 10");
   EXPECT_THROW(cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 0, .embedding_dim = 4}), error);
   arguments wrong{"--hidden", "8"};
   EXPECT_THROW(troupe::cluster(wrong.count(), wrong.values()), error);
@@ -361,8 +344,7 @@ TEST(TrainingErrors, ALayerWithoutBackwardDoesNotCompile) {
 task<> do_nothing(trainer /*me*/) { co_return; }
 
 TEST(ClusterErrors, ARunComesOnce) {
-  arguments given{};
-  cluster cluster(given.count(), given.values());
+  test::made_cluster cluster;
   EXPECT_EQ(cluster.run(2, do_nothing).steps, 0U);
   EXPECT_THROW(cluster.run(2, do_nothing), error);
 }

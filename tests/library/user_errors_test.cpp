@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/library/arguments.hpp"
+#include "tests/expect_finds.hpp"
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
 #include "tests/library/own_modules.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/trace/temporary_folder.hpp"
@@ -22,23 +24,17 @@ namespace {
 using test::error_of;
 using test::scale;
 
-#define EXPECT_FINDS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
-
 tensor ones() { return tensor::of<float>({1, 2}, std::vector<float>{1, 1}); }
 const std::vector<std::int64_t> first_class = {0};
 
 template <class Module, class... Arguments>
 std::string error_of_hosted(Arguments... given) {
-  test::arguments none{};
-  cluster cluster(none.count(), none.values());
+  test::made_cluster cluster;
   const auto hosted = cluster.server(0).make<Module>(given...);
-  try {
+  return test::error_of([&] {
     cluster.run(
         1, [](trainer, remote_module<Module>) -> task<> { co_return; }, hosted);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  });
 }
 
 // -- gradients that are not finite ----------------------------------------------------
@@ -196,14 +192,8 @@ TEST(KeptState, MayBeEmpty) {
 
 template <class... Arguments>
 std::string error_of_make(const Arguments&... given) {
-  test::arguments none{};
-  cluster cluster(none.count(), none.values());
-  try {
-    cluster.server(0).make<nn::linear>(given...);
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
+  test::made_cluster cluster;
+  return test::error_of([&] { cluster.server(0).make<nn::linear>(given...); });
 }
 
 TEST(UserErrors, NameAnArgumentThatIsGivenTwice) {
@@ -214,13 +204,8 @@ TEST(UserErrors, NameAnArgumentThatIsGivenTwice) {
 TEST(UserErrors, NameAnArgumentThatIsTooLarge) {
   constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(std::get<std::int64_t>(arg("from", most).what()), std::numeric_limits<std::int64_t>::max());
-  try {
-    arg("from", most + 1);
-    FAIL() << "it does not fit";
-  } catch (const error& e) {
-    EXPECT_STREQ(e.what(),
-                 "the argument from is 9223372036854775808: at most 9223372036854775807 can be; give it as a text");
-  }
+  EXPECT_ERROR(arg("from", most + 1),
+               "the argument from is 9223372036854775808: at most 9223372036854775807 can be; give it as a text");
 }
 
 // -- modules that throw ---------------------------------------------------------------
@@ -296,15 +281,10 @@ task<> move_within_a_step(trainer me, remote_module<nn::linear> layer) {
 }
 
 TEST(UserErrors, SayWhenAModuleMayBeMoved) {
-  test::arguments none{};
-  cluster cluster(none.count(), none.values());
+  test::made_cluster cluster;
   const auto layer = cluster.server(0).make<nn::linear>(arg("in_features", 2), arg("out_features", 2));
-  try {
-    cluster.run(1, move_within_a_step, layer);
-    FAIL() << "a pass is under way";
-  } catch (const error& e) {
-    EXPECT_FINDS(std::string(e.what()), "move it between steps, after a barrier of all trainers");
-  }
+  EXPECT_FINDS(error_of([&] { cluster.run(1, move_within_a_step, layer); }),
+               "move it between steps, after a barrier of all trainers");
 }
 
 }  // namespace
