@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/stop_request.hpp"
+#include "tests/value_of.hpp"
 
 namespace troupe {
 namespace {
@@ -25,11 +26,10 @@ TEST(SocketAddress, IsReadAndWritten) {
 }
 
 TEST(NameLookup, FindsEachAddressOfThisMachinesNameOnce) {
-  const auto found = addresses_of("localhost", 7000, address_use::connect);
-  ASSERT_TRUE(found) << found.error().message;
-  for (const socket_address& one : *found) {
+  const auto found = value_of(addresses_of("localhost", 7000, address_use::connect));
+  for (const socket_address& one : found) {
     EXPECT_EQ(one.port(), 7000);
-    EXPECT_EQ(std::ranges::count(*found, one), 1);
+    EXPECT_EQ(std::ranges::count(found, one), 1);
   }
 }
 
@@ -42,13 +42,12 @@ TEST(NameLookup, EndsEarlyWhenAStopIsAskedFor) {
 }
 
 TEST(ListeningSockets, ListenAtAllAddressesWithOnePort) {
-  const auto made = listen_at_all({at("127.0.0.1"), at("127.0.0.2"), at("127.0.0.3")});
-  ASSERT_TRUE(made) << made.error().message;
-  ASSERT_EQ(made->sockets.size(), 3u);
-  const std::uint16_t port = made->addresses[0].port();
+  const auto made = value_of(listen_at_all({at("127.0.0.1"), at("127.0.0.2"), at("127.0.0.3")}));
+  ASSERT_EQ(made.sockets.size(), 3u);
+  const std::uint16_t port = made.addresses[0].port();
   EXPECT_NE(port, 0);
-  EXPECT_EQ(made->addresses, (std::vector{at("127.0.0.1", port), at("127.0.0.2", port), at("127.0.0.3", port)}));
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(address_of(made->sockets[i]), made->addresses[i]);
+  EXPECT_EQ(made.addresses, (std::vector{at("127.0.0.1", port), at("127.0.0.2", port), at("127.0.0.3", port)}));
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(address_of(made.sockets[i]), made.addresses[i]);
 }
 
 TEST(ListeningSockets, OneThatIsTakenIsNamedAndNotPassedOver) {
@@ -63,12 +62,11 @@ TEST(ListeningSockets, OneThatIsTakenIsNamedAndNotPassedOver) {
 }
 
 TEST(ListeningSockets, OneThatThisMachineLacksIsNamedAndLeftOut) {
-  const auto made = listen_at_all({at("192.0.2.1"), at("127.0.0.1")});
-  ASSERT_TRUE(made) << made.error().message;
-  ASSERT_EQ(made->addresses.size(), 1u);
-  EXPECT_EQ(made->addresses[0], at("127.0.0.1", made->addresses[0].port()));
-  ASSERT_EQ(made->left_out.size(), 1u);
-  EXPECT_TRUE(made->left_out[0].starts_with("192.0.2.1:0: ")) << made->left_out[0];
+  const auto made = value_of(listen_at_all({at("192.0.2.1"), at("127.0.0.1")}));
+  ASSERT_EQ(made.addresses.size(), 1u);
+  EXPECT_EQ(made.addresses[0], at("127.0.0.1", made.addresses[0].port()));
+  ASSERT_EQ(made.left_out.size(), 1u);
+  EXPECT_TRUE(made.left_out[0].starts_with("192.0.2.1:0: ")) << made.left_out[0];
   const auto none = listen_at_all({at("192.0.2.1", 7), at("203.0.113.1", 7)});
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, fault_kind::input);

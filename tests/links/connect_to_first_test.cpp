@@ -11,6 +11,7 @@
 #include "base/socket_address.hpp"
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
+#include "tests/value_of.hpp"
 
 namespace troupe::links::connect_to_first_test {
 namespace {
@@ -57,17 +58,15 @@ class ConnectToFirst : public LinkStage {
 TEST_F(ConnectToFirst, AnAddressThatIsSilentDoesNotHoldUpTheNext) {
   const silent_address silent;
   const endpoint good = listen(ours_);
-  const auto made = connected_to({at(silent.where()), at(good)});
-  ASSERT_TRUE(made) << made.error().message;
-  EXPECT_EQ((*made)->remote_address(), good);
+  const auto made = value_of(connected_to({at(silent.where()), at(good)}));
+  EXPECT_EQ(made->remote_address(), good);
   ASSERT_TRUE(wait([&] { return accepted.size() == 1; }));
 }
 
 TEST_F(ConnectToFirst, AnAddressWhereNobodyListensDoesNotEither) {
   const endpoint good = listen(ours_);
-  const auto made = connected_to({at(closed_address()), at(good), at(closed_address())});
-  ASSERT_TRUE(made) << made.error().message;
-  EXPECT_EQ((*made)->remote_address(), good);
+  const auto made = value_of(connected_to({at(closed_address()), at(good), at(closed_address())}));
+  EXPECT_EQ(made->remote_address(), good);
 }
 
 TEST_F(ConnectToFirst, TheFaultHasWhatEachAddressAnswered) {

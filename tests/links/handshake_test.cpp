@@ -4,7 +4,6 @@
 
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "links/tcp.hpp"
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
+#include "tests/value_of.hpp"
 
 namespace troupe::links::handshake_test {
 namespace {
@@ -60,15 +60,14 @@ class HandshakeTest : public LinkStage {
 
 TEST_F(HandshakeTest, BothSidesLearnWhatTheOtherSaysOfItself) {
   const endpoint where = listen(ours);
-  const auto result = connected(where, ours);
-  ASSERT_TRUE(result) << result.error().message;
+  const auto result = value_of(connected(where, ours));
   ASSERT_TRUE(wait([&] { return accepted.size() == 1; }));
-  EXPECT_EQ((*result)->peer(), (hello{{"role", "acceptor"}}));
+  EXPECT_EQ(result->peer(), (hello{{"role", "acceptor"}}));
   EXPECT_EQ(accepted[0]->peer(), (hello{{"role", "connector"}}));
   EXPECT_EQ(hellos, std::vector<hello>{accepted[0]->peer()});
-  EXPECT_EQ((*result)->remote_address(), where);
+  EXPECT_EQ(result->remote_address(), where);
   EXPECT_EQ(accepted[0]->local_address(), where);
-  EXPECT_EQ((*result)->local_address(), accepted[0]->remote_address());
+  EXPECT_EQ(result->local_address(), accepted[0]->remote_address());
 }
 
 TEST_F(HandshakeTest, AWrongTokenIsToldOnBothSidesAndShownOnNone) {
@@ -257,11 +256,10 @@ TEST_F(HandshakeTest, AnAddressInUseIsNamedWithWhatToTry) {
 }
 
 TEST_F(HandshakeTest, AListenerTellsTheAddressesThatItHasInsteadOfTheName) {
-  const auto named = listener::open(io, {"localhost", 0}, ours, limits, {}, {});
-  ASSERT_TRUE(named) << named.error().message;
-  for (const endpoint& one : (*named)->addresses()) {
+  const auto named = value_of(listener::open(io, {"localhost", 0}, ours, limits, {}, {}));
+  for (const endpoint& one : named->addresses()) {
     EXPECT_TRUE(one.host == "127.0.0.1" || one.host == "::1") << one.host;
-    EXPECT_EQ(one.port, (*named)->address().port);
+    EXPECT_EQ(one.port, named->address().port);
     EXPECT_NE(one.port, 0);
   }
 }
@@ -280,9 +278,8 @@ TEST_F(HandshakeTest, AListenerLetsPeersInAtEachOfItsAddresses) {
   ASSERT_TRUE(both) << both.error().message;
   ASSERT_EQ((*both)->addresses().size(), 2u);
   for (const endpoint& where : (*both)->addresses()) {
-    const auto made = connected(where, ours);
-    ASSERT_TRUE(made) << made.error().message;
-    EXPECT_EQ((*made)->remote_address(), where);
+    const auto made = value_of(connected(where, ours));
+    EXPECT_EQ(made->remote_address(), where);
   }
   EXPECT_TRUE(wait([&] { return accepted.size() == 2; }));
   EXPECT_EQ(words_of((*both)->addresses()),

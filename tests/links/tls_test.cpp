@@ -11,6 +11,7 @@
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
 #include "tests/links/tls_relay.hpp"
+#include "tests/value_of.hpp"
 
 namespace troupe::links::tls_test {
 namespace {
@@ -47,9 +48,8 @@ class TlsTest : public LinkStage {
 };
 
 TEST_F(TlsTest, CertificatesOfOneAuthorityTrustEachOther) {
-  const auto result = connected(listen(with(ours.issue("a"))), with(ours.issue("b")));
-  ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(find_item((*result)->peer(), "role"), "acceptor");
+  const auto result = value_of(connected(listen(with(ours.issue("a"))), with(ours.issue("b"))));
+  EXPECT_EQ(find_item(result->peer(), "role"), "acceptor");
   ASSERT_TRUE(wait([&] { return accepted.size() == 1; }));
   EXPECT_EQ(find_item(accepted[0]->peer(), "role"), "connector");
 }
@@ -135,11 +135,10 @@ TEST_F(TlsTest, GarbageInTlsRecordsIsRefused) {
 TEST_F(TlsTest, TheTokenAloneMakesAnEncryptedLink) {
   const endpoint where = listen(by_token());
   tls_relay wire(where);  // without credentials it passes on what it sees
-  const auto result = connected(wire.address(), by_token());
-  ASSERT_TRUE(result) << result.error().message;
+  const auto result = value_of(connected(wire.address(), by_token()));
   ASSERT_TRUE(wait([&] { return accepted.size() == 1; }));
   EXPECT_EQ(find_item(accepted[0]->peer(), "role"), "connector");
-  EXPECT_EQ((*result)->peer_certificate(), "");
+  EXPECT_EQ(result->peer_certificate(), "");
   EXPECT_EQ(accepted[0]->peer_certificate(), "");
   EXPECT_TRUE(has(wire.seen(), std::string("\x16\x03", 2)));
   EXPECT_FALSE(has(wire.seen(), "TROUPE"));
@@ -251,10 +250,9 @@ TEST_F(TlsTest, BothSidesLearnEachOthersFingerprint) {
 TEST_F(TlsTest, OneCertificateMayBeWantedAndNoOther) {
   const endpoint where = listen(with(ours.issue("a")));
   credentials mine = with(ours.issue("b"));
-  const auto before = connected(where, mine);
-  ASSERT_TRUE(before) << before.error().message;
+  const auto before = value_of(connected(where, mine));
   mine.peer_name = "b.example";  // with the right certificate names do not matter
-  mine.peer_certificate = (*before)->peer_certificate();
+  mine.peer_certificate = before->peer_certificate();
   const auto right = connected(where, mine);
   EXPECT_TRUE(right) << right.error().message;
   mine.peer_name = "127.0.0.1";

@@ -16,6 +16,7 @@
 #include "links/tls_context.hpp"
 #include "tests/links/certificates.hpp"
 #include "tests/links/raw_socket.hpp"
+#include "tests/value_of.hpp"
 
 namespace troupe::nodes::data_plane_test {
 namespace {
@@ -53,15 +54,14 @@ class DataPlaneTest : public testing::Test {
       const auto number = static_cast<std::uint32_t>(planes_.size());
       planes_.push_back(
           std::make_unique<data_plane>(system_, data_plane::options{.mine = one->mine, .links = {}, .handshakes = {}}));
-      const auto where = planes_.back()->listen({"127.0.0.1", 0});
-      ASSERT_TRUE(where) << where.error().message;
-      where_.push_back(*where);
+      const auto where = value_of(planes_.back()->listen({"127.0.0.1", 0}));
+      where_.push_back(where);
       peers_.push_back({number,
                         0,
                         number == 0 ? "server 0" : "trainer 0",
                         number == 1,
                         {0},
-                        links::to_string(*where),
+                        links::to_string(where),
                         one->certificate});
     }
     for (std::uint32_t number = 0; number < 2; ++number) planes_[number]->expect({run_number, number, 0}, peers_, {});

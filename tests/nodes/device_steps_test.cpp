@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
@@ -15,6 +14,7 @@
 #include "nodes/run_job.hpp"
 #include "tests/emulated_cuda/counts.hpp"
 #include "tests/kernels/needs_device.hpp"
+#include "tests/value_of.hpp"
 
 namespace troupe::nodes::device_steps_test {
 namespace {
@@ -76,9 +76,8 @@ class DeviceStepsGpu : public needs_device {
   }
 
   void train(const std::map<std::string, std::string>& settings) {
-    const auto done = run(settings);
-    ASSERT_TRUE(done) << done.error().message;
-    EXPECT_EQ(done->steps, steps);
+    const auto done = value_of(run(settings));
+    EXPECT_EQ(done.steps, steps);
   }
 
   run_options options_;

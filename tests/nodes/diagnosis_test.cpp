@@ -15,6 +15,7 @@
 
 #include "tests/analysis/stuck_run.hpp"
 #include "tests/trace/temporary_folder.hpp"
+#include "tests/value_of.hpp"
 
 namespace troupe::nodes::diagnosis_test {
 namespace {
@@ -64,17 +65,15 @@ TEST(Diagnosis, NamesAStoppedProcessWithoutAskingAnybody) {
   trainer->open[0].since.store(trace::ticks_now());
   trainer->open[0].type16_peer16.store(200U | 2U << 16);
   trainer->open[0].id.store(std::uint64_t{3} << 48 | 1);
-  auto made = diagnosis::begin(*recorder, "step 4 of trainer 0 takes longer than 2 s");
-  ASSERT_TRUE(made) << made.error().message;
-  EXPECT_TRUE(made->has_all(2));
-  EXPECT_FALSE(made->has_all(3)) << "one is on another host";
-  const auto verdict = made->judge(true);
-  ASSERT_TRUE(verdict) << verdict.error().message;
+  auto made = value_of(diagnosis::begin(*recorder, "step 4 of trainer 0 takes longer than 2 s"));
+  EXPECT_TRUE(made.has_all(2));
+  EXPECT_FALSE(made.has_all(3)) << "one is on another host";
+  const auto verdict = value_of(made.judge(true));
   const std::string pid = std::to_string(server.pid());
-  EXPECT_EQ(*verdict,
+  EXPECT_EQ(verdict,
             "server 0 (pid " + pid + ") is stopped by a signal or a debugger; 'kill -CONT " + pid + "' lets it go on");
-  EXPECT_TRUE(std::filesystem::exists(made->folder() / "summary.txt"));
-  EXPECT_FALSE(std::filesystem::exists(made->folder() / "stacks.txt"));
+  EXPECT_TRUE(std::filesystem::exists(made.folder() / "summary.txt"));
+  EXPECT_FALSE(std::filesystem::exists(made.folder() / "stacks.txt"));
 }
 
 // Three trainers of which one is missing: each other one notices the same hang.

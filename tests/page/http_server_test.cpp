@@ -8,9 +8,9 @@
 #include <deque>
 #include <memory>
 #include <stdexcept>
-#include <thread>
 
 #include "tests/page/raw_client.hpp"
+#include "tests/value_of.hpp"
 
 namespace troupe::page::http_server_test {
 namespace {
@@ -26,9 +26,8 @@ class HttpServer : public testing::Test {
  protected:
   void start(http_server::options how = {}) {
     how.token = token;
-    auto made = http_server::start(how, echo);
-    ASSERT_TRUE(made) << made.error().message;
-    server_ = std::move(*made);
+    auto made = value_of(http_server::start(how, echo));
+    server_ = std::move(made);
   }
 
   static std::string request(const std::string& target, const std::string& method = "GET",

@@ -12,6 +12,7 @@
 #include "page/live_page.hpp"
 #include "tests/page/raw_client.hpp"
 #include "tests/trace/temporary_folder.hpp"
+#include "tests/value_of.hpp"
 #include "trace/recorder.hpp"
 #include "trace/trace_file.hpp"
 
@@ -191,15 +192,14 @@ TEST(LivePage, ServesAFolderUntilItIsStopped) {
   const trace::temporary_folder folder;
   writer run(folder.path());
   run.handle(1);
-  auto page = live_page::start({{{folder.path()}, 0}, "127.0.0.1", 0, "secret-token"});
-  ASSERT_TRUE(page) << page.error().message;
-  const std::string url = (*page)->url();
+  auto page = value_of(live_page::start({{{folder.path()}, 0}, "127.0.0.1", 0, "secret-token"}));
+  const std::string url = page->url();
   ASSERT_TRUE(url.starts_with("http://127.0.0.1:") && url.ends_with("/?token=secret-token")) << url;
   const auto port = static_cast<std::uint16_t>(std::stoul(url.substr(17)));
   raw_client client(port);
   client.send("GET /api/run HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret-token\r\n\r\n");
   EXPECT_NE(client.read_answer().find("\"records\":1,"), std::string::npos);
-  page->reset();
+  page.reset();
   EXPECT_FALSE(raw_client(port).connected());
 }
 

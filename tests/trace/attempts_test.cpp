@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <optional>
 
 #include "tests/trace/temporary_folder.hpp"
+#include "tests/value_of.hpp"
 #include "trace/recorder.hpp"
 #include "trace/recording.hpp"
 
@@ -20,12 +20,10 @@ class Attempts : public testing::Test {
     recorder::options how;
     how.folder = folder_.path();
     how.ring_bytes = std::uint64_t{1} << 20;
-    auto made = recorder::start(how);
-    ASSERT_TRUE(made) << made.error().message;
-    (*made)->set_run(run, 0, 0);
-    if (!supervised.empty())
-      (*made)->describe(attempt_key, describe_attempt(supervised, number, lost, redone, from_step));
-    (*made)->finish(false);
+    auto made = value_of(recorder::start(how));
+    made->set_run(run, 0, 0);
+    if (!supervised.empty()) made->describe(attempt_key, describe_attempt(supervised, number, lost, redone, from_step));
+    made->finish(false);
   }
 
   result<recording> read(std::uint64_t attempt = 0, std::uint64_t run = 0) const {
@@ -49,17 +47,16 @@ TEST_F(Attempts, OfOneRunTheNewestIsReadOrTheOneThatIsNamed) {
   leave(31, "");
   leave(17, "a", 2, "server 0 was ended by signal 9", 12, 300);
   leave(25, "a", 3, "trainer 1 was stopped", 20);
-  const auto newest = read();
-  ASSERT_TRUE(newest) << newest.error().message;
-  EXPECT_EQ(newest->run, 25u);
-  ASSERT_EQ(newest->attempts.size(), 3u);
-  EXPECT_EQ(newest->attempts[0].run, 31u);
-  EXPECT_EQ(newest->attempts[0].ended, "server 0 was ended by signal 9");
-  EXPECT_EQ(newest->attempts[0].from_step, std::nullopt);
-  EXPECT_EQ(newest->attempts[1].from_step, 300u);
-  EXPECT_EQ(newest->attempts[1].ended, "trainer 1 was stopped");
-  EXPECT_EQ(newest->attempts[2].ended, "");
-  EXPECT_EQ(newest->attempts[2].redone, 20u);
+  const auto newest = value_of(read());
+  EXPECT_EQ(newest.run, 25u);
+  ASSERT_EQ(newest.attempts.size(), 3u);
+  EXPECT_EQ(newest.attempts[0].run, 31u);
+  EXPECT_EQ(newest.attempts[0].ended, "server 0 was ended by signal 9");
+  EXPECT_EQ(newest.attempts[0].from_step, std::nullopt);
+  EXPECT_EQ(newest.attempts[1].from_step, 300u);
+  EXPECT_EQ(newest.attempts[1].ended, "trainer 1 was stopped");
+  EXPECT_EQ(newest.attempts[2].ended, "");
+  EXPECT_EQ(newest.attempts[2].redone, 20u);
   const auto first = read(1);
   ASSERT_TRUE(first);
   EXPECT_EQ(first->run, 31u);
@@ -94,10 +91,9 @@ TEST_F(Attempts, ThatDoNotFitTogetherAreReadAlone) {
   std::uint64_t enough = 1;  // for one of them, but not for six
   for (from.memory_bytes_max = 1; !read_recording(from); from.memory_bytes_max *= 2) enough = from.memory_bytes_max * 2;
   from.memory_bytes_max = enough;
-  const auto alone = read_recording(from);
-  ASSERT_TRUE(alone) << alone.error().message;
-  EXPECT_EQ(alone->run, 102u);
-  EXPECT_EQ(alone->attempts.size(), 6u);
+  const auto alone = value_of(read_recording(from));
+  EXPECT_EQ(alone.run, 102u);
+  EXPECT_EQ(alone.attempts.size(), 6u);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <csignal>
 
 #include "temporary_folder.hpp"
+#include "tests/value_of.hpp"
 #include "trace/attempts.hpp"
 #include "trace/clock.hpp"
 #include "trace/ring.hpp"
@@ -51,33 +52,31 @@ TEST(Follower, GivesEachRecordOnce) {
   const auto made = ring_in(folder.path());
   made->append(numbered(1));
   made->append(numbered(2));
-  auto all = follower::open({{folder.path()}, 0});
-  ASSERT_TRUE(all) << all.error().message;
-  EXPECT_EQ(ids_in(all->take()), (numbers{1, 2}));
-  EXPECT_EQ(ids_in(all->take()), numbers{});
+  auto all = value_of(follower::open({{folder.path()}, 0}));
+  EXPECT_EQ(ids_in(all.take()), (numbers{1, 2}));
+  EXPECT_EQ(ids_in(all.take()), numbers{});
   made->append(numbered(3));
-  EXPECT_EQ(ids_in(all->take()), numbers{3});
+  EXPECT_EQ(ids_in(all.take()), numbers{3});
   numbers many;
   for (std::uint64_t i = 4; i < 4 + 3 * records_per_chunk; ++i) {
     made->append(numbered(i));
     many.push_back(i);
   }
-  EXPECT_EQ(ids_in(all->take()), many);
-  EXPECT_EQ(all->lost(), 0U);
-  EXPECT_TRUE(all->is_live());
+  EXPECT_EQ(ids_in(all.take()), many);
+  EXPECT_EQ(all.lost(), 0U);
+  EXPECT_TRUE(all.is_live());
 }
 
 TEST(Follower, CountsWhatWasOverwritten) {
   const temporary_folder folder;
   const auto made = ring_in(folder.path());
   for (std::uint64_t i = 0; i < 40 * records_per_chunk; ++i) made->append(numbered(i + 1));
-  auto all = follower::open({{folder.path()}, 0});
-  ASSERT_TRUE(all) << all.error().message;
-  EXPECT_EQ(ids_in(all->take()).size(), 16 * records_per_chunk);
-  EXPECT_EQ(all->lost(), 0U);  // what had gone before it began to follow is no loss
+  auto all = value_of(follower::open({{folder.path()}, 0}));
+  EXPECT_EQ(ids_in(all.take()).size(), 16 * records_per_chunk);
+  EXPECT_EQ(all.lost(), 0U);  // what had gone before it began to follow is no loss
   for (std::uint64_t i = 0; i < 20 * records_per_chunk; ++i) made->append(numbered(i + 1));
-  EXPECT_EQ(ids_in(all->take()).size(), 16 * records_per_chunk);
-  EXPECT_EQ(all->lost(), 4 * records_per_chunk);
+  EXPECT_EQ(ids_in(all.take()).size(), 16 * records_per_chunk);
+  EXPECT_EQ(all.lost(), 4 * records_per_chunk);
 }
 
 TEST(Follower, EndsWithTheProcesses) {
@@ -94,27 +93,25 @@ TEST(Follower, EndsWithTheProcesses) {
   }
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-  auto all = follower::open({{folder.path()}, 0});
-  ASSERT_TRUE(all) << all.error().message;
-  EXPECT_EQ(ids_in(all->take()), numbers{1});
-  EXPECT_TRUE(all->is_live());
+  auto all = value_of(follower::open({{folder.path()}, 0}));
+  EXPECT_EQ(ids_in(all.take()), numbers{1});
+  EXPECT_TRUE(all.is_live());
   ::kill(child, SIGKILL);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  EXPECT_EQ(ids_in(all->take()), numbers{});
-  EXPECT_FALSE(all->is_live());
+  EXPECT_EQ(ids_in(all.take()), numbers{});
+  EXPECT_FALSE(all.is_live());
 }
 
 TEST(Follower, ReadsWhatIsLeftOfAFileThatIsGone) {
   const temporary_folder folder;
   const auto made = ring_in(folder.path());
-  auto all = follower::open({{folder.path()}, 0});
-  ASSERT_TRUE(all) << all.error().message;
-  EXPECT_EQ(ids_in(all->take()), numbers{});
+  auto all = value_of(follower::open({{folder.path()}, 0}));
+  EXPECT_EQ(ids_in(all.take()), numbers{});
   made->append(numbered(1));
   made->head().end.store(ending::clean);
   std::filesystem::remove(made->file());
-  EXPECT_EQ(ids_in(all->take()), numbers{1});
-  EXPECT_FALSE(all->is_live());
+  EXPECT_EQ(ids_in(all.take()), numbers{1});
+  EXPECT_FALSE(all.is_live());
 }
 
 TEST(Follower, GoesOnWithTheNextAttempt) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/trace/temporary_folder.hpp"
+#include "tests/value_of.hpp"
 #include "trace/names.hpp"
 #include "trace/recorder.hpp"
 #include "trace/recording.hpp"
@@ -40,11 +41,10 @@ TEST(GivenNames, AreReadBackAndTheSameInAllProcesses) {
   }
   sources from;
   from.paths = {folder.path()};
-  const auto read = read_recording(from);
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->range_text(static_cast<range_name>(push)), "push");
-  EXPECT_EQ(read->type_name(push), "push");
-  EXPECT_EQ(read->range_text(range_name::apply), "apply");
+  const auto read = value_of(read_recording(from));
+  EXPECT_EQ(read.range_text(static_cast<range_name>(push)), "push");
+  EXPECT_EQ(read.type_name(push), "push");
+  EXPECT_EQ(read.range_text(range_name::apply), "apply");
 }
 
 TEST(GivenNames, AreBoundedAndOneLine) {
@@ -57,10 +57,9 @@ TEST(GivenNames, AreBoundedAndOneLine) {
   one->finish(false);
   sources from;
   from.paths = {folder.path()};
-  const auto read = read_recording(from);
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->type_name(one->number_of("beyond")), "more");
-  EXPECT_EQ(read->type_name(*numbers.begin()).rfind("a name that", 0), 0U);
+  const auto read = value_of(read_recording(from));
+  EXPECT_EQ(read.type_name(one->number_of("beyond")), "more");
+  EXPECT_EQ(read.type_name(*numbers.begin()).rfind("a name that", 0), 0U);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "temporary_folder.hpp"
+#include "tests/value_of.hpp"
 #include "trace/follower.hpp"
 #include "trace/recording.hpp"
 #include "trace/ring.hpp"
@@ -89,11 +90,10 @@ TEST(MemoryBudget, CountsContentsAsTheyAreInMemory) {
   constexpr std::size_t count = 1000;
   const std::string bytes = log_of_contents(1, count);
   memory_budget all;
-  const auto read = parse_trace_file(bytes, "a.log", all);
-  ASSERT_TRUE(read) << read.error().message;
-  ASSERT_EQ(read->contents.size(), count);
-  EXPECT_EQ(read->contents[0].parts.capacity(), 10U);
-  EXPECT_GE(all.taken(), read->contents.capacity() * sizeof(content) + count * 10 * sizeof(content_part));
+  const auto read = value_of(parse_trace_file(bytes, "a.log", all));
+  ASSERT_EQ(read.contents.size(), count);
+  EXPECT_EQ(read.contents[0].parts.capacity(), 10U);
+  EXPECT_GE(all.taken(), read.contents.capacity() * sizeof(content) + count * 10 * sizeof(content_part));
   memory_budget enough(all.taken() + bytes.size());
   EXPECT_TRUE(parse_trace_file(bytes, "a.log", enough));
   memory_budget too_little(all.taken() - 1);
@@ -186,23 +186,19 @@ TEST(MemoryBudget, ARecordingHasTheContentsOfItsFilesAndNoCopies) {
   std::vector<trace_file> files;
   files.push_back(*parse_trace_file(log_of(1, block_kind::contents, {raw}), "a.log"));
   const char* const bytes = files[0].contents.at(0).fields.data();
-  const auto made = make_recording(std::move(files));
-  ASSERT_TRUE(made) << made.error().message;
-  EXPECT_EQ(made->contents.at(0).fields.data(), bytes);
+  const auto made = value_of(make_recording(std::move(files)));
+  EXPECT_EQ(made.contents.at(0).fields.data(), bytes);
 }
 
 TEST(MemoryBudget, ARingThatClaimsMoreChunksThanItHasIsFollowedAllTheSame) {
   const temporary_folder folder;
-  const auto made = ring::create({.file = folder.path() / "a.ring", .bytes = 16 * chunk_bytes});
-  ASSERT_TRUE(made) << made.error().message;
-  (*made)->head().run.store(5);
-  (*made)->head().chunks = std::uint64_t{1} << 60;
-  (*made)->head().next_chunk.store(std::uint64_t{1} << 60);
-  auto all = follower::open({{folder.path()}});
-  ASSERT_TRUE(all) << all.error().message;
-  const auto taken = all->take();
-  ASSERT_TRUE(taken) << taken.error().message;
-  EXPECT_TRUE(taken->events.empty());
+  const auto made = value_of(ring::create({.file = folder.path() / "a.ring", .bytes = 16 * chunk_bytes}));
+  made->head().run.store(5);
+  made->head().chunks = std::uint64_t{1} << 60;
+  made->head().next_chunk.store(std::uint64_t{1} << 60);
+  auto all = value_of(follower::open({{folder.path()}}));
+  const auto taken = value_of(all.take());
+  EXPECT_TRUE(taken.events.empty());
 }
 
 }  // namespace

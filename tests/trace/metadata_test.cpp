@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "tests/read_file.hpp"
 #include "tests/trace/temporary_folder.hpp"
+#include "tests/value_of.hpp"
 #include "trace/recorder.hpp"
 #include "trace/recording.hpp"
 #include "trace/trace_file.hpp"
@@ -79,9 +80,8 @@ TEST(Metadata, ThatAnyBitWasFlippedInAreKnownToBeDamaged) {
   for (std::size_t at = 0; at < length; ++at) {
     std::string spoiled = whole;
     spoiled[head_bytes + at] ^= 1;
-    const auto file = parse_trace_file(spoiled, "a.ring");
-    ASSERT_TRUE(file) << file.error().message;
-    EXPECT_EQ(file->metadata_fault, "are damaged") << at;
+    const auto file = value_of(parse_trace_file(spoiled, "a.ring"));
+    EXPECT_EQ(file.metadata_fault, "are damaged") << at;
   }
   for (const std::uint32_t claimed : {0U, 1U, 20U, UINT32_MAX}) {
     std::string spoiled = whole;

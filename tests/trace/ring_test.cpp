@@ -16,6 +16,7 @@
 
 #include "temporary_folder.hpp"
 #include "tests/read_file.hpp"
+#include "tests/value_of.hpp"
 #include "trace/recorder.hpp"
 #include "trace/recording.hpp"
 #include "trace/trace_file.hpp"
@@ -59,29 +60,25 @@ TEST(Record, PacksWhatFitsAndSaturatesWhatDoesNot) {
 
 TEST(Ring, GivesBackWhatWasAppended) {
   const temporary_folder folder;
-  auto made = ring::create({.file = folder.path() / "a.ring"});
-  ASSERT_TRUE(made) << made.error().message;
-  (*made)->set_metadata("{}");
-  for (std::uint64_t i = 1; i <= 1000; ++i) (*made)->append(made_record(i));
-  const auto read = read_trace_file(folder.path() / "a.ring");
-  ASSERT_TRUE(read) << read.error().message;
-  const auto ids = ids_in(*read);
+  auto made = value_of(ring::create({.file = folder.path() / "a.ring"}));
+  made->set_metadata("{}");
+  for (std::uint64_t i = 1; i <= 1000; ++i) made->append(made_record(i));
+  const auto read = value_of(read_trace_file(folder.path() / "a.ring"));
+  const auto ids = ids_in(read);
   ASSERT_EQ(ids.size(), 1000U);
   for (std::uint64_t i = 1; i <= 1000; ++i) EXPECT_EQ(ids[i - 1], i);
-  EXPECT_TRUE(read->warnings.empty());
-  EXPECT_EQ(read->pid, static_cast<std::uint32_t>(::getpid()));
+  EXPECT_TRUE(read.warnings.empty());
+  EXPECT_EQ(read.pid, static_cast<std::uint32_t>(::getpid()));
 }
 
 TEST(Ring, KeepsTheLastRecordsAndSaysHowManyItHad) {
   const temporary_folder folder;
-  auto made = ring::create({.file = folder.path() / "a.ring", .bytes = 16 * chunk_bytes});
-  ASSERT_TRUE(made) << made.error().message;
+  auto made = value_of(ring::create({.file = folder.path() / "a.ring", .bytes = 16 * chunk_bytes}));
   constexpr std::uint64_t total = 100 * records_per_chunk;
-  for (std::uint64_t i = 1; i <= total; ++i) (*made)->append(made_record(i));
-  const auto read = read_trace_file(folder.path() / "a.ring");
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->next_chunk, 100U);
-  const auto ids = ids_in(*read);
+  for (std::uint64_t i = 1; i <= total; ++i) made->append(made_record(i));
+  const auto read = value_of(read_trace_file(folder.path() / "a.ring"));
+  EXPECT_EQ(read.next_chunk, 100U);
+  const auto ids = ids_in(read);
   ASSERT_EQ(ids.size(), 16 * records_per_chunk);
   EXPECT_EQ(ids.front(), 84 * records_per_chunk + 1);
   EXPECT_EQ(ids.back(), total);
@@ -123,9 +120,8 @@ TEST(Ring, SeveralThreadsLoseNothing) {
         for (std::uint64_t i = 0; i < each; ++i) (*made)->append(made_record(t * each + i + 1));
       });
   }
-  const auto read = read_trace_file(folder.path() / "a.ring");
-  ASSERT_TRUE(read) << read.error().message;
-  const auto ids = ids_in(*read);
+  const auto read = value_of(read_trace_file(folder.path() / "a.ring"));
+  const auto ids = ids_in(read);
   EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), each * threads);
   EXPECT_EQ(ids.size(), each * threads);
 }
@@ -133,10 +129,9 @@ TEST(Ring, SeveralThreadsLoseNothing) {
 /// Chunks belong to threads, so those of a slow one are the first to be overwritten, newer records of it among them.
 TEST(Recording, KnowsFromWhenOnNothingIsMissing) {
   const temporary_folder folder;
-  const auto made = ring::create({.file = folder.path() / "a.ring", .bytes = 16 * chunk_bytes});
-  ASSERT_TRUE(made) << made.error().message;
-  (*made)->set_metadata("{}");
-  (*made)->head().run.store(1);
+  const auto made = value_of(ring::create({.file = folder.path() / "a.ring", .bytes = 16 * chunk_bytes}));
+  made->set_metadata("{}");
+  made->head().run.store(1);
   std::vector<std::uint64_t> begins = {0};  // by id
   std::atomic<std::uint64_t> turn = 0;      // of the slow one, if it is odd
   constexpr std::uint64_t rounds = 60;
@@ -144,7 +139,7 @@ TEST(Recording, KnowsFromWhenOnNothingIsMissing) {
     for (std::uint64_t i = 0; i < rounds; ++i) {
       while (turn.load() != 2 * i + 1) turn.wait(2 * i);
       begins.push_back(ticks_now());
-      (*made)->append(made_record(begins.size() - 1));
+      made->append(made_record(begins.size() - 1));
       turn.store(2 * i + 2);
       turn.notify_all();
     }
@@ -152,19 +147,18 @@ TEST(Recording, KnowsFromWhenOnNothingIsMissing) {
   for (std::uint64_t i = 0; i < rounds; ++i) {
     for (std::uint64_t k = 0; k < records_per_chunk; ++k) {
       begins.push_back(ticks_now());
-      (*made)->append(made_record(begins.size() - 1));
+      made->append(made_record(begins.size() - 1));
     }
     turn.store(2 * i + 1);
     turn.notify_all();
     while (turn.load() != 2 * i + 2) turn.wait(2 * i + 1);
   }
-  const auto read = read_recording({{folder.path()}, 0});
-  ASSERT_TRUE(read) << read.error().message;
-  const process_info& process = read->processes.at(0);
+  const auto read = value_of(read_recording({{folder.path()}, 0}));
+  const process_info& process = read.processes.at(0);
   EXPECT_GT(process.overwritten, 0U);
   std::set<std::uint64_t> there;
   std::uint64_t surely = 0;
-  for (const event& one : read->events) {
+  for (const event& one : read.events) {
     there.insert(one.id);
     surely += one.begin >= process.complete_from ? 1 : 0;
   }
@@ -176,38 +170,34 @@ TEST(Recording, KnowsFromWhenOnNothingIsMissing) {
 
 TEST(Recording, OldCopiesTakeNothingFromTheRing) {
   const temporary_folder folder;
-  const auto made = ring::create({.file = folder.path() / "a.ring"});
-  ASSERT_TRUE(made) << made.error().message;
-  (*made)->set_metadata("{}");
-  (*made)->head().run.store(1);
-  for (std::uint64_t i = 1; i <= 100; ++i) (*made)->append(made_record(i));
-  board_entry* const actor = (*made)->add_actor(3, 0, "trainer 0");
+  const auto made = value_of(ring::create({.file = folder.path() / "a.ring"}));
+  made->set_metadata("{}");
+  made->head().run.store(1);
+  for (std::uint64_t i = 1; i <= 100; ++i) made->append(made_record(i));
+  board_entry* const actor = made->add_actor(3, 0, "trainer 0");
   actor->handled.store(100);
   // By name it comes after the ring.
-  const std::string copy = (*made)->copy();
+  const std::string copy = made->copy();
   std::ofstream(folder.path() / "copy.ring", std::ios::binary) << copy;
-  for (std::uint64_t i = 101; i <= 110; ++i) (*made)->append(made_record(i));
+  for (std::uint64_t i = 101; i <= 110; ++i) made->append(made_record(i));
   actor->handled.store(110);
   for (const bool ring_goes : {false, true}) {
     if (ring_goes) std::filesystem::remove(folder.path() / "a.ring");
-    const auto read = read_recording({{folder.path()}, 0});
-    ASSERT_TRUE(read) << read.error().message;
-    EXPECT_EQ(read->events.size(), ring_goes ? 100U : 110U);
-    EXPECT_EQ(read->actors.at(0).handled, ring_goes ? 100U : 110U);
+    const auto read = value_of(read_recording({{folder.path()}, 0}));
+    EXPECT_EQ(read.events.size(), ring_goes ? 100U : 110U);
+    EXPECT_EQ(read.actors.at(0).handled, ring_goes ? 100U : 110U);
   }
 }
 
 TEST(Recording, NamesFromFilesSteerNoTerminal) {
   const temporary_folder folder;
-  const auto made = ring::create({.file = folder.path() / "a.ring"});
-  ASSERT_TRUE(made) << made.error().message;
-  (*made)->set_metadata(R"({"host":"a\nb\u001b[2J\u009b\u202e"})");
-  (*made)->head().run.store(1);
-  (*made)->add_actor(3, 0, "trainer\n0");
-  const auto read = read_recording({{folder.path()}, 0});
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->processes.at(0).host, "a\\x0ab\\x1b[2J\\u009b\\u202e");
-  EXPECT_EQ(read->actors.at(0).name, "trainer\\x0a0");
+  const auto made = value_of(ring::create({.file = folder.path() / "a.ring"}));
+  made->set_metadata(R"({"host":"a\nb\u001b[2J\u009b\u202e"})");
+  made->head().run.store(1);
+  made->add_actor(3, 0, "trainer\n0");
+  const auto read = value_of(read_recording({{folder.path()}, 0}));
+  EXPECT_EQ(read.processes.at(0).host, "a\\x0ab\\x1b[2J\\u009b\\u202e");
+  EXPECT_EQ(read.actors.at(0).name, "trainer\\x0a0");
 }
 
 TEST(Ring, SurvivesSigkill) {
@@ -230,14 +220,13 @@ TEST(Ring, SurvivesSigkill) {
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   ::close(ready[0]);
   ::close(ready[1]);
-  const auto read = read_trace_file(folder.path() / "a.ring");
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(ids_in(*read).size(), 500U);
-  EXPECT_EQ(read->pid, static_cast<std::uint32_t>(child));
-  EXPECT_EQ(read->end, ending::none);
-  ASSERT_EQ(read->board.size(), 1U);
-  EXPECT_EQ(read->board[0].name, "server 0");
-  EXPECT_EQ(read->board[0].message, 77U);
+  const auto read = value_of(read_trace_file(folder.path() / "a.ring"));
+  EXPECT_EQ(ids_in(read).size(), 500U);
+  EXPECT_EQ(read.pid, static_cast<std::uint32_t>(child));
+  EXPECT_EQ(read.end, ending::none);
+  ASSERT_EQ(read.board.size(), 1U);
+  EXPECT_EQ(read.board[0].name, "server 0");
+  EXPECT_EQ(read.board[0].message, 77U);
 }
 
 TEST(Ring, WhereThereIsNoRoomItSaysSo) {
@@ -248,16 +237,14 @@ TEST(Ring, WhereThereIsNoRoomItSaysSo) {
 
 TEST(Ring, ActorsBeyondTheBoardAreCounted) {
   const temporary_folder folder;
-  auto made = ring::create({.file = folder.path() / "a.ring", .board_entries = 2});
-  ASSERT_TRUE(made) << made.error().message;
-  EXPECT_NE((*made)->add_actor(2, 0, "server 0"), nullptr);
-  EXPECT_NE((*made)->add_actor(3, 0, "a name that is longer than there is room for"), nullptr);
-  EXPECT_EQ((*made)->add_actor(4, 0, "server 2"), nullptr);
-  EXPECT_EQ((*made)->head().board_full.load(), 1U);
-  const auto read = read_trace_file(folder.path() / "a.ring");
-  ASSERT_TRUE(read) << read.error().message;
-  ASSERT_EQ(read->board.size(), 2U);
-  EXPECT_EQ(read->board[1].name, "a name that is longer t");
+  auto made = value_of(ring::create({.file = folder.path() / "a.ring", .board_entries = 2}));
+  EXPECT_NE(made->add_actor(2, 0, "server 0"), nullptr);
+  EXPECT_NE(made->add_actor(3, 0, "a name that is longer than there is room for"), nullptr);
+  EXPECT_EQ(made->add_actor(4, 0, "server 2"), nullptr);
+  EXPECT_EQ(made->head().board_full.load(), 1U);
+  const auto read = value_of(read_trace_file(folder.path() / "a.ring"));
+  ASSERT_EQ(read.board.size(), 2U);
+  EXPECT_EQ(read.board[1].name, "a name that is longer t");
 }
 
 recorder::options full_in(const std::filesystem::path& folder) {
@@ -284,33 +271,31 @@ TEST(Log, KeepsEverythingAndTheRingGoes) {
   const temporary_folder folder;
   constexpr std::uint64_t total = 50'000;
   {
-    auto made = recorder::start(full_in(folder.path()));
-    ASSERT_TRUE(made) << made.error().message;
-    (*made)->set_run(9, 3, 1);
-    (*made)->describe("job", boost::json::object{{"data", "adult"}});
+    auto made = value_of(recorder::start(full_in(folder.path())));
+    made->set_run(9, 3, 1);
+    made->describe("job", boost::json::object{{"data", "adult"}});
     for (std::uint64_t i = 1; i <= total; ++i) {
-      (*made)->append(made_record(i));
+      made->append(made_record(i));
       if (i % 1000 == 0) std::this_thread::yield();
     }
     content held;
     held.id = 5;
     held.parts.resize(1);
     held.parts[0].name = "tables[0].indices";
-    (*made)->keep({[held] { return held; }, 8});
-    (*made)->finish(true);
+    made->keep({[held] { return held; }, 8});
+    made->finish(true);
   }
   EXPECT_EQ(only_file(folder.path(), ".ring"), "");
-  const auto read = read_trace_file(only_file(folder.path(), ".log"));
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_TRUE(read->warnings.empty());
-  EXPECT_EQ(ids_in(*read).size() + read->chunks_lost * records_per_chunk, total);
-  EXPECT_EQ(read->run, 9U);
-  EXPECT_EQ(read->node, 3U);
-  EXPECT_EQ(read->end, ending::clean);
-  EXPECT_EQ(read->metadata.at("job").at("data").as_string(), "adult");
-  ASSERT_EQ(read->contents.size(), 1U);
-  EXPECT_EQ(read->contents[0].id, 5U);
-  EXPECT_EQ(read->contents[0].parts.at(0).name, "tables[0].indices");
+  const auto read = value_of(read_trace_file(only_file(folder.path(), ".log")));
+  EXPECT_TRUE(read.warnings.empty());
+  EXPECT_EQ(ids_in(read).size() + read.chunks_lost * records_per_chunk, total);
+  EXPECT_EQ(read.run, 9U);
+  EXPECT_EQ(read.node, 3U);
+  EXPECT_EQ(read.end, ending::clean);
+  EXPECT_EQ(read.metadata.at("job").at("data").as_string(), "adult");
+  ASSERT_EQ(read.contents.size(), 1U);
+  EXPECT_EQ(read.contents[0].id, 5U);
+  EXPECT_EQ(read.contents[0].parts.at(0).name, "tables[0].indices");
 }
 
 TEST(Recorder, AFailedEndKeepsTheRing) {
@@ -318,15 +303,13 @@ TEST(Recorder, AFailedEndKeepsTheRing) {
   recorder::options how = full_in(folder.path());
   how.what = mode::ring;
   {
-    auto made = recorder::start(how);
-    ASSERT_TRUE(made) << made.error().message;
-    (*made)->append(made_record(1));
-    (*made)->finish(false);
+    auto made = value_of(recorder::start(how));
+    made->append(made_record(1));
+    made->finish(false);
   }
-  const auto read = read_trace_file(only_file(folder.path(), ".ring"));
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->end, ending::failed);
-  EXPECT_EQ(ids_in(*read), std::vector<std::uint64_t>{1});
+  const auto read = value_of(read_trace_file(only_file(folder.path(), ".ring")));
+  EXPECT_EQ(read.end, ending::failed);
+  EXPECT_EQ(ids_in(read), std::vector<std::uint64_t>{1});
 }
 
 TEST(Recorder, TheFilterDropsAndCounts) {
@@ -334,19 +317,17 @@ TEST(Recorder, TheFilterDropsAndCounts) {
   recorder::options how = full_in(folder.path());
   how.what = mode::ring;
   how.wanted = *parse_filter("type=lookup,steps=10-20,count=3");
-  auto made = recorder::start(how);
-  ASSERT_TRUE(made) << made.error().message;
-  EXPECT_FALSE((*made)->wants(200, 9));
-  EXPECT_TRUE((*made)->wants(200, 10));
-  EXPECT_FALSE((*made)->wants(201, 10));
-  EXPECT_TRUE((*made)->wants(200, 20));
-  EXPECT_FALSE((*made)->wants(200, 21));
-  EXPECT_TRUE((*made)->wants(200, 15));
-  EXPECT_FALSE((*made)->wants(200, 15));  // the count is full
-  (*made)->note_dropped();
-  const auto read = read_trace_file(only_file(folder.path(), ".ring"));
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->dropped, 1U);
+  auto made = value_of(recorder::start(how));
+  EXPECT_FALSE(made->wants(200, 9));
+  EXPECT_TRUE(made->wants(200, 10));
+  EXPECT_FALSE(made->wants(201, 10));
+  EXPECT_TRUE(made->wants(200, 20));
+  EXPECT_FALSE(made->wants(200, 21));
+  EXPECT_TRUE(made->wants(200, 15));
+  EXPECT_FALSE(made->wants(200, 15));  // the count is full
+  made->note_dropped();
+  const auto read = value_of(read_trace_file(only_file(folder.path(), ".ring")));
+  EXPECT_EQ(read.dropped, 1U);
 }
 
 // -- damaged and foreign files ---------------------------------------------------------
@@ -354,11 +335,10 @@ TEST(Recorder, TheFilterDropsAndCounts) {
 class DamagedTrace : public testing::Test {
  protected:
   void SetUp() override {
-    auto made = recorder::start(full_in(folder_.path()));
-    ASSERT_TRUE(made) << made.error().message;
-    for (std::uint64_t i = 1; i <= 5000; ++i) (*made)->append(made_record(i));
-    (*made)->finish(true);
-    made->reset();
+    auto made = value_of(recorder::start(full_in(folder_.path())));
+    for (std::uint64_t i = 1; i <= 5000; ++i) made->append(made_record(i));
+    made->finish(true);
+    made.reset();
     bytes_ = read_file(only_file(folder_.path(), ".log"));
     ASSERT_GT(bytes_.size(), head_bytes + metadata_bytes + sizeof(block_head));
   }
@@ -368,21 +348,18 @@ class DamagedTrace : public testing::Test {
 };
 
 TEST_F(DamagedTrace, CutOffLogsAreReadAsFarAsTheyGo) {
-  const auto whole = parse_trace_file(bytes_, "whole");
-  ASSERT_TRUE(whole) << whole.error().message;
-  const auto cut = parse_trace_file(std::string_view(bytes_).substr(0, bytes_.size() - 10), "cut");
-  ASSERT_TRUE(cut) << cut.error().message;
-  ASSERT_EQ(cut->warnings.size(), 1U);
-  EXPECT_NE(cut->warnings[0].find("cut: cut off at byte"), std::string::npos);
-  EXPECT_EQ(ids_in(*cut).size(), ids_in(*whole).size());  // the last block is the board
+  const auto whole = value_of(parse_trace_file(bytes_, "whole"));
+  const auto cut = value_of(parse_trace_file(std::string_view(bytes_).substr(0, bytes_.size() - 10), "cut"));
+  ASSERT_EQ(cut.warnings.size(), 1U);
+  EXPECT_NE(cut.warnings[0].find("cut: cut off at byte"), std::string::npos);
+  EXPECT_EQ(ids_in(cut).size(), ids_in(whole).size());  // the last block is the board
 }
 
 TEST_F(DamagedTrace, AFlippedBitIsNoticed) {
   bytes_[head_bytes + metadata_bytes + sizeof(block_head) + 100] ^= 1;
-  const auto read = parse_trace_file(bytes_, "flipped");
-  ASSERT_TRUE(read) << read.error().message;
-  ASSERT_EQ(read->warnings.size(), 1U);
-  EXPECT_NE(read->warnings[0].find("damaged at byte"), std::string::npos);
+  const auto read = value_of(parse_trace_file(bytes_, "flipped"));
+  ASSERT_EQ(read.warnings.size(), 1U);
+  EXPECT_NE(read.warnings[0].find("damaged at byte"), std::string::npos);
 }
 
 TEST_F(DamagedTrace, NewerVersionsAndForeignFilesAreRefused) {
