@@ -52,9 +52,9 @@ TEST_F(CheckpointCommand, ListTellsWhatThereIs) {
 
   const auto table = lines_of(run({"checkpoint", "list", saved()}).out);
   ASSERT_EQ(table.size(), 3u);
-  EXPECT_NE(table[0].find("step  files"), std::string::npos) << table[0];
-  EXPECT_NE(table[1].find("40      4"), std::string::npos) << table[1];
-  EXPECT_NE(table[2].find("whole"), std::string::npos) << table[2];
+  EXPECT_FINDS(table[0], "step  files") << table[0];
+  EXPECT_FINDS(table[1], "40      4") << table[1];
+  EXPECT_FINDS(table[2], "whole") << table[2];
 }
 
 TEST_F(CheckpointCommand, ListMarksWhatIsTorn) {
@@ -102,20 +102,17 @@ TEST_F(CheckpointCommand, VerifyFindsAFlippedBit) {
 
   const outcome text = run({"checkpoint", "verify", saved()});
   EXPECT_EQ(text.exit_code, 1);
-  EXPECT_NE(text.out.find("torn\n"), std::string::npos) << text.out;
-  EXPECT_NE(text.out.find("table-0.shard-1-of-2.safetensors: its bytes have changed"), std::string::npos) << text.out;
+  EXPECT_FINDS(text.out, "torn\n");
+  EXPECT_FINDS(text.out, "table-0.shard-1-of-2.safetensors: its bytes have changed");
 }
 
 TEST_F(CheckpointCommand, NothingThereIsAnError) {
   std::filesystem::create_directory(folder_ / "empty");
   model::set_content(folder_ / "file", "");
   for (const std::string action : {"list", "verify"}) {
-    EXPECT_NE(expect_error(run({"checkpoint", action, folder_ / "empty"}), 2).find("holds no checkpoint"),
-              std::string::npos);
-    EXPECT_NE(expect_error(run({"checkpoint", action, folder_ / "none"}), 2).find("No such file or directory"),
-              std::string::npos);
-    EXPECT_NE(expect_error(run({"checkpoint", action, folder_ / "file"}), 2).find("Not a directory"),
-              std::string::npos);
+    EXPECT_FINDS(expect_error(run({"checkpoint", action, folder_ / "empty"}), 2), "holds no checkpoint");
+    EXPECT_FINDS(expect_error(run({"checkpoint", action, folder_ / "none"}), 2), "No such file or directory");
+    EXPECT_FINDS(expect_error(run({"checkpoint", action, folder_ / "file"}), 2), "Not a directory");
   }
 }
 
@@ -134,7 +131,7 @@ TEST_F(CheckpointCommand, ExportWritesAPlainFile) {
   EXPECT_EQ(read.tensors.count("top.0.weight.state.0"), 1u);
 
   const std::string line = expect_error(run({"checkpoint", "export", saved(), "-o", file}), 2);
-  EXPECT_NE(line.find("--force"), std::string::npos) << line;
+  EXPECT_FINDS(line, "--force");
   EXPECT_EQ(read_file(file), content);
 
   const outcome again = run({"checkpoint", "export", saved(), "-o", file, "--force", "--step", "20", "--weights-only"});
@@ -156,15 +153,15 @@ TEST_F(CheckpointCommand, ExportTakesTheNewestWholeOneAndSaysSo) {
 
   const std::string torn =
       expect_error(run({"checkpoint", "export", saved(), "--step", "40", "-o", file, "--force"}), 2);
-  EXPECT_NE(torn.find("is torn: dense.safetensors: 1 bytes missing"), std::string::npos) << torn;
+  EXPECT_FINDS(torn, "is torn: dense.safetensors: 1 bytes missing");
   const std::string other = expect_error(run({"checkpoint", "export", saved(), "--step", "30", "-o", file}), 2);
-  EXPECT_NE(other.find("--step 30: "), std::string::npos) << other;
-  EXPECT_NE(other.find("holds step 40, 20"), std::string::npos) << other;
+  EXPECT_FINDS(other, "--step 30: ");
+  EXPECT_FINDS(other, "holds step 40, 20");
 }
 
 TEST_F(CheckpointCommand, ExportNeedsAPlaceToWriteTo) {
   const std::string line = expect_error(run({"checkpoint", "export", saved(), "-o", folder_ / "none/file"}), 2);
-  EXPECT_NE(line.find("there is no folder "), std::string::npos) << line;
+  EXPECT_FINDS(line, "there is no folder ");
   // The disk is full, or the like: not the command line's fault.
   EXPECT_NE(expect_error(run({"checkpoint", "export", saved(), "-o", "/proc/self/none"}), 1).find("creating it"),
             std::string::npos);

@@ -25,7 +25,7 @@ class WrongCommandLine : public testing::TestWithParam<wrong_line> {};
 
 TEST_P(WrongCommandLine, IsRefusedInOneLine) {
   const std::string line = expect_error(run(GetParam().arguments), 2);
-  for (const std::string& text : GetParam().mentions) EXPECT_NE(line.find(text), std::string::npos) << line;
+  for (const std::string& text : GetParam().mentions) EXPECT_FINDS(line, text);
 }
 
 TEST_P(WrongCommandLine, IsAnEventToo) {
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, WrongCommandLine, testing::ValuesIn(devices())
 
 TEST(EmptyCommandLine, SaysWhatToTry) {
   const std::string line = expect_error(run({}), 2);
-  EXPECT_NE(line.find("troupe train"), std::string::npos) << line;
+  EXPECT_FINDS(line, "troupe train");
 }
 
 TEST(Help, ListsTheSubcommands) {
@@ -192,7 +192,7 @@ TEST(Help, ListsTheSubcommands) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
   for (const char* name : {"train", "status", "stop", "parity", "checkpoint", "devices"}) {
-    EXPECT_NE(result.out.find(std::string("\n  ") + name), std::string::npos) << name;
+    EXPECT_FINDS(result.out, std::string("\n  ") + name) << name;
   }
 }
 
@@ -200,59 +200,15 @@ TEST(Help, OfTrainNamesEveryOptionAndTheDefaultsByData) {
   const outcome result = run({"train", "--help"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
-  for (const char* name : {"data",
-                           "trainers",
-                           "servers",
-                           "epochs",
-                           "steps",
-                           "batch-size",
-                           "seed",
-                           "tables",
-                           "rows",
-                           "dim",
-                           "bag",
-                           "classes",
-                           "id-skew",
-                           "row-dtype",
-                           "table-split",
-                           "columns",
-                           "header",
-                           "separator",
-                           "test-file",
-                           "test-fraction",
-                           "shuffle-rows",
-                           "hidden",
-                           "interaction",
-                           "bottom-hidden",
-                           "loss",
-                           "dense-optimizer",
-                           "sparse-optimizer",
-                           "dense-lr",
-                           "sparse-lr",
-                           "lr-schedule",
-                           "sparse-reduce",
-                           "consistency",
-                           "wire-dtype",
-                           "matmul-precision",
-                           "accumulate",
-                           "clip-norm",
-                           "bucket-mib",
-                           "nan",
-                           "threads",
-                           "device",
-                           "devices",
-                           "server-device",
-                           "prepare",
-                           "step-graph",
-                           "eval-every",
-                           "metrics-csv",
-                           "tensorboard",
-                           "print-job",
-                           "json",
-                           "quiet"}) {
-    EXPECT_NE(result.out.find(std::string("  --") + name + " "), std::string::npos) << name;
+  for (const std::string& name :
+       words_of("data trainers servers epochs steps batch-size seed tables rows dim bag classes id-skew row-dtype "
+                "table-split columns header separator test-file test-fraction shuffle-rows hidden interaction "
+                "bottom-hidden loss dense-optimizer sparse-optimizer dense-lr sparse-lr lr-schedule sparse-reduce "
+                "consistency wire-dtype matmul-precision accumulate clip-norm bucket-mib nan threads device devices "
+                "server-device prepare step-graph eval-every metrics-csv tensorboard print-job json quiet")) {
+    EXPECT_FINDS(result.out, "  --" + name + " ") << name;
   }
-  EXPECT_NE(result.out.find("tutorial 100"), std::string::npos);
+  EXPECT_FINDS(result.out, "tutorial 100");
   for (const std::string& line : lines_of(result.out)) EXPECT_LE(line.size(), 120u) << line;
 }
 
@@ -269,7 +225,7 @@ TEST(Help, OfTheOthers) {
     const outcome result = run({name, "--help"});
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_EQ(result.err, "");
-    EXPECT_NE(result.out.find("--json"), std::string::npos);
+    EXPECT_FINDS(result.out, "--json");
   }
 }
 
@@ -291,7 +247,7 @@ TEST(Help, HasAShortNameForEveryOutputOption) {
     EXPECT_EQ(result.exit_code, 0) << name;
     for (const std::string& line : lines_of(result.out)) {
       if (line.find(" --output") == std::string::npos && line.find(",--output") == std::string::npos) continue;
-      EXPECT_NE(line.find("-o,--output FILE "), std::string::npos) << name << ": " << line;
+      EXPECT_FINDS(line, "-o,--output FILE ") << name << ": " << line;
       ++outputs;
     }
   }
@@ -306,7 +262,7 @@ TEST(Version, NamesTheLibrariesAsText) {
   ASSERT_GE(lines.size(), 3U);
   EXPECT_EQ(lines[0], "troupe " TROUPE_VERSION);
   for (const char* line : {"CAF         0.18.7", "Boost       1.", "OpenBLAS    0.", "fmt         ", "CUDA        "})
-    EXPECT_NE(result.out.find(std::string("\n") + line), std::string::npos) << line << "\n" << result.out;
+    EXPECT_FINDS(result.out, std::string("\n") + line) << line << "\n" << result.out;
 }
 
 TEST(Version, IsAnObjectAsJson) {

@@ -18,7 +18,7 @@ constexpr const char* by_size = "as of --device auto: 82.1 million multiplicatio
 std::string train_and_say(const words& options, const std::string& said, const launch& how = {}) {
   const outcome result = run(with({"train", "--json"}, options), how);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.err.find(said), std::string::npos) << result.err;
+  EXPECT_FINDS(result.err, said);
   return digest_of(result);
 }
 
@@ -92,17 +92,12 @@ TEST_F(EmulatedCudaGpu, WhoJoinsComputesWhereTheMastersJobSays) {
   const joined small = join_without_a_word(adult);
   EXPECT_EQ(small.digest, train_on_cards(with(adult, {"--device", "cpu"})).digest);
   for (const char* who : {"trainer 0, 1", "server 0"})
-    EXPECT_NE(small.said.find(std::string("joined as ") + who + " on the processor, as of --device auto: 2.6 million"),
-              std::string::npos)
-        << small.said;
+    EXPECT_FINDS(small.said, std::string("joined as ") + who + " on the processor, as of --device auto: 2.6 million");
 
   const joined big = join_without_a_word(large);
   EXPECT_EQ(big.digest, train_on_cards(with(large, {"--device", "cuda"})).digest);
-  EXPECT_NE(big.said.find("joined as trainer 0, 1 on CUDA devices 0, 1, as of --device auto: 82.1 million"),
-            std::string::npos)
-      << big.said;
-  EXPECT_NE(big.said.find("joined as server 0 on CUDA device 0, as of --device auto: 82.1 million"), std::string::npos)
-      << big.said;
+  EXPECT_FINDS(big.said, "joined as trainer 0, 1 on CUDA devices 0, 1, as of --device auto: 82.1 million");
+  EXPECT_FINDS(big.said, "joined as server 0 on CUDA device 0, as of --device auto: 82.1 million");
 }
 
 }  // namespace

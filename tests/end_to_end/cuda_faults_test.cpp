@@ -26,8 +26,7 @@ TEST_F(EmulatedCudaGpu, NobodyHangsInTheCollectiveOfAKilledTrainer) {
   const pid_t victim = process_of(all.master(), "trainer 1");
   all.set_aside(victim);
   ::kill(victim, SIGKILL);
-  for (const outcome& left : all.finish_members(1))
-    EXPECT_NE(left.err.find("trainer 1"), std::string::npos) << left.err;
+  for (const outcome& left : all.finish_members(1)) EXPECT_FINDS(left.err, "trainer 1");
   EXPECT_EQ(all.master().finish().exit_code, 1);
 }
 
@@ -60,7 +59,7 @@ std::string expect_device_error(const outcome& result) {
   const bool is_of_actor = line.find(", step ") != line.npos;
   const bool is_of_beginning = line.find("troupe: error: CUDA device ") != line.npos;  // no actor is there yet
   EXPECT_TRUE(is_of_actor || is_of_beginning) << line;
-  for (const char* part : {"CUDA device", "; "}) EXPECT_NE(line.find(part), line.npos) << line;
+  for (const char* part : {"CUDA device", "; "}) EXPECT_FINDS(line, part);
   return line;
 }
 
@@ -118,8 +117,8 @@ TEST_P(FailingCudaGpu, EndsTheRunWithItsNameAndWithoutASpoiltCheckpoint) {
     const words options = with(with(with(with({"train"}, adult), placed), saving), spread);
     const outcome result = run(options, with_fault(GetParam().fault));
     const std::string line = expect_device_error(result);
-    EXPECT_NE(line.find(", step "), line.npos) << line;
-    for (const std::string& part : GetParam().parts) EXPECT_NE(line.find(part), line.npos) << line;
+    EXPECT_FINDS(line, ", step ");
+    for (const std::string& part : GetParam().parts) EXPECT_FINDS(line, part);
     EXPECT_EQ(std::string(last_event(result, "error").at("code").as_string()), "device") << line;
     EXPECT_EQ(run({"checkpoint", "verify", saved}).exit_code, 0);
     EXPECT_EQ(train_on_cards(with({"--resume", saved, "--steps", "12"}, placed)).digest, whole);
@@ -159,7 +158,7 @@ TEST_F(EmulatedCudaGpu, MemoryThatIsFullInTheMidstOfARunEndsItWithWhatIsMissing)
                                with_fault("fail=cudaMalloc@12/1:cudaErrorMemoryAllocation"));
     const std::string line = expect_device_error(result);
     for (const char* part : {"the memory of CUDA device 1 is too small", "are needed", "--batch-size"})
-      EXPECT_NE(line.find(part), line.npos) << line;
+      EXPECT_FINDS(line, part);
   }
 }
 
@@ -170,7 +169,7 @@ TEST_F(EmulatedCudaGpu, AnAllReduceThatHangsEndsTheRun) {
   const std::string line = expect_device_error(result);
   for (const char* part :
        {"allreduce, step 2: the all-reduce of bucket 0 has not ended on CUDA device ", " within 2 s"})
-    EXPECT_NE(line.find(part), line.npos) << line;
+    EXPECT_FINDS(line, part);
   EXPECT_EQ(std::string(last_event(result, "error").at("code").as_string()), "device") << line;
 }
 
@@ -190,7 +189,7 @@ class RefusedCudaGpu : public EmulatedCudaGpu, public testing::WithParamInterfac
 TEST_P(RefusedCudaGpu, InOneLine) {
   const outcome result = run(with({"train", "--device", "cuda"}, GetParam().options), with_cards(GetParam().cards));
   const std::string line = expect_error(result, 2);
-  EXPECT_NE(line.find(GetParam().says), std::string::npos) << line;
+  EXPECT_FINDS(line, GetParam().says);
 }
 
 const words large = {"--data", "synthetic", "--rows", "1000000", "--dim", "64", "--steps", "3"};
@@ -227,8 +226,7 @@ TEST_F(EmulatedCudaGpu, AProcessFindsItsCardFullBeforeItAllocates) {
   const outcome result = run(with({"train", "--device", "cuda", "--server-device", "cpu", "--processes"}, large),
                              with_cards("devices=2,memory_mib=20"));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(line_with(result.err, "troupe: error: trainer ").find("of its 20.0 MiB are free"), std::string::npos)
-      << result.err;
+  EXPECT_FINDS(line_with(result.err, "troupe: error: trainer "), "of its 20.0 MiB are free") << result.err;
 }
 
 TEST_F(CudaGpu, ANanInABf16RunStopsIt) {
@@ -237,7 +235,7 @@ TEST_F(CudaGpu, ANanInABf16RunStopsIt) {
                                   adult));
   const std::string line = expect_error(result, 1);
   EXPECT_TRUE(line.find("is NaN") != line.npos || line.find("is Inf") != line.npos) << line;
-  EXPECT_NE(line.find("step "), std::string::npos) << line;
+  EXPECT_FINDS(line, "step ");
 }
 
 /// Data of which row 175 makes a dense gradient overflow where the loss does not, and what trains on it: in step 44.
@@ -246,21 +244,10 @@ words with_an_overflow(const model::checkpoint_folder& folder) {
   for (int i = 0; i < 400; ++i)
     rows += fmt::format("{},{},{}\n", i == 350 ? "3e38" : fmt::format("0.{}", i % 9), i % 7, i % 2);
   model::set_content(folder / "rows.csv", rows);
-  return {
-      "--data",
-      "csv:" + (folder / "rows.csv"),
-      "--columns",
-      R"([{"name":"n0","kind":"numeric"},{"name":"c0","kind":"categorical","rows":10},{"name":"y","kind":"label"}])",
-      "--batch-size",
-      "4",
-      "--dim",
-      "6",
-      "--loss",
-      "mse",
-      "--epochs",
-      "2",
-      "--shuffle-rows",
-      "1"};
+  return with(
+      words_of("--batch-size 4 --dim 6 --loss mse --epochs 2 --shuffle-rows 1"),
+      {"--data", "csv:" + (folder / "rows.csv"), "--columns",
+       R"([{"name":"n0","kind":"numeric"},{"name":"c0","kind":"categorical","rows":10},{"name":"y","kind":"label"}])"});
 }
 
 TEST_F(CudaGpu, NoCheckpointIsTakenOfAStepWithANan) {
@@ -288,7 +275,7 @@ TEST_F(CudaGpu, NoCheckpointIsTakenOfAStepWithANan) {
 TEST(WithoutCuda, TheProgramSaysWhatIsMissing) {
   if (kernels::find_devices().cuda_usable) GTEST_SKIP() << "skipped: there is a CUDA device";
   const std::string line = expect_error(run({"train", "--device", "cuda"}), 2);
-  EXPECT_NE(line.find("--device cuda: " + kernels::find_devices().reason), std::string::npos) << line;
+  EXPECT_FINDS(line, "--device cuda: " + kernels::find_devices().reason);
   const outcome told = run({"devices", "--json"});
   EXPECT_EQ(told.exit_code, 2);
   const auto cuda = last_event(told, "devices").at("cuda").as_object();

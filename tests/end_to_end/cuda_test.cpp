@@ -5,9 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdlib>
 #include <set>
 #include <string>
@@ -144,7 +142,7 @@ TEST_F(CudaGpu, ACheckpointOfLowerPrecisionGoesOnOnTheProcessor) {
 TEST_F(CudaGpu, MoreTrainersThanDevicesIsSaid) {
   const outcome result = run(with({"train", "--device", "cuda", "--devices", "0", "--trainers", "3"}, adult));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.err.find("3 trainers on CUDA device 0, several on one"), std::string::npos) << result.err;
+  EXPECT_FINDS(result.err, "3 trainers on CUDA device 0, several on one");
 }
 
 TEST_F(CudaGpu, ATraceOfItHolds) {
@@ -213,9 +211,9 @@ TEST_F(CudaGpu, StepsAsGraphsAreRefusedByName) {
   const auto refusal = [](const words& more) {
     return expect_error(run(with({"train", "--device", "cuda", "--step-graph", "on"}, with(adult, more))), 2);
   };
-  EXPECT_NE(refusal({"--trainers", "2"}).find("--step-graph on: "), std::string::npos);
-  EXPECT_NE(refusal({"--trainers", "1", "--servers", "1", "--processes"}).find("--processes"), std::string::npos);
-  EXPECT_NE(refusal({"--trainers", "1", "--servers", "1", "--clip-norm", "1"}).find("--clip-norm"), std::string::npos);
+  EXPECT_FINDS(refusal({"--trainers", "2"}), "--step-graph on: ");
+  EXPECT_FINDS(refusal({"--trainers", "1", "--servers", "1", "--processes"}), "--processes");
+  EXPECT_FINDS(refusal({"--trainers", "1", "--servers", "1", "--clip-norm", "1"}), "--clip-norm");
 }
 
 TEST_F(CudaGpu, ARecordingOfItIsReplayed) {
@@ -226,7 +224,7 @@ TEST_F(CudaGpu, ARecordingOfItIsReplayed) {
   EXPECT_EQ(again.exit_code, 0) << again.err << again.out;
   EXPECT_GT(last_event(again, "done").at("compared").to_number<int>(), 100);
   const std::string line = expect_error(run({"trace", "replay", kept, "--actor", "trainer 0"}), 2);
-  EXPECT_NE(line.find("the run was on CUDA devices"), std::string::npos) << line;
+  EXPECT_FINDS(line, "the run was on CUDA devices");
 }
 
 /// NCCL takes processes with different NCCL_HOSTID for different hosts, which may share a card.
@@ -264,7 +262,7 @@ TEST_F(EmulatedCudaGpu, ProcessesGoToTheProcessorWhereDevicesAreTooFewAndNobodyA
   launch one_card = with_cards("devices=1");
   const outcome result = run(with({"train", "--processes", "--json"}, large), one_card);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.err.find("so all compute on the processor"), std::string::npos) << result.err;
+  EXPECT_FINDS(result.err, "so all compute on the processor");
   EXPECT_EQ(digest_of(result), train_on_cards(with(large, {"--device", "cpu"})).digest);
   EXPECT_EQ(train_on_cards(large, with_cards("devices=1,capability=7.5")).digest, digest_of(result));
 }
@@ -301,7 +299,7 @@ TEST_F(EmulatedCudaGpu, ProcessesThatShareADeviceAreRefused) {
   joined_trainers(all, {{"--device", "cuda"}, {"--device", "cuda"}}, 1);
   const outcome master = all.master().finish();
   EXPECT_EQ(master.exit_code, 2);
-  EXPECT_NE(master.err.find("compute on the same CUDA device"), std::string::npos) << master.err;
+  EXPECT_FINDS(master.err, "compute on the same CUDA device");
 }
 
 TEST_F(EmulatedCudaGpu, TrainersOnDevicesAndOnProcessorsDoNotMix) {
@@ -309,7 +307,7 @@ TEST_F(EmulatedCudaGpu, TrainersOnDevicesAndOnProcessorsDoNotMix) {
   joined_trainers(all, {{"--device", "cuda"}, {"--device", "cpu"}}, 1);
   const outcome master = all.master().finish();
   EXPECT_EQ(master.exit_code, 2);
-  EXPECT_NE(master.err.find("give all of them the same --device"), std::string::npos) << master.err;
+  EXPECT_FINDS(master.err, "give all of them the same --device");
 }
 
 TEST_F(EmulatedCudaGpu, WhoJoinsComputesOnWhatTheJobFileSaysAndSaysSo) {
@@ -322,8 +320,8 @@ TEST_F(EmulatedCudaGpu, WhoJoinsComputesOnWhatTheJobFileSaysAndSaysSo) {
   std::string said;
   for (const outcome& one : all.finish_members(0)) said += one.err;
   EXPECT_EQ(all.master().finish().exit_code, 0);
-  EXPECT_NE(said.find("joined as trainer 0, 1 on CUDA devices 1, 0; waiting"), std::string::npos) << said;
-  EXPECT_NE(said.find("joined as server 0; waiting"), std::string::npos) << said;
+  EXPECT_FINDS(said, "joined as trainer 0, 1 on CUDA devices 1, 0; waiting");
+  EXPECT_FINDS(said, "joined as server 0; waiting");
 }
 
 TEST_F(EmulatedCudaGpu, TheCommandLinesDeviceTakesThePlaceOfAllThatTheFileSaysOfDevices) {
@@ -342,12 +340,12 @@ TEST_F(EmulatedCudaGpu, WhatStandsAgainstDevicesIsSaidWhereNobodyAskedForThem) {
                                    {"capability=7.5", "no CUDA device has the compute capability 8.0"}}) {
     const outcome told = run(brief, with_cards(cards));
     EXPECT_EQ(told.exit_code, 0);
-    EXPECT_NE(told.err.find(begin + why), std::string::npos) << told.err;
+    EXPECT_FINDS(told.err, begin + why);
     EXPECT_EQ(run(with(brief, {"--device", "cpu"}), with_cards(cards)).err.find("processor"), std::string::npos);
   }
   EXPECT_EQ(run(brief, with_cards("devices=0")).err.find("processor"), std::string::npos);
   const outcome compared = run({"parity", reference_run("tutorial_sum.safetensors")}, with_cards("driver=12020"));
-  EXPECT_NE(compared.err.find(begin), std::string::npos) << compared.err;
+  EXPECT_FINDS(compared.err, begin);
 }
 
 }  // namespace

@@ -51,8 +51,7 @@ TEST(Devices, AreLookedForWithModulesThatAreInstalled) {
   const std::string modules = prefix.path() + "/" TROUPE_LIBRARY_FOLDER "/troupe";
   std::filesystem::create_directories(prefix.path() + "/bin");
   std::filesystem::copy_file(TROUPE_PROGRAM, program);
-  EXPECT_NE(reason_of(program).find(", and not installed in " + modules + ";"), std::string::npos)
-      << reason_of(program);
+  EXPECT_FINDS(reason_of(program), ", and not installed in " + modules + ";");
 
   std::filesystem::create_directories(modules);
   const std::string probe = "/libtroupe_cuda_probe.so";
@@ -61,7 +60,7 @@ TEST(Devices, AreLookedForWithModulesThatAreInstalled) {
 
   if (getuid() != 0) return;  // cannot give files away
   ASSERT_EQ(chown((modules + probe).c_str(), 65534, 65534), 0);
-  EXPECT_NE(reason_of(program).find("not installed in"), std::string::npos) << "a module of somebody else is used";
+  EXPECT_FINDS(reason_of(program), "not installed in") << "a module of somebody else is used";
 }
 
 TEST(Devices, AreLookedForWithModulesNextToTheProgramAndNowhereElse) {
@@ -75,9 +74,7 @@ TEST(Devices, AreLookedForWithModulesNextToTheProgramAndNowhereElse) {
   EXPECT_EQ(result.exit_code, 2);
   const auto devices = last_event(result, "devices");
   const std::string reason(devices.at("cuda").at("reason").as_string());
-  EXPECT_NE(reason.find("libtroupe_cuda_probe.so is not next to the program, in " + elsewhere.path()),
-            std::string::npos)
-      << reason;
+  EXPECT_FINDS(reason, "libtroupe_cuda_probe.so is not next to the program, in " + elsewhere.path());
 }
 
 }  // namespace

@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <csignal>
 
 #include "tests/end_to_end/several.hpp"
@@ -193,11 +191,11 @@ TEST_F(Elastic, IsNotScaledBeyondItsRangeNorIfItIsNotElastic) {
   const auto refused = [&](const char* trainers) {
     return expect_error(ask({"scale", several.where(), "--trainers", trainers}), 1);
   };
-  EXPECT_NE(refused("3").find("the run is not training (it is waiting for members)"), std::string::npos);
+  EXPECT_FINDS(refused("3"), "the run is not training (it is waiting for members)");
   several.join_all(1, 2);
   ASSERT_TRUE(several.master().wait_for_output(trains)) << several.master().error();
-  EXPECT_NE(refused("4").find("--trainers 4: must be between 1 and 3 (--elastic)"), std::string::npos);
-  EXPECT_NE(refused("2").find("--trainers 2: the run has 2 trainers already"), std::string::npos);
+  EXPECT_FINDS(refused("4"), "--trainers 4: must be between 1 and 3 (--elastic)");
+  EXPECT_FINDS(refused("2"), "--trainers 2: the run has 2 trainers already");
   EXPECT_EQ(ask({"stop", several.where()}).exit_code, 0);
   several.finish();
 
@@ -206,7 +204,7 @@ TEST_F(Elastic, IsNotScaledBeyondItsRangeNorIfItIsNotElastic) {
   fixed.join_all(1, 1);
   ASSERT_TRUE(fixed.master().wait_for_output(trains)) << fixed.master().error();
   const std::string line = expect_error(ask({"scale", fixed.where(), "--trainers", "2"}), 1);
-  EXPECT_NE(line.find("only one with --elastic MIN:MAX can have others"), std::string::npos) << line;
+  EXPECT_FINDS(line, "only one with --elastic MIN:MAX can have others");
   EXPECT_EQ(ask({"stop", fixed.where()}).exit_code, 0);
   fixed.finish();
 }
@@ -216,7 +214,7 @@ TEST_F(Elastic, RefusesWhatItCannotKeep) {
     std::erase(all, "--json");
     return expect_error(run(all), 2);
   };
-  EXPECT_NE(refused(elastic({"--trainers", "2"})).find("needs --save DIR and --restarts above 0"), std::string::npos);
+  EXPECT_FINDS(refused(elastic({"--trainers", "2"})), "needs --save DIR and --restarts above 0");
   EXPECT_NE(refused(elastic(with({"--restarts", "0"}, saving()))).find("needs --save DIR and --restarts above 0"),
             std::string::npos);
   EXPECT_NE(refused(elastic(with({"--trainers", "3", "--memberships", "0:2,50:3"}, saving())))
@@ -231,8 +229,7 @@ TEST_F(Elastic, RefusesWhatItCannotKeep) {
   EXPECT_NE(refused(with(on, {"--memberships", "0:2,50:3,100:4", "--trainers", "5"}))
                 .find("--trainers 5: --memberships has 3 in step 90"),
             std::string::npos);
-  EXPECT_NE(refused(with(on, {"--trainers", "9"})).find("9 trainers from step 90 on: must be between 1 and 8"),
-            std::string::npos);
+  EXPECT_FINDS(refused(with(on, {"--trainers", "9"})), "9 trainers from step 90 on: must be between 1 and 8");
   EXPECT_EQ(run(with(on, {"--memberships", "0:2,50:3,100:4", "--trainers", "2"})).exit_code, 0)
       << "as the run's own command line has it";
 }

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -20,21 +19,16 @@
 namespace troupe::end_to_end::epoch_log_test {
 namespace {
 
-using arguments = std::vector<std::string>;
-
 /// Adult in epochs of 9 steps; `more` options at the end.
-arguments adult(const std::string& steps, const arguments& more) {
-  arguments all = {"train", "--quiet", "--batch-size", "2000", "--steps", steps};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+words adult(const std::string& steps, const words& more) {
+  return with({"train", "--quiet", "--batch-size", "2000", "--steps", steps}, more);
 }
 
 /// Options of a run that goes on from `from`, if that holds a checkpoint, and saves there.
-arguments saving(const model::checkpoint_folder& from, const arguments& more) {
-  arguments all = {"--save", from.path()};
+words saving(const model::checkpoint_folder& from, const words& more) {
+  words all = {"--save", from.path()};
   if (!model::entries_of(from.path()).empty()) all.insert(all.end(), {"--resume", from.path()});
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+  return with(all, more);
 }
 
 /// The lines without what a clock has measured.
@@ -74,7 +68,7 @@ TEST(MetricsCsv, IntoAFifoThatNobodyReadsAreRefused) {
   const std::string fifo = folder / "metrics";
   ASSERT_EQ(::mkfifo(fifo.c_str(), S_IRUSR | S_IWUSR), 0);
   const std::string line = expect_error(run(adult("1", {"--metrics-csv", fifo})), 2);
-  EXPECT_NE(line.find("is a FIFO that nobody reads"), std::string::npos) << line;
+  EXPECT_FINDS(line, "is a FIFO that nobody reads");
 }
 
 TEST(MetricsCsv, HasTheNumbersOfTheEvents) {
@@ -163,16 +157,12 @@ TEST(RefusedRun, LeavesFilesAsTheyWere) {
   const std::string new_checkpoints = folder / "new";
   const std::string new_events = folder / "events";
   const auto expect_untouched = [&](const outcome& refused, const char* why) {
-    EXPECT_NE(expect_error(refused, 2).find(why), std::string::npos) << refused.err;
+    EXPECT_FINDS(expect_error(refused, 2), why) << refused.err;
     EXPECT_EQ(read_file(kept), before) << why;
     EXPECT_EQ(model::entries_of(folder.path()), (std::vector<std::string>{"kept.csv", "saved"})) << why;
   };
-  const arguments outputs = {"--metrics-csv", kept, "--save", new_checkpoints, "--tensorboard", new_events};
-  const auto refused = [&](arguments more) {
-    more.insert(more.begin(), "train");
-    more.insert(more.end(), outputs.begin(), outputs.end());
-    return run(more);
-  };
+  const words outputs = {"--metrics-csv", kept, "--save", new_checkpoints, "--tensorboard", new_events};
+  const auto refused = [&](const words& more) { return run(with(with({"train"}, more), outputs)); };
   expect_untouched(refused({"--data", "criteo:" + folder / "none"}), "none: No such file");
   expect_untouched(refused({"--data", "synthetic", "--rows", "1000000000000", "--dim", "1"}),
                    "GiB of memory are available");
@@ -181,10 +171,8 @@ TEST(RefusedRun, LeavesFilesAsTheyWere) {
   expect_untouched(refused({"--trace-dir", "/proc/none"}), "--trace-dir /proc/none");
   launch with_short_token;
   with_short_token.environment = {{"TROUPE_PAGE_TOKEN", "x"}, {"TMPDIR", folder / "saved"}};
-  arguments with_page = {"train", "--page", "--trace", "ring"};
-  with_page.insert(with_page.end(), outputs.begin(), outputs.end());
   const auto in_saved = model::entries_of(saved);
-  expect_untouched(run(with_page, with_short_token), "TROUPE_PAGE_TOKEN");
+  expect_untouched(run(with({"train", "--page", "--trace", "ring"}, outputs), with_short_token), "TROUPE_PAGE_TOKEN");
   for (const std::string& entry : model::entries_of(saved)) {
     if (std::ranges::find(in_saved, entry) != in_saved.end()) continue;
     EXPECT_EQ(model::entries_of(saved + "/" + entry), std::vector<std::string>()) << "traces of a run that never was";
@@ -195,26 +183,17 @@ TEST(MetricsCsv, IsNotWrittenOverTheRows) {
   const model::checkpoint_folder folder;
   const std::string rows = folder / "rows.csv";
   std::ofstream(rows) << "y,x\n1,2\n0,3\n1,4\n";
-  const auto job = [](const std::string& data, arguments more) {
-    arguments all = {"train",
-                     "--data",
-                     "csv:" + data,
-                     "--batch-size",
-                     "1",
-                     "--trainers",
-                     "1",
-                     "--columns",
-                     R"([{"name":"y","kind":"label"},{"name":"x","kind":"categorical"}])"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+  const auto job = [](const std::string& data, const words& more) {
+    const char* const columns = R"([{"name":"y","kind":"label"},{"name":"x","kind":"categorical"}])";
+    return with(with(words_of("train --batch-size 1 --trainers 1 --data"), {"csv:" + data, "--columns", columns}),
+                more);
   };
   const std::string why = "--metrics-csv " + rows + ": is the file that rows are read from";
   const std::string other = folder / "other.csv";
   std::filesystem::copy_file(rows, other);
-  for (const arguments& order :
-       {job(rows, {"--metrics-csv", rows}), job(folder / "./rows.csv", {"--metrics-csv", rows}),
-        job(other, {"--test-file", rows, "--metrics-csv", rows})}) {
-    EXPECT_NE(expect_error(run(order), 2).find(why), std::string::npos);
+  for (const words& order : {job(rows, {"--metrics-csv", rows}), job(folder / "./rows.csv", {"--metrics-csv", rows}),
+                             job(other, {"--test-file", rows, "--metrics-csv", rows})}) {
+    EXPECT_FINDS(expect_error(run(order), 2), why);
     EXPECT_EQ(read_file(rows), "y,x\n1,2\n0,3\n1,4\n");
   }
 }
@@ -225,7 +204,7 @@ TEST(MetricsCsv, ThatIsFullDoesNotEndTheRun) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.err,
             "troupe: error: --metrics-csv /dev/full: No space left on device; training goes on without it\n");
-  EXPECT_NE(result.out.find("weights digest"), std::string::npos);
+  EXPECT_FINDS(result.out, "weights digest");
 }
 
 TEST(MetricsCsv, ThatIsFullIsAnEventToo) {

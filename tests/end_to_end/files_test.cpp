@@ -14,6 +14,7 @@
 
 #include "model/safetensors.hpp"
 #include "tests/end_to_end/program.hpp"
+#include "tests/value_of.hpp"
 
 namespace troupe::end_to_end::files_test {
 namespace {
@@ -46,24 +47,14 @@ const std::string csv_columns =
     R"([{"name": "clicked", "kind": "label"}, {"name": "age", "kind": "numeric", "transform": "log1p"},)"
     R"( {"name": "city", "kind": "categorical"}, {"name": "tags", "kind": "multi", "vocabulary": ["a", "b", "c"]}])";
 
-std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+words criteo_job(const std::string& path) {
+  return with(words_of("train --rows 1000 --dim 4 --batch-size 64 --test-fraction 0.2 --dense-lr 0.1 --sparse-lr 0.5"),
+              {"--data", "criteo:" + path});
 }
 
-std::vector<std::string> criteo_job(const std::string& path) {
-  return {"train",           "--data", "criteo:" + path, "--rows", "1000",        "--dim", "4", "--batch-size", "64",
-          "--test-fraction", "0.2",    "--dense-lr",     "0.1",    "--sparse-lr", "0.5"};
-}
-
-std::vector<std::string> csv_job(const std::string& path) {
-  return {"train", "--data",       "csv:" + path, "--columns",  csv_columns, "--rows",      "1000", "--dim",
-          "4",     "--batch-size", "64",          "--dense-lr", "0.1",       "--sparse-lr", "0.5"};
-}
-
-std::string digest_of(const std::vector<std::string>& arguments) {
-  const auto done = last_event(run(with(arguments, {"--json"})), "done");
-  return done.empty() ? std::string() : std::string(done.at("weights_digest").as_string());
+words csv_job(const std::string& path) {
+  return with(words_of("train --rows 1000 --dim 4 --batch-size 64 --dense-lr 0.1 --sparse-lr 0.5"),
+              {"--data", "csv:" + path, "--columns", csv_columns});
 }
 
 TEST(CriteoFiles, TeachAModel) {
@@ -113,10 +104,10 @@ std::string linear_text(std::size_t rows, std::vector<std::array<float, 3>>& num
 }
 
 /// A job of one linear layer for the files of `linear_text`.
-std::vector<std::string> linear_job(const std::string& train, const std::string& test) {
+words linear_job(const std::string& train, const std::string& test) {
   const char* columns =
       R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "numeric"}, {"name": "b", "kind": "numeric"}])";
-  const std::vector<std::string> files = {"train", "--data", "csv:" + train, "--test-file", test, "--columns", columns};
+  const words files = {"train", "--data", "csv:" + train, "--test-file", test, "--columns", columns};
   return with(files, {"--loss", "mse", "--hidden", "none", "--servers", "0", "--trainers", "3", "--dense-lr", "0.01",
                       "--batch-size", "32"});
 }
@@ -151,9 +142,8 @@ TEST(CsvFiles, TellTheErrorsOfPredictedNumbers) {
   const outcome result = run(with(job, {"--save", folder, "--json"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   ASSERT_EQ(run({"checkpoint", "export", folder, "-o", exported, "--force", "--weights-only"}).exit_code, 0);
-  const auto file = model::safetensors_file::open(exported);
-  ASSERT_TRUE(file) << file.error().message;
-  const double expected = linear_error(*file, rows);
+  const auto file = value_of(model::safetensors_file::open(exported));
+  const double expected = linear_error(file, rows);
   const auto events = json_lines(result.out);
   for (const char* name : {"epoch", "done"}) {
     const auto& event = events.at(name == std::string("done") ? events.size() - 1 : 0);
@@ -174,7 +164,7 @@ TEST(CsvFiles, TellTheErrorsOfPredictedNumbers) {
 }
 
 /// What the error line says behind the file's name.
-std::string fault_of(const std::vector<std::string>& arguments, const std::string& path) {
+std::string fault_of(const words& arguments, const std::string& path) {
   const std::string line = expect_error(run(arguments), 2);
   const auto place = line.find(path);
   EXPECT_NE(place, std::string::npos) << line;
@@ -184,13 +174,13 @@ std::string fault_of(const std::vector<std::string>& arguments, const std::strin
 /// An editor or `echo >>` leaves such a line.
 TEST(CsvFiles, TellOfBlankLinesOnceAndTrainAsWithout) {
   const std::string text = csv_text(500);
-  const auto train = [](const std::string& path, const std::vector<std::string>& more) {
+  const auto train = [](const std::string& path, const words& more) {
     return run(with(csv_job(path), with({"--test-file", path, "--epochs", "3", "--json"}, more)));
   };
   const outcome plain = train(write_file("no-blank.csv", text), {});
   const std::string path = write_file("blank.csv", text + "\r\n\n");
   const std::string note = path + ": 2 blank lines passed over, the first of them line 502";
-  for (const std::vector<std::string>& more : {std::vector<std::string>(), {"--processes"}}) {
+  for (const words& more : {words(), {"--processes"}}) {
     const outcome blank = train(path, more);
     EXPECT_EQ(last_event(blank, "done").at("weights_digest"), last_event(plain, "done").at("weights_digest"));
     const auto told = blank.err.find(note);
@@ -219,7 +209,7 @@ TEST(BadFiles, WithTooFewColumnsAtTheirEndAreRefusedBeforeTraining) {
   const std::string path = write_file("short.tsv", criteo_text(40'000) + "1\t2\n");
   const outcome refused = run(with(criteo_job(path), {"--shuffle-rows", "1000", "--json"}));
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_NE(refused.err.find(path + " line 40001: 2 columns in 1\\x092: must be 40"), refused.err.npos) << refused.err;
+  EXPECT_FINDS(refused.err, path + " line 40001: 2 columns in 1\\x092: must be 40");
   EXPECT_EQ(refused.out.find("\"event\":\"epoch\""), refused.out.npos) << refused.out;
 }
 

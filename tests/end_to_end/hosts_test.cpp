@@ -77,7 +77,7 @@ TEST(Hosts, HaveNamesOfOneShortLine) {
                                   std::string("a\u009bm"), std::string("a\u202eb")}) {
     const std::string line =
         expect_error(run({"join", "127.0.0.1:1", "--as", "server", "--name", name}, with_token()), 2);
-    EXPECT_NE(line.find("must be one line of at most 64 bytes"), std::string::npos) << line;
+    EXPECT_FINDS(line, "must be one line of at most 64 bytes");
   }
 }
 
@@ -87,7 +87,7 @@ TEST(Hosts, ThatHaveANameAlreadyTakenAreRefused) {
   ASSERT_TRUE(first.wait_for_error("joined as"));
   const outcome second = run(join_to(several.where(), {"--name", "anna"}), with_token());
   EXPECT_EQ(second.exit_code, 2);
-  EXPECT_NE(second.err.find("--name anna: is taken by trainer 0 (host "), std::string::npos) << second.err;
+  EXPECT_FINDS(second.err, "--name anna: is taken by trainer 0 (host ");
   several.join({"--as", "trainer", "--name", "berta"});
   several.join_as("server");
   EXPECT_FALSE(several.finish().empty());
@@ -98,7 +98,7 @@ TEST(Hosts, ThatAreOneTooManyAreRefused) {
   ASSERT_TRUE(several.join({"--as", "trainer", "--count", "2"}).wait_for_error("joined as"));
   const outcome third = run(join_to(several.where(), {}), with_token());
   EXPECT_EQ(third.exit_code, 2);
-  EXPECT_NE(third.err.find("1 trainer offered: the job asks for 2, 2 have joined"), std::string::npos) << third.err;
+  EXPECT_FINDS(third.err, "1 trainer offered: the job asks for 2, 2 have joined");
   EXPECT_TRUE(several.master().wait_for_error("was not let in: 1 trainer offered")) << several.master().error();
   several.join_as("server");
   EXPECT_FALSE(several.finish().empty());
@@ -110,7 +110,7 @@ TEST(Hosts, ThatComeWhenTheRunHasBegunAreRefused) {
   ASSERT_TRUE(several.master().wait_for_output(trains));
   const outcome late = run(join_to(several.where(), {}), with_token());
   EXPECT_EQ(late.exit_code, 1);
-  EXPECT_NE(late.err.find("the run has begun (step "), std::string::npos) << late.err;
+  EXPECT_FINDS(late.err, "the run has begun (step ");
   several.master().send(SIGTERM);
   several.finish();
 }
@@ -123,10 +123,10 @@ TEST(Hosts, ThatBelieveInAnotherJobAreToldTheFirstDifference) {
   gathered_run several(job_of(short_job));
   const outcome refused = run(join_to(several.where(), {other}), with_token());
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_NE(refused.err.find("the job differs from the master's: "), std::string::npos) << refused.err;
-  EXPECT_NE(refused.err.find("seed"), std::string::npos) << refused.err;
+  EXPECT_FINDS(refused.err, "the job differs from the master's: ");
+  EXPECT_FINDS(refused.err, "seed");
   EXPECT_TRUE(several.master().wait_for_error("was not let in: the job differs")) << several.master().error();
-  EXPECT_NE(line_with(several.master().error(), "the job differs").find("seed"), std::string::npos);
+  EXPECT_FINDS(line_with(several.master().error(), "the job differs"), "seed");
   several.join({"--as", "trainer", "--count", "2", same});
   several.join_as("server");
   EXPECT_FALSE(several.finish().empty());
@@ -134,16 +134,16 @@ TEST(Hosts, ThatBelieveInAnotherJobAreToldTheFirstDifference) {
 
 TEST(Hosts, HaveOneOfTwoRoles) {
   const std::string line = expect_error(run({"join", "127.0.0.1:1", "--as", "worker"}, with_token()), 2);
-  EXPECT_NE(line.find("--as worker: must be server or trainer"), std::string::npos) << line;
+  EXPECT_FINDS(line, "--as worker: must be server or trainer");
   const std::string other = expect_error(run(join_to("127.0.0.1:1", {"--server-device", "cpu"}), with_token()), 2);
-  EXPECT_NE(other.find("--server-device is for servers"), std::string::npos) << other;
+  EXPECT_FINDS(other, "--server-device is for servers");
 }
 
 TEST(Hosts, CannotTakeWhatNoMessageCouldCarry) {
   const std::string line = expect_error(
       run({"master", "--listen", "127.0.0.1:0", "--data", "synthetic", "--hidden", "16384,16384"}, with_token()), 2);
-  EXPECT_NE(line.find("--hidden: the dense weights have "), std::string::npos) << line;
-  EXPECT_NE(line.find(" the limit is 1073741824; use smaller or fewer layers"), std::string::npos) << line;
+  EXPECT_FINDS(line, "--hidden: the dense weights have ");
+  EXPECT_FINDS(line, " the limit is 1073741824; use smaller or fewer layers");
 }
 
 TEST(Hosts, CannotSaveWhatNoMessageCouldCarry) {
@@ -151,15 +151,15 @@ TEST(Hosts, CannotSaveWhatNoMessageCouldCarry) {
   const words wide = {"master", "--listen",    "127.0.0.1:0",       "--data", "synthetic", "--hidden", "12288,12288",
                       "--save", folder.path(), "--dense-optimizer", "adam"};
   const std::string line = expect_error(run(wide, with_token()), 2);
-  EXPECT_NE(line.find("--hidden: the dense weights and their optimizer's state"), std::string::npos) << line;
+  EXPECT_FINDS(line, "--hidden: the dense weights and their optimizer's state");
 }
 
 TEST(Hosts, GiveUpOnAMasterThatDoesNotCome) {
   const std::string where = free_address();
   const outcome alone = run(join_to(where, {"--join-timeout", "0.3"}), with_token());
   EXPECT_EQ(alone.exit_code, 1);
-  EXPECT_NE(alone.err.find("master " + where), std::string::npos) << alone.err;
-  EXPECT_NE(alone.err.find("tried for 0.3 s (--join-timeout)"), std::string::npos) << alone.err;
+  EXPECT_FINDS(alone.err, "master " + where);
+  EXPECT_FINDS(alone.err, "tried for 0.3 s (--join-timeout)");
   EXPECT_EQ(alone.err.find(where + ": " + where), std::string::npos) << alone.err;
 }
 
@@ -170,18 +170,18 @@ TEST(Hosts, ThatOthersCannotReachAreNamedWithWhatToDo) {
   const outcome failed = several.master().finish();
   EXPECT_EQ(failed.exit_code, 1);
   const std::string line = line_with(failed.err, "error");
-  EXPECT_NE(line.find("server 0 (host "), std::string::npos) << line;
-  EXPECT_NE(line.find("cannot be reached at 127.0.0.2:"), std::string::npos) << line;
+  EXPECT_FINDS(line, "server 0 (host ");
+  EXPECT_FINDS(line, "cannot be reached at 127.0.0.2:");
   EXPECT_EQ(line.find("127.0.0.2:"), line.rfind("127.0.0.2:")) << line;
-  EXPECT_NE(line.find("--advertise"), std::string::npos) << line;
+  EXPECT_FINDS(line, "--advertise");
   for (const outcome& one : several.finish_members(1)) line_with(one.err, "cannot be reached at 127.0.0.2:");
 }
 
 TEST(Hosts, TakeAPortThatIsFree) {
   gathered_run several(job_of(short_job));
   const std::string line = expect_error(run({"master", "--listen", several.where()}, with_token()), 2);
-  EXPECT_NE(line.find(several.where()), std::string::npos) << line;
-  EXPECT_NE(line.find("somebody else listens there"), std::string::npos) << line;
+  EXPECT_FINDS(line, several.where());
+  EXPECT_FINDS(line, "somebody else listens there");
 }
 
 // -- who leaves before the run has begun ------------------------------------------

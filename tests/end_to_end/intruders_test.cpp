@@ -36,10 +36,10 @@ class Intruders : public testing::Test {
                       const std::string& they_say, const std::string& master_says) {
     const outcome refused = run(with({"join", several.where(), "--as", "trainer"}, options), how);
     EXPECT_EQ(refused.exit_code, code);
-    EXPECT_NE(line_with(refused.err, "error: ").find(they_say), std::string::npos) << refused.err;
+    EXPECT_FINDS(line_with(refused.err, "error: "), they_say) << refused.err;
     ASSERT_TRUE(several.master().wait_for_error("was not let in: ")) << several.master().error();
     const std::string line = line_with(several.master().error(), "was not let in: ");
-    EXPECT_NE(line.find(master_says), std::string::npos) << line;
+    EXPECT_FINDS(line, master_says);
   }
 
   /// The run is what it would have been.
@@ -64,7 +64,7 @@ TEST_F(Intruders, WithAnotherTokenAreToldSo) {
 TEST_F(Intruders, AreToldOfNoTraceOfTheirs) {
   const std::string line =
       expect_error(run({"join", "127.0.0.1:1", "--as", "server", "--join-timeout", "0"}, with_token()), 1);
-  EXPECT_NE(line.find("Connection refused"), std::string::npos) << line;
+  EXPECT_FINDS(line, "Connection refused");
 }
 
 TEST_F(Intruders, WithoutATokenAreToldWhereToPutOne) {
@@ -72,8 +72,8 @@ TEST_F(Intruders, WithoutATokenAreToldWhereToPutOne) {
   for (const words& command :
        {words{"master", "--listen", "127.0.0.1:0"}, words{"join", "127.0.0.1:1", "--as", "server"}}) {
     const std::string line = expect_error(run(command), 2);
-    EXPECT_NE(line.find("TROUPE_TOKEN"), std::string::npos) << line;
-    EXPECT_NE(line.find("--token-file"), std::string::npos) << line;
+    EXPECT_FINDS(line, "TROUPE_TOKEN");
+    EXPECT_FINDS(line, "--token-file");
   }
 }
 
@@ -81,8 +81,8 @@ TEST_F(Intruders, CannotReadTheTokenFromAFileThatIsNotTheOwnersAlone) {
   const std::string file = write_file("token", std::string(run_token) + "\n");
   ::chmod(file.c_str(), S_IRUSR | S_IWUSR | S_IRGRP);
   const std::string line = expect_error(run({"master", "--listen", "127.0.0.1:0", "--token-file", file}), 2);
-  EXPECT_NE(line.find(file), std::string::npos) << line;
-  EXPECT_NE(line.find("chmod 600"), std::string::npos) << line;
+  EXPECT_FINDS(line, file);
+  EXPECT_FINDS(line, "chmod 600");
   ::chmod(file.c_str(), S_IRUSR | S_IWUSR);
   gathered_run several(short_job, {"--token-file", file}, {});
   expect_completes(several);
@@ -105,8 +105,8 @@ TEST_F(Intruders, WithACertificateThatHasExpiredAreToldSo) {
   const links::tls_files expired = ours_.issue("late", -60);
   const std::string line =
       expect_error(run(with({"join", "127.0.0.1:1", "--as", "server"}, tls_options(expired)), with_token()), 2);
-  EXPECT_NE(line.find(expired.certificate), std::string::npos) << line;
-  EXPECT_NE(line.find("expired"), std::string::npos) << line;
+  EXPECT_FINDS(line, expired.certificate);
+  EXPECT_FINDS(line, "expired");
 }
 
 TEST_F(Intruders, WithoutACertificateAreNotLetIn) {
@@ -119,8 +119,7 @@ TEST_F(Intruders, WithoutACertificateAreNotLetIn) {
   SSL_set_fd(nobody.get(), socket);
   SSL_connect(nobody.get());
   EXPECT_TRUE(several.master().wait_for_error("was not let in: "));
-  EXPECT_NE(line_with(several.master().error(), "was not let in: ").find("certificate"), std::string::npos)
-      << several.master().error();
+  EXPECT_FINDS(line_with(several.master().error(), "was not let in: "), "certificate") << several.master().error();
   ::close(socket);
   expect_completes(several);
 }
@@ -186,11 +185,9 @@ TEST_F(Intruders, AreNotLetInByOptionsThatContradictEachOther) {
   EXPECT_NE(
       error_of(with(tls_options(files), {"--insecure"})).find("--insecure: does without TLS, for which --tls-cert"),
       std::string::npos);
-  EXPECT_NE(error_of({"--tls-name", "a"}).find("--tls-name: is the name in a certificate, and there is none"),
-            std::string::npos);
-  EXPECT_NE(error_of({"--tls-cert", files.certificate, "--tls-ca", files.ca}).find("--tls-key is missing"),
-            std::string::npos);
-  EXPECT_NE(expect_error(run({"train", "--tls"}), 2).find("--tls: is for runs with --processes"), std::string::npos);
+  EXPECT_FINDS(error_of({"--tls-name", "a"}), "--tls-name: is the name in a certificate, and there is none");
+  EXPECT_FINDS(error_of({"--tls-cert", files.certificate, "--tls-ca", files.ca}), "--tls-key is missing");
+  EXPECT_FINDS(expect_error(run({"train", "--tls"}), 2), "--tls: is for runs with --processes");
 }
 
 TEST_F(Intruders, CannotReadTheKeyFromAFileThatIsNotTheOwnersAlone) {
@@ -198,8 +195,8 @@ TEST_F(Intruders, CannotReadTheKeyFromAFileThatIsNotTheOwnersAlone) {
   ::chmod(files.key.c_str(), S_IRUSR | S_IWUSR | S_IRGRP);
   const std::string line =
       expect_error(run(with({"join", "127.0.0.1:1", "--as", "server"}, tls_options(files)), with_token()), 2);
-  EXPECT_NE(line.find("--tls-key " + files.key), std::string::npos) << line;
-  EXPECT_NE(line.find("chmod 600"), std::string::npos) << line;
+  EXPECT_FINDS(line, "--tls-key " + files.key);
+  EXPECT_FINDS(line, "chmod 600");
 }
 
 TEST_F(Intruders, ThatCouldGuessTheTokenAreWarnedOf) {
@@ -210,7 +207,7 @@ TEST_F(Intruders, ThatCouldGuessTheTokenAreWarnedOf) {
                                words{"master", "--listen", "192.0.2.1:0", "--data", "tutorial"},
                                words{"train", "--processes", "--data", "tutorial", "--steps", "5"}}) {
     const outcome warned = run(command, with_token(weak));
-    EXPECT_NE(warned.err.find(warning), std::string::npos) << command[0] << ": " << warned.err;
+    EXPECT_FINDS(warned.err, warning) << command[0] << ": " << warned.err;
     EXPECT_EQ(warned.err.find(weak), std::string::npos) << warned.err;
   }
   EXPECT_EQ(run({"status", "127.0.0.1:1"}, with_token()).err.find("warning"), std::string::npos);
@@ -223,7 +220,7 @@ TEST_F(Intruders, ThatSpeakAnotherProtocolAreShownInTheLog) {
   links::raw_socket browser = links::raw_socket::to(several.address());
   browser.say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_TRUE(several.master().wait_for_error("was not let in: ")) << several.master().error();
-  EXPECT_NE(line_with(several.master().error(), "was not let in: ").find("GET / HTTP"), std::string::npos);
+  EXPECT_FINDS(line_with(several.master().error(), "was not let in: "), "GET / HTTP");
   EXPECT_TRUE(ends(browser));
   expect_completes(several);
 }
@@ -330,7 +327,7 @@ TEST_F(IntrudersWithTheToken, CannotTakeTheSessionOfAnotherConnection) {
   const auto refused = shake_hands(second);
   ASSERT_FALSE(refused);
   const std::string why = "its session a-session-of-nobody is that of another connection";
-  EXPECT_NE(refused.error().message.find(why), std::string::npos) << refused.error().message;
+  EXPECT_FINDS(refused.error().message, why);
   EXPECT_TRUE(several_.master().wait_for_error(why)) << several_.master().error();
   expect_completes(several_);
 }

@@ -9,54 +9,17 @@
 namespace troupe::end_to_end::job_file_test {
 namespace {
 
-std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
-std::string digest_of(const std::vector<std::string>& arguments) {
-  const auto done = last_event(run(with(arguments, {"--json"})), "done");
-  return done.empty() ? std::string() : std::string(done.at("weights_digest").as_string());
-}
-
-std::string printed(const std::vector<std::string>& arguments) {
+std::string printed(const words& arguments) {
   const outcome result = run(with(arguments, {"--print-job"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   return result.out;
 }
 
-const std::vector<std::string> synthetic = {"train",
-                                            "--data",
-                                            "synthetic",
-                                            "--steps",
-                                            "12",
-                                            "--rows",
-                                            "300",
-                                            "--tables",
-                                            "2",
-                                            "--dim",
-                                            "4",
-                                            "--bag",
-                                            "3",
-                                            "--id-skew",
-                                            "zipf:1.1",
-                                            "--hidden",
-                                            "16,8",
-                                            "--trainers",
-                                            "3",
-                                            "--batch-size",
-                                            "20",
-                                            "--seed",
-                                            "17",
-                                            "--dense-optimizer",
-                                            "sgd:momentum=0.9,nesterov=true",
-                                            "--dense-lr",
-                                            "0.012345",
-                                            "--servers",
-                                            "2",
-                                            "--sparse-reduce",
-                                            "sum"};
+const words synthetic = words_of(
+    "train --data synthetic --steps 12 --rows 300 --tables 2 --dim 4 --bag 3 --id-skew zipf:1.1 --hidden 16,8 "
+    "--trainers 3 --batch-size 20 --seed 17 --dense-optimizer sgd:momentum=0.9,nesterov=true --dense-lr 0.012345 "
+    "--servers 2 --sparse-reduce sum");
 
 TEST(PrintedJob, IsPrintedByAMasterTooWhichListensToNobody) {
   const std::string master = printed({"master", "--listen", "127.0.0.1:0", "--trainers", "3"});
@@ -71,7 +34,7 @@ TEST(PrintedJob, HasAPageThatIsReadAgain) {
 
 TEST(JobFile, HasStepsThatGivenEpochsOverride) {
   const std::string file = write_file("steps.toml", "data = \"tutorial\"\nsteps = 7\n");
-  const auto steps = [&](const std::vector<std::string>& more) {
+  const auto steps = [&](const words& more) {
     return last_event(run(with({"train", file, "--json", "--quiet"}, more)), "done").at("steps").to_number<int>();
   };
   EXPECT_EQ(steps({}), 7);
@@ -81,9 +44,8 @@ TEST(JobFile, HasStepsThatGivenEpochsOverride) {
 }
 
 TEST(PrintedJob, RunsTheSameJob) {
-  for (const auto& arguments :
-       {synthetic, std::vector<std::string>{"train", "--data", "tutorial", "--epochs", "5"},
-        std::vector<std::string>{"train", "--epochs", "1", "--hidden", "none", "--loss", "mse"}}) {
+  for (const auto& arguments : {synthetic, words{"train", "--data", "tutorial", "--epochs", "5"},
+                                words{"train", "--epochs", "1", "--hidden", "none", "--loss", "mse"}}) {
     const std::string file = write_file("printed.toml", printed(arguments));
     EXPECT_EQ(printed({"train", file}), read_file(file));
     const std::string digest = digest_of(arguments);

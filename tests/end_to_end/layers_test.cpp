@@ -133,32 +133,14 @@ TEST(Layers, LeaveRunningStatisticsAloneInASkippedStep) {
   std::string rows = "y,a,b\n";
   for (int row = 0; row < 40; ++row) rows += row == 7 ? "1,3e38,3e38\n" : row % 3 == 0 ? "1,0.5,2\n" : "0,-1,1\n";
   const std::string file = write_file("large.csv", rows);
+  const words job =
+      with(words_of("train --json --loss mse --servers 0 --batch-size 20 --nan skip --eval-every 0"),
+           {"--data", "csv:" + file, "--columns",
+            R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "numeric"}, {"name": "b", "kind": "numeric"}])",
+            "--layers", R"([{"kind": "residual", "layers": [{"kind": "batch_norm"}]}, {"kind": "linear", "out": 1}])"});
   const auto trained = [&](const char* epochs, const words& more) {
     const model::checkpoint_folder folder;
-    const outcome result = run(
-        with({"train",
-              "--json",
-              "--data",
-              "csv:" + file,
-              "--columns",
-              R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "numeric"}, {"name": "b", "kind": "numeric"}])",
-              "--layers",
-              R"([{"kind": "residual", "layers": [{"kind": "batch_norm"}]}, {"kind": "linear", "out": 1}])",
-              "--loss",
-              "mse",
-              "--servers",
-              "0",
-              "--batch-size",
-              "20",
-              "--epochs",
-              epochs,
-              "--nan",
-              "skip",
-              "--eval-every",
-              "0",
-              "--save",
-              folder.path()},
-             more));
+    const outcome result = run(with(with(job, {"--epochs", epochs, "--save", folder.path()}), more));
     const auto done = last_event(result, "done");
     EXPECT_FALSE(done.empty()) << result.err;
     if (done.empty()) return std::string();
@@ -235,7 +217,7 @@ TEST(PrintedNetwork, TellsTheStageOfEachLayerOfAPipeline) {
 
   const outcome measured = run(job);
   EXPECT_EQ(measured.exit_code, 0) << measured.err;
-  EXPECT_NE(measured.out.find("--stages 0,"), std::string::npos) << measured.out;
+  EXPECT_FINDS(measured.out, "--stages 0,");
 }
 
 TEST(PrintedNetwork, IsReadable) {

@@ -91,7 +91,7 @@ TEST(MemberInLittleAddressSpace, IsRefusedIfItsProductsFindNoRoom) {
   how.program = "/bin/bash";
   const outcome member = run(after("ulimit -v 250000", {"join", several.where(), "--as", "trainer"}), how);
   ASSERT_TRUE(member.in_time) << member.err;
-  EXPECT_NE(expect_error(member, 2).find("128 MiB of address space for each thread"), std::string::npos) << member.err;
+  EXPECT_FINDS(expect_error(member, 2), "128 MiB of address space for each thread") << member.err;
   several.join_all(1, 1);
   several.finish();
 }
@@ -108,8 +108,8 @@ TEST_P(TooFewDescriptors, AreSaidOrEnough) {
     if (ended.exit_code == 0) continue;
     EXPECT_TRUE(ended.exit_code == 1 || ended.exit_code == 2) << ended.exit_code;
     const std::string line = line_with(ended.err, "troupe: error: ");
-    EXPECT_NE(line.find("Too many open files"), std::string::npos) << ended.err;
-    EXPECT_NE(line.find("ulimit -n"), std::string::npos) << ended.err;
+    EXPECT_FINDS(line, "Too many open files") << ended.err;
+    EXPECT_FINDS(line, "ulimit -n") << ended.err;
   }
 }
 
@@ -159,7 +159,7 @@ TEST_F(MissingFiles, OfDevAreNamed) {
     const outcome ended = run_without("mount -t tmpfs none /dev", with(with({"train"}, how), short_job));
     ASSERT_TRUE(ended.in_time) << ended.err;
     const std::string line = line_with(ended.err, "troupe: error: ");
-    EXPECT_NE(line.find("server 0 could not be started: /dev/null"), std::string::npos) << ended.err;
+    EXPECT_FINDS(line, "server 0 could not be started: /dev/null") << ended.err;
   }
 }
 

@@ -188,7 +188,7 @@ TEST(LostHost, LeavesACommandWithTheNetworkOptionsThatWereGiven) {
   const std::string command = "troupe master --listen 127.0.0.1:0 --token-file '" + network[1] + "'" +
                               as_text({network.begin() + 2, network.end()}) + " --resume " + folder.path() +
                               " --save " + folder.path();
-  EXPECT_NE(line.find(command), std::string::npos) << line << "\n" << command;
+  EXPECT_FINDS(line, command) << "\n" << command;
   EXPECT_EQ(line.find(run_token), std::string::npos) << line;
   several.finish_members(1);
 }

@@ -36,7 +36,7 @@ TEST(MicroBatches, GoOnFromTheMiddleOfAnEpochAndOnlyAsManyAsBefore) {
   const words on = {"train", "--resume", folder.path(), "--device", "cpu"};
   EXPECT_EQ(digest_of(run(with(on, {"--json", "--steps", "26"}))), whole);
   const std::string line = expect_error(run(with(on, {"--micro-batches", "2", "--steps", "26"})), 2);
-  EXPECT_NE(line.find("--micro-batches 2"), line.npos) << line;
+  EXPECT_FINDS(line, "--micro-batches 2");
 }
 
 /// Without batch statistics, only the order of sums differs: also with dropout, whose masks do not depend on the cut.
@@ -102,7 +102,7 @@ TEST(MicroBatches, ThatCannotBeAreRefused) {
   };
   EXPECT_EQ(said({"--batch-size", "3", "--micro-batches", "4"}),
             "troupe: error: --micro-batches 4: a batch has only 3 samples (--batch-size); use at most 3");
-  EXPECT_NE(said({"--micro-batches", "0"}).find("--micro-batches 0: must be between 1 and 1024"), std::string::npos);
+  EXPECT_FINDS(said({"--micro-batches", "0"}), "--micro-batches 0: must be between 1 and 1024");
   const words normed = {"--layers", R"([{"kind": "batch_norm"}, {"kind": "linear", "out": 1}])"};
   EXPECT_EQ(said(with(normed, {"--batch-size", "7", "--micro-batches", "4"})),
             "troupe: error: --batch-size 7: each batch has 7 samples in 4 micro-batches, one of them of 1 sample, and "

@@ -13,6 +13,7 @@
 #include "tests/end_to_end/several.hpp"
 #include "tests/end_to_end/traced.hpp"
 #include "tests/read_file.hpp"
+#include "tests/value_of.hpp"
 #include "trace/file_format.hpp"
 #include "trace/recording.hpp"
 
@@ -59,11 +60,10 @@ TEST_F(Names, ThatAreNotUtf8AreKeptInRecordings) {
   EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
   EXPECT_EQ(checked.err, "");
   EXPECT_TRUE(last_event(checked, "check").at("holds").as_bool());
-  const auto read = trace::read_recording({{traces}});
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_TRUE(read->warnings.empty());
-  EXPECT_EQ(read->processes[0].metadata.at("job").at("data").as_string(), job[2]);
-  EXPECT_NE(read->processes[0].host, "");
+  const auto read = value_of(trace::read_recording({{traces}}));
+  EXPECT_TRUE(read.warnings.empty());
+  EXPECT_EQ(read.processes[0].metadata.at("job").at("data").as_string(), job[2]);
+  EXPECT_NE(read.processes[0].host, "");
   EXPECT_EQ(run({"trace", "replay", traces}).exit_code, 0) << "the file is found by its name";
   EXPECT_EQ(run({"trace", "diff", traces, traces}).exit_code, 0);
   for (const char* analysis : {"summary", "blocked", "critical-path"})
@@ -87,7 +87,7 @@ TEST_F(Names, ThatAreNotUtf8EndNoRunThatMayGoOnAfterLosses) {
     expect_clean(done);
     const std::string manifest = read_file(saved + "/" + model::manifest_name(60));
     EXPECT_EQ(find_non_utf8(manifest), std::string::npos);
-    EXPECT_NE(manifest.find(R"(d\\xff.csv)"), std::string::npos) << manifest;
+    EXPECT_FINDS(manifest, R"(d\\xff.csv)");
     const outcome longer = run({"train", "--resume", saved, "--steps", "80", "--json"}, how);
     EXPECT_EQ(longer.exit_code, 0) << longer.err;
     for (const words& asked : {words{"list"}, words{"verify"}})
@@ -111,7 +111,7 @@ TEST_F(Names, AreShownWithEscapesInErrorsAndEvents) {
       const outcome refused = run(wrong);
       EXPECT_EQ(refused.exit_code, 2) << refused.err;
       expect_clean(refused);
-      EXPECT_NE(refused.err.find(harmless(name)), std::string::npos) << refused.err;
+      EXPECT_FINDS(refused.err, harmless(name));
     }
   }
 }
@@ -123,9 +123,7 @@ TEST_F(Names, OfTheSystemThatAreNoFolderAreNotMade) {
   const words job = with(small, {"--steps", "5"});
   const outcome done = run(job, how);
   EXPECT_EQ(done.exit_code, 0);
-  EXPECT_NE(done.err.find("troupe: warning: nothing is recorded: " + none + ": there is no such folder"),
-            std::string::npos)
-      << done.err;
+  EXPECT_FINDS(done.err, "troupe: warning: nothing is recorded: " + none + ": there is no such folder");
   EXPECT_NE(expect_error(run(with(job, {"--trace", "full"}), how), 2).find("--trace: " + none), std::string::npos);
   EXPECT_FALSE(fs::exists(none));
 }
@@ -153,12 +151,12 @@ TEST_F(Names, ThatAreLostFromARecordingMakeNoVerdict) {
          {words{"check", traces}, words{"diff", traces, traces}, words{"blame", "0", "1", traces},
           words{"replay", traces}, words{"replay", "--actor", "server 0", traces}, words{"blocked", traces}}) {
       const std::string line = expect_error(run(with({"trace"}, asked)), 2);
-      EXPECT_NE(line.find(file.string() + ": its metadata are "), std::string::npos) << line;
-      EXPECT_NE(line.find("troupe trace " + asked[0] + " cannot tell"), std::string::npos) << line;
+      EXPECT_FINDS(line, file.string() + ": its metadata are ");
+      EXPECT_FINDS(line, "troupe trace " + asked[0] + " cannot tell");
     }
     const outcome shown = run({"trace", "summary", traces});
     EXPECT_EQ(shown.exit_code, 0) << shown.err;
-    EXPECT_NE(shown.err.find("and with them what its numbers mean"), std::string::npos) << shown.err;
+    EXPECT_FINDS(shown.err, "and with them what its numbers mean");
   }
 }
 

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/end_to_end/cuda.hpp"

@@ -15,6 +15,7 @@
 #include "tests/end_to_end/program.hpp"
 #include "tests/end_to_end/traced.hpp"
 #include "tests/read_file.hpp"
+#include "tests/value_of.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe::end_to_end::older_version_test {
@@ -75,18 +76,17 @@ std::size_t made_again(const trace::recording& from) {
 }
 
 TEST(OlderVersionsRecording, HoldsTheMessagesThatItHeld) {
-  const auto from = trace::read_recording({{recorded}, 0});
-  ASSERT_TRUE(from) << from.error().message;
+  const auto from = value_of(trace::read_recording({{recorded}, 0}));
   std::size_t read = 0;
   [&]<class... T>(boost::mp11::mp_list<T...>) {
     const auto count = [&]<class One>(std::type_identity<One>) {
-      if constexpr (requires(One x) { x.head; }) read += made_again<One>(*from);
+      if constexpr (requires(One x) { x.head; }) read += made_again<One>(from);
     };
     (count(std::type_identity<T>()), ...);
   }(protocol::message_types());
   EXPECT_EQ(read, 44u);
-  EXPECT_EQ(from->contents.size(), 44u);
-  EXPECT_EQ(made_again<msg::gradient>(*from), 6u);  // of 2 trainers
+  EXPECT_EQ(from.contents.size(), 44u);
+  EXPECT_EQ(made_again<msg::gradient>(from), 6u);  // of 2 trainers
 }
 
 TEST(OlderVersionsRecording, IsReplayed) {
@@ -127,7 +127,7 @@ TEST(OlderVersionsCheckpoint, IsGoneOnFromWithoutALaterSetting) {
   EXPECT_NEAR(last_event(resumed, "done").at("loss").to_number<double>(), loss_of_6_steps, 1e-6);
   const outcome other = run({"train", "--json", "--resume", copy.path(), "--steps", "7", "--clip-norm", "2"});
   EXPECT_EQ(other.exit_code, 2);
-  EXPECT_NE(other.err.find("--clip-norm 2: the run of the checkpoint has --clip-norm 0"), other.err.npos) << other.err;
+  EXPECT_FINDS(other.err, "--clip-norm 2: the run of the checkpoint has --clip-norm 0");
 }
 
 }  // namespace

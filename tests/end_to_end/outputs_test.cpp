@@ -44,26 +44,12 @@ class inputs {
   }
 
   words csv_job() const {
-    return {"train",
-            "--data",
-            "csv:" + path("rows.csv"),
-            "--test-file",
-            path("test.csv"),
-            "--batch-size",
-            "1",
-            "--trainers",
-            "1",
-            "--epochs",
-            "1",
-            "--columns",
-            columns,
-            "--quiet"};
+    return with(words_of("train --quiet --batch-size 1 --trainers 1 --epochs 1 --columns"),
+                {columns, "--data", "csv:" + path("rows.csv"), "--test-file", path("test.csv")});
   }
   words images_job() const {
-    return {"train",     "--data",     "idx:" + path("images") + "," + path("labels"),
-            "--classes", "3",          "--batch-size",
-            "2",         "--trainers", "1",
-            "--epochs",  "1",          "--quiet"};
+    return with(words_of("train --quiet --classes 3 --batch-size 2 --trainers 1 --epochs 1 --data"),
+                {"idx:" + path("images") + "," + path("labels")});
   }
 
  private:
@@ -78,7 +64,7 @@ void expect_kept(const inputs& in, const std::string& file, const std::string& w
   const std::string before = read_file(file);
   for (const std::string& name : {file, in.second_name_of(file)}) {
     const std::string line = expect_error(run(command(name)), 2);
-    EXPECT_NE(line.find(name + ": is " + what + "; name another file"), std::string::npos) << line;
+    EXPECT_FINDS(line, name + ": is " + what + "; name another file");
     EXPECT_EQ(read_file(file), before) << file;
   }
 }
@@ -141,7 +127,7 @@ TEST(Outputs, OfAnExportAreNotWrittenOverTheCheckpoint) {
     const std::string before = read_file(second_name);
     // The export would go to a second name of one of the checkpoint's own files.
     const std::string line = expect_error(run({"checkpoint", "export", saved, "--force", "-o", second_name}), 2);
-    EXPECT_NE(line.find("is a file of the checkpoint that is read"), std::string::npos) << line;
+    EXPECT_FINDS(line, "is a file of the checkpoint that is read");
     EXPECT_EQ(read_file(file), before);
   }
 }

@@ -63,10 +63,10 @@ TEST_F(ServedPage, RefusesATokenThatIsNoneWithoutShowingIt) {
   launch how;
   how.environment = {{"TROUPE_PAGE_TOKEN", "half; secret"}};
   const std::string line = expect_error(run(serve(), how), 2);
-  EXPECT_NE(line.find("TROUPE_PAGE_TOKEN: a token of 12 bytes"), std::string::npos) << line;
+  EXPECT_FINDS(line, "TROUPE_PAGE_TOKEN: a token of 12 bytes");
   EXPECT_EQ(line.find("half"), std::string::npos) << line;
   const std::string both = expect_error(run(serve({"--token", secret, "--token-file", "x"})), 2);
-  EXPECT_NE(both.find("--token: goes without --token-file"), std::string::npos) << both;
+  EXPECT_FINDS(both, "--token: goes without --token-file");
 }
 
 TEST(RunPage, TellsItsAddressToWhoWantsNoProgress) {

@@ -80,11 +80,9 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 /// Runs the parity of a network given as layers, and expects it within the limit.
-void expect_layers_accepted(const std::string& name, const std::vector<std::string>& more) {
+void expect_layers_accepted(const std::string& name, const words& more) {
   SCOPED_TRACE(name + " " + testing::PrintToString(more));
-  std::vector<std::string> arguments = {"parity", reference_run(name + ".safetensors"), "--json"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const outcome result = run(arguments);
+  const outcome result = run(with({"parity", reference_run(name + ".safetensors"), "--json"}, more));
   EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
   EXPECT_EQ(result.err, "");
   const auto parity = last_event(result, "parity");
@@ -120,12 +118,12 @@ TEST(Parity, IsReadable) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   for (const char* word : {"loss error", "weight error", "\nok"}) {
-    EXPECT_NE(result.out.find(word), std::string::npos) << result.out;
+    EXPECT_FINDS(result.out, word);
   }
   EXPECT_EQ(result.out.find("eval error"), std::string::npos) << result.out;
   const outcome layers = run({"parity", reference_run("conv_avg_pool.safetensors")});
   EXPECT_EQ(layers.exit_code, 0) << layers.err;
-  EXPECT_NE(layers.out.find("\neval error"), std::string::npos) << layers.out;
+  EXPECT_FINDS(layers.out, "\neval error");
 }
 
 /// A file with the first number of a tensor of type F64 replaced.
@@ -139,8 +137,8 @@ std::string with_number(const std::string& tensor, double value, safetensors fil
 void expect_difference(const std::string& file, const char* place) {
   const outcome text = run({"parity", file});
   EXPECT_EQ(text.exit_code, 1) << text.err;
-  EXPECT_NE(text.out.find("not ok"), std::string::npos) << text.out;
-  EXPECT_NE(text.out.find(place), std::string::npos) << text.out;
+  EXPECT_FINDS(text.out, "not ok");
+  EXPECT_FINDS(text.out, place);
   const outcome json = run({"parity", file, "--json"});
   EXPECT_EQ(json.exit_code, 1) << json.err;
   const auto parity = last_event(json, "parity");

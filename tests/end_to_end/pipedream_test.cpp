@@ -109,7 +109,7 @@ TEST(Pipedream, IsResumedWithItsOwnStagesOnly) {
   EXPECT_NE(digest_of(run(with(adult("30"), {"--pipeline", "3"}))), expected);
   const auto refused = [&](const words& options, const std::string& what) {
     const std::string said = expect_error(run(with(on, options)), 2);
-    EXPECT_NE(said.find(what + ": the run of the checkpoint has "), std::string::npos) << said;
+    EXPECT_FINDS(said, what + ": the run of the checkpoint has ");
   };
   refused({"--pipeline", "2"}, "--pipeline 2");
   refused({"--pipeline", "1"}, "--pipeline 1");
@@ -118,8 +118,7 @@ TEST(Pipedream, IsResumedWithItsOwnStagesOnly) {
   const model::checkpoint_folder in_step;
   ASSERT_EQ(run(with(adult("20"), {"--pipeline", "3", "--save", in_step.path()})).exit_code, 0);
   const std::string said = expect_error(run(with({"train", "--resume", in_step.path()}, streamed("3"))), 2);
-  EXPECT_NE(said.find("--schedule pipedream: the run of the checkpoint has --schedule 1f1b"), std::string::npos)
-      << said;
+  EXPECT_FINDS(said, "--schedule pipedream: the run of the checkpoint has --schedule 1f1b");
 }
 
 TEST(Pipedream, StopsWhereItsStagesAreEmpty) {
@@ -150,9 +149,7 @@ TEST(Pipedream, ThatCannotBeIsRefused) {
   const auto said = [](const words& options) {
     return expect_error(run(with({"train", "--data", "adult"}, streamed("2", options))), 2);
   };
-  const auto expect = [&](const words& options, const char* words) {
-    EXPECT_NE(said(options).find(words), std::string::npos) << said(options);
-  };
+  const auto expect = [&](const words& options, const char* words) { EXPECT_FINDS(said(options), words); };
   expect({"--accumulate", "2"}, "--accumulate 2: --schedule pipedream takes an optimizer step for each batch");
   expect({"--clip-norm", "1"}, "--clip-norm 1: with --schedule pipedream stages apply a gradient before");
   expect({"--nan", "skip"}, "--nan skip: with --schedule pipedream");

@@ -77,7 +77,7 @@ TEST_P(FaultOf, AnAbortCostsAnAttempt) {
   EXPECT_TRUE(std::filesystem::remove(once));
   EXPECT_EQ(digest_of(ended), expected) << ended.err;
   EXPECT_EQ(last_event(ended, "done").at("attempts").to_number<int>(), 2);
-  EXPECT_NE(ended.out.find("was ended by signal 6"), std::string::npos) << ended.out;
+  EXPECT_FINDS(ended.out, "was ended by signal 6");
 }
 
 INSTANTIATE_TEST_SUITE_P(An, FaultOf,
@@ -117,7 +117,7 @@ TEST(Death, OfTheLeaderTellsNoEpochTwice) {
   ASSERT_TRUE(running.wait_for_error("epoch 1:")) << running.error();
   ASSERT_EQ(kill(leader_of(running.process()), SIGKILL), 0);
   const outcome ended = running.finish();
-  EXPECT_NE(ended.err.find("attempt 2 goes on"), std::string::npos) << ended.err;
+  EXPECT_FINDS(ended.err, "attempt 2 goes on");
   for (int epoch = 1; epoch <= 6; ++epoch) {
     const std::string line = fmt::format("epoch {}:", epoch);
     const std::size_t found = ended.err.find(line);

@@ -144,7 +144,7 @@ TEST(Processes, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, ignored);
   EXPECT_EQ(full.exit_code, 1) << full.err;
-  EXPECT_NE(full.err.find("troupe: error: no checkpoint of step 10: "), std::string::npos) << full.err;
+  EXPECT_FINDS(full.err, "troupe: error: no checkpoint of step 10: ");
   EXPECT_EQ(std::string(last_event(full, "done").at("weights_digest").as_string()), whole);
   EXPECT_EQ(last_event(full, "done").at("attempts").to_number<int>(), 1);
 }
@@ -156,7 +156,7 @@ TEST(Processes, ASecondRunThatSavesInTheSameFolderNamesTheFirst) {
   ASSERT_TRUE(first.wait_for_output(trains));
   const outcome second = run(train_in_processes(options));
   EXPECT_EQ(second.exit_code, 2) << second.err;
-  EXPECT_NE(second.err.find("pid " + std::to_string(first.process())), std::string::npos) << second.err;
+  EXPECT_FINDS(second.err, "pid " + std::to_string(first.process()));
   first.send(SIGTERM);
   EXPECT_EQ(first.finish().exit_code, 0);
 }
@@ -177,7 +177,7 @@ TEST(Processes, ShowRoleAndRankAndNeitherTokenNorAddress) {
 
 TEST(Processes, TakePartOnlyWhereTheyWereStarted) {
   const std::string line = expect_error(run({"train", "--role", "trainer", "--rank", "0"}), 2);
-  EXPECT_NE(line.find("use 'troupe join'"), std::string::npos) << line;
+  EXPECT_FINDS(line, "use 'troupe join'");
 }
 
 /// What the processes that a test starts may write to one file, until it goes.
@@ -208,7 +208,7 @@ TEST(Processes, SayOnceWhyTheRunFailed) {
       run(train_in_processes({"--data", "tutorial", "--dense-lr", "1e6", "--sparse-lr", "1e6", "--epochs", "50"}));
   EXPECT_EQ(ended.exit_code, 1);
   const std::string words = "try a smaller learning rate (--dense-lr, --sparse-lr)";
-  EXPECT_NE(line_with(ended.err, "troupe: error: ").find(words), std::string::npos) << ended.err;
+  EXPECT_FINDS(line_with(ended.err, "troupe: error: "), words) << ended.err;
   EXPECT_EQ(ended.err.find(words), ended.err.rfind(words)) << ended.err;
 }
 
@@ -219,7 +219,7 @@ TEST(Processes, SayWhichFileIsLargerThanFilesMayBe) {
   const outcome ended = run(train_in_processes(job));
   EXPECT_EQ(ended.exit_code, 1);
   const std::string line = line_with(ended.err, "no checkpoint of step 12: " + folder.path());
-  EXPECT_NE(line.find("File too large"), std::string::npos) << line;
+  EXPECT_FINDS(line, "File too large");
 }
 
 // As its environment and command line could be copied: no option of theirs is left unheeded.
@@ -233,11 +233,11 @@ TEST(Processes, TakeNoOptionsButTheirRoleAndRank) {
   for (const words& more : {words{"--seed", "7"}, words{"--processes"}, words{"--token-file", "token"},
                             words{"--quiet"}, words{"--save", "runs"}}) {
     const std::string line = expect_error(run(with(role, more), how), 2);
-    EXPECT_NE(line.find(more.front() + ": does not go with --role"), std::string::npos) << line;
+    EXPECT_FINDS(line, more.front() + ": does not go with --role");
   }
   EXPECT_NE(expect_error(run(with(role, {"job.toml"}), how), 2).find("JOB.toml: does not go with --role"),
             std::string::npos);
-  EXPECT_NE(expect_error(run({"train", "--rank", "0"}), 2).find("--rank 0: goes with --role only"), std::string::npos);
+  EXPECT_FINDS(expect_error(run({"train", "--rank", "0"}), 2), "--rank 0: goes with --role only");
 }
 
 class FirstSignalToProcesses : public testing::TestWithParam<int> {};

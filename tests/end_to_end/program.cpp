@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -89,8 +90,7 @@ class scratch_folder {
 
 }  // namespace
 
-program::program(const std::vector<std::string>& arguments, const launch& how)
-    : deadline_(std::chrono::steady_clock::now() + life_max) {
+program::program(const words& arguments, const launch& how) : deadline_(std::chrono::steady_clock::now() + life_max) {
   const two_ends out = how.output_file.empty()
                            ? make_pipe()
                            : two_ends{-1, check(open(how.output_file.c_str(), O_WRONLY | O_CLOEXEC), "output file")};
@@ -190,10 +190,20 @@ outcome program::finish() {
   return result;
 }
 
-outcome run(const std::vector<std::string>& arguments, const launch& how) { return program(arguments, how).finish(); }
+words with(words all, const words& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
+words words_of(const std::string& text) {
+  std::istringstream parts(text);
+  return {std::istream_iterator<std::string>(parts), {}};
+}
+
+outcome run(const words& arguments, const launch& how) { return program(arguments, how).finish(); }
+
+words lines_of(const std::string& text) {
+  words lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
@@ -223,6 +233,15 @@ boost::json::object last_event(const outcome& from, std::string_view name) {
   }
   return objects.back();
 }
+
+std::string digest_of(const outcome& from) {
+  EXPECT_TRUE(from.in_time);
+  EXPECT_EQ(from.exit_code, 0) << from.err;
+  const auto done = last_event(from, "done");
+  return done.contains("weights_digest") ? std::string(done.at("weights_digest").as_string()) : "";
+}
+
+std::string digest_of(const words& arguments) { return digest_of(run(with(arguments, {"--json"}))); }
 
 std::string number_text(const std::string& line, const std::string& field) {
   const std::string name = "\"" + field + "\":";

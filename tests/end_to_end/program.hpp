@@ -13,8 +13,15 @@
 #include <vector>
 
 #include "base/child_process.hpp"
+#include "tests/expect_finds.hpp"
 
 namespace troupe::end_to_end {
+
+using words = std::vector<std::string>;
+
+words with(words all, const words& more);
+/// What is between the spaces of a text.
+words words_of(const std::string& text);
 
 /// How to start the program.
 struct launch {
@@ -41,7 +48,7 @@ struct outcome {
 /// A running program. Its whole life is limited: what takes longer is killed and reported as not in time.
 class program {
  public:
-  explicit program(const std::vector<std::string>& arguments, const launch& how = {});
+  explicit program(const words& arguments, const launch& how = {});
   ~program();
   program(const program&) = delete;
   program& operator=(const program&) = delete;
@@ -84,15 +91,20 @@ class program {
 };
 
 /// Starts the program and waits for its end.
-outcome run(const std::vector<std::string>& arguments, const launch& how = {});
+outcome run(const words& arguments, const launch& how = {});
 
-std::vector<std::string> lines_of(const std::string& text);
+words lines_of(const std::string& text);
 
 /// Each line as a JSON object. Fails the test, and leaves the line out, where one is not.
 std::vector<boost::json::object> json_lines(const std::string& text);
 
 /// The last JSON line; fails the test if it is not an event of that name.
 boost::json::object last_event(const outcome& from, std::string_view name);
+
+/// The digest of a run that has ended well.
+std::string digest_of(const outcome& from);
+/// The digest of the job with these arguments, once it has run.
+std::string digest_of(const words& arguments);
 
 /// The text of a field's number as it stands in a JSON line.
 std::string number_text(const std::string& line, const std::string& field);

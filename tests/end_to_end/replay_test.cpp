@@ -8,6 +8,7 @@
 #include "tests/end_to_end/program.hpp"
 #include "tests/end_to_end/several.hpp"
 #include "tests/end_to_end/traced.hpp"
+#include "tests/value_of.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe::end_to_end::replay_test {
@@ -75,7 +76,7 @@ TEST(Replay, StopsAtTheFirstMessageThatDiffers) {
   EXPECT_FALSE(done.at("same").as_bool());
   const std::string difference(done.at("difference").as_string());
   for (const char* word : {"step 7: gradient from trainer 1 to server 0", "tables[0].grad differs"})
-    EXPECT_NE(difference.find(word), std::string::npos) << word << " in " << difference;
+    EXPECT_FINDS(difference, word) << word << " in " << difference;
   EXPECT_LT(done.at("messages").to_number<std::uint64_t>(), done.at("recorded").to_number<std::uint64_t>());
 }
 
@@ -117,9 +118,8 @@ TEST(Replay, SaysWhatItCannotReplay) {
                 .exit_code,
             0);
   EXPECT_NE(expect_error(run({"trace", "replay", filtered.path()}), 2).find("--trace-filter"), std::string::npos);
-  const auto what = trace::read_recording({{filtered.path()}, 0});
-  ASSERT_TRUE(what) << what.error().message;
-  EXPECT_EQ(std::ranges::count(what->events, trace::kind::handled, &trace::event::what), 10)
+  const auto what = value_of(trace::read_recording({{filtered.path()}, 0}));
+  EXPECT_EQ(std::ranges::count(what.events, trace::kind::handled, &trace::event::what), 10)
       << "gradients of 5 steps of 2 trainers, by whatever process";
 
   const temporary_trace saved;
@@ -163,8 +163,8 @@ TEST(ReplayActor, StopsAtWhatItSentOtherwise) {
                 .exit_code,
             0);
   const std::string difference(replay(folder, 1, {"--actor", "trainer 1"}).at("difference").as_string());
-  EXPECT_NE(difference.find("step 7: gradient to server 0, recorded as trainer 1 #"), std::string::npos) << difference;
-  EXPECT_NE(difference.find("tables[0].grad differs"), std::string::npos) << difference;
+  EXPECT_FINDS(difference, "step 7: gradient to server 0, recorded as trainer 1 #");
+  EXPECT_FINDS(difference, "tables[0].grad differs");
   EXPECT_TRUE(replay(folder, 0, {"--actor", "server 0"}).at("same").as_bool()) << "it did the right thing with it";
 }
 
@@ -174,10 +174,10 @@ TEST(ReplayActor, SaysWhatIsWrong) {
   const auto line = [&](const words& options) {
     return expect_error(run(with({"trace", "replay", folder.path()}, options)), 2);
   };
-  EXPECT_NE(line({"--actor", "server 0"}).find("'--trace payload' keeps it"), std::string::npos);
-  EXPECT_NE(line({"--actor", "server 7"}).find("there is no actor 'server 7'"), std::string::npos);
-  EXPECT_NE(line({"--actor", "master"}).find("without --actor"), std::string::npos);
-  EXPECT_NE(line({"--debug"}).find("goes with --actor"), std::string::npos);
+  EXPECT_FINDS(line({"--actor", "server 0"}), "'--trace payload' keeps it");
+  EXPECT_FINDS(line({"--actor", "server 7"}), "there is no actor 'server 7'");
+  EXPECT_FINDS(line({"--actor", "master"}), "without --actor");
+  EXPECT_FINDS(line({"--debug"}), "goes with --actor");
 }
 
 TEST(ReplayActor, WithoutADebuggerItSaysSo) {
@@ -186,7 +186,7 @@ TEST(ReplayActor, WithoutADebuggerItSaysSo) {
   launch nothing_installed;
   nothing_installed.environment = {{"PATH", "/nowhere"}};
   const outcome refused = run({"trace", "replay", folder.path(), "--actor", "server 0", "--debug"}, nothing_installed);
-  EXPECT_NE(expect_error(refused, 2).find("gdb cannot be started"), std::string::npos);
+  EXPECT_FINDS(expect_error(refused, 2), "gdb cannot be started");
 }
 
 }  // namespace

@@ -17,19 +17,9 @@
 namespace troupe::end_to_end::resume_test {
 namespace {
 
-using arguments = std::vector<std::string>;
-
 /// A short Adult run; `more` options at the end.
-arguments adult(const std::string& steps, const arguments& more = {}) {
-  arguments all = {"train", "--json", "--batch-size", "64", "--steps", steps, "--eval-every", "0"};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
-std::string digest_of_run(const outcome& from) {
-  EXPECT_EQ(from.exit_code, 0) << from.err;
-  const auto done = last_event(from, "done");
-  return done.contains("weights_digest") ? std::string(done.at("weights_digest").as_string()) : "";
+words adult(const std::string& steps, const words& more = {}) {
+  return with({"train", "--json", "--batch-size", "64", "--steps", steps, "--eval-every", "0"}, more);
 }
 
 /// Waits without giving up the processor, so that a kill comes at any moment of a step or a save.
@@ -61,10 +51,10 @@ std::filesystem::path files_of(const std::string& folder, const std::string& ste
 
 TEST(Resume, EndsWithTheDigestOfAnUnbrokenRunAlsoWithMoreServers) {
   const model::checkpoint_folder folder;
-  const std::string whole = digest_of_run(run(adult("300")));
+  const std::string whole = digest_of(run(adult("300")));
   run(adult("130", {"--save", folder.path(), "--servers", "2"}));
-  EXPECT_EQ(digest_of_run(run(adult("300", {"--resume", folder.path(), "--servers", "3"}))), whole);
-  EXPECT_EQ(digest_of_run(run({"train", "--json", "--resume", folder.path(), "--steps", "300"})), whole)
+  EXPECT_EQ(digest_of(run(adult("300", {"--resume", folder.path(), "--servers", "3"}))), whole);
+  EXPECT_EQ(digest_of(run({"train", "--json", "--resume", folder.path(), "--steps", "300"})), whole)
       << "the job comes from the checkpoint";
   const auto again = run(adult("130", {"--resume", folder.path()}));
   EXPECT_EQ(last_event(again, "done").at("steps").to_number<int>(), 130) << "nothing is left to do";
@@ -96,8 +86,8 @@ TEST(Resume, WithOtherKernelsIsToldWithWhatItMeans) {
 
 TEST(Resume, GoesOnFromACheckpointWithOlderSpellingsOfNumberTypes) {
   const model::checkpoint_folder folder;
-  const arguments f16 = {"--wire-dtype", "f16"};
-  const std::string whole = digest_of_run(run(adult("60", f16)));
+  const words f16 = {"--wire-dtype", "f16"};
+  const std::string whole = digest_of(run(adult("60", f16)));
   run(adult("40", {"--wire-dtype", "fp16", "--save", folder.path()}));
   const std::string file = folder / model::manifest_name(40);
   auto manifest = model::parse_manifest(read_file(file));
@@ -107,11 +97,11 @@ TEST(Resume, GoesOnFromACheckpointWithOlderSpellingsOfNumberTypes) {
     if (name == "row-dtype" || name == "matmul-precision") value = "fp32";
   }
   std::ofstream(file) << model::to_text(*manifest);
-  EXPECT_EQ(digest_of_run(run(adult("60", {"--resume", folder.path()}))), whole);
-  EXPECT_EQ(digest_of_run(run(adult("60", {"--resume", folder.path(), "--wire-dtype", "f16"}))), whole);
-  EXPECT_EQ(digest_of_run(run(adult("60", {"--resume", folder.path(), "--wire-dtype", "fp16"}))), whole);
+  EXPECT_EQ(digest_of(run(adult("60", {"--resume", folder.path()}))), whole);
+  EXPECT_EQ(digest_of(run(adult("60", {"--resume", folder.path(), "--wire-dtype", "f16"}))), whole);
+  EXPECT_EQ(digest_of(run(adult("60", {"--resume", folder.path(), "--wire-dtype", "fp16"}))), whole);
   const std::string other = expect_error(run({"train", "--resume", folder.path(), "--wire-dtype", "bf16"}), 2);
-  EXPECT_NE(other.find("the run of the checkpoint has --wire-dtype f16"), std::string::npos) << other;
+  EXPECT_FINDS(other, "the run of the checkpoint has --wire-dtype f16");
 }
 
 /// The rows have a digest; where they lie is nothing of the run.
@@ -124,42 +114,37 @@ TEST(Resume, GoesOnWithDataThatHaveMoved) {
     return "csv:" + folder / name;
   };
   const std::string before = write_rows("rows.csv", 5);
-  const auto job = [](const std::string& data, const char* steps, arguments more) {
-    arguments all = {"train",           "--json",
-                     "--data",          data,
-                     "--steps",         steps,
-                     "--batch-size",    "8",
-                     "--test-fraction", "0",
-                     "--rows",          "10",
-                     "--columns",       R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "categorical"}])"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+  const auto job = [](const std::string& data, const char* steps, const words& more) {
+    return with(with(words_of("train --json --batch-size 8 --test-fraction 0 --rows 10"),
+                     {"--data", data, "--steps", steps, "--columns",
+                      R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "categorical"}])"}),
+                more);
   };
-  const std::string whole = digest_of_run(run(job(before, "40", {})));
+  const std::string whole = digest_of(run(job(before, "40", {})));
   const std::string saved = folder / "saved";
-  digest_of_run(run(job(before, "20", {"--save", saved})));
+  digest_of(run(job(before, "20", {"--save", saved})));
   const std::string moved = write_rows("moved.csv", 5);
   std::filesystem::remove(folder / "rows.csv");
-  EXPECT_EQ(digest_of_run(run({"train", "--json", "--resume", saved, "--steps", "40", "--data", moved})), whole);
-  EXPECT_EQ(digest_of_run(run(job(moved, "40", {"--resume", saved}))), whole);
+  EXPECT_EQ(digest_of(run({"train", "--json", "--resume", saved, "--steps", "40", "--data", moved})), whole);
+  EXPECT_EQ(digest_of(run(job(moved, "40", {"--resume", saved}))), whole);
   const std::string others = write_rows("others.csv", 3);
   const std::string line = expect_error(run({"train", "--resume", saved, "--steps", "40", "--data", others}), 2);
-  EXPECT_NE(line.find("--data " + others + ": is not what it was: the rows differ"), std::string::npos) << line;
+  EXPECT_FINDS(line, "--data " + others + ": is not what it was: the rows differ");
   const std::string kind = expect_error(run({"train", "--resume", saved, "--data", "criteo" + moved.substr(3)}), 2);
-  EXPECT_NE(kind.find("the run of the checkpoint has --data " + before), std::string::npos) << kind;
+  EXPECT_FINDS(kind, "the run of the checkpoint has --data " + before);
 }
 
 // Ten runs, each killed five times and gone on with, each time with another number of servers.
 TEST(Resume, WorksAfterFiftyKills) {
-  const std::string whole = digest_of_run(run(adult("400")));
+  const std::string whole = digest_of(run(adult("400")));
   model::random_sequence random(model::random_key(1, model::random_stream::tutorial));
   int kills = 0;
   while (kills < 50) {
     const model::checkpoint_folder folder;
     std::uint64_t done = 0;
     for (bool begun = false; kills < 50 && done < 340; ++kills) {
-      arguments more = {"--save", folder.path(), "--checkpoint-every",
-                        "20",     "--servers",   std::to_string(1 + random.below(3))};
+      words more = {"--save", folder.path(), "--checkpoint-every",
+                    "20",     "--servers",   std::to_string(1 + random.below(3))};
       if (begun) more.insert(more.end(), {"--resume", folder.path()});
       program running(adult("400", more));
       // Up to three checkpoints later, or while the run that goes on still sets itself up.
@@ -178,17 +163,17 @@ TEST(Resume, WorksAfterFiftyKills) {
       ASSERT_EQ(list.exit_code, 0) << list.err;
       done = std::max(done, json_lines(list.out).front().at("step").to_number<std::uint64_t>());
     }
-    EXPECT_EQ(digest_of_run(run(adult("400", {"--resume", folder.path()}))), whole) << "after kill " << kills;
+    EXPECT_EQ(digest_of(run(adult("400", {"--resume", folder.path()}))), whole) << "after kill " << kills;
   }
 }
 
 // In one process, and with the servers in others.
 TEST(Resume, GoesOnFromACheckpointThatTimeHasBrought) {
-  const std::string whole = digest_of_run(run(adult("320")));
+  const std::string whole = digest_of(run(adult("320")));
   for (const bool apart : {false, true})
     for (const char* memory : {"0", "1000000"}) {
       const model::checkpoint_folder folder;
-      arguments saving = {"--save", folder.path(), "--checkpoint-seconds", "0.0001", "--checkpoint-memory", memory};
+      words saving = {"--save", folder.path(), "--checkpoint-seconds", "0.0001", "--checkpoint-memory", memory};
       if (apart) saving.emplace_back("--processes");
       const outcome half = run(adult("300", saving));
       ASSERT_EQ(half.exit_code, 0) << half.err;
@@ -202,22 +187,22 @@ TEST(Resume, GoesOnFromACheckpointThatTimeHasBrought) {
       EXPECT_EQ(steps.back(), 300u);
       // So the one before is the newest: that of the beginning, where time has brought none.
       std::filesystem::remove(folder / "step-000000000300.json");
-      EXPECT_EQ(digest_of_run(run(adult("320", {"--resume", folder.path()}))), whole);
+      EXPECT_EQ(digest_of(run(adult("320", {"--resume", folder.path()}))), whole);
     }
 }
 
 TEST(Resume, FallsBackFromATornCheckpointAndSaysSo) {
-  const std::string whole = digest_of_run(run(adult("120")));
+  const std::string whole = digest_of(run(adult("120")));
   const model::checkpoint_folder folder;
   run(adult("100", {"--save", folder.path(), "--checkpoint-every", "40"}));
   flip_a_bit(files_of(folder.path(), "100") / "dense.safetensors", 2000);
   const outcome resumed = run(adult("120", {"--resume", folder.path()}));
-  EXPECT_EQ(digest_of_run(resumed), whole);
-  EXPECT_NE(resumed.err.find("troupe: warning: checkpoint step 100 in "), std::string::npos) << resumed.err;
-  EXPECT_NE(resumed.err.find("falling back to step 80"), std::string::npos) << resumed.err;
+  EXPECT_EQ(digest_of(resumed), whole);
+  EXPECT_FINDS(resumed.err, "troupe: warning: checkpoint step 100 in ");
+  EXPECT_FINDS(resumed.err, "falling back to step 80");
   std::filesystem::remove(files_of(folder.path(), "80") / "dense.safetensors");
   const std::string line = expect_error(run({"train", "--resume", folder.path()}), 2);
-  EXPECT_NE(line.find("no checkpoint is whole"), std::string::npos) << line;
+  EXPECT_FINDS(line, "no checkpoint is whole");
 }
 
 // In mid-epoch, from two servers to three, in a file that is read in windows.
@@ -228,64 +213,48 @@ TEST(Resume, GoesOnInADataFileThatIsStillTheSame) {
     file << "clicked,price,shop\n";
     for (std::size_t i = 0; i < rows; ++i) file << i % 3 / 2 << ',' << i % 11 << ",s" << i % 17 << '\n';
   };
-  const auto job = [&](const std::string& steps, const arguments& more) {
-    arguments all = {"train",
-                     "--json",
-                     "--data",
-                     "csv:" + folder / "clicks.csv",
-                     "--rows",
-                     "20",
-                     "--steps",
-                     steps,
-                     "--batch-size",
-                     "32",
-                     "--row-dtype",
-                     "bf16",
-                     "--clip-norm",
-                     "1",
-                     "--sparse-optimizer",
-                     "lazy-adam"};
-    all.insert(all.end(), {"--columns", R"([{"name":"clicked","kind":"label"},{"name":"price","kind":"numeric"},)"
-                                        R"({"name":"shop","kind":"categorical"}])"});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+  const auto job = [&](const std::string& steps, const words& more) {
+    return with(
+        with(words_of("train --json --rows 20 --batch-size 32 --row-dtype bf16 --clip-norm 1 --sparse-optimizer "
+                      "lazy-adam"),
+             {"--data", "csv:" + folder / "clicks.csv", "--steps", steps, "--columns",
+              R"([{"name":"clicked","kind":"label"},{"name":"price","kind":"numeric"},)"
+              R"({"name":"shop","kind":"categorical"}])"}),
+        more);
   };
   write(1000);
-  const std::string whole = digest_of_run(run(job("50", {})));
-  digest_of_run(run(job("23", {"--save", folder / "saved", "--servers", "2"})));
-  EXPECT_EQ(digest_of_run(run(job("50", {"--resume", folder / "saved", "--servers", "3"}))), whole);
+  const std::string whole = digest_of(run(job("50", {})));
+  digest_of(run(job("23", {"--save", folder / "saved", "--servers", "2"})));
+  EXPECT_EQ(digest_of(run(job("50", {"--resume", folder / "saved", "--servers", "3"}))), whole);
   write(1001);
   const outcome refused = run(job("50", {"--resume", folder / "saved"}));
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_NE(refused.out.find("is not what it was"), std::string::npos) << refused.out << refused.err;
+  EXPECT_FINDS(refused.out, "is not what it was") << refused.err;
 }
 
 TEST(Resume, RefusesWhatItCannotGoOnFrom) {
   const model::checkpoint_folder folder;
   run(adult("40", {"--save", folder.path()}));
-  const auto refusal = [&](const arguments& more) {
-    arguments all = {"train", "--resume", folder.path()};
-    all.insert(all.end(), more.begin(), more.end());
-    return expect_error(run(all), 2);
+  const auto refusal = [&](const words& more) {
+    return expect_error(run(with({"train", "--resume", folder.path()}, more)), 2);
   };
-  EXPECT_NE(refusal({"--seed", "2"}).find("--seed 2: the run of the checkpoint has --seed 1"), std::string::npos);
-  EXPECT_NE(refusal({"--trainers", "3"}).find("--trainers 3"), std::string::npos);
-  EXPECT_NE(refusal({"--data", "tutorial"}).find("--data tutorial: the run of the checkpoint has --data adult"),
-            std::string::npos);
-  EXPECT_NE(refusal({"--steps", "39"}).find("of step 40, and the job ends after 39"), std::string::npos);
+  EXPECT_FINDS(refusal({"--seed", "2"}), "--seed 2: the run of the checkpoint has --seed 1");
+  EXPECT_FINDS(refusal({"--trainers", "3"}), "--trainers 3");
+  EXPECT_FINDS(refusal({"--data", "tutorial"}), "--data tutorial: the run of the checkpoint has --data adult");
+  EXPECT_FINDS(refusal({"--steps", "39"}), "of step 40, and the job ends after 39");
   const std::string nowhere = folder.path() + "/nowhere";
   const std::string missing = expect_error(run({"train", "--resume", nowhere}), 2);
-  EXPECT_NE(missing.find("--resume " + nowhere + ": "), std::string::npos) << missing;
+  EXPECT_FINDS(missing, "--resume " + nowhere + ": ");
   EXPECT_EQ(missing.find("nowhere"), missing.rfind("nowhere")) << missing;
   const std::string again = expect_error(run({"train", "--save", folder.path()}), 2);
-  EXPECT_NE(again.find("--save " + folder.path() + ": holds checkpoints of a run already"), std::string::npos) << again;
+  EXPECT_FINDS(again, "--save " + folder.path() + ": holds checkpoints of a run already");
   std::filesystem::remove_all(folder.path());
   std::filesystem::create_directory(folder.path());
-  EXPECT_NE(refusal({}).find("checkpoint"), std::string::npos) << "an empty folder";
+  EXPECT_FINDS(refusal({}), "checkpoint") << "an empty folder";
 }
 
 TEST(Resume, GoesOnAfterAStop) {
-  const std::string whole = digest_of_run(run(adult("3000")));
+  const std::string whole = digest_of(run(adult("3000")));
   const model::checkpoint_folder folder;
   program running(adult("3000", {"--save", folder.path(), "--checkpoint-every", "50"}));
   ASSERT_TRUE(running.wait_for_output("\"step\":50,"));
@@ -293,12 +262,12 @@ TEST(Resume, GoesOnAfterAStop) {
   const outcome stopped = running.finish();
   EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
   EXPECT_TRUE(last_event(stopped, "done").contains("stopped"));
-  EXPECT_EQ(digest_of_run(run(adult("3000", {"--resume", folder.path()}))), whole);
+  EXPECT_EQ(digest_of(run(adult("3000", {"--resume", folder.path()}))), whole);
 }
 
 // What a full disk does, as far as a process can be told: no file may grow beyond a few blocks.
 TEST(Resume, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
-  const std::string whole = digest_of_run(run(adult("60")));
+  const std::string whole = digest_of(run(adult("60")));
   const model::checkpoint_folder folder;
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -310,8 +279,8 @@ TEST(Resume, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, ignored);
   EXPECT_EQ(full.exit_code, 1);
-  EXPECT_NE(full.err.find("troupe: error: no checkpoint of step 30: "), std::string::npos) << full.err;
-  EXPECT_NE(full.err.find("training continues"), std::string::npos) << full.err;
+  EXPECT_FINDS(full.err, "troupe: error: no checkpoint of step 30: ");
+  EXPECT_FINDS(full.err, "training continues");
   EXPECT_EQ(std::string(last_event(full, "done").at("weights_digest").as_string()), whole);
 }
 

@@ -11,22 +11,10 @@
 
 namespace troupe::end_to_end {
 
-words with(words all, const words& more) {
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 launch with_token(const std::string& token) {
   launch how;
   how.environment = {{"TROUPE_TOKEN", token}};
   return how;
-}
-
-std::string digest_of(const outcome& from) {
-  EXPECT_TRUE(from.in_time);
-  EXPECT_EQ(from.exit_code, 0) << from.err;
-  const auto done = last_event(from, "done");
-  return done.contains("weights_digest") ? std::string(done.at("weights_digest").as_string()) : "";
 }
 
 std::vector<pid_t> children_of(pid_t parent) {

@@ -14,19 +14,12 @@
 
 namespace troupe::end_to_end {
 
-using words = std::vector<std::string>;
-
-words with(words all, const words& more);
-
 /// What a run without end says of itself, in little time a step. Its first epoch event tells that it trains.
 const words endless = {"--data", "tutorial", "--epochs", "1000000000"};
 constexpr const char* trains = "\"event\":\"epoch\"";
 
 constexpr const char* run_token = "a token that one run's processes share";
 launch with_token(const std::string& token = run_token);
-
-/// The digest of a run that has ended well.
-std::string digest_of(const outcome& from);
 
 std::vector<pid_t> children_of(pid_t parent);
 /// The process that leads the attempt under way, of a run whose supervisor is `parent`.

@@ -43,8 +43,8 @@ TEST_P(FirstSignal, StopsTheRunWithItsTables) {
   running.send(GetParam());
   const outcome result = running.finish();
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.out.find("stopped"), std::string::npos) << result.out;
-  EXPECT_NE(result.out.find("weights digest"), std::string::npos) << result.out;
+  EXPECT_FINDS(result.out, "stopped");
+  EXPECT_FINDS(result.out, "weights digest");
 }
 
 // Trainers without tables wait for each other only.

@@ -30,20 +30,15 @@ std::string where_it_listens(program& leader) {
   return told.substr(begin + mark.size(), told.find(' ', begin + mark.size()) - begin - mark.size());
 }
 
-std::vector<std::string> master(const std::vector<std::string>& more = {}) {
-  std::vector<std::string> all = {"master",   "--listen", "127.0.0.1:0", "--data", "tutorial",
-                                  "--epochs", "1000000",  "--trainers",  "2",      "--json"};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+words master(const words& more = {}) {
+  return with(words_of("master --listen 127.0.0.1:0 --data tutorial --epochs 1000000 --trainers 2 --json"), more);
 }
 
 /// A run whose epochs are so long that its unread output fits in a pipe.
-std::vector<std::string> endless_processes(const std::vector<std::string>& more = {}) {
-  std::vector<std::string> all = {"train",  "--processes",  "--data",    "synthetic",  "--rows",
-                                  "1000",   "--batch-size", "2048",      "--trainers", "2",
-                                  "--json", "--epochs",     "1000000000"};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+words endless_processes(const words& more = {}) {
+  return with(words_of("train --processes --data synthetic --rows 1000 --batch-size 2048 --trainers 2 --json --epochs "
+                       "1000000000"),
+              more);
 }
 
 TEST(Status, OfAMasterThatWaitsSaysForWhom) {
@@ -66,12 +61,12 @@ TEST(Status, OfAMasterThatWaitsSaysForWhom) {
   ASSERT_TRUE(server.wait_for_error("joined as server 0"));
   const outcome second = run({"status", where}, with_token());
   EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_NE(second.out.find("waiting for 2 trainers to join\n"), std::string::npos) << second.out;
-  EXPECT_NE(second.out.find("big"), std::string::npos) << second.out;
+  EXPECT_FINDS(second.out, "waiting for 2 trainers to join\n");
+  EXPECT_FINDS(second.out, "big");
 
   const outcome stopped = run({"stop", where}, with_token());
   EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
-  EXPECT_NE(stopped.out.find(where), std::string::npos) << stopped.out;
+  EXPECT_FINDS(stopped.out, where);
   const outcome end = leader.finish();
   EXPECT_EQ(end.exit_code, 0) << end.err;
   EXPECT_EQ(last_event(end, "done").at("stopped"), true);
@@ -113,7 +108,7 @@ TEST(Status, OfARunTellsItsProcessesAndRates) {
   const outcome text = run({"status", where}, with_token());
   EXPECT_EQ(text.exit_code, 0) << text.err;
   for (const char* part : {"phase           training\n", "samples/s", "member", "trainer 1"})
-    EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
+    EXPECT_FINDS(text.out, part) << part << "\n" << text.out;
 
   EXPECT_EQ(run({"stop", where, "--json"}, with_token()).exit_code, 0);
   const outcome end = leader.finish();
@@ -145,10 +140,10 @@ TEST(Status, RefusalsAreOneLine) {
   const std::string where = where_it_listens(leader);
   for (const char* command : {"status", "stop"}) {
     const std::string wrong = expect_error(run({command, where}, with_token("another token, of another run")), 1);
-    EXPECT_NE(wrong.find(where), std::string::npos) << wrong;
-    EXPECT_NE(wrong.find("token"), std::string::npos) << wrong;
+    EXPECT_FINDS(wrong, where);
+    EXPECT_FINDS(wrong, "token");
     const std::string nobody = expect_error(run({command, "127.0.0.1:1"}, with_token()), 1);
-    EXPECT_NE(nobody.find("127.0.0.1:1"), std::string::npos) << nobody;
+    EXPECT_FINDS(nobody, "127.0.0.1:1");
     expect_error(run({command}, with_token()), 2);
     expect_error(run({command, "7000"}, with_token()), 2);
     expect_error(run({command, where, "--timeout", "0"}, with_token()), 2);
@@ -167,17 +162,16 @@ TEST(Processes, WithoutATokenOfTheirOwnAreNotToldOf) {
   std::filesystem::permissions(file, std::filesystem::perms::owner_read);
   const outcome told = run({"train", "--processes", "--data", "tutorial", "--steps", "5", "--token-file", file}, how);
   EXPECT_EQ(told.exit_code, 0) << told.err;
-  EXPECT_NE(told.err.find("listening on 127.0.0.1:"), std::string::npos) << told.err;
+  EXPECT_FINDS(told.err, "listening on 127.0.0.1:");
   expect_error(run({"train", "--processes", "--data", "tutorial"}, with_token("short")), 2);
 }
 
 TEST(Processes, HavePlainLinksWhereTheTokenEncryptsThoseOfOthers) {
   program leader(endless_processes(), with_token());
   const std::string where = where_it_listens(leader);
-  for (const auto& how : {std::vector<std::string>{}, {"--insecure"}}) {
-    std::vector<std::string> asked = {"status", where, "--json"};
-    asked.insert(asked.end(), how.begin(), how.end());
-    EXPECT_EQ(last_event(run(asked, with_token()), "status").at("trainers").is_number(), true);
+  for (const auto& how : {words{}, {"--insecure"}}) {
+    const outcome asked = run(with({"status", where, "--json"}, how), with_token());
+    EXPECT_EQ(last_event(asked, "status").at("trainers").is_number(), true);
   }
   EXPECT_EQ(run({"stop", where}, with_token()).exit_code, 0);
   EXPECT_EQ(leader.finish().exit_code, 0);
@@ -187,7 +181,7 @@ TEST(Processes, HaveEncryptedLinksWhereTheyAreAskedFor) {
   program leader(endless_processes({"--tls"}), with_token());
   const std::string where = where_it_listens(leader);
   const std::string plain = expect_error(run({"status", where, "--insecure"}, with_token()), 1);
-  EXPECT_NE(plain.find("uses TLS, this side does not"), std::string::npos) << plain;
+  EXPECT_FINDS(plain, "uses TLS, this side does not");
   ASSERT_TRUE(leader.wait_for_output("\"event\":\"epoch\"")) << leader.error();
   EXPECT_EQ(run({"stop", where}, with_token()).exit_code, 0);
   EXPECT_EQ(leader.finish().exit_code, 0);

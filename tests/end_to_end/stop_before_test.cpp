@@ -113,7 +113,7 @@ TEST_P(BeforeTheFirstStep, QuietlyNothingIsTold) {
   ASSERT_TRUE(end.in_time);
   EXPECT_EQ(end.exit_code, 0) << end.err;
   EXPECT_EQ(end.err, "");
-  EXPECT_NE(end.out.find("stopped"), std::string::npos) << end.out;
+  EXPECT_FINDS(end.out, "stopped");
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, BeforeTheFirstStep, testing::Values(SIGINT, SIGTERM));

@@ -5,14 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
-#include <set>
 
 #include "tests/end_to_end/several.hpp"
 #include "tests/model/made_checkpoint.hpp"
@@ -71,7 +69,7 @@ TEST_P(LostOne, IsReplacedAndTheWeightsAreThoseOfAnUnbrokenRun) {
   EXPECT_EQ(done.at("steps").to_number<int>(), 3000);
   if (GetParam().signal != SIGKILL) return;
   const std::string words = fmt::format("(pid {}) was ended by signal 9", lost);
-  EXPECT_NE(std::string(attempts[0].at("lost").as_string()).find(words), std::string::npos) << ended.out;
+  EXPECT_FINDS(std::string(attempts[0].at("lost").as_string()), words) << ended.out;
 }
 
 std::string name_of_victim(const testing::TestParamInfo<victim>& one) {
@@ -108,9 +106,7 @@ TEST_F(Survival, LeavesTracesOfItsAttemptsInOneFolder) {
   EXPECT_EQ(running.finish().exit_code, 0);
   const outcome newest = run({"trace", "summary", traces.path(), "--json"});
   ASSERT_EQ(newest.exit_code, 0) << newest.err;
-  EXPECT_NE(newest.err.find("of 2 attempts at this run, this is the newest, 2; --attempt K reads another"),
-            std::string::npos)
-      << newest.err;
+  EXPECT_FINDS(newest.err, "of 2 attempts at this run, this is the newest, 2; --attempt K reads another");
   const auto told = last_event(newest, "summary");
   const auto& attempts = told.at("attempts").as_array();
   ASSERT_EQ(attempts.size(), 2u);
@@ -124,7 +120,7 @@ TEST_F(Survival, LeavesTracesOfItsAttemptsInOneFolder) {
   EXPECT_EQ(last_event(first, "summary").at("run"), attempts[0].at("run"));
   EXPECT_EQ(run({"trace", "check", traces.path(), "--attempt", "2"}).exit_code, 0);
   const std::string line = expect_error(run({"trace", "summary", traces.path(), "--attempt", "3"}), 2);
-  EXPECT_NE(line.find("--attempt 3: not among these files, which are of attempt 1, 2"), std::string::npos) << line;
+  EXPECT_FINDS(line, "--attempt 3: not among these files, which are of attempt 1, 2");
 }
 
 TEST_F(Survival, CanBeLookedIntoWhileItGoesOn) {
@@ -176,15 +172,15 @@ TEST_F(Survival, SaysWhereLossesChangeTheWeights) {
     const model::checkpoint_folder folder;
     return run(with(short_job, {"--consistency", consistency, "--save", folder.path()})).err;
   };
-  EXPECT_NE(said("ssp:2").find("--consistency ssp:2: it is not promised that after a loss"), std::string::npos);
-  EXPECT_NE(said("async").find("--consistency async: it is not promised that after a loss"), std::string::npos);
+  EXPECT_FINDS(said("ssp:2"), "--consistency ssp:2: it is not promised that after a loss");
+  EXPECT_FINDS(said("async"), "--consistency async: it is not promised that after a loss");
   EXPECT_EQ(said("sync").find("promised"), std::string::npos);
 }
 
 TEST_F(Survival, OfAMasterIsAskedForByName) {
   const std::string line =
       expect_error(run({"master", "--listen", "127.0.0.1:0", "--supervised", "--restarts", "0"}, with_token()), 2);
-  EXPECT_NE(line.find("--restarts 0: --supervised has a run go on after losses"), std::string::npos) << line;
+  EXPECT_FINDS(line, "--restarts 0: --supervised has a run go on after losses");
   gathered_run several(with(job, {"--supervised", "--servers", "1", "--trainers", "1"}));
   several.join_all(1, 1);
   ASSERT_TRUE(several.master().wait_for_output("\"event\":\"epoch\",\"epoch\":3,")) << several.master().error();
@@ -202,11 +198,10 @@ TEST_F(Survival, GivesUpWhenAttemptsMakeNoProgress) {
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_EQ(events_of(ended, "attempt").size(), 2u) << ended.out;
   const std::string line = line_with(ended.err, "troupe: error: ");
-  EXPECT_NE(line.find("server 1 (pid "), std::string::npos) << line;
-  EXPECT_NE(line.find("3 attempts failed without a new checkpoint, --restarts 2 allows no other; go on from the last "
-                      "checkpoint: troupe train --processes"),
-            std::string::npos)
-      << line;
+  EXPECT_FINDS(line, "server 1 (pid ");
+  EXPECT_FINDS(line,
+               "3 attempts failed without a new checkpoint, --restarts 2 allows no other; go on from the last "
+               "checkpoint: troupe train --processes");
 }
 
 TEST_F(Survival, EndsAtOnceByAnErrorThatWouldComeBack) {
@@ -269,9 +264,7 @@ TEST_F(Survival, DoesNotGoOnWithOtherRows) {
   ASSERT_EQ(kill(leader_of(running.process()), SIGKILL), 0);
   const outcome ended = running.finish();
   EXPECT_EQ(ended.exit_code, 2) << ended.err;
-  EXPECT_NE(ended.err.find("is not what it was: the rows differ from those that the attempt before had read"),
-            std::string::npos)
-      << ended.err;
+  EXPECT_FINDS(ended.err, "is not what it was: the rows differ from those that the attempt before had read");
 }
 
 TEST_F(Survival, OfManyKillsOfAnyProcess) {

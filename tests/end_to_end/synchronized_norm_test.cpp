@@ -20,24 +20,9 @@ constexpr const char* layers = R"([
 
 /// 144 samples in each step, of all trainers together.
 words job_of(int trainers, std::size_t rows) {
-  return {"train",
-          "--json",
-          "--data",
-          written_images("train", static_cast<std::uint32_t>(rows)),
-          "--classes",
-          "4",
-          "--layers",
-          layers,
-          "--trainers",
-          std::to_string(trainers),
-          "--batch-size",
-          std::to_string(144 / trainers),
-          "--epochs",
-          "2",
-          "--dense-optimizer",
-          "sgd:momentum=0.9",
-          "--dense-lr",
-          "0.1"};
+  return with(words_of("train --json --classes 4 --epochs 2 --dense-optimizer sgd:momentum=0.9 --dense-lr 0.1"),
+              {"--data", written_images("train", static_cast<std::uint32_t>(rows)), "--layers", layers, "--trainers",
+               std::to_string(trainers), "--batch-size", std::to_string(144 / trainers)});
 }
 
 double loss_of(const words& job) {

@@ -5,7 +5,6 @@
 
 #include <csignal>
 #include <string>
-#include <vector>
 
 #include "tests/end_to_end/cuda.hpp"
 #include "tests/end_to_end/traced.hpp"
@@ -173,7 +172,7 @@ TEST(TableSplit, IsDoneAgainFromARecording) {
   const outcome again = run({"trace", "replay", folder / "trace"});
   EXPECT_EQ(again.exit_code, 0) << again.out << again.err;
   const std::string line = expect_error(run({"trace", "blame", "0", "1", folder / "trace"}), 2);
-  EXPECT_NE(line.find("table 0 is split by columns, so that no server has all of row 1"), line.npos) << line;
+  EXPECT_FINDS(line, "table 0 is split by columns, so that no server has all of row 1");
 }
 
 TEST(TableSplit, ThatCannotBeIsRefused) {

@@ -153,14 +153,11 @@ TEST(TensorParallel, ThatCannotBeIsRefused) {
   EXPECT_EQ(said({"--tensor-parallel", "3", "--hidden", "16,8"}),
             "troupe: error: --tensor-parallel 3: layer 0 (--hidden) has 16 outputs, which 3 slices cannot share "
             "equally; use a divisor of 16, or another width");
-  EXPECT_NE(said({"--tensor-parallel", "2", "--hidden", "none"}).find("has no two linear layers"), std::string::npos);
-  EXPECT_NE(said({"--tensor-parallel", "0"}).find("--tensor-parallel 0"), std::string::npos);
-  EXPECT_NE(said({"--tensor-parallel", "2", "--elastic", "1:2"}).find("--elastic changes the number of whole trainers"),
-            std::string::npos);
-  EXPECT_NE(said({"--tensor-parallel", "2", "--pipeline", "2", "--stages", "0,1"}).find("amid a pair"),
-            std::string::npos);
-  EXPECT_NE(said({"--tensor-parallel", "2", "--matmul-precision", "tf32"}).find("--matmul-precision"),
-            std::string::npos);
+  EXPECT_FINDS(said({"--tensor-parallel", "2", "--hidden", "none"}), "has no two linear layers");
+  EXPECT_FINDS(said({"--tensor-parallel", "0"}), "--tensor-parallel 0");
+  EXPECT_FINDS(said({"--tensor-parallel", "2", "--elastic", "1:2"}), "--elastic changes the number of whole trainers");
+  EXPECT_FINDS(said({"--tensor-parallel", "2", "--pipeline", "2", "--stages", "0,1"}), "amid a pair");
+  EXPECT_FINDS(said({"--tensor-parallel", "2", "--matmul-precision", "tf32"}), "--matmul-precision");
 }
 
 /// A recording tells how long slices wait for each other, and can be run again, whole and part by part.

@@ -70,12 +70,12 @@ TEST(Terminal, IsLeftWithoutTheLine) {
   const std::string cleared = "\r\x1b[K";
   ASSERT_GE(result.err.size(), cleared.size());
   EXPECT_EQ(result.err.substr(result.err.size() - cleared.size()), cleared);
-  EXPECT_NE(result.out.find("weights digest"), std::string::npos);
+  EXPECT_FINDS(result.out, "weights digest");
 }
 
 TEST(Terminal, SaysThatItStops) {
   const outcome result = run_until_shown("loss", on_terminal(80));
-  EXPECT_NE(result.err.find("troupe: stopping"), std::string::npos) << result.err;
+  EXPECT_FINDS(result.err, "troupe: stopping");
 }
 
 TEST(Terminal, ColorsOnlyWhereTheyAreWelcome) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -15,6 +14,7 @@
 #include "tests/end_to_end/several.hpp"
 #include "tests/end_to_end/traced.hpp"
 #include "tests/read_file.hpp"
+#include "tests/value_of.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe::end_to_end::trace_faults_test {
@@ -23,10 +23,7 @@ namespace {
 using std::chrono::steady_clock;
 
 boost::json::object ask(const words& question) {
-  words all = {"trace"};
-  all.insert(all.end(), question.begin(), question.end());
-  all.push_back("--json");
-  const outcome answered = run(all);
+  const outcome answered = run(with(with({"trace"}, question), {"--json"}));
   EXPECT_EQ(answered.exit_code, 0) << answered.err;
   const auto objects = json_lines(answered.out);
   return objects.empty() ? boost::json::object() : objects.back();
@@ -90,7 +87,7 @@ std::string told_of(const words& arguments, const std::string& faults, const std
   program running(with(arguments, {"--step-timeout", "1", "--trace-dir", folder}), with_faults(faults));
   EXPECT_TRUE(running.wait_for_error(what)) << running.error();
   const std::string line = line_with(running.error(), what);
-  EXPECT_NE(line.find("takes longer than 1 s"), std::string::npos) << line;
+  EXPECT_FINDS(line, "takes longer than 1 s");
   // While it lives, anybody can ask the same.
   const auto now = ask({"blocked", folder});
   EXPECT_NE(now.at("class").as_string(), "none");
@@ -108,9 +105,9 @@ TEST(Faults, ALostGradientIsNamedWithSenderAndNumber) {
   // One server: actor 2; so trainer 1 is actor 4.
   const std::string line = told_of(with(small, {"--processes", "--steps", "1000000"}),
                                    "lose type=gradient sender=4 step=5", folder.path(), "never arrived");
-  EXPECT_NE(line.find("was sent by trainer 1"), std::string::npos) << line;
-  EXPECT_NE(line.find("never arrived at server 0"), std::string::npos) << line;
-  EXPECT_NE(line.find("gradient, step 5"), std::string::npos) << line;
+  EXPECT_FINDS(line, "was sent by trainer 1");
+  EXPECT_FINDS(line, "never arrived at server 0");
+  EXPECT_FINDS(line, "gradient, step 5");
   const auto blocked = ask({"blocked", diagnosis_in(line).string()});
   EXPECT_EQ(blocked.at("class").as_string(), "never_arrived");
 }
@@ -119,7 +116,7 @@ TEST(Faults, ASkippedAllreduceIsNamedWithItsNumberAndTheMissingRank) {
   const temporary_trace folder;
   const std::string line = told_of(with(small, {"--steps", "1000000"}), "skip-reduce rank=1 step=4", folder.path(),
                                    "collective 4 (step 4, bucket 0)");
-  EXPECT_NE(line.find("ranks {1} missing"), std::string::npos) << line;
+  EXPECT_FINDS(line, "ranks {1} missing");
   std::set<std::string> kinds;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
     const bool is_folder = entry.is_directory();
@@ -135,7 +132,7 @@ TEST(FaultsTiming, TheSameBetweenProcesses) {
   const temporary_trace folder;
   const std::string line = told_of(with(small, {"--processes", "--steps", "1000000"}), "skip-reduce rank=1 step=4",
                                    folder.path(), "collective 4 (step 4, bucket 0)");
-  EXPECT_NE(line.find("ranks {1} missing"), std::string::npos) << line;
+  EXPECT_FINDS(line, "ranks {1} missing");
 }
 
 TEST(Faults, TheRingOfAnotherMachineComesByMessage) {
@@ -149,7 +146,7 @@ TEST(Faults, TheRingOfAnotherMachineComesByMessage) {
     if (entry.path().string().ends_with(ring)) std::filesystem::remove(entry.path());
   ASSERT_TRUE(running.wait_for_error("ranks {1} missing")) << running.error();
   const std::string line = line_with(running.error(), "ranks {1} missing");
-  EXPECT_NE(line.find("takes longer than 2 s"), std::string::npos) << line;
+  EXPECT_FINDS(line, "takes longer than 2 s");
   std::size_t found = 0;
   for (const auto& entry : std::filesystem::directory_iterator(diagnosis_in(line)))
     if (entry.path().string().ends_with(ring)) ++found;
@@ -162,8 +159,7 @@ TEST(Faults, AGradientInTheNameOfAnothersTrainerEndsTheRun) {
                             with_faults("impersonate rank=1 step=4 as=0"));
   EXPECT_EQ(ended.exit_code, 1);
   const std::string line = line_with(ended.err, "error: ");
-  EXPECT_NE(line.find("a gradient of trainer 0 from a process that does not have that trainer"), std::string::npos)
-      << ended.err;
+  EXPECT_FINDS(line, "a gradient of trainer 0 from a process that does not have that trainer") << ended.err;
 }
 
 TEST(Faults, AKilledServerLeavesItsRingAndIsNamed) {
@@ -174,17 +170,16 @@ TEST(Faults, AKilledServerLeavesItsRingAndIsNamed) {
   ::kill(server, SIGKILL);
   const outcome ended = running.finish();
   EXPECT_EQ(ended.exit_code, 1);
-  EXPECT_NE(ended.err.find("troupe trace blocked " + folder.path()), std::string::npos) << ended.err;
-  const auto recording = trace::read_recording({{folder.path()}, 0});
-  ASSERT_TRUE(recording) << recording.error().message;
+  EXPECT_FINDS(ended.err, "troupe trace blocked " + folder.path());
+  const auto recording = value_of(trace::read_recording({{folder.path()}, 0}));
   bool has_ring = false;
-  for (const trace::process_info& process : recording->processes)
+  for (const trace::process_info& process : recording.processes)
     if (process.pid == static_cast<std::uint32_t>(server)) has_ring = process.records > 100;
   EXPECT_TRUE(has_ring);
   const auto blocked = ask({"blocked", folder.path()});
   EXPECT_EQ(blocked.at("class").as_string(), "dead");
   const std::string verdict(blocked.at("verdict").as_string());
-  EXPECT_NE(verdict.find("server 0 (pid " + std::to_string(server) + ")"), std::string::npos) << verdict;
+  EXPECT_FINDS(verdict, "server 0 (pid " + std::to_string(server) + ")");
 }
 
 TEST(Faults, AStoppedServerIsNamedWithWhatLetsItGoOn) {
@@ -197,8 +192,8 @@ TEST(Faults, AStoppedServerIsNamedWithWhatLetsItGoOn) {
   const std::string is_stopped = "server 0 (pid " + std::to_string(server) + ") is stopped";
   EXPECT_TRUE(running.wait_for_error(is_stopped)) << running.error();
   const std::string line = line_with(running.error(), is_stopped);
-  EXPECT_NE(line.find("takes longer than 1 s"), std::string::npos) << line;
-  EXPECT_NE(line.find("kill -CONT " + std::to_string(server)), std::string::npos) << line;
+  EXPECT_FINDS(line, "takes longer than 1 s");
+  EXPECT_FINDS(line, "kill -CONT " + std::to_string(server));
   EXPECT_EQ(ask({"blocked", folder.path()}).at("class").as_string(), "stopped");
   ::kill(server, SIGCONT);
   running.send(SIGINT);
@@ -250,10 +245,9 @@ TEST(Faults, AClockThatIsWrongIsSetRight) {
       run(with(small, {"--processes", "--steps", "3000", "--trace", "full", "--trace-dir", folder.path()}),
           with_faults("clock trainer=1 offset-ms=3000 ppm=50"));
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
-  const auto recording = trace::read_recording({{folder.path()}, 0});
-  ASSERT_TRUE(recording) << recording.error().message;
+  const auto recording = value_of(trace::read_recording({{folder.path()}, 0}));
   std::size_t compared = 0;
-  for (const trace::event& one : recording->events) {
+  for (const trace::event& one : recording.events) {
     if (one.what != trace::kind::handled && one.what != trace::kind::arrived) continue;
     EXPECT_LE(one.sent, one.arrived);
     EXPECT_LE(one.arrived, one.begin);
@@ -261,13 +255,13 @@ TEST(Faults, AClockThatIsWrongIsSetRight) {
   }
   EXPECT_GT(compared, 10'000U);
   std::size_t aligned = 0;
-  for (const trace::process_info& process : recording->processes) {
-    if (process.boot == recording->processes.front().boot) continue;
+  for (const trace::process_info& process : recording.processes) {
+    if (process.boot == recording.processes.front().boot) continue;
     ++aligned;
     EXPECT_TRUE(process.clock_aligned);
     // At its first moment the clock was ahead by the offset and nothing else; it drifts from there.
     EXPECT_NEAR(static_cast<double>(process.clock_offset), -offset_ns,
-                static_cast<double>(process.clock_error) + ppm * 1e-6 * static_cast<double>(recording->end()));
+                static_cast<double>(process.clock_error) + ppm * 1e-6 * static_cast<double>(recording.end()));
     EXPECT_LT(static_cast<double>(process.clock_error), offset_ns / 10);
   }
   EXPECT_EQ(aligned, 1U);
@@ -285,7 +279,7 @@ TEST(Faults, AFlippedBitIsFoundInItsTensorAndAllBeforeItIsEqual) {
   const outcome differs = run({"trace", "diff", a.path(), b.path()});
   EXPECT_EQ(differs.exit_code, 1) << differs.err;
   for (const char* word : {"step 7", "gradient", "trainer 1", "server 0", "tables[0].grad"})
-    EXPECT_NE(lines_of(differs.out).at(0).find(word), std::string::npos) << word << " in " << differs.out;
+    EXPECT_FINDS(lines_of(differs.out).at(0), word) << word << " in " << differs.out;
   EXPECT_EQ(run({"trace", "diff", a.path(), a.path()}).exit_code, 0);
   EXPECT_EQ(run({"trace", "diff", a.path(), "/nowhere"}).exit_code, 2);
 }
@@ -304,7 +298,7 @@ TEST(Faults, ASignalAsksForADiagnosis) {
     ++folders;
     for (const char* file : {"summary.txt", "stacks.txt", "blocked.json"})
       EXPECT_GT(std::filesystem::file_size(entry.path() / file), 50U) << file;
-    EXPECT_NE(read_file(entry.path() / "stacks.txt").find("caf.worker"), std::string::npos);
+    EXPECT_FINDS(read_file(entry.path() / "stacks.txt"), "caf.worker");
   }
   EXPECT_EQ(folders, 1U) << "the diagnosis stays, the ring of a run that ended well does not";
 }

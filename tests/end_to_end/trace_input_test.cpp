@@ -13,6 +13,7 @@
 #include "tests/end_to_end/program.hpp"
 #include "tests/end_to_end/several.hpp"
 #include "tests/end_to_end/traced.hpp"
+#include "tests/value_of.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe::end_to_end::trace_input_test {
@@ -41,7 +42,7 @@ TEST(TraceInput, WhatIsLeftOfACutOffFileIsReadAndTheRestIsTold) {
   fs::resize_file(file, fs::file_size(file) - 100);
   const outcome cut = run({"trace", "summary", folder.path(), "--json"});
   EXPECT_LE(messages_of(cut), whole);
-  EXPECT_NE(cut.err.find(file.filename().string()), std::string::npos) << cut.err;
+  EXPECT_FINDS(cut.err, file.filename().string());
   fs::resize_file(file, 10);
   EXPECT_NE(expect_error(run({"trace", "summary", file.string()}), 2).find(file.string()), std::string::npos);
 }
@@ -51,12 +52,12 @@ TEST(TraceInput, ForeignFilesAndNewerVersionsAreRefusedByName) {
   const fs::path file = record(folder.path());
   const std::string foreign = folder.path() + "/notes.txt";
   std::ofstream(foreign) << std::string(100'000, 'x');
-  EXPECT_NE(expect_error(run({"trace", "check", foreign}), 2).find(foreign), std::string::npos);
+  EXPECT_FINDS(expect_error(run({"trace", "check", foreign}), 2), foreign);
   constexpr std::streamoff version_at = 8;
   std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(version_at).put('\x63');
   const std::string line = expect_error(run({"trace", "check", file.string()}), 2);
-  EXPECT_NE(line.find(file.string()), std::string::npos) << line;
-  EXPECT_NE(line.find("99"), std::string::npos) << line;
+  EXPECT_FINDS(line, file.string());
+  EXPECT_FINDS(line, "99");
 }
 
 TEST(TraceInput, IsNotPutWhereSomebodyElseHasPreparedAPlace) {
@@ -69,9 +70,7 @@ TEST(TraceInput, IsNotPutWhereSomebodyElseHasPreparedAPlace) {
   how.environment = {{"TMPDIR", place.path()}, {"TROUPE_TRACE_DIR", ""}};
   const outcome done = run(with(small, {"--steps", "20", "--trace", "full", "--processes"}), how);
   EXPECT_EQ(done.exit_code, 0) << done.err;
-  EXPECT_NE(done.err.find("troupe: warning: " + users + ": is a link; the trace goes to " + users + "-"),
-            std::string::npos)
-      << done.err;
+  EXPECT_FINDS(done.err, "troupe: warning: " + users + ": is a link; the trace goes to " + users + "-");
   EXPECT_TRUE(fs::exists(victim + "/4711"));
   EXPECT_EQ(std::distance(fs::directory_iterator(victim), {}), 1);
   std::size_t folders = 0;
@@ -102,7 +101,7 @@ TEST(TraceInput, WhatIsNeitherFileNorFolderIsRefused) {
   const temporary_trace folder;
   const std::string pipe = folder.path() + "/p.ring";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_NE(expect_error(run({"trace", "summary", pipe}), 2).find("is neither a file nor a folder"), std::string::npos);
+  EXPECT_FINDS(expect_error(run({"trace", "summary", pipe}), 2), "is neither a file nor a folder");
 }
 
 TEST(TraceInput, WhatAFilterLeavesOutIsNotTakenForMissing) {
@@ -125,7 +124,7 @@ TEST(TraceInput, ARingThatHasWrappedIsNotTakenForBroken) {
   const outcome checked = run({"trace", "check", folder.path()});
   EXPECT_EQ(checked.exit_code, 0) << checked.out;
   const outcome asked = run({"trace", "blocked", folder.path()});
-  EXPECT_NE(asked.out.find("has been dead since"), std::string::npos) << asked.out;
+  EXPECT_FINDS(asked.out, "has been dead since");
 }
 
 TEST(TraceInput, VariablesOfOneProcessAreNotForItsChildren) {
@@ -138,7 +137,7 @@ TEST(TraceInput, VariablesOfOneProcessAreNotForItsChildren) {
   how.environment.emplace_back("TROUPE_TRACE", "ring");
   const outcome unrecorded = run(with(small, {"--steps", "5", "--processes"}), how);
   EXPECT_EQ(unrecorded.exit_code, 0) << unrecorded.err;
-  EXPECT_NE(unrecorded.err.find("nothing is recorded"), std::string::npos) << unrecorded.err;
+  EXPECT_FINDS(unrecorded.err, "nothing is recorded");
 }
 
 TEST(TraceInput, OfTwoRunsOneHasToBeNamed) {
@@ -146,11 +145,10 @@ TEST(TraceInput, OfTwoRunsOneHasToBeNamed) {
   const fs::path first = record(folder.path() + "/a");
   record(folder.path() + "/b");
   const std::string line = expect_error(run({"trace", "summary", folder.path()}), 2);
-  EXPECT_NE(line.find("2 runs"), std::string::npos) << line;
-  EXPECT_NE(line.find("--run"), std::string::npos) << line;
-  const auto one = trace::read_recording({{first}, 0});
-  ASSERT_TRUE(one) << one.error().message;
-  EXPECT_EQ(messages_of(run({"trace", "summary", folder.path(), "--json", "--run", std::to_string(one->run)})),
+  EXPECT_FINDS(line, "2 runs");
+  EXPECT_FINDS(line, "--run");
+  const auto one = value_of(trace::read_recording({{first}, 0}));
+  EXPECT_EQ(messages_of(run({"trace", "summary", folder.path(), "--json", "--run", std::to_string(one.run)})),
             messages_of(run({"trace", "summary", first.string(), "--json"})));
   EXPECT_NE(expect_error(run({"trace", "summary", folder.path(), "--run", "12"}), 2).find("run 12"), std::string::npos);
 }
@@ -163,11 +161,11 @@ TEST(TraceInput, WhatIsNotThereIsNamedWithWhatIs) {
     question.push_back(folder.path());
     return expect_error(run(question), 2);
   };
-  EXPECT_NE(line({"why", "trainer 0 #999999"}).find("#999999"), std::string::npos);
-  EXPECT_NE(line({"cone", "trainer 9 #1"}).find("there is no actor 'trainer 9'"), std::string::npos);
-  EXPECT_NE(line({"why", "yesterday"}).find("names no message"), std::string::npos);
-  EXPECT_NE(line({"critical-path", "--step", "21"}).find("21"), std::string::npos);
-  EXPECT_NE(line({"blame", "7", "0"}).find("--trace payload"), std::string::npos);
+  EXPECT_FINDS(line({"why", "trainer 0 #999999"}), "#999999");
+  EXPECT_FINDS(line({"cone", "trainer 9 #1"}), "there is no actor 'trainer 9'");
+  EXPECT_FINDS(line({"why", "yesterday"}), "names no message");
+  EXPECT_FINDS(line({"critical-path", "--step", "21"}), "21");
+  EXPECT_FINDS(line({"blame", "7", "0"}), "--trace payload");
 }
 
 TEST(TraceInput, ADiskThatFillsEndsTheRecordingAndNotTheRun) {
@@ -184,16 +182,15 @@ TEST(TraceInput, ADiskThatFillsEndsTheRecordingAndNotTheRun) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, ignored);
   EXPECT_EQ(digest_of(full), expected);
-  EXPECT_NE(full.err.find("not everything was recorded: " + folder.path()), std::string::npos) << full.err;
-  EXPECT_NE(full.err.find("what came after is not kept"), std::string::npos) << full.err;
+  EXPECT_FINDS(full.err, "not everything was recorded: " + folder.path());
+  EXPECT_FINDS(full.err, "what came after is not kept");
   // What was kept can be read, and it is told how much is not there.
-  const auto read = trace::read_recording({{folder.path()}, 0});
-  ASSERT_TRUE(read) << read.error().message;
-  const trace::process_info& process = read->processes.at(0);
+  const auto read = value_of(trace::read_recording({{folder.path()}, 0}));
+  const trace::process_info& process = read.processes.at(0);
   EXPECT_GT(process.records, 1000U);
   EXPECT_GT(process.overwritten, 1000U);
   EXPECT_GT(process.contents_lost, 1000U);
-  EXPECT_GT(read->contents.size(), 1000U);
+  EXPECT_GT(read.contents.size(), 1000U);
 }
 
 }  // namespace

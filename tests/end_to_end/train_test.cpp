@@ -12,17 +12,7 @@
 namespace troupe::end_to_end::train_test {
 namespace {
 
-const std::vector<std::string> short_tutorial = {"train", "--data", "tutorial", "--epochs", "30"};
-
-std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
-std::string digest_of(const std::vector<std::string>& arguments) {
-  const auto done = last_event(run(with(arguments, {"--json"})), "done");
-  return done.empty() ? std::string() : std::string(done.at("weights_digest").as_string());
-}
+const words short_tutorial = {"train", "--data", "tutorial", "--epochs", "30"};
 
 void expect_fields(const boost::json::object& event, const std::vector<const char*>& fields) {
   for (const char* field : fields) EXPECT_TRUE(event.contains(field)) << field;
@@ -71,7 +61,7 @@ TEST(TrainText, EndsWithATableOnStandardOutput) {
   const outcome result = run(short_tutorial);
   EXPECT_EQ(result.exit_code, 0);
   for (const char* word : {"epoch", "steps/s", "samples/s", "set-up", "peak memory", "weights digest"}) {
-    EXPECT_NE(result.out.find(word), std::string::npos) << word;
+    EXPECT_FINDS(result.out, word) << word;
   }
   // An even selection of 30 epochs, the first and the last among them.
   const auto lines = lines_of(result.out);
@@ -87,17 +77,16 @@ TEST(TrainText, FitsATerminal) {
   const outcome result = run({"train", "--epochs", "1"});
   EXPECT_EQ(result.exit_code, 0);
   for (const char* word : {"AUC", "accuracy", "log loss", "calibration"}) {
-    EXPECT_NE(result.out.find(word), std::string::npos) << word;
+    EXPECT_FINDS(result.out, word) << word;
   }
   for (const std::string& line : lines_of(result.out)) EXPECT_LE(line.size(), 80u) << line;
 }
 
 TEST(TrainText, LeavesOutMetricsThatTheLossOrTheTargetsHaveNot) {
-  const std::vector<std::string> job = {"train", "--data", "synthetic", "--steps", "10", "--rows", "100", "--quiet"};
-  const std::pair<std::vector<std::string>, std::vector<const char*>> all[] = {
-      {{"--loss", "mse"}, {"log loss", "logloss"}},
-      {{"--classes", "3"}, {"AUC", "calibr", "RMSE"}},
-      {{"--eval-every", "0"}, {"AUC", "test loss"}}};
+  const words job = {"train", "--data", "synthetic", "--steps", "10", "--rows", "100", "--quiet"};
+  const std::pair<words, std::vector<const char*>> all[] = {{{"--loss", "mse"}, {"log loss", "logloss"}},
+                                                            {{"--classes", "3"}, {"AUC", "calibr", "RMSE"}},
+                                                            {{"--eval-every", "0"}, {"AUC", "test loss"}}};
   for (const auto& [options, absent] : all) {
     const outcome result = run(with(job, options));
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -108,8 +97,8 @@ TEST(TrainText, LeavesOutMetricsThatTheLossOrTheTargetsHaveNot) {
 
 TEST(TrainText, ReportsProgressInPlainLinesOnStandardError) {
   const outcome result = run(short_tutorial);
-  EXPECT_NE(result.err.find("troupe: epoch 1: "), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("troupe: epoch 30: "), std::string::npos) << result.err;
+  EXPECT_FINDS(result.err, "troupe: epoch 1: ");
+  EXPECT_FINDS(result.err, "troupe: epoch 30: ");
   EXPECT_EQ(result.err.find('\x1b'), std::string::npos) << "a pipe is no terminal";
 }
 
@@ -117,7 +106,7 @@ TEST(TrainQuiet, SilencesProgressOnly) {
   const outcome quiet = run(with(short_tutorial, {"--quiet"}));
   EXPECT_EQ(quiet.exit_code, 0);
   EXPECT_EQ(quiet.err, "");
-  EXPECT_NE(quiet.out.find("weights digest"), std::string::npos);
+  EXPECT_FINDS(quiet.out, "weights digest");
   EXPECT_EQ(json_lines(run(with(short_tutorial, {"--quiet", "--json"})).out).size(), 31u);
   expect_error(run({"train", "--quiet", "--trainers", "0"}), 2);
 }
@@ -146,19 +135,19 @@ TEST(TrainDigest, DependsOnTheJobAlone) {
 }
 
 TEST(TrainDigest, DependsOnTheJobAloneWithTablesOptimizersAndLayers) {
-  const std::vector<std::string> job = {"train",     "--data",
-                                        "synthetic", "--steps",
-                                        "20",        "--rows",
-                                        "1000",      "--tables",
-                                        "3",         "--dim",
-                                        "8",         "--bag",
-                                        "4",         "--id-skew",
-                                        "zipf:1.1",  "--hidden",
-                                        "32,16",     "--trainers",
-                                        "3",         "--batch-size",
-                                        "50",        "--dense-optimizer",
-                                        "adam",      "--sparse-optimizer",
-                                        "adagrad"};
+  const words job = {"train",     "--data",
+                     "synthetic", "--steps",
+                     "20",        "--rows",
+                     "1000",      "--tables",
+                     "3",         "--dim",
+                     "8",         "--bag",
+                     "4",         "--id-skew",
+                     "zipf:1.1",  "--hidden",
+                     "32,16",     "--trainers",
+                     "3",         "--batch-size",
+                     "50",        "--dense-optimizer",
+                     "adam",      "--sparse-optimizer",
+                     "adagrad"};
   const std::string digest = digest_of(job);
   ASSERT_NE(digest, "");
   for (const char* servers : {"1", "2", "5"}) {
@@ -182,7 +171,7 @@ TEST(TrainAdult, LearnsWithinSixEpochs) {
 }
 
 TEST(TrainAdult, LearnsWithDotInteraction) {
-  const std::vector<std::string> job = {"train", "--interaction", "dot", "--seed", "1"};
+  const words job = {"train", "--interaction", "dot", "--seed", "1"};
   const auto done = last_event(run(with(job, {"--json"})), "done");
   ASSERT_FALSE(done.empty());
   EXPECT_GE(done.at("auc").to_number<double>(), 0.902);
@@ -194,14 +183,14 @@ TEST(TrainAdult, LearnsWithDotInteraction) {
 
 // What relaxed modes give depends on timing; what they learn does not, within what the design allows.
 TEST(TrainAdult, LearnsAsWellWithStaleRows) {
-  const auto auc_of = [](const std::vector<std::string>& more) {
+  const auto auc_of = [](const words& more) {
     return last_event(run(with({"train", "--json"}, more)), "done").at("auc").to_number<double>();
   };
   const double sync = auc_of({});
-  for (const std::vector<std::string>& more : {std::vector<std::string>{"--consistency", "ssp:2"},
-                                               {"--consistency", "ssp:8", "--servers", "2"},
-                                               {"--consistency", "async"},
-                                               {"--consistency", "async", "--servers", "3"}}) {
+  for (const words& more : {words{"--consistency", "ssp:2"},
+                            {"--consistency", "ssp:8", "--servers", "2"},
+                            {"--consistency", "async"},
+                            {"--consistency", "async", "--servers", "3"}}) {
     EXPECT_NEAR(auc_of(more), sync, 0.003) << more[1];
   }
 }
@@ -210,8 +199,8 @@ TEST(TrainFailure, NamesWhereTheNumbersWentBad) {
   const outcome result = run({"train", "--data", "synthetic", "--rows", "100", "--batch-size", "32", "--dense-lr",
                               "1e6", "--sparse-lr", "1e6", "--steps", "500", "--quiet"});
   const std::string line = expect_error(result, 1);
-  EXPECT_NE(line.find("trainer"), std::string::npos) << line;
-  EXPECT_NE(line.find("step"), std::string::npos) << line;
+  EXPECT_FINDS(line, "trainer");
+  EXPECT_FINDS(line, "step");
   EXPECT_TRUE(std::regex_search(line, std::regex("nan|inf", std::regex::icase))) << line;
 }
 
@@ -241,7 +230,7 @@ TEST(TrainOutput, ThatCannotBeWrittenIsAnError) {
   const outcome result = run(with(short_tutorial, {"--quiet"}), how);
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(lines_of(result.err).size(), 1u) << result.err;
-  EXPECT_NE(result.err.find("stdout"), std::string::npos) << result.err;
+  EXPECT_FINDS(result.err, "stdout");
 }
 
 }  // namespace

@@ -14,16 +14,15 @@ namespace {
 
 struct cut_job {
   std::string name;
-  std::vector<std::string> options;
+  words options;
 };
 
 void PrintTo(const cut_job& one, std::ostream* out) { *out << one.name; }
 
 std::vector<cut_job> cut_jobs() {
-  const std::vector<std::string> wide = {"--rows",       "200000", "--dim",    "64",      "--bag",      "26",
-                                         "--batch-size", "1024",   "--hidden", "512,256", "--trainers", "2",
-                                         "--steps",      "3"};
-  std::vector<std::string> accumulated = wide;
+  const words wide = {"--rows", "200000",   "--dim",   "64",         "--bag", "26",      "--batch-size",
+                      "1024",   "--hidden", "512,256", "--trainers", "2",     "--steps", "3"};
+  words accumulated = wide;
   accumulated.insert(accumulated.end(),
                      {"--accumulate", "2", "--clip-norm", "1", "--sparse-optimizer", "rowwise-adagrad"});
   return {{"wide", wide},
@@ -35,14 +34,11 @@ std::vector<cut_job> cut_jobs() {
 
 /// The digest of the weights that the job computes on this machine's processor; `blas`: for which BLAS has its kernels,
 /// empty: this one.
-std::string digest_of(const cut_job& job, const std::vector<std::string>& more, const std::string& blas) {
-  std::vector<std::string> arguments = {"train", "--data", "synthetic", "--device", "cpu", "--json"};
-  arguments.insert(arguments.end(), job.options.begin(), job.options.end());
-  arguments.insert(arguments.end(), more.begin(), more.end());
+std::string digest_of(const cut_job& job, const words& more, const std::string& blas) {
+  const words all = with(with({"train", "--data", "synthetic", "--device", "cpu", "--json"}, job.options), more);
   launch how;
   if (!blas.empty()) how.environment = {{"OPENBLAS_CORETYPE", blas}};
-  const auto done = last_event(run(arguments, how), "done");
-  return done.empty() ? std::string() : std::string(done.at("weights_digest").as_string());
+  return end_to_end::digest_of(run(all, how));
 }
 
 /// Expects one digest with one, two and four threads, and in processes.

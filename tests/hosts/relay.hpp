@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdint>
 #include <list>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>

@@ -24,11 +24,6 @@ std::string error_line(const end_to_end::outcome& from) {
 
 }  // namespace
 
-words with(words all, const words& more) {
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 end_to_end::launch with_token() {
   end_to_end::launch how;
   how.environment = {{"TROUPE_TOKEN", "a token that one run's processes share"}};

@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,9 +14,8 @@
 
 namespace troupe::hosts {
 
-using words = std::vector<std::string>;
-
-words with(words all, const words& more);
+using end_to_end::with;
+using end_to_end::words;
 
 /// The environment of all who know the token.
 end_to_end::launch with_token();

@@ -11,7 +11,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/end_to_end/program.hpp"
