@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/value_from.hpp>

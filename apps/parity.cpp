@@ -150,13 +150,11 @@ result<comparison> replay_run(const model::reference_run& reference, const model
   options.observer.on_epoch = [&](const actors::epoch_summary& epoch) { append_losses(losses, epoch.losses); };
   role_processes children;
   if (processes) {
-    auto gather = gather_children(children, {.command = {"troupe", "train"},
-                                             .servers = what.servers,
-                                             .trainers = what.ranks(),
-                                             .machine = machine,
-                                             .resume = "start anew"});
-    if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
-    options.gather = std::move(*gather);
+    TROUPE_SET(options.gather, gather_children(children, {.command = {"troupe", "train"},
+                                                          .servers = what.servers,
+                                                          .trainers = what.ranks(),
+                                                          .machine = machine,
+                                                          .resume = "start anew"}));
   }
   auto run = nodes::run_job(what, options, &stop_on_signals());
   children.finish(seen_off_after);

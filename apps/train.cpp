@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <vector>
 
 #include "actors/device_advice.hpp"
 #include "actors/memory_need.hpp"

@@ -17,10 +17,9 @@ result<std::unique_ptr<live_page>> live_page::start(options how) {
   where.host = how.host;
   where.port = how.port;
   where.token = how.token;
-  auto server =
-      http_server::start(where, [&page = made->page_](const http_request& request) { return page.answer(request); });
-  if (!server) return tl::unexpected(server.error());
-  made->server_ = std::move(*server);
+  TROUPE_SET(made->server_, http_server::start(where, [&page = made->page_](const http_request& request) {
+               return page.answer(request);
+             }));
   return made;
 }
 

@@ -11,7 +11,6 @@
 #include <map>
 #include <tuple>
 #include <unordered_map>
-#include <utility>
 
 #include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/small_product.hpp"

@@ -28,7 +28,7 @@ inline std::vector<part> parts(const trace::recording& run, const std::vector<pa
   return all;
 }
 
-/// Those of a step's critical path.
+/// The parts of a step's critical path.
 inline std::vector<part> critical_parts(const trace::recording& run, const step_window& step) {
   const causality index(run);
   return parts(run, step_graph(index, step).critical_path());

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <cstddef>
 #include <vector>
 
 #include "tests/trace/made_recording.hpp"
