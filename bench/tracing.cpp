@@ -3,13 +3,11 @@
 //   bench_tracing     nanoseconds: of a record the quickest of several rounds, of a flood the median
 
 #include <algorithm>
-#include <array>
 #include <caf/all.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -5,8 +5,6 @@
 
 #include "nodes/data_link.hpp"
 
-#include <optional>
-
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
 #include "actors/parameter_server.hpp"

@@ -7,7 +7,6 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <stdexcept>
-#include <vector>
 
 namespace troupe::exception_text_test {
 namespace {

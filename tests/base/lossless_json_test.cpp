@@ -7,7 +7,6 @@
 #include <boost/json.hpp>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "base/text.hpp"
 

@@ -1,6 +1,5 @@
 // A stream's gates of an LSTM against their formulas in double: forward by the definition, backward by hand.
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>

@@ -2,7 +2,6 @@
 // one.
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
 

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <bit>
 #include <boost/multiprecision/cpp_int.hpp>
 #include <cmath>

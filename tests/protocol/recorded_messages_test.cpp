@@ -9,7 +9,6 @@
 #include <charconv>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <vector>
 
 #include "protocol/message_frame.hpp"

@@ -6,8 +6,6 @@
 #include <deque>
 #include <functional>
 #include <queue>
-#include <string>
-#include <vector>
 
 #include "base/assert.hpp"
 #include "model/random.hpp"

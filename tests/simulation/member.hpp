@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "nodes/node_actor.hpp"
 #include "tests/simulation/sim_control.hpp"

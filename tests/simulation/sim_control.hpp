@@ -9,7 +9,6 @@
 #include <caf/scoped_execution_unit.hpp>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "tests/simulation/sim_link.hpp"
 
