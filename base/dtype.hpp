@@ -64,7 +64,6 @@ constexpr std::size_t size_of(dtype x) { return detail::dtypes[static_cast<std::
 
 /// As PyTorch writes it: `float32`.
 constexpr std::string_view name_of(dtype x) { return detail::dtypes[static_cast<std::size_t>(x)].name; }
-inline std::string to_string(dtype x) { return std::string(name_of(x)); }
 
 /// As safetensors files have it: `F32`.
 constexpr std::string_view name_in_file(dtype x) { return detail::dtypes[static_cast<std::size_t>(x)].name_in_file; }

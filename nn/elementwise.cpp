@@ -15,7 +15,7 @@ namespace {
 const troupe::shape& checked_numbers(const module& of, const tensor_view& input) {
   if (input.type() != dtype::f32 || input.count() == 0)
     refuse(of, fmt::format("takes float32, at least 1 number, not {} of {}", to_string(input.shape()),
-                           to_string(input.type())));
+                           name_of(input.type())));
   return input.shape();
 }
 

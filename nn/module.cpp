@@ -50,7 +50,7 @@ void check_features(const module& of, const tensor_view& input, std::size_t feat
                     input.count() > 0;
   if (!fits)
     throw error(error_kind::input, fmt::format("{}: takes [n, {}] of float32 with n at least 1, not {} of {}",
-                                               of.type(), features, to_string(input.shape()), to_string(input.type())));
+                                               of.type(), features, to_string(input.shape()), name_of(input.type())));
 }
 
 }  // namespace troupe::nn

@@ -54,7 +54,7 @@ troupe::shape residual::output(const tensor_view& input) const {
   const troupe::shape inner = module_->output(input);
   if (input.type() != dtype::f32 || !(inner == input.shape()))
     refuse(*this, fmt::format("{} makes {} of {} of {}; its output must have the input's shape, of float32",
-                              module_->type(), to_string(inner), to_string(input.shape()), to_string(input.type())));
+                              module_->type(), to_string(inner), to_string(input.shape()), name_of(input.type())));
   return inner;
 }
 

@@ -24,7 +24,7 @@ troupe::shape sample_of(const module& of, const tensor_view& input) {
   if (input.type() != dtype::f32 || !has_samples)
     refuse(of, fmt::format("takes [n, features], [n, steps, features] or [n, channels, height, width] of float32, each "
                            "at least 1, not {} of {}",
-                           to_string(batch), to_string(input.type())));
+                           to_string(batch), name_of(input.type())));
   return batch.without_first();
 }
 

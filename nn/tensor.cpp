@@ -13,7 +13,7 @@ namespace troupe {
 namespace {
 
 [[noreturn]] void refuse(dtype given, dtype wanted) {
-  throw error(error_kind::input, fmt::format("a tensor of {} where {} is wanted", to_string(given), to_string(wanted)));
+  throw error(error_kind::input, fmt::format("a tensor of {} where {} is wanted", name_of(given), name_of(wanted)));
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ std::size_t checked_bytes(const shape& lengths, dtype type) {
   }
   if (is_too_large)
     throw error(error_kind::input, fmt::format("a tensor {} of {}: it has more than {} bytes; try a smaller one",
-                                               to_string(lengths), to_string(type), PTRDIFF_MAX));
+                                               to_string(lengths), name_of(type), PTRDIFF_MAX));
   return bytes;
 }
 
@@ -58,7 +58,7 @@ std::string to_string(const shape& x) {
 
 void tensor::refuse_numbers() const {
   throw error(error_kind::input, fmt::format("a tensor {} of {}: tensors have float32, float64 or int64",
-                                             to_string(shape_), to_string(type_)));
+                                             to_string(shape_), name_of(type_)));
 }
 
 void tensor::allocate() {
@@ -71,7 +71,7 @@ void tensor::allocate() {
     } catch (const std::bad_alloc&) {
       throw error(error_kind::run,
                   fmt::format("a tensor {} of {}: there is no memory for its {} bytes; try a smaller one",
-                              to_string(shape_), to_string(type_), bytes));
+                              to_string(shape_), name_of(type_), bytes));
     }
     return;
   }

@@ -42,7 +42,7 @@ bool content_writer::leave_element() {
 }
 
 bool content_writer::whole(const msg::tensor& x) {
-  add_part(x.bytes, to_string(x.type), x.rows, x.cols);
+  add_part(x.bytes, std::string(name_of(x.type)), x.rows, x.cols);
   if (!levels_.empty() && levels_.back().is_list) ++levels_.back().next;
   return true;
 }

@@ -88,7 +88,7 @@ template <class F>
 auto with_reals(const char* function, const tensor& x, F use) {
   if (x.type() == dtype::i64 || x.count() == 0)
     throw error(error_kind::input, fmt::format("{}: a tensor {} of {}; it takes float32 or float64, at least 1 number",
-                                               function, to_string(x.shape()), to_string(x.type())));
+                                               function, to_string(x.shape()), name_of(x.type())));
   return x.type() == dtype::f32 ? use(x.as<float>()) : use(x.as<double>());
 }
 
@@ -96,7 +96,7 @@ void check_alike(const char* function, const tensor& a, const tensor& b) {
   if (a.type() != b.type() || !(a.shape() == b.shape()))
     throw error(error_kind::input,
                 fmt::format("{}: tensors {} of {} and {} of {}; it takes two of one shape and type", function,
-                            to_string(a.shape()), to_string(a.type()), to_string(b.shape()), to_string(b.type())));
+                            to_string(a.shape()), name_of(a.type()), to_string(b.shape()), name_of(b.type())));
 }
 
 /// combine(a, b), element by element.
@@ -205,8 +205,8 @@ void check_parts(std::span<const tensor* const> parts) {
     if (!fits)
       throw error(error_kind::input, fmt::format("concat: tensors {} of {} and {} of {}; it takes float32 alike in all "
                                                  "dimensions but the last",
-                                                 to_string(first.shape()), to_string(first.type()),
-                                                 to_string(one->shape()), to_string(one->type())));
+                                                 to_string(first.shape()), name_of(first.type()),
+                                                 to_string(one->shape()), name_of(one->type())));
   }
 }
 
@@ -238,7 +238,7 @@ tensor detail::pairwise_dots(context& in, std::span<const tensor* const> parts) 
       throw error(
           error_kind::input,
           fmt::format("pairwise_dots: tensors {} and {} of {}; it takes matrices [n, d] of one shape, of float32",
-                      to_string(first), to_string(one->shape()), to_string(one->type())));
+                      to_string(first), to_string(one->shape()), name_of(one->type())));
   std::vector<tensor> x;
   std::vector<kernels::row_matrix<const float>> views;
   for (const tensor* one : parts) {

@@ -49,8 +49,8 @@ void check_targets(const char* loss, const tensor& outputs, const tensor& target
         error_kind::input,
         fmt::format("{}: outputs {} of {} and targets {} of {}; it takes two of one shape, of float32, at least "
                     "1 number each",
-                    loss, to_string(outputs.shape()), to_string(outputs.type()), to_string(targets.shape()),
-                    to_string(targets.type())));
+                    loss, to_string(outputs.shape()), name_of(outputs.type()), to_string(targets.shape()),
+                    name_of(targets.type())));
 }
 
 /// Returns where the outputs of a loss that is not finite are so, if nothing in the context has computed them; else "".
@@ -99,7 +99,7 @@ tensor cross_entropy(context& in, const tensor& outputs, std::span<const std::in
     throw error(error_kind::input,
                 fmt::format("cross_entropy: outputs {} of {} and {} classes; it takes [n, classes] of "
                             "float32 and n classes",
-                            to_string(given), to_string(outputs.type()), classes.size()));
+                            to_string(given), name_of(outputs.type()), classes.size()));
   const auto wrong = std::ranges::find_if(
       classes, [&](std::int64_t one) { return one < 0 || static_cast<std::size_t>(one) >= given[1]; });
   if (wrong != classes.end())

@@ -27,7 +27,7 @@ void for_each_call(group_calls& in, const auto& f) {
 // -- from one to another ----------------------------------------------------------------------
 
 void communicator::send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag) {
-  const std::string words = fmt::format("send of {} of {}", to_string(x.shape()), to_string(x.type()));
+  const std::string words = fmt::format("send of {} of {}", to_string(x.shape()), name_of(x.type()));
   check_partner(in, to, words);
   check_tensor(x, words);
   const std::uint32_t rank = in.name.members[to];
@@ -91,7 +91,7 @@ void communicator::end(std::uint64_t steps, std::function<void()> then) {
       if (!box.arrived.empty() && !name.is_of_ends())
         throw error(error_kind::input,
                     fmt::format("returned without having received {} of {} that trainer {} has sent with tag {}",
-                                to_string(box.arrived.front().shape()), to_string(box.arrived.front().type()),
+                                to_string(box.arrived.front().shape()), name_of(box.arrived.front().type()),
                                 in->name.members[at.from], at.tag));
   at_end_ = std::move(then);
   for (std::uint32_t rank = 0; rank < peers_.of_rank.size(); ++rank)

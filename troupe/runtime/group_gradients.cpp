@@ -72,7 +72,7 @@ void check_has_gradient(const char* call, const tensor& x) {
   if (x.type() == dtype::i64 || x.count() == 0)
     throw error(error_kind::input,
                 fmt::format("{} in a context: a tensor {} of {}; it takes float32 or float64, at least 1 number", call,
-                            to_string(x.shape()), to_string(x.type())));
+                            to_string(x.shape()), name_of(x.type())));
 }
 
 }  // namespace

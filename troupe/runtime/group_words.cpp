@@ -33,7 +33,7 @@ std::string trainers(const std::vector<std::uint32_t>& ranks) {
   return fmt::format("trainer{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
-std::string tensor_words(const tensor& x) { return fmt::format("{} of {}", to_string(x.shape()), to_string(x.type())); }
+std::string tensor_words(const tensor& x) { return fmt::format("{} of {}", to_string(x.shape()), name_of(x.type())); }
 
 }  // namespace
 

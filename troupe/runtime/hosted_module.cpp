@@ -110,7 +110,7 @@ void hosted_module::backward(const msg::call& what, detail::unpacker& from, deta
   if (!(grad.shape() == output.shape()) || grad.type() != dtype::f32)
     throw error(error_kind::input,
                 fmt::format("a gradient {} of {}, the output is {} of float32", to_string(grad.shape()),
-                            to_string(grad.type()), to_string(output.shape())));
+                            name_of(grad.type()), to_string(output.shape())));
   if (wants_input) detail::pack(result, one.backward_input(grad));
   if (count_ > 0) {
     summed_gradient sum(numbers_->compute(), gradients_[when], count_);

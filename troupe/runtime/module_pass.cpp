@@ -32,7 +32,7 @@ shape checked_state(const nn::module& of, const tensor& input, const tensor& giv
   if (given.count() > 0 && !(given.type() == dtype::f32 && given.shape() == lengths))
     throw error(error_kind::input,
                 fmt::format("{}: a state {} of {}; for such an input it is {} of float32, or empty for zeros",
-                            of.type(), to_string(given.shape()), to_string(given.type()), to_string(lengths)));
+                            of.type(), to_string(given.shape()), name_of(given.type()), to_string(lengths)));
   return lengths;
 }
 

@@ -68,7 +68,7 @@ class state_reader {
     else if (given.type() == dtype::f64)
       std::ranges::transform(given.as<double>(), to.begin(), [](double x) { return static_cast<float>(x); });
     else
-      refuse(to_string(given.type()), to_string(dtype::f32));
+      refuse(name_of(given.type()), name_of(dtype::f32));
   }
 
   std::map<std::string, const tensor*> by_name_;

@@ -236,8 +236,8 @@ task<tensor> pipeline_stage::received(group by, std::uint32_t from, std::uint32_
     throw error(error_kind::input,
                 fmt::format("pipeline: stage {} has sent {} of {} to stage {}, which takes {} of {}; all trainers make "
                             "the same pipelines, and give the stages of a replica the same batches",
-                            from, to_string(sent.shape()), to_string(sent.type()), place_.stage, to_string(wanted),
-                            to_string(type)));
+                            from, to_string(sent.shape()), name_of(sent.type()), place_.stage, to_string(wanted),
+                            name_of(type)));
   co_return sent;
 }
 

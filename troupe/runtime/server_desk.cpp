@@ -143,7 +143,7 @@ msg::state_entries from_state(const named_tensors& state) {
   for (const auto& [name, numbers] : state) {
     if (numbers.type() == dtype::i64 || numbers.shape().dimensions() != 2)
       throw error(error_kind::input, fmt::format("'{}' is {} of {}; a table has matrices of float32", name,
-                                                 to_string(numbers.shape()), to_string(numbers.type())));
+                                                 to_string(numbers.shape()), name_of(numbers.type())));
     std::vector<float> all(numbers.count());
     if (numbers.type() == dtype::f32)
       std::ranges::copy(numbers.as<float>(), all.begin());
