@@ -266,7 +266,8 @@ TEST(SparseClient, AnswersOfAnotherShapeAreRefused) {
       EXPECT_EQ(error, protocol::errc::shape_mismatch);
       const auto expected = "table " + std::to_string(t) + ": server " + std::to_string(s) + " did not answer with [" +
                             std::to_string(answers[s].tables[t].rows) + ", " +
-                            std::to_string(answers[s].tables[t].cols) + "] of " + to_string(answers[s].tables[t].type);
+                            std::to_string(answers[s].tables[t].cols) + "] of " +
+                            std::string(name_of(answers[s].tables[t].type));
       EXPECT_EQ(protocol::describe(error), expected);
     };
     for (std::size_t t = 0; t < answers[0].tables.size(); ++t) {
