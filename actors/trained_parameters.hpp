@@ -76,7 +76,8 @@ class trained_parameters {
   /// On the device.
   const float* weights_data() const { return weights_.data(); }
   float* buffers_data() const { return statistics_.data(); }
-  /// Returns a copy of the weights, which later optimizer steps do not change, on the device; null: there are none.
+  /// Returns a copy of the weights on the device, which later optimizer steps do not change; null: the network has no
+  /// weights.
   std::shared_ptr<const float> copy_of_weights() const;
   /// Returns the parameters, the optimizer's buffers and the network's buffers, each as a column. Waits for the device.
   std::vector<msg::tensor> state();

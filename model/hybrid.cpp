@@ -202,7 +202,7 @@ struct hybrid_model::places {
   std::size_t saved = 0;            ///< how many there are
 };
 
-/// Of the top network `saved` has all that is left: only `saved` asks how much that is.
+/// The top network saves in all that is left behind the other parts; `hybrid_model::saved` computes how much it needs.
 hybrid_model::places hybrid_model::places_of(const nn::pass_numbers& numbers, const kernels::stream& on) const {
   const std::size_t size = numbers.input.shape()[0];
   places at;

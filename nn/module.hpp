@@ -56,8 +56,8 @@ struct pass_numbers {
   tensor_list<const float> parameters = {};
   tensor_list<float> buffers = {};
   tensor_view input = {};
-  /// Of the shape that `module::output` returns. Troupe's own layers do not read it in a backward pass: there the
-  /// program's loss has overwritten that of its network.
+  /// It has the shape that `module::output` returns. Troupe's own layers do not read it in a backward pass, before
+  /// which the program's loss overwrites that of its network.
   view<float> output = {};
   std::span<float> saved = {};  ///< as many as `module::saved` returns: what forward keeps for backward
   // Of modules that carry a state, both of the shape that `module::state` returns:

@@ -173,7 +173,7 @@ nn::sequential layers_of_program() {
 }
 
 TEST(SynchronizedNorm, HasTheDigestOfTheJobWithTheSameLayers) {
-  // Of the fourth batch, trainer 0 has one row and the others none.
+  // In the fourth batch, trainer 0 has one row and the other trainers have no rows.
   test::expect_digest_of_job({layers_of_job, layers_of_program, 6, 5}, 3, 73);
 }
 

@@ -1,4 +1,4 @@
-// An LSTM that goes on from a state: parts of a sequence against the whole, and its ways back, cut at the state.
+// An LSTM that continues from a state: parts of a sequence against the whole, and its ways back, cut at the state.
 
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ TEST(LstmLayer, PartsThatPassTheStateOnAreTheWhole) {
   expect_near(state, in_double(whole.next_state), 1e-6);
   EXPECT_TRUE(same_bits(cut(y, hidden, steps - 1, steps), {whole.next_state.data(), size * hidden}));
 
-  // A state of zeros is none.
+  // A state of zeros gives the same as no state.
   passes again = of_steps(steps, parameters, whole.x);
   again.state.assign(2 * size * hidden, 0.0F);
   EXPECT_TRUE(same_bits(again.forward(), y));

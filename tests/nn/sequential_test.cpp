@@ -324,7 +324,7 @@ TEST(Sequential, PassesOfManySizesTakeTurns) {
   }
 }
 
-// Of a trainer without data, or with fewer micro-batches than others.
+// A trainer without data, or with fewer micro-batches than others, passes no samples.
 TEST(Sequential, OfNoSamplesTheParametersGradientsAreZerosAndNothingElseIsWritten) {
   for (const auto& [json, in] : network_cases) {
     SCOPED_TRACE(json);
