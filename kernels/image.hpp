@@ -8,14 +8,16 @@
 
 namespace troupe::kernels {
 
-/// Returns how many places a window of `kernel` takes along `length`, with `padding` at both ends; 0 if it is larger.
-constexpr std::size_t window_places(std::size_t length, std::size_t kernel, std::size_t stride, std::size_t padding) {
+/// Returns how many places a window of `extent` takes along `length`, with `padding` at both ends; 0 if it is larger.
+constexpr std::size_t window_places(std::size_t length, std::size_t extent, std::size_t stride, std::size_t padding) {
   const std::size_t padded = length + 2 * padding;
-  return padded < kernel ? 0 : (padded - kernel) / stride + 1;
+  return padded < extent ? 0 : (padded - extent) / stride + 1;
 }
 
-/// A convolution of images with square kernels, as PyTorch's conv2d: weight [out_channels, in_channels, kernel,
-/// kernel], bias [out_channels]; the padding is of zeros.
+/// A convolution of images with square kernels, as PyTorch's conv2d: weight [out_channels, in_channels / groups,
+/// kernel, kernel], bias [out_channels]; the padding is of zeros. Each of the groups convolves its share of the input's
+/// channels into its share of the output's; a kernel's numbers are `dilation` pixels apart. Requires: `groups` divides
+/// both.
 struct conv2d_shape {
   std::size_t in_channels = 0;
   std::size_t height = 0;
@@ -24,12 +26,15 @@ struct conv2d_shape {
   std::size_t kernel = 0;
   std::size_t stride = 1;
   std::size_t padding = 0;
+  std::size_t dilation = 1;
+  std::size_t groups = 1;
 
-  std::size_t out_height() const { return window_places(height, kernel, stride, padding); }
-  std::size_t out_width() const { return window_places(width, kernel, stride, padding); }
+  std::size_t extent() const { return dilation * (kernel - 1) + 1; }  ///< of the kernel, in pixels
+  std::size_t out_height() const { return window_places(height, extent(), stride, padding); }
+  std::size_t out_width() const { return window_places(width, extent(), stride, padding); }
   std::size_t inputs() const { return in_channels * height * width; }                ///< of a sample
   std::size_t outputs() const { return out_channels * out_height() * out_width(); }  ///< of a sample
-  std::size_t weights() const { return out_channels * in_channels * kernel * kernel; }
+  std::size_t weights() const { return out_channels * (in_channels / groups) * kernel * kernel; }
 
   auto operator<=>(const conv2d_shape&) const = default;
 };

@@ -14,6 +14,12 @@ const option_fields<conv2d_options>& conv2d_options::fields() {
                               .whole("kernel", &conv2d_options::kernel, 1, window_max)
                               .whole("stride", &conv2d_options::stride, 1, window_max, false)
                               .whole("padding", &conv2d_options::padding, 0, window_max, false)
+                              .whole("dilation", &conv2d_options::dilation, 1, window_max, false)
+                              .whole("groups", &conv2d_options::groups, 1, layer_width_max, false)
+                              .that("divides the channels of input and output",
+                                    [](const conv2d_options& of) {
+                                      return of.in_channels % of.groups == 0 && of.out_channels % of.groups == 0;
+                                    })
                               .truth("bias", &conv2d_options::bias);
   return all;
 }
@@ -23,19 +29,21 @@ conv2d::conv2d(const options& chosen) : layer(checked(chosen)) {
 }
 
 kernels::conv2d_shape conv2d::shape_of(const troupe::shape& input) const {
-  return {input[1], input[2], input[3], chosen_.out_channels, chosen_.kernel, chosen_.stride, chosen_.padding};
+  return {input[1],       input[2],        input[3],         chosen_.out_channels, chosen_.kernel,
+          chosen_.stride, chosen_.padding, chosen_.dilation, chosen_.groups};
 }
 
 std::vector<parameter> conv2d::parameters() const {
-  std::vector<parameter> all{{"weight", {chosen_.out_channels, chosen_.in_channels, chosen_.kernel, chosen_.kernel}}};
+  std::vector<parameter> all{
+      {"weight", {chosen_.out_channels, chosen_.in_channels / chosen_.groups, chosen_.kernel, chosen_.kernel}}};
   if (chosen_.bias) all.push_back({"bias", {chosen_.out_channels}});
   return all;
 }
 
 void conv2d::initialize(std::uint64_t key, const tensor_list<float>& parameters,
                         const tensor_list<float>& /*buffers*/) const {
-  fill_uniform(key, 0, count_of(this->parameters()), chosen_.in_channels * chosen_.kernel * chosen_.kernel,
-               parameters.data());
+  fill_uniform(key, 0, count_of(this->parameters()),
+               chosen_.in_channels / chosen_.groups * chosen_.kernel * chosen_.kernel, parameters.data());
 }
 
 troupe::shape conv2d::output(const tensor_view& input) const {
@@ -45,9 +53,12 @@ troupe::shape conv2d::output(const tensor_view& input) const {
                               sample_text(sample)));
   const auto shape = shape_of(input.shape());
   if (shape.out_height() == 0 || shape.out_width() == 0)
-    refuse(*this, fmt::format("its kernel of {0} x {0} does not fit into an image of {1} with a padding of {2}; take a "
-                              "smaller kernel or more padding",
-                              chosen_.kernel, lengths_text(sample), chosen_.padding));
+    refuse(
+        *this,
+        fmt::format("its kernel of {0} x {0}{1} does not fit into an image of {2} with a padding of {3}; take "
+                    "a smaller kernel or more padding",
+                    chosen_.kernel, chosen_.dilation > 1 ? fmt::format(" with a dilation of {}", chosen_.dilation) : "",
+                    lengths_text(sample), chosen_.padding));
   if (shape.outputs() > sample_max)
     refuse(*this,
            fmt::format("its output of {} x {} x {} has more than {} numbers a sample, and its input is {}; take "

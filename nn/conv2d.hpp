@@ -22,6 +22,8 @@ struct conv2d_options {
   std::size_t kernel = 0;
   std::size_t stride = 1;
   std::size_t padding = 0;
+  std::size_t dilation = 1;
+  std::size_t groups = 1;
   bool bias = true;
 
   static const option_fields<conv2d_options>& fields();
@@ -29,7 +31,8 @@ struct conv2d_options {
   bool operator==(const conv2d_options&) const = default;
 };
 
-/// A convolution of [n, channels, height, width] by square kernels; the padding is of zeros.
+/// A convolution of [n, channels, height, width] by square kernels, whose numbers are `dilation` pixels apart; the
+/// padding is of zeros. With `groups`, each convolves its share of the channels by itself.
 class conv2d final : public layer<conv2d_options> {
  public:
   explicit conv2d(const options& chosen);

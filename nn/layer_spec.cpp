@@ -87,7 +87,7 @@ layer_fault read_options(const json::object& from, Options& to) {
     const auto field = std::ranges::find(fields, name, &option_field<Options>::name);
     if (field == fields.end())
       return no_such_option(name, Options::kind, names_in(fields, &option_field<Options>::name), has_layers<Options>);
-    if (!field->read(member.value(), to))
+    if (!field->read(member.value(), to) || !field->fits(to))
       return fmt::format("{} {}: must be {}", name, shown_value(member.value()), field->limit);
   }
   for (const auto& field : fields)

@@ -37,11 +37,10 @@ kernels::row_matrix<T> step_of(T* outputs, std::size_t steps, std::size_t hidden
 }  // namespace
 
 const option_fields<lstm_options>& lstm_options::fields() {
-  static auto all = option_fields<lstm_options>()
-                        .whole("hidden", &lstm_options::hidden, 1, layer_width_max)
-                        .whole("steps", &lstm_options::steps, 1, layer_width_max, false)
-                        .truth("last", &lstm_options::last);
-  all.all[1].fits = [](const lstm_options& of) { return of.steps <= layer_width_max; };  // 0: not given
+  static const auto all = option_fields<lstm_options>()
+                              .whole("hidden", &lstm_options::hidden, 1, layer_width_max)
+                              .whole("steps", &lstm_options::steps, 1, layer_width_max, false)
+                              .truth("last", &lstm_options::last);
   return all;
 }
 

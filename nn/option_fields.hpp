@@ -36,18 +36,28 @@ template <class Options>
 struct option_fields {
   std::vector<option_field<Options>> all = {};
 
+  /// One that need not be given may also be what it is then.
   option_fields&& whole(const char* name, std::size_t Options::*field, std::size_t low, std::size_t high,
                         bool is_required = true) && {
-    const auto fits = [=](const Options& of) { return of.*field >= low && of.*field <= high; };
-    all.push_back({name, is_required, fmt::format("a whole number between {} and {}", low, high), fits,
+    const auto is_within = [=](const Options& of) { return of.*field >= low && of.*field <= high; };
+    all.push_back({name, is_required, fmt::format("a whole number between {} and {}", low, high),
+                   [=](const Options& of) { return is_within(of) || (!is_required && of.*field == Options().*field); },
                    [=](const boost::json::value& value, Options& to) {
                      boost::system::error_code ec;
                      const auto number = value.to_number<std::uint64_t>(ec);
                      if (ec) return false;
                      to.*field = number;
-                     return fits(to);
+                     return is_within(to);
                    },
                    [=](const Options& of) { return boost::json::value(static_cast<std::uint64_t>(of.*field)); }});
+    return std::move(*this);
+  }
+
+  /// What the last one must be besides, given the other options; one that is not known yet is 0.
+  option_fields&& that(const char* limit, bool (*is_so)(const Options&)) && {
+    option_field<Options>& last = all.back();
+    last.limit += std::string(" that ") + limit;
+    last.fits = [fits = last.fits, is_so](const Options& of) { return fits(of) && is_so(of); };
     return std::move(*this);
   }
 

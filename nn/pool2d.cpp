@@ -18,11 +18,9 @@ constexpr bool is_global = std::is_same_v<Options, global_avg_pool2d_options>;
 /// A stride that is not given is the kernel's size; a file gives one of 1 at least.
 template <class Options>
 option_fields<Options> window_fields() {
-  auto fields = option_fields<Options>()
-                    .whole("kernel", &Options::kernel, 1, window_max)
-                    .whole("stride", &Options::stride, 1, window_max, false);
-  fields.all.back().fits = [](const Options& of) { return of.stride <= window_max; };
-  return fields;
+  return option_fields<Options>()
+      .whole("kernel", &Options::kernel, 1, window_max)
+      .whole("stride", &Options::stride, 1, window_max, false);
 }
 
 template <class Options>

@@ -69,10 +69,14 @@ convolution_state& state() {
 
 memory::dim dim(std::size_t x) { return static_cast<memory::dim>(x); }
 
+/// oneDNN has the groups as a dimension of their own.
 memory::desc plain_weight(const conv2d_shape& s) {
-  return {{dim(s.out_channels), dim(s.in_channels), dim(s.kernel), dim(s.kernel)},
-          memory::data_type::f32,
-          memory::format_tag::oihw};
+  const auto f32 = memory::data_type::f32;
+  const memory::dim kernel = dim(s.kernel);
+  if (s.groups == 1) return {{dim(s.out_channels), dim(s.in_channels), kernel, kernel}, f32, memory::format_tag::oihw};
+  return {{dim(s.groups), dim(s.out_channels / s.groups), dim(s.in_channels / s.groups), kernel, kernel},
+          f32,
+          memory::format_tag::goihw};
 }
 
 convolution make_convolution(const convolution_key& key) {
@@ -85,6 +89,7 @@ convolution make_convolution(const convolution_key& key) {
   const memory::desc bias =
       with_bias ? memory::desc({dim(s.out_channels)}, f32, memory::format_tag::a) : memory::desc();
   const memory::dims strides(2, dim(s.stride));
+  const memory::dims gaps(2, dim(s.dilation - 1));
   const memory::dims padding(2, dim(s.padding));
   const auto direct = dnnl::algorithm::convolution_direct;
   dnnl::primitive_attr attributes;
@@ -97,15 +102,15 @@ convolution make_convolution(const convolution_key& key) {
                        without_data(bias),           without_data(y), without_data(description.scratchpad_desc())};
   };
   const dnnl::convolution_forward::primitive_desc forward(
-      {prop_kind::forward_training, direct, x, weight, bias, y, strides, padding, padding}, attributes, engine());
+      {prop_kind::forward_training, direct, x, weight, bias, y, strides, gaps, padding, padding}, attributes, engine());
   if (pass == prop_kind::backward_data) {
-    const dnnl::convolution_backward_data::primitive_desc backward({direct, x, weight, y, strides, padding, padding},
-                                                                   attributes, engine(), forward);
+    const dnnl::convolution_backward_data::primitive_desc backward(
+        {direct, x, weight, y, strides, gaps, padding, padding}, attributes, engine(), forward);
     return made(backward, backward.weights_desc());
   }
   if (pass == prop_kind::backward_weights) {
     const dnnl::convolution_backward_weights::primitive_desc backward(
-        {direct, x, weight, bias, y, strides, padding, padding}, attributes, engine(), forward);
+        {direct, x, weight, bias, y, strides, gaps, padding, padding}, attributes, engine(), forward);
     return made(backward, backward.diff_weights_desc());
   }
   return made(forward, forward.weights_desc());

@@ -73,8 +73,8 @@ std::string text_of(const convolution_key& key) {
   };
   const conv2d_shape& s = key.shape;
   return sizes(key.batch, s.in_channels, s.height, s.width) + " by " +
-         sizes(s.out_channels, s.in_channels, s.kernel, s.kernel) + " (stride " + std::to_string(s.stride) +
-         ", padding " + std::to_string(s.padding) + ")";
+         sizes(s.out_channels, s.in_channels / s.groups, s.kernel, s.kernel) + " (stride " + std::to_string(s.stride) +
+         ", padding " + std::to_string(s.padding) + ", dilation " + std::to_string(s.dilation) + ")";
 }
 
 void set(const image_descriptor& image, std::size_t batch, std::size_t channels, std::size_t height,
@@ -117,16 +117,18 @@ std::unique_ptr<convolutions::plan> convolutions::make_plan(const convolution_ke
   const int kernel = static_cast<int>(s.kernel);
   const int stride = static_cast<int>(s.stride);
   const int padding = static_cast<int>(s.padding);
+  const int dilation = static_cast<int>(s.dilation);
   set(p.x, key.batch, s.in_channels, s.height, s.width);
   set(p.y, key.batch, s.out_channels, s.out_height(), s.out_width());
   check(cudnn().cudnnSetFilter4dDescriptor(p.weight.handle, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW,
-                                           static_cast<int>(s.out_channels), static_cast<int>(s.in_channels), kernel,
-                                           kernel),
+                                           static_cast<int>(s.out_channels), static_cast<int>(s.in_channels / s.groups),
+                                           kernel, kernel),
         "cudnnSetFilter4dDescriptor");
   const cudnnConvolutionDescriptor_t how = p.how.handle;
-  check(cudnn().cudnnSetConvolution2dDescriptor(how, padding, padding, stride, stride, 1, 1, CUDNN_CROSS_CORRELATION,
-                                                CUDNN_DATA_FLOAT),
+  check(cudnn().cudnnSetConvolution2dDescriptor(how, padding, padding, stride, stride, dilation, dilation,
+                                                CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
         "cudnnSetConvolution2dDescriptor");
+  check(cudnn().cudnnSetConvolutionGroupCount(how, static_cast<int>(s.groups)), "cudnnSetConvolutionGroupCount");
   check(cudnn().cudnnSetConvolutionMathType(how, in_f32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH),
         "cudnnSetConvolutionMathType");
   switch (key.pass) {

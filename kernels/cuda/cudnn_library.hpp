@@ -8,15 +8,16 @@
 namespace troupe::kernels::cuda {
 
 // The functions that the backend calls.
-#define TROUPE_CUDNN_FUNCTIONS(with)                                                                            \
-  with(cudnnCreate) with(cudnnDestroy) with(cudnnSetStream) with(cudnnGetErrorString)                           \
-      with(cudnnCreateTensorDescriptor) with(cudnnDestroyTensorDescriptor) with(cudnnSetTensor4dDescriptor)     \
-          with(cudnnCreateFilterDescriptor) with(cudnnDestroyFilterDescriptor) with(cudnnSetFilter4dDescriptor) \
-              with(cudnnCreateConvolutionDescriptor) with(cudnnDestroyConvolutionDescriptor)                    \
-                  with(cudnnSetConvolution2dDescriptor) with(cudnnSetConvolutionMathType)                       \
-                      with(cudnnGetConvolutionForwardAlgorithm_v7) with(cudnnConvolutionForward)                \
-                          with(cudnnGetConvolutionBackwardDataAlgorithm_v7) with(cudnnConvolutionBackwardData)  \
-                              with(cudnnGetConvolutionBackwardFilterAlgorithm_v7) with(cudnnConvolutionBackwardFilter)
+#define TROUPE_CUDNN_FUNCTIONS(with)                                                                                 \
+  with(cudnnCreate) with(cudnnDestroy) with(cudnnSetStream) with(cudnnGetErrorString)                                \
+      with(cudnnCreateTensorDescriptor) with(cudnnDestroyTensorDescriptor) with(cudnnSetTensor4dDescriptor)          \
+          with(cudnnCreateFilterDescriptor) with(cudnnDestroyFilterDescriptor) with(cudnnSetFilter4dDescriptor)      \
+              with(cudnnCreateConvolutionDescriptor) with(cudnnDestroyConvolutionDescriptor)                         \
+                  with(cudnnSetConvolution2dDescriptor) with(cudnnSetConvolutionGroupCount)                          \
+                      with(cudnnSetConvolutionMathType) with(cudnnGetConvolutionForwardAlgorithm_v7)                 \
+                          with(cudnnConvolutionForward) with(cudnnGetConvolutionBackwardDataAlgorithm_v7)            \
+                              with(cudnnConvolutionBackwardData) with(cudnnGetConvolutionBackwardFilterAlgorithm_v7) \
+                                  with(cudnnConvolutionBackwardFilter)
 
 /// The functions by their names.
 struct cudnn_library {

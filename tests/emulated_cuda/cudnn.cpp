@@ -34,6 +34,8 @@ struct cudnnFilterStruct {
 struct cudnnConvolutionStruct {
   int padding = 0;
   int stride = 0;  ///< 0: not set
+  int dilation = 1;
+  int groups = 1;
   cudnnMathType_t math = CUDNN_DEFAULT_MATH;
 };
 
@@ -49,18 +51,21 @@ std::int64_t count_of_lengths(const std::array<int, 4>& sizes) {
   return all;
 }
 
-/// A convolution's shape: images n c h w, kernels k c r s, as cuDNN's documentation names them.
+/// A convolution's shape: images n c h w, kernels k c r s, as cuDNN's documentation names them; c of kernels is that of
+/// a group.
 struct geometry {
   std::array<int, 4> x, weight, y;
-  int padding, stride;
+  int padding, stride, dilation, groups;
   bool rounds;  ///< its factors to tf32
 
   /// Whether the descriptors fit each other.
   bool fits() const {
     if (stride < 1 || x[0] < 1 || y[0] < 1 || weight[0] < 1) return false;
-    const auto places = [&](int length, int kernel) { return (length + 2 * padding - kernel) / stride + 1; };
-    return x[1] == weight[1] && y[0] == x[0] && y[1] == weight[0] && y[2] == places(x[2], weight[2]) &&
-           y[3] == places(x[3], weight[3]);
+    const auto places = [&](int length, int kernel) {
+      return (length + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+    };
+    return x[1] == groups * weight[1] && y[1] % groups == 0 && y[0] == x[0] && y[1] == weight[0] &&
+           y[2] == places(x[2], weight[2]) && y[3] == places(x[3], weight[3]);
   }
 
   /// What an algorithm takes: some of it for each image.
@@ -84,14 +89,15 @@ struct geometry {
 
   template <class Body>
   void for_each_product_of(int n, int k, int row, int column, const Body& body) const {
-    for (int c = 0; c < x[1]; ++c) {
+    const int first = k / (y[1] / groups) * weight[1];  // of the group's channels
+    for (int c = 0; c < weight[1]; ++c) {
       for (int r = 0; r < weight[2]; ++r) {
-        const int h = row * stride + r - padding;
+        const int h = row * stride + r * dilation - padding;
         if (h < 0 || h >= x[2]) continue;
         for (int s = 0; s < weight[3]; ++s) {
-          const int w = column * stride + s - padding;
+          const int w = column * stride + s * dilation - padding;
           if (w < 0 || w >= x[3]) continue;
-          body(place(x, n, c, h, w), place(weight, k, c, r, s), place(y, n, k, row, column));
+          body(place(x, n, first + c, h, w), place(weight, k, c, r, s), place(y, n, k, row, column));
         }
       }
     }
@@ -100,7 +106,8 @@ struct geometry {
 
 geometry geometry_of(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t weight, cudnnConvolutionDescriptor_t how,
                      cudnnTensorDescriptor_t y) {
-  return {x->sizes, weight->sizes, y->sizes, how->padding, how->stride, how->math != CUDNN_FMA_MATH};
+  return {x->sizes,    weight->sizes, y->sizes,    how->padding,
+          how->stride, how->dilation, how->groups, how->math != CUDNN_FMA_MATH};
 }
 
 /// A pass: its result is the sums of products of the two others.
@@ -278,11 +285,19 @@ cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t how, 
                                               cudnnDataType_t type) {
   TROUPE_CUDNN_CALL;
   if (pad_h < 0 || stride_h < 1 || dilation_h < 1) return CUDNN_STATUS_BAD_PARAM;
-  if (pad_w != pad_h || stride_w != stride_h || dilation_h != 1 || dilation_w != 1 || mode != CUDNN_CROSS_CORRELATION ||
+  if (pad_w != pad_h || stride_w != stride_h || dilation_w != dilation_h || mode != CUDNN_CROSS_CORRELATION ||
       type != CUDNN_DATA_FLOAT)
     return CUDNN_STATUS_NOT_SUPPORTED;
   how->padding = pad_h;
   how->stride = stride_h;
+  how->dilation = dilation_h;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t how, int groups) {
+  TROUPE_CUDNN_CALL;
+  if (groups < 1) return CUDNN_STATUS_BAD_PARAM;
+  how->groups = groups;
   return CUDNN_STATUS_SUCCESS;
 }
 

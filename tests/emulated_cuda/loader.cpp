@@ -36,6 +36,7 @@ const std::map<std::string, void*>& functions() {
                                                    TROUPE_EMULATED(cudnnCreateConvolutionDescriptor),
                                                    TROUPE_EMULATED(cudnnDestroyConvolutionDescriptor),
                                                    TROUPE_EMULATED(cudnnSetConvolution2dDescriptor),
+                                                   TROUPE_EMULATED(cudnnSetConvolutionGroupCount),
                                                    TROUPE_EMULATED(cudnnSetConvolutionMathType),
                                                    TROUPE_EMULATED(cudnnGetConvolutionForwardAlgorithm_v7),
                                                    TROUPE_EMULATED(cudnnConvolutionForward),

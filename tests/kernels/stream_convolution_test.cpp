@@ -13,21 +13,28 @@ namespace {
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 constexpr conv2d_shape convolution_shapes[] = {
-    {1, 7, 5, 1, 1, 1, 0},      // a multiplication
-    {1, 28, 28, 12, 3, 1, 1},   // those of a network for digits
-    {12, 28, 28, 24, 6, 2, 0},  //
-    {24, 12, 12, 32, 6, 2, 2},  //
-    {3, 5, 7, 4, 5, 3, 4},      // windows of little but padding
-    {2, 4, 6, 3, 4, 1, 0},      // a kernel as high as the image
-    {3, 6, 6, 5, 6, 1, 0},      // and as large
-    {5, 1, 1, 7, 1, 1, 0},      // images of one number
-    {2, 9, 8, 2, 3, 4, 1},      // numbers that are in no window
-    {17, 6, 5, 33, 2, 1, 1},    // channels beyond a vector
+    {1, 7, 5, 1, 1, 1, 0},           // a multiplication
+    {1, 28, 28, 12, 3, 1, 1},        // those of a network for digits
+    {12, 28, 28, 24, 6, 2, 0},       //
+    {24, 12, 12, 32, 6, 2, 2},       //
+    {3, 5, 7, 4, 5, 3, 4},           // windows of little but padding
+    {2, 4, 6, 3, 4, 1, 0},           // a kernel as high as the image
+    {3, 6, 6, 5, 6, 1, 0},           // and as large
+    {5, 1, 1, 7, 1, 1, 0},           // images of one number
+    {2, 9, 8, 2, 3, 4, 1},           // numbers that are in no window
+    {17, 6, 5, 33, 2, 1, 1},         // channels beyond a vector
+    {2, 9, 8, 3, 3, 1, 2, 2},        // a dilated kernel,
+    {3, 11, 7, 2, 2, 3, 4, 5},       // with a stride
+    {6, 5, 7, 4, 3, 1, 1, 1, 2},     // groups,
+    {5, 6, 6, 10, 3, 2, 1, 1, 5},    // one for each channel,
+    {16, 7, 7, 32, 3, 1, 2, 2, 4},   // dilated,
+    {24, 5, 5, 24, 3, 1, 1, 1, 24},  // each channel by itself
 };
 
 std::string text(const conv2d_shape& s, std::size_t batch) {
   std::string all = std::to_string(batch);
-  for (const std::size_t size : {s.in_channels, s.height, s.width, s.out_channels, s.kernel, s.stride, s.padding})
+  for (const std::size_t size :
+       {s.in_channels, s.height, s.width, s.out_channels, s.kernel, s.stride, s.padding, s.dilation, s.groups})
     all += " " + std::to_string(size);
   return all;
 }
@@ -80,16 +87,18 @@ struct convolution_case {
     const std::size_t row = at / shape.out_width() % shape.out_height();
     const std::size_t out = at / (shape.out_width() * shape.out_height()) % shape.out_channels;
     const std::size_t sample = at / shape.outputs();
-    for (std::size_t in = 0; in < shape.in_channels; ++in) {
+    const std::size_t in_of_group = shape.in_channels / shape.groups;
+    const std::size_t first = out / (shape.out_channels / shape.groups) * in_of_group;
+    for (std::size_t in = 0; in < in_of_group; ++in) {
       for (std::size_t i = 0; i < shape.kernel; ++i) {
         for (std::size_t j = 0; j < shape.kernel; ++j) {
-          const std::size_t padded_row = row * shape.stride + i;
-          const std::size_t padded_column = column * shape.stride + j;
+          const std::size_t padded_row = row * shape.stride + i * shape.dilation;
+          const std::size_t padded_column = column * shape.stride + j * shape.dilation;
           if (padded_row < shape.padding || padded_row >= shape.height + shape.padding) continue;
           if (padded_column < shape.padding || padded_column >= shape.width + shape.padding) continue;
-          tap(((sample * shape.in_channels + in) * shape.height + padded_row - shape.padding) * shape.width +
+          tap(((sample * shape.in_channels + first + in) * shape.height + padded_row - shape.padding) * shape.width +
                   padded_column - shape.padding,
-              ((out * shape.in_channels + in) * shape.kernel + i) * shape.kernel + j);
+              ((out * in_of_group + in) * shape.kernel + i) * shape.kernel + j);
         }
       }
     }

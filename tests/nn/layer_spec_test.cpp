@@ -44,6 +44,7 @@ TEST(LayerSpec, OptionsReachTheirFields) {
   const auto layers = read(R"([
       {"kind": "linear", "out": 65536, "bias": false},
       {"kind": "conv2d", "out_channels": 8, "kernel": 3, "stride": 2, "padding": 1, "bias": false},
+      {"kind": "conv2d", "groups": 4, "out_channels": 8, "kernel": 3, "dilation": 2},
       {"kind": "max_pool2d", "kernel": 3, "stride": 2},
       {"kind": "batch_norm", "eps": 0.001, "momentum": 1, "scale": false, "synchronized": true},
       {"kind": "layer_norm", "eps": 1e-6}, {"kind": "dropout", "rate": 0.25},
@@ -53,6 +54,7 @@ TEST(LayerSpec, OptionsReachTheirFields) {
   EXPECT_EQ(layers, (std::vector<layer_spec>{
                         {linear::options{.out_features = 65536, .bias = false}},
                         {conv2d::options{.out_channels = 8, .kernel = 3, .stride = 2, .padding = 1, .bias = false}},
+                        {conv2d::options{.out_channels = 8, .kernel = 3, .dilation = 2, .groups = 4}},
                         {max_pool2d::options{.kernel = 3, .stride = 2}},
                         {batch_norm::options{.eps = 0.001, .momentum = 1, .scale = false, .synchronized = true}},
                         {layer_norm::options{.eps = 1e-6}},
@@ -82,22 +84,26 @@ TEST(LayerSpec, OptionsThatAreLeftOutHaveDefaults) {
 
 // As written: no option with its default, `kind` first.
 TEST(LayerSpec, WhatIsWrittenIsReadAsTheSame) {
-  for (const char* const text : {
-           R"([])",
-           R"([{"kind":"linear","out":3},{"kind":"linear","out":1,"bias":false}])",
-           R"([{"kind":"relu"},{"kind":"gelu"},{"kind":"flatten"},{"kind":"global_avg_pool2d"}])",
-           R"([{"kind":"conv2d","out_channels":6,"kernel":5}])",
-           R"([{"kind":"conv2d","out_channels":6,"kernel":5,"stride":2,"padding":1024,"bias":false}])",
-           R"([{"kind":"max_pool2d","kernel":2},{"kind":"max_pool2d","kernel":2,"stride":1}])",
-           R"([{"kind":"avg_pool2d","kernel":2},{"kind":"avg_pool2d","kernel":2,"stride":3}])",
-           R"([{"kind":"batch_norm"},{"kind":"batch_norm","eps":1E-3,"momentum":3E-1,"scale":false}])",
-           R"([{"kind":"batch_norm","synchronized":true}])",
-           R"([{"kind":"layer_norm"},{"kind":"layer_norm","eps":1E-12}])",
-           R"([{"kind":"dropout","rate":0E0},{"kind":"dropout","rate":1E-1},{"kind":"dropout","rate":7.5E-1}])",
-           R"([{"kind":"low_rank_cross","rank":512,"layers":3}])",
-           R"([{"kind":"lstm","hidden":7},{"kind":"lstm","hidden":65536,"steps":9,"last":true}])",
-           R"([{"kind":"residual","layers":[{"kind":"relu"},{"kind":"residual","layers":[{"kind":"gelu"}]}]}])",
-       }) {
+  for (
+      const char* const text : {
+          R"([])",
+          R"([{"kind":"linear","out":3},{"kind":"linear","out":1,"bias":false}])",
+          R"([{"kind":"relu"},{"kind":"gelu"},{"kind":"flatten"},{"kind":"global_avg_pool2d"}])",
+          R"([{"kind":"conv2d","out_channels":6,"kernel":5}])",
+          R"([{"kind":"conv2d","out_channels":6,"kernel":5,"stride":2,"padding":1024,"bias":false}])",
+          R"([{"kind":"conv2d","out_channels":6,"kernel":5,"dilation":3,"groups":2}])",
+          R"([{"kind":"max_pool2d","kernel":2},{"kind":"max_pool2d","kernel":2,"stride":1}])",
+          R"([{"kind":"avg_pool2d","kernel":2},{"kind":"avg_pool2d","kernel":2,"stride":3}])",
+          R"([{"kind":"batch_norm"},{"kind":"batch_norm","eps":1E-3,"momentum":3E-1,"scale":false}])",
+          R"([{"kind":"batch_norm","synchronized":true}])",
+          R"([{"kind":"layer_norm"},{"kind":"layer_norm","eps":1E-12}])",
+          R"([{"kind":"dropout","rate":0E0},{"kind":"dropout","rate":1E-1},{"kind":"dropout","rate":7.5E-1}])",
+          R"([{"kind":"low_rank_cross","rank":512,"layers":3}])",
+          R"([{"kind":"lstm","hidden":7},{"kind":"lstm","hidden":65536,"steps":9,"last":true}])",
+          R"([{"kind":"embedding","rows":16777216,"dim":8},{"kind":"embedding","rows":2,"dim":8,"positions":9,"scale":2.55E2}])",
+          R"([{"kind":"multi_head_attention","heads":2},{"kind":"multi_head_attention","heads":1,"causal":true,"steps":3}])",
+          R"([{"kind":"residual","layers":[{"kind":"relu"},{"kind":"residual","layers":[{"kind":"gelu"}]}]}])",
+      }) {
     const auto layers = read(text);
     EXPECT_EQ(to_json(layers), text);
     EXPECT_EQ(read(to_json(layers)), layers);
@@ -106,7 +112,8 @@ TEST(LayerSpec, WhatIsWrittenIsReadAsTheSame) {
 
 TEST(LayerSpec, DefaultsMayBeWritten) {
   EXPECT_EQ(to_json(read(R"([{"kind": "batch_norm", "eps": 0.00001, "momentum": 0.1, "scale": true},
-                             {"kind": "conv2d", "kernel": 1, "out_channels": 2, "padding": 0, "stride": 1}])")),
+                             {"kind": "conv2d", "kernel": 1, "out_channels": 2, "padding": 0, "stride": 1,
+                              "dilation": 1, "groups": 1}])")),
             R"([{"kind":"batch_norm"},{"kind":"conv2d","out_channels":2,"kernel":1}])");
 }
 
@@ -197,6 +204,7 @@ TEST(LayerSpec, ValuesOutOfRangeAreRefused) {
     EXPECT_EQ(refusal_of("avg_pool2d", std::string(R"(, "stride": )") + bad), "stride " + wrong + window);
   }
   EXPECT_EQ(refusal_of("conv2d", R"(, "padding": 1025)"), "padding 1025: must be a whole number between 0 and 1024");
+  EXPECT_EQ(refusal_of("conv2d", R"(, "dilation": 0)"), "dilation 0: must be a whole number between 1 and 1024");
   EXPECT_EQ(refusal_of("low_rank_cross", R"(, "layers": 65)"), "layers 65: must be a whole number between 1 and 64");
   EXPECT_EQ(refusal_of("linear", R"(, "bias": 1)"), "bias 1: must be true or false");
   EXPECT_EQ(refusal_of("lstm", R"(, "hidden": 2, "last": 1)"), "last 1: must be true or false");
@@ -297,6 +305,20 @@ TEST(LayerSpec, WindowsThatDoNotFitAreRefused) {
   EXPECT_EQ(shape_refusal(R"([{"kind": "conv2d", "out_channels": 65536, "kernel": 1, "padding": 1024}])", {1, 1, 1}),
             "layer 0 (conv2d): its output of 65536 x 2049 x 2049 has more than 2147483647 numbers a sample, and its "
             "input is 1 x 1 x 1; take fewer channels or a larger stride");
+}
+
+TEST(LayerSpec, GroupsDivideTheChannels) {
+  const std::string three =
+      "groups 3: must be a whole number between 1 and 65536 that divides the channels of input "
+      "and output";
+  EXPECT_EQ(refusal_of("conv2d", R"(, "out_channels": 8, "kernel": 1, "groups": 3)"), three);
+  EXPECT_EQ(shape_refusal(R"([{"kind": "conv2d", "groups": 3, "out_channels": 8, "kernel": 1}])", {3, 4, 4}),
+            "layer 0 (conv2d): " + three);
+  EXPECT_EQ(shape_refusal(R"([{"kind": "conv2d", "out_channels": 6, "kernel": 1, "groups": 3}])", {4, 4, 4}),
+            "layer 0 (conv2d): " + three);
+  EXPECT_EQ(shape_refusal(R"([{"kind": "conv2d", "out_channels": 3, "kernel": 3, "dilation": 4}])", {2, 9, 8}),
+            "layer 0 (conv2d): its kernel of 3 x 3 with a dilation of 4 does not fit into an image of 2 x 9 x 8 with a "
+            "padding of 0; take a smaller kernel or more padding");
 }
 
 TEST(LayerSpec, AResidualKeepsTheShape) {

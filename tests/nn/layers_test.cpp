@@ -87,6 +87,15 @@ const std::vector<layer_case> layer_cases{
     {R"({"kind": "residual", "layers": [{"kind": "relu"}, {"kind": "residual", "layers": [
          {"kind": "dropout", "rate": 0.25}, {"kind": "linear", "out": 5}, {"kind": "layer_norm"}]}]})",
      {5}},
+    {R"({"kind": "linear", "out": 5})", {3, 4}},
+    {R"({"kind": "conv2d", "out_channels": 3, "kernel": 2, "dilation": 3, "padding": 1})", {2, 5, 4}},
+    {R"({"kind": "conv2d", "out_channels": 6, "kernel": 3, "groups": 2, "bias": false})", {4, 4, 5}},
+    {R"({"kind": "conv2d", "out_channels": 3, "kernel": 3, "groups": 3, "stride": 2, "padding": 2, "dilation": 2})",
+     {3, 5, 4}},
+    {R"({"kind": "layer_norm"})", {3, 6}},
+    {R"({"kind": "residual", "layers": [{"kind": "layer_norm", "eps": 0.1}, {"kind": "linear", "out": 9}, {"kind": "relu"},
+         {"kind": "linear", "out": 5}]})",
+     {3, 5}},
 };
 
 TEST(Layers, ForwardIsTheFormulaAndGradientsAreCentralDifferences) {
@@ -222,6 +231,9 @@ TEST(Layers, InitialWeightsAreUniformByTheNumberOfInputs) {
       {R"({"kind": "conv2d", "out_channels": 4, "kernel": 3})",
        {2, 5, 5},
        {{"weight", {4, 2, 3, 3}, 18, 0}, {"bias", {4}, 18, 0}}},
+      {R"({"kind": "conv2d", "out_channels": 4, "kernel": 3, "groups": 2})",
+       {6, 5, 5},
+       {{"weight", {4, 3, 3, 3}, 27, 0}, {"bias", {4}, 27, 0}}},
       {R"({"kind": "layer_norm"})", {3}, {{"weight", {3}, 0, 1}, {"bias", {3}, 0, 0}}},
       {R"({"kind": "batch_norm", "scale": false})", {3}, {{"bias", {3}, 0, 0}}},
       {R"({"kind": "lstm", "hidden": 3})",
@@ -297,6 +309,8 @@ TEST(Layers, MultiplyAddsAreThoseOfTheProductsOfAllSamples) {
   EXPECT_EQ(count_of(R"({"kind": "linear", "out": 5})", {7}), 35U);
   EXPECT_EQ(count_of(R"({"kind": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1, "stride": 2})", {2, 6, 8}),
             4U * 2 * 9 * 3 * 4);
+  EXPECT_EQ(count_of(R"({"kind": "conv2d", "out_channels": 4, "kernel": 2, "dilation": 2, "groups": 2})", {2, 5, 5}),
+            4U * 4 * 3 * 3);
   EXPECT_EQ(count_of(R"({"kind": "low_rank_cross", "rank": 2, "layers": 3})", {5}), 60U);
   EXPECT_EQ(
       count_of(R"({"kind": "residual", "layers": [{"kind": "linear", "out": 2}, {"kind": "linear", "out": 3}]})", {3}),

@@ -72,22 +72,26 @@ inline reference_batch reference_of(const flatten::options& /*of*/, reference_ba
 inline reference_batch reference_of(const conv2d::options& of, const reference_batch& x, const double*& parameters,
                                     std::uint64_t /*key*/) {
   const auto channels = x.shape[0], height = x.shape[1], width = x.shape[2], kernel = of.kernel;
-  const std::size_t out_height = (height + 2 * of.padding - kernel) / of.stride + 1;
-  const std::size_t out_width = (width + 2 * of.padding - kernel) / of.stride + 1;
-  const std::size_t weights = of.out_channels * channels * kernel * kernel;
+  const std::size_t extent = of.dilation * (kernel - 1) + 1;
+  const std::size_t out_height = (height + 2 * of.padding - extent) / of.stride + 1;
+  const std::size_t out_width = (width + 2 * of.padding - extent) / of.stride + 1;
+  const std::size_t of_group = channels / of.groups;
+  const std::size_t weights = of.out_channels * of_group * kernel * kernel;
   reference_batch y{{of.out_channels, out_height, out_width}, x.size, {}};
   for (std::size_t b = 0; b < x.size; ++b)
     for (std::size_t o = 0; o < of.out_channels; ++o)
       for (std::size_t row = 0; row < out_height; ++row)
         for (std::size_t column = 0; column < out_width; ++column) {
           double sum = of.bias ? parameters[weights + o] : 0;
-          for (std::size_t c = 0; c < channels; ++c)
+          const std::size_t first = o / (of.out_channels / of.groups) * of_group;
+          for (std::size_t c = 0; c < of_group; ++c)
             for (std::size_t i = 0; i < kernel; ++i)
               for (std::size_t j = 0; j < kernel; ++j) {
-                const std::size_t r = row * of.stride + i, s = column * of.stride + j;  // in the padded image
+                const std::size_t r = row * of.stride + i * of.dilation;  // in the padded image
+                const std::size_t s = column * of.stride + j * of.dilation;
                 if (r < of.padding || r >= height + of.padding || s < of.padding || s >= width + of.padding) continue;
-                sum += parameters[((o * channels + c) * kernel + i) * kernel + j] *
-                       x.numbers[((b * channels + c) * height + r - of.padding) * width + s - of.padding];
+                sum += parameters[((o * of_group + c) * kernel + i) * kernel + j] *
+                       x.numbers[((b * channels + first + c) * height + r - of.padding) * width + s - of.padding];
               }
           y.numbers.push_back(sum);
         }
