@@ -8,7 +8,7 @@ namespace troupe::model {
 void sliced_linear::forward(const nn::pass& how, const nn::pass_numbers& numbers) const {
   if (cut_ == layer_cut::outputs) return whole_.forward(how, numbers);
   const auto [in, out, has_bias] = whole_.chosen();
-  const std::size_t batch = numbers.input.shape()[0];
+  const std::size_t batch = numbers.input.count() / in;
   how.stream.linear_forward(batch, in, out, numbers.input.as<float>().data(), numbers.parameters[0].data(), nullptr,
                             kernels::activation::none, how.slices->share(batch, out));
   how.slices->sum(numbers.output.data());
@@ -18,7 +18,8 @@ void sliced_linear::forward(const nn::pass& how, const nn::pass_numbers& numbers
 void sliced_linear::backward(const nn::pass& how, const nn::pass_numbers& numbers, const nn::gradients& of) const {
   nn::gradients own = of;
   if (cut_ == layer_cut::outputs && of.input) {
-    own.input = {how.slices->share(numbers.input.shape()[0], whole_.chosen().in_features), of.input.shape()};
+    own.input = {how.slices->share(of.input.size() / whole_.chosen().in_features, whole_.chosen().in_features),
+                 of.input.shape()};
     whole_.backward(how, numbers, own);
     how.slices->sum(of.input.data());
     return;

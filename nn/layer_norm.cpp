@@ -29,32 +29,32 @@ void layer_norm::initialize(std::uint64_t /*key*/, const tensor_list<float>& par
 }
 
 troupe::shape layer_norm::output(const tensor_view& input) const {
-  features_of(*this, input, chosen_.features);
+  vectors_of(*this, input, chosen_.features);
   return input.shape();
 }
 
-/// Of each sample the mean and 1 / sqrt(variance + eps): [2, size].
+/// Of each row the mean and 1 / sqrt(variance + eps): [2, rows].
 std::size_t layer_norm::saved(const tensor_view& input, const kernels::stream& /*on*/) const {
-  return 2 * input.shape()[0];
+  return 2 * rows_of(input);
 }
 
 void layer_norm::forward(const pass& how, const pass_numbers& numbers) const {
-  const std::size_t size = numbers.input.shape()[0];
+  const std::size_t rows = rows_of(numbers.input);
   float* const mean = numbers.saved.data();
-  how.stream.layer_norm_forward(size, chosen_.features, numbers.input.as<float>().data(),
+  how.stream.layer_norm_forward(rows, chosen_.features, numbers.input.as<float>().data(),
                                 static_cast<float>(chosen_.eps), numbers.parameters[0].data(),
-                                numbers.parameters[1].data(), mean, mean + size, numbers.output.data());
+                                numbers.parameters[1].data(), mean, mean + rows, numbers.output.data());
 }
 
 void layer_norm::backward(const pass& how, const pass_numbers& numbers, const gradients& of) const {
-  const std::size_t size = numbers.input.shape()[0];
+  const std::size_t rows = rows_of(numbers.input);
   const float* const x = numbers.input.as<float>().data();
   const float* const mean = numbers.saved.data();
   if (of.input)
-    how.stream.layer_norm_backward_input(size, chosen_.features, x, mean, mean + size, numbers.parameters[0].data(),
+    how.stream.layer_norm_backward_input(rows, chosen_.features, x, mean, mean + rows, numbers.parameters[0].data(),
                                          of.output.data(), of.input.data());
   if (of.parameters)
-    how.stream.layer_norm_backward_parameters(size, chosen_.features, x, mean, mean + size, of.output.data(),
+    how.stream.layer_norm_backward_parameters(rows, chosen_.features, x, mean, mean + rows, of.output.data(),
                                               of.parameters[0].data(), of.parameters[1].data());
 }
 

@@ -16,11 +16,11 @@ struct layer_norm_options {
   double eps = 1e-5;
 
   static const option_fields<layer_norm_options>& fields();
-  void fit(const troupe::shape& sample) { features = sample[0]; }
+  void fit(const troupe::shape& sample) { features = sample[sample.dimensions() - 1]; }
   bool operator==(const layer_norm_options&) const = default;
 };
 
-/// Normalises each row of [n, features].
+/// Normalises each row of [n, features], or each step of sequences [n, steps, features].
 class layer_norm final : public layer<layer_norm_options> {
  public:
   explicit layer_norm(const options& chosen);
@@ -33,6 +33,9 @@ class layer_norm final : public layer<layer_norm_options> {
   std::size_t saved(const tensor_view& input, const kernels::stream& on) const override;
   void forward(const pass& how, const pass_numbers& numbers) const override;
   void backward(const pass& how, const pass_numbers& numbers, const gradients& of) const override;
+
+ private:
+  std::size_t rows_of(const tensor_view& input) const { return input.count() / chosen_.features; }
 };
 
 }  // namespace troupe::nn

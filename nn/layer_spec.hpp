@@ -1,5 +1,5 @@
 // Networks as lists of layers: what users write in `[[layers]]` of job files and reference runs have in `layers`, as
-// JSON text in settings and messages. A new layer is a line of `all_layers`, in the order in which errors list them.
+// JSON text in settings and messages.
 
 #pragma once
 
@@ -11,45 +11,10 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "nn/batch_norm.hpp"
-#include "nn/conv2d.hpp"
-#include "nn/elementwise.hpp"
-#include "nn/layer_norm.hpp"
-#include "nn/linear.hpp"
-#include "nn/low_rank_cross.hpp"
-#include "nn/lstm.hpp"
-#include "nn/pool2d.hpp"
-#include "nn/residual.hpp"
+#include "nn/all_layers.hpp"
 #include "nn/sequential.hpp"
 
 namespace troupe::nn {
-
-template <class... Layers>
-struct layer_list {
-  using options = std::variant<typename Layers::options...>;
-
-  /// Calls `use.template operator()<Layer>()` for each.
-  template <class Use>
-  static void for_each(Use use) {
-    (use.template operator()<Layers>(), ...);
-  }
-};
-
-/// The layers that files may name.
-using all_layers = layer_list<linear,             //
-                              relu,               //
-                              gelu,               //
-                              dropout,            //
-                              conv2d,             //
-                              max_pool2d,         //
-                              avg_pool2d,         //
-                              global_avg_pool2d,  //
-                              flatten,            //
-                              batch_norm,         //
-                              layer_norm,         //
-                              low_rank_cross,     //
-                              lstm,               //
-                              residual>;
 
 /// A layer as a user describes it. What follows from its input, such as the number of channels, is not filled in.
 struct layer_spec {

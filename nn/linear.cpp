@@ -34,14 +34,20 @@ void linear::initialize(std::uint64_t key, const tensor_list<float>& parameters,
 }
 
 troupe::shape linear::output(const tensor_view& input) const {
-  if (const std::size_t lengths = input.shape().dimensions(); lengths == 3 || lengths == 4)
-    features_of(*this, input, chosen_.in_features);
-  check_features(*this, input, chosen_.in_features);
-  return {input.shape()[0], chosen_.out_features};
+  const std::size_t lengths = input.shape().dimensions();
+  if (lengths == 3 || lengths == 4)
+    vectors_of(*this, input, chosen_.in_features);
+  else
+    check_features(*this, input, chosen_.in_features);
+  if (lengths == 2) return {input.shape()[0], chosen_.out_features};
+  if (input.shape()[1] > sample_max / chosen_.out_features)
+    refuse(*this, fmt::format("its output of {} x {} has more than {} numbers a sample; take a smaller out",
+                              input.shape()[1], chosen_.out_features, sample_max));
+  return {input.shape()[0], input.shape()[1], chosen_.out_features};
 }
 
 void linear::forward(const pass& how, const pass_numbers& numbers) const {
-  how.stream.linear_forward(numbers.input.shape()[0], chosen_.in_features, chosen_.out_features,
+  how.stream.linear_forward(rows_of(numbers.input), chosen_.in_features, chosen_.out_features,
                             numbers.input.as<float>().data(), numbers.parameters[0].data(),
                             chosen_.bias ? numbers.parameters[1].data() : nullptr, kernels::activation::none,
                             numbers.output.data());
@@ -49,7 +55,7 @@ void linear::forward(const pass& how, const pass_numbers& numbers) const {
 
 void linear::backward(const pass& how, const pass_numbers& numbers, const gradients& of) const {
   const auto [in, out, bias] = chosen_;
-  const std::size_t batch = numbers.input.shape()[0];
+  const std::size_t batch = rows_of(numbers.input);
   if (of.input)
     how.stream.linear_backward_input(batch, in, out, numbers.parameters[0].data(), of.output.data(), of.input.data());
   if (of.parameters)
@@ -58,7 +64,7 @@ void linear::backward(const pass& how, const pass_numbers& numbers, const gradie
 }
 
 std::uint64_t linear::multiply_adds(const tensor_view& input) const {
-  return std::uint64_t{input.shape()[0]} * chosen_.in_features * chosen_.out_features;
+  return std::uint64_t{input.count()} * chosen_.out_features;
 }
 
 }  // namespace troupe::nn

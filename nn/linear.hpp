@@ -17,11 +17,12 @@ struct linear_options {
   bool bias = true;
 
   static const option_fields<linear_options>& fields();
-  void fit(const troupe::shape& sample) { in_features = sample[0]; }
+  void fit(const troupe::shape& sample) { in_features = sample[sample.dimensions() - 1]; }
   bool operator==(const linear_options&) const = default;
 };
 
-/// y = x W^T + b, or without b. Initial parameters: uniform in ±1/sqrt(in_features).
+/// y = x W^T + b, or without b, of each sample, or of each step of sequences. Initial parameters: uniform in
+/// ±1/sqrt(in_features).
 class linear final : public layer<linear_options> {
  public:
   /// Throw `error` if a size is 0.
@@ -36,6 +37,9 @@ class linear final : public layer<linear_options> {
   void forward(const pass& how, const pass_numbers& numbers) const override;
   void backward(const pass& how, const pass_numbers& numbers, const gradients& of) const override;
   std::uint64_t multiply_adds(const tensor_view& input) const override;
+
+ private:
+  std::size_t rows_of(const tensor_view& input) const { return input.count() / chosen_.in_features; }
 };
 
 }  // namespace troupe::nn

@@ -16,17 +16,6 @@ namespace {
 // The parameters, by their places.
 enum : std::size_t { weight_ih, weight_hh, bias_ih, bias_hh };
 
-/// Returns the shape [steps, features] as which samples are taken; null: they are no sequences of so many steps.
-/// `steps` 0: of any number.
-std::optional<troupe::shape> sequence_of(const troupe::shape& sample, std::size_t steps) {
-  const std::size_t lengths = sample.dimensions();
-  const std::size_t numbers = sample.count();
-  if (lengths == 1 ? steps == 0 || numbers % steps != 0 : lengths == 3 && sample[0] != 1) return std::nullopt;
-  const std::size_t found = lengths == 1 ? steps : sample[lengths - 2];
-  if (steps != 0 && steps != found) return std::nullopt;
-  return troupe::shape(found, numbers / found);
-}
-
 /// A step's hidden states among the outputs [size, steps or 1, hidden]; null: they are not there.
 template <class T>
 kernels::row_matrix<T> step_of(T* outputs, std::size_t steps, std::size_t hidden, bool last, std::size_t t) {
@@ -45,7 +34,7 @@ const option_fields<lstm_options>& lstm_options::fields() {
 }
 
 void lstm_options::fit(const troupe::shape& sample) {
-  const auto sequence = sequence_of(sample, steps);
+  const auto sequence = find_sequence(sample, steps);
   features = sequence ? (*sequence)[1] : 1;  // `output` says why
 }
 
@@ -64,21 +53,7 @@ void lstm::initialize(std::uint64_t key, const tensor_list<float>& parameters,
 }
 
 troupe::shape lstm::output(const tensor_view& input) const {
-  const troupe::shape sample = sample_of(*this, input);
-  const bool has_rows = sample.dimensions() > 1;
-  if (has_rows ? sample.dimensions() == 3 && sample[0] != 1 : chosen_.steps == 0)
-    refuse(*this, fmt::format("takes sequences of steps x features, which an image of 1 channel is too, and its input "
-                              "{}; {}",
-                              sample_text(sample),
-                              has_rows ? "put another layer before it" : "say how many steps they are (steps)"));
-  const auto sequence = sequence_of(sample, chosen_.steps);
-  if (!sequence)
-    refuse(*this, fmt::format("takes sequences of {} steps, and its input {}; take another number of steps",
-                              chosen_.steps, sample_text(sample)));
-  const std::size_t steps = (*sequence)[0];
-  if ((*sequence)[1] != chosen_.features)
-    refuse(*this,
-           fmt::format("is made for steps of {} features, and its input {}", chosen_.features, sample_text(sample)));
+  const std::size_t steps = sequence_of(*this, input, chosen_.steps, chosen_.features)[0];
   if (!chosen_.last && steps > sample_max / chosen_.hidden)
     refuse(*this, fmt::format("its output of {} x {} has more than {} numbers a sample; take a smaller hidden or last "
                               "= true",

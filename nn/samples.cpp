@@ -51,6 +51,40 @@ troupe::shape image_of(const module& of, const tensor_view& input) {
   return sample;
 }
 
+std::size_t vectors_of(const module& of, const tensor_view& input, std::size_t width) {
+  const troupe::shape sample = sample_of(of, input);
+  if (sample.dimensions() != 2) return features_of(of, input, width).count() / width * input.shape()[0];
+  if (sample[1] != width)
+    refuse(of, fmt::format("is made for steps of {} features, and its input {}", width, sample_text(sample)));
+  return input.shape()[0] * sample[0];
+}
+
+std::optional<troupe::shape> find_sequence(const troupe::shape& sample, std::size_t steps) {
+  const std::size_t lengths = sample.dimensions();
+  const std::size_t numbers = sample.count();
+  if (lengths == 1 ? steps == 0 || numbers % steps != 0 : lengths == 3 && sample[0] != 1) return std::nullopt;
+  const std::size_t found = lengths == 1 ? steps : sample[lengths - 2];
+  if (steps != 0 && steps != found) return std::nullopt;
+  return troupe::shape(found, numbers / found);
+}
+
+troupe::shape sequence_of(const module& of, const tensor_view& input, std::size_t steps, std::size_t features) {
+  const troupe::shape sample = sample_of(of, input);
+  const bool has_rows = sample.dimensions() > 1;
+  if (has_rows ? sample.dimensions() == 3 && sample[0] != 1 : steps == 0)
+    refuse(of, fmt::format("takes sequences of steps x features, which an image of 1 channel is too, and its input {}; "
+                           "{}",
+                           sample_text(sample),
+                           has_rows ? "put another layer before it" : "say how many steps they are (steps)"));
+  const auto sequence = find_sequence(sample, steps);
+  if (!sequence)
+    refuse(of, fmt::format("takes sequences of {} steps, and its input {}; take another number of steps", steps,
+                           sample_text(sample)));
+  if ((*sequence)[1] != features)
+    refuse(of, fmt::format("is made for steps of {} features, and its input {}", features, sample_text(sample)));
+  return *sequence;
+}
+
 void check_length(const char* kind, const char* name, std::size_t length) {
   if (length == 0 || length > sample_max)
     throw error(error_kind::input,

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "nn/module.hpp"
@@ -32,6 +33,17 @@ troupe::shape batch_of(std::size_t count, const troupe::shape& sample);
 /// Return the same as `sample_of`. Throw `error` unless samples are [features], or images, the first length `width`.
 troupe::shape features_of(const module& of, const tensor_view& input, std::size_t width);
 troupe::shape image_of(const module& of, const tensor_view& input);
+
+/// Returns how many vectors of `width` numbers a batch has: its samples of [width], or the steps of all its sequences
+/// [steps, width]. Throws `error` if it has others.
+std::size_t vectors_of(const module& of, const tensor_view& input, std::size_t width);
+
+/// Returns the shape [steps, features] of a sample that is a sequence of `steps` steps, or is taken as one: an image of
+/// one channel, whose rows are the steps, or features, cut into so many equal pieces. Null: it cannot be. `steps` 0: of
+/// any number, which features do not say.
+std::optional<troupe::shape> find_sequence(const troupe::shape& sample, std::size_t steps);
+/// Returns the same of a batch's samples. Throws `error` unless they are such sequences with steps of `features`.
+troupe::shape sequence_of(const module& of, const tensor_view& input, std::size_t steps, std::size_t features);
 
 /// Throws `error` unless a length that a layer takes of its samples is one that they can have; `name` is the option's.
 void check_length(const char* kind, const char* name, std::size_t length);

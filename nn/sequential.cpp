@@ -183,8 +183,8 @@ sequential::plan sequential::made_plan(const tensor_view& input, const kernels::
     }
     step one{.what = &at(i), .number = first_ + i};
     if (ends != nullptr)
-      one.fused = fused_linear::of(on, next.shape()[0], ends->chosen().in_features, ends->chosen().out_features,
-                                   ends->chosen().bias, has_relu);
+      one.fused = fused_linear::of(on, next.count() / ends->chosen().in_features, ends->chosen().in_features,
+                                   ends->chosen().out_features, ends->chosen().bias, has_relu);
     one.parameters = placed(at(i).parameters());
     one.buffers = placed(at(i).buffers());
     one.first_parameter = std::exchange(parameter, parameter + count_of(one.parameters));

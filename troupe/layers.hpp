@@ -6,14 +6,7 @@
 #include <cstdint>
 
 #include "base/table_choices.hpp"
-#include "nn/batch_norm.hpp"
-#include "nn/conv2d.hpp"
-#include "nn/elementwise.hpp"
-#include "nn/layer_norm.hpp"
-#include "nn/linear.hpp"
-#include "nn/low_rank_cross.hpp"
-#include "nn/lstm.hpp"
-#include "nn/pool2d.hpp"
+#include "nn/all_layers.hpp"
 
 namespace troupe::nn {
 

@@ -5,19 +5,22 @@
 
 #include <ostream>
 #include <string>
+#include <vector>
 
+#include "base/text.hpp"
+#include "nn/layer_spec.hpp"
 #include "tests/end_to_end/layered_job.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
 namespace troupe::end_to_end::layers_refusals_test {
 namespace {
 
-constexpr const char* all_kinds =
-    "linear, relu, gelu, dropout, conv2d, max_pool2d, avg_pool2d, global_avg_pool2d, flatten, batch_norm, layer_norm, "
-    "low_rank_cross, lstm or residual";
-constexpr const char* all_keys =
-    "kind, out, rate, out_channels, kernel, stride, padding, bias, eps, momentum, scale, synchronized, rank, layers, "
-    "hidden, steps or last";
+const std::string all_kinds = [] {
+  std::vector<std::string> names;
+  nn::all_layers::for_each([&]<class Layer>() { names.emplace_back(Layer::options::kind); });
+  return alternatives(names);
+}();
+const std::string all_keys = alternatives(nn::layer_keys());
 
 /// What is said of a network for images of 1 x 8 x 8 in 4 classes, after the program's name.
 std::string said_of(const std::string& layers, const words& more = {}, std::uint32_t rows = 402) {

@@ -7,18 +7,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "base/error.hpp"
-#include "tests/kernels/support.hpp"
-#include "tests/model/reference_network.hpp"
-#include "tests/nn/passes.hpp"
-#include "tests/nn/reference_layers.hpp"
+#include "tests/nn/layer_checks.hpp"
 
 namespace troupe::nn::layers_test {
 namespace {
@@ -29,23 +23,6 @@ using model::expect_near;
 using model::in_double;
 
 constexpr std::uint64_t key = 77;
-
-layer_spec spec_of(const std::string& json) {
-  const auto specs = parse_layers("[" + json + "]");
-  EXPECT_TRUE(specs.has_value()) << (specs ? "" : specs.error().message);
-  return specs ? specs->front() : layer_spec{};
-}
-
-std::shared_ptr<const module> layer_of(const std::string& json, const troupe::shape& sample) {
-  const auto made = make_layers({spec_of(json)}, sample);
-  if (!made) throw std::runtime_error(made.error().message);
-  return made->front().what;
-}
-
-struct layer_case {
-  const char* json;
-  troupe::shape in;  ///< of a sample
-};
 
 // On both sides of vector widths, with edges that windows leave out, and each option at least once.
 const std::vector<layer_case> layer_cases{
@@ -101,52 +78,24 @@ const std::vector<layer_case> layer_cases{
 TEST(Layers, ForwardIsTheFormulaAndGradientsAreCentralDifferences) {
   source_of_numbers random(1);
   for (const layer_case& one : layer_cases) {
-    const auto& in = one.in;
-    for (const std::size_t size : {2, 3, 5}) {
-      SCOPED_TRACE(testing::Message() << one.json << ", batch " << size);
-      const auto spec = spec_of(one.json);
-      const auto made = layer_of(one.json, in);
-      EXPECT_EQ(made->type(), kind_of(spec));
-      passes p(*made, batch_of(size, in), random.numbers(size * in.count()));
-      p.parameters = random.numbers(p.parameters.size());
-      const auto value_of = [&](const std::vector<double>& x, const std::vector<double>& parameters) {
-        const double* at = parameters.data();
-        auto y = reference_layer(spec, {in, size, x}, at, key);
-        EXPECT_EQ(at, parameters.data() + parameters.size());
-        return y;
-      };
-      const auto x = in_double(p.x);
-      const auto parameters = in_double(p.parameters);
-      const auto expected = value_of(x, parameters);
-      EXPECT_EQ(p.out, batch_of(size, expected.shape));
-      expect_near(p.forward(), expected.numbers, 1e-5);
-
-      const auto grad_y = random.numbers(p.y.size());
-      const auto value = [&](const auto& at, const auto& with) { return product(value_of(at, with).numbers, grad_y); };
-      const pass_gradients grad = p.backward(grad_y);
-      // Of two numbers that are close, eps apart, the inverse deviation is large: rounding is too.
-      expect_near(grad.x, central_differences(x, [&](const auto& at) { return value(at, parameters); }), 2e-3);
-      expect_near(grad.parameters, central_differences(parameters, [&](const auto& with) { return value(x, with); }),
-                  2e-3);
-      p.expect_at_once(grad_y, grad);
-    }
+    const layer_spec spec = spec_of(one.json);
+    // Of two numbers that are close, eps apart, the inverse deviation is large: rounding is too.
+    const layer_check check{
+        .formula = [&](const auto& x, const double*& at) { return reference_layer(spec, x, at, key); },
+        .gradient_tolerance = 2e-3,
+        .is_of_each = true};
+    for (const std::size_t size : {2, 3, 5}) expect_layer(kernels::host_stream(), random, one, size, check);
   }
 }
 
-TEST(Layers, EvaluationWritesNoBuffersAndDropsNothing) {
+TEST(Layers, EvaluationDropsNothing) {
   source_of_numbers random(2);
   for (const auto& [json, in] : layer_cases) {
-    SCOPED_TRACE(json);
     const auto made = layer_of(json, in);
+    if (made->type() != "dropout") continue;
     passes p(*made, batch_of(4, in), random.numbers(4 * in.count()));
     p.how.training = false;
-    const auto buffers = p.buffers.get();
-    const auto y = p.forward();
-    EXPECT_TRUE(same_bits(p.buffers.get(), buffers));
-    for (const float one : y) EXPECT_TRUE(std::isfinite(one));
-    if (made->type() == "dropout") {
-      EXPECT_TRUE(same_bits(y, p.x));
-    }
+    EXPECT_TRUE(same_bits(p.forward(), p.x)) << json;
   }
 }
 
@@ -209,8 +158,7 @@ TEST(Layers, DropoutDropsTheSameOfASampleHoweverTheBatchIsCut) {
 
 TEST(Layers, OnlyDroppingNeedsAKeyAndOnlyWhatDropsNothingOrFlattensKeepsTheNumbers) {
   for (const auto& [json, in] : layer_cases) {
-    const std::string text = json;
-    const bool drops = text.find("dropout") != std::string::npos && text.find("\"rate\": 0}") == std::string::npos;
+    const bool drops = json.find("dropout") != std::string::npos && json.find("\"rate\": 0}") == std::string::npos;
     const auto made = layer_of(json, in);
     EXPECT_EQ(made->uses_key(), drops) << json;
     EXPECT_EQ(made->is_identity(), made->type() == "flatten" || (made->type() == "dropout" && !drops)) << json;
@@ -315,26 +263,25 @@ TEST(Layers, MultiplyAddsAreThoseOfTheProductsOfAllSamples) {
   EXPECT_EQ(
       count_of(R"({"kind": "residual", "layers": [{"kind": "linear", "out": 2}, {"kind": "linear", "out": 3}]})", {3}),
       12U);
+  EXPECT_EQ(count_of(R"({"kind": "linear", "out": 5})", {3, 7}), 105U);
   EXPECT_EQ(count_of(R"({"kind": "gelu"})", {3}), 0U);
   EXPECT_EQ(count_of(R"({"kind": "lstm", "hidden": 3, "last": true})", {5, 2}), 5U * 12 * (2 + 3));
 }
 
 // As a message of `error`, with the layer's name; what job files have wrong is in layer_spec_test.cpp.
 TEST(Layers, BatchesThatALayerIsNotMadeForAreRefused) {
-  const auto refusal = [](const module& of, const tensor_view& input) -> std::string {
-    try {
-      of.output(input);
-    } catch (const error& e) {
-      EXPECT_EQ(e.kind(), error_kind::input);
-      return e.what();
-    }
-    return "taken";
-  };
+  const auto refusal = [](const module& of, const tensor_view& input) { return refusal_of([&] { of.output(input); }); };
   using troupe::shape;
   EXPECT_EQ(refusal(linear(3, 2), shape(4, 5)),
             "linear: takes [n, 3] of float32 with n at least 1, not [4, 5] of float32");
   EXPECT_EQ(refusal(linear(3, 2), shape(0, 3)),
             "linear: takes [n, 3] of float32 with n at least 1, not [0, 3] of float32");
+  EXPECT_EQ(refusal(linear(3, 2), shape(4, 3, 5)),
+            "linear: is made for steps of 3 features, and its input is a sequence of 3 x 5");
+  EXPECT_EQ(refusal(linear(3, 65536), shape(1, 65536, 3)),
+            "linear: its output of 65536 x 65536 has more than 2147483647 numbers a sample; take a smaller out");
+  EXPECT_EQ(refusal(layer_norm(3), shape(4, 3, 5)),
+            "layer_norm: is made for steps of 3 features, and its input is a sequence of 3 x 5");
   EXPECT_EQ(refusal(layer_norm(3), shape(4, 5)), "layer_norm: is made for 3 features, and its input has 5 features");
   EXPECT_EQ(refusal(low_rank_cross(3, 2, 1), shape(4, 5)),
             "low_rank_cross: is made for 3 features, and its input has 5 features");
@@ -342,6 +289,9 @@ TEST(Layers, BatchesThatALayerIsNotMadeForAreRefused) {
             "batch_norm: is made for 3 channels, and its input has 5 features");
   EXPECT_EQ(refusal(conv2d({.in_channels = 3, .out_channels = 2, .kernel = 1}), shape(4, 2, 5, 5)),
             "conv2d: is made for images of 3 channels, and its input is an image of 2 x 5 x 5");
+  EXPECT_EQ(
+      refusal_of([] { conv2d({.in_channels = 6, .out_channels = 8, .kernel = 1, .groups = 3}); }),
+      "conv2d: groups 3: must be a whole number between 1 and 65536 that divides the channels of input and output");
   EXPECT_EQ(refusal(lstm({.features = 3, .hidden = 2}), shape(4, 5, 2)),
             "lstm: is made for steps of 3 features, and its input is a sequence of 5 x 2");
   EXPECT_EQ(refusal(flatten(), shape(4)),

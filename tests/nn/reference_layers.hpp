@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -44,9 +46,10 @@ inline std::vector<double> reference_product(std::size_t size, std::size_t in, s
 
 inline reference_batch reference_of(const linear::options& of, const reference_batch& x, const double*& parameters,
                                     std::uint64_t /*key*/) {
-  const std::size_t in = x.width(), out = of.out_features;
+  const std::size_t in = x.shape[x.shape.dimensions() - 1], out = of.out_features;
   const double* const bias = of.bias ? parameters + out * in : nullptr;
-  reference_batch y{{out}, x.size, reference_product(x.size, in, out, x.numbers, parameters, bias)};
+  reference_batch y{x.shape.dimensions() == 2 ? troupe::shape(x.shape[0], out) : troupe::shape(out), x.size,
+                    reference_product(x.numbers.size() / in, in, out, x.numbers, parameters, bias)};
   parameters += out * in + (of.bias ? out : 0);
   return y;
 }
@@ -179,9 +182,9 @@ inline reference_batch reference_of(const batch_norm::options& of, const referen
 
 inline reference_batch reference_of(const layer_norm::options& of, const reference_batch& x, const double*& parameters,
                                     std::uint64_t /*key*/) {
-  const std::size_t width = x.width();
+  const std::size_t width = x.shape[x.shape.dimensions() - 1];
   reference_batch y = x;
-  for (std::size_t b = 0; b < x.size; ++b) {
+  for (std::size_t b = 0; b < x.numbers.size() / width; ++b) {
     const auto row = x.numbers.begin() + static_cast<std::ptrdiff_t>(b * width);
     const reference_moments moments(std::vector<double>(row, row + static_cast<std::ptrdiff_t>(width)));
     for (std::size_t i = 0; i < width; ++i)
@@ -266,7 +269,14 @@ inline reference_batch reference_of(const residual::options& of, const reference
 
 inline reference_batch reference_layer(const layer_spec& spec, const reference_batch& x, const double*& parameters,
                                        std::uint64_t key) {
-  return std::visit([&](const auto& options) { return reference_of(options, x, parameters, key); }, spec.options);
+  return std::visit(
+      [&]<class Options>(const Options& options) -> reference_batch {
+        if constexpr (requires { reference_of(options, x, parameters, key); })
+          return reference_of(options, x, parameters, key);
+        else
+          throw std::logic_error(std::string(Options::kind) + ": its formula is in its own test");
+      },
+      spec.options);
 }
 
 /// Computes the layers one after the other; `key` as a pass of a network has it.

@@ -1,0 +1,46 @@
+// The layers that job files may name and the library has. A new layer is a line here, in the order in which errors list
+// them, and its header.
+
+#pragma once
+
+#include <variant>
+
+#include "nn/batch_norm.hpp"
+#include "nn/conv2d.hpp"
+#include "nn/elementwise.hpp"
+#include "nn/layer_norm.hpp"
+#include "nn/linear.hpp"
+#include "nn/low_rank_cross.hpp"
+#include "nn/lstm.hpp"
+#include "nn/pool2d.hpp"
+#include "nn/residual.hpp"
+
+namespace troupe::nn {
+
+template <class... Layers>
+struct layer_list {
+  using options = std::variant<typename Layers::options...>;
+
+  /// Calls `use.template operator()<Layer>()` for each.
+  template <class Use>
+  static void for_each(Use use) {
+    (use.template operator()<Layers>(), ...);
+  }
+};
+
+using all_layers = layer_list<linear,             //
+                              relu,               //
+                              gelu,               //
+                              dropout,            //
+                              conv2d,             //
+                              max_pool2d,         //
+                              avg_pool2d,         //
+                              global_avg_pool2d,  //
+                              flatten,            //
+                              batch_norm,         //
+                              layer_norm,         //
+                              low_rank_cross,     //
+                              lstm,               //
+                              residual>;
+
+}  // namespace troupe::nn
