@@ -11,6 +11,7 @@
 #include "actors/part_state.hpp"
 #include "actors/replica_options.hpp"
 #include "actors/traced_system.hpp"
+#include "base/error.hpp"
 #include "model/metrics.hpp"
 #include "model/stages.hpp"
 
@@ -151,6 +152,12 @@ caf::expected<sparse_client::context> training_loop::prepare(std::uint64_t of_st
   if (!samples) return make_failure(errc::bad_input, samples.error().message);
   const auto shared = std::make_shared<model::batch>(std::move(*samples));
   if (auto fault = model::check_batch(spec(), *shared)) return make_failure(errc::bad_index, *fault);
+  try {
+    const troupe::shape dense(shared->size, spec().dense_features);
+    if (shared->size > 0) network_.module->check_numbers({dense, shared->dense.data()});
+  } catch (const error& refused) {
+    return make_failure(errc::bad_input, refused.what());
+  }
   context made = client_.prepare(of_step, shared);
   client_.free_copied(made, *shared);
   return made;

@@ -249,6 +249,10 @@ std::size_t hybrid_model::saved(const troupe::tensor_view& input, const kernels:
   return at.saved + nn::aligned(on, nn::saved_count(*top_.module, at.top.input, on));
 }
 
+void hybrid_model::check_numbers(const troupe::tensor_view& input) const {
+  if (spec_.tables.empty()) top_.module->check_numbers({nn::batch_of(input.shape()[0], top_.in), input.data()});
+}
+
 void hybrid_model::forward(const nn::pass& how, const nn::pass_numbers& numbers) const {
   if (is_top_alone()) return top_.module->forward(how, numbers);
   const places at = places_of(numbers, how.stream);

@@ -78,6 +78,8 @@ class hybrid_model final : public nn::module {
                   const nn::tensor_list<float>& buffers) const override;
   troupe::shape output(const troupe::tensor_view& input) const override;
   std::size_t saved(const troupe::tensor_view& input, const kernels::stream& on) const override;
+  /// Without tables, asks the first part that takes the dense features.
+  void check_numbers(const troupe::tensor_view& input) const override;
   void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override;
   /// The gradient of the input may be left out if there are no tables. The dense features' columns get their gradients
   /// where they are the top network's input, but zeros where a bottom MLP is between: they are not needed.

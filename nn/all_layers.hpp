@@ -8,6 +8,7 @@
 #include "nn/batch_norm.hpp"
 #include "nn/conv2d.hpp"
 #include "nn/elementwise.hpp"
+#include "nn/embedding.hpp"
 #include "nn/layer_norm.hpp"
 #include "nn/linear.hpp"
 #include "nn/low_rank_cross.hpp"
@@ -41,6 +42,7 @@ using all_layers = layer_list<linear,             //
                               layer_norm,         //
                               low_rank_cross,     //
                               lstm,               //
+                              embedding,          //
                               residual>;
 
 }  // namespace troupe::nn

@@ -121,6 +121,10 @@ class module {
   /// carry from one part of a sequence to the next. Default: no dimensions, for modules without a state.
   virtual troupe::shape state(const tensor_view& /*input*/) const { return {}; }
 
+  /// Throws `error` if it cannot take the numbers of an input, which are in host memory: for modules that take some
+  /// only, such as ids. Called before `forward` with numbers that no other module has computed. Default: takes all.
+  virtual void check_numbers(const tensor_view& /*input*/) const {}
+
   virtual void forward(const pass& how, const pass_numbers& numbers) const = 0;
 
   /// Computes the gradients that are asked for; overwrites them. Called after `forward` with the same arguments, once,

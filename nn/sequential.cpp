@@ -159,6 +159,17 @@ troupe::shape sequential::output(const tensor_view& input) const {
   return next.shape();
 }
 
+/// Asks the first module that computes.
+void sequential::check_numbers(const tensor_view& input) const {
+  check_any();
+  tensor_view next = input;
+  for (const auto& one : modules_) {
+    one->check_numbers(next);
+    if (!one->is_identity()) return;
+    next = {one->output(next), next.data(), next.type()};
+  }
+}
+
 std::size_t sequential::saved(const tensor_view& input, const kernels::stream& on) const {
   return plan_of(input, on)->saved;
 }

@@ -64,8 +64,8 @@ __device__ float number_of(const row_init& from, std::uint64_t key, std::uint64_
 }
 
 template <class Number>
-__global__ void rows_kernel(row_init from, row_keys keys, std::size_t rows, std::size_t dim, Number* table,
-                            lane_share share) {
+__global__ void draw_rows_kernel(row_init from, row_keys keys, std::size_t rows, std::size_t dim, Number* table,
+                                 lane_share share) {
   const std::size_t row = share.item();
   if (row >= rows) return;
   const std::uint64_t key = mixed(keys.first + row * keys.step);
@@ -79,7 +79,7 @@ void cuda_stream::draw_rows(const row_init& from, const row_keys& keys, std::siz
                             table_view table) {
   const lane_share share = share_for(dim, 1);
   with_numbers(table, [&]<class Number>(Number* numbers) {
-    launch(rows_kernel<Number>, share.blocks(rows), *this, from, keys, rows, dim, numbers, share);
+    launch(draw_rows_kernel<Number>, share.blocks(rows), *this, from, keys, rows, dim, numbers, share);
   });
 }
 

@@ -201,6 +201,8 @@ TEST(LayerSpec, MissingOptionsAreRefused) {
   EXPECT_EQ(refusal_of("low_rank_cross", R"(, "rank": 3)"),
             "layers is missing: must be a whole number between 1 and 64");
   EXPECT_EQ(refusal_of("lstm", ""), "hidden is missing: must be a whole number between 1 and 65536");
+  EXPECT_EQ(refusal_of("embedding", R"(, "dim": 3)"), "rows is missing: must be a whole number between 1 and 16777216");
+  EXPECT_EQ(refusal_of("embedding", R"(, "rows": 3)"), "dim is missing: must be a whole number between 1 and 65536");
   EXPECT_EQ(refusal_of("residual", ""), "layers is missing: must be an array of at least one object");
 }
 
