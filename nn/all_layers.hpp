@@ -13,6 +13,7 @@
 #include "nn/linear.hpp"
 #include "nn/low_rank_cross.hpp"
 #include "nn/lstm.hpp"
+#include "nn/multi_head_attention.hpp"
 #include "nn/pool2d.hpp"
 #include "nn/residual.hpp"
 
@@ -29,20 +30,21 @@ struct layer_list {
   }
 };
 
-using all_layers = layer_list<linear,             //
-                              relu,               //
-                              gelu,               //
-                              dropout,            //
-                              conv2d,             //
-                              max_pool2d,         //
-                              avg_pool2d,         //
-                              global_avg_pool2d,  //
-                              flatten,            //
-                              batch_norm,         //
-                              layer_norm,         //
-                              low_rank_cross,     //
-                              lstm,               //
-                              embedding,          //
+using all_layers = layer_list<linear,                //
+                              relu,                  //
+                              gelu,                  //
+                              dropout,               //
+                              conv2d,                //
+                              max_pool2d,            //
+                              avg_pool2d,            //
+                              global_avg_pool2d,     //
+                              flatten,               //
+                              batch_norm,            //
+                              layer_norm,            //
+                              low_rank_cross,        //
+                              lstm,                  //
+                              embedding,             //
+                              multi_head_attention,  //
                               residual>;
 
 }  // namespace troupe::nn

@@ -203,6 +203,8 @@ TEST(LayerSpec, MissingOptionsAreRefused) {
   EXPECT_EQ(refusal_of("lstm", ""), "hidden is missing: must be a whole number between 1 and 65536");
   EXPECT_EQ(refusal_of("embedding", R"(, "dim": 3)"), "rows is missing: must be a whole number between 1 and 16777216");
   EXPECT_EQ(refusal_of("embedding", R"(, "rows": 3)"), "dim is missing: must be a whole number between 1 and 65536");
+  EXPECT_EQ(refusal_of("multi_head_attention", ""),
+            "heads is missing: must be a whole number between 1 and 65536 that divides the features of a step");
   EXPECT_EQ(refusal_of("residual", ""), "layers is missing: must be an array of at least one object");
 }
 
@@ -274,6 +276,13 @@ TEST(LayerSpec, SequencesGoThroughLayersOfStepsAndOfNumbers) {
                          {"kind": "residual", "layers": [{"kind": "lstm", "hidden": 3}, {"kind": "relu"}]},
                          {"kind": "lstm", "hidden": 5}, {"kind": "flatten"}])",
                      {12}),
+            troupe::shape(20));
+  EXPECT_EQ(shape_of(R"([{"kind": "embedding", "rows": 9, "dim": 6, "positions": 4},
+                         {"kind": "residual", "layers": [{"kind": "layer_norm"},
+                          {"kind": "multi_head_attention", "heads": 2, "causal": true}]},
+                         {"kind": "residual", "layers": [{"kind": "linear", "out": 8}, {"kind": "gelu"},
+                          {"kind": "linear", "out": 6}]}, {"kind": "linear", "out": 5}, {"kind": "flatten"}])",
+                     {4}),
             troupe::shape(20));
 
   const std::string sequence = R"([{"kind": "lstm", "hidden": 6, "steps": 2}, {"kind": )";
