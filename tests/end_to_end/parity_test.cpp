@@ -100,7 +100,8 @@ INSTANTIATE_TEST_SUITE_P(Files, AcceptedLayers,
                          testing::Values("convnet", "cross", "conv_max_pool", "conv_avg_pool", "batch_norm_features",
                                          "batch_norm_images", "layer_norm_gelu", "cross_deep", "residual_images",
                                          "residual_features", "strided_windows", "conv_cross", "micro_batch_features",
-                                         "micro_batch_images", "lstm_rows", "lstm_features"),
+                                         "micro_batch_images", "lstm_rows", "lstm_features", "grouped_windows",
+                                         "attention_rows", "next_word"),
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(Parity, AcceptsLayersWhateverTheThreads) {

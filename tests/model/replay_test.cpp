@@ -36,7 +36,10 @@ TEST(Replay, AllShippedRunsOpenAndAreSound) {
                                                    {"micro_batch_features", 12},
                                                    {"micro_batch_images", 8},
                                                    {"lstm_rows", 10},
-                                                   {"lstm_features", 12}};
+                                                   {"lstm_features", 12},
+                                                   {"grouped_windows", 8},
+                                                   {"attention_rows", 8},
+                                                   {"next_word", 10}};
   for (const auto& [name, count] : steps) {
     const auto run = open_reference_run(shipped(name));
     ASSERT_TRUE(run.has_value()) << run.error().message;

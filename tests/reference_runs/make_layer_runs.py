@@ -12,13 +12,16 @@ No run has dropout: its random numbers are Troupe's own.
 import copy
 import json
 import struct
+import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.nn import functional
 
+EXAMPLES = Path(__file__).parent.parent.parent / "apps" / "examples"
 EVAL_SAMPLES = 8
 FLOAT32_ERROR_MAX = 1e-5
 
@@ -124,7 +127,27 @@ RUNS = {
         [layer("lstm", hidden=8, steps=5),
          layer("residual", layers=[layer("lstm", hidden=8), layer("gelu")]), layer("flatten"), layer("linear", out=3)],
         kind="sgd", lr=0.1, momentum=0.9),
+    "grouped_windows": run(
+        45, 2, 8, 7, "cross_entropy", 4, [4, 9, 8],
+        [layer("conv2d", out_channels=6, kernel=3, dilation=2, padding=2, groups=2), layer("gelu"),
+         layer("conv2d", out_channels=6, kernel=2, groups=6, stride=2, bias=False), layer("relu"),
+         layer("conv2d", out_channels=9, kernel=3, dilation=3, padding=3, groups=3), layer("flatten"),
+         layer("linear", out=4)],
+        kind="sgd", lr=0.05, momentum=0.9),
+    "attention_rows": run(
+        46, 2, 8, 6, "mse", 3, [1, 5, 16],
+        [layer("multi_head_attention", heads=8), layer("residual", layers=[
+            layer("layer_norm"), layer("multi_head_attention", heads=1, causal=True)]),
+         layer("linear", out=6), layer("relu"), layer("multi_head_attention", heads=2, steps=5), layer("flatten"),
+         layer("linear", out=3)],
+        kind="sgd", lr=0.01, momentum=0.9),
+    "next_word": run(
+        47, 2, 10, 16, "cross_entropy", 16, [8],
+        tomllib.loads((EXAMPLES / "next_word.toml").read_text())["layers"],
+        kind="sgd", lr=0.05, momentum=0.9),
 }
+# Runs whose samples are rows of an example's data.
+TEXTS = {"next_word": "next_word.sh"}
 
 
 # -- layers, with the names that files have ---------------------------------------------------------------------------
@@ -162,6 +185,38 @@ class Lstm(nn.LSTM):
         return outputs[:, -1] if self.last else outputs
 
 
+class Embedding(nn.Module):
+    def __init__(self, rows, dim, positions=0):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim))
+        if positions:
+            self.positions = nn.Parameter(torch.randn(positions, dim))
+
+    def forward(self, x):
+        y = functional.embedding(x.flatten(1).long(), self.weight)
+        return y + self.positions[:y.shape[1]] if hasattr(self, "positions") else y
+
+
+class Attention(nn.MultiheadAttention):
+    """Through `steps` steps, or as many as the sample has rows."""
+
+    def __init__(self, shape, heads, causal=False, steps=None):
+        self.steps = steps or shape[-2]
+        self.causal = causal
+        super().__init__(torch.Size(shape).numel() // self.steps, heads, batch_first=True)
+        nn.init.normal_(self.in_proj_bias, 0, 0.1)
+        nn.init.normal_(self.out_proj.bias, 0, 0.1)
+
+    def forward(self, x):
+        x = x.reshape(len(x), self.steps, -1).transpose(0, 1)
+        later = torch.ones(self.steps, self.steps, dtype=torch.bool).triu(1) if self.causal else None
+        # Not the module's own function, which in evaluation takes kernels that round otherwise.
+        return functional.multi_head_attention_forward(
+            x, x, x, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, None, None, False, 0.0,
+            self.out_proj.weight, self.out_proj.bias, training=False, need_weights=False, attn_mask=later,
+        )[0].transpose(0, 1)
+
+
 class GlobalAvgPool2d(nn.Module):
     def forward(self, x):
         return x.mean((2, 3))
@@ -189,7 +244,7 @@ def make_layer_norm(width, **options):
 def make_layer(spec, shape):
     options = {name: value for name, value in spec.items() if name != "kind"}
     make = {
-        "linear": lambda out, **more: nn.Linear(shape[0], out, **more),
+        "linear": lambda out, **more: nn.Linear(shape[-1], out, **more),
         "relu": nn.ReLU,
         "gelu": nn.GELU,
         "conv2d": lambda out_channels, kernel, **more: nn.Conv2d(shape[0], out_channels, kernel, **more),
@@ -198,9 +253,11 @@ def make_layer(spec, shape):
         "global_avg_pool2d": GlobalAvgPool2d,
         "flatten": nn.Flatten,
         "batch_norm": lambda **more: make_batch_norm(shape[0], len(shape) == 3, **more),
-        "layer_norm": lambda **more: make_layer_norm(shape[0], **more),
+        "layer_norm": lambda **more: make_layer_norm(shape[-1], **more),
         "low_rank_cross": lambda **more: LowRankCross(shape[0], **more),
         "lstm": lambda **more: Lstm(shape, **more),
+        "embedding": Embedding,
+        "multi_head_attention": lambda **more: Attention(shape, **more),
         "residual": lambda layers: Residual(*make_layers(layers, shape)),
     }[spec["kind"]]
     return make(**options)
@@ -273,14 +330,26 @@ def largest_error(found, exact):
     return max(((found[name] - value).abs() / value.abs().clamp(min=1)).max().item() for name, value in exact.items())
 
 
-def make_run(config):
-    """Returns the run's tensors by name, and the error of the same run in float32."""
+def rows_of_text(script, count, width):
+    """Returns the samples [count, width] and classes [count] that an example's script writes."""
+    text = subprocess.run(["sh", EXAMPLES / script, str(count)], check=True, capture_output=True, text=True).stdout
+    rows = torch.tensor([[float(word) for word in line.split(",")] for line in text.splitlines()[1:]])
+    return rows[:, :width], rows[:, width].long()
+
+
+def make_run(config, text):
+    """Returns the run's tensors by name, and the error of the same run in float32. `text`: a script that writes the
+    samples; None: they are random."""
     torch.manual_seed(config["seed"])
     network = nn.Sequential(*make_layers(config["layers"], config["input"]))
     count = config["steps"] * config["batch"]
     inputs = [torch.randn(count, *config["input"]) for _ in range(config["trainers"])]
     targets = [make_targets(config, count) for _ in range(config["trainers"])]
     eval_input = torch.randn(EVAL_SAMPLES, *config["input"])
+    if text is not None:
+        samples, classes = rows_of_text(text, config["trainers"] * count + EVAL_SAMPLES, *config["input"])
+        *inputs, eval_input = samples.split(count)
+        targets = list(classes.split(count))[:-1]
     tensors = tensors_of(network, "init", torch.float32)
 
     found = {}
@@ -317,7 +386,7 @@ def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     torch.set_num_threads(1)
     for name, config in RUNS.items():
-        tensors, error = make_run(config)
+        tensors, error = make_run(config, TEXTS.get(name))
         path = folder / f"{name}.safetensors"
         write_safetensors(path, {"config": json.dumps(config), "made_with": f"PyTorch {torch.__version__}, float64"},
                           tensors)
