@@ -154,7 +154,7 @@ caf::expected<sparse_client::context> training_loop::prepare(std::uint64_t of_st
   if (auto fault = model::check_batch(spec(), *shared)) return make_failure(errc::bad_index, *fault);
   try {
     const troupe::shape dense(shared->size, spec().dense_features);
-    if (shared->size > 0) network_.module->check_numbers({dense, shared->dense.data()});
+    if (shared->size > 0) nn::check_ids(*network_.module, {dense, shared->dense.data()});
   } catch (const error& refused) {
     return make_failure(errc::bad_input, refused.what());
   }

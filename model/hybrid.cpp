@@ -249,8 +249,13 @@ std::size_t hybrid_model::saved(const troupe::tensor_view& input, const kernels:
   return at.saved + nn::aligned(on, nn::saved_count(*top_.module, at.top.input, on));
 }
 
-void hybrid_model::check_numbers(const troupe::tensor_view& input) const {
-  if (spec_.tables.empty()) top_.module->check_numbers({nn::batch_of(input.shape()[0], top_.in), input.data()});
+std::optional<nn::id_range> hybrid_model::ids() const {
+  return spec_.tables.empty() ? top_.module->ids() : std::nullopt;
+}
+
+std::optional<nn::id_range> ids_of(const job& what, const data_spec& spec) {
+  if (what.layers.empty() || check_network(what, spec)) return std::nullopt;
+  return hybrid_model(spec, what).ids();
 }
 
 void hybrid_model::forward(const nn::pass& how, const nn::pass_numbers& numbers) const {

@@ -78,8 +78,8 @@ class hybrid_model final : public nn::module {
                   const nn::tensor_list<float>& buffers) const override;
   troupe::shape output(const troupe::tensor_view& input) const override;
   std::size_t saved(const troupe::tensor_view& input, const kernels::stream& on) const override;
-  /// Without tables, asks the first part that takes the dense features.
-  void check_numbers(const troupe::tensor_view& input) const override;
+  /// Those that the top network takes, if its input are the dense features.
+  std::optional<nn::id_range> ids() const override;
   void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override;
   /// The gradient of the input may be left out if there are no tables. The dense features' columns get their gradients
   /// where they are the top network's input, but zeros where a bottom MLP is between: they are not needed.
@@ -151,6 +151,9 @@ double samples_per_step(const job& what);
 /// Checks the network of the job `what` on data of `spec`: settings that do not apply to the data, vectors of different
 /// widths, sizes beyond any machine. Returns the first problem as a message; null if there is none.
 std::optional<std::string> check_network(const job& what, const data_spec& spec);
+
+/// Returns the ids that the dense features must be, if the network looks them up first.
+std::optional<nn::id_range> ids_of(const job& what, const data_spec& spec);
 
 /// Checks that the batches of a run of `steps` global steps have what the network's layers need: more than one value a
 /// channel for batch normalisation. Returns the first problem as a message. Requires: `check_network` accepts the job.

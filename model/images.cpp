@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "model/datasets.hpp"
 #include "model/files/idx.hpp"
+#include "model/hybrid.hpp"
 #include "model/input_file.hpp"
 #include "model/sampler.hpp"
 #include "nn/samples.hpp"
@@ -21,6 +22,8 @@
 namespace troupe::model {
 
 namespace {
+
+float number_of(std::uint8_t pixel) { return static_cast<float>(pixel) / 255.0F; }
 
 class image_set final : public dataset {
  public:
@@ -66,8 +69,7 @@ class image_set final : public dataset {
     for (std::size_t sample = 0; sample < size; ++sample) {
       const std::size_t row = row_of(sample);
       const std::uint8_t* pixels = from.pixels.get() + row * width;
-      std::transform(pixels, pixels + width, made.dense.data() + sample * width,
-                     [](std::uint8_t pixel) { return static_cast<float>(pixel) / 255.0F; });
+      std::transform(pixels, pixels + width, made.dense.data() + sample * width, number_of);
       append_target(made, loss_, from.labels[row]);
     }
     return made;
@@ -136,6 +138,24 @@ std::optional<std::string> check_classes(const labeled_images& what, const std::
                      wrong - what.labels.get(), classes, is_mnist ? " of MNIST" : "; use more --classes");
 }
 
+/// Refuses pixels that are none of the ids that the network takes.
+std::optional<std::string> check_pixels(const labeled_images& what, const std::string& file, const job& job,
+                                        const data_spec& spec) {
+  const auto ids = ids_of(job, spec);
+  if (!ids) return std::nullopt;
+  std::array<bool, 256> is_id{};
+  for (std::size_t pixel = 0; pixel < is_id.size(); ++pixel)
+    is_id[pixel] = ids->has(number_of(static_cast<std::uint8_t>(pixel)));
+  const std::uint8_t* end = what.pixels.get() + what.rows * what.shape.count();
+  const auto* wrong = std::find_if(what.pixels.get(), end, [&](std::uint8_t pixel) { return !is_id[pixel]; });
+  if (wrong == end) return std::nullopt;
+  const auto place = static_cast<std::size_t>(wrong - what.pixels.get());
+  const std::size_t width = what.shape[2];
+  return fmt::format("{}: image {}, row {}, column {} (from 0): {} / 255: must be {}{}", printable_path(file),
+                     place / what.shape.count(), place / width % what.shape[1], place % width, *wrong, ids->text(),
+                     ids->scale == 255 ? "" : "; give the embedding a scale of 255");
+}
+
 std::optional<std::string> check_image_shape(const labeled_images& what, const std::string& file,
                                              const troupe::shape& wanted, const std::string& why) {
   if (what.shape == wanted) return std::nullopt;
@@ -173,7 +193,11 @@ result<std::shared_ptr<const dataset>> open_images(const job& job) {
       return bad_input(std::move(*wrong));
     if (auto wrong = check_classes(*test, files.test->labels, classes, is_mnist)) return bad_input(std::move(*wrong));
   }
-  return std::make_shared<const image_set>(std::move(train), std::move(test), classes, job);
+  auto made = std::make_shared<const image_set>(train, test, classes, job);
+  if (auto wrong = check_pixels(*train, files.train.images, job, made->spec())) return bad_input(std::move(*wrong));
+  if (test != nullptr)
+    if (auto wrong = check_pixels(*test, files.test->images, job, made->spec())) return bad_input(std::move(*wrong));
+  return made;
 }
 
 }  // namespace troupe::model

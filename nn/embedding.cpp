@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "kernels/device.hpp"
 #include "nn/option_fields.hpp"
 #include "nn/samples.hpp"
@@ -60,25 +57,6 @@ troupe::shape embedding::output(const tensor_view& input) const {
 
 std::size_t embedding::saved(const tensor_view& input, const kernels::stream& /*on*/) const {
   return chosen_.scale == 1 ? 0 : input.count();
-}
-
-void embedding::check_numbers(const tensor_view& input) const {
-  const auto ids = input.as<float>();
-  const auto scale = static_cast<float>(chosen_.scale);
-  const auto is_row = [scale, rows = static_cast<float>(chosen_.rows)](float number) {
-    const float id = number * scale;
-    return id >= 0 && id < rows && std::trunc(id) == id;
-  };
-  const auto wrong = std::ranges::find_if_not(ids, is_row);
-  if (wrong == ids.end()) return;
-  const auto place = static_cast<std::size_t>(wrong - ids.begin());
-  const troupe::shape& shape = input.shape();
-  const std::size_t columns = shape[shape.dimensions() - 1];
-  const std::size_t of_sample = ids_of_sample(input);
-  refuse(*this, fmt::format("{}row {}, column {}: {} is no id; must be a whole number between 0 and {}",
-                            shape.dimensions() == 2 ? "" : fmt::format("image {}, ", place / of_sample),
-                            (shape.dimensions() == 2 ? place : place % of_sample) / columns, place % columns,
-                            *wrong * scale, chosen_.rows - 1));
 }
 
 void embedding::forward(const pass& how, const pass_numbers& numbers) const {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "nn/layer.hpp"
@@ -34,8 +35,8 @@ class embedding final : public layer<embedding_options> {
                   const tensor_list<float>& buffers) const override;
   troupe::shape output(const tensor_view& input) const override;
   std::size_t saved(const tensor_view& input, const kernels::stream& on) const override;
-  /// Refuses what is no whole number in [0, rows), of which `forward` would make NaN.
-  void check_numbers(const tensor_view& input) const override;
+  /// Of other numbers, `forward` makes NaN.
+  std::optional<id_range> ids() const override { return id_range{chosen_.rows, static_cast<float>(chosen_.scale)}; }
   void forward(const pass& how, const pass_numbers& numbers) const override;
   void backward(const pass& how, const pass_numbers& numbers, const gradients& of) const override;
 

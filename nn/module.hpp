@@ -9,10 +9,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "nn/ids.hpp"
 #include "nn/parameters.hpp"
 #include "nn/tensor.hpp"
 
@@ -121,9 +123,9 @@ class module {
   /// carry from one part of a sequence to the next. Default: no dimensions, for modules without a state.
   virtual troupe::shape state(const tensor_view& /*input*/) const { return {}; }
 
-  /// Throws `error` if it cannot take the numbers of an input, which are in host memory: for modules that take some
-  /// only, such as ids. Called before `forward` with numbers that no other module has computed. Default: takes all.
-  virtual void check_numbers(const tensor_view& /*input*/) const {}
+  /// Returns the ids that the numbers of an input must be, if they are ids: they are checked before a pass, unless
+  /// another module has computed them. Default: the module takes any numbers.
+  virtual std::optional<id_range> ids() const { return std::nullopt; }
 
   virtual void forward(const pass& how, const pass_numbers& numbers) const = 0;
 

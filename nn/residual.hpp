@@ -42,7 +42,7 @@ class residual final : public module {
                   const tensor_list<float>& buffers) const override;
   troupe::shape output(const tensor_view& input) const override;
   std::size_t saved(const tensor_view& input, const kernels::stream& on) const override;
-  void check_numbers(const tensor_view& input) const override { module_->check_numbers(input); }
+  std::optional<id_range> ids() const override { return module_->ids(); }
   void forward(const pass& how, const pass_numbers& numbers) const override;
   void backward(const pass& how, const pass_numbers& numbers, const gradients& of) const override;
   std::vector<parameter_range> ranges() const override { return module_->ranges(); }

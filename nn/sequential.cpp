@@ -159,15 +159,10 @@ troupe::shape sequential::output(const tensor_view& input) const {
   return next.shape();
 }
 
-/// Asks the first module that computes.
-void sequential::check_numbers(const tensor_view& input) const {
+std::optional<id_range> sequential::ids() const {
   check_any();
-  tensor_view next = input;
-  for (const auto& one : modules_) {
-    one->check_numbers(next);
-    if (!one->is_identity()) return;
-    next = {one->output(next), next.data(), next.type()};
-  }
+  const auto first = std::ranges::find_if_not(modules_, [](const auto& one) { return one->is_identity(); });
+  return first == modules_.end() ? std::nullopt : (*first)->ids();
 }
 
 std::size_t sequential::saved(const tensor_view& input, const kernels::stream& on) const {

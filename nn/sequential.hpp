@@ -54,7 +54,8 @@ class sequential final : public module {
   void initialize(const std::function<std::uint64_t(std::size_t number)>& key, float* parameters, float* buffers) const;
   troupe::shape output(const tensor_view& input) const override;
   std::size_t saved(const tensor_view& input, const kernels::stream& on) const override;
-  void check_numbers(const tensor_view& input) const override;
+  /// Those of the first module that computes.
+  std::optional<id_range> ids() const override;
   void forward(const pass& how, const pass_numbers& numbers) const override;
   void backward(const pass& how, const pass_numbers& numbers, const gradients& of) const override;
   std::vector<parameter_range> ranges() const override;

@@ -18,6 +18,7 @@
 #include "model/files/csv_fields.hpp"
 #include "model/files/line_reader.hpp"
 #include "model/files/rows.hpp"
+#include "model/hybrid.hpp"
 
 namespace troupe::model {
 
@@ -87,6 +88,7 @@ class csv final : public row_format {
       }
     }
     spec_.dense_features = layout_.dense;
+    ids_ = ids_of(job, spec_);
   }
 
   const row_layout& layout() const override { return layout_; }
@@ -151,7 +153,7 @@ class csv final : public row_format {
       case csv_kind::label:
         return read_label(field, record[0]);
       case csv_kind::numeric:
-        return read_numeric(field, column.what.log1p, record[column.word]);
+        return read_numeric(column, field, record[column.word]);
       case csv_kind::categorical:
         record[column.word] = column.rows->row_of(field);
         return std::nullopt;
@@ -197,10 +199,11 @@ class csv final : public row_format {
     return std::nullopt;
   }
 
-  static std::optional<std::string> read_numeric(std::string_view field, bool log1p, std::uint32_t& to) {
+  std::optional<std::string> read_numeric(const file_column& column, std::string_view field, std::uint32_t& to) const {
     float value = 0;
     if (!field.empty())
-      if (auto refused = read_finite(field, log1p, value)) return *refused + ", or empty";
+      if (auto refused = read_finite(field, column.what.log1p, value)) return *refused + ", or empty";
+    if (ids_ && !ids_->has(value)) return ids_->text();
     std::memcpy(&to, &value, sizeof(value));
     return std::nullopt;
   }
@@ -219,6 +222,7 @@ class csv final : public row_format {
 
   row_layout layout_;
   data_spec spec_;
+  std::optional<nn::id_range> ids_;  ///< the network takes the numeric columns as these
   std::vector<file_column> columns_;
   char separator_;
   std::uint64_t header_lines_;

@@ -1,5 +1,5 @@
 // Goal: the transformer of apps/examples/next_word.toml learns the text that its script makes, with the same result in
-// processes, in stages and resumed, on CUDA devices too; a row that is no text is refused by row and column. Method:
+// processes, in stages and resumed, on CUDA devices too; a row that is no text is refused by line and column. Method:
 // short runs compared by digest, and the entropy of the grammar. That its losses are PyTorch's: parity_test.cpp.
 
 #include <gtest/gtest.h>
@@ -68,11 +68,12 @@ TEST(NextWord, HasTheNetworkOfTheReferenceRun) {
   EXPECT_NE(run(with(job, {"--layers", R"([{"kind":"linear","out":16}])"})).out, printed.out);
 }
 
-/// The row of 100 that has another number in its column 5, the sixth.
+/// The row of 100 in line 52 has another number in its sixth column.
 std::string with_wrong_word(const std::string& number) {
   std::string text = rows_of_text(100);
-  std::size_t at = text.find('\n', text.size() / 2) + 1;
-  for (int column = 0; column < 5; ++column) at = text.find(',', at) + 1;
+  std::size_t at = 0;
+  for (int line = 1; line < 52; ++line) at = text.find('\n', at) + 1;
+  for (int column = 1; column < 6; ++column) at = text.find(',', at) + 1;
   return text.replace(at, text.find(',', at) - at, number);
 }
 
@@ -80,25 +81,30 @@ void expect_refused(const words& more) {
   for (const std::string number : {"16", "-1", "7.5"}) {
     const outcome result = run(with(example(with_wrong_word(number)), more));
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_NE(result.err.find(" embedding: row "), std::string::npos) << result.err;
-    const std::string said = ", column 5: " + number + " is no id; must be a whole number between 0 and 15";
+    const std::string said =
+        "next_word.csv line 52: column 6 (w6): " + number + ": must be a whole number between 0 and 15, an id";
     EXPECT_NE(result.err.find(said), std::string::npos) << result.err;
   }
 }
 
-TEST(NextWord, OutsideOfTheTableIsRefusedWithItsRowAndColumn) { expect_refused({"--device", "cpu"}); }
+TEST(NextWord, OutsideOfTheTableIsRefusedWithItsLineAndColumn) { expect_refused({"--device", "cpu"}); }
 
 TEST(NextWord, MayBeAnImagesPixels) {
-  const auto trained = [](const char* rows) {
+  const auto trained = [](const char* options) {
     return run({"train", "--data", written_images("train", 64), "--classes", "4", "--steps", "2", "--device", "cpu",
                 "--layers",
-                std::string(R"([{"kind":"embedding","rows":)") + rows +
-                    R"(,"dim":2,"scale":255},{"kind":"flatten"},{"kind":"linear","out":4}])"});
+                std::string(R"([{"kind":"embedding","dim":2,)") + options +
+                    R"(},{"kind":"flatten"},{"kind":"linear","out":4}])"});
   };
-  EXPECT_EQ(trained("256").exit_code, 0);
-  const outcome few = trained("200");
+  EXPECT_EQ(trained(R"("rows":256,"scale":255)").exit_code, 0);
+  const outcome few = trained(R"("rows":200,"scale":255)");
   EXPECT_EQ(few.exit_code, 2);
-  EXPECT_NE(few.err.find(" embedding: image "), std::string::npos) << few.err;
+  EXPECT_NE(few.err.find(" / 255: must be a whole number between 0 and 199 once multiplied by 255, an id\n"),
+            std::string::npos)
+      << few.err;
+  const outcome unscaled = trained(R"("rows":256)");
+  EXPECT_EQ(unscaled.exit_code, 2);
+  EXPECT_NE(unscaled.err.find("; give the embedding a scale of 255\n"), std::string::npos) << unscaled.err;
 }
 
 using NextWordGpu = CudaGpu;
@@ -112,7 +118,7 @@ TEST_F(NextWordGpu, IsLearntAsOnTheProcessor) {
   EXPECT_NE(there.digest, "");
 }
 
-TEST_F(NextWordGpu, OutsideOfTheTableIsRefusedWithItsRowAndColumn) { expect_refused({"--device", "cuda"}); }
+TEST_F(NextWordGpu, OutsideOfTheTableIsRefusedWithItsLineAndColumn) { expect_refused({"--device", "cuda"}); }
 
 }  // namespace
 }  // namespace troupe::end_to_end::next_word_test

@@ -126,31 +126,30 @@ TEST(EmbeddingLayer, WhatIsNoIdIsRefusedWithItsRowAndColumn) {
   const auto refusal = [](const module& of, const troupe::shape& in, std::size_t place, float wrong) {
     std::vector<float> numbers(in.count());
     numbers[place] = wrong;
-    return refusal_of([&] { of.check_numbers({in, numbers.data()}); });
+    return refusal_of([&] { check_ids(of, {in, numbers.data()}); });
   };
   const embedding what({.rows = 16, .dim = 2});
   EXPECT_EQ(refusal(what, {4, 5}, 17, 15), "nothing");
   EXPECT_EQ(refusal(what, {4, 5}, 17, 16),
-            "embedding: row 3, column 2: 16 is no id; must be a whole number between 0 and 15");
+            "embedding: row 3, column 2 (from 0): 16: must be a whole number between 0 and 15, an id");
   EXPECT_EQ(refusal(what, {4, 5}, 4, -1),
-            "embedding: row 0, column 4: -1 is no id; must be a whole number between 0 and 15");
+            "embedding: row 0, column 4 (from 0): -1: must be a whole number between 0 and 15, an id");
   EXPECT_EQ(refusal(what, {4, 5}, 5, 7.5F),
-            "embedding: row 1, column 0: 7.5 is no id; must be a whole number between 0 and 15");
+            "embedding: row 1, column 0 (from 0): 7.5: must be a whole number between 0 and 15, an id");
   EXPECT_EQ(refusal(what, {4, 5}, 5, nan_float),
-            "embedding: row 1, column 0: nan is no id; must be a whole number between 0 and 15");
+            "embedding: row 1, column 0 (from 0): nan: must be a whole number between 0 and 15, an id");
   EXPECT_EQ(refusal(what, {2, 1, 3, 4}, 12 + 6, 99),
-            "embedding: image 1, row 1, column 2: 99 is no id; must be a whole number between 0 and 15");
+            "embedding: image 1, row 1, column 2 (from 0): 99: must be a whole number between 0 and 15, an id");
   const embedding of_pixels({.rows = 200, .dim = 2, .scale = 255});
   for (int pixel = 0; pixel < 256; ++pixel)
     EXPECT_EQ(refusal(of_pixels, {1, 1, 1, 2}, 1, static_cast<float>(pixel) / 255.0F)
-                  .starts_with("embedding: image 0, "
-                               "row 0, column 1: "),
+                  .starts_with("embedding: image 0, row 0, column 1 (from 0): "),
               pixel >= 200)
         << pixel;
   // Behind a layer that leaves numbers as they are, and in networks.
   const sequential network(flatten(), what, gelu());
   EXPECT_EQ(refusal(network, {2, 1, 3, 4}, 12 + 6, 99),
-            "embedding: row 1, column 6: 99 is no id; must be a whole number between 0 and 15");
+            "sequential: image 1, row 1, column 2 (from 0): 99: must be a whole number between 0 and 15, an id");
   EXPECT_EQ(refusal(sequential(gelu(), flatten()), {2, 3}, 1, nan_float), "nothing");
 }
 

@@ -51,7 +51,7 @@ module_pass::module_pass(const nn::module& of, const actors::trained_parameters&
       numbers_(&numbers),
       mode_(how),
       output_there_(make(of.output(input), dtype::f32)) {
-  of.check_numbers(input);
+  nn::check_ids(of, input);
   make_saved(input);
   input_there_ = to_device(input);
   if (state != nullptr) {

@@ -1,0 +1,28 @@
+// Ids: whole numbers in float32 that name rows of a table.
+
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "nn/tensor.hpp"
+
+namespace troupe::nn {
+
+class module;
+
+/// The ids that a module takes: numbers that are whole and in [0, rows) once they are multiplied by `scale`.
+struct id_range {
+  std::size_t rows = 0;
+  float scale = 1;
+
+  bool has(float number) const;
+  /// Returns "a whole number between 0 and 15, an id", with the scale if there is one.
+  std::string text() const;
+};
+
+/// Throws `error`, which names row and column, unless `input` has numbers that the module takes (`module::ids`).
+/// Requires: they are in host memory.
+void check_ids(const module& of, const tensor_view& input);
+
+}  // namespace troupe::nn
