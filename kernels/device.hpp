@@ -64,6 +64,20 @@ struct product_factor {
   const std::uint16_t* in_bf16;  ///< null: a product that needs it rounds by itself
 };
 
+/// Whether a factor is stored as it is or transposed.
+enum class factor_form : bool { plain, transposed };
+
+/// `count` products of matrices [m, k] and [k, n]. Each factor has its matrices one after the other, in its form:
+/// transposed ones are stored as [k, m], and [n, k].
+struct batched_product_shape {
+  std::size_t count = 0;
+  std::size_t m = 0;
+  std::size_t n = 0;
+  std::size_t k = 0;
+  factor_form a = factor_form::plain;
+  factor_form b = factor_form::plain;
+};
+
 /// Bits of a row of the mask of a layer's outputs that a ReLU lets through: `linear_forward`. cuBLASLt takes multiples
 /// of 128.
 constexpr std::size_t relu_mask_bits(std::size_t out) { return (out + 127) / 128 * 128; }

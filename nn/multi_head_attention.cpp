@@ -18,6 +18,10 @@ namespace {
 // The parameters, by their places.
 enum : std::size_t { in_weight, in_bias, out_weight, out_bias };
 
+constexpr auto transposed = kernels::factor_form::transposed;
+
+float scale_of(std::size_t width) { return 1 / std::sqrt(static_cast<float>(width)); }
+
 }  // namespace
 
 const option_fields<multi_head_attention_options>& multi_head_attention_options::fields() {
@@ -72,16 +76,18 @@ troupe::shape multi_head_attention::output(const tensor_view& input) const {
 struct multi_head_attention::kept_numbers {
   std::size_t samples;
   std::size_t steps;
-  float* projected;      // [rows, 3 features]; on the way back, the gradients of `split`
-  float* split;          // queries, keys and values, [3, heads, rows, width]; after the way back, the gradient of
-                         // `projected`
+  float* projected;      // [rows, 3 features]; in the backward pass, the gradients of queries, keys and values
+  float* queries;        // and behind them keys and values, [3, heads, rows, width]; after the backward pass, the
+                         // gradient of `projected`
   float* probabilities;  // [heads, rows, steps]
   float* grad_scores;    // likewise
-  float* of_heads;       // what the heads make, [heads, rows, width]; on the way back, its gradient
+  float* of_heads;       // what the heads make, [heads, rows, width]; in the backward pass, its gradient
   float* joined;         // the same as [rows, features]
   std::size_t count;     // of all numbers
 
   std::size_t rows() const { return samples * steps; }
+  const float* keys(std::size_t features) const { return queries + rows() * features; }
+  const float* values(std::size_t features) const { return queries + 2 * rows() * features; }
 };
 
 multi_head_attention::kept_numbers multi_head_attention::kept_of(const tensor_view& input, const kernels::stream& on,
@@ -95,7 +101,7 @@ multi_head_attention::kept_numbers multi_head_attention::kept_of(const tensor_vi
     return saved != nullptr ? saved + at : nullptr;
   };
   kept.projected = next(3 * chosen_.features);
-  kept.split = next(3 * chosen_.features);
+  kept.queries = next(3 * chosen_.features);
   kept.probabilities = next(chosen_.heads * kept.steps);
   kept.grad_scores = next(chosen_.heads * kept.steps);
   kept.of_heads = next(chosen_.features);
@@ -123,49 +129,23 @@ void multi_head_attention::join(kernels::stream& on, const kept_numbers& kept, c
     on.copy_columns(kept.rows(), of_head, {from + first * kept.rows(), of_head}, {rows + first, width});
 }
 
-namespace {
-
-/// Places of the matrices of a head and a sample.
-struct head_matrices {
-  const float* query;
-  const float* key;
-  const float* value;
-  std::size_t vectors;  ///< the place of its first vector, [steps, width], among those of all
-  std::size_t scores;   ///< of its first score, [steps, steps]
-};
-
-/// Calls body(matrices) for each head and sample.
-template <class Body>
-void for_each_head(std::size_t count, std::size_t steps, std::size_t width, const float* split, const Body& body) {
-  const std::size_t all = count * steps * width;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t at = i * steps * width;
-    body(head_matrices{split + at, split + all + at, split + 2 * all + at, at, i * steps * steps});
-  }
-}
-
-}  // namespace
-
 void multi_head_attention::forward(const pass& how, const pass_numbers& numbers) const {
   kernels::stream& on = how.stream;
-  const auto [features, heads, causal, given_steps] = chosen_;
+  const std::size_t features = chosen_.features;
   const kept_numbers kept = kept_of(numbers.input, on, numbers.saved.data());
   const std::size_t steps = kept.steps;
-  const std::size_t width = features / heads;
+  const std::size_t width = features / chosen_.heads;
+  const std::size_t matrices = chosen_.heads * kept.samples;
   const auto parameters = numbers.parameters;
-  on.linear_forward(kept.rows(), features, 3 * features, numbers.input.as<float>().data(), parameters[in_weight].data(),
-                    parameters[in_bias].data(), kernels::activation::none, kept.projected);
-  split(on, kept, kept.projected, 3 * features, kept.split);
   const auto none = kernels::activation::none;
-  for_each_head(heads * kept.samples, steps, width, kept.split, [&](const head_matrices& of) {
-    on.linear_forward(steps, width, steps, of.query, of.key, nullptr, none, kept.probabilities + of.scores);
-  });
-  on.softmax_forward(heads * kept.rows(), steps, 1 / std::sqrt(static_cast<float>(width)), causal, kept.probabilities,
-                     kept.probabilities);
-  for_each_head(heads * kept.samples, steps, width, kept.split, [&](const head_matrices& of) {
-    on.linear_backward_input(steps, width, steps, of.value, kept.probabilities + of.scores,
-                             kept.of_heads + of.vectors);  // the product itself: probabilities values
-  });
+  on.linear_forward(kept.rows(), features, 3 * features, numbers.input.as<float>().data(), parameters[in_weight].data(),
+                    parameters[in_bias].data(), none, kept.projected);
+  split(on, kept, kept.projected, 3 * features, kept.queries);
+  on.batched_product({.count = matrices, .m = steps, .n = steps, .k = width, .b = transposed}, kept.queries,
+                     kept.keys(features), kept.probabilities);
+  on.softmax_forward(matrices * steps, steps, scale_of(width), chosen_.causal, kept.probabilities, kept.probabilities);
+  on.batched_product({.count = matrices, .m = steps, .n = width, .k = steps}, kept.probabilities, kept.values(features),
+                     kept.of_heads);
   join(on, kept, kept.of_heads, features, kept.joined);
   on.linear_forward(kept.rows(), features, features, kept.joined, parameters[out_weight].data(),
                     parameters[out_bias].data(), none, numbers.output.data());
@@ -175,29 +155,25 @@ void multi_head_attention::forward(const pass& how, const pass_numbers& numbers)
 void multi_head_attention::backward_projected(const pass& how, const pass_numbers& numbers, const kept_numbers& kept,
                                               const float* grad_y) const {
   kernels::stream& on = how.stream;
-  const auto [features, heads, causal, given_steps] = chosen_;
+  const std::size_t features = chosen_.features;
   const std::size_t steps = kept.steps;
-  const std::size_t width = features / heads;
+  const std::size_t width = features / chosen_.heads;
+  const std::size_t matrices = chosen_.heads * kept.samples;
   const std::size_t all = kept.rows() * features;
   on.linear_backward_input(kept.rows(), features, features, numbers.parameters[out_weight].data(), grad_y,
                            kept.projected);
   split(on, kept, kept.projected, features, kept.of_heads);
-  float* const grad_split = kept.projected;
-  for_each_head(heads * kept.samples, steps, width, kept.split, [&](const head_matrices& of) {
-    const float* const grad = kept.of_heads + of.vectors;
-    on.linear_forward(steps, width, steps, grad, of.value, nullptr, kernels::activation::none,
-                      kept.grad_scores + of.scores);
-    on.linear_backward_parameters(steps, width, steps, grad, kept.probabilities + of.scores,
-                                  grad_split + 2 * all + of.vectors, nullptr);
-  });
-  on.softmax_backward(heads * kept.rows(), steps, 1 / std::sqrt(static_cast<float>(width)), kept.probabilities,
-                      kept.grad_scores, kept.grad_scores);
-  for_each_head(heads * kept.samples, steps, width, kept.split, [&](const head_matrices& of) {
-    const float* const grad = kept.grad_scores + of.scores;
-    on.linear_backward_input(steps, width, steps, of.key, grad, grad_split + of.vectors);
-    on.linear_backward_parameters(steps, width, steps, of.query, grad, grad_split + all + of.vectors, nullptr);
-  });
-  join(on, kept, grad_split, 3 * features, kept.split);
+  float* const grad_queries = kept.projected;
+  on.batched_product({.count = matrices, .m = steps, .n = steps, .k = width, .b = transposed}, kept.of_heads,
+                     kept.values(features), kept.grad_scores);
+  on.batched_product({.count = matrices, .m = steps, .n = width, .k = steps, .a = transposed}, kept.probabilities,
+                     kept.of_heads, grad_queries + 2 * all);
+  on.softmax_backward(matrices * steps, steps, scale_of(width), kept.probabilities, kept.grad_scores, kept.grad_scores);
+  on.batched_product({.count = matrices, .m = steps, .n = width, .k = steps}, kept.grad_scores, kept.keys(features),
+                     grad_queries);
+  on.batched_product({.count = matrices, .m = steps, .n = width, .k = steps, .a = transposed}, kept.grad_scores,
+                     kept.queries, grad_queries + all);
+  join(on, kept, grad_queries, 3 * features, kept.queries);
 }
 
 void multi_head_attention::backward(const pass& how, const pass_numbers& numbers, const gradients& of) const {
@@ -206,11 +182,11 @@ void multi_head_attention::backward(const pass& how, const pass_numbers& numbers
   const kept_numbers kept = kept_of(numbers.input, on, numbers.saved.data());
   if (!how.is_second_backward) backward_projected(how, numbers, kept, of.output.data());
   if (of.input && !how.is_second_backward)
-    on.linear_backward_input(kept.rows(), features, 3 * features, numbers.parameters[in_weight].data(), kept.split,
+    on.linear_backward_input(kept.rows(), features, 3 * features, numbers.parameters[in_weight].data(), kept.queries,
                              of.input.data());
   if (!of.parameters) return;
   const auto grad = of.parameters;
-  on.linear_backward_parameters(kept.rows(), features, 3 * features, numbers.input.as<float>().data(), kept.split,
+  on.linear_backward_parameters(kept.rows(), features, 3 * features, numbers.input.as<float>().data(), kept.queries,
                                 grad[in_weight].data(), grad[in_bias].data());
   on.linear_backward_parameters(kept.rows(), features, features, kept.joined, of.output.data(), grad[out_weight].data(),
                                 grad[out_bias].data());

@@ -8,10 +8,9 @@
 
 #include <cstddef>
 
-namespace troupe::kernels {
+#include "kernels/device.hpp"
 
-/// Whether a factor is stored as it is or transposed.
-enum class factor_form : bool { plain, transposed };
+namespace troupe::kernels {
 
 /// c [m, n] = a b + beta c, all row-major without gaps. a is [m, k], or [k, m] if transposed; b is [k, n], or [n, k] if
 /// transposed. A beta of 0 overwrites c, NaN included. Thread: any. Throws std::runtime_error with the loader's error

@@ -69,4 +69,19 @@ bool cpu_stream::linear_backward_input(std::size_t batch, std::size_t in, std::s
   return false;
 }
 
+void cpu_stream::batched_product(const batched_product_shape& shape, const float* a, const float* b, float* product) {
+  const auto [count, m, n, k, a_form, b_form] = shape;
+  const bool is_plain = a_form == factor_form::plain;
+  for (std::size_t i = 0; i < count; ++i, a += m * k, b += k * n, product += m * n) {
+    if (!is_small(m, k, n)) {
+      blas_product(a_form, b_form, m, n, k, a, b, 0.0F, product);
+      continue;
+    }
+    float transposed[max_small_weights];
+    if (b_form == factor_form::transposed) transpose(n, k, b, transposed);
+    small_product(m, n, k, {a, is_plain ? k : 1, is_plain ? 1 : m}, b_form == factor_form::plain ? b : transposed,
+                  nullptr, product);
+  }
+}
+
 }  // namespace troupe::kernels

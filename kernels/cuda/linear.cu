@@ -99,7 +99,7 @@ void cuda_stream::column_sums(std::size_t rows, std::size_t cols, const float* x
 
 void cuda_stream::multiply_plainly(const product_shape& shape, const product_operands& operands) {
   if (products().multiply(shape, operands, handle_)) return;
-  if (shape.is_empty()) return fill(shape.m * shape.n, 0, operands.d);
+  if (shape.is_empty()) return fill(shape.count * shape.m * shape.n, 0, operands.d);
   throw device_error("cuBLASLt knows no way to multiply [" + std::to_string(shape.m) + ", " + std::to_string(shape.k) +
                      "] by [" + std::to_string(shape.k) + ", " + std::to_string(shape.n) +
                      "] on this device; try --matmul-precision f32");
@@ -155,6 +155,17 @@ bool cuda_stream::linear_backward_input(std::size_t batch, std::size_t in, std::
   shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   multiply_plainly(shape, {a, b, grad_x});
   return false;
+}
+
+void cuda_stream::batched_product(const batched_product_shape& shape, const float* a, const float* b, float* product) {
+  device_.make_current();
+  const auto [count, m, n, k, a_form, b_form] = shape;
+  const bool in_bf16 = multiplies_in_bf16(m, k) && multiplies_in_bf16(k, n);
+  const void* const first = as_factor(in_bf16, count * k * n, b, first_factor_);
+  const void* const second = as_factor(in_bf16, count * m * k, a, second_factor_);
+  multiply_plainly({b_form == factor_form::transposed, a_form == factor_form::transposed, n, m, k, in_bf16,
+                    CUBLASLT_EPILOGUE_DEFAULT, count},
+                   {first, second, product});
 }
 
 }  // namespace troupe::kernels::cuda

@@ -9,8 +9,9 @@ namespace {
 
 constexpr std::uint32_t alignment_max = 256;
 
-std::uint32_t alignment_of(const void* address) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(address) | alignment_max;
+/// Returns the alignment of an array, and of those that begin every `bytes` behind it.
+std::uint32_t alignment_of(const void* address, std::size_t bytes = 0) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address) | bytes | alignment_max;
   return static_cast<std::uint32_t>(bits & ~(bits - 1));
 }
 
@@ -41,9 +42,17 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
-void make(layout& made, cudaDataType_t type, std::size_t rows, std::size_t cols) {
+void set(cublasLtMatrixLayout_t matrices, cublasLtMatrixLayoutAttribute_t attribute, auto value) {
+  check(cublasLtMatrixLayoutSetAttribute(matrices, attribute, &value, sizeof value),
+        "cublasLtMatrixLayoutSetAttribute");
+}
+
+void make(layout& made, cudaDataType_t type, std::size_t rows, std::size_t cols, std::size_t count) {
   check(cublasLtMatrixLayoutCreate(&made.handle, type, rows, cols, static_cast<std::int64_t>(rows)),
         "cublasLtMatrixLayoutCreate");
+  if (count == 1) return;
+  set(made.handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(count));
+  set(made.handle, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(rows * cols));
 }
 
 }  // namespace
@@ -82,9 +91,9 @@ std::unique_ptr<matrix_products::plan> matrix_products::make_plan(const plan_key
     set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.mask);
     set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(relu_mask_bits(shape.m)));
   }
-  make(made->a, factor, shape.transpose_a ? shape.k : shape.m, shape.transpose_a ? shape.m : shape.k);
-  make(made->b, factor, shape.transpose_b ? shape.n : shape.k, shape.transpose_b ? shape.k : shape.n);
-  make(made->d, CUDA_R_32F, shape.m, shape.n);
+  make(made->a, factor, shape.transpose_a ? shape.k : shape.m, shape.transpose_a ? shape.m : shape.k, shape.count);
+  make(made->b, factor, shape.transpose_b ? shape.n : shape.k, shape.transpose_b ? shape.k : shape.n, shape.count);
+  make(made->d, CUDA_R_32F, shape.m, shape.n, shape.count);
 
   owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> wanted;
   check(cublasLtMatmulPreferenceCreate(&wanted.handle), "cublasLtMatmulPreferenceCreate");
@@ -111,9 +120,12 @@ std::unique_ptr<matrix_products::plan> matrix_products::make_plan(const plan_key
 
 bool matrix_products::multiply(const product_shape& shape, const product_operands& operands, cudaStream_t stream) {
   if (shape.is_empty()) return false;
-  const plan_key key{shape,
-                     {alignment_of(operands.a), alignment_of(operands.b), alignment_of(operands.d),
-                      alignment_of(operands.bias), alignment_of(operands.mask)}};
+  const std::size_t of_factor = shape.count == 1 ? 0 : shape.in_bf16 ? sizeof(std::uint16_t) : sizeof(float);
+  const std::size_t of_sum = shape.count == 1 ? 0 : sizeof(float);
+  const plan_key key{
+      shape,
+      {alignment_of(operands.a, shape.m * shape.k * of_factor), alignment_of(operands.b, shape.k * shape.n * of_factor),
+       alignment_of(operands.d, shape.m * shape.n * of_sum), alignment_of(operands.bias), alignment_of(operands.mask)}};
   auto known = plans_.find(key);
   if (known == plans_.end()) known = plans_.emplace(key, make_plan(key, operands)).first;
   const plan& chosen = *known->second;

@@ -24,9 +24,10 @@ struct product_shape {
   std::size_t k = 0;
   bool in_bf16 = false;  ///< the factors; else they are float32, rounded within the product if to tf32
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  std::size_t count = 1;  ///< of such products, whose matrices lie one after the other
 
   auto operator<=>(const product_shape&) const = default;
-  bool is_empty() const { return m * n * k == 0; }
+  bool is_empty() const { return m * n * k * count == 0; }
 };
 
 /// Device pointers. All but the factors and the mask is float32.

@@ -40,10 +40,15 @@ struct layout {
   std::size_t rows = 0;
   std::size_t cols = 0;
   std::size_t stride = 0;  ///< between columns
+  std::int32_t count = 1;
+  std::int64_t offset = 0;  ///< between matrices
 
+  std::size_t size() const { return type == CUDA_R_16BF ? 2 : 4; }
   std::size_t bytes() const {
-    return (type == CUDA_R_16BF ? 2 : 4) * (rows == 0 || cols == 0 ? 0 : (cols - 1) * stride + rows);
+    return size() * (rows == 0 || cols == 0 ? 0 : place(count - 1) + (cols - 1) * stride + rows);
   }
+  /// Of the first number of a matrix.
+  std::size_t place(std::int32_t number) const { return static_cast<std::size_t>(number * offset); }
 };
 
 template <class Content, class Opaque>
@@ -116,7 +121,7 @@ void finish_column(const product& how, const operands& on, std::size_t col, cons
   }
 }
 
-void multiply(const product& how, const operands& on) {
+void multiply_one(const product& how, const operands& on) {
   const std::vector<float> a = packed(on.a, on.a_layout, how.a_form, how.compute);
   const std::vector<float> b = packed(on.b, on.b_layout, how.b_form, how.compute);
   const std::size_t m = on.d_layout.rows;
@@ -141,13 +146,25 @@ void multiply(const product& how, const operands& on) {
   }
 }
 
+void multiply(const product& how, const operands& on) {
+  for (std::int32_t i = 0; i < on.d_layout.count; ++i) {
+    operands one = on;
+    one.a = static_cast<const std::byte*>(on.a) + on.a_layout.place(i) * on.a_layout.size();
+    one.b = static_cast<const std::byte*>(on.b) + on.b_layout.place(i) * on.b_layout.size();
+    one.c += on.c_layout.place(i);
+    one.d += on.d_layout.place(i);
+    multiply_one(how, one);
+  }
+}
+
 // -- what is refused --------------------------------------------------------------------------------------------------
 
 bool shapes_fit(const product& how, const layout& a, const layout& b, const layout& c, const layout& d) {
   const bool a_plain = how.a_form == CUBLAS_OP_N;
   const bool b_plain = how.b_form == CUBLAS_OP_N;
   return (a_plain ? a.rows : a.cols) == d.rows && (b_plain ? b.cols : b.rows) == d.cols &&
-         (a_plain ? a.cols : a.rows) == (b_plain ? b.rows : b.cols) && c.rows == d.rows && c.cols == d.cols;
+         (a_plain ? a.cols : a.rows) == (b_plain ? b.rows : b.cols) && c.rows == d.rows && c.cols == d.cols &&
+         a.count == d.count && b.count == d.count && c.count == d.count;
 }
 
 /// The mask's columns must begin at 16 bytes, and hold the output's rows.
@@ -164,6 +181,7 @@ bool is_supported(const product& how, const layout& a, const layout& b, const la
   const bool of_float = a.type == CUDA_R_32F && b.type == CUDA_R_32F;
   // cuBLASLt runs bf16 columns that do not begin at 16 bytes on a much slower kernel. The backend must not ask for it.
   const bool is_fast = a.stride % 8 == 0 && b.stride % 8 == 0;
+  if (d.count > 1 && how.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return false;
   const bool of_bf16 = a.type == CUDA_R_16BF && b.type == CUDA_R_16BF && !rounds && is_fast;
   if (has(how.epilogue, troupe::emulated_cuda::configured().refused_epilogues)) return false;
   return std::find(std::begin(known), std::end(known), how.epilogue) != std::end(known) && (of_float || of_bf16) &&
@@ -252,6 +270,20 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* descriptor, cu
   auto* opaque = new cublasLtMatrixLayoutOpaque_t{};
   new (opaque) layout{type, rows, cols, static_cast<std::size_t>(stride)};
   *descriptor = opaque;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t descriptor,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                                                std::size_t bytes) {
+  TROUPE_CUBLAS_CALL;
+  auto& matrices = *reinterpret_cast<layout*>(descriptor);
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT && bytes == sizeof matrices.count)
+    std::memcpy(&matrices.count, value, bytes);
+  else if (attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET && bytes == sizeof matrices.offset)
+    std::memcpy(&matrices.offset, value, bytes);
+  else
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   return CUBLAS_STATUS_SUCCESS;
 }
 
