@@ -86,11 +86,16 @@ std::string value_text(const setting_info& info, const std::string& text) {
 
 std::optional<std::string> toml_of(bool of_layer, const boost::json::value& json);
 
-/// Returns `key = value` of each key, in the order of job files; null if it has other keys, or a value that job files
-/// cannot have.
+/// Returns `key = value` of each key, in the order of job files, which layers have already; null if it has other keys,
+/// or a value that job files cannot have.
 std::optional<std::vector<std::string>> pairs_of(bool of_layer, const boost::json::object& object) {
+  std::vector<std::string> keys = column_keys();
+  if (of_layer) {
+    keys.clear();
+    for (const auto& member : object) keys.emplace_back(member.key());
+  }
   std::vector<std::string> pairs;
-  for (const std::string& key : of_layer ? nn::layer_keys() : column_keys()) {
+  for (const std::string& key : keys) {
     if (!object.contains(key)) continue;
     const auto value = toml_of(of_layer, object.at(key));
     if (!value) return std::nullopt;

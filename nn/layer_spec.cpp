@@ -159,26 +159,12 @@ std::string kind_of(const layer_spec& layer) {
   return std::visit([]<class Options>(const Options&) { return Options::kind; }, layer.options);
 }
 
-namespace {
-
-/// Appends an option, or moves it behind the one before it in its layer's list.
-void append_key(std::vector<std::string>& to, const std::string& name, const std::string& before) {
-  const auto found = std::ranges::find(to, name);
-  if (found == to.end())
-    to.push_back(name);
-  else if (const auto other = std::ranges::find(to, before); found < other)
-    std::rotate(found, found + 1, other + 1);
-}
-
-}  // namespace
-
 const std::vector<std::string>& layer_keys() {
   static const std::vector<std::string> keys = [] {
     std::vector<std::string> all{"kind"};
     all_layers::for_each([&]<class Layer>() {
-      std::string before = "kind";
       for (const auto& field : fields_of<typename Layer::options>())
-        append_key(all, field.name, std::exchange(before, field.name));
+        if (std::ranges::find(all, field.name) == all.end()) all.emplace_back(field.name);
     });
     return all;
   }();

@@ -35,7 +35,7 @@ struct layer_spec {
 /// Returns the name of a layer's type in files.
 std::string kind_of(const layer_spec& layer);
 
-/// Returns the keys of a layer in files: `kind` and all layers' options, those of each layer in their order.
+/// Returns the keys of a layer in files: `kind` and all layers' options, once each.
 const std::vector<std::string>& layer_keys();
 
 /// Parses a JSON array of objects {"kind": ..., options}. Refuses unknown kinds and options (with the nearest name),

@@ -42,8 +42,10 @@ TYPED_TEST(StreamIds, CopyTheirRowsAndAddTheirGradientsInOrder) {
         const auto ids_there = this->put(ids);
         const auto y_there = this->put(std::vector<float>(count * dim, nan));
         const auto grad_there = this->put(std::vector<float>(rows * dim, nan));
-        this->on().embedding_forward(count, rows, dim, ids_there.data(), this->put(table).data(), y_there.data());
-        this->on().embedding_backward(count, rows, dim, ids_there.data(), this->put(grad_y).data(), grad_there.data());
+        const auto table_there = this->put(table);
+        const auto grad_y_there = this->put(grad_y);
+        this->on().embedding_forward(count, rows, dim, ids_there.data(), table_there.data(), y_there.data());
+        this->on().embedding_backward(count, rows, dim, ids_there.data(), grad_y_there.data(), grad_there.data());
         EXPECT_TRUE(same_bits(this->get(y_there), y));
         EXPECT_TRUE(same_bits(this->get(grad_there), grad));
       }
@@ -57,9 +59,10 @@ TYPED_TEST(StreamIds, ThatNameNoRowGiveNanAndHaveNoPartInTheGradient) {
   const auto ids_there = this->put(ids);
   const auto y_there = this->put(std::vector<float>(ids.size(), 0.0F));
   const auto grad_there = this->put(std::vector<float>(3, nan));
-  this->on().embedding_forward(ids.size(), 3, 1, ids_there.data(), this->put(table).data(), y_there.data());
-  this->on().embedding_backward(ids.size(), 3, 1, ids_there.data(), this->put(std::vector<float>(8, 1.0F)).data(),
-                                grad_there.data());
+  const auto table_there = this->put(table);
+  const auto grad_y_there = this->put(std::vector<float>(ids.size(), 1.0F));
+  this->on().embedding_forward(ids.size(), 3, 1, ids_there.data(), table_there.data(), y_there.data());
+  this->on().embedding_backward(ids.size(), 3, 1, ids_there.data(), grad_y_there.data(), grad_there.data());
   const auto y = this->get(y_there);
   EXPECT_EQ(y.front(), 30);
   EXPECT_EQ(y.back(), 20);
