@@ -107,22 +107,22 @@ nn::pass dense_replica::pass_of(const part& which, bool training) const {
 }
 
 /// Grows the activations as needed.
-nn::pass_numbers dense_replica::numbers_of(const part& which) const {
+const nn::pass_numbers& dense_replica::numbers_of(const part& which) const {
   activations& kept = *which.kept;
-  if (kept.in.empty() || kept.in[0] != which.samples.size) {
-    kept.in = nn::batch_of(which.samples.size, network_.in);
-    kept.saved.resize(compute(), network_.module->saved(kept.in, compute()));
-    kept.outputs.resize(compute(), which.samples.size * out_features_);
+  nn::pass_numbers& numbers = kept.numbers;
+  const std::size_t size = which.samples.size;
+  const troupe::shape& in = numbers.input.shape();
+  if (const bool is_other = in.empty() || in[0] != size; is_other || numbers.input.data() != which.input)
+    numbers.input = {is_other ? nn::batch_of(size, network_.in) : in, which.input};
+  if (numbers.output.shape().empty() || numbers.output.shape()[0] != size) {
+    kept.saved.resize(compute(), network_.module->saved(numbers.input, compute()));
+    kept.outputs.resize(compute(), size * out_features_);
+    numbers.output = {kept.outputs.data(), {size, out_features_}};
+    numbers.saved = {kept.saved.data(), kept.saved.size()};
   }
-  return {.parameters = {which.weights ? which.weights.get() : weights_data(), parameters_},
-          .buffers = {buffers_data(), statistics_},
-          .input = {kept.in, which.input},
-          .output = {kept.outputs.data(), {which.samples.size, out_features_}},
-          .saved = {kept.saved.data(), kept.saved.size()}};
-}
-
-view<const float> dense_replica::output_grad(const part& which, const float* numbers) const {
-  return {numbers, {which.samples.size, out_features_}};
+  numbers.parameters = {which.weights ? which.weights.get() : weights_data(), parameters_};
+  numbers.buffers = {buffers_data(), statistics_};
+  return numbers;
 }
 
 void dense_replica::forward(const part& which, bool training) {
@@ -130,8 +130,8 @@ void dense_replica::forward(const part& which, bool training) {
 }
 
 void dense_replica::backward_inputs(const part& which, const float* grad_outputs, float* grad_input) {
-  const nn::pass_numbers numbers = numbers_of(which);
-  nn::gradients of{.output = output_grad(which, grad_outputs)};
+  const nn::pass_numbers& numbers = numbers_of(which);
+  nn::gradients of{.output = numbers.output.of(grad_outputs)};
   if (grad_input != nullptr) of.input = {grad_input, numbers.input.shape()};
   network_.module->backward(pass_of(which, true), numbers, of);
 }
@@ -186,7 +186,8 @@ void dense_replica::backward_parameters(const part& which, const float* grad_out
       [&](nn::gradient_places& to) {
         nn::pass how = pass_of(which, true);
         how.is_second_backward = true;
-        network_.module->backward_parameters(how, numbers_of(which), output_grad(which, grad_outputs), to);
+        const nn::pass_numbers& numbers = numbers_of(which);
+        network_.module->backward_parameters(how, numbers, numbers.output.of(grad_outputs), to);
       },
       full, which.number > 0);
 }

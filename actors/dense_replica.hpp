@@ -116,7 +116,7 @@ class dense_replica : public trained_parameters {
   struct activations {
     kernels::device_array<float> saved;
     kernels::device_array<float> outputs;  ///< which the loss overwrites with their gradient
-    troupe::shape in;                      ///< of the input that both are for
+    nn::pass_numbers numbers;              ///< with both, and the shape of the input that they are for
   };
 
   /// A micro-batch under way. Its activations are its own as long as somebody refers to them.
@@ -174,8 +174,7 @@ class dense_replica : public trained_parameters {
   std::size_t parts() const { return model::micro_batches_with_samples(batch_.size, options_.micro_batches); }
 
   nn::pass pass_of(const part& which, bool training) const;
-  nn::pass_numbers numbers_of(const part& which) const;
-  view<const float> output_grad(const part& which, const float* numbers) const;
+  const nn::pass_numbers& numbers_of(const part& which) const;
   void run(const model::loss_targets& targets);
   void run(const part& which, const model::loss_targets& targets);
 

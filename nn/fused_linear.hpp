@@ -30,12 +30,21 @@ struct fused_linear {
   /// Returns the place of the mask; null: no mask is kept.
   std::byte* mask_in(float* saved) const;
 
+  /// What its passes read, and what they keep.
+  struct numbers {
+    const float* x = nullptr;
+    const float* weight = nullptr;  ///< and behind it the bias
+    float* saved = nullptr;
+  };
+
   /// Computes y [batch, out]. Returns whether it has written the mask, which it does for training.
-  bool forward(const pass& how, const pass_numbers& numbers) const;
-  /// Computes the gradient of x from that of the product; without `of.input`, only rounds the latter. `mask`: of the
-  /// layer with the output x, or null. Returns whether it is applied.
-  bool backward_input(const pass& how, const pass_numbers& numbers, const gradients& of, const std::byte* mask) const;
-  void backward_parameters(const pass& how, const pass_numbers& numbers, const gradients& of) const;
+  bool forward(const pass& how, const numbers& of, float* y) const;
+  /// Computes the gradient of x from that of the product; if it is null, only rounds the latter. `mask`: of the layer
+  /// with the output x, or null. Returns whether it is applied.
+  bool backward_input(const pass& how, const numbers& of, const float* grad_y, float* grad_x,
+                      const std::byte* mask) const;
+  /// Computes the gradient of weight and bias.
+  void backward_parameters(const pass& how, const numbers& of, const float* grad_y, float* grad_weight) const;
 
  private:
   static std::size_t floats_of(bool is_kept, std::size_t numbers) { return is_kept ? (numbers + 1) / 2 : 0; }
@@ -43,7 +52,7 @@ struct fused_linear {
   std::size_t weight_floats() const { return floats_of(rounds, out * in); }
   std::size_t grad_floats() const { return floats_of(rounds, batch * out); }
   std::size_t mask_floats() const { return masks ? batch * kernels::relu_mask_bits(out) / 32 : 0; }
-  kernels::product_factor kept(const float* numbers, float* saved, std::size_t first) const;
+  kernels::product_factor kept(const float* factor, float* saved, std::size_t first) const;
 };
 
 }  // namespace troupe::nn

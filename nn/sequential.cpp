@@ -175,7 +175,7 @@ std::shared_ptr<const sequential::plan> sequential::plan_of(const tensor_view& i
 
 sequential::plan sequential::made_plan(const tensor_view& input, const kernels::stream& on) const {
   check_any();
-  plan made{{input.shape(), nullptr, input.type()}, &on.device()};
+  plan made{{input.shape(), nullptr, input.type()}, &on.device(), on.device().is_host()};
   tensor_view next = made.input;
   std::size_t parameter = 0;
   std::size_t buffer = 0;

@@ -51,7 +51,7 @@ void sequential::forward(const pass& how, const pass_numbers& numbers) const {
       one.what->forward(pass_of(one, how), all->numbers(one, numbers));
       continue;
     }
-    const bool has_mask = one.fused->forward(how, all->numbers(one, numbers));
+    const bool has_mask = one.fused->forward(how, all->fused_numbers(one, numbers), all->output_of(one, numbers));
     if (how.training) all->has_mask[all->place(one)].store(has_mask, std::memory_order_relaxed);
   }
 }
@@ -63,10 +63,8 @@ void sequential::backward_inputs(const pass& how, const pass_numbers& numbers, c
   bool is_masked = false;
   for (std::size_t i = all.steps.size(); i-- > 0;) {
     const step& one = all.steps[i];
-    if (one.has_relu() && !is_masked) {
-      const pass_numbers its = all.numbers(one, numbers);
-      how.stream.relu_backward(its.output.size(), its.output.data(), grad.data(), all.grad_output(one, numbers).data());
-    }
+    if (one.has_relu() && !is_masked)
+      how.stream.relu_backward(grad.size(), all.output_of(one, numbers), grad.data(), all.grad_output(one, numbers));
     is_masked = false;
     view<float> below;
     if (i == 0)
@@ -79,7 +77,7 @@ void sequential::backward_inputs(const pass& how, const pass_numbers& numbers, c
           how.training && i > 0 && all.steps[i - 1].has_relu() && all.has_mask[i - 1].load(std::memory_order_relaxed);
       const std::byte* const mask =
           asks ? all.steps[i - 1].fused->mask_in(numbers.saved.data() + all.steps[i - 1].saved_at) : nullptr;
-      is_masked = one.fused->backward_input(how, all.numbers(one, numbers), {grad, below}, mask);
+      is_masked = one.fused->backward_input(how, all.fused_numbers(one, numbers), grad.data(), below.data(), mask);
     } else if (below || !one.parameters.empty()) {
       one.what->backward(pass_of(one, how), all.numbers(one, numbers), {grad, below});
     }
@@ -143,14 +141,13 @@ void sequential::backward_parameters(const pass& how, const pass_numbers& number
   boost::container::small_vector<std::exception_ptr, few_modules> failed(all->trained.size());
   const auto compute = [&](std::size_t part) {
     const step& one = *all->trained[part];
-    const view<const float> grad = all->is_last(one) ? grad_output : view<const float>(all->grad_output(one, numbers));
-    const pass_numbers its = all->numbers(one, numbers);
+    const float* const grad = all->is_last(one) ? grad_output.data() : all->grad_output(one, numbers);
     try {
       known_places its_places({places.data() + one.first_range, one.ranges.size()});
       if (one.fused)
-        one.fused->backward_parameters(next, its, {.output = grad, .parameters = {its_places.at({}), one.parameters}});
+        one.fused->backward_parameters(next, all->fused_numbers(one, numbers), grad, its_places.at({}));
       else
-        one.what->backward_parameters(pass_of(one, next), its, grad, its_places);
+        one.what->backward_parameters(pass_of(one, next), all->numbers(one, numbers), {grad, one.output}, its_places);
     } catch (...) {
       failed[part] = std::current_exception();
     }

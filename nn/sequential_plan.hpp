@@ -44,6 +44,7 @@ struct sequential::step {
 struct sequential::plan {
   tensor_view input;  ///< its type and shape
   const kernels::device* where = nullptr;
+  bool is_on_host = false;  ///< whose streams all compute alike
   std::vector<step> steps = {};
   std::size_t saved = 0;
   std::vector<const step*> trained = {};  ///< the steps with parameters, from the last one on
@@ -53,27 +54,33 @@ struct sequential::plan {
 
   bool is_of(const tensor_view& given, const kernels::stream& on) const {
     return given.shape() == input.shape() && given.type() == input.type() && &on.device() == where &&
-           std::ranges::all_of(steps, [&](const step& one) {
-             return !one.fused || one.fused->rounds == on.multiplies_in_bf16(one.fused->in, one.fused->out);
-           });
+           (is_on_host || std::ranges::all_of(steps, [&](const step& one) {
+              return !one.fused || one.fused->rounds == on.multiplies_in_bf16(one.fused->in, one.fused->out);
+            }));
   }
   const step& last() const { return steps.back(); }
   bool is_last(const step& one) const { return &one == &steps.back(); }
   std::size_t place(const step& one) const { return static_cast<std::size_t>(&one - steps.data()); }
 
   pass_numbers numbers(const step& one, const pass_numbers& whole) const {
-    float* const saved_numbers = whole.saved.data();
-    const std::size_t i = place(one);
-    const void* const in = i == 0 ? whole.input.data() : saved_numbers + steps[i - 1].output_at;
     return {.parameters = {whole.parameters.data() + one.first_parameter, one.parameters},
             .buffers = {whole.buffers.data() + one.first_buffer, one.buffers},
-            .input = {one.input, in, i == 0 ? whole.input.type() : dtype::f32},
-            .output = is_last(one) ? whole.output : view<float>{saved_numbers + one.output_at, one.output},
+            .input = {one.input, input_of(one, whole), place(one) == 0 ? whole.input.type() : dtype::f32},
+            .output = {output_of(one, whole), one.output},
             .saved = whole.saved.subspan(one.saved_at, one.saved)};
   }
-  view<float> grad_output(const step& one, const pass_numbers& whole) const {
-    return {whole.saved.data() + one.grad_at, one.output};
+  fused_linear::numbers fused_numbers(const step& one, const pass_numbers& whole) const {
+    return {static_cast<const float*>(input_of(one, whole)), whole.parameters.data() + one.first_parameter,
+            whole.saved.data() + one.saved_at};
   }
+  const void* input_of(const step& one, const pass_numbers& whole) const {
+    const std::size_t i = place(one);
+    return i == 0 ? whole.input.data() : whole.saved.data() + steps[i - 1].output_at;
+  }
+  float* output_of(const step& one, const pass_numbers& whole) const {
+    return is_last(one) ? whole.output.data() : whole.saved.data() + one.output_at;
+  }
+  float* grad_output(const step& one, const pass_numbers& whole) const { return whole.saved.data() + one.grad_at; }
 };
 
 }  // namespace troupe::nn

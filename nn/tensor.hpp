@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -88,9 +89,8 @@ class shape {
 
   /// Of all places, since a comparison of a number of them that is not known is a call.
   bool operator==(const shape& other) const {
-    bool is_same = dimensions_ == other.dimensions_;
-    for (std::size_t i = 0; i < dimensions_max; ++i) is_same &= lengths_[i] == other.lengths_[i];
-    return is_same;
+    return dimensions_ == other.dimensions_ &&
+           std::memcmp(lengths_.data(), other.lengths_.data(), sizeof lengths_) == 0;
   }
 
  private:
@@ -211,8 +211,18 @@ class view {
  public:
   view() = default;
   view(T* numbers, const troupe::shape& lengths) : numbers_(numbers), count_(lengths.count()), shape_(lengths) {}
-  operator view<const T>() const requires(!std::is_const_v<T>) { return {numbers_, shape_}; }
+  operator view<const T>() const requires(!std::is_const_v<T>) { return of(static_cast<const T*>(numbers_)); }
   explicit operator bool() const { return numbers_ != nullptr; }
+
+  /// Returns the same view of other numbers.
+  template <class Other>
+  view<Other> of(Other* numbers) const {
+    view<Other> other;
+    other.numbers_ = numbers;
+    other.count_ = count_;
+    other.shape_ = shape_;
+    return other;
+  }
 
   const troupe::shape& shape() const { return shape_; }
   std::size_t size() const { return count_; }
@@ -222,6 +232,9 @@ class view {
   T* end() const { return numbers_ + count_; }
 
  private:
+  template <class Other>
+  friend class view;
+
   T* numbers_ = nullptr;
   std::size_t count_ = 0;
   troupe::shape shape_;
