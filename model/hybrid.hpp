@@ -78,7 +78,7 @@ class hybrid_model final : public nn::module {
                   const nn::tensor_list<float>& buffers) const override;
   troupe::shape output(const troupe::tensor_view& input) const override;
   std::size_t saved(const troupe::tensor_view& input, const kernels::stream& on) const override;
-  /// Those that the top network takes, if its input are the dense features.
+  /// Those that the top network takes, if the dense features are its input.
   std::optional<nn::id_range> ids() const override;
   void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override;
   /// The gradient of the input may be left out if there are no tables. The dense features' columns get their gradients

@@ -138,7 +138,7 @@ std::optional<std::string> check_classes(const labeled_images& what, const std::
                      wrong - what.labels.get(), classes, is_mnist ? " of MNIST" : "; use more --classes");
 }
 
-/// Refuses pixels that are none of the ids that the network takes.
+/// Refuses pixels that the network does not take as ids.
 std::optional<std::string> check_pixels(const labeled_images& what, const std::string& file, const job& job,
                                         const data_spec& spec) {
   const auto ids = ids_of(job, spec);

@@ -54,7 +54,7 @@ class sequential final : public module {
   void initialize(const std::function<std::uint64_t(std::size_t number)>& key, float* parameters, float* buffers) const;
   troupe::shape output(const tensor_view& input) const override;
   std::size_t saved(const tensor_view& input, const kernels::stream& on) const override;
-  /// Those of the first module that computes.
+  /// Those that the first module that computes takes.
   std::optional<id_range> ids() const override;
   void forward(const pass& how, const pass_numbers& numbers) const override;
   void backward(const pass& how, const pass_numbers& numbers, const gradients& of) const override;

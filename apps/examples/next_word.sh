@@ -1,11 +1,11 @@
 #!/bin/sh
-# next_word.sh [ROWS]: writes the rows of next_word.toml, as CSV: 8 words of a text that never ends, and the word after
-# them. Words are numbers, their places in `words`. A sentence has 7, such as "cats hear dog and they run .": verbs and
-# pronoun go with the subject. There are 64, all as likely, so that a word has log(64) / 7 = 0.594 nats.
+# next_word.sh [ROWS]: writes the rows of next_word.toml, as CSV: 8 tokens of a text that never ends, and the token after
+# them. A token is its number in the vocabulary below. A sentence has 7, such as "cats hear dog and they run .": verbs and
+# pronoun go with the subject. There are 64, all as likely, so that a token has log(64) / 7 = 0.594 nats.
 
 awk -v rows="${1:-12000}" '
 BEGIN {
-  # words: cat dog cats dogs sees hears see hear and it they runs sleeps run sleep .
+  # cat dog cats dogs sees hears see hear and it they runs sleeps run sleep .
   print "w1,w2,w3,w4,w5,w6,w7,w8,next"
   for (place = 0; place < rows + 8; ++place) {
     if (place % 7 == 0) {

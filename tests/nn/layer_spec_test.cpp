@@ -89,26 +89,27 @@ TEST(LayerSpec, OptionsThatAreLeftOutHaveDefaults) {
 
 // As written: no option with its default, `kind` first.
 TEST(LayerSpec, WhatIsWrittenIsReadAsTheSame) {
-  for (
-      const char* const text : {
-          R"([])",
-          R"([{"kind":"linear","out":3},{"kind":"linear","out":1,"bias":false}])",
-          R"([{"kind":"relu"},{"kind":"gelu"},{"kind":"flatten"},{"kind":"global_avg_pool2d"}])",
-          R"([{"kind":"conv2d","out_channels":6,"kernel":5}])",
-          R"([{"kind":"conv2d","out_channels":6,"kernel":5,"stride":2,"padding":1024,"bias":false}])",
-          R"([{"kind":"conv2d","out_channels":6,"kernel":5,"dilation":3,"groups":2}])",
-          R"([{"kind":"max_pool2d","kernel":2},{"kind":"max_pool2d","kernel":2,"stride":1}])",
-          R"([{"kind":"avg_pool2d","kernel":2},{"kind":"avg_pool2d","kernel":2,"stride":3}])",
-          R"([{"kind":"batch_norm"},{"kind":"batch_norm","eps":1E-3,"momentum":3E-1,"scale":false}])",
-          R"([{"kind":"batch_norm","synchronized":true}])",
-          R"([{"kind":"layer_norm"},{"kind":"layer_norm","eps":1E-12}])",
-          R"([{"kind":"dropout","rate":0E0},{"kind":"dropout","rate":1E-1},{"kind":"dropout","rate":7.5E-1}])",
-          R"([{"kind":"low_rank_cross","rank":512,"layers":3}])",
-          R"([{"kind":"lstm","hidden":7},{"kind":"lstm","hidden":65536,"steps":9,"last":true}])",
-          R"([{"kind":"embedding","rows":16777216,"dim":8},{"kind":"embedding","rows":2,"dim":8,"positions":9,"scale":2.55E2}])",
-          R"([{"kind":"multi_head_attention","heads":2},{"kind":"multi_head_attention","heads":1,"causal":true,"steps":3}])",
-          R"([{"kind":"residual","layers":[{"kind":"relu"},{"kind":"residual","layers":[{"kind":"gelu"}]}]}])",
-      }) {
+  for (const char* const text : {
+           R"([])",
+           R"([{"kind":"linear","out":3},{"kind":"linear","out":1,"bias":false}])",
+           R"([{"kind":"relu"},{"kind":"gelu"},{"kind":"flatten"},{"kind":"global_avg_pool2d"}])",
+           R"([{"kind":"conv2d","out_channels":6,"kernel":5}])",
+           R"([{"kind":"conv2d","out_channels":6,"kernel":5,"stride":2,"padding":1024,"bias":false}])",
+           R"([{"kind":"conv2d","out_channels":6,"kernel":5,"dilation":3,"groups":2}])",
+           R"([{"kind":"max_pool2d","kernel":2},{"kind":"max_pool2d","kernel":2,"stride":1}])",
+           R"([{"kind":"avg_pool2d","kernel":2},{"kind":"avg_pool2d","kernel":2,"stride":3}])",
+           R"([{"kind":"batch_norm"},{"kind":"batch_norm","eps":1E-3,"momentum":3E-1,"scale":false}])",
+           R"([{"kind":"batch_norm","synchronized":true}])",
+           R"([{"kind":"layer_norm"},{"kind":"layer_norm","eps":1E-12}])",
+           R"([{"kind":"dropout","rate":0E0},{"kind":"dropout","rate":1E-1},{"kind":"dropout","rate":7.5E-1}])",
+           R"([{"kind":"low_rank_cross","rank":512,"layers":3}])",
+           R"([{"kind":"lstm","hidden":7},{"kind":"lstm","hidden":65536,"steps":9,"last":true}])",
+           R"([{"kind":"embedding","rows":16777216,"dim":8}])",
+           R"([{"kind":"embedding","rows":2,"dim":8,"positions":9,"scale":2.55E2}])",
+           R"([{"kind":"multi_head_attention","heads":2}])",
+           R"([{"kind":"multi_head_attention","heads":1,"causal":true,"steps":3}])",
+           R"([{"kind":"residual","layers":[{"kind":"relu"},{"kind":"residual","layers":[{"kind":"gelu"}]}]}])",
+       }) {
     const auto layers = read(text);
     EXPECT_EQ(to_json(layers), text);
     EXPECT_EQ(read(to_json(layers)), layers);

@@ -70,8 +70,8 @@ const std::vector<layer_case> layer_cases{
     {R"({"kind": "conv2d", "out_channels": 3, "kernel": 3, "groups": 3, "stride": 2, "padding": 2, "dilation": 2})",
      {3, 5, 4}},
     {R"({"kind": "layer_norm"})", {3, 6}},
-    {R"({"kind": "residual", "layers": [{"kind": "layer_norm", "eps": 0.1}, {"kind": "linear", "out": 9}, {"kind": "relu"},
-         {"kind": "linear", "out": 5}]})",
+    {R"({"kind": "residual", "layers": [{"kind": "layer_norm", "eps": 0.1}, {"kind": "linear", "out": 9},
+         {"kind": "relu"}, {"kind": "linear", "out": 5}]})",
      {3, 5}},
 };
 
