@@ -50,6 +50,11 @@ std::optional<std::string> check_layers(const job& what, const data_spec& spec, 
                        spec.outputs, spec.outputs);
   const auto made = nn::make_layers(top_layers(what, spec), in);
   if (!made) return "--layers: " + made.error().message;
+  const auto takes_ids =
+      std::ranges::find_if(*made, [](const nn::made_layer& one) { return one.what->ids().has_value(); });
+  if (takes_ids != made->end() && !spec.tables.empty())
+    return fmt::format("--layers: {} takes ids, and {} has tables, whose rows the network takes too; leave either out",
+                       takes_ids->what->type(), what.data);
   for (const nn::made_layer& one : *made) weights += nn::count_of(one.what->parameters());
   return std::nullopt;
 }

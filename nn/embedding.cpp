@@ -22,7 +22,7 @@ const option_fields<embedding_options>& embedding_options::fields() {
                               .whole("dim", &embedding_options::dim, 1, layer_width_max)
                               .whole("positions", &embedding_options::positions, 1, layer_width_max, false)
                               .real("scale", &embedding_options::scale, "a number above 0 and at most 65536",
-                                    [](double x) { return x > 0 && x <= 65536; });
+                                    [](double x) { return static_cast<float>(x) > 0 && x <= 65536; });
   return all;
 }
 

@@ -20,6 +20,10 @@ std::string id_range::text() const {
                      scale == 1 ? "" : fmt::format(" once multiplied by {}", scale));
 }
 
+void check_takes_computed(const module& of) {
+  if (of.ids()) refuse(of, "takes ids, and gets what another layer computes; put it first");
+}
+
 void check_ids(const module& of, const tensor_view& input) {
   const auto range = of.ids();
   if (!range) return;

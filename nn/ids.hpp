@@ -21,6 +21,9 @@ struct id_range {
   std::string text() const;
 };
 
+/// Throws `error` if the module takes ids: behind others, which compute.
+void check_takes_computed(const module& of);
+
 /// Throws `error`, which names row and column, unless `input` has numbers that the module takes (`module::ids`).
 /// Requires: they are in host memory.
 void check_ids(const module& of, const tensor_view& input);

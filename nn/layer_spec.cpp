@@ -237,10 +237,14 @@ made_layer made(const layer_spec& spec, const troupe::shape& in) {
 
 result<std::vector<made_layer>> make_layers(const std::vector<layer_spec>& specs, const troupe::shape& in) {
   std::vector<made_layer> layers;
+  bool is_computed = false;
   for (const layer_spec& spec : specs) {
     const std::string kind = kind_of(spec);
     try {
-      layers.push_back(made(spec, layers.empty() ? in : layers.back().out));
+      const made_layer one = made(spec, layers.empty() ? in : layers.back().out);
+      if (is_computed) check_takes_computed(*one.what);
+      is_computed = is_computed || !one.what->is_identity();
+      layers.push_back(one);
     } catch (const error& e) {
       std::string text = e.what();
       if (text.starts_with(kind + ": ")) text.erase(0, kind.size() + 2);

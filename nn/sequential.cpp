@@ -155,7 +155,12 @@ std::uint64_t sequential::multiply_adds(const tensor_view& input) const {
 troupe::shape sequential::output(const tensor_view& input) const {
   check_any();
   tensor_view next = input;
-  for (const auto& one : modules_) next = one->output(next);
+  bool is_computed = false;
+  for (const auto& one : modules_) {
+    next = one->output(next);
+    if (is_computed) check_takes_computed(*one);
+    is_computed = is_computed || !one->is_identity();
+  }
   return next.shape();
 }
 

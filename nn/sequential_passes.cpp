@@ -72,9 +72,11 @@ void sequential::backward_inputs(const pass& how, const pass_numbers& numbers, c
     else if (of.input || one.is_trained_below)
       below = {numbers.saved.data() + all.steps[i - 1].grad_at, one.input};
     if (one.fused) {
-      // Evaluation writes no mask: that of an earlier pass may be there.
-      const bool asks =
-          how.training && i > 0 && all.steps[i - 1].has_relu() && all.has_mask[i - 1].load(std::memory_order_relaxed);
+      // Evaluation writes no mask: that of an earlier pass may be there. Masks have the rows of their layer, which a
+      // `flatten` behind it may have made longer.
+      const bool asks = how.training && i > 0 && all.steps[i - 1].has_relu() &&
+                        all.steps[i - 1].fused->out == one.fused->in &&
+                        all.has_mask[i - 1].load(std::memory_order_relaxed);
       const std::byte* const mask =
           asks ? all.steps[i - 1].fused->mask_in(numbers.saved.data() + all.steps[i - 1].saved_at) : nullptr;
       is_masked = one.fused->backward_input(how, all.fused_numbers(one, numbers), grad.data(), below.data(), mask);

@@ -297,7 +297,12 @@ result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::
     for (std::size_t i = 0; i < descriptions.size(); ++i) described.push_back(i);
   }
   for (std::size_t i = 0; i < descriptions.size(); ++i) columns[described[i]].what = descriptions[i];
-  return std::make_shared<const csv>(job, descriptions, std::move(columns), described);
+  auto made = std::make_shared<const csv>(job, descriptions, std::move(columns), described);
+  const auto other = std::ranges::find_if(descriptions, &csv_column::log1p);
+  if (ids_of(job, made->spec()) && other != descriptions.end())
+    return bad_input("--columns: {}: transform log1p: makes no ids, which the network takes; leave it out",
+                     column_text(static_cast<std::size_t>(other - descriptions.begin()) + 1, other->name));
+  return made;
 }
 
 }  // namespace troupe::model

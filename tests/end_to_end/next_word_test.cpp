@@ -89,6 +89,27 @@ void expect_refused(const words& more) {
 
 TEST(NextWord, OutsideOfTheTableIsRefusedWithItsLineAndColumn) { expect_refused({"--device", "cpu"}); }
 
+TEST(NextWord, OutOfATransformedColumnOrBesideTablesIsRefused) {
+  const std::string embedding = R"([{"kind":"embedding","rows":16,"dim":2},{"kind":"flatten"},{"kind":"linear","out":)";
+  const auto said = [](const words& job) {
+    const outcome result = run(with({"train", "--device", "cpu", "--steps", "1"}, job));
+    EXPECT_EQ(result.exit_code, 2);
+    return result.err;
+  };
+  const std::string data = "csv:" + write_file("ids.csv", "a,b,y\n1,2,0\n3,4,1\n");
+  const words csv = {"--data", data,       "--batch-size",    "1",        "--trainers",
+                     "1",      "--layers", embedding + "1}]", "--columns"};
+  EXPECT_NE(
+      said(with(csv, {R"([{"name":"a","kind":"numeric"},{"name":"b","kind":"numeric","transform":"log1p"},
+                                {"name":"y","kind":"label"}])"}))
+          .find("--columns: column 2 (b): transform log1p: makes no ids, which the network takes; leave it out\n"),
+      std::string::npos);
+  EXPECT_NE(said({"--data", "adult", "--layers", embedding + "1}]"})
+                .find("--layers: embedding takes ids, and adult has tables, whose rows the network takes too; leave "
+                      "either out\n"),
+            std::string::npos);
+}
+
 TEST(NextWord, MayBeAnImagesPixels) {
   const auto trained = [](const char* options) {
     return run({"train", "--data", written_images("train", 64), "--classes", "4", "--steps", "2", "--device", "cpu",

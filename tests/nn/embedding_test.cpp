@@ -114,12 +114,29 @@ TEST(EmbeddingLayer, ShapesThatItCannotTakeAreRefused) {
   EXPECT_EQ(refusal(R"(, "dim": 65536)", {32768}),
             "layer 0 (embedding): its output of 32768 x 65536 has more than 2147483647 numbers a sample; take a "
             "smaller dim");
+  // A scale that float32 has as 0.
+  EXPECT_EQ(refusal_of([] { embedding({.rows = 3, .dim = 4, .scale = 1e-50}); }),
+            "embedding: scale 1e-50: must be a number above 0 and at most 65536");
   EXPECT_EQ(refusal_of([] { embedding({.rows = 0, .dim = 4}); }),
             "embedding: rows 0: must be a whole number between 1 and 16777216");
   EXPECT_EQ(
       refusal_of([] { embedding({.rows = 3, .dim = 4}).output(troupe::shape(2, 3, 3)); }),
       "embedding: takes ids, as features or as an image of 1 channel, and its input is a sequence of 3 x 3; leave "
       "it out, or put it first");
+}
+
+TEST(EmbeddingLayer, WhatOtherLayersComputeIsRefused) {
+  const auto refusal = [](const std::string& before) {
+    const auto made = make_layers({spec_of(before), spec_of(R"({"kind": "embedding", "rows": 3, "dim": 4})")}, {3});
+    return made ? "taken" : made.error().message;
+  };
+  const std::string said = "takes ids, and gets what another layer computes; put it first";
+  EXPECT_EQ(refusal(R"({"kind": "relu"})"), "layer 1 (embedding): " + said);
+  EXPECT_EQ(refusal(R"({"kind": "linear", "out": 2})"), "layer 1 (embedding): " + said);
+  EXPECT_EQ(refusal(R"({"kind": "dropout", "rate": 0})"), "taken");
+  const embedding what({.rows = 3, .dim = 4});
+  EXPECT_EQ(refusal_of([&] { sequential(gelu(), what).output(troupe::shape(2, 3)); }), "embedding: " + said);
+  EXPECT_EQ(refusal_of([&] { sequential(flatten(), what).output(troupe::shape(2, 1, 3, 3)); }), "nothing");
 }
 
 TEST(EmbeddingLayer, WhatIsNoIdIsRefusedWithItsRowAndColumn) {

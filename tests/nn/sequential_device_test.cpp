@@ -14,6 +14,7 @@
 #include "tests/emulated_cuda/counts.hpp"
 #include "tests/kernels/child_process.hpp"
 #include "tests/kernels/stream_support.hpp"
+#include "tests/nn/layer_checks.hpp"
 
 namespace troupe::nn::sequential_device_test {
 namespace {
@@ -262,6 +263,19 @@ TEST_F(SequentialGpu, DISABLED_TakesAReluOfItsOwnForEachMask) {
 
 TEST_F(SequentialGpu, DISABLED_TakesABiasAndItsGradientToo) {
   EXPECT_EQ(launches(matmul_precision::bf16), (std::vector<std::uint64_t>{9, 5, 3}));
+}
+
+TEST_F(SequentialGpu, AMaskIsOfItsLayersRowsThoughTheNextHasLongerOnes) {
+  const sequential network(linear(4, 3), relu(), flatten(), linear(15, 2));
+  source_of_numbers random(3);
+  passes here(network, {6, 5, 4}, random.numbers(6 * 5 * 4));
+  here.parameters = random.numbers(here.parameters.size());
+  const auto grad_y = random.numbers(6 * 2);
+  const device_passes there(on(), here, grad_y);
+  model::expect_near(there.y, model::in_double(here.forward()), 1e-5);
+  const pass_gradients grad = here.backward(grad_y);
+  model::expect_near(there.grad.x, model::in_double(grad.x), 1e-5);
+  model::expect_near(there.grad.parameters, model::in_double(grad.parameters), 1e-5);
 }
 
 TEST_F(SequentialGpu, WithoutEpiloguesTheStepIsTheSameInMoreLaunches) {
