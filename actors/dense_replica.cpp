@@ -112,8 +112,10 @@ const nn::pass_numbers& dense_replica::numbers_of(const part& which) const {
   nn::pass_numbers& numbers = kept.numbers;
   const std::size_t size = which.samples.size;
   const troupe::shape& in = numbers.input.shape();
-  if (const bool is_other = in.empty() || in[0] != size; is_other || numbers.input.data() != which.input)
-    numbers.input = {is_other ? nn::batch_of(size, network_.in) : in, which.input};
+  if (in.empty() || in[0] != size)
+    numbers.input = {nn::batch_of(size, network_.in), which.input};
+  else if (numbers.input.data() != which.input)
+    numbers.input = {in, which.input};
   if (numbers.output.shape().empty() || numbers.output.shape()[0] != size) {
     kept.saved.resize(compute(), network_.module->saved(numbers.input, compute()));
     kept.outputs.resize(compute(), size * out_features_);

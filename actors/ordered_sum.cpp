@@ -3,11 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 
 #include "base/assert.hpp"
 #include "kernels/device.hpp"
 
 namespace troupe::actors {
+
+namespace {
+
+/// Of so few shares, a list takes no memory of its own.
+template <class T>
+using few = boost::container::small_vector<T, 8>;
+
+}  // namespace
 
 share_exchange fastest_exchange(std::uint32_t processes, std::uint64_t count, std::size_t number_bytes,
                                 bool may_gather) {
@@ -20,7 +29,7 @@ share_exchange fastest_exchange(std::uint32_t processes, std::uint64_t count, st
 
 reduction sum_of_floats(float scale) {
   return [scale](std::span<const std::byte* const> in, std::size_t count, std::byte* out) {
-    std::vector<const float*> floats;
+    few<const float*> floats;
     for (const std::byte* const one : in) floats.push_back(reinterpret_cast<const float*>(one));
     kernels::host_stream().sum_in_rank_order(floats, count, scale, reinterpret_cast<float*>(out));
   };
@@ -89,7 +98,7 @@ void ordered_sum::sum(const reduction& add, std::byte* to) {
   TROUPE_ASSERT(state_ == state::complete && plan_.how != share_exchange::announced);
   const sum_slice mine = slice_of(layout_->me);
   const std::size_t one = plan_.number_bytes;
-  std::vector<const std::byte*> in;
+  few<const std::byte*> in;
   for (const auto& share : shares_)
     if (share && share->batches > 0) in.push_back(share->numbers.data() + (mine.first - share->first) * one);
   if (in.empty())
