@@ -9,18 +9,21 @@
 namespace troupe::nn {
 
 const option_fields<conv2d_options>& conv2d_options::fields() {
-  static const auto all = option_fields<conv2d_options>()
-                              .whole("out_channels", &conv2d_options::out_channels, 1, layer_width_max)
-                              .whole("kernel", &conv2d_options::kernel, 1, window_max)
-                              .whole("stride", &conv2d_options::stride, 1, window_max, false)
-                              .whole("padding", &conv2d_options::padding, 0, window_max, false)
-                              .whole("dilation", &conv2d_options::dilation, 1, window_max, false)
-                              .whole("groups", &conv2d_options::groups, 1, layer_width_max, false)
-                              .that("divides the channels of input and output",
-                                    [](const conv2d_options& of) {
-                                      return of.in_channels % of.groups == 0 && of.out_channels % of.groups == 0;
-                                    })
-                              .truth("bias", &conv2d_options::bias);
+  static const auto all =
+      option_fields<conv2d_options>()
+          .whole("out_channels", &conv2d_options::out_channels, 1, layer_width_max)
+          .whole("kernel", &conv2d_options::kernel, 1, window_max)
+          .whole("stride", &conv2d_options::stride, 1, window_max, false)
+          .whole("padding", &conv2d_options::padding, 0, window_max, false)
+          .whole("dilation", &conv2d_options::dilation, 1, window_max, false)
+          .whole("groups", &conv2d_options::groups, 1, layer_width_max, false)
+          .that(
+              "divides the channels of input and output",
+              [](const conv2d_options& of) {
+                return of.in_channels % of.groups == 0 && of.out_channels % of.groups == 0;
+              },
+              [](const conv2d_options& of) { return fmt::format("{} and {}", of.in_channels, of.out_channels); })
+          .truth("bias", &conv2d_options::bias);
   return all;
 }
 

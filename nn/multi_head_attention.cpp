@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "kernels/device.hpp"
@@ -29,7 +30,9 @@ const option_fields<multi_head_attention_options>& multi_head_attention_options:
   static const auto all =
       option_fields<options>()
           .whole("heads", &options::heads, 1, layer_width_max)
-          .that("divides the features of a step", [](const options& of) { return of.features % of.heads == 0; })
+          .that(
+              "divides the features of a step", [](const options& of) { return of.features % of.heads == 0; },
+              [](const options& of) { return std::to_string(of.features); })
           .truth("causal", &options::causal)
           .whole("steps", &options::steps, 1, layer_width_max, false);
   return all;

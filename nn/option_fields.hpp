@@ -30,6 +30,7 @@ struct option_field {
   std::function<bool(const Options&)> fits;
   std::function<bool(const boost::json::value&, Options&)> read;  ///< false: it is of another type, or does not fit
   std::function<boost::json::value(const Options&)> write;
+  std::function<std::string(const Options&)> others = {};  ///< if the limit depends on other options: their values
 };
 
 template <class Options>
@@ -53,11 +54,12 @@ struct option_fields {
     return std::move(*this);
   }
 
-  /// What the last one must be besides, given the other options; one that is not known yet is 0.
-  option_fields&& that(const char* limit, bool (*is_so)(const Options&)) && {
+  /// What the last one must be besides, given the other options, which `others` shows; one that is not known yet is 0.
+  option_fields&& that(const char* limit, bool (*is_so)(const Options&), std::string (*others)(const Options&)) && {
     option_field<Options>& last = all.back();
     last.limit += std::string(" that ") + limit;
     last.fits = [fits = last.fits, is_so](const Options& of) { return fits(of) && is_so(of); };
+    last.others = others;
     return std::move(*this);
   }
 
@@ -102,8 +104,9 @@ template <class Options>
 const Options& checked(const Options& given) {
   for (const auto& one : fields_of<Options>())
     if (!one.fits(given))
-      throw error(error_kind::input, fmt::format("{}: {} {}: must be {}", Options::kind, one.name,
-                                                 shown_value(one.write(given)), one.limit));
+      throw error(error_kind::input,
+                  fmt::format("{}: {} {}: must be {}{}", Options::kind, one.name, shown_value(one.write(given)),
+                              one.limit, one.others ? fmt::format(" ({})", one.others(given)) : ""));
   return given;
 }
 

@@ -337,9 +337,9 @@ TEST(LayerSpec, GroupsDivideTheChannels) {
       "and output";
   EXPECT_EQ(refusal_of("conv2d", R"(, "out_channels": 8, "kernel": 1, "groups": 3)"), three);
   EXPECT_EQ(shape_refusal(R"([{"kind": "conv2d", "groups": 3, "out_channels": 8, "kernel": 1}])", {3, 4, 4}),
-            "layer 0 (conv2d): " + three);
+            "layer 0 (conv2d): " + three + " (3 and 8)");
   EXPECT_EQ(shape_refusal(R"([{"kind": "conv2d", "out_channels": 6, "kernel": 1, "groups": 3}])", {4, 4, 4}),
-            "layer 0 (conv2d): " + three);
+            "layer 0 (conv2d): " + three + " (4 and 6)");
   EXPECT_EQ(shape_refusal(R"([{"kind": "conv2d", "out_channels": 3, "kernel": 3, "dilation": 4}])", {2, 9, 8}),
             "layer 0 (conv2d): its kernel of 3 x 3 with a dilation of 4 does not fit into an image of 2 x 9 x 8 with a "
             "padding of 0; take a smaller kernel or more padding");

@@ -289,9 +289,10 @@ TEST(Layers, BatchesThatALayerIsNotMadeForAreRefused) {
             "batch_norm: is made for 3 channels, and its input has 5 features");
   EXPECT_EQ(refusal(conv2d({.in_channels = 3, .out_channels = 2, .kernel = 1}), shape(4, 2, 5, 5)),
             "conv2d: is made for images of 3 channels, and its input is an image of 2 x 5 x 5");
-  EXPECT_EQ(
-      refusal_of([] { conv2d({.in_channels = 6, .out_channels = 8, .kernel = 1, .groups = 3}); }),
-      "conv2d: groups 3: must be a whole number between 1 and 65536 that divides the channels of input and output");
+  EXPECT_EQ(refusal_of([] { conv2d({.in_channels = 6, .out_channels = 8, .kernel = 1, .groups = 3}); }),
+            "conv2d: groups 3: must be a whole number between 1 and 65536 that divides the channels of input and "
+            "output (6 and "
+            "8)");
   EXPECT_EQ(refusal(lstm({.features = 3, .hidden = 2}), shape(4, 5, 2)),
             "lstm: is made for steps of 3 features, and its input is a sequence of 5 x 2");
   EXPECT_EQ(refusal(flatten(), shape(4)),

@@ -135,7 +135,8 @@ TEST(AttentionLayer, WhatItCannotTakeIsRefused) {
     const auto made = make_layers({spec_of(R"({"kind": "multi_head_attention", )" + options + "}")}, in);
     return made ? "taken" : made.error().message;
   };
-  const std::string heads = "heads 4: must be a whole number between 1 and 65536 that divides the features of a step";
+  const std::string heads =
+      "heads 4: must be a whole number between 1 and 65536 that divides the features of a step (6)";
   EXPECT_EQ(refusal(R"("heads": 4)", {5, 6}), "layer 0 (multi_head_attention): " + heads);
   EXPECT_EQ(refusal_of([] { multi_head_attention({.features = 6, .heads = 4}); }), "multi_head_attention: " + heads);
   EXPECT_EQ(refusal(R"("heads": 4)", {8}),
