@@ -47,7 +47,7 @@ struct layout {
   std::size_t bytes() const {
     return size() * (rows == 0 || cols == 0 ? 0 : place(count - 1) + (cols - 1) * stride + rows);
   }
-  /// Of the first number of a matrix.
+  /// Returns the place of the first number of matrix `number`.
   std::size_t place(std::int32_t number) const { return static_cast<std::size_t>(number * offset); }
 };
 
