@@ -154,9 +154,11 @@ class AllreduceDeadlineGpu : public testing::Test {
     if (kernels::find_devices().devices.size() < 2) GTEST_SKIP() << "skipped: needs 2 CUDA devices";
   }
 
-  /// The share of a rank on its device, written by `on`.
+  /// The share of a rank on its device, written by `on`. Its memory stays, as a trainer's does: the streams of a group
+  /// that has ended may still read it.
   static msg::reduce share(std::uint32_t rank, kernels::stream& on) {
-    const auto memory = on.device().allocate(2 * sizeof(float));
+    static auto* const kept = new std::vector<std::shared_ptr<std::byte>>;
+    const auto memory = kept->emplace_back(on.device().allocate(2 * sizeof(float)));
     auto* const numbers = reinterpret_cast<float*>(memory.get());
     on.fill(2, static_cast<float>(rank + 1), numbers);
     return {head(3, rank + 1), rank, 0, 1, false, on_device({&on.device(), 2, 1, {numbers, 1}, memory}, on.record())};
