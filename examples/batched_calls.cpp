@@ -12,7 +12,7 @@ constexpr int clients = 64;
 class scorer final : public remote_object {
  public:
   explicit scorer(const arguments&) : w_(width * width) {
-    for (std::size_t i = 0; i < w_.size(); ++i) w_[i] = static_cast<float>(i % 7) - 3;
+    for (std::size_t i = 0; i < w_.size(); ++i) w_[i] = i % 7 - 3.0F;
   }
 
   /// [n, width] to [n, width]: x times the matrix.
@@ -55,13 +55,12 @@ task<> ask(trainer me, remote_module<scorer> server) {
       const tensor y = co_await std::move(answers[client]);
       const std::size_t k = round * mine + client;
       for (std::size_t j = 0; j < width; ++j)
-        if (y.as<float>()[j] != static_cast<float>((k * width + j) % 7) - 3)
-          throw error(error_kind::run, "a wrong answer");
+        if (y.as<float>()[j] != (k * width + j) % 7 - 3.0F) throw error(error_kind::run, "a wrong answer");
     }
   }
   if (me.rank() == 0)
-    std::printf("%d clients' %d calls were %lld of the server's\n", clients, 10 * clients,
-                static_cast<long long>(co_await server.call(&scorer::calls)));
+    std::printf("%d clients' %d calls were %ld of the server's\n", clients, 10 * clients,
+                co_await server.call(&scorer::calls));
 }
 
 int main(int argc, char** argv) {

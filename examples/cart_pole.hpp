@@ -19,7 +19,7 @@ inline double uniform(std::uint64_t seed, std::uint64_t a, std::uint64_t b, std:
     x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
     x ^= x >> 31U;
   }
-  return static_cast<double>(x >> 11U) * 0x1p-53;
+  return (x >> 11U) * 0x1p-53;
 }
 
 /// An episode: until the pole or the cart is beyond its limit, or for 500 steps, each of which gives a reward of 1.

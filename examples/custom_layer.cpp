@@ -48,7 +48,7 @@ class swish final : public nn::module {
 /// `count` numbers between -1 and 1, as a column.
 tensor make_column(int count, int first) {
   tensor column({count, 1});
-  for (int i = 0; i < count; ++i) column.as<float>()[i] = static_cast<float>((first + i) * 13 % 32) / 16 - 1;
+  for (int i = 0; i < count; ++i) column.as<float>()[i] = (first + i) * 13 % 32 / 16.0F - 1;
   return column;
 }
 
@@ -56,12 +56,12 @@ task<> train(trainer me) {
   auto model = me.data_parallel(nn::sequential(nn::linear(1, 16), swish(16), nn::linear(16, 1)));
   distributed_optimizer optimizer(sgd{.lr = 0.1, .momentum = 0.9}, model);
   for (const auto step : me.steps(200)) {
-    const tensor x = make_column(8, static_cast<int>(step * 16 + me.rank() * 8));
+    const tensor x = make_column(8, step * 16 + me.rank() * 8);
     tensor y({8, 1});
     for (int i = 0; i < 8; ++i) y.as<float>()[i] = std::sin(3 * x.as<float>()[i]);
     auto context = me.new_context();
     const tensor loss = nn::mse_loss(context, model(context, x), y);
-    if (me.rank() == 0 && step % 50 == 49) std::printf("step %d: loss %.6f\n", static_cast<int>(step) + 1, loss.item());
+    if (me.rank() == 0 && step % 50 == 49) std::printf("step %lu: loss %.6f\n", step + 1, loss.item());
     co_await context.backward(loss);
     co_await optimizer.step(context);
   }
@@ -71,5 +71,5 @@ int main(int argc, char** argv) {
   cluster cluster(argc, argv);
   nn::check_gradient(swish(1), make_column(8, 0));
   const auto [steps, seconds, digest, stopped] = cluster.run(2, train);
-  std::printf("%s after %llu steps\n", digest.c_str(), static_cast<unsigned long long>(steps));
+  std::printf("%s after %lu steps\n", digest.c_str(), steps);
 }

@@ -44,7 +44,10 @@ const registered<gate> gates("gate");
 /// Four samples: the class is whether the first feature is positive; the others are noise.
 tensor inputs(std::uint32_t rank, std::uint64_t step, std::vector<std::int64_t>& classes) {
   std::vector<float> x(4 * 8);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i * 37 + step * 11 + rank * 5));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float angle = i * 37 + step * 11 + rank * 5;
+    x[i] = std::sin(angle);
+  }
   classes.clear();
   for (std::size_t n = 0; n < 4; ++n) classes.push_back(x[n * 8] > 0 ? 1 : 0);
   return tensor::of<float>({4, 8}, x);
@@ -58,7 +61,7 @@ task<> train(trainer me, remote_module<gate> first) {
     auto context = me.new_context();
     auto hidden = co_await first.forward(context, inputs(me.rank(), step, classes));
     auto loss = nn::cross_entropy(context, last(context, hidden), classes);
-    if (me.rank() == 0 && step % 50 == 0) std::printf("step %llu: loss %.4f\n", (unsigned long long)step, loss.item());
+    if (me.rank() == 0 && step % 50 == 0) std::printf("step %lu: loss %.4f\n", step, loss.item());
     co_await context.backward(loss);
     co_await optimizer.step(context);
   }
@@ -79,5 +82,5 @@ int main(int argc, char** argv) {
   cluster cluster(argc, argv);
   auto first = cluster.server(0).make<gate>(arg("features", 8));
   const auto run = cluster.run(3, train, first);
-  std::printf("%s after %llu steps\n", run.weights_digest.c_str(), (unsigned long long)run.steps);
+  std::printf("%s after %lu steps\n", run.weights_digest.c_str(), run.steps);
 }

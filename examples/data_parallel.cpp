@@ -20,9 +20,9 @@ struct data {
 data make_part(std::uint32_t rank, int number) {
   data made;
   for (int i = 0; i < samples; ++i) {
-    const int n = (number * samples + i) * 2 + static_cast<int>(rank);
-    const float a = static_cast<float>(n * 7 % 19) / 19;
-    const float b = static_cast<float>(n * 11 % 23) / 23;
+    const int n = (number * samples + i) * 2 + rank;
+    const float a = n * 7 % 19 / 19.0F;
+    const float b = n * 11 % 23 / 23.0F;
     made.x.as<float>()[2 * i] = a;
     made.x.as<float>()[2 * i + 1] = b;
     made.y.as<float>()[i] = a * b;
@@ -47,7 +47,7 @@ task<> train(trainer me) {
   const double before = evaluate(me, model);
   const int batches = me.rank() == 0 ? 12 : 9;
   for (const auto step : me.steps(12 * epochs)) {
-    const int batch = static_cast<int>(step % 12);
+    const int batch = step % 12;
     auto context = me.new_context();
     for (int part = 0; part < parts && batch < batches; ++part) {
       const data now = make_part(me.rank(), batch * parts + part);
@@ -61,5 +61,5 @@ task<> train(trainer me) {
 int main(int argc, char** argv) {
   cluster cluster(argc, argv);
   const auto [steps, seconds, digest, stopped] = cluster.run(2, train);
-  std::printf("%s after %llu steps\n", digest.c_str(), static_cast<unsigned long long>(steps));
+  std::printf("%s after %lu steps\n", digest.c_str(), steps);
 }

@@ -24,5 +24,5 @@ int main(int argc, char** argv) {
   auto embedding =
       cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum});
   const auto [steps, seconds, digest, stopped] = cluster.run(2, train, embedding);
-  std::printf("%s after %llu steps, %.3f s\n", digest.c_str(), static_cast<unsigned long long>(steps), seconds);
+  std::printf("%s after %lu steps, %.3f s\n", digest.c_str(), steps, seconds);
 }

@@ -23,16 +23,16 @@ images make_images(std::uint64_t number) {
   std::uint64_t state = number * 2654435761 + 1;
   const auto draw = [&state] {  // between 0 and 1
     state = state * 6364136223846793005 + 1442695040888963407;
-    return static_cast<float>(state >> 40) / (1 << 24);
+    return (state >> 40) / 16777216.0F;
   };
   for (int n = 0; n < samples; ++n) {
-    const auto direction = std::min(static_cast<int>(3 * draw()), 2);
+    const int direction = std::min(3 * draw(), 2.0F);
     made.classes.push_back(direction);
     const float phase = 6.28F * draw();
     const float per_pixel = 1 + draw();
     for (int i = 0; i < side * side; ++i) {
-      const auto row = static_cast<float>(direction == 1 ? 0 : i / side);
-      const auto column = static_cast<float>(direction == 0 ? 0 : i % side);
+      const float row = direction == 1 ? 0 : i / side;
+      const float column = direction == 0 ? 0 : i % side;
       made.x.as<float>()[n * side * side + i] = std::sin(phase + per_pixel * (row + column)) + 3 * (draw() - 0.5F);
     }
   }
@@ -47,7 +47,7 @@ double accuracy_of(trainer me, const data_parallel& model) {
     auto context = me.evaluation_context();
     const tensor scores = model(context, test.x);
     for (int n = 0; n < samples; ++n) {
-      const auto of_image = scores.as<float>().subspan(static_cast<std::size_t>(n) * 3, 3);
+      const auto of_image = scores.as<float>().subspan(n * 3, 3);
       right += std::ranges::max_element(of_image) - of_image.begin() == test.classes[n] ? 1 : 0;
     }
   }
@@ -74,5 +74,5 @@ task<> train(trainer me) {
 int main(int argc, char** argv) {
   cluster cluster(argc, argv);
   const auto [steps, seconds, digest, stopped] = cluster.run(2, train);
-  std::printf("%s after %llu steps\n", digest.c_str(), static_cast<unsigned long long>(steps));
+  std::printf("%s after %lu steps\n", digest.c_str(), steps);
 }

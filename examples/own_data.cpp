@@ -22,10 +22,10 @@ struct spiral {
     batch made{tensor({numbers.size(), 2}), {}};
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const auto arm = numbers[i] % 2;
-      const double radius = (static_cast<double>(numbers[i]) + shift) / rows;
-      const double angle = 6 * radius + 3.14159265358979 * static_cast<double>(arm);
-      made.points.as<float>()[2 * i] = static_cast<float>(radius * std::cos(angle));
-      made.points.as<float>()[2 * i + 1] = static_cast<float>(radius * std::sin(angle));
+      const double radius = (numbers[i] + shift) / rows;
+      const double angle = 6 * radius + 3.14159265358979 * arm;
+      made.points.as<float>()[2 * i] = radius * std::cos(angle);
+      made.points.as<float>()[2 * i + 1] = radius * std::sin(angle);
       made.arms.push_back(arm);
     }
     return made;
@@ -46,7 +46,7 @@ task<double> accuracy(trainer me, const data_parallel& model) {
   for (std::size_t i = 0; i < arms.size(); ++i)
     right.as<double>()[0] += (scores[2 * i + 1] > scores[2 * i]) == (arms[i] == 1);
   const tensor of_all = co_await me.group().all_reduce(right);
-  co_return of_all.item() / static_cast<double>(spiral::test_rows);
+  co_return of_all.item() / spiral::test_rows;
 }
 
 task<> train(trainer me) {
@@ -70,5 +70,5 @@ task<> train(trainer me) {
 int main(int argc, char** argv) {
   cluster cluster(argc, argv);
   const auto [steps, seconds, digest, stopped] = cluster.run(3, train);
-  std::printf("%s after %llu steps\n", digest.c_str(), static_cast<unsigned long long>(steps));
+  std::printf("%s after %lu steps\n", digest.c_str(), steps);
 }

@@ -11,10 +11,10 @@ using namespace troupe;
 /// Points of a plane, and the side of a line, another one for each trainer, that they are on.
 void draw(std::uint32_t rank, int step, tensor& points, std::vector<std::int64_t>& sides) {
   for (std::size_t i = 0; i < sides.size(); ++i) {
-    const double angle = 0.7 * static_cast<double>(i) + 0.1 * step + rank;
+    const double angle = 0.7 * i + 0.1 * step + rank;
     const double x = std::cos(angle), y = std::sin(3 * angle);
-    points.as<float>()[2 * i] = static_cast<float>(x);
-    points.as<float>()[2 * i + 1] = static_cast<float>(y);
+    points.as<float>()[2 * i] = x;
+    points.as<float>()[2 * i + 1] = y;
     sides[i] = x + (rank == 0 ? 0.5 : 1.5) * y > 0 ? 1 : 0;
   }
 }

@@ -47,7 +47,7 @@ task<> work(trainer me, remote_module<weights> server) {
     // One sample: x is 1 at one place, y = w x of the true weights 1, 2, 3, ...
     const std::size_t place = (step + me.rank() * 3) % size;
     grad.assign(size, 0);
-    grad[place] = w.as<float>()[place] - static_cast<float>(place + 1);
+    grad[place] = w.as<float>()[place] - (place + 1);
     co_await server.call(&weights::push, tensor::of<float>({size}, grad));
   }
 }
@@ -58,7 +58,7 @@ task<> train(trainer me, remote_module<weights> server) {
   while (co_await server.call(&weights::pushes) < std::int64_t{pushes} * me.trainers()) {
   }
   const tensor w = co_await server.call(&weights::pull);
-  std::printf("%d pushes of %u workers:", pushes * static_cast<int>(me.trainers()), me.trainers());
+  std::printf("%u pushes of %u workers:", pushes * me.trainers(), me.trainers());
   for (const float one : w.as<float>()) std::printf(" %.3f", one);
   std::printf("\n");
 }

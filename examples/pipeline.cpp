@@ -48,12 +48,12 @@ std::pair<tensor, std::vector<std::int64_t>> make_batch(std::uint64_t step, std:
   const auto next = [&noise] { return noise = noise * 6364136223846793005U + 1442695040888963407U, noise >> 33U; };
   const auto numbers = images.as<float>();
   for (std::size_t n = 0; n < samples; ++n) {
-    corners[n] = static_cast<std::int64_t>(next() % 4);
+    corners[n] = next() % 4;
     for (std::size_t i = 0; i < side * side; ++i) {
       const bool below = i / side >= side / 2;
       const bool right = i % side >= side / 2;
       const bool bright = corners[n] == (below ? 2 : 0) + (right ? 1 : 0);
-      numbers[n * side * side + i] = static_cast<float>(next() % 1000) / 1000 + (bright ? 0.5F : 0.0F);
+      numbers[n * side * side + i] = next() % 1000 / 1000.0F + (bright ? 0.5F : 0.0F);
     }
   }
   return {images, corners};
@@ -68,8 +68,7 @@ task<> train(trainer me, settings chosen) {
     auto context = me.new_context();
     const double loss = co_await model.step(context, images, corners, nn::cross_entropy);
     co_await optimizer.step(context);
-    if (me.rank() == 0 && step % 20 == 19)
-      std::printf("step %llu: loss %.6f\n", static_cast<unsigned long long>(step) + 1, loss);
+    if (me.rank() == 0 && step % 20 == 19) std::printf("step %lu: loss %.6f\n", step + 1, loss);
   }
 }
 
@@ -86,7 +85,7 @@ int main(int argc, char** argv) {
   if (schedule == "gpipe") chosen.schedule = pipeline_schedule::gpipe;
   if (schedule == "pipedream") chosen.schedule = pipeline_schedule::pipedream;
   if (chosen.micro_batches == 0) chosen.micro_batches = schedule == "pipedream" ? 1 : 4;
-  const auto trainers = static_cast<std::uint32_t>(chosen.stages * chosen.replicas);
+  const std::uint32_t trainers = chosen.stages * chosen.replicas;
   const auto [steps, seconds, digest, stopped] = cluster.run(trainers, train, chosen);
-  std::printf("%s after %llu steps\n", digest.c_str(), static_cast<unsigned long long>(steps));
+  std::printf("%s after %lu steps\n", digest.c_str(), steps);
 }

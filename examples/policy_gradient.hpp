@@ -26,8 +26,8 @@ class policy {
   /// Weights uniform in +-1/sqrt(inputs of the layer).
   explicit policy(std::uint64_t seed) : w_() {
     for (std::size_t i = 0; i < size; ++i) {
-      const double limit = 1 / std::sqrt(static_cast<double>(i < (features + 1) * hidden ? features : hidden));
-      w_[i] = static_cast<float>(limit * (2 * uniform(seed, i, UINT64_MAX, 0) - 1));
+      const double inputs = i < (features + 1) * hidden ? features : hidden;
+      w_[i] = 1 / std::sqrt(inputs) * (2 * uniform(seed, i, UINT64_MAX, 0) - 1);
     }
   }
 
@@ -107,7 +107,7 @@ inline std::vector<std::vector<double>> advantages(const std::vector<played_step
     for (std::size_t i = 0; i < step.environments.size(); ++i) {
       double& of = returns[step.environments[i]];
       of = step.rewards[i] + discount * of;
-      mean += of / static_cast<double>(step.environments.size());
+      mean += of / step.environments.size();
     }
     for (const std::size_t environment : step.environments) {
       all[t].push_back(returns[environment] - mean);
@@ -115,7 +115,7 @@ inline std::vector<std::vector<double>> advantages(const std::vector<played_step
     }
     rows += step.environments.size();
   }
-  const double deviation = std::sqrt(squares / static_cast<double>(rows)) + 1e-8;
+  const double deviation = std::sqrt(squares / rows) + 1e-8;
   for (auto& step : all)
     for (double& advantage : step) advantage /= deviation;
   return all;
@@ -132,10 +132,12 @@ inline policy::numbers loss_gradient(const policy& of, const std::vector<played_
     rows += step.environments.size();
     for (std::size_t i = 0; i < step.environments.size(); ++i) {
       const float miss = (step.actions[i] ? 1.0F : 0.0F) - step.probabilities[i];  // d log(probability) / d logit
-      of.add_gradient(&step.states[i * policy::features], -static_cast<float>(advantage[t][i]) * miss, gradient);
+      const float by = advantage[t][i];
+      of.add_gradient(&step.states[i * policy::features], -by * miss, gradient);
     }
   }
-  for (float& one : gradient) one /= static_cast<float>(std::max<std::size_t>(rows, 1));
+  const float count = std::max<std::size_t>(rows, 1);
+  for (float& one : gradient) one /= count;
   return gradient;
 }
 
@@ -151,7 +153,8 @@ class adam_steps {
       const double g = gradient[i];
       means_[i] = 0.9 * means_[i] + 0.1 * g;
       squares_[i] = 0.999 * squares_[i] + 0.001 * g * g;
-      weights[i] -= static_cast<float>(lr_ * (means_[i] / mean_share) / (std::sqrt(squares_[i] / square_share) + 1e-8));
+      const float change = lr_ * (means_[i] / mean_share) / (std::sqrt(squares_[i] / square_share) + 1e-8);
+      weights[i] -= change;
     }
   }
 

@@ -19,13 +19,12 @@ task<> play(trainer me, remote_module<reinforce::agent> agent, std::size_t envir
   for (std::uint64_t iteration = 1; iteration <= iterations && now.first < enough; ++iteration) {
     now = co_await reinforce::play_episodes(me, agent, environments, iteration);
     if (me.rank() == 0 && iteration % 10 == 0)
-      std::printf("iteration %llu: mean reward of the last 100 episodes %.2f\n",
-                  static_cast<unsigned long long>(iteration), now.first);
+      std::printf("iteration %lu: mean reward of the last 100 episodes %.2f\n", iteration, now.first);
   }
   const auto [mean, steps] = now;
   if (me.rank() == 0)
-    std::printf("%s after %lld steps: mean reward of the last 100 episodes %.2f\n",
-                mean >= enough ? "solved" : "not solved", static_cast<long long>(steps), mean);
+    std::printf("%s after %ld steps: mean reward of the last 100 episodes %.2f\n",
+                mean >= enough ? "solved" : "not solved", steps, mean);
 }
 
 int main(int argc, char** argv) {
@@ -35,9 +34,9 @@ int main(int argc, char** argv) {
       {option("observers", observers, "who plays").within(1, 64),
        option("environments", environments, "of each observer").within(2, 1024),
        option("iterations", iterations, "at most, of an episode in each environment").within(1, 1'000'000)});
-  auto agent = cluster.server(0).make<reinforce::agent>(arg("seed", static_cast<std::int64_t>(cluster.seed())),
-                                                        arg("observers", observers), arg("environments", environments));
-  const auto run = cluster.run(static_cast<std::uint32_t>(observers), play, agent,
-                               static_cast<std::size_t>(environments), static_cast<std::uint64_t>(iterations));
+  const std::int64_t seed = cluster.seed();
+  auto agent = cluster.server(0).make<reinforce::agent>(arg("seed", seed), arg("observers", observers),
+                                                        arg("environments", environments));
+  const auto run = cluster.run(observers, play, agent, environments, iterations);
   std::printf("%s\n", run.weights_digest.c_str());
 }

@@ -26,7 +26,7 @@ using progress = std::pair<double, std::int64_t>;
 class agent final : public troupe::remote_object {
  public:
   explicit agent(const troupe::arguments& given)
-      : seed_(static_cast<std::uint64_t>(given.get<std::int64_t>("seed"))),
+      : seed_(given.get<std::int64_t>("seed")),
         environments_(given.get<std::size_t>("environments")),
         calls_(given.get<std::size_t>("observers")),
         policy_(seed_),
@@ -39,7 +39,7 @@ class agent final : public troupe::remote_object {
         states.shape() != troupe::shape(running.size(), policy::features))
       refuse(rank, "one environment or more, and a state [4] of float32 of each");
     for (const std::int64_t environment : running)
-      if (!(environment >= 0 && environment < static_cast<std::int64_t>(environments_)))
+      if (!(environment >= 0 && std::cmp_less(environment, environments_)))
         refuse(rank, "environments from 0 to " + std::to_string(environments_ - 1));
     co_await arrival(rank, rewards, running, states);
     co_return calls_[rank].actions;
@@ -107,7 +107,7 @@ class agent final : public troupe::remote_object {
       if (!one.running.empty()) choose(rank * environments_, one, step);
     }
     if (step.environments.empty()) return learn();
-    steps_ += static_cast<std::int64_t>(step.environments.size());
+    steps_ += step.environments.size();
     played_.push_back(std::move(step));
     for (call& one : calls_)
       if (!one.running.empty()) answer(one);
@@ -120,7 +120,7 @@ class agent final : public troupe::remote_object {
     const auto actions = asked.actions.as<std::int64_t>();
     step.states.insert(step.states.end(), states.begin(), states.end());
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      const std::size_t environment = first + static_cast<std::size_t>(asked.running[i]);
+      const std::size_t environment = first + asked.running[i];
       const float probability = policy_.probability(&states[i * policy::features]);
       // Numbers below `features` of an episode are those of its first state.
       const double draw = uniform(seed_, environment, iteration_, policy::features + played_.size());
@@ -149,7 +149,7 @@ class agent final : public troupe::remote_object {
 
   double mean_of_last() const {
     if (last_.size() < episodes_of_mean) return 0;
-    return std::accumulate(last_.begin(), last_.end(), 0.0) / static_cast<double>(episodes_of_mean);
+    return std::accumulate(last_.begin(), last_.end(), 0.0) / episodes_of_mean;
   }
 
   std::uint64_t seed_;
@@ -177,8 +177,7 @@ inline troupe::task<progress> play_episodes(troupe::trainer me, troupe::remote_m
   while (!running.empty()) {
     troupe::tensor states(troupe::shape(running.size(), cart_pole::features));
     for (std::size_t i = 0; i < running.size(); ++i)
-      std::ranges::transform(all[running[i]].now(), &states.as<float>()[i * cart_pole::features],
-                             [](double x) { return static_cast<float>(x); });
+      std::ranges::copy(all[running[i]].now(), &states.as<float>()[i * cart_pole::features]);
     const troupe::tensor actions = co_await whom.call(&agent::act, me.rank(), rewards, running, states);
     rewards.clear();
     for (std::size_t i = 0; i < running.size(); ++i)

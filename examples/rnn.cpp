@@ -28,7 +28,7 @@ struct grammar {
     constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
     std::uint64_t mixed = (text << 32 | place / length) * odd;
     mixed = (mixed ^ mixed >> 32) * odd;
-    const auto choice = static_cast<std::int64_t>(mixed >> 58);  // which sentence
+    const std::int64_t choice = mixed >> 58;  // which sentence
     const std::int64_t many = choice & 1;
     const std::array<std::int64_t, length> sentence = {2 * many + (choice >> 1 & 1),
                                                        4 + 2 * many + (choice >> 2 & 1),
@@ -56,7 +56,7 @@ words read(std::uint32_t rank, std::uint64_t number) {
   words some;
   for (std::uint64_t text = rank * texts; text < (rank + 1) * texts; ++text)
     for (std::uint64_t place = number * chunk; place < (number + 1) * chunk; ++place) {
-      some.bags.push_back(static_cast<std::int64_t>(some.now.size()));
+      some.bags.push_back(some.now.size());
       some.now.push_back(grammar::word(text, place));
       some.next.push_back(grammar::word(text, place + 1));
     }
@@ -110,7 +110,7 @@ task<std::string> write_sentence(trainer me, remote_module<nn::embedding_bag> em
     const auto [output, next] = lstm(context, reshape(context, vector, {1, 1, width}), state);
     const tensor scores = co_await decoder.infer(reshape(context, output, {1, hidden}));
     word[0] = std::ranges::max_element(scores.as<float>()) - scores.as<float>().begin();
-    written += std::string(" ") + grammar::words[static_cast<std::size_t>(word[0])];
+    written += std::string(" ") + grammar::words[word[0]];
     state = next;
   }
   co_return written;
@@ -135,10 +135,9 @@ task<> train(trainer me, remote_module<nn::embedding_bag> embedding, remote_modu
     kept.losses += loss.item();
     if ((i + 1) % report == 0) {
       const tensor losses = co_await me.group().all_reduce(number(kept.losses), reduce_op::mean);
-      const double mean = losses.item() / static_cast<double>(report);
+      const double mean = losses.item() / report;
       kept.losses = 0;
-      if (me.rank() == 0)
-        std::printf("chunk %llu: loss %.6f, perplexity %.4f\n", (unsigned long long)i + 1, mean, std::exp(mean));
+      if (me.rank() == 0) std::printf("chunk %lu: loss %.6f, perplexity %.4f\n", i + 1, mean, std::exp(mean));
     }
     co_await optimizer.step(context);
   }
@@ -162,6 +161,6 @@ int main(int argc, char** argv) {
   auto decoder =
       cluster.server(0).make<nn::linear>(arg("in_features", hidden), arg("out_features", grammar::words.size()));
   const auto run = cluster.run(2, train, embedding, decoder, chunks, report, start);
-  std::printf("%s after %llu steps; the grammar's perplexity is %.4f\n", run.weights_digest.c_str(),
-              (unsigned long long)run.steps, std::exp(grammar::entropy()));
+  std::printf("%s after %lu steps; the grammar's perplexity is %.4f\n", run.weights_digest.c_str(), run.steps,
+              std::exp(grammar::entropy()));
 }

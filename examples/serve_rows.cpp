@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   served result;
   cluster.client(serve, embedding, &result);
   const auto run = cluster.run(2, train, embedding);
-  std::printf("%s after %llu steps, the rows that were served last begin with %.4f\n", run.weights_digest.c_str(),
-              static_cast<unsigned long long>(run.steps), result.last);
+  std::printf("%s after %lu steps, the rows that were served last begin with %.4f\n", run.weights_digest.c_str(),
+              run.steps, result.last);
   std::fprintf(stderr, "%d lookups, %d of them with other rows than before\n", result.lookups, result.versions);
 }

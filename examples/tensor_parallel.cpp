@@ -65,7 +65,7 @@ std::pair<tensor, tensor> make_batch(const settings& chosen, std::uint64_t step,
   std::uint64_t noise = 1 + step * 1000 + replica;
   for (float& one : x) {
     noise = noise * 6364136223846793005U + 1442695040888963407U;
-    one = static_cast<float>(static_cast<double>(noise >> 40U) / (1U << 23U) - 1);  // -1 to 1
+    one = (noise >> 40U) / 8388608.0 - 1;  // -1 to 1
   }
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t next = (i + 1) % chosen.width == 0 ? i + 1 - chosen.width : i + 1;
@@ -77,7 +77,7 @@ std::pair<tensor, tensor> make_batch(const settings& chosen, std::uint64_t step,
 /// The ranks `first`, `first + stride`, ...
 std::vector<std::uint32_t> ranks_from(std::uint64_t first, std::uint64_t stride, std::uint64_t count) {
   std::vector<std::uint32_t> ranks;
-  for (std::uint64_t i = 0; i < count; ++i) ranks.push_back(static_cast<std::uint32_t>(first + i * stride));
+  for (std::uint64_t i = 0; i < count; ++i) ranks.push_back(first + i * stride);
   return ranks;
 }
 
@@ -103,7 +103,7 @@ task<> train(trainer me, settings chosen) {
     co_await optimizer.step(context);
     if ((step + 1) % chosen.report != 0) continue;
     const tensor mean = co_await replicas.all_reduce(loss, reduce_op::mean);
-    if (me.rank() == 0) std::printf("step %llu: loss %.9f\n", static_cast<unsigned long long>(step) + 1, mean.item());
+    if (me.rank() == 0) std::printf("step %lu: loss %.9f\n", step + 1, mean.item());
   }
 }
 
@@ -122,6 +122,6 @@ int main(int argc, char** argv) {
   if (chosen.hidden % chosen.slices != 0)
     throw error(error_kind::input, "--hidden " + std::to_string(chosen.hidden) + ": must be a multiple of the " +
                                        std::to_string(chosen.slices) + " slices");
-  const run_summary done = cluster.run(static_cast<std::uint32_t>(chosen.slices * chosen.replicas), train, chosen);
-  std::fprintf(stderr, "%llu steps in %.3f s\n", static_cast<unsigned long long>(done.steps), done.seconds);
+  const run_summary done = cluster.run(chosen.slices * chosen.replicas, train, chosen);
+  std::fprintf(stderr, "%lu steps in %.3f s\n", done.steps, done.seconds);
 }

@@ -69,6 +69,21 @@ TEST(Tidy, FilesHaveAtMost400Lines) {
   for (const source& one : sources()) EXPECT_LE(one.lines.size(), file_lines_max) << one.path;
 }
 
+/// They show how the library is used, and its types fit those of users.
+TEST(Tidy, ExamplesHaveNoCasts) {
+  static const std::regex cast(
+      R"((static|reinterpret|const)_cast<|)"
+      R"(\((unsigned |long |std::)*(int|long|float|double|size_t|ptrdiff_t|u?int\d+_t)\) ?[\w(]|)"
+      R"((^|[^<\w:])(int|float|double|std::size_t|std::u?int\d+_t)\()");
+  std::size_t lines = 0;
+  for (const source& one : sources()) {
+    if (one.room() != "examples") continue;
+    for (std::size_t i = 0; i < one.lines.size(); ++i, ++lines)
+      EXPECT_FALSE(std::regex_search(one.lines[i], cast)) << place(one, i);
+  }
+  EXPECT_GT(lines, 1000U) << "this test is out of date";
+}
+
 TEST(Tidy, FunctionsHaveAtMost60Lines) {
   std::size_t functions = 0;
   for (const source& one : sources())
