@@ -16,7 +16,7 @@ namespace troupe::actors {
 /// Belongs to the actor.
 class actor_yield {
  public:
-  using pointer = msg::program_trainer_actor::pointer;
+  using pointer = msg::full_trainer_actor::pointer;
 
   /// Requires: the arguments outlive this object.
   actor_yield(pointer self, actor_trace& trace, const std::uint64_t& step) : self_(self), trace_(trace), step_(step) {}

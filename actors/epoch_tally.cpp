@@ -27,8 +27,7 @@ void epoch_tally::add_loss(double loss, std::uint64_t size) {
   if (!std::isfinite(loss)) return;
   loss_sum_ += loss * static_cast<double>(size);
   samples_ += size;
-  progress_loss_ += loss * static_cast<double>(size);
-  progress_samples_ += size;
+  new_losses_.add(loss * static_cast<double>(size), size);
 }
 
 void epoch_tally::add_absent() { losses_.push_back(std::numeric_limits<double>::quiet_NaN()); }
@@ -56,14 +55,12 @@ msg::epoch_report epoch_tally::report(clock::time_point now) {
 }
 
 std::optional<msg::progress> epoch_tally::tell_progress(clock::time_point now) {
-  constexpr std::chrono::milliseconds interval{100};
-  if (progress_samples_ == 0 || now - last_progress_ < interval) return std::nullopt;
-  last_progress_ = now;
-  return msg::progress{.head = {},
-                       .samples = samples_,
-                       .seconds = seconds(now),
-                       .loss_sum = std::exchange(progress_loss_, 0),
-                       .loss_samples = std::exchange(progress_samples_, 0)};
+  if (new_losses_.empty()) return std::nullopt;
+  auto report = new_losses_.report(now);
+  if (!report) return report;
+  report->samples = samples_;
+  report->seconds = seconds(now);
+  return report;
 }
 
 msg::save_dense epoch_tally::position(clock::time_point now, bool is_within) const {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/progress_losses.hpp"
 #include "model/metrics.hpp"
 #include "protocol/messages.hpp"
 
@@ -63,10 +64,7 @@ class epoch_tally {
   std::uint64_t staleness_sum_ = 0;
   std::uint32_t staleness_max_ = 0;
 
-  // Since the last progress report.
-  clock::time_point last_progress_;
-  double progress_loss_ = 0;
-  std::uint64_t progress_samples_ = 0;
+  progress_losses new_losses_{std::chrono::milliseconds(100)};
 };
 
 /// Most test rows that a rank scores at once.

@@ -8,9 +8,10 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
-#include "actors/ask.hpp"
 #include "actors/compute_devices.hpp"
 #include "actors/failure.hpp"
+#include "actors/job_failure.hpp"
+#include "actors/part_state.hpp"
 #include "actors/replica_options.hpp"
 #include "base/assert.hpp"
 #include "model/random.hpp"
@@ -25,20 +26,19 @@ bool is_matrix(const msg::tensor& what, std::uint64_t rows, std::uint64_t cols) 
 
 }  // namespace
 
-part_follower::part_follower(pointer self, actor_trace& trace, const model::job& what, const model::data_spec& spec,
-                             const model::stage_place& at, std::uint32_t replica, counterparts peers)
-    : self_(self),
-      trace_(trace),
-      job_(what),
+part_follower::part_follower(trainer_context actor, const trainer_assignment& assigned, const model::stage_place& at,
+                             part_links::neighbours beside)
+    : trainer_body(std::move(actor)),
+      trace_(actor_.trace),
+      step_(actor_.step),
+      assigned_(assigned),
+      job_(*assigned.job),
+      group_(actor_, assigned.group, assigned.group_number, assigned.replica),
       at_(at),
-      replica_number_(replica),
-      peers_(std::move(peers)),
-      network_(model::make_stage(what, spec, at.stage)),
-      outputs_(spec.outputs),
-      has_tables_(!spec.tables.empty()),
-      replica_(network_, model::loss_of(what.loss, spec.outputs), kernels::host_device(),
-               replica_options(what, spec, at, &slices_)),
-      passes_(at, replica_, slices_, peers_.links, trace,
+      links_(actor_.self, trace_, actor_.rank, std::move(beside)),
+      replica_(model::make_stage(job_, spec(), at.stage), model::loss_of(job_.loss, spec().outputs),
+               kernels::host_device(), replica_options(job_, spec(), at, &slices_)),
+      passes_(at, replica_, slices_, links_, trace_,
               {.loss = [this](double loss) { take_loss(loss); },
                .full =
                    [this](std::uint32_t bucket) {
@@ -50,18 +50,18 @@ part_follower::part_follower(pointer self, actor_trace& trace, const model::job&
                      trace_.step_begins(step_);
                    },
                .passed_back = [this] { passed(); }}),
-      slices_(at.slice, peers_.links.rank() - at.slice.slice, trace,
-              [this](std::uint64_t number, const msg::tensor& share) {
-                peers_.links.send_beside(msg::partial_sum{.head = {.step = step_}, .number = number, .numbers = share});
-              }) {}
+      slices_(at.slice, actor_.rank - at.slice.slice, trace_, [this](std::uint64_t number, const msg::tensor& share) {
+        links_.send_beside(msg::partial_sum{.head = {.step = step_}, .number = number, .numbers = share});
+      }) {}
 
-caf::error part_follower::start(std::span<const float> parameters, std::span<const float> buffers,
-                                const std::vector<msg::tensor>& saved, std::uint64_t steps_done) {
-  replica_.start(parameters, buffers);
-  if (!saved.empty() && !replica_.restore(saved))
-    return make_failure(errc::shape_mismatch, "the saved dense weights are those of another model");
-  step_ = steps_done;
-  return {};
+/// Starts from this part of the network.
+void part_follower::begin(msg::train& order) {
+  auto part = start_of_part(job_, *assigned_.data, order.from, at_.part());
+  if (!part) return fail(part.error());
+  replica_.start(part->parameters, part->buffers);
+  if (!part->saved.empty() && !replica_.restore(part->saved))
+    return fail(make_failure(errc::shape_mismatch, "the saved dense weights are those of another model"));
+  step_ = order.from.steps_done;
 }
 
 void part_follower::enter(stage_phase next) {
@@ -72,7 +72,7 @@ void part_follower::enter(stage_phase next) {
 void part_follower::fail(const caf::error& cause) {
   if (is_over()) return;
   enter(stage_phase::failed);
-  peers_.fail(step_, cause);
+  fail_job(actor_, step_, cause);
 }
 
 /// Fails with the first NaN or Inf found. Returns false if this stage has failed.
@@ -96,19 +96,19 @@ caf::error part_follower::check(const msg::activation& input) const {
                         job_.micro_batches, input.update);
   if (input.batch_size == 0 && input.trains) return {};
   const auto part = model::micro_batch_of(input.batch_size, job_.micro_batches, input.micro_batch);
-  if (!is_matrix(numbers, input.trains ? part.size : rows, network_.in_features()) || rows == 0)
+  if (!is_matrix(numbers, input.trains ? part.size : rows, replica_.in_features()) || rows == 0)
     return make_failure(errc::shape_mismatch,
                         "micro-batch {}: an activation of {} x {}, this stage takes {} samples of {} numbers",
-                        input.micro_batch, rows, numbers.cols, input.trains ? part.size : rows, network_.in_features());
+                        input.micro_batch, rows, numbers.cols, input.trains ? part.size : rows, replica_.in_features());
   if (!input.trains) return {};
   const bool has_classes = input.classes.type == dtype::i64 && input.classes.rows == rows && input.classes.cols == 1 &&
                            input.classes.consistent();
   const bool fits =
-      job_.loss == model::loss_kind::cross_entropy ? has_classes : is_matrix(input.values, rows, outputs_);
+      job_.loss == model::loss_kind::cross_entropy ? has_classes : is_matrix(input.values, rows, spec().outputs);
   if (!fits) return make_failure(errc::shape_mismatch, "micro-batch {}: targets of another shape", input.micro_batch);
   for (const std::int64_t one : input.classes.as<std::int64_t>())
-    if (one < 0 || static_cast<std::uint64_t>(one) >= outputs_)
-      return make_failure(errc::bad_index, "micro-batch {}: class {} of {}", input.micro_batch, one, outputs_);
+    if (one < 0 || static_cast<std::uint64_t>(one) >= spec().outputs)
+      return make_failure(errc::bad_index, "micro-batch {}: class {} of {}", input.micro_batch, one, spec().outputs);
   return {};
 }
 
@@ -131,7 +131,8 @@ void part_follower::take(msg::activation_gradient&& grad) {
 
 void part_follower::take(msg::part_outputs&& outputs) {
   if (is_over()) return;
-  peers_.links.send_back(msg::part_outputs{.head = {.step = step_}, .numbers = std::move(outputs.numbers)});
+  if (outputs.rank != actor_.rank + job_.tensor_parallel) return fail(refusal());  // of the next stage
+  links_.send_back(msg::part_outputs{.head = {.step = step_}, .numbers = std::move(outputs.numbers)});
 }
 
 void part_follower::take(msg::partial_sum&& share) {
@@ -153,7 +154,7 @@ void part_follower::go_on() {
       continue;
     }
     if (phase_ == stage_phase::idle && next.trains)
-      begin(next);
+      begin_step(next);
     else if (phase_ != stage_phase::idle && !(phase_ == stage_phase::passing && next.trains && next.head.step == step_))
       break;
     msg::activation input = std::move(next);
@@ -168,7 +169,7 @@ void part_follower::go_on() {
 
 // -- a step ------------------------------------------------------------------------------------
 
-void part_follower::begin(const msg::activation& first) {
+void part_follower::begin_step(const msg::activation& first) {
   step_ = first.head.step;
   trace_.step_begins(step_);
   ends_update_ = first.ends_update;
@@ -179,7 +180,7 @@ void part_follower::begin(const msg::activation& first) {
     passes_.begin(batch_of(first), static_cast<std::uint32_t>(count), ends_update_);
     return enter(stage_phase::passing);
   }
-  peers_.links.send_on(first, {});
+  links_.send_on(first, {});
   if (!ends_update_) return trace_.step_ends(step_ + 1);
   enter(stage_phase::reducing);
   for (std::uint32_t i = 0; i < replica_.buckets(); ++i) send_bucket(i);
@@ -190,8 +191,8 @@ stage_passes::pass part_follower::batch_of(const msg::activation& input) const {
   const std::uint64_t step = input.head.step;
   return {.step = step,
           .size = input.batch_size,
-          .key = model::random_key(job_.seed, model::random_stream::network_passes, step, replica_number_),
-          .wants_grad_input = at_.is_first() && has_tables_};
+          .key = model::random_key(job_.seed, model::random_stream::network_passes, step, assigned_.replica),
+          .wants_grad_input = at_.is_first() && !spec().tables.empty()};
 }
 
 /// A step that may overlap with those before it, or word that none follows before all have been passed back.
@@ -214,7 +215,7 @@ void part_follower::advance() {
   slices_.run(step_, [this] {
     const bool are_through = passes_.advance();
     if (last_of_stream_ && passes_.order().are_all_forward())  // the next stage gets no further batch, either
-      peers_.links.send_on({.head = {.step = *std::exchange(last_of_stream_, std::nullopt)}}, {});
+      links_.send_on({.head = {.step = *std::exchange(last_of_stream_, std::nullopt)}}, {});
     if (!are_through || is_over()) return;
     if (!job_.streams())
       passed();
@@ -244,18 +245,13 @@ void part_follower::passed() {
 }
 
 void part_follower::send_bucket(std::uint32_t bucket) {
-  const std::uint32_t weight = replica_.weight(bucket, replica_number_);
-  msg::tensor share = replica_.share(bucket, replica_number_);
+  const std::uint32_t weight = replica_.weight(bucket, assigned_.replica);
+  msg::tensor share = replica_.share(bucket, assigned_.replica);
   if (job_.trainers == 1 && replica_.batches() == 1) return replica_.take(bucket, share);
   ++missing_;
-  const std::uint64_t count = share.rows;
-  ask_traced<msg::reduced>(
-      self_, trace_, nullptr, peers_.group, peers_.group_number,
-      msg::reduce{trace_.next(step_), replica_number_, bucket, weight, false, std::move(share)},
-      [this, bucket, count](const msg::reduced& mean) {
-        if (mean.grad.rows != count || !mean.grad.consistent())
-          return fail(
-              make_failure(errc::shape_mismatch, "a mean of {} numbers for a bucket of {}", mean.grad.rows, count));
+  group_.reduce(
+      step_, bucket, weight, std::move(share), {},
+      [this, bucket](const msg::reduced& mean) {
         replica_.take(bucket, mean.grad);
         if (--missing_ > 0 || phase_ != stage_phase::reducing) return;
         reduced();
@@ -286,9 +282,9 @@ void part_follower::evaluate(const msg::activation& input) {
   const auto part = replica_.evaluate(step_, input.numbers.rows, input.numbers.as<float>().data(), at_.is_last());
   if (!judge()) return;
   if (at_.is_last())
-    peers_.links.send_back(msg::part_outputs{.head = {.step = step_}, .numbers = replica_.outputs_of(part)});
+    links_.send_back(msg::part_outputs{.head = {.step = step_}, .numbers = replica_.outputs_of(part)});
   else
-    peers_.links.send_on(input, replica_.outputs_of(part));
+    links_.send_on(input, replica_.outputs_of(part));
 }
 
 // -- what its leader asks ------------------------------------------------------------------------
@@ -336,7 +332,7 @@ void part_follower::answer_queries() {
   if (!query.ends) return;
   enter(stage_phase::done);
   trace_.rests();
-  peers_.done(step_, msg::id_of(query.head));
+  actor_.done({.head = trace_.next(step_, msg::id_of(query.head)), .steps = step_});
 }
 
 // -- status --------------------------------------------------------------------------------------
@@ -364,7 +360,7 @@ void part_follower::tell(msg::actor_status& now) const {
       break;
     case stage_phase::deciding:
       now.phase = "deciding";
-      wait_for("the optimizer step", fmt::format("trainer {}", peers_.links.rank() - at_.part()));
+      wait_for("the optimizer step", fmt::format("trainer {}", actor_.rank - at_.part()));
       break;
     case stage_phase::done:
       now.phase = "done";

@@ -24,7 +24,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -33,10 +32,13 @@
 #include <vector>
 
 #include "actors/actor_trace.hpp"
+#include "actors/allreduce_client.hpp"
 #include "actors/dense_replica.hpp"
 #include "actors/part_links.hpp"
 #include "actors/sliced_passes.hpp"
 #include "actors/stage_passes.hpp"
+#include "actors/trainer_assignment.hpp"
+#include "actors/trainer_body.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
 #include "model/stages.hpp"
@@ -57,37 +59,22 @@ constexpr bool may_follow(stage_phase from, stage_phase to) {
 }
 
 /// Belongs to the trainer's actor.
-class part_follower {
+class part_follower final : public trainer_body {
  public:
-  using pointer = msg::program_trainer_actor::pointer;
+  /// `assigned`: of a job that has its `stages`, if it is a pipeline. Requires: the arguments outlive this object.
+  part_follower(trainer_context actor, const trainer_assignment& assigned, const model::stage_place& at,
+                part_links::neighbours beside);
 
-  /// The actors it talks to.
-  struct counterparts {
-    part_links links;            ///< to the parts beside it
-    msg::allreduce_actor group;  ///< of this part
-    std::uint32_t group_number = 0;
-    std::function<void(std::uint64_t step, const caf::error& cause)> fail;  ///< ends the actor
-    std::function<void(std::uint64_t steps, msg::message_id asked)> done;   ///< the final state has been told
-  };
-
-  /// `what` has its `stages`, if it is a pipeline. Requires: the arguments outlive this object.
-  part_follower(pointer self, actor_trace& trace, const model::job& what, const model::data_spec& spec,
-                const model::stage_place& at, std::uint32_t replica, counterparts peers);
-
-  /// Starts from this part of the network, before the first message.
-  caf::error start(std::span<const float> parameters, std::span<const float> buffers,
-                   const std::vector<msg::tensor>& saved, std::uint64_t steps_done);
-
-  void take(msg::activation&& input);
-  void take(msg::activation_gradient&& grad);
-  void take(msg::part_outputs&& outputs);
-  void take(msg::partial_sum&& share);
-  void answer(const msg::part_query& query, caf::typed_response_promise<msg::part_state> promise);
-  void answer(const msg::gradient_norm& query, caf::typed_response_promise<msg::squared_norm> promise);
-  caf::result<msg::committed> answer(const msg::optimizer_step& order);
-
-  /// Adds its phase, waits and micro-batches.
-  void tell(msg::actor_status& now) const;
+  void begin(msg::train& order) override;
+  void stop() override {}  // its leader says when it ends
+  void tell(msg::actor_status& now) const override;
+  void take(msg::activation&& input) override;
+  void take(msg::activation_gradient&& grad) override;
+  void take(msg::part_outputs&& outputs) override;
+  void take(msg::partial_sum&& share) override;
+  void answer(const msg::part_query& query, caf::typed_response_promise<msg::part_state> promise) override;
+  void answer(const msg::gradient_norm& query, caf::typed_response_promise<msg::squared_norm> promise) override;
+  caf::result<msg::committed> answer(const msg::optimizer_step& order) override;
 
  private:
   /// A request that is answered later.
@@ -104,7 +91,7 @@ class part_follower {
 
   caf::error check(const msg::activation& input) const;
   void go_on();
-  void begin(const msg::activation& first);
+  void begin_step(const msg::activation& first);
   stage_passes::pass batch_of(const msg::activation& input) const;
   void take_into_stream(msg::activation&& input);
   void advance();
@@ -117,24 +104,22 @@ class part_follower {
   bool judge();
   void answer_queries();
 
-  std::uint32_t rank_before() const { return peers_.links.rank() - at_.ranks_from_input(); }
+  const model::data_spec& spec() const { return assigned_.data->spec(); }
+  std::uint32_t rank_before() const { return actor_.rank - at_.ranks_from_input(); }
 
-  pointer self_;
-  actor_trace& trace_;
-  const model::job& job_;
+  actor_trace& trace_;   ///< of the actor
+  std::uint64_t& step_;  ///< likewise: the current or last one
+  const trainer_assignment& assigned_;
+  const model::job& job_;  ///< of the assignment
+  const allreduce_client group_;
   const model::stage_place at_;
-  const std::uint32_t replica_number_;
-  const counterparts peers_;
+  const part_links links_;  ///< to the parts beside it
 
-  model::network network_;
-  std::size_t outputs_;  ///< of the whole network
-  bool has_tables_;      ///< whose rows the network's input has
   dense_replica replica_;
   stage_passes passes_;
   sliced_passes slices_;  ///< destroyed before the replica, whose pass may wait
 
   stage_phase phase_ = stage_phase::idle;
-  std::uint64_t step_ = 0;              ///< the current or last one
   std::deque<msg::activation> inputs_;  ///< that have come and are not passed
   std::uint64_t update_ = 0;            ///< the optimizer step that is open
   bool ends_update_ = false;

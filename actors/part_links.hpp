@@ -14,7 +14,7 @@ namespace troupe::actors {
 /// Belongs to the trainer's actor. Gives each message its header, of the step that it has, and its rank.
 class part_links {
  public:
-  using pointer = msg::program_trainer_actor::pointer;
+  using pointer = msg::full_trainer_actor::pointer;
 
   /// The trainers with these parts.
   struct neighbours {

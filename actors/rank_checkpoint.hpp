@@ -1,4 +1,4 @@
-// How far a rank is with its checkpoints: whether it wants one by time, and whether the last one is written.
+// How far a rank is with its checkpoints: whether one is due by time, and whether the last one is written.
 //
 //   none ──▶ writing ──▶ none                  training goes on meanwhile
 //   none ──▶ awaited ──▶ none                  the rank stands still until it is written
@@ -10,6 +10,7 @@
 //   | writing   | queued           | another checkpoint is to be taken                          |
 //   | queued    | due              | the one before is on disk, or has failed                   |
 //   | writing, awaited | none      | the checkpoint is on disk, or has failed                   |
+//   | awaited   | none             | the master has not taken the state                         |
 
 #pragma once
 
@@ -22,6 +23,7 @@
 
 #include "actors/checkpoint_timer.hpp"
 #include "base/assert.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -31,15 +33,21 @@ class rank_checkpoint {
   using clock = std::chrono::steady_clock;
   enum class phase : std::uint8_t { none, writing, awaited, queued, due };
 
-  /// This rank is the one that wants them by time; see `checkpoint_timer`.
-  void take_by_time(double seconds, double mtbf) { timer_.emplace(seconds, mtbf); }
+  /// Rank 0 votes for those that are taken by time; see `checkpoint_timer`.
+  void plan(const msg::train& order, std::uint32_t rank) {
+    is_by_time_ = order.saves && (order.checkpoint_seconds > 0 || order.checkpoint_mtbf > 0);
+    if (is_by_time_ && rank == 0) timer_.emplace(order.checkpoint_seconds, order.checkpoint_mtbf);
+  }
+  /// Training continues behind `step`, of which there is a checkpoint if it is not 0.
   void start(std::uint64_t step) {
+    last_step_ = step;
     if (timer_) timer_->start(checkpoint_timer::now(), step);
   }
 
-  /// Decides whether one is wanted after the current step, if it `may` follow.
-  void look_at_clock(bool may) { is_wanted_ = timer_ && may && timer_->is_due(checkpoint_timer::now()); }
-  bool is_wanted() const { return is_wanted_; }
+  /// Whether checkpoints are taken by time.
+  bool is_by_time() const { return is_by_time_; }
+  /// Whether this rank is to vote for one now.
+  bool is_due_by_time() const { return timer_ && timer_->is_due(checkpoint_timer::now()); }
 
   /// One is to be taken, for which the rank stands still since `now`. Returns whether it can hand over its state; else
   /// it waits for the checkpoint before (`written`).
@@ -57,7 +65,10 @@ class rank_checkpoint {
     if (timer_) timer_->begins(checkpoint_timer::now(), step);
     enter(goes_on ? phase::writing : phase::awaited);
     keeps_ = goes_on;
+    last_step_ = step;
   }
+  /// The step of the last checkpoint.
+  std::uint64_t last_step() const { return last_step_; }
   /// Whether servers must keep their state before the next optimizer step: once for each checkpoint that is written
   /// while training goes on.
   bool take_keeps() { return std::exchange(keeps_, false); }
@@ -69,6 +80,12 @@ class rank_checkpoint {
     const phase before = phase_;
     enter(before == phase::queued ? phase::due : phase::none);
     return before;
+  }
+
+  /// The master has not taken the state for which the rank stands still.
+  void given_up() {
+    TROUPE_ASSERT(phase_ == phase::awaited);
+    enter(phase::none);
   }
 
  private:
@@ -85,7 +102,8 @@ class rank_checkpoint {
 
   std::optional<checkpoint_timer> timer_;
   phase phase_ = phase::none;
-  bool is_wanted_ = false;
+  bool is_by_time_ = false;
+  std::uint64_t last_step_ = 0;
   bool keeps_ = false;
   clock::time_point stands_still_since_;
 };

@@ -12,14 +12,14 @@
 namespace troupe::actors {
 
 void training_loop::save_or_go_on() {
-  const bool wanted = std::exchange(wishes_.saving, false) || wishes_.stopping;
+  const bool wanted = votes_.take_save() || votes_.stops();
   if (schedule_.saves_after(step_, wanted)) return save();
   go_on();
 }
 
 /// Begins the next step, whose rows may already have been looked up, or finishes.
 void training_loop::go_on() {
-  if (wishes_.stopping || schedule_.is_last(step_)) {
+  if (votes_.stops() || schedule_.is_last(step_)) {
     if (!schedule_.completes_epoch(step_)) report_epoch();
     return finish();
   }
@@ -48,7 +48,7 @@ void training_loop::begin_save() {
 }
 
 void training_loop::hand_over_state() {
-  const bool goes_on = job_.staleness == 0 && !wishes_.stopping && !schedule_.is_last(step_);
+  const bool goes_on = job().staleness == 0 && !votes_.stops() && !schedule_.is_last(step_);
   checkpoint_.handed_over(step_, goes_on);
   const auto begin = checkpoint_.stands_still_since();
   msg::save_dense share = tally_.position(begin, !schedule_.completes_epoch(step_));
@@ -61,23 +61,9 @@ void training_loop::hand_over_state() {
     tally_.pause(begin, epoch_tally::clock::now());
   else
     ++waiting_;
-  const msg::message_id asked = msg::id_of(share.head);
-  trace_.asks(share.head, caf::type_id_v<msg::save_dense>, master_number);
-  actor_.self->request(assigned_.reports, assigned_.timeout, std::move(share))
-      .then(
-          [this, asked](const msg::committed& answer) {
-            trace_.has_answer(asked);
-            const actor_trace::handling scope(trace_, answer, trace::flag::answer);
-            saved();
-          },
-          [this](const caf::error& error) {
-            fail(step_,
-                 !(error == caf::sec::request_timeout)
-                     ? error
-                     : make_failure(errc::timeout,
-                                    "the master did not answer save_dense within {} s; --request-timeout allows more",
-                                    static_cast<double>(assigned_.timeout.count()) / 1e9));
-          });
+  actor_.ask<msg::committed>(
+      assigned_.reports, {.number = master_number, .timeout = assigned_.timeout}, std::move(share),
+      [this](const msg::committed&) { saved(); }, [this](const caf::error& error) { fail(step_, error); });
 }
 
 /// The checkpoint is on disk, or has failed.
@@ -125,7 +111,7 @@ void training_loop::score() {
   trace_.progresses();
   const actor_trace::range working(trace_, trace::range_name::evaluate, step_);
   const model::batch& samples = *tested_.current.samples;
-  tested_.input.resize(replica_->compute(), samples.size, network_.in_features());
+  tested_.input.resize(replica_->compute(), samples.size, replica_->in_features());
   if (auto error = client_.pool(tested_.current, replica_->compute(), tested_.input)) return fail(step_, error);
   if (auto error = client_.check_rows(tested_.current)) return fail(step_, error);
   if (parts_) return evaluate_through_parts(samples);
@@ -139,8 +125,8 @@ void training_loop::score() {
 /// The dense state of the whole network. With parts: as last gathered.
 std::vector<msg::tensor> training_loop::whole_state() {
   if (!parts_) return replica_->state();
-  const auto buffers = static_cast<std::size_t>(model::state_buffers(job_.dense_optimizer));
-  return joined_states(model::parts_of_network(job_, spec()), std::exchange(parts_->states, {}), buffers);
+  const auto buffers = static_cast<std::size_t>(model::state_buffers(job().dense_optimizer));
+  return joined_states(model::parts_of_network(job(), spec()), std::exchange(parts_->states, {}), buffers);
 }
 
 namespace {
@@ -166,11 +152,11 @@ void training_loop::finish() {
 void training_loop::deliver() {
   enter(trainer_phase::done);
   trace_.rests();
-  msg::trained result{trace_.next(step_), step_, wishes_.stopping, {}, 0};
+  msg::trained result{trace_.next(step_), step_, votes_.stops(), {}, 0};
   msg::tensor dense;
   msg::tensor buffers;
   if (parts_) {
-    const std::size_t of_optimizer = static_cast<std::size_t>(model::state_buffers(job_.dense_optimizer));
+    const std::size_t of_optimizer = static_cast<std::size_t>(model::state_buffers(job().dense_optimizer));
     auto state = whole_state();
     dense = std::move(state.front());
     if (state.size() > 1 + of_optimizer) buffers = std::move(state.back());

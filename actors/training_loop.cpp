@@ -7,6 +7,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/device_advice.hpp"
 #include "actors/failure.hpp"
+#include "actors/job_failure.hpp"
 #include "actors/memory_need.hpp"
 #include "actors/part_state.hpp"
 #include "actors/replica_options.hpp"
@@ -17,13 +18,21 @@
 
 namespace troupe::actors {
 
-training_loop::training_loop(trainer_context actor, const trainer_assignment& assigned)
-    : actor_(std::move(actor)),
+training_loop::training_loop(trainer_context actor, const trainer_assignment& assigned,
+                             std::vector<msg::part_actor> others)
+    : trainer_body(std::move(actor)),
       trace_(actor_.trace),
       step_(actor_.step),
       assigned_(assigned),
-      job_(*assigned.job),
-      yield_(actor_.self, trace_, step_) {}
+      group_(actor_, assigned.group, assigned.group_number, assigned.replica),
+      yield_(actor_.self, trace_, step_) {
+  if (!others.empty()) make_parts(std::move(others));
+}
+
+void training_loop::begin(msg::train& order) {
+  if (auto error = set_up(order)) return fail(0, error);
+  start(order.from);
+}
 
 void training_loop::enter(trainer_phase next) {
   TROUPE_ASSERT(may_follow(phase_, next));
@@ -35,28 +44,28 @@ void training_loop::fail(std::uint64_t at_step, const caf::error& cause) {
   // Lookups may be unanswered when a run is stopped; their answers are not needed.
   if (is_over(phase_)) return;
   enter(trainer_phase::failed);
-  actor_.fail(at_step, cause);
+  fail_job(actor_, at_step, cause);
 }
 
 // -- set-up -------------------------------------------------------------------
 
-caf::error training_loop::set_up(msg::train& order, std::vector<msg::part_actor> others) {
+/// Makes what the steps need.
+caf::error training_loop::set_up(msg::train& order) {
   if (order.tables.size() != spec().tables.size() ||
       std::ranges::any_of(order.tables, &std::vector<msg::module_ref>::empty))
     return make_failure(errc::shape_mismatch, "shards of {} tables for a model of {}", order.tables.size(),
                         spec().tables.size());
   const compute_devices devices = devices_of(actor_.self->system());
   kernels::device& device = devices.of_trainer(assigned_.replica);
-  if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
+  if (device.is_host() && job().matmul_precision != kernels::matmul_precision::f32)
     return make_failure(errc::bad_input,
                         "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
-  if (const auto fits = check_trainer_memory(job_, *assigned_.data, devices.step_graphs, device); !fits)
+  if (const auto fits = check_trainer_memory(job(), *assigned_.data, devices.step_graphs, device); !fits)
     return make_failure(errc::bad_input, "{}: {}", actor_.name, fits.error().message);
   plan(order);
-  network_ = model::make_stage(job_, spec(), 0);
-  if (network_.module->synchronizes() && job_.trainers > 1) others_.emplace(job_.trainers);
+  network_ = model::make_stage(job(), spec(), 0);
+  if (network_.module->synchronizes() && job().trainers > 1) others_.emplace(job().trainers);
   make_client(order, devices, device);
-  if (!others.empty()) make_parts(std::move(others));
   const auto words = [&] { return fmt::format("the network's {} parameters", network_.parameter_count()); };
   if (auto error = with_memory_for(words, [&] { return make_replica(order.from, device); })) return error;
   if (captures_steps(devices)) {
@@ -70,15 +79,14 @@ caf::error training_loop::set_up(msg::train& order, std::vector<msg::part_actor>
 
 /// Decides what happens when.
 void training_loop::plan(const msg::train& order) {
-  schedule_ = {.total_steps = total_steps(job_, *assigned_.data),
+  schedule_ = {.total_steps = total_steps(job(), *assigned_.data),
                .epochs = assigned_.data->epochs(),
-               .accumulate = job_.accumulate,
-               .eval_every = assigned_.data->test_rows() > 0 ? job_.eval_every : 0,
+               .accumulate = job().accumulate,
+               .eval_every = assigned_.data->test_rows() > 0 ? job().eval_every : 0,
                .saves = order.saves,
                .checkpoint_every = order.checkpoint_every,
-               .changes_after = model::next_change(job_.elastic.memberships, order.from.steps_done).value_or(0)};
-  if (assigned_.replica == 0 && order.saves && (order.checkpoint_seconds > 0 || order.checkpoint_mtbf > 0))
-    checkpoint_.take_by_time(order.checkpoint_seconds, order.checkpoint_mtbf);
+               .changes_after = model::next_change(job().elastic.memberships, order.from.steps_done).value_or(0)};
+  checkpoint_.plan(order, assigned_.replica);
 }
 
 /// Makes what needs the tables, and the batches.
@@ -86,36 +94,36 @@ void training_loop::make_client(msg::train& order, const compute_devices& device
   const bool uploads = devices.servers && !order.remote && !order.tables.empty();
   kernels::device* const of_tables = uploads ? &devices.of_server(order.tables[0][0].rank) : nullptr;
   client_ = sparse_client(spec(), std::move(order.tables),
-                          {.wire = job_.wire_dtype,
+                          {.wire = job().wire_dtype,
                            .remote = order.remote,
                            .where = &device,
                            .staging = of_tables,
-                           .steps_ahead = model::lookups_ahead(job_.staleness),
-                           .steps_together = job_.streams() ? job_.pipeline : 1,
-                           .split = job_.table_split});
+                           .steps_ahead = model::lookups_ahead(job().staleness),
+                           .steps_together = job().streams() ? job().pipeline : 1,
+                           .split = job().table_split});
   const auto makers = batch_threads_of(actor_.self->system());
   coming_.emplace(order.from.steps_done, schedule_.total_steps, makers,
-                  makers ? makers->ahead(model::numbers_per_batch(job_, spec())) : 0, [this](std::uint64_t of_step) {
+                  makers ? makers->ahead(model::numbers_per_batch(job(), spec())) : 0, [this](std::uint64_t of_step) {
                     return prepare(of_step, assigned_.data->train_batch(of_step - 1, assigned_.replica));
                   });
-  tested_.share = test_share(assigned_.replica, job_.trainers, assigned_.data->test_rows(),
+  tested_.share = test_share(assigned_.replica, job().trainers, assigned_.data->test_rows(),
                              [this](const model::batch& samples, const float* outputs, model::predictions& counts) {
-                               model::predict(spec(), job_.loss, samples, outputs, counts);
+                               model::predict(spec(), job().loss, samples, outputs, counts);
                              });
 }
 
 /// Returns whether each step is a CUDA graph.
 bool training_loop::captures_steps(const compute_devices& devices) const {
-  return devices.step_graphs && !fault_of_step_graphs(job_, spec(), devices) && client_.stays_on_device();
+  return devices.step_graphs && !fault_of_step_graphs(job(), spec(), devices) && client_.stays_on_device();
 }
 
 caf::error training_loop::make_replica(const msg::trainer_position& from, kernels::device& device) {
-  const std::size_t inputs = model::lookups_ahead(job_.staleness) + 3;
-  auto options = replica_options(job_, spec(), model::place_of_part(job_, 0), parts_ ? &*parts_->slices : nullptr);
+  const std::size_t inputs = model::lookups_ahead(job().staleness) + 3;
+  auto options = replica_options(job(), spec(), model::place_of_part(job(), 0), parts_ ? &*parts_->slices : nullptr);
   options.grad_input_name = "the gradient of the tables' pooled rows";
   options.passes_max = 16 * inputs;  // ragged batches have many sizes
-  replica_.emplace(network_, model::loss_of(job_.loss, spec().outputs), device, options);
-  auto part = start_of_part(job_, *assigned_.data, from, 0);
+  replica_.emplace(network_, model::loss_of(job().loss, spec().outputs), device, options);
+  auto part = start_of_part(job(), *assigned_.data, from, 0);
   if (!part) return part.error();
   replica_->start(part->parameters, part->buffers);
   if (!part->saved.empty() && !replica_->restore(part->saved))
@@ -124,6 +132,7 @@ caf::error training_loop::make_replica(const msg::trainer_position& from, kernel
   return {};
 }
 
+/// Begins with the first thing to do after `from`. Requires: `set_up`.
 void training_loop::start(const msg::trainer_position& from) {
   step_ = from.steps_done;
   checkpoint_.start(step_);
@@ -179,7 +188,7 @@ void training_loop::look_up_through(std::uint64_t last) {
     if (is_over(phase_)) return;
     context& next = coming_->look_up_next();
     // Where steps overlap, so many updates lack as are not sent; else as many as may.
-    const auto lacking = job_.streams() ? static_cast<std::uint32_t>(next.step - 1 - step_) : job_.staleness;
+    const auto lacking = job().streams() ? static_cast<std::uint32_t>(next.step - 1 - step_) : job().staleness;
     look_up(next, lacking, client_.input_of(next.step));
   }
 }

@@ -39,7 +39,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/actor_trace.hpp"
 #include "actors/actor_yield.hpp"
-#include "actors/ask.hpp"
+#include "actors/allreduce_client.hpp"
 #include "actors/coming_steps.hpp"
 #include "actors/compute_devices.hpp"
 #include "actors/dense_replica.hpp"
@@ -52,23 +52,14 @@
 #include "actors/sparse_client.hpp"
 #include "actors/stage_passes.hpp"
 #include "actors/step_schedule.hpp"
+#include "actors/step_votes.hpp"
 #include "actors/trainer_assignment.hpp"
+#include "actors/trainer_body.hpp"
 #include "actors/trainer_phase.hpp"
 #include "model/hybrid.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
-
-/// What a training loop has of its trainer's actor.
-struct trainer_context {
-  msg::program_trainer_actor::pointer self;
-  const std::string& name;
-  actor_trace& trace;
-  std::uint64_t& step;      ///< the current one, for error lines
-  inline_execution* woken;  ///< runs the actors that this one wakes; null: workers do
-  std::function<void(std::uint64_t step, const caf::error& cause)> fail;  ///< ends the actor
-  std::function<void(msg::trained&& result)> done;
-};
 
 /// The parts of a network that a trainer leads, and its own one.
 struct led_parts {
@@ -88,38 +79,22 @@ struct led_parts {
   std::optional<sliced_passes> slices;           ///< destroyed first: a pass that waits uses the others
 };
 
-/// Says that a message of another part of a network does not fit what a trainer does.
-caf::error unexpected_part_message(const std::string& trainer);
-
 /// Belongs to the trainer's actor.
-class training_loop {
+class training_loop final : public trainer_body {
  public:
-  /// Requires: `assigned` outlives this object.
-  training_loop(trainer_context actor, const trainer_assignment& assigned);
+  /// `others`: those that have the other parts of its network, from part 1. Requires: `assigned` outlives this object.
+  training_loop(trainer_context actor, const trainer_assignment& assigned, std::vector<msg::part_actor> others);
 
-  /// Makes what the steps need. `others`: those that have the other parts of its network, from part 1.
-  caf::error set_up(msg::train& order, std::vector<msg::part_actor> others);
-  /// Begins with the first thing to do after `from`. Requires: `set_up`.
-  void start(const msg::trainer_position& from);
-  /// This rank has been asked to stop.
-  void want_stop() { wishes_.stop_wanted = true; }
-
-  // From the trainers with other parts of its network.
-  void take(msg::activation_gradient&& grad);
-  void take(msg::part_outputs&& outputs);
-  void take(msg::partial_sum&& share);
-
-  /// Adds its phase, waits and queues.
-  void tell(msg::actor_status& now) const;
+  void begin(msg::train& order) override;
+  void stop() override { votes_.vote_to_stop(); }
+  void tell(msg::actor_status& now) const override;
+  void take(msg::activation_gradient&& grad) override;
+  void take(msg::part_outputs&& outputs) override;
+  void take(msg::partial_sum&& share) override;
 
  private:
   using context = sparse_client::context;
 
-  struct rank_wishes {
-    bool stop_wanted = false;  ///< this rank has been asked to stop
-    bool stopping = false;     ///< some rank has, as of the current step: all ranks agree
-    bool saving = false;       ///< some rank wants a checkpoint after the current step: likewise
-  };
   /// The steps as CUDA graphs.
   struct captured_steps {
     kernels::step_graphs* graphs = nullptr;  ///< null: they are none
@@ -128,17 +103,24 @@ class training_loop {
 
     bool have(std::uint64_t step) const { return graphs != nullptr && step >= from; }
   };
+  struct current_step {
+    context rows = {};
+    bool has_gradient = false;
+  };
   struct test_rows {
     test_share share = {};
     context current = {};  ///< those to be scored next
     network_input input = {};
   };
 
+  const model::job& job() const { return *assigned_.job; }
   const model::data_spec& spec() const { return assigned_.data->spec(); }
   void enter(trainer_phase next);
   void fail(std::uint64_t at_step, const caf::error& cause);
 
   // Set-up.
+  caf::error set_up(msg::train& order);
+  void start(const msg::trainer_position& from);
   void plan(const msg::train& order);
   void make_client(msg::train& order, const compute_devices& devices, kernels::device& device);
   caf::error make_replica(const msg::trainer_position& from, kernels::device& device);
@@ -153,7 +135,7 @@ class training_loop {
   template <class Answer, class Handle, class Message, class F>
   void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer) {
     const std::uint64_t at_step = message.head.step;
-    ask_traced<Answer>(actor_.self, trace_, actor_.woken, whom, number, std::move(message), std::move(on_answer),
+    actor_.ask<Answer>(whom, {.number = number}, std::move(message), std::move(on_answer),
                        [this, at_step](const caf::error& error) { fail(at_step, error); });
   }
   /// The same of another part of its network.
@@ -167,6 +149,11 @@ class training_loop {
   void send_report(Message message) {
     const inline_execution::elsewhere there(actor_.woken, actor_.self);
     actor_.self->send(assigned_.reports, std::move(message));
+  }
+  template <class F>
+  void reduce(std::uint32_t bucket, std::uint32_t weight, msg::tensor share, const step_votes::vote& own, F on_mean) {
+    group_.reduce(step_, bucket, weight, std::move(share), own, std::move(on_mean),
+                  [this, at_step = step_](const caf::error& error) { fail(at_step, error); });
   }
   void look_up_through(std::uint64_t last);
   void look_up(context& wanted, std::uint32_t staleness, network_input& into);
@@ -212,13 +199,12 @@ class training_loop {
   std::uint64_t forwards_through(std::uint64_t from) const;
   void stream_through_parts();
   caf::error begin_in_stream(context& next);
-  void take_wishes(bool stop, bool save);
+  void count_votes(const step_votes::vote& all);
   void ask_parts_for_norms();
   msg::activation tested_activation() const;
   void evaluate_through_parts(const model::batch& samples);
   void has_outputs(const float* outputs);
   void gather_states(bool ends, const std::function<void()>& then);
-  void refuse_part_message();
   void note_device_work() {
     for (kernels::stream_timer* one : replica_->timers()) trace_.note_device_work(*one);
   }
@@ -232,10 +218,10 @@ class training_loop {
   /// An elastic run that stops may go on with other trainers, which could not tell of this epoch.
   bool evaluates_now() const {
     return schedule_.evaluates_after(step_) &&
-           (!wishes_.stopping || (job_.elastic.is_on() && schedule_.completes_epoch(step_)));
+           (!votes_.stops() || (job().elastic.is_on() && schedule_.completes_epoch(step_)));
   }
   /// Returns whether ranks must agree on the gradient before it is applied.
-  bool clips_or_skips() const { return job_.clip_norm > 0 || job_.nan == model::nan_policy::skip; }
+  bool clips_or_skips() const { return job().clip_norm > 0 || job().nan == model::nan_policy::skip; }
 
   // Between steps.
   void begin_evaluation();
@@ -257,19 +243,17 @@ class training_loop {
   void tell_missing_gradient(msg::actor_status& now) const;
 
   // What to do.
-  trainer_context actor_;
   actor_trace& trace_;   ///< of the actor
   std::uint64_t& step_;  ///< likewise
   const trainer_assignment& assigned_;
-  const model::job& job_;  ///< of the assignment
+  const allreduce_client group_;
   step_schedule schedule_;
 
   // Progress.
   trainer_phase phase_ = trainer_phase::idle;
-  std::size_t waiting_ = 0;    ///< awaited answers, except to lookups
-  context computed_;           ///< of the current step
-  bool has_gradient_ = false;  ///< the current step has a gradient
-  rank_wishes wishes_;
+  std::size_t waiting_ = 0;  ///< awaited answers, except to lookups
+  current_step now_;
+  step_votes votes_;
   rank_checkpoint checkpoint_;
   epoch_tally tally_;
   actor_yield yield_;

@@ -34,8 +34,8 @@ void training_loop::tell_parts(msg::actor_status& now) const {
   if (waits_for_slices) parts_->slices->tell_missing(step_, now);
   if (phase_ == trainer_phase::evaluating && now.waits.empty())
     now.waits.push_back(
-        {now.name, "the outputs", step_, fmt::format("trainer {}", assigned_.rank + job_.tensor_parallel)});
-  mine.tell_alive(job_.micro_batches, now);
+        {now.name, "the outputs", step_, fmt::format("trainer {}", assigned_.rank + job().tensor_parallel)});
+  mine.tell_alive(job().micro_batches, now);
 }
 
 void training_loop::tell(msg::actor_status& now) const {

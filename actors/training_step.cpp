@@ -26,19 +26,12 @@ void training_loop::compute() {
 void training_loop::meet_or_end() {
   const std::span<const float> mine = others_->wanted();
   if (mine.empty()) return arrived();
-  const std::uint64_t count = mine.size();
   const std::uint32_t bucket = replica_->buckets() + others_->meetings();
-  msg::tensor share = replica_->as_share(mine);
-  ask<msg::reduced>(
-      assigned_.group, assigned_.group_number,
-      msg::reduce{trace_.next(step_), assigned_.replica, bucket, 1, wishes_.stop_wanted, std::move(share)},
-      [this, count](const msg::reduced& mean) {
-        if (is_over(phase_)) return;
-        if (mean.grad.rows != count || !mean.grad.consistent())
-          return fail(step_, make_failure(errc::shape_mismatch, "a mean of {} numbers for {}", mean.grad.rows, count));
-        others_->go_on(replica_->on_host(mean.grad));
-        meet_or_end();
-      });
+  reduce(bucket, 1, replica_->as_share(mine), {.stop = votes_.own().stop}, [this](const msg::reduced& mean) {
+    if (is_over(phase_)) return;
+    others_->go_on(replica_->on_host(mean.grad));
+    meet_or_end();
+  });
 }
 
 void training_loop::run_step() {
@@ -47,21 +40,21 @@ void training_loop::run_step() {
   if (captured_.have(step_)) {
     begin_graph();
     if (is_over(phase_)) return;
-    captured_.launched = std::move(computed_);
+    captured_.launched = std::move(now_.rows);
   }
-  computed_ = coming_->take_first();
-  if (job_.streams()) return stream_through_parts();
-  tally_.add_rows(computed_.answers);
-  look_up_through(step_ + model::lookups_ahead(job_.staleness));
+  now_.rows = coming_->take_first();
+  if (job().streams()) return stream_through_parts();
+  tally_.add_rows(now_.rows.answers);
+  look_up_through(step_ + model::lookups_ahead(job().staleness));
 
   if (schedule_.begins_update(step_)) replica_->open(schedule_.update(step_));
-  checkpoint_.look_at_clock(ends_update());
-  has_gradient_ = computed_.samples->size > 0;
+  votes_.vote_to_save(ends_update() && checkpoint_.is_due_by_time());
+  now_.has_gradient = now_.rows.samples->size > 0;
   if (parts_) return pass_through_parts();
-  if (has_gradient_) {
-    if (auto error = backward_inputs(*computed_.samples)) return fail(step_, error);
+  if (now_.has_gradient) {
+    if (auto error = backward_inputs(*now_.rows.samples)) return fail(step_, error);
   } else {
-    for (std::uint32_t i = 0; others_ && i < job_.micro_batches; ++i) replica_->stand_by(*others_);
+    for (std::uint32_t i = 0; others_ && i < job().micro_batches; ++i) replica_->stand_by(*others_);
     if (replica_->open_passes() > 0) take_losses(true);
     replica_->synchronize();  // instead of waiting for a loss: see `sparse_client::input_of`
     judge(step_ - 1);
@@ -72,7 +65,7 @@ void training_loop::run_step() {
     reduce_gradient();
     prepare_next();
   };
-  const bool long_rest = has_gradient_ && is_long(*computed_.samples);
+  const bool long_rest = now_.has_gradient && is_long(*now_.rows.samples);
   if (long_rest) after_others(rest);
   send_gradients();
   if (is_over(phase_)) return;
@@ -112,7 +105,7 @@ void training_loop::begin_graph() {
 /// Returns whether the host needs this step's loss, or its rows' gradient, before it goes on. Trainers that do not wait
 /// for each other's gradients (async) would hear from a server of a NaN that one of them has not seen yet.
 bool training_loop::waits_for_loss() const {
-  return clips_or_skips() || job_.staleness == model::any_staleness || sparse_client::needs_host(computed_);
+  return clips_or_skips() || job().staleness == model::any_staleness || sparse_client::needs_host(now_.rows);
 }
 
 /// Waits for the device, and takes the losses that have come: that of the step before, and with `all` this step's.
@@ -131,10 +124,10 @@ void training_loop::take_losses(bool all) {
 
 /// Fills the step's input, and checks the rows.
 caf::error training_loop::pool_input(context& of, network_input& input) {
-  input.resize(replica_->compute(), of.samples->size, network_.in_features());
+  input.resize(replica_->compute(), of.samples->size, replica_->in_features());
   for (kernels::stream_timer* one : replica_->timers()) one->set_step(step_);
   if (auto error = client_.pool(of, replica_->copies(), input, &replica_->copy_timer())) return error;
-  if (job_.nan == model::nan_policy::stop)
+  if (job().nan == model::nan_policy::stop)
     if (auto error = client_.check_rows(of)) return error;
   if (replica_->is_on_host()) sparse_client::free_answers(of);
   return {};
@@ -142,13 +135,13 @@ caf::error training_loop::pool_input(context& of, network_input& input) {
 
 /// The key of the random numbers in a step's passes.
 std::uint64_t training_loop::pass_key(std::uint64_t of_step) const {
-  return model::random_key(job_.seed, model::random_stream::network_passes, of_step, assigned_.replica);
+  return model::random_key(job().seed, model::random_stream::network_passes, of_step, assigned_.replica);
 }
 
 caf::error training_loop::begin_pass(const model::batch& samples) {
   const actor_trace::range working(trace_, trace::range_name::forward_backward, step_, trace_.latest());
   network_input& input = client_.input_of(step_);
-  if (auto error = pool_input(computed_, input)) return error;
+  if (auto error = pool_input(now_.rows, input)) return error;
   const bool has_tables = client_.servers() > 0;
   const dense_replica::pass pass{.step = step_,
                                  .size = samples.size,
@@ -158,7 +151,7 @@ caf::error training_loop::begin_pass(const model::batch& samples) {
                                  .key = pass_key(step_),
                                  .ranks = others_ ? &*others_ : nullptr,
                                  .wants_grad_input = has_tables,
-                                 .wants_it_on_host = has_tables && sparse_client::needs_host(computed_),
+                                 .wants_it_on_host = has_tables && sparse_client::needs_host(now_.rows),
                                  .is_waited_for = captured_.graphs != nullptr};
   with_memory_for([&] { return fmt::format("the network's pass of {} samples", samples.size); },
                   [&] { replica_->begin_pass(pass); });
@@ -179,8 +172,8 @@ void training_loop::take_loss() {
 bool training_loop::take_step_loss(std::uint64_t of_step, std::size_t size, double loss) {
   tally_.add_loss(loss, size);
   if (std::isfinite(loss)) return true;
-  if (job_.nan == model::nan_policy::skip)
-    has_gradient_ = false;
+  if (job().nan == model::nan_policy::skip)
+    now_.has_gradient = false;
   else
     fail(of_step, make_failure(errc::not_finite, replica_->words_of_loss(loss)));
   return false;
@@ -189,12 +182,12 @@ bool training_loop::take_step_loss(std::uint64_t of_step, std::size_t size, doub
 /// Returns whether the mean is this rank's own share, so that no other actor need be woken for it. Not without tables:
 /// between steps the trainer waits for rows, and then hears what others tell it.
 bool training_loop::reduces_alone() const {
-  return job_.trainers == 1 && replica_->batches() == 1 && (client_.servers() > 0 || parts_);
+  return job().trainers == 1 && replica_->batches() == 1 && (client_.servers() > 0 || parts_);
 }
 
 /// Sends the gradient's buckets to the group. On the processor, first computes them.
 void training_loop::reduce_gradient() {
-  if (has_gradient_ && replica_->is_on_host()) return backward_parameters();
+  if (now_.has_gradient && replica_->is_on_host()) return backward_parameters();
   if (!ends_update()) return;
   for (std::uint32_t i = 0; i < replica_->buckets(); ++i) send_bucket(i);
 }
@@ -212,38 +205,31 @@ void training_loop::send_bucket(std::uint32_t bucket) {
   if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(assigned_.replica, step_, bucket))
     return replica_->give_up(bucket);
   if (reduces_alone()) {
-    take_wishes(wishes_.stop_wanted, checkpoint_.is_wanted());
+    count_votes(votes_.own());
     return replica_->take(bucket, share);
   }
   ++waiting_;
-  const std::uint64_t count = share.rows;
-  msg::reduce message{trace_.next(step_), assigned_.replica,      bucket, weight, wishes_.stop_wanted,
-                      std::move(share),   checkpoint_.is_wanted()};
-  ask<msg::reduced>(assigned_.group, assigned_.group_number, std::move(message),
-                    [this, bucket, count](const msg::reduced& mean) {
-                      if (mean.grad.rows != count || !mean.grad.consistent())
-                        return fail(step_, make_failure(errc::shape_mismatch, "a mean of {} numbers for a bucket of {}",
-                                                        mean.grad.rows, count));
-                      take_wishes(mean.stop, mean.save);
-                      replica_->take(bucket, mean.grad);
-                      arrived();
-                    });
+  reduce(bucket, weight, std::move(share), votes_.own(), [this, bucket](const msg::reduced& mean) {
+    count_votes({mean.stop, mean.save});
+    replica_->take(bucket, mean.grad);
+    arrived();
+  });
 }
 
 void training_loop::send_gradients() {
   std::vector<std::vector<msg::bag_gradient>> grads(client_.servers());
-  if (has_gradient_ && !grads.empty()) {
+  if (now_.has_gradient && !grads.empty()) {
     const auto& of_input = replica_->grad_input();
     if (auto* wrong = faults()) wrong->gradient(assigned_.replica, step_, {of_input.host(), of_input.size()});
-    grads = client_.gradients(computed_, of_input, replica_->passed());
+    grads = client_.gradients(now_.rows, of_input, replica_->passed());
     if (replica_->is_on_host()) replica_->free_grad_input();
-    if (job_.nan == model::nan_policy::stop)
-      if (auto error = client_.check_gradients(computed_, grads)) return fail(step_, error);
+    if (job().nan == model::nan_policy::stop)
+      if (auto error = client_.check_gradients(now_.rows, grads)) return fail(step_, error);
   }
   const bool rides = ends_update() && !clips_or_skips();
   const bool keeps = checkpoint_.take_keeps();
   for (std::size_t s = 0; s < grads.size(); ++s) {
-    msg::gradient message{trace_.next(step_), assigned_.replica, has_gradient_, rides, std::move(grads[s]), keeps};
+    msg::gradient message{trace_.next(step_), assigned_.replica, now_.has_gradient, rides, std::move(grads[s]), keeps};
     if (auto* wrong = faults()) wrong->signs(assigned_.replica, step_, message);
     actor_.self->send(client_.server(s), std::move(message));
   }
@@ -274,18 +260,18 @@ void training_loop::clip_and_step() {
   if (!judge(step_)) return;
   const double norm = std::sqrt(of_network.value() + client_.squared_norm_of_tables());
   const bool applies = std::isfinite(norm);
-  if (!applies && job_.nan == model::nan_policy::stop)
+  if (!applies && job().nan == model::nan_policy::stop)
     return fail(step_, make_failure(errc::not_finite, "the gradient's norm is {}; {}", kind_of(norm), lower_rates));
   float factor = 1;
-  if (job_.clip_norm > 0 && applies) {
+  if (job().clip_norm > 0 && applies) {
     constexpr double no_zero = 1e-6;
-    factor = static_cast<float>(std::min(1.0, job_.clip_norm / (norm + no_zero)));
+    factor = static_cast<float>(std::min(1.0, job().clip_norm / (norm + no_zero)));
   }
   for (std::size_t s = 0; s < client_.servers(); ++s)
     ask<msg::committed>(client_.server(s), server_number(client_.rank(s)),
                         msg::optimizer_step{trace_.next(step_), assigned_.replica, applies, factor},
                         [](const msg::committed&) {});
-  for (std::uint32_t part = 1; part < job_.parts(); ++part)
+  for (std::uint32_t part = 1; part < job().parts(); ++part)
     ask_part<msg::committed>(part, msg::optimizer_step{trace_.next(step_), assigned_.replica, applies, factor},
                              [](const msg::committed&) {});
   if (applies) {
@@ -297,8 +283,8 @@ void training_loop::clip_and_step() {
 }
 
 void training_loop::step_done() {
-  wishes_.stopping = wishes_.stopping || step_ == schedule_.changes_after || (parts_ && parts_->stops_after == step_);
-  const bool goes_on = !wishes_.stopping && !wishes_.saving && schedule_.goes_on_after(step_);
+  votes_.count({.stop = step_ == schedule_.changes_after || (parts_ && parts_->stops_after == step_)});
+  const bool goes_on = !votes_.stops() && !votes_.saves() && schedule_.goes_on_after(step_);
   if (replica_->open_passes() > 0 && !goes_on) take_losses(true);
   if (is_over(phase_)) return;
   trace_.step_ends(step_ + 1);

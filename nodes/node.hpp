@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/trainer.hpp"
+#include "actors/job_trainer.hpp"
 #include "actors/trainer_maker.hpp"
 #include "links/endpoint.hpp"
 #include "model/job.hpp"

@@ -12,11 +12,11 @@
 
 #include "actors/batches_ahead.hpp"
 #include "actors/compute_devices.hpp"
+#include "actors/job_trainer.hpp"
 #include "actors/membership.hpp"
 #include "actors/replay_gate.hpp"
 #include "actors/run_observer.hpp"
 #include "actors/run_plan.hpp"
-#include "actors/trainer.hpp"
 #include "actors/trainer_maker.hpp"
 #include "base/result.hpp"
 #include "base/socket_address.hpp"

@@ -90,11 +90,12 @@ struct part_state {
 };
 BOOST_DESCRIBE_STRUCT(part_state, (), (head, numbers, pass_seconds))
 
-/// A trainer of the program, as the others of its replica see it.
+/// A trainer, as the others of its replica see it.
 using part_actor = caf::typed_actor<caf::result<void>(activation), caf::result<void>(activation_gradient),
                                     caf::result<void>(part_outputs), caf::result<void>(partial_sum),
                                     caf::result<part_state>(part_query), caf::result<squared_norm>(gradient_norm),
                                     caf::result<committed>(optimizer_step)>;
-using program_trainer_actor = trainer_actor::extend_with<part_actor>;
+/// All that a trainer takes.
+using full_trainer_actor = trainer_actor::extend_with<part_actor>::extend_with<peer_actor>;
 
 }  // namespace troupe::msg

@@ -281,7 +281,4 @@ BOOST_DESCRIBE_STRUCT(trainer_ended, (), (head, rank, steps))
 using trainer_actor = caf::typed_actor<caf::result<trained>(train), caf::result<void>(stop),
                                        caf::result<void>(trainer_ended), caf::result<actor_status>(actor_query)>;
 
-/// A trainer that runs a user's function: it also takes what its peers send.
-using library_trainer_actor = trainer_actor::extend_with<peer_actor>;
-
 }  // namespace troupe::msg

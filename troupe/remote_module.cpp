@@ -47,7 +47,7 @@ method_call about(const std::shared_ptr<const runtime::reference>& whom, const c
   if (whom == nullptr) throw error(error_kind::input, fmt::format("{}: a handle of no module", method));
   method_call order{.whom = whom, .method = method, .deadline = deadline, .of_server = true, .about_module = true};
   if (auto* const here = runtime::actor_executor::here())
-    if (auto* const trainer = here->owner().trainer()) order.step = trainer->step_after_last(whom->server());
+    if (auto* const trainer = here->owner().trainer()) order.step = trainer->tables().step_after_last(whom->server());
   return order;
 }
 
@@ -148,7 +148,7 @@ future<tensor> remote_module<nn::embedding_bag>::forward(context& in, std::span<
                                                          std::span<const std::int64_t> offsets) const {
   if (!table_) throw error(error_kind::input, "forward: a handle of no module");
   reference_->check_usable("forward");
-  return in.tape().owner().look_up(in.tape(), table_, indices, offsets, lookup_deadline_);
+  return in.tape().owner().tables().look_up(in.tape(), table_, indices, offsets, lookup_deadline_);
 }
 
 future<tensor> remote_module<nn::embedding_bag>::rows(std::span<const std::int64_t> indices,

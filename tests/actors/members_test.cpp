@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "actors/allreduce_group.hpp"
+#include "actors/job_trainer.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
-#include "actors/trainer.hpp"
 #include "tests/actors/stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/trainer.hpp"
+#include "actors/job_trainer.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
 #include "tests/actors/stage.hpp"
@@ -34,6 +34,7 @@ class PartFollower : public stage {
     const auto parsed = model::parse_job(settings);
     ASSERT_TRUE(parsed) << parsed.error().message;
     follower_ = spawn(trainer, std::uint64_t{1}, 1U, 1U);
+    run();  // so that it has begun, and can be told its peers
     const auto leader = spawn([this]() -> caf::behavior {
       return {[this](msg::activation_gradient& grad) {
                 log_.push_back(fmt::format("gradient {}.{}, {} x {}", grad.head.step, grad.micro_batch,

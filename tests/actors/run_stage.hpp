@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "actors/job_trainer.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
-#include "actors/trainer.hpp"
 #include "tests/actors/stage.hpp"
 
 namespace troupe::actors {

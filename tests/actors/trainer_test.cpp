@@ -1,6 +1,6 @@
 // A trainer alone, among actors that the test has written: what it sends, in which order, and for what it waits.
 
-#include "actors/trainer.hpp"
+#include "actors/job_trainer.hpp"
 
 #include <fmt/format.h>
 
@@ -218,6 +218,32 @@ TEST_F(Trainer, ASecondOrderEndsIt) {
   run();
   ASSERT_TRUE(*reason);
   EXPECT_EQ(protocol::describe(**reason), "trainer 0, step 0: a second order to train");
+}
+
+/// A peer of a user's program, or of another part of a network, that this trainer knows nothing of.
+TEST_F(Trainer, AMessageOfAnotherTrainerThatItDoesNotExpectEndsIt) {
+  begin("9");
+  holds_rows_ = true;
+  const auto reason = watch(trainer_);
+  go();
+  run();
+  caf::anon_send(caf::actor_cast<caf::actor>(trainer_), msg::peer_tensor{});
+  run();
+  ASSERT_TRUE(*reason);
+  EXPECT_EQ(**reason, protocol::errc::wrong_context);
+  EXPECT_EQ(protocol::describe(**reason),
+            "trainer 0, step 0: a message of another trainer for trainer 0, which expects none");
+}
+
+TEST_F(Trainer, AQuestionForAPartThatItDoesNotHaveIsRefused) {
+  begin("9");
+  holds_rows_ = true;
+  go();
+  run();
+  const auto state = ask<msg::part_state>(caf::actor_cast<msg::part_actor>(trainer_), msg::part_query{});
+  run();
+  EXPECT_EQ(state->error, protocol::errc::wrong_context);
+  EXPECT_TRUE(answer_->pending()) << "it continues";
 }
 
 TEST_F(Trainer, BehindTheLastStepNothingIsLeftButTheCheckpoint) {

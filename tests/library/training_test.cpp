@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -202,6 +203,28 @@ TEST(TrainingErrors, NameATrainerThatReturnsBeforeTheOthers) {
         error_of(return_early, 2, with_replica),
         "trainer 1, step 4: trainer 0 has returned after step 3; all trainers take as many steps, and one without "
         "data takes them with an empty context");
+}
+
+/// Trainer 0 takes a step less, and returns when trainer 1, which nothing holds up, has long returned.
+task<> return_last(trainer me, remote_module<nn::embedding_bag> embedding, std::atomic<bool>* other_has_returned) {
+  distributed_optimizer optimizer(sgd{}, embedding);
+  const std::vector<std::int64_t> ones = {1};
+  const std::vector<std::int64_t> offsets = {0};
+  for (int step = 1; step <= (me.rank() == 0 ? 3 : 4); ++step) {
+    auto context = me.new_context();
+    co_await embedding.forward(context, ones, offsets);
+    co_await optimizer.step(context);
+  }
+  if (me.rank() == 1) *other_has_returned = true;
+  for (int after = 0; me.rank() == 0 && after < 100; after += *other_has_returned ? 1 : 0)
+    co_await embedding.rows(ones, offsets);
+}
+
+TEST(TrainingErrors, NameATrainerThatReturnsAfterTheOthersWithFewerSteps) {
+  std::atomic<bool> other_has_returned = false;
+  EXPECT_EQ(error_of(return_last, 2, &other_has_returned),
+            "trainer 1, step 4: trainer 0 has returned after step 3; all trainers take as many steps, and one without "
+            "data takes them with an empty context");
 }
 
 task<> look_up(trainer me, remote_module<nn::embedding_bag> embedding, std::int64_t index) {

@@ -6,9 +6,9 @@
 
 #include <array>
 
+#include "actors/job_trainer.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
-#include "actors/trainer.hpp"
 #include "nodes/data_plane.hpp"
 #include "nodes/node_actor.hpp"
 #include "tests/nodes/two_nodes.hpp"

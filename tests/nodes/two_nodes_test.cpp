@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "actors/allreduce_group.hpp"
+#include "actors/job_trainer.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
-#include "actors/trainer.hpp"
 #include "model/exact_sum.hpp"
 #include "tests/nodes/two_nodes.hpp"
 

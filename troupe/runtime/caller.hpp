@@ -16,6 +16,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/actor_trace.hpp"
+#include "actors/ask.hpp"
 #include "actors/failure.hpp"
 #include "actors/remote_module.hpp"
 #include "protocol/messages.hpp"
@@ -148,20 +149,13 @@ class actor_caller : public caller {
     if (server >= servers_.size() || !servers_[server])
       return then(actors::make_failure(actors::errc::bad_input, actors::no_server(server, servers_.size())));
     what.head = trace_->next(what.head.step);
-    const msg::message_id asked = msg::id_of(what.head);
-    const std::uint16_t name = trace_->number_of(what.method);  // as the method is called: of more use than `call`
-    trace_->asks(what.head, name != 0 ? name : caf::type_id_v<msg::call>, actors::server_number(server));
-    self_->request(servers_[server], caf::infinite, std::move(what))
-        .then(
-            [this, asked, then](msg::returned& result) {
-              trace_->has_answer(asked);
-              const actors::actor_trace::handling scope(*trace_, result, trace::flag::answer);
-              then(std::move(result));
-            },
-            [this, asked, then](caf::error& error) {
-              trace_->has_answer(asked);
-              then(std::move(error));
-            });
+    // Traces name the method, which is of more use than `call`.
+    const actors::question question{
+        .number = actors::server_number(server), .type = trace_->number_of(what.method), .survives_error = true};
+    actors::ask_traced<msg::returned>(
+        self_, *trace_, nullptr, servers_[server], question, std::move(what),
+        [then](msg::returned& result) { then(std::move(result)); },
+        [then](caf::error& error) { then(std::move(error)); });
   }
   void send(std::uint32_t server, msg::call what) override {
     if (server >= servers_.size() || !servers_[server]) return;

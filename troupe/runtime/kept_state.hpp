@@ -19,11 +19,11 @@ namespace troupe::runtime {
 /// Belongs to a trainer.
 class kept_state {
  public:
-  /// `loops`: the trainer's, which outlive this.
-  explicit kept_state(const loop_places& loops) : loops_(loops) {}
-
   /// Begins where the order says.
   void start(const msg::train& order);
+
+  /// Where the trainer's function is.
+  loop_places& loops() { return loops_; }
 
   /// Whether the run goes on from a checkpoint.
   bool is_resumed() const { return !restored_.empty(); }
@@ -76,7 +76,7 @@ class kept_state {
     msg::tensor numbers;
   };
 
-  const loop_places& loops_;
+  loop_places loops_;
   bool has_stepped_ = false;  ///< since it began
   bool is_over_ = false;      ///< the objects are gone
   bool saves_ = false;        ///< the run saves checkpoints

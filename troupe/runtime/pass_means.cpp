@@ -27,7 +27,7 @@ void pass_means::mean(std::span<float> numbers) {
                 fmt::format("{} waits for other trainers; call it in a task of the trainer, not in a callback, and not "
                             "between the making of a replica after the first optimizer step and the next co_await",
                             words));
-  const auto all = tasks->wait(trainer_.meet(words, tensor::of<float>({numbers.size()}, numbers)));
+  const auto all = tasks->wait(trainer_.reductions().meet(words, tensor::of<float>({numbers.size()}, numbers)));
   const std::vector<float> none(numbers.size());
   std::vector<const std::byte*> parts;
   parts.reserve(all.size());

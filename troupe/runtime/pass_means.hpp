@@ -1,6 +1,6 @@
 // What training passes of a module that synchronises, such as batch normalisation over all trainers, ask the other
 // trainers. All trainers meet equally often. In each meeting those in a pass are in the same one; the others, which
-// have no batch, or fewer parts of one, are at their optimizer step and stand by (`trainer_runtime::stand_by`). When
+// have no batch, or fewer parts of one, are at their optimizer step and stand by (`step_reductions::stand_by`). When
 // all are there, the step goes on.
 
 #pragma once

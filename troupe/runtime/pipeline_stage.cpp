@@ -328,7 +328,7 @@ task<> pipeline_stage::drain() {
     executor::entry& one = *order_.next();
     const std::shared_ptr<passing> oldest = one.kept.batch;
     co_await pass_back(one);
-    co_await trainer_.apply_gradient(oldest->own->tape(), *replica_, oldest->step);
+    co_await trainer_.reductions().apply_gradient(oldest->own->tape(), *replica_, oldest->step);
     order_.update();
   }
 }

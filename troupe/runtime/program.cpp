@@ -299,8 +299,8 @@ result<void> fill(program_order& order, const CLI::App& app, std::span<const opt
   order.quiet = app.get_option("--quiet")->count() > 0;
   if (auto role = given_text(app, "role")) {
     order.part = program_part::child;
-    order.role = *role;
-    order.rank = given_text(app, "rank").value_or("");
+    order.child.role = *role;
+    order.child.rank = given_text(app, "rank").value_or("");
     return {};
   }
   order.processes = app.get_option("--processes")->count() > 0;

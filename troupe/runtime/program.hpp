@@ -66,9 +66,11 @@ struct program_order {
   // A member has this.
   nodes::node_options offer = {};
 
-  // A child has these.
-  std::string role = {};
-  std::string rank = {};
+  /// What the leader has told a child to be.
+  struct {
+    std::string role;
+    std::string rank;
+  } child = {};
 };
 
 /// The file's name, for lines on stderr.

@@ -166,7 +166,7 @@ actors::run_summary run_program(const program_order& order, const program_run& w
     return std::move(*run);
   }
   const auto done = order.part == program_part::child
-                        ? launch::play_role(order.role, order.rank, what.make_trainer, out, what.settings)
+                        ? launch::play_role(order.child.role, order.child.rank, what.make_trainer, out, what.settings)
                         : join(order, what, out);
   std::exit(out.finish(done ? launch::exit_done : out.error(done.error())));
 }

@@ -15,7 +15,7 @@ future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chro
   in.finish_passed();
   caller& calls = in.owner().calls();
   const auto made = std::make_shared<remote_pass>(
-      in, whom, in.maker_of(input), in.owner().step_of_server(whom->server()), calls.next_made(), deadline);
+      in, whom, in.maker_of(input), in.owner().tables().step_of(whom->server()), calls.next_made(), deadline);
   if (in.is_training() && made->source_ == nullptr) made->given_ = input;
   const tensor unknown = in.add({}, made);
   method_call order{.whom = whom, .method = "forward", .deadline = deadline, .step = made->step_};
@@ -24,7 +24,7 @@ future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chro
     detail::pack(order.arguments, in.next_key());
   } else {
     order.method = "infer";
-    order.step = in.owner().step_after_last(whom->server());
+    order.step = in.owner().tables().step_after_last(whom->server());
   }
   detail::pack(order.arguments, input);
   auto answer = std::make_shared<promise<tensor>>();

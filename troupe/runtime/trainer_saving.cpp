@@ -1,4 +1,4 @@
-// What a trainer tells the master while it trains: how far it is, and its part of checkpoints.
+// What a trainer reports to the master while it trains: how far it is, and its part of checkpoints.
 
 #include <fmt/format.h>
 
@@ -22,20 +22,16 @@ std::vector<std::int64_t> as_signed(const std::vector<std::uint64_t>& numbers) {
 
 /// Tells the master how far this trainer is, a few times a second.
 void trainer_runtime::report() {
-  constexpr std::chrono::milliseconds interval{200};
-  const auto now = clock::now();
-  if (now < last_report_ + interval) return;
-  last_report_ = now;
-  const std::chrono::duration<double> seconds = now - begin_;
-  const actors::inline_execution::elsewhere there(woken_.get(), self_);
-  self_->send(peers_.reports, msg::progress{trace.next(step), 0, seconds.count(), loss_sum_, losses_});
-  loss_sum_ = 0;
-  losses_ = 0;
+  auto where = losses_.report(clock::now());
+  if (!where) return;
+  where->head = trace.next(step);
+  const actors::inline_execution::elsewhere there(actor_.woken, actor_.self);
+  actor_.self->send(assigned_.reports, std::move(*where));
 }
 
 /// Throws unless the step is taken where a resumed run can find its place.
-void trainer_runtime::check_loops(bool is_first_step) const {
-  if (loops_.none())
+void trainer_runtime::check_loops(bool is_first_step) {
+  if (loops().none())
     throw error(
         error_kind::input,
         "--save: a checkpoint needs to know where the trainer function is; take the optimizer's steps in a loop of "
@@ -47,53 +43,52 @@ void trainer_runtime::check_loops(bool is_first_step) const {
         "iteration");
 }
 
-/// Decides whether this trainer wants a checkpoint after the step, and throws if the others would not hear of it.
-void trainer_runtime::look_at_clock() {
-  const bool is_told =
-      std::ranges::any_of(replicas_, [](const auto& one) { return one->is_in_step() && one->buckets() > 0; });
-  if (trainers_ > 1 && !is_told)
+/// Votes for a checkpoint after the step if one is due by time, and throws if the others would not hear of it.
+void trainer_runtime::vote_to_save() {
+  if (!checkpoint_.is_by_time()) return;
+  const bool is_told = replicas_.is_reduced();
+  if (assigned_.trainers > 1 && !is_told)
     throw error(
         error_kind::input,
         "--checkpoint-seconds: trainers agree on a checkpoint in the steps that they take together, and none of "
         "their replicas has gradients that are summed up; use --checkpoint-every N");
-  save_wanted_ = timer_ && timer_->is_due(actors::checkpoint_timer::now());
-  if (!is_told) saving_ = save_wanted_;
-}
-
-bool trainer_runtime::saves_now() const {
-  return saves_ && (stops_now_ || saving_ || (checkpoint_every_ > 0 && step % checkpoint_every_ == 0));
+  votes_.vote_to_save(checkpoint_.is_due_by_time());
+  if (!is_told) votes_.count({.save = votes_.own().save});
 }
 
 /// Gives the master this trainer's part of a checkpoint, and calls `then` when training may go on.
 void trainer_runtime::save(std::function<void()> then, std::function<void(const error&)> on_error) {
-  msg::save_dense share{.head = trace.next(step), .rank = rank_};
-  share.server_steps = server_steps();
+  msg::save_dense share{.head = trace.next(step), .rank = rank()};
+  share.server_steps = tables_.steps();
   try {
-    for (const auto& one : replicas_)
-      if (one->is_saved_by(rank_)) one->put(share);
-    kept_.put_own(share, {{"steps", {static_cast<std::int64_t>(steps_done_)}},
-                          {"contexts", {static_cast<std::int64_t>(contexts_)}},
-                          {"loops", as_signed(loops_.place())},
+    for (const auto& one : replicas_.all())
+      if (one->is_saved_by(rank())) one->put(share);
+    kept_.put_own(share, {{"steps", {static_cast<std::int64_t>(steps_.done)}},
+                          {"contexts", {static_cast<std::int64_t>(steps_.contexts)}},
+                          {"loops", as_signed(loops().place())},
                           {"server_steps", as_signed(share.server_steps)}});
   } catch (const error& wrong) {
     return on_error(wrong);
   }
-  saved_step_ = steps_done_;
-  saving_ = false;
-  if (timer_) timer_->begins(actors::checkpoint_timer::now(), steps_done_);
-  ask<msg::committed>(
-      peers_.reports, actors::master_number, std::move(share),
+  votes_.take_save();
+  checkpoint_.begin(clock::now());
+  checkpoint_.handed_over(steps_.done, false);
+  requests_.ask<msg::committed>(
+      assigned_.reports, {.number = actors::master_number, .timeout = assigned_.timeout}, std::move(share),
       [this, then = std::move(then)](const msg::committed&) {
-        if (timer_) timer_->ends(actors::checkpoint_timer::now(), steps_done_);
+        checkpoint_.written(steps_.done);
         then();
       },
-      [on_error = std::move(on_error)](const caf::error& why) { on_error(to_error(why)); });
+      [this, on_error = std::move(on_error)](const caf::error& why) {
+        checkpoint_.given_up();
+        on_error(to_error(why));
+      });
 }
 
 /// Takes the last checkpoint, and answers.
 void trainer_runtime::finish() {
-  if (is_over_) return;
-  if (!saves_ || saved_step_ == steps_done_) return deliver();
+  if (phase_ == phase::over) return;
+  if (!schedule_.saves || checkpoint_.last_step() == steps_.done) return deliver();
   kept_.end();
   save([this] { deliver(); }, [this](const error& why) { ended(std::make_exception_ptr(why)); });
 }
@@ -105,22 +100,11 @@ void trainer_runtime::resume() {
     const auto numbers = kept_.restored_own(which);
     return std::vector<std::uint64_t>(numbers.begin(), numbers.end());
   };
-  step = steps_done_ = saved_step_ = unsigned_of("steps").at(0);
-  contexts_ = unsigned_of("contexts").at(0);
-  loops_.resume(unsigned_of("loops"));
-  const auto by_server = unsigned_of("server_steps");
-  for (std::uint32_t server = 0; server < by_server.size(); ++server)
-    if (by_server[server] > 0) server_steps_[server] = by_server[server];
-}
-
-/// The steps that each server has been sent gradients for, by its rank; at least one number.
-std::vector<std::uint64_t> trainer_runtime::server_steps() const {
-  std::vector<std::uint64_t> steps(1);
-  for (const auto& [server, count] : server_steps_) {
-    steps.resize(std::max<std::size_t>(steps.size(), server + std::size_t{1}));
-    steps[server] = count;
-  }
-  return steps;
+  step = steps_.done = unsigned_of("steps").at(0);
+  checkpoint_.start(steps_.done);
+  steps_.contexts = unsigned_of("contexts").at(0);
+  loops().resume(unsigned_of("loops"));
+  tables_.resume(unsigned_of("server_steps"));
 }
 
 }  // namespace troupe::runtime

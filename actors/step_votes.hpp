@@ -1,0 +1,42 @@
+// What all ranks agree on with each step: whether the run ends with it, and whether a checkpoint follows. The votes of
+// a rank travel with its shares of the step's buckets (`msg::reduce`), and those of all ranks with the means
+// (`msg::reduced`), so that every rank counts the same votes in the same step.
+
+#pragma once
+
+#include <utility>
+
+namespace troupe::actors {
+
+/// Belongs to one actor.
+class step_votes {
+ public:
+  struct vote {
+    bool stop = false;
+    bool save = false;
+  };
+
+  /// This rank has been asked to stop.
+  void vote_to_stop() { own_.stop = true; }
+  /// Whether this rank votes for a checkpoint after the current step.
+  void vote_to_save(bool wanted) { own_.save = wanted; }
+  const vote& own() const { return own_; }
+
+  /// The votes of all ranks have come: one is enough.
+  void count(const vote& all) {
+    agreed_.stop = agreed_.stop || all.stop;
+    agreed_.save = agreed_.save || all.save;
+  }
+  /// Whether the run ends with the current step.
+  bool stops() const { return agreed_.stop; }
+  /// Whether a checkpoint follows the current step, if one can.
+  bool saves() const { return agreed_.save; }
+  /// The same, and forgets it.
+  bool take_save() { return std::exchange(agreed_.save, false); }
+
+ private:
+  vote own_;
+  vote agreed_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,96 @@
+// What a trainer's actor runs: the steps of a job, a part of its network, or a user's function. The actor receives the
+// messages (`trainer_state`); its body handles them.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "actors/actor_trace.hpp"
+#include "actors/ask.hpp"
+#include "actors/failure.hpp"
+#include "actors/inline_execution.hpp"
+#include "actors/trainer_maker.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe::actors {
+
+/// What a body has of its trainer's actor, which outlives it.
+struct trainer_context {
+  msg::full_trainer_actor::pointer self;
+  const std::string& name;
+  actor_trace& trace;
+  std::uint64_t& step;      ///< the current one, for error lines
+  inline_execution* woken;  ///< runs the actors that this one wakes; null: workers do
+  std::uint32_t rank;       ///< in the run
+  std::uint32_t servers;    ///< of the run
+  /// Ends the actor, and with it the run. Only the first call of `fail` or `done` counts.
+  std::function<void(const caf::error& cause)> fail;
+  /// Answers the order to train.
+  std::function<void(msg::trained&& result)> done;
+
+  /// See `ask_traced`.
+  template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
+  void ask(const Handle& whom, const question& what, Message message, OnAnswer on_answer, OnError on_error) const {
+    ask_traced<Answer>(self, trace, woken, whom, what, std::move(message), std::move(on_answer), std::move(on_error));
+  }
+};
+
+/// Belongs to the trainer's actor.
+class trainer_body {
+ public:
+  explicit trainer_body(trainer_context actor) : actor_(std::move(actor)) {}
+  virtual ~trainer_body() = default;
+  trainer_body(const trainer_body&) = delete;
+  trainer_body& operator=(const trainer_body&) = delete;
+
+  /// `all`: the other trainers. Before `begin`.
+  virtual void meet(trainer_peers /*all*/) {}
+  /// The order to train has come; it comes once.
+  virtual void begin(msg::train& order) = 0;
+  /// The run is to stop; perhaps before `begin`.
+  virtual void stop() = 0;
+  /// Another trainer takes no more steps: of interest where trainers decide how many they take.
+  virtual void take(const msg::trainer_ended& /*word*/) {}
+  /// Adds its phase, waits and queues.
+  virtual void tell(msg::actor_status& now) const = 0;
+
+  // From trainers with other parts of its network; perhaps before `begin`. One that expects none fails.
+  virtual void take(msg::activation&& /*input*/) { refuse(); }
+  virtual void take(msg::activation_gradient&& /*grad*/) { refuse(); }
+  virtual void take(msg::part_outputs&& /*outputs*/) { refuse(); }
+  virtual void take(msg::partial_sum&& /*share*/) { refuse(); }
+  /// Whether the sender of the current message may ask the two that follow; once there is a promise, it is not known.
+  virtual caf::error check_asker() const { return {}; }
+  virtual void answer(const msg::part_query& /*query*/, caf::typed_response_promise<msg::part_state> promise) {
+    promise.deliver(refusal());
+  }
+  virtual void answer(const msg::gradient_norm& /*query*/, caf::typed_response_promise<msg::squared_norm> promise) {
+    promise.deliver(refusal());
+  }
+  virtual caf::result<msg::committed> answer(const msg::optimizer_step& /*order*/) { return refusal(); }
+
+  // From the other trainers of a user's program, likewise.
+  virtual void take(msg::collective_share&& /*share*/) { refuse(); }
+  virtual void take(const msg::collective_sum& /*sum*/) { refuse(); }
+  virtual void take(msg::peer_tensor&& /*sent*/) { refuse(); }
+  virtual void take(const msg::peer_ended& /*word*/) { refuse(); }
+
+ protected:
+  /// Says that another trainer's message does not fit what this one does.
+  caf::error refusal() const {
+    return make_failure(errc::wrong_context, "a message of another trainer for {}, which expects none", actor_.name);
+  }
+  /// Fails with that.
+  void refuse() const { actor_.fail(failure_of(actor_.name, actor_.step, refusal())); }
+
+  const trainer_context actor_;
+};
+
+/// Makes the body of a trainer.
+using body_maker = std::function<std::unique_ptr<trainer_body>(trainer_context actor)>;
+
+}  // namespace troupe::actors

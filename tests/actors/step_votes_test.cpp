@@ -1,0 +1,44 @@
+// What ranks agree on with a step, from their votes.
+
+#include "actors/step_votes.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe::actors::step_votes_test {
+namespace {
+
+TEST(StepVotes, OwnOnesDecideNothing) {
+  step_votes votes;
+  votes.vote_to_stop();
+  votes.vote_to_save(true);
+  EXPECT_TRUE(votes.own().stop);
+  EXPECT_TRUE(votes.own().save);
+  EXPECT_FALSE(votes.stops());
+  EXPECT_FALSE(votes.saves());
+}
+
+TEST(StepVotes, OneOfAllIsEnoughAndStays) {
+  step_votes votes;
+  votes.count({.stop = true});
+  votes.count({.save = true});
+  votes.count({});
+  EXPECT_TRUE(votes.stops());
+  EXPECT_TRUE(votes.saves());
+  EXPECT_FALSE(votes.own().stop);
+}
+
+TEST(StepVotes, ForACheckpointAreForgottenWhenItIsTakenThoseToStopNever) {
+  step_votes votes;
+  votes.vote_to_stop();
+  votes.count({.stop = true, .save = true});
+  EXPECT_TRUE(votes.take_save());
+  EXPECT_FALSE(votes.take_save());
+  votes.vote_to_save(true);
+  votes.vote_to_save(false);
+  EXPECT_FALSE(votes.own().save);
+  EXPECT_TRUE(votes.stops());
+  EXPECT_TRUE(votes.own().stop);
+}
+
+}  // namespace
+}  // namespace troupe::actors::step_votes_test

@@ -1,0 +1,38 @@
+// What the order to train says to a trainer of a user's program: how many trainers there are, and its counterparts.
+
+#pragma once
+
+#include <caf/timespan.hpp>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "protocol/messages.hpp"
+#include "troupe/runtime/reference.hpp"
+
+namespace troupe::runtime {
+
+struct program_assignment {
+  program_assignment() = default;
+  explicit program_assignment(const msg::train& order);
+
+  std::uint32_t trainers = 1;
+  std::uint64_t seed = 1;
+  std::vector<msg::parameter_server_actor> servers = {};   ///< by rank
+  std::vector<std::vector<msg::module_ref>> modules = {};  ///< the shards of each that was planned
+  msg::allreduce_actor group = {};
+  std::uint32_t group_number = 0;
+  msg::report_actor reports = {};
+  bool remote = false;  ///< servers and master are in other processes
+  /// The deadline of a request to a server or the master. A call in a group has one of its own, whose error
+  /// names the members that are late.
+  caf::timespan timeout = caf::infinite;
+
+  /// The number at its server of each planned module.
+  std::vector<std::uint64_t> planned() const;
+  std::vector<msg::module_ref> shards_of(const reference& module) const;
+  /// How long a collective may take.
+  std::chrono::milliseconds deadline() const;
+};
+
+}  // namespace troupe::runtime

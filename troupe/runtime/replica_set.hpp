@@ -1,0 +1,73 @@
+// The replicas and pipelines that a trainer's function has made.
+
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/non_finite_watch.hpp"
+#include "protocol/messages.hpp"
+#include "troupe/data_parallel.hpp"
+#include "troupe/runtime/communicator.hpp"
+#include "troupe/runtime/pipeline_stage.hpp"
+#include "troupe/runtime/replica.hpp"
+#include "troupe/task.hpp"
+
+namespace troupe::runtime {
+
+/// Belongs to a trainer.
+class replica_set {
+ public:
+  using failed = std::function<void(const std::exception_ptr& why)>;
+
+  /// `rank`, `kept`: of the trainer. Requires: `kept` outlives this object.
+  replica_set(std::uint32_t rank, const kept_state& kept) : rank_(rank), kept_(kept) {}
+
+  /// Throws `error` if an option is wrong, or a name is taken. `seed`: of the run; `where`: the trainer's device.
+  std::shared_ptr<replica> make(std::shared_ptr<const nn::module> module, const data_parallel_options& options,
+                                std::uint64_t seed, kernels::device& where);
+  std::shared_ptr<pipeline_stage> add(std::shared_ptr<pipeline_stage> made);
+  const std::vector<std::shared_ptr<replica>>& all() const { return replicas_; }
+
+  /// Whether all trainers take steps of one together.
+  bool is_in_step() const;
+  /// Whether one has gradients that all trainers sum up.
+  bool is_reduced() const;
+  /// Whether passes of one ask those of other trainers.
+  bool meets() const;
+  /// Throws `error` if a pipeline's step was not awaited; `what`: what cannot be before that.
+  void check_steps_awaited(const char* what) const;
+
+  /// Calls `then` when all batches of overlapping steps have come back and are applied.
+  void drain(std::function<void()> then, failed on_error);
+  /// Calls `then` when the first stages have the weights of all stages. `with`: the other trainers.
+  void collect_stages(communicator& with, std::function<void()> then, failed on_error);
+
+  /// What a trainer reports of its networks in the end.
+  struct final_state {
+    std::uint64_t digest = 0;    ///< of the digests of the networks
+    std::vector<float> numbers;  ///< of rank 0: parameters, then buffers
+  };
+  /// Requires: stages are collected.
+  final_state finish() const;
+
+ private:
+  task<> drain_all();
+  task<> collect_all(communicator& with);
+
+  const std::uint32_t rank_;
+  const kept_state& kept_;
+  std::vector<std::shared_ptr<replica>> replicas_;
+  std::vector<std::shared_ptr<pipeline_stage>> pipelines_;
+  std::set<std::string> names_;  ///< given by the user
+  running_task collecting_;
+  running_task draining_;
+};
+
+}  // namespace troupe::runtime

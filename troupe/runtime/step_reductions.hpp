@@ -1,0 +1,60 @@
+// How the gradients of a trainer's replicas are reduced with those of other trainers in an optimizer step, and what all
+// trainers agree on in it. The means are parts of what the step awaits.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/allreduce_client.hpp"
+#include "actors/step_votes.hpp"
+#include "troupe/future.hpp"
+#include "troupe/runtime/communicator.hpp"
+#include "troupe/runtime/program_assignment.hpp"
+#include "troupe/runtime/replica.hpp"
+#include "troupe/runtime/task_requests.hpp"
+#include "troupe/runtime/unfinished.hpp"
+
+namespace troupe::runtime {
+
+/// Belongs to a trainer.
+class step_reductions {
+ public:
+  /// `with`: the other trainers. Requires: the arguments outlive this object.
+  step_reductions(const task_requests& requests, const program_assignment& assigned, communicator& with,
+                  actors::step_votes& votes)
+      : requests_(requests), assigned_(assigned), communicator_(with), votes_(votes) {}
+
+  /// Reduces a replica's gradient of the context as the current optimizer step.
+  void reduce(tape& with, replica& one, const unfinished_ptr& all);
+  /// Reduces and applies the gradient of a replica that is not reduced with all trainers, as optimizer step `update`.
+  future<> apply_gradient(tape& of, replica& one, std::uint64_t update);
+
+  /// Gives the other trainers' passes numbers, for theirs; `words`: the pass. Of who stands by the tensor is empty.
+  future<std::vector<tensor>> meet(std::string words, tensor numbers);
+  /// Takes part in the passes of other trainers, without numbers, until all trainers are at this step.
+  void stand_by(const unfinished_ptr& all);
+
+ private:
+  using vote = actors::step_votes::vote;
+
+  std::uint64_t step() const { return requests_.actor().step; }
+  void reduce_among_all(tape& with, replica& one, const unfinished_ptr& all);
+  void reduce_among_some(tape& with, replica& one, std::uint64_t update, const unfinished_ptr& all);
+  void reduce_overlapping(tape& with, replica& one, const unfinished_ptr& all);
+  void send_share(std::uint32_t bucket, std::uint32_t weight, msg::tensor share, auto on_mean, auto on_error);
+  future<vote> ask_for_votes(replica& by);
+  void agree(replica& one, const unfinished_ptr& all);
+  void agree_later(replica& one, const unfinished_ptr& all);
+
+  const task_requests& requests_;
+  const program_assignment& assigned_;
+  communicator& communicator_;
+  actors::step_votes& votes_;
+  std::optional<future<vote>> late_votes_;  ///< where steps overlap, of some steps ago
+};
+
+}  // namespace troupe::runtime

@@ -1,0 +1,107 @@
+#include "troupe/runtime/table_clients.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/failure.hpp"
+#include "troupe/runtime/deadline.hpp"
+#include "troupe/runtime/errors.hpp"
+
+namespace troupe::runtime {
+
+const reference& reference_of(const trained& one) {
+  if (const auto* table = std::get_if<std::shared_ptr<const remote_table>>(&one)) return *(*table)->reference();
+  return *std::get<reference_ptr>(one);
+}
+
+future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remote_table>& table,
+                                      std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets,
+                                      std::optional<std::chrono::milliseconds> deadline) {
+  auto samples = std::make_shared<model::batch>();
+  samples->size = offsets.size();
+  samples->tables.push_back({{indices.begin(), indices.end()}, {offsets.begin(), offsets.end()}, {}});
+  table->check_lookup("forward", samples->tables.front());
+  auto [known, is_new] = clients_.try_emplace(table);
+  if (is_new)
+    known->second =
+        actors::sparse_client(table->spec(), {assigned_.shards_of(*table->reference())}, {.remote = assigned_.remote});
+  actors::sparse_client& client = known->second;
+  auto asked = std::make_shared<lookup>(table, client, client.prepare(1, samples));
+
+  auto answer = std::make_shared<promise<tensor>>();
+  auto coming = answer->get_future();
+  const caf::timespan timeout =
+      deadline ? std::min<caf::timespan>(bounded(*deadline), assigned_.timeout) : assigned_.timeout;
+  tensor unknown = on.add({}, asked);
+  actors::sparse_client::context& c = asked->asked();
+  for (std::size_t s = 0; s < client.servers(); ++s) {
+    if (c.lookups[s].empty()) continue;
+    const std::uint64_t at_step = step_of(client.rank(s));
+    requests_.ask<msg::rows>(
+        client.server(s), {.number = actors::server_number(client.rank(s)), .timeout = timeout},
+        client.ask(c, s, requests_.actor().trace.next(at_step), 0),
+        [asked, answer, unknown, s, dim = table->dim()](msg::rows& rows) {
+          actors::sparse_client::context& all = asked->asked();
+          actors::sparse_client::take(all, s, std::move(rows));
+          if (all.unanswered > 0) return;
+          kernels::stream& host = kernels::host_stream();
+          actors::network_input pooled;
+          pooled.resize(host, all.samples->size, dim);
+          if (const caf::error wrong = asked->client().pool(all, host, pooled)) return answer->fail(to_error(wrong));
+          tensor found({all.samples->size, dim}, dtype::f32, pooled.owner());
+          answer->set(tape::with_numbers(unknown, *asked, std::move(found)));
+        },
+        [answer, table, timeout, own_deadline = timeout < assigned_.timeout](const caf::error& why) {
+          const bool is_own = own_deadline && why == actors::errc::timeout;
+          answer->fail(is_own ? not_in_time(table->reference()->words("forward"), timeout) : to_error(why));
+        });
+  }
+  on.finish_passed();  // while the servers work
+  return coming;
+}
+
+void table_clients::send_gradients(const tape& with, const std::vector<trained>& members) {
+  const actors::trainer_context& actor = requests_.actor();
+  std::map<std::uint32_t, std::pair<msg::parameter_server_actor, msg::gradient>> messages;  // by server
+  for (const trained& one : members) {
+    const auto* table = std::get_if<std::shared_ptr<const remote_table>>(&one);
+    if (std::holds_alternative<std::shared_ptr<replica>>(one)) continue;
+    for (const msg::module_ref& shard : assigned_.shards_of(reference_of(one)))
+      messages[shard.rank].first = shard.server;
+    if (table == nullptr) continue;
+    for (const auto& made : with.nodes()) {
+      const auto* looked_up = dynamic_cast<const lookup*>(made.get());
+      if (looked_up == nullptr || &looked_up->table() != table->get()) continue;
+      auto gradients = looked_up->gradients();
+      for (std::size_t s = 0; s < gradients.size(); ++s) {
+        auto& tables = messages[looked_up->client().rank(s)].second.tables;
+        std::ranges::move(gradients[s], std::back_inserter(tables));
+      }
+    }
+  }
+  for (auto& [rank, message] : messages) {
+    msg::gradient& grads = message.second;
+    grads.head = actor.trace.next(++steps_[rank]);
+    grads.rank = actor.rank;
+    grads.has_batch = with.has_gone_back();
+    actor.self->send(message.first, std::move(grads));
+  }
+}
+
+std::vector<std::uint64_t> table_clients::steps() const {
+  std::vector<std::uint64_t> steps(1);
+  for (const auto& [server, count] : steps_) {
+    steps.resize(std::max<std::size_t>(steps.size(), server + std::size_t{1}));
+    steps[server] = count;
+  }
+  return steps;
+}
+
+void table_clients::resume(const std::vector<std::uint64_t>& steps) {
+  for (std::uint32_t server = 0; server < steps.size(); ++server)
+    if (steps[server] > 0) steps_[server] = steps[server];
+}
+
+}  // namespace troupe::runtime
