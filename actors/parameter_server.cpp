@@ -29,8 +29,8 @@ caf::error parameter_server_state::check_run(const msg::header& head) const {
 /// A message must be for the current optimizer step or for one that a trainer can be ahead.
 caf::error parameter_server_state::check_context(const msg::header& head) const {
   if (auto error = check_run(head)) return error;
-  const std::uint64_t first = is_async() ? 1 : step + 1;
-  const std::uint64_t last = is_async() ? UINT64_MAX : (committed_ + contexts_.size()) * accumulate_;
+  const std::uint64_t first = contexts_.is_async() ? 1 : step + 1;
+  const std::uint64_t last = contexts_.last_open_step();
   if (head.step >= first && head.step <= last) return {};
   return refusal(errc::wrong_context, "a message for step {}, expected {} to {}", head.step, first, last);
 }
@@ -56,31 +56,20 @@ caf::error parameter_server_state::check_speaker(const msg::header& head, std::u
                  head.sender - trainer_number(0, origins_.servers));
 }
 
-/// Returns the number of optimizer steps whose gradients of all trainers have been applied.
-std::uint64_t parameter_server_state::updates_of_all() const {
-  return is_async() ? *std::ranges::min_element(last_update_) : committed_;
-}
-
-/// Returns how many optimizer steps before the message's are not applied yet.
-std::uint64_t parameter_server_state::missing(const msg::header& head) const {
-  const std::uint64_t before = update_of(head.step) - 1;
-  return before - std::min(before, updates_of_all());
-}
-
 caf::result<msg::rows> parameter_server_state::handle(msg::lookup& wanted) {
   if (auto error = check_origin(wanted.head, "a lookup")) return error;
   if (auto error = check_context(wanted.head)) return error;
   if (!kernels::is_row_dtype(wanted.type))
     return refusal(errc::bad_input, "a lookup of rows as {}: must be float32, float16 or bfloat16",
                    name_of(wanted.type));
-  if (missing(wanted.head) > wanted.staleness) {
+  if (contexts_.missing_before(wanted.head.step) > wanted.staleness) {
     for (const msg::bag_lookup& table : wanted.tables) {
       const auto module = find(wanted.head, table.module);
       if (!module) return module.error();
       if (auto error = (*module)->expect(table)) return refusal(error);
     }
     auto promise = self_->make_response_promise<msg::rows>();
-    parked_.push_back({std::move(wanted), promise});
+    parked_.lookups.push_back({std::move(wanted), promise});
     return promise;
   }
   return answer(wanted);
@@ -97,7 +86,7 @@ caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted)
   const actor_trace::range working(trace, trace::range_name::pool, wanted.head.step, trace.latest());
   work_on(wanted.head.step);
   msg::rows found;
-  found.missing = static_cast<std::uint32_t>(missing(wanted.head));
+  found.missing = static_cast<std::uint32_t>(contexts_.missing_before(wanted.head.step));
   found.tables.reserve(wanted.tables.size());
   module_list modules;
   std::size_t indices = 0;
@@ -119,7 +108,8 @@ caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted)
   if (auto error = first_error(modules.size(), indices >= many && run_on_any_thread(modules), begin))
     return refusal(error);
   std::optional<actor_trace::range> waiting;
-  if (timer_ != nullptr && !std::ranges::all_of(wanted.tables, [](const auto& table) { return table.room != nullptr; }))
+  if (device_.timer != nullptr &&
+      !std::ranges::all_of(wanted.tables, [](const auto& table) { return table.room != nullptr; }))
     waiting.emplace(trace, trace::range_name::device_wait, wanted.head.step);
   for (const auto& wait_for : begun) found.tables.push_back(wait_for());
   return found;
@@ -134,12 +124,9 @@ caf::result<void> parameter_server_state::handle(msg::gradient& grads) {
     self_->quit(error);
     return {};
   }
-  last_sequence_[grads.rank] = grads.head.sequence;
   const msg::header head = grads.head;
   const auto [rank, ends_step] = std::pair(grads.rank, grads.step);
-  context& open = context_of(update_of(head.step));
-  open.keeps = open.keeps || grads.keeps;
-  open.ranks[rank].parts.push_back(std::move(grads));
+  contexts_.add(std::move(grads));
   if (!ends_step) return {};
   if (error = complete(head, rank, {}); error) self_->quit(error);
   return {};
@@ -147,14 +134,15 @@ caf::result<void> parameter_server_state::handle(msg::gradient& grads) {
 
 /// Returns whether this is the rank's last gradient again, which may already be applied.
 bool parameter_server_state::is_repeated(const msg::gradient& grads) const {
-  return grads.rank < last_sequence_.size() && last_sequence_[grads.rank] != 0 &&
-         grads.head.sequence == last_sequence_[grads.rank];
+  const std::uint64_t last = contexts_.last_sequence(grads.rank);
+  return last != 0 && grads.head.sequence == last;
 }
 
 caf::error parameter_server_state::check_rank(const msg::header& head, std::uint32_t rank, const char* what) {
   if (auto error = check_context(head)) return error;
-  if (rank >= trainers_) return refusal(errc::bad_input, "{} of rank {}, there are {} trainers", what, rank, trainers_);
-  if (context_of(update_of(head.step)).ranks[rank].complete)
+  if (rank >= contexts_.by().trainers)
+    return refusal(errc::bad_input, "{} of rank {}, there are {} trainers", what, rank, contexts_.by().trainers);
+  if (contexts_.of(contexts_.update_of(head.step)).ranks[rank].complete)
     return refusal(errc::wrong_context, "{} of rank {} after its optimizer step", what, rank);
   return {};
 }
@@ -162,13 +150,13 @@ caf::error parameter_server_state::check_rank(const msg::header& head, std::uint
 /// After a rank has requested the norm, it must not add gradients: the modules may already hold them.
 caf::error parameter_server_state::check_open(const msg::header& head, std::uint32_t rank, const char* what) {
   if (auto error = check_rank(head, rank, what)) return error;
-  if (!context_of(update_of(head.step)).ranks[rank].wants_norm) return {};
+  if (!contexts_.of(contexts_.update_of(head.step)).ranks[rank].wants_norm) return {};
   return refusal(errc::wrong_context, "{} of rank {} after its question for the norm", what, rank);
 }
 
 caf::error parameter_server_state::accept(const msg::gradient& grads) {
   if (auto error = check_open(grads.head, grads.rank, "a gradient")) return error;
-  if (const std::uint64_t last = last_sequence_[grads.rank]; grads.head.sequence <= last)
+  if (const std::uint64_t last = contexts_.last_sequence(grads.rank); grads.head.sequence <= last)
     return refusal(
         errc::wrong_context,
         "a gradient of rank {} is its message {} and comes after its message {}: it was overtaken on its way",
@@ -185,9 +173,10 @@ caf::result<msg::squared_norm> parameter_server_state::handle(const msg::gradien
   constexpr const char* what = "a question for the norm";
   if (auto error = check_speaker(query.head, query.rank, what)) return error;
   if (auto error = check_open(query.head, query.rank, what)) return error;
-  if (is_async()) return refusal(errc::wrong_context, "trainers have no step in common: there is no norm of it");
+  if (contexts_.is_async())
+    return refusal(errc::wrong_context, "trainers have no step in common: there is no norm of it");
   auto promise = self_->make_response_promise<msg::squared_norm>();
-  context& open = context_of(update_of(query.head.step));
+  step_context& open = contexts_.of(contexts_.update_of(query.head.step));
   open.ranks[query.rank].wants_norm = true;
   open.norm_waiting.emplace_back(query.head, promise);
   if (auto error = answer_norms()) self_->quit(error);
@@ -196,12 +185,12 @@ caf::result<msg::squared_norm> parameter_server_state::handle(const msg::gradien
 
 /// Answers the norm queries of the next optimizer step once all of its gradients have arrived.
 caf::error parameter_server_state::answer_norms() {
-  context& next = context_of(committed_ + 1);
-  if (next.norm_waiting.size() < trainers_) return {};
+  step_context& next = contexts_.next();
+  if (next.norm_waiting.size() < contexts_.by().trainers) return {};
   if (auto error = finish_steps()) return error;
   work_on(next.norm_waiting.front().first.step);
   if (auto error = collect(next.ranks, contributors_to(next.ranks))) return error;
-  collected_ = true;
+  enter(update_phase::collected);
   model::exact_sum sum;
   for (const auto& [number, module] : modules_) sum.merge(module->squared_norm());
   const auto limbs = sum.limbs();
@@ -215,20 +204,20 @@ caf::result<msg::committed> parameter_server_state::handle(const msg::optimizer_
   if (auto error = check_speaker(order.head, order.rank, "an optimizer step")) return error;
   if (auto error = check_rank(order.head, order.rank, "a second optimizer step")) return error;
   auto promise = self_->make_response_promise<msg::committed>();
-  context_of(update_of(order.head.step)).waiting.emplace_back(order.head, promise);
+  contexts_.of(contexts_.update_of(order.head.step)).waiting.emplace_back(order.head, promise);
   if (auto error = complete(order.head, order.rank, {order.apply, order.factor})) self_->quit(error);
   return promise;
 }
 
 /// All of a trainer's gradients of an optimizer step have arrived.
 caf::error parameter_server_state::complete(const msg::header& head, std::uint32_t rank, step_order order) {
-  const std::uint64_t update = update_of(head.step);
-  context& open = context_of(update);
+  const std::uint64_t update = contexts_.update_of(head.step);
+  step_context& open = contexts_.of(update);
   if (open.complete > 0 && !(open.order == order))
     return refusal(errc::wrong_context, "rank {} orders another optimizer step {} than those before it", rank, update);
   open.order = order;
   open.last_step = std::max(open.last_step, head.step);
-  if (is_async()) {
+  if (contexts_.is_async()) {
     if (auto error = apply_rank(update, rank)) return error;
   } else {
     open.ranks[rank].complete = true;
@@ -241,21 +230,21 @@ caf::error parameter_server_state::complete(const msg::header& head, std::uint32
 
 void parameter_server_state::release_parked() {
   // No std::ranges::partition: clang 14, which builds the fuzz targets, cannot read libstdc++'s subrange.
-  const auto ready_lookups = std::partition(parked_.begin(), parked_.end(), [this](const parked_lookup& p) {
-    return missing(p.wanted.head) > p.wanted.staleness;
-  });
-  for (auto p = ready_lookups; p != parked_.end(); ++p) p->promise.deliver(answer(p->wanted));
-  parked_.erase(ready_lookups, parked_.end());
+  const auto ready_lookups = std::partition(
+      parked_.lookups.begin(), parked_.lookups.end(),
+      [this](const parked_lookup& p) { return contexts_.missing_before(p.wanted.head.step) > p.wanted.staleness; });
+  for (auto p = ready_lookups; p != parked_.lookups.end(); ++p) p->promise.deliver(answer(p->wanted));
+  parked_.lookups.erase(ready_lookups, parked_.lookups.end());
   release_parked_calls();
 
-  if (parked_queries_.empty()) return;
+  if (parked_.queries.empty()) return;
   const auto ready_queries =
-      std::stable_partition(parked_queries_.begin(), parked_queries_.end(),
-                            [this](const parked_query& q) { return q.updates > updates_of_all(); });
+      std::stable_partition(parked_.queries.begin(), parked_.queries.end(),
+                            [this](const parked_query& q) { return q.updates > contexts_.of_all(); });
   // An answer may release more.
   const std::vector<parked_query> ready(std::make_move_iterator(ready_queries),
-                                        std::make_move_iterator(parked_queries_.end()));
-  parked_queries_.erase(ready_queries, parked_queries_.end());
+                                        std::make_move_iterator(parked_.queries.end()));
+  parked_.queries.erase(ready_queries, parked_.queries.end());
   for (const parked_query& q : ready) q.answer();
 }
 

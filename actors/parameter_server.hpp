@@ -17,8 +17,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,7 +24,11 @@
 #include "actors/actor_trace.hpp"
 #include "actors/failure.hpp"
 #include "actors/remote_module.hpp"
+#include "actors/server_checkpoint.hpp"
+#include "actors/step_contexts.hpp"
+#include "actors/update_phase.hpp"
 #include "actors/writing_thread.hpp"
+#include "base/assert.hpp"
 #include "kernels/stream_timer.hpp"
 #include "model/job.hpp"
 #include "protocol/messages.hpp"
@@ -73,31 +75,6 @@ class parameter_server_state {
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
 
  private:
-  /// What one trainer has contributed to an optimizer step.
-  struct contribution {
-    std::vector<msg::gradient> parts;
-    bool wants_norm = false;  // no gradient can be added any more
-    bool complete = false;
-  };
-
-  /// What a trainer orders for the optimizer step that its messages complete.
-  struct step_order {
-    bool apply = true;
-    float factor = 1;
-    bool operator==(const step_order&) const = default;
-  };
-
-  /// The gradients of one optimizer step.
-  struct context {
-    std::vector<contribution> ranks;
-    std::uint32_t complete = 0;
-    std::uint64_t last_step = 0;
-    bool keeps = false;  ///< a checkpoint is taken of the state before it
-    step_order order;
-    std::vector<std::pair<msg::header, caf::typed_response_promise<msg::committed>>> waiting;
-    std::vector<std::pair<msg::header, caf::typed_response_promise<msg::squared_norm>>> norm_waiting;
-  };
-
   /// An optimizer step that is under way on devices, and the gradients that they may still read.
   struct unfinished_step {
     std::uint64_t last_step = 0;
@@ -108,28 +85,37 @@ class parameter_server_state {
     msg::lookup wanted;
     caf::typed_response_promise<msg::rows> promise;
   };
-
   struct parked_call {
     msg::call what;
     caf::typed_response_promise<msg::returned> promise;
   };
-
-  class host;
-
-  /// A query for the state after optimizer step `updates`, which waits for that step.
+  /// A query for the state after optimizer step `updates`.
   struct parked_query {
     std::uint64_t updates = 0;
     std::function<void()> answer;
   };
+  /// What waits for optimizer steps.
+  struct parked_requests {
+    std::vector<parked_lookup> lookups;
+    std::vector<parked_call> calls;
+    std::vector<parked_query> queries;
 
-  caf::error expect(std::uint32_t trainers, std::uint32_t accumulate, std::uint32_t staleness,
-                    std::uint64_t steps_done);
-  bool is_async() const { return staleness_ == model::any_staleness; }
-  /// Returns the optimizer step of global step `at_step`, from 1.
-  std::uint64_t update_of(std::uint64_t at_step) const { return (at_step - 1) / accumulate_ + 1; }
-  context& context_of(std::uint64_t update) { return contexts_[update % contexts_.size()]; }
-  std::uint64_t updates_of_all() const;
-  std::uint64_t missing(const msg::header& head) const;
+    bool empty() const { return lookups.empty() && calls.empty() && queries.empty(); }
+  };
+  /// The tables' work on a device.
+  struct device_work {
+    std::deque<unfinished_step> unfinished;
+    kernels::stream_timer* timer = nullptr;  ///< null: nothing is timed
+    kernels::step_graphs* graphs = nullptr;  ///< null: the tables are on the processor
+  };
+
+  class host;
+
+  caf::error expect(const step_contexts::rules& rules, std::uint64_t steps_done);
+  void enter(update_phase next) {
+    TROUPE_ASSERT(may_follow(phase_, next));
+    phase_ = next;
+  }
 
   caf::error check_run(const msg::header& head) const;
   caf::error check_context(const msg::header& head) const;
@@ -144,8 +130,8 @@ class parameter_server_state {
   caf::error accept(const msg::gradient& grads);
   caf::error complete(const msg::header& head, std::uint32_t rank, step_order order);
   caf::error commit_complete();
-  caf::error commit(std::uint64_t update);
-  void deliver_committed(context& done);
+  caf::error commit();
+  void deliver_committed(step_context& done);
   caf::error apply_rank(std::uint64_t update, std::uint32_t rank);
   static contributors contributors_to(std::span<const contribution> ranks);
   bool is_much(std::span<const contribution> ranks) const;
@@ -158,7 +144,7 @@ class parameter_server_state {
   void release_parked_calls();
 
   // Checkpoints.
-  void begin_keeping(std::uint64_t update);
+  void begin_checkpoint(std::uint64_t update);
   void keep_state(std::uint64_t update);
   bool make_way();
   void go_on();
@@ -167,9 +153,9 @@ class parameter_server_state {
 
   /// The tables' work from now on is of this step. Records what the device has done.
   void work_on(std::uint64_t at_step) {
-    if (timer_ == nullptr) return;
-    trace.note_device_work(*timer_);
-    timer_->set_step(at_step);
+    if (device_.timer == nullptr) return;
+    trace.note_device_work(*device_.timer);
+    device_.timer->set_step(at_step);
   }
   module_host& as_host();
   caf::expected<std::unique_ptr<remote_module>> make(const msg::instantiate& order);
@@ -189,34 +175,19 @@ class parameter_server_state {
   pointer self_;
   std::uint64_t run_ = 0;
   std::uint32_t rank_ = 0;
-  std::uint32_t trainers_ = 0;
-  std::uint32_t accumulate_ = 1;
-  std::uint32_t staleness_ = 0;
-  std::uint64_t next_module_ = 1;
-  // Of optimizer steps to come, and of the last ones as long as devices may read them; modules_ waits for these.
-  std::vector<context> contexts_{2};
-  std::deque<unfinished_step> unfinished_;
-  std::map<std::uint64_t, std::unique_ptr<remote_module>> modules_;  // 0: what the server offers itself
-  std::uint64_t committed_ = 0;                                      // optimizer steps applied
-  bool collected_ = false;                                           // the modules hold the gradients of the next one
-  bool side_by_side_ = false;                                        // these are many: modules work side by side
-  std::vector<std::uint64_t> last_update_;                           // by rank, async: the last optimizer step applied
-  std::vector<std::uint64_t> last_sequence_;  // by rank: of its last gradient, to ignore a repeated one
-  std::vector<parked_lookup> parked_;
-  std::vector<parked_call> parked_calls_;
-  std::vector<parked_query> parked_queries_;
   trainer_origins origins_;
-  std::vector<msg::parameter_server_actor> servers_;  // by rank
-  std::uint64_t checkpoint_memory_ = msg::any_memory;
-  std::shared_ptr<model::memory_allowance> allowance_;  ///< of the last checkpoint
-  std::optional<std::uint64_t> kept_update_;            ///< the optimizer step of its state
-  std::set<std::uint64_t> kept_;                        ///< modules that keep that state until it is to be written
-  std::set<std::uint64_t> begun_;                       ///< those of which it has begun to be written
-  std::size_t writing_ = 0;                             ///< those that are being written
-  bool is_held_up_ = false;  ///< the next optimizer step is complete, and waits for the checkpoint's memory
+  std::vector<msg::parameter_server_actor> servers_;  ///< by rank
+  std::uint64_t next_module_ = 1;
+
+  // Devices may read the gradients of the last optimizer steps: `modules_`, which is destroyed before, waits for them.
+  step_contexts contexts_;
+  device_work device_;
+  std::map<std::uint64_t, std::unique_ptr<remote_module>> modules_;  ///< 0: what the server offers itself
+  update_phase phase_ = update_phase::gathering;
+  bool side_by_side_ = false;  ///< the collected gradients are many: modules work side by side
+  parked_requests parked_;
+  server_checkpoint checkpoint_;
   writing_thread writer_;
-  kernels::stream_timer* timer_ = nullptr;  ///< of the tables on a device; null: nothing is timed
-  kernels::step_graphs* graphs_ = nullptr;  ///< of that device; null: they are on the processor
   std::unique_ptr<module_host> host_;
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/ask.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/traced_system.hpp"
@@ -49,7 +50,7 @@ class parameter_server_state::host final : public module_host {
   }
 
   caf::error expect_trainers(std::uint32_t trainers) override {
-    return server_.expect(trainers, server_.accumulate_, server_.staleness_, 0);
+    return server_.expect({trainers, server_.contexts_.by().accumulate, server_.contexts_.by().staleness}, 0);
   }
 
   caf::expected<std::unique_ptr<remote_module>> make(const msg::instantiate& order) override {
@@ -67,19 +68,11 @@ class parameter_server_state::host final : public module_host {
     if (rank >= server_.servers_.size() || !server_.servers_[rank])
       return then(make_failure(errc::bad_input, no_server(rank, server_.servers_.size())));
     what.head = server_.trace.next(server_.step);
-    const msg::message_id asked = msg::id_of(what.head);
-    server_.trace.asks(what.head, caf::type_id_v<msg::call>, server_number(rank));
-    server_.self_->request(server_.servers_[rank], caf::infinite, std::move(what))
-        .then(
-            [this, asked, then](msg::returned& answer) {
-              server_.trace.has_answer(asked);
-              const actor_trace::handling scope(server_.trace, answer, trace::flag::answer);
-              then(std::move(answer));
-            },
-            [this, asked, then](caf::error& error) {
-              server_.trace.has_answer(asked);
-              then(std::move(error));
-            });
+    ask_traced<msg::returned>(
+        server_.self_, server_.trace, nullptr, server_.servers_[rank],
+        {.number = server_number(rank), .survives_error = true}, std::move(what),
+        [then](msg::returned& answer) { then(std::move(answer)); },
+        [then](caf::error& error) { then(std::move(error)); });
   }
 
   void tell(std::uint32_t rank, msg::call what) override {
@@ -91,12 +84,12 @@ class parameter_server_state::host final : public module_host {
  private:
   void make_tables(kernels::device& where) {
     tables_ = std::make_shared<model::table_batch>(where);
-    server_.graphs_ = where.graphs();
+    server_.device_.graphs = where.graphs();
     if (!server_.trace.is_on()) return;
     const auto number_of = [](trace::range_name name) { return static_cast<std::uint16_t>(name); };
     tables_->time_work({number_of(trace::range_name::pool), number_of(trace::range_name::copy),
                         number_of(trace::range_name::group), number_of(trace::range_name::update)});
-    server_.timer_ = &tables_->timer();
+    server_.device_.timer = &tables_->timer();
   }
 
   parameter_server_state& server_;
@@ -126,13 +119,13 @@ remote_module* parameter_server_state::called_module(std::uint64_t module) {
 caf::result<msg::returned> parameter_server_state::handle(msg::call& what) {
   if (auto error = check_run(what.head)) return error;
   if (what.in_step) {
-    if (trainers_ == 0)
+    if (contexts_.by().trainers == 0)
       return refusal(errc::wrong_context, "a call of step {}, before any module is trained here", what.head.step);
     if (auto error = check_origin(what.head, "a call in a step")) return error;
     if (auto error = check_context(what.head)) return error;
-    if (missing(what.head) > staleness_) {
-      parked_calls_.push_back({std::move(what), self_->make_response_promise<msg::returned>()});
-      return parked_calls_.back().promise;
+    if (contexts_.missing_before(what.head.step) > contexts_.by().staleness) {
+      parked_.calls.push_back({std::move(what), self_->make_response_promise<msg::returned>()});
+      return parked_.calls.back().promise;
     }
   }
   remote_module* const module = called_module(what.module);
@@ -171,10 +164,10 @@ void parameter_server_state::dispatch(parked_call& one) {
 
 /// In the order in which they came.
 void parameter_server_state::release_parked_calls() {
-  if (parked_calls_.empty()) return;
+  if (parked_.calls.empty()) return;
   std::vector<parked_call> ready;
-  std::erase_if(parked_calls_, [&](parked_call& one) {
-    if (missing(one.what.head) > staleness_) return false;
+  std::erase_if(parked_.calls, [&](parked_call& one) {
+    if (contexts_.missing_before(one.what.head.step) > contexts_.by().staleness) return false;
     ready.push_back(std::move(one));
     return true;
   });

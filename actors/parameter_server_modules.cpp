@@ -1,6 +1,5 @@
 // The parameter server's modules: creation, description, loading and release.
 
-#include <tuple>
 #include <utility>
 
 #include "actors/parameter_server.hpp"
@@ -19,33 +18,24 @@ caf::expected<remote_module*> parameter_server_state::find(const msg::header& he
 }
 
 /// Fixes whose gradients make up an optimizer step, once; all modules of a run agree on that.
-caf::error parameter_server_state::expect(std::uint32_t trainers, std::uint32_t accumulate, std::uint32_t staleness,
-                                          std::uint64_t steps_done) {
-  if (trainers == 0 || accumulate == 0)
-    return refusal(errc::bad_input, "a module for {} trainers and {} batches a step", trainers, accumulate);
-  const auto rules = std::tuple(trainers, accumulate, staleness);
-  const auto known = std::tuple(trainers_, accumulate_, staleness_);
+caf::error parameter_server_state::expect(const step_contexts::rules& rules, std::uint64_t steps_done) {
+  if (rules.trainers == 0 || rules.accumulate == 0)
+    return refusal(errc::bad_input, "a module for {} trainers and {} batches a step", rules.trainers, rules.accumulate);
+  const step_contexts::rules& known = contexts_.by();
   if (rules == known) return {};
-  if (trainers_ != 0)
-    return refusal(errc::bad_input,
-                   "a module for {} trainers, {} batches a step, staleness {}; this run has {}, {} and {}", trainers,
-                   accumulate, staleness, trainers_, accumulate_, staleness_);
-  std::tie(trainers_, accumulate_, staleness_) = rules;
+  if (contexts_.have_begun())
+    return refusal(
+        errc::bad_input, "a module for {} trainers, {} batches a step, staleness {}; this run has {}, {} and {}",
+        rules.trainers, rules.accumulate, rules.staleness, known.trainers, known.accumulate, known.staleness);
+  contexts_.begin(rules, steps_done);
   step = steps_done;
-  committed_ = (step + accumulate_ - 1) / accumulate_;
-  last_sequence_.resize(trainers_);
-  last_update_.assign(trainers_, committed_);
-  // A trainer can be ahead of the others by the staleness plus the current step, and its lookups by as much again. A
-  // trainer without a batch does not wait for rows, and can be ahead by one more.
-  contexts_.resize(is_async() ? 1 : 2 * (std::size_t{staleness_} + 1) + 1);
-  for (context& c : contexts_) c.ranks.resize(trainers_);
   return {};
 }
 
 caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& order) {
   if (auto error = check_run(order.head)) return error;
-  if (auto error = expect(order.trainers, order.accumulate, order.staleness, order.steps_done)) return error;
-  checkpoint_memory_ = order.checkpoint_memory;
+  if (auto error = expect({order.trainers, order.accumulate, order.staleness}, order.steps_done)) return error;
+  checkpoint_.may_keep(order.checkpoint_memory);
   const auto words = [&] {
     std::string all = order.spec.type;
     for (const auto& [key, value] : order.spec.args) all += fmt::format(" {}={}", key, value);
@@ -83,10 +73,10 @@ caf::result<Answer> parameter_server_state::after_step(const Query& query, Make 
     }
     return make(**module);
   };
-  const std::uint64_t updates = query.head.step == 0 ? 0 : update_of(query.head.step);
-  if (updates <= updates_of_all()) return answer();
+  const std::uint64_t updates = query.head.step == 0 ? 0 : contexts_.update_of(query.head.step);
+  if (updates <= contexts_.of_all()) return answer();
   auto promise = self_->make_response_promise<Answer>();
-  parked_queries_.push_back({updates, [promise, answer]() mutable { promise.deliver(answer()); }});
+  parked_.queries.push_back({updates, [promise, answer]() mutable { promise.deliver(answer()); }});
   return promise;
 }
 
@@ -133,7 +123,7 @@ caf::result<void> parameter_server_state::handle(const msg::release& order) {
   const auto module = find(order.head, order.module);
   if (!module) return module.error();
   if (auto error = finish_steps()) self_->quit(error);
-  kept_.erase(order.module);
+  checkpoint_.forget(order.module);
   modules_.erase(order.module);
   return {};
 }

@@ -1,7 +1,5 @@
-// The parameter server's checkpoints. The state after an optimizer step is kept when the next one is about to be
-// applied (a trainer's first gradient of that one says so) or when the order to write comes, whichever is first; a
-// thread of its own writes it. Optimizer steps go on meanwhile, and wait when the memory for what they change is used
-// up.
+// The parameter server's checkpoints: what is kept when (`server_checkpoint`) is written by a thread of its own.
+// Optimizer steps go on meanwhile, and wait when the memory for what they change is used up.
 
 #include <utility>
 
@@ -13,29 +11,22 @@
 namespace troupe::actors {
 
 /// A checkpoint is taken of the state after optimizer step `update`.
-void parameter_server_state::begin_keeping(std::uint64_t update) {
-  if (kept_update_ == update) return;
-  kept_update_ = update;
-  kept_.clear();
-  begun_.clear();
-  const std::uint64_t bytes =
-      checkpoint_memory_ == msg::any_memory ? model::available_memory() / 4 : checkpoint_memory_;
-  allowance_ =
-      std::make_shared<model::memory_allowance>(bytes, [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)] {
-        if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me)) run_in(strong, [this] { go_on(); });
-      });
+void parameter_server_state::begin_checkpoint(std::uint64_t update) {
+  checkpoint_.begin(update, [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)] {
+    if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me)) run_in(strong, [this] { go_on(); });
+  });
 }
 
 /// Has all modules keep their state, which is that after optimizer step `update`.
 void parameter_server_state::keep_state(std::uint64_t update) {
-  begin_keeping(update);
+  begin_checkpoint(update);
   for (const auto& [number, module] : modules_)
-    if (!begun_.contains(number) && kept_.insert(number).second) module->keep(allowance_);
+    if (checkpoint_.keep(number)) module->keep(checkpoint_.allowance());
 }
 
 /// Returns whether the collected gradients may be applied: what they change has been copied, or is written.
 bool parameter_server_state::make_way() {
-  if (allowance_ == nullptr) return true;
+  if (checkpoint_.allowance() == nullptr) return true;
   const module_list modules = all_of(modules_);
   return !first_error(modules.size(), side_by_side_ && run_on_any_thread(modules), [&](std::size_t i) {
     return modules[i].module->make_way() ? caf::error() : caf::make_error(caf::sec::runtime_error);
@@ -44,7 +35,8 @@ bool parameter_server_state::make_way() {
 
 /// There is more memory for what optimizer steps change, or nothing left to keep.
 void parameter_server_state::go_on() {
-  if (!std::exchange(is_held_up_, false)) return;
+  if (phase_ != update_phase::held_up) return;
+  enter(update_phase::collected);
   if (auto error = commit_complete()) return self_->quit(error);
   release_parked();
 }
@@ -52,12 +44,12 @@ void parameter_server_state::go_on() {
 caf::result<msg::saved_module> parameter_server_state::handle(const msg::save_module& order) {
   if (auto error = check_run(order.head)) return error;
   auto promise = self_->make_response_promise<msg::saved_module>();
-  const std::uint64_t updates = order.head.step == 0 ? 0 : update_of(order.head.step);
+  const std::uint64_t updates = order.head.step == 0 ? 0 : contexts_.update_of(order.head.step);
   const auto begin = [this, order, updates, promise] { begin_save(order, updates, promise); };
-  if (updates <= updates_of_all())
+  if (updates <= contexts_.of_all())
     begin();
   else
-    parked_queries_.push_back({updates, begin});
+    parked_.queries.push_back({updates, begin});
   return promise;
 }
 
@@ -70,29 +62,26 @@ void parameter_server_state::begin_save(const msg::save_module& order, std::uint
     self_->quit(error);
     return promise.deliver(std::move(error));
   }
-  const bool is_now = is_async() || updates == committed_;
-  const bool is_kept = kept_update_ == updates && kept_.contains(order.module);
+  const bool is_now = contexts_.is_async() || updates == contexts_.committed();
+  const bool is_kept = checkpoint_.is_kept(order.module, updates);
   if (order.folder.empty()) {
     if (is_kept) (*module)->forget();
-    if (!kept_update_ || *kept_update_ < updates) begin_keeping(updates);
-    kept_.erase(order.module);
-    begun_.insert(order.module);  // nor is it kept when the next optimizer step comes
+    if (!checkpoint_.update() || *checkpoint_.update() < updates) begin_checkpoint(updates);
+    checkpoint_.begin_module(order.module);  // nor is it kept when the next optimizer step comes
     promise.deliver(msg::saved_module{trace.next(step, msg::id_of(order.head)), {}, 0, {}});
     return go_on();
   }
-  const bool is_twice = kept_update_ == updates && begun_.contains(order.module) && writing_ > 0;
-  if (!is_kept && (!is_now || is_twice))
+  if (!is_kept && (!is_now || checkpoint_.is_writing_again(order.module, updates)))
     return promise.deliver(refusal(errc::wrong_context, "the state after optimizer step {} has gone: {} are applied",
-                                   updates, committed_));
-  begin_keeping(updates);
-  if (!is_kept) (*module)->keep(allowance_);
-  kept_.erase(order.module);
-  begun_.insert(order.module);
-  ++writing_;
+                                   updates, contexts_.committed()));
+  begin_checkpoint(updates);
+  if (!is_kept) (*module)->keep(checkpoint_.allowance());
+  checkpoint_.begin_module(order.module);
+  checkpoint_.writing_begins();
   const std::uint64_t begin = trace.is_on() ? trace::ticks_now() : 0;
   // Moved from thread to thread and back: CAF does not count a promise's owners atomically.
   auto done = [this, order, promise = std::move(promise), begin](caf::expected<remote_module::saved> made) mutable {
-    --writing_;
+    checkpoint_.writing_ends();
     { const actor_trace::range working(trace, trace::range_name::save, order.head.step, begin); }
     if (!made) return promise.deliver(std::move(made.error()));
     const auto& [file, parts] = *made;

@@ -67,32 +67,32 @@ caf::error parameter_server_state::apply(std::uint64_t update, step_order order)
       fault = refusal(error);
     }
   }
-  if (is_under_way) unfinished_.push_back({context_of(update).last_step, {}});
+  if (is_under_way) device_.unfinished.push_back({contexts_.of(update).last_step, {}});
   return fault;
 }
 
 /// Ends the optimizer steps on devices but for the last ones. They have gone on since they were applied: the host does
 /// not wait within a step.
 caf::error parameter_server_state::finish_steps(std::size_t but_last) {
-  if (unfinished_.size() <= but_last) return {};
+  if (device_.unfinished.size() <= but_last) return {};
   std::optional<actor_trace::range> waiting;
-  if (timer_ != nullptr) waiting.emplace(trace, trace::range_name::device_wait, step);
+  if (device_.timer != nullptr) waiting.emplace(trace, trace::range_name::device_wait, step);
   caf::error fault;
-  for (; unfinished_.size() > but_last; unfinished_.pop_front())
+  for (; device_.unfinished.size() > but_last; device_.unfinished.pop_front())
     for (const auto& [number, module] : modules_)
       if (module->finishes_later())
         if (auto error = module->finish(); error && !fault)
-          fault = failure_of(name, unfinished_.front().last_step, error);
+          fault = failure_of(name, device_.unfinished.front().last_step, error);
   return fault;
 }
 
 /// Drops a rank's gradients, unless devices still read them.
 void parameter_server_state::drop_gradients(contribution& rank) {
-  if (!unfinished_.empty()) std::ranges::move(rank.parts, std::back_inserter(unfinished_.back().in_use));
+  if (!device_.unfinished.empty()) std::ranges::move(rank.parts, std::back_inserter(device_.unfinished.back().in_use));
   rank.parts.clear();
 }
 
-void parameter_server_state::deliver_committed(context& done) {
+void parameter_server_state::deliver_committed(step_context& done) {
   for (auto& [head, promise] : std::exchange(done.waiting, {}))
     promise.deliver(msg::committed{trace.next(step, msg::id_of(head))});
 }
@@ -100,55 +100,53 @@ void parameter_server_state::deliver_committed(context& done) {
 /// Applies the optimizer steps that are complete. The next one may have been completed before the last one: a trainer
 /// without data does not wait for lookups.
 caf::error parameter_server_state::commit_complete() {
-  while (!is_held_up_ && context_of(committed_ + 1).complete == trainers_)
-    if (auto error = commit(committed_ + 1)) return error;
+  while (phase_ != update_phase::held_up && contexts_.is_next_complete())
+    if (auto error = commit()) return error;
   return {};
 }
 
-/// Applies an optimizer step, or notes that it is held up. Requires: all of its gradients have arrived.
-caf::error parameter_server_state::commit(std::uint64_t update) {
-  context& ready = context_of(update);
+/// Applies the next optimizer step, unless it is held up. Requires: all of its gradients have arrived.
+caf::error parameter_server_state::commit() {
+  const std::uint64_t update = contexts_.committed() + 1;
+  step_context& ready = contexts_.next();
   const std::uint64_t begin = trace.latest();
   // Where steps are captured as graphs, the last one's has been launched, and the one before it is over.
-  const std::size_t under_way = graphs_ != nullptr && graphs_->are_captured() ? 1 : 0;
+  const std::size_t under_way = device_.graphs != nullptr && device_.graphs->are_captured() ? 1 : 0;
   if (auto error = finish_steps(under_way)) return error;
   work_on(ready.last_step);
   if (ready.keeps) keep_state(update - 1);
-  if (!collected_)
+  if (phase_ == update_phase::gathering) {
     if (auto error = collect(ready.ranks, contributors_to(ready.ranks))) return error;
-  collected_ = true;
-  is_held_up_ = ready.order.apply && !make_way();
-  if (is_held_up_) return {};
-  collected_ = false;
+    enter(update_phase::collected);
+  }
+  if (ready.order.apply && !make_way()) {
+    enter(update_phase::held_up);
+    return {};
+  }
+  enter(update_phase::gathering);
   const actor_trace::range working(trace, trace::range_name::apply, ready.last_step, begin);
   if (auto* wrong = faults()) wrong->applying(rank_, ready.last_step);
   if (auto error = apply(update, ready.order)) return error;
-  ++committed_;
   step = ready.last_step;
-  for (contribution& rank : ready.ranks) {
-    drop_gradients(rank);
-    rank.wants_norm = false;
-    rank.complete = false;
-  }
-  ready.complete = 0;
-  ready.keeps = false;
+  for (contribution& rank : ready.ranks) drop_gradients(rank);
+  contexts_.commit();
   deliver_committed(ready);
   return answer_norms();
 }
 
 /// Consistency async: applies one trainer's gradients alone, weighted as if all trainers had as many batches.
 caf::error parameter_server_state::apply_rank(std::uint64_t update, std::uint32_t rank) {
-  context& open = context_of(update);
+  step_context& open = contexts_.of(update);
   const actor_trace::range working(trace, trace::range_name::apply, open.last_step, trace.latest());
   if (auto error = finish_steps()) return error;
   work_on(open.last_step);
   if (auto* wrong = faults()) wrong->applying(rank_, open.last_step);
   const std::span mine(&open.ranks[rank], 1);
   const std::uint64_t batches = contributors_to(mine).batches;
-  if (auto error = collect(mine, {trainers_, batches * trainers_})) return error;
+  if (auto error = collect(mine, {contexts_.by().trainers, batches * contexts_.by().trainers})) return error;
   if (auto error = apply(update, open.order)) return error;
   drop_gradients(open.ranks[rank]);
-  last_update_[rank] = update;
+  contexts_.commit(update, rank);
   step = std::max(step, open.last_step);
   deliver_committed(open);
   return {};

@@ -1,0 +1,68 @@
+// Which of a parameter server's modules keep their state for a checkpoint, and which of those states are being written.
+// The state after an optimizer step is kept when the next one is about to be applied (a trainer's first gradient of
+// that one says so) or when the order to write comes, whichever is first.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "model/memory.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe::actors {
+
+/// Belongs to the server's actor.
+class server_checkpoint {
+ public:
+  /// At most so many bytes are kept; `msg::any_memory`: a fourth of what the machine has free.
+  void may_keep(std::uint64_t bytes) { bytes_ = bytes; }
+
+  /// A checkpoint is taken of the state after optimizer step `update`. `on_more_memory`: is called when there is more
+  /// memory for what optimizer steps change; thread: any.
+  void begin(std::uint64_t update, std::function<void()> on_more_memory) {
+    if (update_ == update) return;
+    update_ = update;
+    kept_.clear();
+    begun_.clear();
+    allowance_ = std::make_shared<model::memory_allowance>(
+        bytes_ == msg::any_memory ? model::available_memory() / 4 : bytes_, std::move(on_more_memory));
+  }
+  /// The optimizer step of the last one.
+  const std::optional<std::uint64_t>& update() const { return update_; }
+  /// What the modules keep is counted here; null: there was no checkpoint.
+  const std::shared_ptr<model::memory_allowance>& allowance() const { return allowance_; }
+
+  /// Whether a module keeps its state after optimizer step `update`.
+  bool is_kept(std::uint64_t module, std::uint64_t update) const { return update_ == update && kept_.contains(module); }
+  /// Returns whether a module has to keep its state from now on.
+  bool keep(std::uint64_t module) { return !begun_.contains(module) && kept_.insert(module).second; }
+  /// A module's state is written from now on, or need not be.
+  void begin_module(std::uint64_t module) {
+    kept_.erase(module);
+    begun_.insert(module);
+  }
+  /// Whether that is so, after optimizer step `update`, and some module is being written.
+  bool is_writing_again(std::uint64_t module, std::uint64_t update) const {
+    return update_ == update && begun_.contains(module) && writing_ > 0;
+  }
+  void forget(std::uint64_t module) { kept_.erase(module); }
+
+  void writing_begins() { ++writing_; }
+  void writing_ends() { --writing_; }
+
+ private:
+  std::uint64_t bytes_ = msg::any_memory;
+  std::optional<std::uint64_t> update_;
+  std::shared_ptr<model::memory_allowance> allowance_;  ///< of the last one
+  std::set<std::uint64_t> kept_;                        ///< modules that keep their state until it is to be written
+  std::set<std::uint64_t> begun_;                       ///< those of which it has begun to be written
+  std::size_t writing_ = 0;                             ///< those that are being written
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,73 @@
+// Which modules of a server keep their state for a checkpoint.
+
+#include "actors/server_checkpoint.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe::actors::server_checkpoint_test {
+namespace {
+
+constexpr std::uint64_t first = 1;
+constexpr std::uint64_t second = 2;
+
+TEST(ServerCheckpoint, HasNoAllowanceBeforeTheFirst) {
+  server_checkpoint one;
+  EXPECT_EQ(one.allowance(), nullptr);
+  EXPECT_FALSE(one.update());
+  EXPECT_FALSE(one.is_kept(first, 0));
+}
+
+TEST(ServerCheckpoint, AModuleKeepsItsStateOnceUntilItIsWritten) {
+  server_checkpoint one;
+  one.may_keep(100);
+  one.begin(7, [] {});
+  ASSERT_NE(one.allowance(), nullptr);
+  EXPECT_EQ(one.update(), 7U);
+  EXPECT_TRUE(one.keep(first));
+  EXPECT_FALSE(one.keep(first)) << "it does already";
+  EXPECT_TRUE(one.is_kept(first, 7));
+  EXPECT_FALSE(one.is_kept(first, 8)) << "that is another state";
+  EXPECT_FALSE(one.is_kept(second, 7));
+  one.begin_module(first);
+  EXPECT_FALSE(one.is_kept(first, 7));
+  EXPECT_FALSE(one.keep(first)) << "it is written";
+}
+
+TEST(ServerCheckpoint, AStateIsWrittenAgainOnlyWhenNoneIsBeingWritten) {
+  server_checkpoint one;
+  one.begin(7, [] {});
+  one.begin_module(first);
+  EXPECT_FALSE(one.is_writing_again(first, 7));
+  one.writing_begins();
+  EXPECT_TRUE(one.is_writing_again(first, 7));
+  EXPECT_FALSE(one.is_writing_again(second, 7));
+  EXPECT_FALSE(one.is_writing_again(first, 8));
+  one.writing_ends();
+  EXPECT_FALSE(one.is_writing_again(first, 7));
+}
+
+TEST(ServerCheckpoint, TheNextOneBeginsAnewAndTheSameOneGoesOn) {
+  server_checkpoint one;
+  one.begin(7, [] {});
+  const auto* allowance = one.allowance().get();
+  EXPECT_TRUE(one.keep(first));
+  one.begin(7, [] {});
+  EXPECT_TRUE(one.is_kept(first, 7));
+  EXPECT_EQ(one.allowance().get(), allowance);
+  const auto before = one.allowance();
+  one.begin(8, [] {});
+  EXPECT_NE(one.allowance(), before);
+  EXPECT_FALSE(one.is_kept(first, 8));
+  EXPECT_TRUE(one.keep(first));
+}
+
+TEST(ServerCheckpoint, AModuleThatIsReleasedIsForgotten) {
+  server_checkpoint one;
+  one.begin(7, [] {});
+  EXPECT_TRUE(one.keep(first));
+  one.forget(first);
+  EXPECT_FALSE(one.is_kept(first, 7));
+}
+
+}  // namespace
+}  // namespace troupe::actors::server_checkpoint_test
