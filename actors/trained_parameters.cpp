@@ -35,7 +35,7 @@ void trained_parameters::start(std::span<const float> parameters, std::span<cons
 
 void trained_parameters::replace(std::span<const float> parameters, std::span<const float> kept) {
   kernels::assign(*compute_, parameters, weights_);
-  if (!kept.empty()) kernels::assign(*compute_, kept, statistics_);
+  if (!kept.empty()) kernels::assign(*compute_, kept, buffers_.now);
 }
 
 std::shared_ptr<const float> trained_parameters::copy_of_weights() const {
@@ -58,7 +58,7 @@ void trained_parameters::set_optimizer(const model::optimizer_spec& chosen) {
 
 std::vector<kernels::device_array<float>*> trained_parameters::parts() {
   std::vector<kernels::device_array<float>*> all = {&weights_};
-  for (auto* one : {&first_state_, &second_state_, &statistics_})
+  for (auto* one : {&first_state_, &second_state_, &buffers_.now})
     if (one->size() > 0) all.push_back(one);
   return all;
 }
@@ -91,9 +91,9 @@ msg::tensor trained_parameters::copy_of(const kernels::device_array<float>& numb
 void trained_parameters::open(std::uint64_t update) {
   constants_ = model::constants_at(options_.optimizer, update);
   buckets_->open();
-  if (!options_.applies_whole || statistics_.size() == 0) return;
-  statistics_before_.resize(*compute_, statistics_.size());
-  compute_->copy(statistics_.data(), statistics_before_.data(), statistics_.size() * sizeof(float));
+  if (!options_.applies_whole || buffers_.now.size() == 0) return;
+  buffers_.before.resize(*compute_, buffers_.now.size());
+  compute_->copy(buffers_.now.data(), buffers_.before.data(), buffers_.now.size() * sizeof(float));
 }
 
 /// The buffers leave behind the buckets, which the pass has filled.
@@ -138,27 +138,32 @@ msg::tensor trained_parameters::share(std::uint32_t bucket, std::uint32_t rank) 
 
 /// On a device the share is in memory of its own: evaluations may run before all ranks have taken theirs.
 msg::tensor trained_parameters::share_of_buffers(bool is_theirs) {
-  TROUPE_ASSERT(!buffers_are_shared_);
-  buffers_are_shared_ = true;
-  const std::size_t count = statistics_.size();
+  TROUPE_ASSERT(!buffers_.are_shared);
+  buffers_.are_shared = true;
+  const std::size_t count = buffers_.now.size();
   if (is_on_host()) {
     std::vector<float> copy(count);
-    if (is_theirs) std::copy_n(statistics_.data(), count, copy.begin());
+    if (is_theirs) std::copy_n(buffers_.now.data(), count, copy.begin());
     return msg::tensor::own(count, 1, std::move(copy));
   }
-  shared_statistics_.resize(*compute_, count);
+  buffers_.share.resize(*compute_, count);
   if (is_theirs)
-    compute_->copy(statistics_.data(), shared_statistics_.data(), count * sizeof(float));
+    compute_->copy(buffers_.now.data(), buffers_.share.data(), count * sizeof(float));
   else
-    compute_->fill(count, 0.0F, shared_statistics_.data());
-  return share_in(shared_statistics_);
+    compute_->fill(count, 0.0F, buffers_.share.data());
+  return share_in(buffers_.share);
 }
 
-msg::tensor trained_parameters::as_share(std::span<const float> numbers) {
+msg::tensor trained_parameters::as_share(std::span<const float> numbers) { return copied_to(shared_numbers_, numbers); }
+
+msg::tensor trained_parameters::as_mean(std::span<const float> numbers) { return copied_to(given_mean_, numbers); }
+
+/// On the host they are copied, too, so that they are the caller's again.
+msg::tensor trained_parameters::copied_to(kernels::device_array<float>& array, std::span<const float> numbers) {
   const std::uint64_t count = numbers.size();
   if (is_on_host()) return msg::tensor::own(count, 1, std::vector<float>(numbers.begin(), numbers.end()));
-  kernels::assign(*compute_, numbers, shared_numbers_);  // waits, so that the numbers are the caller's again
-  return share_in(shared_numbers_);
+  kernels::assign(*compute_, numbers, array);
+  return share_in(array);
 }
 
 /// The group's stream reads the array when the message may be gone, and then another one may get memory that is freed.
@@ -178,7 +183,7 @@ std::vector<float> trained_parameters::on_host(const msg::tensor& mean) {
 
 void trained_parameters::give_up(std::uint32_t bucket) {
   if (is_of_buffers(bucket))
-    buffers_are_shared_ = false;
+    buffers_.are_shared = false;
   else
     buckets_->settle(bucket);
 }
@@ -186,14 +191,14 @@ void trained_parameters::give_up(std::uint32_t bucket) {
 void trained_parameters::take(std::uint32_t bucket, const msg::tensor& mean) {
   give_up(bucket);
   const bool is_buffers = is_of_buffers(bucket);
-  const nn::parameter_range range = is_buffers ? nn::parameter_range{0, statistics_.size()} : this->range(bucket);
+  const nn::parameter_range range = is_buffers ? nn::parameter_range{0, buffers_.now.size()} : this->range(bucket);
   TROUPE_ASSERT(mean.type == dtype::f32 && mean.rows == range.count && mean.consistent());
   const float* grad = mean.as<float>().data();
   if (const device_block* where = block_of(mean.bytes)) {
     compute_->wait(where->written());
     means_.push_back(mean.bytes);
   }
-  if (is_buffers) return compute_->copy(grad, statistics_.data(), range.count * sizeof(float));
+  if (is_buffers) return compute_->copy(grad, buffers_.now.data(), range.count * sizeof(float));
   if (!options_.applies_whole) return update(range, grad);
   mean_.resize(*compute_, weights_.size());
   compute_->copy(grad, mean_.data() + range.first, range.count * sizeof(float));
@@ -223,8 +228,8 @@ void trained_parameters::apply(float factor) {
 }
 
 void trained_parameters::leave_out() {
-  if (statistics_.size() > 0)
-    compute_->copy(statistics_before_.data(), statistics_.data(), statistics_.size() * sizeof(float));
+  if (buffers_.now.size() > 0)
+    compute_->copy(buffers_.before.data(), buffers_.now.data(), buffers_.now.size() * sizeof(float));
 }
 
 // -- other --------------------------------------------------------------------

@@ -75,7 +75,7 @@ class trained_parameters {
   void set_optimizer(const model::optimizer_spec& chosen);
   /// On the device.
   const float* weights_data() const { return weights_.data(); }
-  float* buffers_data() const { return statistics_.data(); }
+  float* buffers_data() const { return buffers_.now.data(); }
   /// Returns a copy of the weights on the device, which later optimizer steps do not change; null: the network has no
   /// weights.
   std::shared_ptr<const float> copy_of_weights() const;
@@ -83,7 +83,7 @@ class trained_parameters {
   std::vector<msg::tensor> state();
   msg::tensor weights() { return copy_of(weights_); }
   /// Returns the network's buffers.
-  msg::tensor buffers() { return copy_of(statistics_); }
+  msg::tensor buffers() { return copy_of(buffers_.now); }
   /// Resumes from a result of `state`. Returns false and changes nothing if it is of another network or optimizer.
   bool restore(const std::vector<msg::tensor>& state);
 
@@ -103,10 +103,10 @@ class trained_parameters {
 
   std::uint32_t gradient_bucket_count() const { return static_cast<std::uint32_t>(buckets_->size()); }
   /// The buckets of the gradient, then one of the network's buffers, if it has any.
-  std::uint32_t buckets() const { return gradient_bucket_count() + (statistics_.size() > 0 ? 1 : 0); }
+  std::uint32_t buckets() const { return gradient_bucket_count() + (buffers_.now.size() > 0 ? 1 : 0); }
   nn::parameter_range range(std::uint32_t bucket) const { return buckets_->range(bucket); }
   bool is_reducing(std::uint32_t bucket) const {
-    if (is_of_buffers(bucket)) return buffers_are_shared_;
+    if (is_of_buffers(bucket)) return buffers_.are_shared;
     return buckets_->state_of(bucket) == gradient_buckets::state::reducing;
   }
   /// The number of batches summed in the optimizer step's gradient.
@@ -124,6 +124,8 @@ class trained_parameters {
   /// Returns numbers of the host as a share of a bucket that is not of this object, and the numbers of a mean. Wait for
   /// the device.
   msg::tensor as_share(std::span<const float> numbers);
+  /// The same as a mean to `take`, for which a share may be under way.
+  msg::tensor as_mean(std::span<const float> numbers);
   std::vector<float> on_host(const msg::tensor& mean);
   /// Settles a bucket that gets no mean.
   void give_up(std::uint32_t bucket);
@@ -189,31 +191,37 @@ class trained_parameters {
   bool is_of_buffers(std::uint32_t bucket) const { return bucket == gradient_bucket_count(); }
   msg::tensor share_of_buffers(bool is_theirs);
   msg::tensor share_in(const kernels::device_array<float>& array);
+  msg::tensor copied_to(kernels::device_array<float>& array, std::span<const float> numbers);
   void update(nn::parameter_range range, const float* grad);
   msg::tensor copy_of(const kernels::device_array<float>& numbers);
   /// The arrays that make up the state, without the absent ones.
   std::vector<kernels::device_array<float>*> parts();
 
+  /// The network's buffers, which are kept with the weights and not trained.
+  struct kept_buffers {
+    kernels::device_array<float> now;
+    kernels::device_array<float> before;  ///< the optimizer step, with `applies_whole`
+    kernels::device_array<float> share;   ///< this rank's
+    bool are_shared = false;              ///< and their mean has not come
+  };
+
   options options_;
   const std::vector<nn::parameter_range> normed_;
 
   kernels::device_array<float> weights_;
-  kernels::device_array<float> statistics_;  ///< what is kept with them
+  kept_buffers buffers_;
   kernels::device_array<float> first_state_;
   kernels::device_array<float> second_state_;
-  kernels::device_array<float> mean_;  ///< the whole gradient, with `applies_whole`
-  std::deque<msg::blob> means_;        ///< the last means given, which the stream may still use
-  std::uint64_t forgotten_means_ = 0;  ///< given before them
-  /// `statistics_` before the optimizer step, with `applies_whole`.
-  kernels::device_array<float> statistics_before_;
-  kernels::device_array<float> shared_statistics_;  ///< this rank's share of them
-  kernels::device_array<float> shared_numbers_;     ///< what `as_share` has shared
+  kernels::device_array<float> mean_;            ///< the whole gradient, with `applies_whole`
+  std::deque<msg::blob> means_;                  ///< the last means given, which the stream may still use
+  std::uint64_t forgotten_means_ = 0;            ///< given before them
+  kernels::device_array<float> shared_numbers_;  ///< what `as_share` has shared
+  kernels::device_array<float> given_mean_;      ///< that of `as_mean`
   kernels::update_constants constants_;
   kernels::mirrored_array<double> norms_;  ///< of the `normed` means
 
   non_finite_watch watch_;
   std::optional<gradient_buckets> buckets_;
-  bool buffers_are_shared_ = false;  ///< and their mean has not come
 
   // Declared last, so destroyed first, once their work is done. Where both use an array, either the host has waited for
   // the first before it enqueues on the other, or the other waits.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,7 +91,7 @@ TEST_F(LibraryGpu, AccumulatesOnTheDevice) {
 /// Computes on the stream that it is given, and wants CUDA's handle there.
 class doubled final : public nn::module {
  public:
-  explicit doubled(bool* has_stream) : has_stream_(has_stream) {}
+  explicit doubled(std::atomic<bool>* has_stream) : has_stream_(has_stream) {}
 
   std::string type() const override { return "doubled"; }
   troupe::shape output(const tensor_view& input) const override { return input.shape(); }
@@ -104,10 +105,10 @@ class doubled final : public nn::module {
   bool runs_on_devices() const override { return true; }
 
  private:
-  bool* has_stream_;
+  std::atomic<bool>* has_stream_;  ///< of all trainers
 };
 
-task<> apply_doubled(trainer me, bool* has_stream) {
+task<> apply_doubled(trainer me, std::atomic<bool>* has_stream) {
   const auto model = me.data_parallel(doubled(has_stream));
   auto context = me.evaluation_context();
   const tensor y = model(context, tensor::of<float>({3}, std::vector<float>{1, 2, 3}));
@@ -116,7 +117,7 @@ task<> apply_doubled(trainer me, bool* has_stream) {
 }
 
 TEST_F(LibraryGpu, OwnModulesGetTheStream) {
-  bool has_stream = false;
+  std::atomic<bool> has_stream = false;
   EXPECT_EQ(error_of({"--device", "cuda"}, apply_doubled, &has_stream), "no error");
   EXPECT_TRUE(has_stream);
 }

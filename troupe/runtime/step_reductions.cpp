@@ -84,7 +84,7 @@ void step_reductions::reduce_among_some(tape& with, replica& one, std::uint64_t 
         const auto mean = sums_and_weight.first(sums_and_weight.size() - 1);
         const float weight = sums_and_weight.back();
         if (weight > 1) kernels::host_stream().multiply(mean.size(), 1.0F / weight, mean.data());
-        numbers.take(bucket, numbers.as_share(mean));
+        numbers.take(bucket, numbers.as_mean(mean));
         all->end_part();
       } catch (...) {
         all->fail(std::current_exception());
