@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "model/kept_rows.hpp"
 #include "model/memory.hpp"
 #include "protocol/messages.hpp"
 
