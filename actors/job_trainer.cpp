@@ -79,7 +79,7 @@ caf::error job_trainer::follow() {
 
 // -- messages of other parts ------------------------------------------------------
 
-/// The actor of a rank of this replica; null if there is none.
+/// Returns the actor of a rank of this replica; null if the run has no such rank.
 msg::part_actor job_trainer::part_at(std::uint32_t rank) const {
   return rank < all_.of_rank.size() ? caf::actor_cast<msg::part_actor>(all_.of_rank[rank]) : msg::part_actor();
 }

@@ -1,4 +1,4 @@
-// Which of a parameter server's modules keep their state for a checkpoint, and which of those states are being written.
+// Knows which modules of a parameter server keep their state for a checkpoint, and which states are being written.
 // The state after an optimizer step is kept when the next one is about to be applied (a trainer's first gradient of
 // that one says so) or when the order to write comes, whichever is first.
 

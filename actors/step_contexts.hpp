@@ -45,7 +45,7 @@ struct step_context {
 /// Belongs to the server's actor.
 class step_contexts {
  public:
-  /// Whose gradients make up an optimizer step.
+  /// Say which gradients make up an optimizer step, and how far lookups may run ahead of it.
   struct rules {
     std::uint32_t trainers = 0;
     std::uint32_t accumulate = 1;

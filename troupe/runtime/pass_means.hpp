@@ -1,7 +1,7 @@
 // What training passes of a module that synchronises, such as batch normalisation over all trainers, ask the other
-// trainers. All trainers meet equally often. In each meeting those in a pass are in the same one; the others, which
-// have no batch, or fewer parts of one, are at their optimizer step and stand by (`step_reductions::stand_by`). When
-// all are there, the step goes on.
+// trainers. All trainers exchange numbers equally often. In each exchange the trainers that run a pass run the same
+// one. A trainer without a batch, or with fewer parts of one, takes part from its optimizer step, without numbers
+// (`step_reductions::stand_by`). The step continues when all trainers have come to it.
 
 #pragma once
 

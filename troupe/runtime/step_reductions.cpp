@@ -58,8 +58,8 @@ void step_reductions::reduce_among_some(tape& with, replica& one, std::uint64_t 
   actors::trained_parameters& numbers = one.numbers();
   const group& members = *one.among();
   numbers.open(update);
-  // A sum goes with its weight, the number of replicas that have a batch. One that is here at once is taken when the
-  // pass is over; of a trainer alone there is none.
+  // A sum carries its weight, the number of replicas that have a batch. The trainer takes a sum that has come at once
+  // when the pass is over. A trainer that is alone in its group asks for no sum.
   const bool is_alone = members.size() == 1;
   std::vector<std::pair<std::uint32_t, future<tensor>>> sums;
   const auto send = [&](std::uint32_t bucket) {

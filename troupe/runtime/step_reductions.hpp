@@ -33,7 +33,8 @@ class step_reductions {
   /// Reduces and applies the gradient of a replica that is not reduced with all trainers, as optimizer step `update`.
   future<> apply_gradient(tape& of, replica& one, std::uint64_t update);
 
-  /// Gives the other trainers' passes numbers, for theirs; `words`: the pass. Of who stands by the tensor is empty.
+  /// Exchanges the numbers of a pass with those of the other trainers' passes, and returns the numbers of all, by rank:
+  /// an empty tensor of a trainer that has no pass. `words`: the pass, for errors.
   future<std::vector<tensor>> meet(std::string words, tensor numbers);
   /// Takes part in the passes of other trainers, without numbers, until all trainers are at this step.
   void stand_by(const unfinished_ptr& all);

@@ -89,7 +89,7 @@ void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
   replicas_.drain([this, done] { leave_step(done); }, [done](const std::exception_ptr& why) { done->fail(why); });
 }
 
-/// The function goes on after a step, or ends; a checkpoint may come first.
+/// Lets the function continue after a step, or ends it; before that it saves a checkpoint if one is due.
 void trainer_runtime::leave_step(const std::shared_ptr<promise<>>& done) {
   const auto go_on = [this, done] {
     if (votes_.stops()) return done->fail(std::make_exception_ptr(run_stopped()));
