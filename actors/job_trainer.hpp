@@ -21,7 +21,7 @@ class job_trainer final : public trainer_body {
  public:
   explicit job_trainer(trainer_context actor) : trainer_body(std::move(actor)) {}
 
-  void meet(trainer_peers all) override { all_ = std::move(all); }
+  void meet(const trainer_peers& all) override { all_ = all; }
   void begin(msg::train& order) override;
   void stop() override;
   void tell(msg::actor_status& now) const override;

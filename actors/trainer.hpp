@@ -36,7 +36,7 @@ class trainer_state {
   actor_trace trace;
 
   void start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers, const body_maker& make);
-  void meet(trainer_peers peers) { body_->meet(std::move(peers)); }
+  void meet(const trainer_peers& peers) { body_->meet(peers); }
 
   caf::result<msg::trained> handle(msg::train& order);
   caf::result<msg::actor_status> handle(const msg::actor_query& query);

@@ -48,7 +48,7 @@ class trainer_body {
   trainer_body& operator=(const trainer_body&) = delete;
 
   /// `all`: the other trainers. Before `begin`.
-  virtual void meet(trainer_peers /*all*/) {}
+  virtual void meet(const trainer_peers& /*all*/) {}
   /// The order to train has come; it comes once.
   virtual void begin(msg::train& order) = 0;
   /// The run is to stop; perhaps before `begin`.

@@ -28,9 +28,9 @@ void communicator::keep_from_recorder(msg::tensor& numbers) const {
   numbers.bytes = msg::blob::own(std::vector<std::byte>(bytes.begin(), bytes.end()));
 }
 
-void communicator::meet(std::uint32_t rank, actors::trainer_peers peers) {
+void communicator::meet(std::uint32_t rank, const actors::trainer_peers& peers) {
   rank_ = rank;
-  peers_ = std::move(peers);
+  peers_ = peers;
   for (auto* counts : {&sent_, &received_, &backlog_}) counts->assign(peers_.of_rank.size(), 0);
 }
 

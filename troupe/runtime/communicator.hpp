@@ -94,7 +94,7 @@ class communicator {
   communicator& operator=(const communicator&) = delete;
 
   /// Before everything else. `rank`: of this trainer.
-  void meet(std::uint32_t rank, actors::trainer_peers peers);
+  void meet(std::uint32_t rank, const actors::trainer_peers& peers);
 
   // -- for groups ---------------------------------------------------------------------
 

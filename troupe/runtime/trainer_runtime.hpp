@@ -77,7 +77,7 @@ class trainer_runtime final : public actors::trainer_body {
   actors::actor_trace& trace;  ///< of the actor
   std::uint64_t& step;         ///< likewise: the current one
 
-  void meet(actors::trainer_peers all) override { communicator_.meet(rank(), std::move(all)); }
+  void meet(const actors::trainer_peers& all) override { communicator_.meet(rank(), all); }
   void begin(msg::train& order) override;
   void stop() override;
   void tell(msg::actor_status& now) const override;

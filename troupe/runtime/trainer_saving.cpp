@@ -26,7 +26,7 @@ void trainer_runtime::report() {
   if (!where) return;
   where->head = trace.next(step);
   const actors::inline_execution::elsewhere there(actor_.woken, actor_.self);
-  actor_.self->send(assigned_.reports, std::move(*where));
+  actor_.self->send(assigned_.reports, *where);
 }
 
 /// Throws unless the step is taken where a resumed run can find its place.
