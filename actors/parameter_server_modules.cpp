@@ -53,7 +53,7 @@ caf::result<void> parameter_server_state::handle(const msg::set_optimizer& order
   caf::error error = check_origin(order.head, "an optimizer");
   if (!error) {
     const auto module = find(order.head, order.module);
-    error = module ? (*module)->set_optimizer(order.optimizer, order.lr) : module.error();
+    error = module ? (*module)->set_optimizer(order) : module.error();
     if (error && module) error = refusal(error);
   }
   if (error) self_->quit(error);

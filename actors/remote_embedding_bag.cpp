@@ -33,20 +33,17 @@ class remote_embedding_bag final : public remote_module {
   }
   remote_embedding_bag(const remote_embedding_bag&) = delete;
 
-  caf::error set_optimizer(const std::string& optimizer, double lr) override {
-    auto parsed = model::parse_optimizer(optimizer, model::optimizer_use::table);
-    if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
-    parsed->lr = lr;
+  caf::error set_optimizer(const msg::set_optimizer& chosen) override {
+    const auto optimizer = optimizer_of(chosen, model::optimizer_use::table);
+    if (!optimizer) return optimizer.error();
     const model::optimizer_spec& now = table_.options().optimizer;
-    if (is_chosen_ && *parsed != now)
-      return make_failure(errc::bad_input, "{}: the optimizer {} with lr {}, another trainer has chosen {} with lr {}",
-                          words(), optimizer, lr, model::to_string(now), now.lr);
+    if (is_chosen_ && *optimizer != now) return other_optimizer(words(), chosen, now);
     if (is_chosen_) return {};
-    if (auto wrong = check_state_memory(table_.options(), *parsed, table_.stream().device())) return wrong;
+    if (auto wrong = check_state_memory(table_.options(), *optimizer, table_.stream().device())) return wrong;
     is_chosen_ = true;
     if (const auto kept = in_use()) kept->drop();
-    table_.set_optimizer(*parsed);
-    return restored_ ? restore_state(optimizer) : caf::error();
+    table_.set_optimizer(*optimizer);
+    return restored_ ? restore_state(chosen.optimizer) : caf::error();
   }
 
   caf::error expect(const msg::bag_lookup& wanted) override {

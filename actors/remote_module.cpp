@@ -1,6 +1,7 @@
 #include "actors/remote_module.hpp"
 
 #include <map>
+#include <utility>
 
 #include "actors/failure.hpp"
 #include "base/text.hpp"
@@ -42,6 +43,27 @@ caf::expected<remote_module::saved> write_module(const std::string& folder, std:
   auto file = model::write_table(folder, place, shard, tensors);
   if (!file) return make_failure(errc::exception, file.error().message);
   return remote_module::saved{std::move(*file), std::move(parts)};
+}
+
+caf::expected<model::optimizer_spec> optimizer_of(const msg::set_optimizer& chosen, model::optimizer_use use) {
+  auto parsed = model::parse_optimizer(chosen.optimizer, use);
+  if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
+  auto schedule = model::parse_lr_schedule(chosen.schedule);
+  if (!schedule)
+    return make_failure(errc::bad_input, "lr_schedule {}: {}", printable(chosen.schedule), schedule.error().message);
+  parsed->lr = chosen.lr;
+  parsed->schedule = std::move(*schedule);
+  return std::move(*parsed);
+}
+
+caf::error other_optimizer(const std::string& words, const msg::set_optimizer& chosen,
+                           const model::optimizer_spec& before) {
+  const auto rates = [](double lr, const std::string& schedule) {
+    return schedule == "constant" ? fmt::format("lr {}", lr) : fmt::format("lr {} and lr_schedule {}", lr, schedule);
+  };
+  return make_failure(errc::bad_input, "{}: the optimizer {} with {}, another trainer has chosen {} with {}", words,
+                      chosen.optimizer, rates(chosen.lr, chosen.schedule), model::to_string(before),
+                      rates(before.lr, model::to_string(before.schedule)));
 }
 
 std::optional<call_result> remote_module::call(msg::call& what, const std::function<call_return()>& /*later*/) {

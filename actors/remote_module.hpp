@@ -81,9 +81,9 @@ class remote_module {
   /// What it is, for errors, as in `table 2`.
   virtual std::string words() const { return "a module"; }
 
-  /// Chooses the optimizer (as in `--sparse-optimizer`) and its learning rate, with the state that it begins with.
-  /// Returns an error if it is invalid, or not the one that was chosen before.
-  virtual caf::error set_optimizer(const std::string& /*optimizer*/, double /*lr*/) {
+  /// Chooses the optimizer, with the state that it begins with. Returns an error if it is invalid, or not the one that
+  /// was chosen before.
+  virtual caf::error set_optimizer(const msg::set_optimizer& /*chosen*/) {
     return protocol::make_failure(protocol::errc::bad_input, "an optimizer of a module without parameters");
   }
 
@@ -182,6 +182,13 @@ class remote_module {
 /// Thread: any.
 caf::expected<remote_module::saved> write_module(const std::string& folder, std::size_t place, model::shard_of shard,
                                                  std::span<const model::tensor_view> tensors);
+
+/// Returns the optimizer that a message chooses. Errors: it is invalid.
+caf::expected<model::optimizer_spec> optimizer_of(const msg::set_optimizer& chosen, model::optimizer_use use);
+
+/// Returns the error of a choice for the module `words` that is not the one `before` it.
+caf::error other_optimizer(const std::string& words, const msg::set_optimizer& chosen,
+                           const model::optimizer_spec& before);
 
 /// Makes modules of a type. `where`: the device of the server's tables.
 using module_maker = std::function<caf::expected<std::unique_ptr<remote_module>>(

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/clipping.hpp"
 #include "actors/failure.hpp"
 #include "actors/faults.hpp"
 #include "actors/training_loop.hpp"
@@ -259,14 +260,9 @@ void training_loop::clip_and_step() {
   waiting.reset();
   if (!judge(step_)) return;
   const double norm = std::sqrt(of_network.value() + client_.squared_norm_of_tables());
-  const bool applies = std::isfinite(norm);
+  const auto [applies, factor] = order_for(norm, job().clip_norm);
   if (!applies && job().nan == model::nan_policy::stop)
     return fail(step_, make_failure(errc::not_finite, "the gradient's norm is {}; {}", kind_of(norm), lower_rates));
-  float factor = 1;
-  if (job().clip_norm > 0 && applies) {
-    constexpr double no_zero = 1e-6;
-    factor = static_cast<float>(std::min(1.0, job().clip_norm / (norm + no_zero)));
-  }
   for (std::size_t s = 0; s < client_.servers(); ++s)
     ask<msg::committed>(client_.server(s), server_number(client_.rank(s)),
                         msg::optimizer_step{trace_.next(step_), assigned_.replica, applies, factor},

@@ -12,6 +12,10 @@ enum class pooling : std::uint8_t { sum, mean, max };
 /// How the trainers' gradients become one.
 enum class reduction : std::uint8_t { sum, mean };
 
+/// How a table is split over servers. rows: row r is on shard r % shards, as its row r / shards. columns: each shard
+/// has a run of neighbouring columns of every row, the first (columns % shards) shards one more than the others.
+enum class table_split : std::uint8_t { rows, columns };
+
 /// What the rows begin with: a function of the run's seed, the table and the row, wherever the table is.
 struct row_init {
   enum class kind : std::uint8_t { normal, uniform };

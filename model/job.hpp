@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/nan_policy.hpp"
 #include "base/result.hpp"
 #include "kernels/device.hpp"
 #include "model/data.hpp"
@@ -32,9 +33,7 @@ using sparse_reduction = reduction;
 /// (DLRM-DCNv2).
 enum class interaction_kind : std::uint8_t { cat, dot, dcn };
 
-/// What happens in a step in which any rank found NaN or Inf.
-enum class nan_policy : std::uint8_t { stop, skip };
-
+using troupe::nan_policy;
 using troupe::pipeline_schedule;
 
 /// A staleness without bound: consistency `async`.

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/table_choices.hpp"
+
 namespace troupe::model {
 
-/// rows: row r is on shard r % shards, as its row r / shards. columns: each shard has a run of neighbouring columns of
-/// every row, the first (columns % shards) shards one more than the others.
-enum class table_split : std::uint8_t { rows, columns };
+using troupe::table_split;
 
 /// A shard of a table.
 struct shard_of {

@@ -273,17 +273,19 @@ struct restore_module {
 };
 BOOST_DESCRIBE_STRUCT(restore_module, (), (head, module, directory, step))
 
-/// Chooses a module's optimizer: a setting as `--sparse-optimizer` takes it, and its learning rate. All trainers choose
-/// the same one, before their first gradient; the first choice sets the optimizer's state to its beginning.
+/// Chooses a module's optimizer: a setting as `--sparse-optimizer` takes it, its learning rate, and a schedule as
+/// `--lr-schedule` takes it. All trainers choose the same one, before their first gradient; the first choice sets the
+/// optimizer's state to its beginning.
 struct set_optimizer {
   header head;
   std::uint64_t module = 0;
   std::string optimizer;
   double lr = 0;
+  std::string schedule = "constant";
 
-  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true};
+  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true, .added = 1};
 };
-BOOST_DESCRIBE_STRUCT(set_optimizer, (), (head, module, optimizer, lr))
+BOOST_DESCRIBE_STRUCT(set_optimizer, (), (head, module, optimizer, lr, schedule))
 
 /// Calls a method of a module. Answered when the method has returned.
 struct call {

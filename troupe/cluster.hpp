@@ -13,6 +13,7 @@
 #include "troupe/client.hpp"
 #include "troupe/option.hpp"
 #include "troupe/remote_module.hpp"
+#include "troupe/run_options.hpp"
 #include "troupe/task.hpp"
 #include "troupe/trainer.hpp"
 
@@ -74,6 +75,12 @@ class cluster {
 
   /// Throws `error` if there is no such server.
   troupe::server server(std::uint32_t rank);
+  /// The run begins with such a table, spread over all servers (as far as it has rows or columns): trainers look up and
+  /// train its rows where they are. Its bits are those of a table on one server.
+  template <std::same_as<nn::embedding_bag> Module>
+  remote_module<Module> make(const nn::embedding_bag::options& options) {
+    return remote_module<Module>(make_table(options));
+  }
 
   /// Runs `function(me, arguments...)` beside the trainers of the run that follows, in the process that leads it: to
   /// ask servers while they train. Returns at once.
@@ -87,16 +94,22 @@ class cluster {
   /// text, trainer and step; and if the last checkpoint could not be written. Once.
   template <class Function, class... Arguments>
   run_summary run(std::uint32_t trainers, Function function, Arguments... arguments) {
-    return run_function(trainers, [=](trainer me) -> task<> { return function(me, arguments...); });
+    return run(run_options{.trainers = trainers}, function, arguments...);
+  }
+  /// The same with rules of how the trainers take their optimizer steps: `run({.trainers = 2, .clip_norm = 1}, ...)`.
+  template <class Function, class... Arguments>
+  run_summary run(const run_options& how, Function function, Arguments... arguments) {
+    return run_function(how, [=](trainer me) -> task<> { return function(me, arguments...); });
   }
 
  private:
   friend class troupe::server;
   using trainer_function = std::function<task<>(trainer)>;
 
+  std::shared_ptr<const runtime::reference> make_table(const nn::embedding_bag::options& options);
   void add_client(std::function<task<>(troupe::client)> function);
 
-  run_summary run_function(std::uint32_t trainers, trainer_function function);
+  run_summary run_function(const run_options& how, trainer_function function);
 
   struct parts;
   std::unique_ptr<parts> parts_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/dtype.hpp"
 #include "base/table_choices.hpp"
 #include "nn/all_layers.hpp"
 
@@ -13,6 +14,7 @@ namespace troupe::nn {
 using troupe::pooling;
 using troupe::reduction;
 using troupe::row_init;
+using troupe::table_split;
 
 /// Rows of N(0, 1), PyTorch's and the default, times `deviation`.
 constexpr row_init normal(double deviation) { return {row_init::kind::normal, deviation, 0}; }
@@ -21,7 +23,8 @@ constexpr row_init uniform(double least, double most) { return {row_init::kind::
 /// Rows of zeros.
 inline constexpr row_init zeros = uniform(0, 0);
 
-/// A table of rows, of which bags are looked up and pooled. It lives on a server: see `remote_module<embedding_bag>`.
+/// A table of rows, of which bags are looked up and pooled. It lives on a server, or is spread over all of them: see
+/// `server::make` and `cluster::make`.
 struct embedding_bag {
   /// As the arguments of PyTorch's EmbeddingBag, and more.
   struct options {
@@ -30,6 +33,12 @@ struct embedding_bag {
     pooling mode = pooling::mean;
     reduction reduce = reduction::sum;
     row_init init = {};
+    /// The type of its rows, as `troupe train --row-dtype`: float32, float16 or bfloat16.
+    dtype row_dtype = dtype::f32;
+    /// The type of rows and their gradients between servers and trainers, as `--wire-dtype`: the same three.
+    dtype wire_dtype = dtype::f32;
+    /// How `cluster::make` cuts it into shards.
+    table_split split = table_split::rows;
     /// What errors call the table: letters, digits, '_' and '-', the first one a letter. Otherwise, or if it is null, a
     /// table that `main` makes goes by its place among the modules there: `table 0`, as in checkpoints. No std::string,
     /// which gcc 12 would destroy twice in some coroutines.

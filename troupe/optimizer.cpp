@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/text.hpp"
 #include "model/optimizer.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/tape.hpp"
@@ -43,6 +44,11 @@ model::optimizer_spec optimizer_of(const optimizer_choice& choice, model::optimi
   }
   if (const auto wrong = model::check_options(spec)) throw error(error_kind::input, *wrong);
   spec.lr = choice.lr;
+  auto schedule = model::parse_lr_schedule(choice.lr_schedule);
+  if (!schedule)
+    throw error(error_kind::input, fmt::format("{}: lr_schedule {}: {}", choice.name, printable(choice.lr_schedule),
+                                               schedule.error().message));
+  spec.schedule = std::move(*schedule);
   return spec;
 }
 

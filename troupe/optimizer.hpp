@@ -23,6 +23,8 @@ struct sgd {
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;
+  /// A factor on `lr` for each optimizer step, as `troupe train --lr-schedule` takes it: "warmup:100+cosine:900".
+  std::string lr_schedule = "constant";
 
   operator optimizer_choice() const;
 };
@@ -33,6 +35,7 @@ struct adagrad {
   double weight_decay = 0;
   double initial_accumulator_value = 0;
   double eps = 1e-10;
+  std::string lr_schedule = "constant";
 
   operator optimizer_choice() const;
 };
@@ -44,6 +47,7 @@ struct adam {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
+  std::string lr_schedule = "constant";
 
   operator optimizer_choice() const;
 };
@@ -54,11 +58,12 @@ struct optimizer_choice {
   std::string name;
   double lr = 0;
   std::variant<std::monostate, sgd, adagrad, adam> options = {};
+  std::string lr_schedule = "constant";
 };
 
-inline sgd::operator optimizer_choice() const { return {"sgd", lr, *this}; }
-inline adagrad::operator optimizer_choice() const { return {"adagrad", lr, *this}; }
-inline adam::operator optimizer_choice() const { return {"adam", lr, *this}; }
+inline sgd::operator optimizer_choice() const { return {"sgd", lr, *this, lr_schedule}; }
+inline adagrad::operator optimizer_choice() const { return {"adagrad", lr, *this, lr_schedule}; }
+inline adam::operator optimizer_choice() const { return {"adam", lr, *this, lr_schedule}; }
 
 /// Takes steps with the gradients of a context: replicas with the mean over all trainers, remote modules on their
 /// servers. All trainers make the same optimizers, and take their steps in the same order. Throws `error` if the choice

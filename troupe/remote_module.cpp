@@ -45,6 +45,7 @@ on_result to_value(const std::shared_ptr<promise<T>>& answer) {
 method_call about(const std::shared_ptr<const runtime::reference>& whom, const char* method,
                   std::chrono::milliseconds deadline) {
   if (whom == nullptr) throw error(error_kind::input, fmt::format("{}: a handle of no module", method));
+  whom->check_whole(method);
   method_call order{.whom = whom, .method = method, .deadline = deadline, .of_server = true, .about_module = true};
   if (auto* const here = runtime::actor_executor::here())
     if (auto* const trainer = here->owner().trainer()) order.step = trainer->tables().step_after_last(whom->server());

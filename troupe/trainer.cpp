@@ -9,6 +9,7 @@ std::uint32_t trainer::trainers() const { return runtime_->trainers(); }
 std::uint32_t trainer::servers() const { return static_cast<std::uint32_t>(runtime_->calls().servers().size()); }
 std::uint64_t trainer::seed() const { return runtime_->seed(); }
 bool trainer::resumed() const { return runtime_->kept().is_resumed(); }
+std::uint64_t trainer::skipped_steps() const { return runtime_->skipped_steps(); }
 
 group trainer::group() const { return {runtime_->communicator().all(), runtime_->deadline()}; }
 

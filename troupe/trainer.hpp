@@ -45,6 +45,9 @@ class trainer {
   /// loop that was saved is done again then; `load_state_dict` there changes nothing that has been restored.
   bool resumed() const;
 
+  /// The optimizer steps that all trainers have left out so far (`run_options::nan`).
+  std::uint64_t skipped_steps() const;
+
   /// The group of all trainers.
   troupe::group group() const;
 

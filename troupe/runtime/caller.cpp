@@ -15,8 +15,9 @@ namespace troupe::runtime {
 // -- references -----------------------------------------------------------------------
 
 std::string reference::words(const std::string& method) const {
-  return fmt::format("{}{}{}{}{} on server {}", what_.type, method.empty() ? "" : ".", method,
-                     what_.label.empty() ? "" : " of ", what_.label, server_);
+  return fmt::format("{}{}{}{}{} on {}", what_.type, method.empty() ? "" : ".", method,
+                     what_.label.empty() ? "" : " of ", what_.label,
+                     shards_ > 1 ? fmt::format("{} servers", shards_) : fmt::format("server {}", server_));
 }
 
 void reference::release() const {
@@ -34,6 +35,14 @@ void reference::check_usable(const std::string& method) const {
   if (is_released_) throw error(error_kind::input, fmt::format("{}: the handle has been released", words(method)));
 }
 
+void reference::check_whole(const std::string& method) const {
+  if (shards_ > 1)
+    throw error(error_kind::input,
+                fmt::format("{}: a table that is spread over servers is looked up and trained by trainers, and has no "
+                            "other calls; make it on one server",
+                            words(method)));
+}
+
 // -- messages -------------------------------------------------------------------------
 
 // After the fields come the handles, each with server, module, whether it is counted, and type; then their number.
@@ -42,6 +51,7 @@ std::string caller::fields_for(const detail::packed& what, std::uint32_t receive
   detail::packed tail;
   for (const reference_ptr& one : what.handles) {
     one->check_usable("");
+    one->check_whole("");
     const std::uint64_t module = module_of(*one);
     if (one->is_counted()) count(one->server(), module, receiver, 1);
     detail::pack(tail, one->server());

@@ -121,14 +121,10 @@ void hosted_module::backward(const msg::call& what, detail::unpacker& from, deta
 
 // -- optimizer steps ------------------------------------------------------------------
 
-caf::error hosted_module::set_optimizer(const std::string& optimizer, double lr) {
-  auto parsed = model::parse_optimizer(optimizer, model::optimizer_use::dense);
-  if (!parsed) return actors::make_failure(actors::errc::bad_input, parsed.error().message);
-  parsed->lr = lr;
-  if (optimizer_ && *parsed != *optimizer_)
-    return actors::make_failure(actors::errc::bad_input,
-                                "{}: the optimizer {} with lr {}, another trainer has chosen {} with lr {}",
-                                module_->type(), optimizer, lr, model::to_string(*optimizer_), optimizer_->lr);
+caf::error hosted_module::set_optimizer(const msg::set_optimizer& chosen) {
+  const auto parsed = actors::optimizer_of(chosen, model::optimizer_use::dense);
+  if (!parsed) return parsed.error();
+  if (optimizer_ && *parsed != *optimizer_) return actors::other_optimizer(module_->type(), chosen, *optimizer_);
   if (optimizer_) return {};
   model::memory_claim of_state;
   try {

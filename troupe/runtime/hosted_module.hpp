@@ -32,7 +32,7 @@ class hosted_module final : public actors::remote_module, public module_with_sta
   bool runs_users_code() const override { return true; }
   std::optional<actors::call_result> call(msg::call& what, const std::function<actors::call_return()>& later) override;
 
-  caf::error set_optimizer(const std::string& optimizer, double lr) override;
+  caf::error set_optimizer(const msg::set_optimizer& chosen) override;
   caf::error collect(std::span<const msg::bag_gradient* const> grads, actors::contributors from) override;
   model::exact_sum squared_norm() override;
   void apply(std::uint64_t update, float factor) override;

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/text.hpp"
+#include "kernels/embedding_bag.hpp"
 #include "kernels/normal.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/registry.hpp"
@@ -36,6 +37,16 @@ void check_one_of(const char* option, Kind given, Kind last) {
   if (given > last)
     throw error(error_kind::input, fmt::format("embedding_bag: there is no {} {}; they are numbered from 0 to {}",
                                                option, static_cast<int>(given), static_cast<int>(last)));
+}
+
+/// Returns the type as servers read it. Throws `error` if rows cannot be of it.
+std::string row_dtype_text(const char* option, dtype given) {
+  constexpr const char* names[] = {"f32", "f16", "bf16"};  // as in kernels::row_dtypes
+  const auto* const found = std::ranges::find(kernels::row_dtypes, given);
+  if (found == std::end(kernels::row_dtypes))
+    throw error(error_kind::input, fmt::format("embedding_bag: {} {}: must be float32, float16 or bfloat16", option,
+                                               given <= dtype::boolean ? name_of(given) : "of no type"));
+  return names[found - std::begin(kernels::row_dtypes)];
 }
 
 /// Returns the initialiser as servers read it.
@@ -68,38 +79,50 @@ module_plan plan_table(const nn::embedding_bag::options& options, std::uint64_t 
                                                options.num_embeddings, options.embedding_dim));
   check_one_of("pooling", options.mode, nn::pooling::max);
   check_one_of("reduction", options.reduce, nn::reduction::mean);
+  check_one_of("table_split", options.split, nn::table_split::columns);
+  const std::string row_dtype = row_dtype_text("row_dtype", options.row_dtype);
+  row_dtype_text("wire_dtype", options.wire_dtype);
   constexpr const char* modes[] = {"sum", "mean", "max"};
   const std::string name = options.name == nullptr ? "" : options.name;
   if (!name.empty()) check_name(name);
   const std::string label = name.empty() ? otherwise : name;
   const std::string shape = fmt::format("embedding_bag [{}, {}]", options.num_embeddings, options.embedding_dim);
-  return {
-      .spec = {"EmbeddingBag",
-               {{"num_embeddings", std::to_string(options.num_embeddings)},
-                {"embedding_dim", std::to_string(options.embedding_dim)},
-                {"mode", modes[static_cast<std::size_t>(options.mode)]},
-                {"seed", std::to_string(seed)},
-                {"table", std::to_string(table)},
-                {"optimizer", "sgd"},
-                {"lr", "0"},
-                {"reduce", options.reduce == nn::reduction::sum ? "sum" : "mean"},
-                {"init", text_of(options.init)},
-                {"name", label.empty() ? shape : fmt::format("{} ({})", label, shape)}}},
-      .name = "embedding_bag",
-      .label = label,
-      .details = fmt::format("{} {} {}", options.num_embeddings, options.embedding_dim, static_cast<int>(options.mode)),
-      .is_trained = true,
-      .rows = static_cast<std::uint64_t>(options.num_embeddings),
-      .dim = options.embedding_dim};
+  module_plan plan{.spec = {"EmbeddingBag",
+                            {{"num_embeddings", std::to_string(options.num_embeddings)},
+                             {"embedding_dim", std::to_string(options.embedding_dim)},
+                             {"mode", modes[static_cast<std::size_t>(options.mode)]},
+                             {"seed", std::to_string(seed)},
+                             {"table", std::to_string(table)},
+                             {"optimizer", "sgd"},
+                             {"lr", "0"},
+                             {"reduce", options.reduce == nn::reduction::sum ? "sum" : "mean"},
+                             {"init", text_of(options.init)},
+                             {"name", label.empty() ? shape : fmt::format("{} ({})", label, shape)}}},
+                   .name = "embedding_bag",
+                   .label = label,
+                   .details = fmt::format("{} {} {} {} {}", options.num_embeddings, options.embedding_dim,
+                                          static_cast<int>(options.mode), static_cast<int>(options.wire_dtype),
+                                          static_cast<int>(options.split)),
+                   .is_trained = true,
+                   .rows = static_cast<std::uint64_t>(options.num_embeddings),
+                   .dim = options.embedding_dim};
+  if (row_dtype != "f32") plan.spec.args.emplace_back("dtype", row_dtype);
+  if (options.split == nn::table_split::columns) plan.spec.args.emplace_back("split", "columns");
+  return plan;
 }
 
 nn::embedding_bag::options table_of(const std::string& details) {
   nn::embedding_bag::options options;
   int mode = 0;
+  int wire = 0;
+  int split = 0;
   std::istringstream from(details);
-  if (!(from >> options.num_embeddings >> options.embedding_dim >> mode) || mode < 0 || mode > 2)
+  if (!(from >> options.num_embeddings >> options.embedding_dim >> mode >> wire >> split) || mode < 0 || mode > 2 ||
+      !kernels::is_row_dtype(static_cast<dtype>(wire)) || split < 0 || split > 1)
     throw error(error_kind::input, "a handle of another module than an embedding_bag");
   options.mode = static_cast<nn::pooling>(mode);
+  options.wire_dtype = static_cast<dtype>(wire);
+  options.split = static_cast<nn::table_split>(split);
   return options;
 }
 

@@ -4,8 +4,9 @@
 
 namespace troupe::runtime {
 
-program_assignment::program_assignment(const msg::train& order)
-    : trainers(order.trainers),
+program_assignment::program_assignment(const msg::train& order, const step_rules& chosen)
+    : rules(chosen),
+      trainers(order.trainers),
       modules(order.tables),
       group(order.group),
       group_number(order.group_number),

@@ -1,4 +1,5 @@
-// What the order to train says to a trainer of a user's program: how many trainers there are, and its counterparts.
+// What a trainer of a user's program knows of the run: what the order to train says of its members, and the rules of
+// its optimizer steps.
 
 #pragma once
 
@@ -9,13 +10,15 @@
 
 #include "protocol/messages.hpp"
 #include "troupe/runtime/reference.hpp"
+#include "troupe/runtime/step_rules.hpp"
 
 namespace troupe::runtime {
 
 struct program_assignment {
-  program_assignment() = default;
-  explicit program_assignment(const msg::train& order);
+  explicit program_assignment(const step_rules& chosen) : rules(chosen) {}
+  program_assignment(const msg::train& order, const step_rules& chosen);
 
+  step_rules rules;
   std::uint32_t trainers = 1;
   std::uint64_t seed = 1;
   std::vector<msg::parameter_server_actor> servers = {};   ///< by rank

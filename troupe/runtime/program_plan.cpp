@@ -65,23 +65,15 @@ caf::error resume(actors::run_plan& plan, std::span<const std::string> free_on_r
 
 }  // namespace
 
-actors::planner plan_program(std::uint32_t servers, std::uint32_t trainers, std::vector<model::setting> settings,
-                             std::vector<std::string> free_on_resume, std::vector<actors::planned_table> tables,
-                             std::shared_ptr<actors::run_companion> companion) {
-  return [servers, trainers, settings = std::move(settings), free_on_resume = std::move(free_on_resume),
-          tables = std::move(tables), companion = std::move(companion)](
+actors::planner plan_program(actors::run_plan plan, std::vector<std::string> free_on_resume) {
+  plan.positions.resize(plan.trainers);
+  return [plan = std::move(plan), free_on_resume = std::move(free_on_resume)](
              const msg::run&, const actors::run_checkpoints& checkpoints) -> caf::expected<actors::run_plan> {
-    actors::run_plan plan{.servers = servers,
-                          .trainers = trainers,
-                          .settings = settings,
-                          .tables = tables,
-                          .servers_talk = true,
-                          .checkpoints = checkpoints,
-                          .companion = companion,
-                          .positions = std::vector<msg::trainer_position>(trainers)};
+    actors::run_plan made = plan;
+    made.checkpoints = checkpoints;
     if (checkpoints.from)
-      if (auto wrong = resume(plan, free_on_resume)) return wrong;
-    return plan;
+      if (auto wrong = resume(made, free_on_resume)) return wrong;
+    return made;
   };
 }
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "troupe/runtime/actor_executor.hpp"
 
@@ -25,10 +26,12 @@ struct module_identity {
 /// Thread: any.
 class reference {
  public:
-  /// Refers to a module that main has planned; `planned`: its place among those of the run. It lives as long as the
-  /// run.
-  static std::shared_ptr<const reference> of_planned(module_identity what, std::uint32_t server, std::size_t planned) {
-    const auto made = std::make_shared<reference>(std::move(what), server, std::uint64_t{0}, nullptr);
+  /// Refers to a module that main has planned, with a shard on each of the servers; `planned`: its place among those of
+  /// the run. It lives as long as the run.
+  static std::shared_ptr<const reference> of_planned(module_identity what, const std::vector<std::uint32_t>& servers,
+                                                     std::size_t planned) {
+    const auto made = std::make_shared<reference>(std::move(what), servers.front(), std::uint64_t{0}, nullptr);
+    made->shards_ = static_cast<std::uint32_t>(servers.size());
     made->planned_ = planned;
     return made;
   }
@@ -41,7 +44,9 @@ class reference {
   reference& operator=(const reference&) = delete;
 
   const module_identity& what() const { return what_; }
+  /// That of its first shard.
   std::uint32_t server() const { return server_; }
+  std::uint32_t shards() const { return shards_; }
   /// Nullopt: `module` counts.
   std::optional<std::size_t> planned() const { return planned_; }
   std::uint64_t module() const { return module_; }
@@ -55,10 +60,13 @@ class reference {
   void release() const;
   /// Throws `error` if it has been given up.
   void check_usable(const std::string& method) const;
+  /// Throws `error` if it is spread over servers.
+  void check_whole(const std::string& method) const;
 
  private:
   module_identity what_;
   std::uint32_t server_;
+  std::uint32_t shards_ = 1;
   std::optional<std::size_t> planned_;
   std::uint64_t module_ = 0;
   std::shared_ptr<actor_executor> holder_;

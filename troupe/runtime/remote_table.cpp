@@ -15,6 +15,8 @@ remote_table::remote_table(reference_ptr of) : reference_(std::move(of)) {
   if (reference_ == nullptr) throw error(error_kind::input, "embedding_bag: a handle of no module");
   const nn::embedding_bag::options options = table_of(reference_->what().details);
   spec_.tables = {{options.num_embeddings, options.embedding_dim, static_cast<kernels::pooling>(options.mode), false}};
+  wire_ = options.wire_dtype;
+  split_ = options.split;
 }
 
 void remote_table::check_lookup(const char* method, const model::bags& wanted) const {

@@ -24,10 +24,16 @@ class remote_table {
   /// Throws `error` if it has no such rows, or if the offsets are none.
   void check_lookup(const char* method, const model::bags& wanted) const;
   std::size_t dim() const { return spec_.tables.front().dim; }
+  /// The type of rows in messages.
+  dtype wire() const { return wire_; }
+  /// How it is cut into shards, if it has several.
+  model::table_split split() const { return split_; }
 
  private:
   reference_ptr reference_;
   model::data_spec spec_;  ///< of one table
+  dtype wire_ = dtype::f32;
+  model::table_split split_ = model::table_split::rows;
 };
 
 /// Bags looked up; their gradient goes to the servers with the optimizer's step.

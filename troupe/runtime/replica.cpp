@@ -109,12 +109,15 @@ std::vector<nn::parameter_range> or_empty(std::vector<nn::parameter_range> range
   return ranges;
 }
 
-actors::trained_parameters::options options_of(const nn::module& of, const data_parallel_options& chosen) {
+actors::trained_parameters::options options_of(const nn::module& of, const data_parallel_options& chosen,
+                                               const step_rules& rules) {
   constexpr double bucket_mib_max = 65536;
   if (!(chosen.bucket_mib > 0 && chosen.bucket_mib <= bucket_mib_max))
     throw error(error_kind::input, fmt::format("data_parallel: bucket_mib {}: must be above 0 and at most {}",
                                                chosen.bucket_mib, bucket_mib_max));
   return {.bucket_bytes = std::max<std::size_t>(static_cast<std::size_t>(chosen.bucket_mib * (1U << 20)), 1),
+          .watches = !rules.skips(),
+          .applies_whole = rules.applies_whole(),
           .names = nn::placed(of.parameters())};
 }
 
@@ -137,7 +140,7 @@ std::string checked(const std::string& name) {
 
 replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
                  std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank,
-                 kernels::device& where)
+                 const step_rules& rules, kernels::device& where)
     : claim_(claim_numbers(*module, where)),
       module_(std::move(module)),
       number_(number),
@@ -149,7 +152,7 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
       label_(options.has_name() ? options.name : module_->type()),
       from_(from),
       first_bucket_(first_bucket),
-      numbers_(or_empty(ranges_), checked(where, *module_), options_of(*module_, options)) {
+      numbers_(or_empty(ranges_), checked(where, *module_), options_of(*module_, options, rules)) {
   check_names(*module_, name_);
   if (options.among && !options.synchronized)
     throw error(error_kind::input,
@@ -281,7 +284,7 @@ void replica::set_optimizer(const model::optimizer_spec& chosen) {
   TROUPE_ASSERT(numbers_.restore(state));
 }
 
-void replica::backward(tape& of, std::uint64_t step, const std::function<void(std::uint32_t)>& full) {
+void replica::backward(tape& of, std::uint64_t step, bool is_last, const std::function<void(std::uint32_t)>& full) {
   if (!of.has_gone_back()) return;
   actors::actor_trace& trace = of.owner().trace;
   const actors::actor_trace::range working(trace, trace::range_name::backward_parameters, step, trace.latest());
@@ -293,7 +296,7 @@ void replica::backward(tape& of, std::uint64_t step, const std::function<void(st
   kernels::stream& on = numbers_.compute();
   const float* const sum = of.finished_gradient(*this).data();
   numbers_.backward(
-      step, true,
+      step, is_last,
       [&](nn::gradient_places& places) {
         bucket_gradient buckets(on, places, sum);
         if (last) return last->backward_parameters(buckets);

@@ -16,6 +16,7 @@
 #include "troupe/module.hpp"
 #include "troupe/optimizer.hpp"
 #include "troupe/runtime/kept_state.hpp"
+#include "troupe/runtime/step_rules.hpp"
 #include "troupe/runtime/tape.hpp"
 
 namespace troupe::runtime {
@@ -30,7 +31,7 @@ class replica {
   /// module's ranges or the number of buckets are wrong, or if the module has no code for the device.
   replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
           std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank,
-          kernels::device& where);
+          const step_rules& rules, kernels::device& where);
 
   /// How a pass differs from that of a module of its own.
   struct pass_options {
@@ -55,8 +56,8 @@ class replica {
   void set_optimizer(const model::optimizer_spec& chosen);
 
   /// The gradient of the context's passes, as buckets; see `trained_parameters::backward`. None if it was not gone back
-  /// in: then this trainer does not count in the mean.
-  void backward(tape& of, std::uint64_t step, const std::function<void(std::uint32_t bucket)>& full);
+  /// in: then this trainer does not count in the mean. `is_last`: of the optimizer step.
+  void backward(tape& of, std::uint64_t step, bool is_last, const std::function<void(std::uint32_t bucket)>& full);
 
   /// Adds parameters, the optimizer's state and buffers to a checkpoint.
   void put(msg::save_dense& into);

@@ -15,7 +15,7 @@
 namespace troupe::runtime {
 
 std::shared_ptr<replica> replica_set::make(std::shared_ptr<const nn::module> module,
-                                           const data_parallel_options& options, std::uint64_t seed,
+                                           const data_parallel_options& options, const program_assignment& run,
                                            kernels::device& where) {
   std::uint32_t buckets = 0;
   for (const auto& one : replicas_) buckets += one->buckets();
@@ -27,7 +27,8 @@ std::shared_ptr<replica> replica_set::make(std::shared_ptr<const nn::module> mod
                        nn::count_of(module->parameters()));
   };
   replicas_.push_back(with_memory_for(words, [&] {
-    return std::make_shared<replica>(module, options, seed, replicas_.size(), buckets, kept_, rank_, where);
+    return std::make_shared<replica>(module, options, run.seed, replicas_.size(), buckets, kept_, rank_, run.rules,
+                                     where);
   }));
   return replicas_.back();
 }

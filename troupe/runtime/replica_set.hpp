@@ -16,6 +16,7 @@
 #include "troupe/data_parallel.hpp"
 #include "troupe/runtime/communicator.hpp"
 #include "troupe/runtime/pipeline_stage.hpp"
+#include "troupe/runtime/program_assignment.hpp"
 #include "troupe/runtime/replica.hpp"
 #include "troupe/task.hpp"
 
@@ -29,9 +30,9 @@ class replica_set {
   /// `rank`, `kept`: of the trainer. Requires: `kept` outlives this object.
   replica_set(std::uint32_t rank, const kept_state& kept) : rank_(rank), kept_(kept) {}
 
-  /// Throws `error` if an option is wrong, or a name is taken. `seed`: of the run; `where`: the trainer's device.
+  /// Throws `error` if an option is wrong, or a name is taken. `where`: the trainer's device.
   std::shared_ptr<replica> make(std::shared_ptr<const nn::module> module, const data_parallel_options& options,
-                                std::uint64_t seed, kernels::device& where);
+                                const program_assignment& run, kernels::device& where);
   std::shared_ptr<pipeline_stage> add(std::shared_ptr<pipeline_stage> made);
   const std::vector<std::shared_ptr<replica>>& all() const { return replicas_; }
 

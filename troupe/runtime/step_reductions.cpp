@@ -9,12 +9,12 @@
 
 namespace troupe::runtime {
 
-void step_reductions::reduce(tape& with, replica& one, const unfinished_ptr& all) {
-  if (one.among() == nullptr) return reduce_among_all(with, one, all);
+void step_reductions::reduce(tape& with, replica& one, const update_part& as, const unfinished_ptr& all) {
+  if (one.among() == nullptr) return reduce_among_all(with, one, as, all);
   if (const pipeline_stage* stage = one.stage(); stage != nullptr && stage->overlaps())
     return reduce_overlapping(with, one, all);
-  reduce_among_some(with, one, step(), all);
-  agree(one, all);
+  reduce_among_some(with, one, as, all);
+  if (as.ends) agree(one, all);
 }
 
 /// Sends the group this trainer's share of a bucket.
@@ -27,9 +27,9 @@ void step_reductions::send_share(std::uint32_t bucket, std::uint32_t weight, msg
 }
 
 /// Sends the replica's buckets to the group. The means are parts of `all`.
-void step_reductions::reduce_among_all(tape& with, replica& one, const unfinished_ptr& all) {
+void step_reductions::reduce_among_all(tape& with, replica& one, const update_part& as, const unfinished_ptr& all) {
   actors::trained_parameters& numbers = one.numbers();
-  numbers.open(step());
+  if (as.begins) numbers.open(as.update);
   const auto send = [&](std::uint32_t bucket) {
     if (!one.is_synchronized()) return numbers.take(bucket, numbers.share(bucket, 0));
     all->begin_part();
@@ -44,20 +44,21 @@ void step_reductions::reduce_among_all(tape& with, replica& one, const unfinishe
         },
         [all](const caf::error& why) { all->fail(to_error(why)); });
   };
-  one.backward(with, step(), [&](std::uint32_t bucket) {
+  one.backward(with, step(), as.ends, [&](std::uint32_t bucket) {
     if (one.is_synchronized()) send(bucket);  // else its parameters change when the pass is over
   });
+  if (!as.ends) return;
   // Without a pass in this context, or of a module without parameters, the shares are zeros.
   for (std::uint32_t bucket = 0; bucket < numbers.buckets(); ++bucket)
     if (!numbers.is_reducing(bucket)) send(bucket);
 }
 
 /// Reduces a replica with those of some trainers, as a stage with the same one of the other replicas, and applies the
-/// mean as optimizer step `update`. The means are parts of `all`.
-void step_reductions::reduce_among_some(tape& with, replica& one, std::uint64_t update, const unfinished_ptr& all) {
+/// mean. The means are parts of `all`.
+void step_reductions::reduce_among_some(tape& with, replica& one, const update_part& as, const unfinished_ptr& all) {
   actors::trained_parameters& numbers = one.numbers();
   const group& members = *one.among();
-  numbers.open(update);
+  if (as.begins) numbers.open(as.update);
   // A sum carries its weight, the number of replicas that have a batch. The trainer takes a sum that has come at once
   // when the pass is over. A trainer that is alone in its group asks for no sum.
   const bool is_alone = members.size() == 1;
@@ -70,9 +71,10 @@ void step_reductions::reduce_among_some(tape& with, replica& one, std::uint64_t 
     sums.emplace_back(bucket,
                       members.all_reduce(tensor::of<float>(shape(share.size()), std::span<const float>(share))));
   };
-  one.backward(with, update, [&](std::uint32_t bucket) {
+  one.backward(with, as.update, as.ends, [&](std::uint32_t bucket) {
     if (!is_alone) send(bucket);
   });
+  if (!as.ends) return;
   for (std::uint32_t bucket = 0; bucket < numbers.buckets(); ++bucket)
     if (!numbers.is_reducing(bucket)) send(bucket);
   for (std::size_t i = 0; i < sums.size(); ++i) all->begin_part();
@@ -97,7 +99,7 @@ future<> step_reductions::apply_gradient(tape& of, replica& one, std::uint64_t u
   auto coming = done.get_future();
   auto shared = std::make_shared<promise<>>(std::move(done));
   const auto all = std::make_shared<unfinished>(shared, [shared] { shared->set(); });
-  reduce_among_some(of, one, update, all);
+  reduce_among_some(of, one, {update}, all);
   all->end_part();
   return coming;
 }
@@ -153,7 +155,7 @@ void step_reductions::agree_later(replica& one, const unfinished_ptr& all) {
 
 /// Takes the optimizer step of a stage whose steps overlap, if a batch has come back.
 void step_reductions::reduce_overlapping(tape& with, replica& one, const unfinished_ptr& all) {
-  if (const auto update = one.stage()->take_gradient(with)) reduce_among_some(with, one, *update, all);
+  if (const auto update = one.stage()->take_gradient(with)) reduce_among_some(with, one, {*update}, all);
   agree_later(one, all);
 }
 

@@ -28,8 +28,15 @@ class step_reductions {
                   actors::step_votes& votes)
       : requests_(requests), assigned_(assigned), communicator_(with), votes_(votes) {}
 
-  /// Reduces a replica's gradient of the context as the current optimizer step.
-  void reduce(tape& with, replica& one, const unfinished_ptr& all);
+  /// Where a context's gradient belongs.
+  struct update_part {
+    std::uint64_t update = 0;  ///< the optimizer step
+    bool begins = true;        ///< it is the first of that step
+    bool ends = true;          ///< it is the last one
+  };
+
+  /// Adds a replica's gradient of the context to that of its optimizer step, and reduces that when it is whole.
+  void reduce(tape& with, replica& one, const update_part& as, const unfinished_ptr& all);
   /// Reduces and applies the gradient of a replica that is not reduced with all trainers, as optimizer step `update`.
   future<> apply_gradient(tape& of, replica& one, std::uint64_t update);
 
@@ -43,8 +50,8 @@ class step_reductions {
   using vote = actors::step_votes::vote;
 
   std::uint64_t step() const { return requests_.actor().step; }
-  void reduce_among_all(tape& with, replica& one, const unfinished_ptr& all);
-  void reduce_among_some(tape& with, replica& one, std::uint64_t update, const unfinished_ptr& all);
+  void reduce_among_all(tape& with, replica& one, const update_part& as, const unfinished_ptr& all);
+  void reduce_among_some(tape& with, replica& one, const update_part& as, const unfinished_ptr& all);
   void reduce_overlapping(tape& with, replica& one, const unfinished_ptr& all);
   void send_share(std::uint32_t bucket, std::uint32_t weight, msg::tensor share, auto on_mean, auto on_error);
   future<vote> ask_for_votes(replica& by);

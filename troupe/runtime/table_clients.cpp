@@ -6,6 +6,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
+#include "troupe/error.hpp"
 #include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"
 
@@ -25,8 +26,8 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
   table->check_lookup("forward", samples->tables.front());
   auto [known, is_new] = clients_.try_emplace(table);
   if (is_new)
-    known->second =
-        actors::sparse_client(table->spec(), {assigned_.shards_of(*table->reference())}, {.remote = assigned_.remote});
+    known->second = actors::sparse_client(table->spec(), {assigned_.shards_of(*table->reference())},
+                                          {.wire = table->wire(), .remote = assigned_.remote, .split = table->split()});
   actors::sparse_client& client = known->second;
   auto asked = std::make_shared<lookup>(table, client, client.prepare(1, samples));
 
@@ -41,7 +42,7 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
     const std::uint64_t at_step = step_of(client.rank(s));
     requests_.ask<msg::rows>(
         client.server(s), {.number = actors::server_number(client.rank(s)), .timeout = timeout},
-        client.ask(c, s, requests_.actor().trace.next(at_step), 0),
+        client.ask(c, s, requests_.actor().trace.next(at_step), assigned_.rules.staleness),
         [asked, answer, unknown, s, dim = table->dim()](msg::rows& rows) {
           actors::sparse_client::context& all = asked->asked();
           actors::sparse_client::take(all, s, std::move(rows));
@@ -50,6 +51,7 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
           actors::network_input pooled;
           pooled.resize(host, all.samples->size, dim);
           if (const caf::error wrong = asked->client().pool(all, host, pooled)) return answer->fail(to_error(wrong));
+          if (const caf::error wrong = asked->client().check_rows(all)) return answer->fail(to_error(wrong));
           tensor found({all.samples->size, dim}, dtype::f32, pooled.owner());
           answer->set(tape::with_numbers(unknown, *asked, std::move(found)));
         },
@@ -62,14 +64,22 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
   return coming;
 }
 
-void table_clients::send_gradients(const tape& with, const std::vector<trained>& members) {
+/// By rank.
+std::map<std::uint32_t, msg::parameter_server_actor> table_clients::servers_of(
+    const std::vector<trained>& members) const {
+  std::map<std::uint32_t, msg::parameter_server_actor> servers;
+  for (const trained& one : members)
+    if (!std::holds_alternative<std::shared_ptr<replica>>(one))
+      for (const msg::module_ref& shard : assigned_.shards_of(reference_of(one))) servers[shard.rank] = shard.server;
+  return servers;
+}
+
+void table_clients::send_gradients(const tape& with, const std::vector<trained>& members, bool orders_step) {
   const actors::trainer_context& actor = requests_.actor();
   std::map<std::uint32_t, std::pair<msg::parameter_server_actor, msg::gradient>> messages;  // by server
+  for (const auto& [rank, server] : servers_of(members)) messages[rank].first = server;
   for (const trained& one : members) {
     const auto* table = std::get_if<std::shared_ptr<const remote_table>>(&one);
-    if (std::holds_alternative<std::shared_ptr<replica>>(one)) continue;
-    for (const msg::module_ref& shard : assigned_.shards_of(reference_of(one)))
-      messages[shard.rank].first = shard.server;
     if (table == nullptr) continue;
     for (const auto& made : with.nodes()) {
       const auto* looked_up = dynamic_cast<const lookup*>(made.get());
@@ -86,8 +96,49 @@ void table_clients::send_gradients(const tape& with, const std::vector<trained>&
     grads.head = actor.trace.next(++steps_[rank]);
     grads.rank = actor.rank;
     grads.has_batch = with.has_gone_back();
+    grads.step = orders_step;
     actor.self->send(message.first, std::move(grads));
   }
+}
+
+template <class Answer>
+void table_clients::ask_servers(const std::vector<trained>& members, const unfinished_ptr& all, auto message_at,
+                                auto on_answer) {
+  for (const auto& [rank, server] : servers_of(members)) {
+    all->begin_part();
+    requests_.ask<Answer>(
+        server, {.number = actors::server_number(rank), .timeout = assigned_.timeout},
+        message_at(requests_.actor().trace.next(steps_[rank])),
+        [all, on_answer](Answer& answer) {
+          if (on_answer(answer)) return all->end_part();
+          all->fail(error(error_kind::run, "a server's squared norm of the gradient is no sum"));
+        },
+        [all](const caf::error& why) { all->fail(to_error(why)); });
+  }
+}
+
+void table_clients::ask_for_norms(const std::vector<trained>& members, const unfinished_ptr& all) {
+  norm_ = {};
+  ask_servers<msg::squared_norm>(
+      members, all,
+      [this](const msg::header& head) {
+        return msg::gradient_norm{head, requests_.actor().rank};
+      },
+      [this](const msg::squared_norm& share) {
+        const auto sum = model::exact_sum::from(share.limbs.as<std::int64_t>());
+        if (sum) norm_.merge(*sum);
+        return sum.has_value();
+      });
+}
+
+void table_clients::order_step(const std::vector<trained>& members, const actors::step_order& order,
+                               const unfinished_ptr& all) {
+  ask_servers<msg::committed>(
+      members, all,
+      [this, order](const msg::header& head) {
+        return msg::optimizer_step{head, requests_.actor().rank, order.apply, order.factor};
+      },
+      [](const msg::committed&) { return true; });
 }
 
 std::vector<std::uint64_t> table_clients::steps() const {

@@ -170,8 +170,13 @@ void tape::begin_backward(const tensor& loss, double scale) {
   if (!(std::abs(scale) <= static_cast<double>(std::numeric_limits<float>::max())))
     throw error(error_kind::input,
                 fmt::format("backward: the scale of the loss is {}; it must be a finite number of float32", scale));
-  if (const double value = loss.item(); !std::isfinite(value)) throw error(error_kind::run, words_of_loss(value));
-  owner_.note_loss(loss.item());
+  const double value = loss.item();
+  if (std::isfinite(value))
+    owner_.note_loss(value);
+  else if (owner_.rules().skips())
+    scale = std::numeric_limits<double>::quiet_NaN();  // so is the norm of the gradient, by which the step is left out
+  else
+    throw error(error_kind::run, words_of_loss(value));
   tensor one{shape(1)};
   one.as<float>()[0] = static_cast<float>(scale);
   begin_at(loss, *from, std::move(one));

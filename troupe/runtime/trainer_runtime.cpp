@@ -18,15 +18,16 @@ namespace troupe::runtime {
 
 // -- its function -------------------------------------------------------------------
 
-trainer_runtime::trainer_runtime(actors::trainer_context actor, trainer_function function)
+trainer_runtime::trainer_runtime(actors::trainer_context actor, trainer_function function, const step_rules& rules)
     : trainer_body(std::move(actor)),
       trace(actor_.trace),
       step(actor_.step),
-      executor_(std::make_shared<actor_executor>(calls_, caf::strong_actor_ptr(actor_.self->ctrl()))),
-      function_(std::move(function)) {
+      requests_(actor_, std::make_shared<actor_executor>(calls_, caf::strong_actor_ptr(actor_.self->ctrl()))),
+      function_(std::move(function)),
+      assigned_(rules) {
   actors::leave_to_workers(actor_.self);
-  executor_->use_own_stack(true);  // until the first step, by which most programs have made their replicas
-  calls_.start(actor_.self, trace, actors::trainer_number(rank(), actor_.servers), executor_);
+  executor().use_own_stack(true);  // until the first step, by which most programs have made their replicas
+  calls_.start(actor_.self, trace, actors::trainer_number(rank(), actor_.servers), requests_.executor());
   communicator_.stops_when([this] { return stops_alone(); });
 }
 
@@ -46,24 +47,28 @@ trainer_runtime& trainer_runtime::current() {
 
 void trainer_runtime::begin(msg::train& order) {
   enter(phase::running);
-  assigned_ = program_assignment(order);
+  assigned_ = program_assignment(order, assigned_.rules);
   const auto planned = assigned_.planned();
   calls_.reaches(assigned_.servers, planned);
-  calls_.outside().start(actor_.self->system(), order.head.run, calls_.number(), assigned_.servers, planned, executor_);
+  calls_.outside().start(actor_.self->system(), order.head.run, calls_.number(), assigned_.servers, planned,
+                         requests_.executor());
   // The function decides when the last step is taken.
-  schedule_ = {.total_steps = UINT64_MAX, .saves = order.saves, .checkpoint_every = order.checkpoint_every};
+  schedule_ = {.total_steps = UINT64_MAX,
+               .accumulate = assigned_.rules.accumulate,
+               .saves = order.saves,
+               .checkpoint_every = order.checkpoint_every};
   checkpoint_.plan(order, rank());
   checkpoint_.start(order.from.steps_done);
   step = steps_.done = order.from.steps_done;
   kept_.start(order);
   losses_.start(clock::now());
-  executor_->enter([&] {
+  executor().enter([&] {
     try {
       resume();
     } catch (const error&) {
       return ended(std::current_exception());
     }
-    executor_->post_function([this] { run_function(); });
+    executor().post_function([this] { run_function(); });
   });
 }
 
@@ -78,7 +83,7 @@ void trainer_runtime::run_function() {
 /// Other trainers end too, so what this one waits for may never come.
 void trainer_runtime::stop() {
   votes_.vote_to_stop();
-  if (stops_alone()) executor_->enter([&] { communicator_.stop_waiting(); });
+  if (stops_alone()) executor().enter([&] { communicator_.stop_waiting(); });
 }
 
 /// The trainer function has returned, or thrown. What it has printed is written before others hear of that: a process
@@ -91,7 +96,7 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
     check_all_awaited();
-    return calls_.when_answered([this] { returned(); });
+    return finish_update([this] { calls_.when_answered([this] { returned(); }); });
   } catch (const fiber::unwinding&) {
     return;  // with this actor
   } catch (const run_stopped&) {
@@ -157,7 +162,7 @@ void trainer_runtime::take(const msg::trainer_ended& word) {
 }
 
 void trainer_runtime::take(const msg::peer_ended& word) {
-  executor_->enter([&] {
+  executor().enter([&] {
     communicator_.take(word);
     ended_peers_[word.rank] = word.steps;  // before the function hears of it
   });
@@ -200,16 +205,22 @@ void trainer_runtime::set_optimizer(const model::optimizer_spec& chosen, const s
       (*local)->set_optimizer(chosen);
       continue;
     }
+    if (std::holds_alternative<reference_ptr>(one) && assigned_.rules.staleness > 0)
+      throw error(error_kind::input,
+                  fmt::format("consistency: {} is trained, and a module of a network needs 'sync'; only tables do with "
+                              "less",
+                              reference_of(one).words()));
     for (const msg::module_ref& shard : assigned_.shards_of(reference_of(one)))
-      actor_.self->send(shard.server, msg::set_optimizer{trace.next(step), shard.module, text, chosen.lr});
+      actor_.self->send(shard.server, msg::set_optimizer{trace.next(step), shard.module, text, chosen.lr,
+                                                         model::to_string(chosen.schedule)});
   }
 }
 
 actors::made_trainer make_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
-                                  std::uint32_t servers, trainer_function function) {
+                                  std::uint32_t servers, trainer_function function, const step_rules& rules) {
   return actors::spawn_trainer(system, run, rank, servers,
-                               [function = std::move(function)](actors::trainer_context actor) {
-                                 return std::make_unique<trainer_runtime>(std::move(actor), function);
+                               [function = std::move(function), rules](actors::trainer_context actor) {
+                                 return std::make_unique<trainer_runtime>(std::move(actor), function, rules);
                                });
 }
 

@@ -45,6 +45,7 @@
 #include "troupe/runtime/table_clients.hpp"
 #include "troupe/runtime/task_requests.hpp"
 #include "troupe/runtime/unfinished.hpp"
+#include "troupe/runtime/whole_gradient.hpp"
 #include "troupe/task.hpp"
 #include "troupe/trainer.hpp"
 
@@ -71,8 +72,8 @@ class trainer_runtime final : public actors::trainer_body {
  public:
   using clock = std::chrono::steady_clock;
 
-  trainer_runtime(actors::trainer_context actor, trainer_function function);
-  ~trainer_runtime() override { executor_->end_stack(); }
+  trainer_runtime(actors::trainer_context actor, trainer_function function, const step_rules& rules);
+  ~trainer_runtime() override { executor().end_stack(); }
 
   actors::actor_trace& trace;  ///< of the actor
   std::uint64_t& step;         ///< likewise: the current one
@@ -83,13 +84,13 @@ class trainer_runtime final : public actors::trainer_body {
   void tell(msg::actor_status& now) const override;
   void take(const msg::trainer_ended& word) override;
   void take(msg::collective_share&& share) override {
-    executor_->enter([&] { communicator_.take(share); });
+    executor().enter([&] { communicator_.take(share); });
   }
   void take(const msg::collective_sum& sum) override {
-    executor_->enter([&] { communicator_.take(sum); });
+    executor().enter([&] { communicator_.take(sum); });
   }
   void take(msg::peer_tensor&& sent) override {
-    executor_->enter([&] { communicator_.take(sent); });
+    executor().enter([&] { communicator_.take(sent); });
   }
   void take(const msg::peer_ended& word) override;
 
@@ -101,6 +102,7 @@ class trainer_runtime final : public actors::trainer_body {
   std::uint32_t rank() const { return actor_.rank; }
   std::uint32_t trainers() const { return assigned_.trainers; }
   std::uint64_t seed() const { return assigned_.seed; }
+  const step_rules& rules() const { return assigned_.rules; }
   /// Counts this trainer's contexts.
   std::uint64_t begin_context();
 
@@ -126,6 +128,8 @@ class trainer_runtime final : public actors::trainer_body {
   /// For reports of progress.
   void note_loss(double value) { losses_.add(value, 1); }
   future<> take_step(tape& with, const std::vector<trained>& members);
+  /// The optimizer steps left out for NaN or Inf.
+  std::uint64_t skipped_steps() const { return whole_.skipped(); }
   /// Throws `error` unless the last optimizer step was awaited; `what`: what cannot be before that.
   void check_step_awaited(const std::string& what) const;
   /// The runtime whose task runs on the calling thread. Throws `error` if there is none.
@@ -141,6 +145,7 @@ class trainer_runtime final : public actors::trainer_body {
     std::uint64_t done = 0;
     std::shared_ptr<const detail::future_state> last = nullptr;  ///< null: there was none yet
     std::uint64_t contexts = 0;                                  ///< that it has made for training
+    std::vector<trained> members = {};  ///< that the last one has trained, where later ones may need them
   };
   enum class phase : std::uint8_t { waiting, running, ending, over };
 
@@ -167,6 +172,9 @@ class trainer_runtime final : public actors::trainer_body {
   /// Whether the run is to stop, and no step of all trainers will say so.
   bool stops_alone() const { return votes_.own().stop && !schedule_.saves && !is_synchronous(); }
   void check_all_awaited() const;
+  void check_same_members(const std::vector<trained>& members) const;
+  future<> take_part(tape& with, const std::vector<trained>& members, bool ends);
+  void finish_update(std::function<void()> then);
   void end_step(const std::shared_ptr<promise<>>& done);
   void leave_step(const std::shared_ptr<promise<>>& done);
   bool saves_now() const { return schedule_.saves_after(step, votes_.stops() || votes_.saves()); }
@@ -177,6 +185,7 @@ class trainer_runtime final : public actors::trainer_body {
   /// The step that the function is in: from the beginning of an iteration to its optimizer step, the next one.
   std::uint64_t step_under_way() { return step == steps_.done && loops().is_before_step() ? step + 1 : step; }
   void vote_to_save();
+  actor_executor& executor() const { return *requests_.executor(); }
   /// Whether passes of its replicas ask those of the other trainers.
   bool meets() const { return assigned_.trainers > 1 && replicas_.meets(); }
   void with_all_stages(std::function<void()> then) {
@@ -184,11 +193,10 @@ class trainer_runtime final : public actors::trainer_body {
   }
 
   trainer_caller calls_{*this};
-  std::shared_ptr<actor_executor> executor_;
-  task_requests requests_{actor_, executor_};
+  task_requests requests_;
   trainer_function function_;
   phase phase_ = phase::waiting;
-  program_assignment assigned_;  ///< once there is an order
+  program_assignment assigned_;  ///< all of it once there is an order
   actors::step_schedule schedule_;
 
   // Progress.
@@ -203,12 +211,13 @@ class trainer_runtime final : public actors::trainer_body {
   table_clients tables_{requests_, assigned_};
   runtime::communicator communicator_{actor_.self, trace, step};
   step_reductions reductions_{requests_, assigned_, communicator_, votes_};
+  whole_gradient whole_{tables_, reductions_, assigned_};
   replica_set replicas_{actor_.rank, kept_};
   running_task task_;  ///< destroyed first: it uses the others
 };
 
-/// Spawns trainer `rank` of run `run`, which runs `function`.
+/// Spawns trainer `rank` of run `run`, which runs `function`. `rules`: of the run's optimizer steps.
 actors::made_trainer make_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
-                                  std::uint32_t servers, trainer_function function);
+                                  std::uint32_t servers, trainer_function function, const step_rules& rules = {});
 
 }  // namespace troupe::runtime

@@ -16,14 +16,19 @@ namespace troupe::runtime {
 
 std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn::module> module,
                                                        const data_parallel_options& options) {
-  auto made =
-      replicas_.make(std::move(module), options, seed(), actors::devices_of(actor_.self->system()).of_trainer(rank()));
-  if (meets()) executor_->use_own_stack(true);
+  auto made = replicas_.make(std::move(module), options, assigned_,
+                             actors::devices_of(actor_.self->system()).of_trainer(rank()));
+  if (meets()) executor().use_own_stack(true);
   return made;
 }
 
 std::shared_ptr<pipeline_stage> trainer_runtime::make_stage(const std::vector<nn::sequential>& stages,
                                                             const pipeline_options& options) {
+  const step_rules& rules = assigned_.rules;
+  if (options.schedule == pipeline_schedule::pipedream && (rules.accumulate > 1 || rules.applies_whole()))
+    throw error(error_kind::input,
+                "pipeline: pipedream, whose steps overlap, has no step of all trainers: use another schedule with "
+                "accumulate, clip_norm or nan_policy::skip");
   return replicas_.add(std::make_shared<pipeline_stage>(*this, stages, options));
 }
 
@@ -58,22 +63,67 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
   const bool is_first = loops().mark_step();
   if (schedule_.saves) check_loops(is_first);
   steps_.done = step;
-  executor_->use_own_stack(meets());
+  executor().use_own_stack(meets());
   with.mark_stepped();
   kept_.note_step();
   check_peers();
-  vote_to_save();
-  tables_.send_gradients(with, members);
+  return take_part(with, members, schedule_.ends_update(step));
+}
+
+/// Throws `error` unless all parts of an optimizer step train the same: servers count the steps that they take part in.
+void trainer_runtime::check_same_members(const std::vector<trained>& members) const {
+  if (!schedule_.begins_update(step) && members != steps_.members)
+    throw error(error_kind::input,
+                fmt::format("an optimizer step with other members than the one before, within {} that make up one "
+                            "(accumulate); take all of them with one distributed_optimizer",
+                            schedule_.accumulate));
+}
+
+/// Adds the gradient of a context to its optimizer step. `ends`: it is the last one of that step, which is taken.
+future<> trainer_runtime::take_part(tape& with, const std::vector<trained>& members, bool ends) {
+  const step_rules& rules = assigned_.rules;
+  if (rules.accumulate > 1) {
+    check_same_members(members);
+    steps_.members = members;
+  }
+  if (ends) vote_to_save();
+  tables_.send_gradients(with, members, ends && !rules.applies_whole());
   promise<> done;
   auto coming = done.get_future();
   const auto shared = std::make_shared<promise<>>(std::move(done));
   steps_.last = shared->state();
-  const auto all = std::make_shared<unfinished>(shared, [this, shared] { end_step(shared); });
+  const bool is_agreed_on = ends && rules.applies_whole();
+  const auto all = std::make_shared<unfinished>(
+      shared, [this, shared, is_agreed_on, of = is_agreed_on ? members : std::vector<trained>()] {
+        if (!is_agreed_on) return end_step(shared);
+        whole_.apply(of, shared, [this, shared] { end_step(shared); });
+      });
+  if (is_agreed_on) tables_.ask_for_norms(members, all);
+  const step_reductions::update_part part{schedule_.update(step), schedule_.begins_update(step), ends};
   for (const trained& one : members)
-    if (const auto* local = std::get_if<std::shared_ptr<replica>>(&one)) reductions_.reduce(with, **local, all);
+    if (const auto* local = std::get_if<std::shared_ptr<replica>>(&one)) reductions_.reduce(with, **local, part, all);
   if (meets()) reductions_.stand_by(all);
   all->end_part();
   return coming;
+}
+
+/// If the function has returned within an optimizer step, takes that with the gradients that are there, as a job's last
+/// optimizer step may have fewer batches. Its other batches count as steps, so that a run that resumes begins the next
+/// one. Then calls `then`.
+void trainer_runtime::finish_update(std::function<void()> then) {
+  if (steps_.members.empty() || schedule_.ends_update(steps_.done)) return then();
+  const auto rest = std::make_shared<tape>(*this, true);
+  step = steps_.done = schedule_.update(step) * schedule_.accumulate;
+  tables_.go_to_last_of(schedule_.accumulate);
+  take_part(*rest, std::vector<trained>(steps_.members), true)
+      .then([this, rest, then = std::move(then)](future<> taken) {
+        try {
+          taken.get();
+          then();
+        } catch (...) {
+          ended(std::current_exception());
+        }
+      });
 }
 
 /// All means of the step are applied.

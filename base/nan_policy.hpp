@@ -1,0 +1,12 @@
+// What happens in an optimizer step in which a trainer has found NaN or Inf.
+
+#pragma once
+
+#include <cstdint>
+
+namespace troupe {
+
+/// stop: the run ends with an error. skip: all trainers leave the optimizer step out.
+enum class nan_policy : std::uint8_t { stop, skip };
+
+}  // namespace troupe

@@ -1,0 +1,31 @@
+// What the options of a run say of its optimizer steps.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/nan_policy.hpp"
+#include "model/job.hpp"
+#include "troupe/run_options.hpp"
+
+namespace troupe::runtime {
+
+struct step_rules {
+  double clip_norm = 0;
+  std::uint32_t accumulate = 1;
+  nan_policy nan = nan_policy::stop;
+  std::uint32_t staleness = 0;  ///< of lookups, in optimizer steps
+
+  /// Throws `error` if an option is out of range, or two do not go together, as `troupe train` does.
+  static step_rules of(const run_options& chosen);
+  /// Those that are not the defaults: all processes of a run, and one that resumes it, have the same.
+  std::vector<model::setting> settings() const;
+
+  bool skips() const { return nan == nan_policy::skip; }
+  /// Whether trainers agree on the whole gradient before it is applied.
+  bool applies_whole() const { return clip_norm > 0 || skips(); }
+  bool is_async() const { return staleness == model::any_staleness; }
+};
+
+}  // namespace troupe::runtime

@@ -1,0 +1,48 @@
+// The end of an optimizer step whose gradient is applied as a whole: all trainers compute the norm of all that is
+// trained, wherever it is, and clip by it, or leave the optimizer step out.
+//
+//   replica equal on all trainers    every trainer has the mean, and its norm
+//   other replica (stage, slice)     one of the trainers that share it adds its norm, which all exchange
+//   tables and modules on servers    each server answers with the norm of what it has
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "model/exact_sum.hpp"
+#include "troupe/future.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/runtime/program_assignment.hpp"
+#include "troupe/runtime/step_reductions.hpp"
+#include "troupe/runtime/table_clients.hpp"
+
+namespace troupe::runtime {
+
+/// Belongs to a trainer.
+class whole_gradient {
+ public:
+  /// Requires: the arguments outlive this object.
+  whole_gradient(table_clients& tables, step_reductions& reductions, const program_assignment& assigned)
+      : tables_(tables), reductions_(reductions), assigned_(assigned) {}
+
+  /// Applies the means of `members`, clipped, or leaves them out; then calls `then`. Fails `done` if the gradient is
+  /// not finite and that ends the run, or if another actor fails. Requires: all means and the servers' norms are there.
+  void apply(const std::vector<trained>& members, std::shared_ptr<promise<>> done, std::function<void()> then);
+
+  /// The optimizer steps that have been left out.
+  std::uint64_t skipped() const { return skipped_; }
+
+ private:
+  void apply(const std::vector<trained>& members, double squared_norm, const std::shared_ptr<promise<>>& done,
+             std::function<void()> then);
+
+  table_clients& tables_;
+  step_reductions& reductions_;
+  const program_assignment& assigned_;
+  std::uint64_t skipped_ = 0;
+};
+
+}  // namespace troupe::runtime
