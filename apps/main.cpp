@@ -1,15 +1,5 @@
 // The program `troupe`.
 
-#include <chrono>
-#include <cstdlib>
+#include "troupe/program.hpp"
 
-#include "apps/subcommand.hpp"
-#include "launch/console.hpp"
-
-int main(int argc, char** argv) {
-  const auto started = std::chrono::steady_clock::now();
-  troupe::apps::prepare_streams();
-  // On a CUDA device each table has its own stream; streams that share a hardware queue would wait for each other.
-  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-  return troupe::apps::run_command_line({argv + (argc > 0 ? 1 : 0), argv + argc}, started);
-}
+int main(int argc, char** argv) { return troupe::program(argc, argv); }

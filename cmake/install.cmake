@@ -19,7 +19,7 @@ add_custom_target(troupe_man ALL DEPENDS "${troupe_manual}")
 set(troupe_cmake_folder "${CMAKE_INSTALL_LIBDIR}/cmake/troupe")
 
 install(TARGETS troupe RUNTIME COMPONENT runtime)
-install(TARGETS troupe_shared EXPORT troupe
+install(TARGETS troupe_shared troupe_program EXPORT troupe
   LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(FILES "${troupe_manual}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT runtime)

@@ -18,6 +18,15 @@ function(troupe_room name)
   target_link_libraries(troupe_${name} PUBLIC troupe_settings ${arg_LINK})
 endfunction()
 
+# What is installed for users' programs: shared libraries that show their own names only.
+function(troupe_export_own_names library)
+  set(names "${PROJECT_SOURCE_DIR}/troupe/exports.map")
+  target_link_options(${library} PRIVATE -Wl,-Bsymbolic-functions "-Wl,--version-script=${names}")
+  target_compile_features(${library} INTERFACE cxx_std_20)
+  set_target_properties(${library} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    LINK_DEPENDS "${names}" LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+endfunction()
+
 function(troupe_test name)
   cmake_parse_arguments(arg "" "LABEL;OPTIMIZE" "LINK" ${ARGN})
   if(NOT DEFINED arg_OPTIMIZE)

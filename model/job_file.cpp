@@ -234,7 +234,7 @@ or_mistake<boost::json::value> json_of(entry_kind of, const std::string& name, c
 /// Returns the entries of [[name]] as JSON text.
 or_mistake<std::string> entries_of(const std::string& name, const toml_value& value) {
   const entry_kind of = name == "columns" ? entry_kind::column : entry_kind::layer;
-  const auto& keys = of == entry_kind::column ? column_keys() : nn::layer_keys();
+  const std::vector<std::string> keys = of == entry_kind::column ? column_keys() : nn::layer_keys();
   boost::json::array entries;
   for (const toml_value& entry : value.as_array()) {
     if (!entry.is_table()) return wrong_type(name, entry, fmt::format("[[{}]] entries", name));

@@ -1,5 +1,5 @@
-// The layers that job files may name and the library has. A new layer is a line here, in the order in which errors list
-// them, and its header.
+// The layers that job files may name and the library has, besides those that a program adds (own_layer.hpp). A new
+// layer is a line here, in the order in which errors list them, and its header.
 
 #pragma once
 
@@ -14,6 +14,7 @@
 #include "nn/low_rank_cross.hpp"
 #include "nn/lstm.hpp"
 #include "nn/multi_head_attention.hpp"
+#include "nn/own_layer.hpp"
 #include "nn/pool2d.hpp"
 #include "nn/residual.hpp"
 
@@ -21,7 +22,7 @@ namespace troupe::nn {
 
 template <class... Layers>
 struct layer_list {
-  using options = std::variant<typename Layers::options...>;
+  using options = std::variant<typename Layers::options..., own_layer_options>;
 
   /// Calls `use.template operator()<Layer>()` for each.
   template <class Use>

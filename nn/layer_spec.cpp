@@ -17,36 +17,56 @@
 
 namespace troupe::nn {
 
-std::string shown_value(const boost::json::value& value) {
-  if (value.is_double()) return fmt::format("{}", value.get_double());
-  const auto* text = value.if_string();
-  return printable(text != nullptr ? std::string_view(*text) : std::string_view(boost::json::serialize(value)));
+std::string shown_value(const option_value& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  if (text != nullptr) return printable(*text);
+  return std::visit([](const auto& one) { return fmt::format("{}", one); }, value);
 }
 
-bool read_real(const boost::json::value& value, double& to) {
-  boost::json::error_code ec;
-  const auto number = value.to_number<double>(ec);
-  if (ec) return false;
-  to = parse_number<double>(fmt::format("{:.15g}", number)).value_or(number);
-  return true;
+void refuse_option(const std::string& kind, const std::string& name, const option_value& given,
+                   const std::string& limit, const std::string& others) {
+  throw error(error_kind::input, fmt::format("{}: {} {}: must be {}{}", kind, name, shown_value(given), limit,
+                                             others.empty() ? "" : fmt::format(" ({})", others)));
 }
 
 namespace {
 
 namespace json = boost::json;
 
+std::string shown_json(const json::value& value) {
+  if (value.is_double()) return fmt::format("{}", value.get_double());
+  const auto* text = value.if_string();
+  return printable(text != nullptr ? std::string_view(*text) : std::string_view(json::serialize(value)));
+}
+
+/// Returns what an option is given; null: it is a list, an object or nothing. Boost.JSON reads the last of 17 digits
+/// only about right, so 15 count: these it reads as they are written.
+std::optional<option_value> value_of(const json::value& value) {
+  if (value.is_bool()) return value.get_bool();
+  if (const auto* text = value.if_string()) return std::string(*text);
+  json::error_code ec;
+  if (!value.is_double())
+    if (const auto whole = value.to_number<std::uint64_t>(ec); !ec) return whole;
+  ec = {};
+  const auto number = value.to_number<double>(ec);
+  if (ec) return std::nullopt;
+  return parse_number<double>(fmt::format("{:.15g}", number)).value_or(number);
+}
+
+json::value to_json(const option_value& value) {
+  return std::visit([](const auto& one) { return json::value(one); }, value);
+}
+
 /// An error text about a layer, for after "layer 2 (conv2d): "; null: none.
 using layer_fault = std::optional<std::string>;
 
 constexpr std::size_t layer_list_max = 1000;
 
-const std::vector<std::string>& layer_names() {
-  static const std::vector<std::string> all = [] {
-    std::vector<std::string> names;
-    all_layers::for_each([&]<class Layer>() { names.emplace_back(Layer::options::kind); });
-    return names;
-  }();
-  return all;
+std::vector<std::string> layer_names() {
+  std::vector<std::string> names;
+  all_layers::for_each([&]<class Layer>() { names.emplace_back(Layer::options::kind); });
+  for (const own_layer_options& one : added_layers()) names.push_back(one.kind);
+  return names;
 }
 
 template <class Options>
@@ -56,9 +76,10 @@ constexpr bool has_layers = requires(Options of) {
 
 layer_fault no_such_option(const std::string& name, const std::string& kind, std::vector<std::string> of_kind,
                            bool has_inner) {
-  if (std::ranges::find(layer_keys(), name) == layer_keys().end())
-    return fmt::format("{}: unknown option; the nearest is {}, and there are {}", printable(name),
-                       nearest(name, layer_keys()), of_kind.empty() ? "none of this kind" : alternatives(of_kind));
+  const std::vector<std::string> keys = layer_keys();
+  if (std::ranges::find(keys, name) == keys.end())
+    return fmt::format("{}: unknown option; the nearest is {}, and there are {}", printable(name), nearest(name, keys),
+                       of_kind.empty() ? "none of this kind" : alternatives(of_kind));
   if (has_inner) of_kind.emplace_back("layers");
   return fmt::format("{}: {} has no such option; it has {}", name, kind,
                      of_kind.empty() ? "none" : alternatives(of_kind));
@@ -69,7 +90,7 @@ layer_fault read_layer_list(const json::value& from, std::vector<layer_spec>& to
 layer_fault read_inner_layers(const json::value& from, std::vector<layer_spec>& to) {
   const auto* layers = from.if_array();
   if (layers == nullptr || layers->empty())
-    return fmt::format("layers {}: must be an array of at least one object", shown_value(from));
+    return fmt::format("layers {}: must be an array of at least one object", shown_json(from));
   return read_layer_list(from, to);
 }
 
@@ -87,8 +108,9 @@ layer_fault read_options(const json::object& from, Options& to) {
     const auto field = std::ranges::find(fields, name, &option_field<Options>::name);
     if (field == fields.end())
       return no_such_option(name, Options::kind, names_in(fields, &option_field<Options>::name), has_layers<Options>);
-    if (!field->read(member.value(), to) || !field->fits(to))
-      return fmt::format("{} {}: must be {}", name, shown_value(member.value()), field->limit);
+    const auto value = value_of(member.value());
+    if (!value || !field->read(*value, to) || !field->fits(to))
+      return fmt::format("{} {}: must be {}", name, shown_json(member.value()), field->limit);
   }
   for (const auto& field : fields)
     if (field.is_required && !from.contains(field.name))
@@ -98,18 +120,43 @@ layer_fault read_options(const json::object& from, Options& to) {
   return std::nullopt;
 }
 
+layer_fault read_options(const json::object& from, own_layer_options& to) {
+  const auto changed = to.chosen->copy();
+  const auto fields = changed->fields();
+  for (const auto& member : from) {
+    const std::string name(member.key());
+    if (name == "kind") continue;
+    const auto field = std::ranges::find(fields, name, &detail::own_options::field::name);
+    if (field == fields.end())
+      return no_such_option(name, to.kind, names_in(fields, &detail::own_options::field::name), false);
+    const auto value = value_of(member.value());
+    if (!value || !changed->set(static_cast<std::size_t>(field - fields.begin()), *value))
+      return fmt::format("{} {}: must be {}", name, shown_json(member.value()), field->limit);
+  }
+  for (const auto& field : fields)
+    if (field.is_required && !from.contains(field.name))
+      return fmt::format("{} is missing: must be {}", field.name, field.limit);
+  to.chosen = changed->copy();
+  return std::nullopt;
+}
+
 /// Sets `to` to the default options of the kind that `from` names.
 layer_fault read_kind(const json::object& from, layer_spec& to) {
   const auto* value = from.if_contains("kind");
   if (value == nullptr) return fmt::format("kind is missing: must be {}", alternatives(layer_names()));
   const auto* text = value->if_string();
-  if (text == nullptr) return fmt::format("kind {}: must be {}", shown_value(*value), alternatives(layer_names()));
+  if (text == nullptr) return fmt::format("kind {}: must be {}", shown_json(*value), alternatives(layer_names()));
   bool is_known = false;
   all_layers::for_each([&]<class Layer>() {
     if (std::string_view(*text) != Layer::options::kind) return;
     to.options = typename Layer::options();
     is_known = true;
   });
+  for (const own_layer_options& one : added_layers())
+    if (std::string_view(*text) == one.kind) {
+      to.options = one;
+      is_known = true;
+    }
   if (is_known) return std::nullopt;
   const std::string name(*text);
   return fmt::format("kind {}: unknown; {}", printable(name), suggestions(name, layer_names()));
@@ -122,7 +169,7 @@ layer_fault read_layer_list(const json::value& from, std::vector<layer_spec>& to
     return fmt::format("has {} layers; must be at most {}", layers->size(), layer_list_max);
   for (const auto& one : *layers) {
     const auto* object = one.if_object();
-    if (object == nullptr) return fmt::format("layer {}: {}: must be an object", to.size(), shown_value(one));
+    if (object == nullptr) return fmt::format("layer {}: {}: must be an object", to.size(), shown_json(one));
     layer_spec spec;
     if (auto refused = read_kind(*object, spec)) return fmt::format("layer {}: {}", to.size(), *refused);
     if (auto refused = std::visit([&](auto& options) { return read_options(*object, options); }, spec.options))
@@ -139,10 +186,17 @@ json::object in_json(const Options& of) {
   const Options usual;
   json::object object{{"kind", Options::kind}};
   for (const auto& field : fields_of<Options>()) {
-    json::value value = field.write(of);
-    if (field.is_required || value != field.write(usual)) object[field.name] = std::move(value);
+    const option_value value = field.write(of);
+    if (field.is_required || value != field.write(usual)) object[field.name] = to_json(value);
   }
   if constexpr (has_layers<Options>) object["layers"] = in_json(of.layers);
+  return object;
+}
+
+json::object in_json(const own_layer_options& of) {
+  json::object object{{"kind", of.kind}};
+  for (const auto& field : of.chosen->fields())
+    if (field.is_required || !field.is_default) object[field.name] = to_json(field.value);
   return object;
 }
 
@@ -156,19 +210,20 @@ json::array in_json(const std::vector<layer_spec>& layers) {
 }  // namespace
 
 std::string kind_of(const layer_spec& layer) {
-  return std::visit([]<class Options>(const Options&) { return Options::kind; }, layer.options);
+  return std::visit([](const auto& options) { return std::string(options.kind); }, layer.options);
 }
 
-const std::vector<std::string>& layer_keys() {
-  static const std::vector<std::string> keys = [] {
-    std::vector<std::string> all{"kind"};
-    all_layers::for_each([&]<class Layer>() {
-      for (const auto& field : fields_of<typename Layer::options>())
-        if (std::ranges::find(all, field.name) == all.end()) all.emplace_back(field.name);
-    });
-    return all;
-  }();
-  return keys;
+std::vector<std::string> layer_keys() {
+  std::vector<std::string> all{"kind"};
+  const auto add = [&](const std::string& name) {
+    if (std::ranges::find(all, name) == all.end()) all.push_back(name);
+  };
+  all_layers::for_each([&]<class Layer>() {
+    for (const auto& field : fields_of<typename Layer::options>()) add(field.name);
+  });
+  for (const own_layer_options& one : added_layers())
+    for (const auto& field : one.chosen->fields()) add(field.name);
+  return all;
 }
 
 result<std::vector<layer_spec>> parse_layers(std::string_view text) {
@@ -185,7 +240,7 @@ std::string options_text(const layer_spec& layer) {
   const json::array all = in_json({layer});
   for (const auto& [name, value] : all.front().as_object()) {
     const std::string_view key = name;
-    if (key != "kind" && !value.is_array()) parts.push_back(fmt::format("{} {}", key, shown_value(value)));
+    if (key != "kind" && !value.is_array()) parts.push_back(fmt::format("{} {}", key, shown_json(value)));
   }
   if (const auto* inner = layer.as<residual>())
     for (const layer_spec& one : inner->layers) parts.push_back(kind_of(one));
@@ -221,6 +276,7 @@ residual made_residual(const residual::options& of, const troupe::shape& in) {
 /// Throws `error` if the layer cannot take samples `in`.
 made_layer made(const layer_spec& spec, const troupe::shape& in) {
   made_layer all{nullptr, in, {}};
+  if (const auto* own = std::get_if<own_layer_options>(&spec.options)) all.what = own->chosen->make(in);
   all_layers::for_each([&]<class Layer>() {
     const auto* options = spec.as<Layer>();
     if (options == nullptr) return;

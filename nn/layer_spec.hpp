@@ -36,7 +36,7 @@ struct layer_spec {
 std::string kind_of(const layer_spec& layer);
 
 /// Returns the keys of a layer in files: `kind` and all layers' options, once each.
-const std::vector<std::string>& layer_keys();
+std::vector<std::string> layer_keys();
 
 /// Parses a JSON array of objects {"kind": ..., options}. Refuses unknown kinds and options (with the nearest name),
 /// options of other kinds, missing ones, and values out of range; a message names the layer by its number, from 0, and

@@ -3,33 +3,51 @@
 
 #pragma once
 
-#include <fmt/format.h>
-
-#include <boost/json/value.hpp>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include "base/error.hpp"
 #include "nn/module.hpp"
 
 namespace troupe::nn {
 
-/// Returns a value of a job file for people.
-std::string shown_value(const boost::json::value& value);
+/// What a job file gives an option.
+using option_value = std::variant<bool, std::uint64_t, double, std::string>;
+
+/// For people.
+std::string shown_value(const option_value& value);
+
+/// Returns the whole number, from 0; null: it is none.
+inline std::optional<std::uint64_t> whole_of(const option_value& value) {
+  if (const auto* number = std::get_if<std::uint64_t>(&value)) return *number;
+  const auto* real = std::get_if<double>(&value);
+  constexpr double end = 18446744073709551616.0;  // 2^64
+  if (real == nullptr || !(*real >= 0 && *real < end) || std::floor(*real) != *real) return std::nullopt;
+  return static_cast<std::uint64_t>(*real);
+}
+
+/// Returns the number; null: it is none.
+inline std::optional<double> real_of(const option_value& value) {
+  if (const auto* number = std::get_if<std::uint64_t>(&value)) return static_cast<double>(*number);
+  const auto* real = std::get_if<double>(&value);
+  return real == nullptr ? std::nullopt : std::optional(*real);
+}
 
 /// An option of a layer with such options.
 template <class Options>
 struct option_field {
-  const char* name;
+  std::string name;
   bool is_required;
   std::string limit;  ///< what it must be
   std::function<bool(const Options&)> fits;
-  std::function<bool(const boost::json::value&, Options&)> read;  ///< false: it is of another type, or does not fit
-  std::function<boost::json::value(const Options&)> write;
+  std::function<bool(const option_value&, Options&)> read;  ///< false: it is of another type, or does not fit
+  std::function<option_value(const Options&)> write;
   std::function<std::string(const Options&)> others = {};  ///< if the limit depends on other options: their values
 };
 
@@ -41,16 +59,15 @@ struct option_fields {
   option_fields&& whole(const char* name, std::size_t Options::*field, std::size_t low, std::size_t high,
                         bool is_required = true) && {
     const auto is_within = [=](const Options& of) { return of.*field >= low && of.*field <= high; };
-    all.push_back({name, is_required, fmt::format("a whole number between {} and {}", low, high),
+    all.push_back({name, is_required, "a whole number between " + std::to_string(low) + " and " + std::to_string(high),
                    [=](const Options& of) { return is_within(of) || (!is_required && of.*field == Options().*field); },
-                   [=](const boost::json::value& value, Options& to) {
-                     boost::system::error_code ec;
-                     const auto number = value.to_number<std::uint64_t>(ec);
-                     if (ec) return false;
-                     to.*field = number;
+                   [=](const option_value& value, Options& to) {
+                     const auto number = whole_of(value);
+                     if (!number) return false;
+                     to.*field = *number;
                      return is_within(to);
                    },
-                   [=](const Options& of) { return boost::json::value(static_cast<std::uint64_t>(of.*field)); }});
+                   [=](const Options& of) -> option_value { return static_cast<std::uint64_t>(of.*field); }});
     return std::move(*this);
   }
 
@@ -64,32 +81,29 @@ struct option_fields {
   }
 
   option_fields&& real(const char* name, double Options::*field, std::string limit, bool (*is_within)(double),
-                       bool is_required = false) &&;
+                       bool is_required = false) && {
+    const auto fits = [=](const Options& of) { return is_within(of.*field); };
+    all.push_back({name, is_required, std::move(limit), fits,
+                   [=](const option_value& value, Options& to) {
+                     const auto number = real_of(value);
+                     if (number) to.*field = *number;
+                     return number && fits(to);
+                   },
+                   [=](const Options& of) -> option_value { return of.*field; }});
+    return std::move(*this);
+  }
 
   option_fields&& truth(const char* name, bool Options::*field) && {
     all.push_back({name, false, "true or false", [](const Options&) { return true; },
-                   [=](const boost::json::value& value, Options& to) {
-                     if (value.is_bool()) to.*field = value.get_bool();
-                     return value.is_bool();
+                   [=](const option_value& value, Options& to) {
+                     const auto* given = std::get_if<bool>(&value);
+                     if (given != nullptr) to.*field = *given;
+                     return given != nullptr;
                    },
-                   [=](const Options& of) { return boost::json::value(of.*field); }});
+                   [=](const Options& of) -> option_value { return of.*field; }});
     return std::move(*this);
   }
 };
-
-/// Sets a number as job files have it. False if the value is no number. Boost.JSON reads the last of 17 digits only
-/// about right, so 15 count: these it reads as they are written.
-bool read_real(const boost::json::value& value, double& to);
-
-template <class Options>
-option_fields<Options>&& option_fields<Options>::real(const char* name, double Options::*field, std::string limit,
-                                                      bool (*is_within)(double), bool is_required) && {
-  const auto fits = [=](const Options& of) { return is_within(of.*field); };
-  all.push_back({name, is_required, std::move(limit), fits,
-                 [=](const boost::json::value& value, Options& to) { return read_real(value, to.*field) && fits(to); },
-                 [=](const Options& of) { return boost::json::value(of.*field); }});
-  return std::move(*this);
-}
 
 /// Returns the fields of a layer's options; of those that have none, an empty list.
 template <class Options>
@@ -99,14 +113,16 @@ const std::vector<option_field<Options>>& fields_of() {
   return none;
 }
 
+/// Throws the `error` of an option that is not within its limit. `others`: of which that depends; may be empty.
+[[noreturn]] void refuse_option(const std::string& kind, const std::string& name, const option_value& given,
+                                const std::string& limit, const std::string& others);
+
 /// Throws `error` if an option is not within its limits.
 template <class Options>
 const Options& checked(const Options& given) {
   for (const auto& one : fields_of<Options>())
     if (!one.fits(given))
-      throw error(error_kind::input,
-                  fmt::format("{}: {} {}: must be {}{}", Options::kind, one.name, shown_value(one.write(given)),
-                              one.limit, one.others ? fmt::format(" ({})", one.others(given)) : ""));
+      refuse_option(Options::kind, one.name, one.write(given), one.limit, one.others ? one.others(given) : "");
   return given;
 }
 

@@ -4,6 +4,6 @@
 set -euo pipefail
 prefix=$1 program=$2
 
-library=$(ldd "$program" | sed -nE 's/.*libtroupe\.so\.[0-9]+ => ([^ ]+) .*/\1/p')
-[[ $library -ef $prefix/lib/libtroupe.so ]] || { echo "it runs with '$library', not the one in $prefix" && exit 1; }
+read -r name library < <(ldd "$program" | sed -nE 's/.*(libtroupe(_program)?\.so)\.[0-9]+ => ([^ ]+) .*/\1 \3/p')
+[[ $library -ef $prefix/lib/$name ]] || { echo "it runs with '$library', not the one in $prefix" && exit 1; }
 "$program"

@@ -1,0 +1,109 @@
+// Layers that a program adds to those that job files can name: `add_layer<my_layer>("my_layer")` before the program
+// reads a job. Every process of a run adds the same ones.
+
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/module.hpp"
+#include "nn/option_fields.hpp"
+
+namespace troupe::nn {
+
+namespace detail {
+
+/// What is known of the options of an added layer.
+class own_options {
+ public:
+  virtual ~own_options() = default;
+  virtual std::unique_ptr<own_options> copy() const = 0;
+  virtual std::shared_ptr<module> make(const troupe::shape& sample) const = 0;
+
+  /// An option as `option_field` has it.
+  struct field {
+    std::string name;
+    bool is_required = false;
+    std::string limit;
+    bool is_default = true;
+    option_value value;
+  };
+  virtual std::vector<field> fields() const = 0;
+  /// Returns false if field `i` cannot be that.
+  virtual bool set(std::size_t i, const option_value& value) = 0;
+};
+
+template <class Layer>
+struct options_of_layer {
+  struct type {};
+};
+template <class Layer>
+requires requires { typename Layer::options; }
+struct options_of_layer<Layer> {
+  using type = typename Layer::options;
+};
+
+template <class Layer>
+class options_of final : public own_options {
+ public:
+  using options = typename options_of_layer<Layer>::type;
+
+  std::unique_ptr<own_options> copy() const override { return std::make_unique<options_of>(*this); }
+  std::shared_ptr<module> make(const troupe::shape& sample) const override {
+    if constexpr (std::constructible_from<Layer, options>) {
+      options fitted = chosen_;
+      if constexpr (requires { fitted.fit(sample); }) fitted.fit(sample);
+      return std::make_shared<Layer>(std::move(fitted));
+    } else {
+      return std::make_shared<Layer>();
+    }
+  }
+  std::vector<field> fields() const override {
+    std::vector<field> all;
+    for (const auto& one : fields_of<options>()) {
+      option_value value = one.write(chosen_);
+      const bool is_default = value == one.write(options());
+      all.push_back({one.name, one.is_required, one.limit, is_default, std::move(value)});
+    }
+    return all;
+  }
+  bool set(std::size_t i, const option_value& value) override {
+    const auto& one = fields_of<options>().at(i);
+    return one.read(value, chosen_) && one.fits(chosen_);
+  }
+
+ private:
+  options chosen_;
+};
+
+void add_layer(const std::string& kind, std::shared_ptr<const own_options> with_defaults);
+
+}  // namespace detail
+
+/// The options of an added layer, as a job file gives them.
+struct own_layer_options {
+  std::string kind;
+  std::shared_ptr<const detail::own_options> chosen;
+
+  bool operator==(const own_layer_options& other) const;
+};
+
+/// Returns the kinds that have been added, in their order.
+std::vector<own_layer_options> added_layers();
+
+/// Has job files name `Layer` as `kind`. It is made of its `options`, if it has such a type, whose `fields()` describe
+/// what files may give and whose `fit(sample)` takes what follows from the input; else of nothing. Throws `error` if
+/// the name is a layer's already, or is none. Thread: any; before the first job is read.
+template <std::derived_from<module> Layer>
+void add_layer(const std::string& kind) {
+  static_assert(
+      std::constructible_from<Layer, typename detail::options_of<Layer>::options> || std::default_initializable<Layer>,
+      "a layer of job files is made of its `options`, or of nothing");
+  detail::add_layer(kind, std::make_shared<const detail::options_of<Layer>>());
+}
+
+}  // namespace troupe::nn

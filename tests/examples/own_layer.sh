@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# own_layer.sh PROGRAM TROUPE: a program with a layer of its own is all of `troupe`: the same weights in one process, in
+# several, and after it was killed and resumed. TROUPE, which lacks that layer, names it and refuses.
+
+set -euo pipefail
+program=$1 troupe=$2
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+
+layers='[{"kind": "linear", "out": 16}, {"kind": "swish", "beta": 1.5}, {"kind": "linear", "out": 1}]'
+job=(--data synthetic --steps 400 --layers "$layers" --quiet --json)
+digest() { sed -n 's/.*"weights_digest":"\([0-9a-f]*\)".*/\1/p' <<<"$1"; }
+
+whole=$(digest "$("$program" train "${job[@]}")")
+[[ -n $whole ]] || { echo "a run tells no digest" && exit 1; }
+several=$(digest "$("$program" train "${job[@]}" --processes)")
+[[ $several == "$whole" ]] || { echo "in several processes $several, in one $whole" && exit 1; }
+
+"$program" train "${job[@]}" --save "$folder/run" --checkpoint-every 20 >/dev/null &
+until compgen -G "$folder/run/step-*" >/dev/null || ! kill -0 $! 2>/dev/null; do :; done
+kill -KILL $! 2>/dev/null || true
+wait $! 2>/dev/null || true
+resumed=$(digest "$("$program" train --resume "$folder/run" --quiet --json)")
+[[ $resumed == "$whole" ]] || { echo "resumed $resumed, whole $whole" && exit 1; }
+
+for words in "--data synthetic --layers $layers" "--resume $folder/run"; do
+  # shellcheck disable=SC2206  # only the layers have spaces
+  [[ $words == *layers* ]] && given=(--data synthetic --layers "$layers") || given=($words)
+  if refused=$("$troupe" train "${given[@]}" --quiet 2>&1); then
+    echo "troupe has trained with ${given[*]}" && exit 1
+  fi
+  grep -q "swish" <<<"$refused" || { echo "$refused does not name the layer" && exit 1; }
+done
