@@ -9,6 +9,7 @@
 #include "actors/compute_devices.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
+#include "nn/module.hpp"
 
 namespace troupe::actors {
 
@@ -23,6 +24,10 @@ constexpr double device_multiplications = 1 << 25;
 /// Returns about how many multiplications a trainer's step takes: for each sample one forwards and two backwards by
 /// each dense weight, and one by each number of the rows that its bags name. Requires: `check_network` accepts the job.
 double step_multiplications(const model::job& what, const model::data_spec& spec);
+
+/// Returns what the program has added to a job's network, or to its losses, that computes on the processor only;
+/// nothing: there is no such thing.
+std::optional<std::string> only_on_processor(const model::job& what, const nn::module& network);
 
 /// Returns where a job on data of these shapes computes best: on devices from `device_multiplications` on, or if only
 /// they multiply in its precision. A function of settings that a resumed run shares with the run before, except for the

@@ -59,7 +59,7 @@ epoch_summary epoch_totals::summary() const {
     result.figures.log_loss = present(all.log_loss_sum / static_cast<double>(all.rows));
   }
   if (all.tested > 0) result.figures.test_loss = present(all.loss_sum / static_cast<double>(all.tested));
-  if (loss_ == model::loss_kind::mse && result.figures.test_loss)
+  if (loss_ == model::loss_kind::mse && loss_.own == nullptr && result.figures.test_loss)
     result.figures.rmse = std::sqrt(*result.figures.test_loss);
   result.figures.auc = present(model::area_under_curve(scores, labels));
   result.figures.calibration = present(model::calibration(all.probability_sum, labels));

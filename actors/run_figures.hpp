@@ -17,8 +17,8 @@ namespace troupe::actors {
 /// The figures of one epoch, combined in rank order.
 class epoch_totals {
  public:
-  epoch_totals(std::uint32_t trainers, model::loss_kind loss)
-      : loss_(loss), reports_(trainers), evaluations_(trainers) {}
+  epoch_totals(std::uint32_t trainers, model::loss_choice loss)
+      : loss_(std::move(loss)), reports_(trainers), evaluations_(trainers) {}
 
   void add(msg::epoch_report&& report) { put(std::move(report), reports_); }
   void add(msg::evaluation&& share) { put(std::move(share), evaluations_); }
@@ -36,7 +36,7 @@ class epoch_totals {
     place = std::move(message);
   }
 
-  model::loss_kind loss_;
+  model::loss_choice loss_;
   std::vector<std::optional<msg::epoch_report>> reports_;
   std::vector<std::optional<msg::evaluation>> evaluations_;
 };

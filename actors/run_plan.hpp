@@ -77,7 +77,7 @@ struct run_plan {
   /// The tensors of the dense part.
   std::vector<nn::parameter> dense = {};
   std::vector<nn::parameter> dense_buffers = {};  ///< not trained, such as running means
-  model::loss_kind loss = {};
+  model::loss_choice loss = {};
   /// Null: the run has no epochs, and its trainers decide when it ends.
   std::optional<model::epoch_plan> epochs = {};
   std::uint64_t total_steps = 0;

@@ -64,6 +64,8 @@ caf::error training_loop::set_up(msg::train& order) {
     return make_failure(errc::bad_input, "{}: {}", actor_.name, fits.error().message);
   plan(order);
   network_ = model::make_stage(job(), spec(), 0);
+  if (const auto added = only_on_processor(job(), *network_.module); added && !device.is_host())
+    return make_failure(errc::bad_input, "--device cuda: {}; use --device cpu", *added);
   if (network_.module->synchronizes() && job().trainers > 1) others_.emplace(job().trainers);
   make_client(order, devices, device);
   const auto words = [&] { return fmt::format("the network's {} parameters", network_.parameter_count()); };

@@ -4,16 +4,33 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/embedding_bag.hpp"
+#include "nn/own_loss.hpp"
 #include "nn/tensor.hpp"
 
 namespace troupe::model {
 
 enum class loss_kind : std::uint8_t { cross_entropy, bce_logits, mse };
+
+/// A job's loss: one of these, or one that the program has added, of the same form as one of them.
+struct loss_choice {
+  loss_kind kind = loss_kind::bce_logits;
+  std::shared_ptr<const nn::own_loss> own = nullptr;  ///< null: it is `kind` itself
+
+  loss_choice(loss_kind chosen = loss_kind::bce_logits) : kind(chosen) {}
+  explicit loss_choice(std::shared_ptr<const nn::own_loss> added)
+      : kind(static_cast<loss_kind>(added->form)), own(std::move(added)) {}
+  operator loss_kind() const { return kind; }
+  bool operator==(const loss_choice&) const = default;
+  /// Whether it is of that form.
+  bool operator==(loss_kind form) const { return kind == form; }
+};
 
 /// The shape and pooling of an embedding table.
 struct table_spec {

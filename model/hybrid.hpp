@@ -88,7 +88,8 @@ class hybrid_model final : public nn::module {
   /// Goes from the top network's last layer to the bottom MLP's first one.
   void backward_parameters(const nn::pass& how, const nn::pass_numbers& numbers,
                            const troupe::view<const float>& grad_output, nn::gradient_places& to) const override;
-  bool runs_on_devices() const override { return true; }
+  bool runs_on_devices() const override { return top_.module->runs_on_devices(); }
+  std::string first_without_device_code() const override { return top_.module->first_without_device_code(); }
   bool uses_key() const override { return top_.module->uses_key(); }
   bool synchronizes() const override { return top_.module->synchronizes(); }
   std::uint64_t multiply_adds(const troupe::tensor_view& input) const override;

@@ -88,7 +88,7 @@ struct job {
   /// With `dcn`. Null: not given, which means the defaults above.
   std::optional<std::size_t> cross_layers;
   std::optional<std::size_t> cross_rank;
-  loss_kind loss = loss_kind::bce_logits;
+  loss_choice loss;
   optimizer_spec dense_optimizer;
   optimizer_spec sparse_optimizer;
   sparse_reduction sparse_reduce = sparse_reduction::mean;

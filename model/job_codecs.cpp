@@ -128,6 +128,23 @@ text_form<std::vector<std::size_t>> stage_begins() {
           widths_text, setting_type::widths};
 }
 
+text_form<loss_choice> loss_name() {
+  constexpr std::array usual = {"cross-entropy", "bce-logits", "mse"};  // by value
+  return {[=](std::string_view text) -> result<loss_choice> {
+            std::vector<std::string> names(usual.begin(), usual.end());
+            if (const auto known = std::ranges::find(names, text); known != names.end())
+              return loss_choice(static_cast<loss_kind>(known - names.begin()));
+            for (const auto& one : nn::added_losses()) {
+              if (one->name == text) return loss_choice(one);
+              names.push_back(one->name);
+            }
+            return bad_input("unknown; {}", suggestions(std::string(text), names));
+          },
+          [=](const loss_choice& chosen) {
+            return chosen.own ? chosen.own->name : std::string(usual.at(static_cast<std::size_t>(chosen.kind)));
+          }};
+}
+
 text_form<std::vector<nn::layer_spec>> layer_list() {
   return {[](std::string_view text) -> result<std::vector<nn::layer_spec>> {
             auto layers = nn::parse_layers(text);

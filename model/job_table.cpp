@@ -127,7 +127,6 @@ std::vector<job_setting> run_and_data_settings() {
 /// Settings of the network and its optimizers.
 std::vector<job_setting> network_settings() {
   using enum interaction_kind;
-  using enum loss_kind;
   using enum data_kind;
   // clang-format off
   return {
@@ -147,7 +146,7 @@ std::vector<job_setting> network_settings() {
            everywhere(no_default), of_job(&job::bottom_hidden, layer_widths())),
       line("loss", "Model", "NAME", "cross-entropy, bce-logits or mse",
            everywhere("cross-entropy", {{adult, "bce-logits"}, {criteo, "bce-logits"}, {csv, "bce-logits"}}),
-           choice(&job::loss, {{"cross-entropy", cross_entropy}, {"bce-logits", bce_logits}, {"mse", mse}})),
+           of_job(&job::loss, loss_name())),
       line("dense-optimizer", "Optimizers", "SPEC", "NAME[:key=value,...] for the dense weights: sgd, adagrad or adam",
            everywhere("sgd", {{adult, "adam"}, {mnist, "adam"}, {idx, "adam"}}),
            of_job(within(&job::dense_optimizer, &optimizer_spec::options), optimizer(optimizer_use::dense))),

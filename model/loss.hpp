@@ -23,6 +23,7 @@ using loss_function = std::function<void(kernels::stream& on, kernels::batch_par
                                          float* outputs, double* loss)>;
 
 /// Returns the mean loss over samples with so many outputs (targets: classes for cross-entropy, else values).
-loss_function loss_of(loss_kind kind, std::size_t outputs);
+/// One that a program has added computes on the processor only.
+loss_function loss_of(const loss_choice& chosen, std::size_t outputs);
 
 }  // namespace troupe::model

@@ -36,6 +36,17 @@ double value_loss(loss_kind loss, std::span<const float> out, const float* targe
   return sum / static_cast<double>(out.size());
 }
 
+/// Returns the loss of a row by one that the program has added.
+double added_loss(const nn::own_loss& loss, const batch& samples, std::size_t row, std::span<const float> out) {
+  std::vector<float> copy(out.begin(), out.end());  // the loss overwrites it
+  nn::loss_sample one{.outputs = copy};
+  if (loss.form == nn::loss_form::classes)
+    one.target_class = samples.classes[row];
+  else
+    one.targets = {samples.values.data() + row * out.size(), out.size()};
+  return loss.of_sample(one);
+}
+
 void add_binary(float score, bool positive, double probability, predictions& p) {
   p.probability_sum += probability;
   p.scores.push_back(score);
@@ -44,24 +55,26 @@ void add_binary(float score, bool positive, double probability, predictions& p) 
 
 }  // namespace
 
-void predict(const data_spec& spec, loss_kind loss, const batch& samples, const float* outputs, predictions& p) {
+void predict(const data_spec& spec, const loss_choice& loss, const batch& samples, const float* outputs,
+             predictions& p) {
   const bool predicts_classes = loss == loss_kind::cross_entropy || spec.binary_targets;
   p.tested += samples.size;
   if (predicts_classes) p.rows += samples.size;
   for (std::size_t row = 0; row < samples.size; ++row) {
     const std::span<const float> out(outputs + row * spec.outputs, spec.outputs);
+    if (loss.own != nullptr) p.loss_sum += added_loss(*loss.own, samples, row, out);
     if (loss == loss_kind::cross_entropy) {
       const auto target = static_cast<std::size_t>(samples.classes[row]);
       const auto best = static_cast<std::size_t>(std::ranges::max_element(out) - out.begin());
       const double row_loss = softmax_loss(out, target);
       p.correct += best == target ? 1 : 0;
-      p.loss_sum += row_loss;
+      if (loss.own == nullptr) p.loss_sum += row_loss;
       p.log_loss_sum += row_loss;
       if (spec.binary_targets) add_binary(out[1] - out[0], target == 1, sigmoid(double{out[1]} - double{out[0]}), p);
       continue;
     }
     const double row_loss = value_loss(loss, out, samples.values.data() + row * spec.outputs);
-    p.loss_sum += row_loss;
+    if (loss.own == nullptr) p.loss_sum += row_loss;
     if (!predicts_classes) continue;
     const bool has_logits = loss == loss_kind::bce_logits;
     const bool positive = samples.values[row] > 0.5F;

@@ -48,7 +48,8 @@ struct predictions {
 };
 
 /// Adds the rows of `samples` with the network's `outputs` [size, spec.outputs] to `p`, in double and in row order.
-void predict(const data_spec& spec, loss_kind loss, const batch& samples, const float* outputs, predictions& p);
+void predict(const data_spec& spec, const loss_choice& loss, const batch& samples, const float* outputs,
+             predictions& p);
 
 /// Returns the area under the ROC curve, ties counted half (the Mann-Whitney statistic); NaN if only one class occurs
 /// or a score is NaN.

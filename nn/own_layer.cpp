@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <mutex>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "nn/added_names.hpp"
 #include "nn/all_layers.hpp"
 
 namespace troupe::nn {
@@ -24,16 +24,10 @@ kinds& all_kinds() {
   return all;
 }
 
-bool is_name(const std::string& kind) {
-  return !kind.empty() && std::isdigit(static_cast<unsigned char>(kind.front())) == 0 &&
-         std::ranges::all_of(kind,
-                             [](unsigned char c) { return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_'; });
-}
-
 }  // namespace
 
 void detail::add_layer(const std::string& kind, std::shared_ptr<const own_options> with_defaults) {
-  if (!is_name(kind))
+  if (!is_added_name(kind, '_'))
     throw error(error_kind::input,
                 fmt::format("add_layer: the kind '{}' must be of lower-case letters, digits and '_', "
                             "a letter or '_' first",

@@ -1,16 +1,18 @@
-// The program `troupe` with layers of one's own: what `main` calls, in a program that links troupe::program.
+// The program `troupe` with layers and losses of one's own: what `main` calls, in a program that links troupe::program.
 //
 //   int main(int argc, char** argv) {
 //     troupe::nn::add_layer<swish>("swish");
+//     troupe::nn::add_loss("huber", troupe::nn::loss_form::values, huber);
 //     return troupe::program(argc, argv);
 //   }
 //
-// Its job files may then say kind = "swish"; else it is the whole of `troupe`: train, resume, processes, hosts, trace,
-// page. Every process of a run is such a program; one that lacks a kind names it and refuses the job.
+// Its jobs may then say kind = "swish" and loss = "huber"; else it is the whole of `troupe`: train, resume, processes,
+// hosts, trace, page. Every process of a run is such a program; one that lacks a name tells it and refuses the job.
 
 #pragma once
 
 #include "nn/own_layer.hpp"
+#include "nn/own_loss.hpp"
 
 namespace troupe {
 

@@ -139,7 +139,7 @@ TEST(OwnLayers, NeedANameOfTheirOwn) {
   EXPECT_EQ(adding("relu"), "add_layer: there is a layer 'relu' already");
   EXPECT_EQ(adding("own_relu"), "add_layer: there is a layer 'own_relu' already");
   EXPECT_EQ(adding("Own relu"),
-            "add_layer: the kind 'Own relu' must be of lower-case letters, digits and '_', a letter or '_' first");
+            "add_layer: the kind 'Own relu' must be of lower-case letters, digits and '_', no digit first");
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// The program `troupe` with a layer of one's own, which job files and --layers name as "swish". Without arguments it
-// trains a small job with it.
+// The program `troupe` with a layer and a loss of one's own, which jobs name as "swish" and "focal". Without arguments
+// it trains a small job with both.
 
 #include <cmath>
+#include <iterator>
 #include <troupe/program.hpp>
 
 using namespace troupe;
@@ -45,18 +46,32 @@ class swish final : public nn::module {
   float beta_;
 };
 
+/// The focal loss of Lin and others (2017) with gamma 2, of a logit: (1 - p)^2 times the cross-entropy, where p is the
+/// probability of the true class.
+double focal(const nn::loss_sample& sample) {
+  const double sign = sample.targets[0] > 0.5F ? 1 : -1;
+  const double p = 1 / (1 + std::exp(-sign * sample.outputs[0]));
+  const double log_p = -std::log1p(std::exp(-sign * sample.outputs[0]));
+  const double rest = 1 - p;
+  sample.outputs[0] = static_cast<float>(sign * rest * rest * (2 * p * log_p - rest));
+  return -rest * rest * log_p;
+}
+
 int main(int argc, char** argv) {
   nn::add_layer<swish>("swish");
+  nn::add_loss("focal", nn::loss_form::logits, focal);
   if (argc > 1) return program(argc, argv);
   const char* usual[] = {
-      "own_layer",
+      "own_program",
       "train",
       "--data",
       "synthetic",
+      "--loss",
+      "focal",
       "--steps",
       "50",
       "--quiet",
       "--layers",
       R"([{"kind": "linear", "out": 16}, {"kind": "swish", "beta": 1.5}, {"kind": "linear", "out": 1}])"};
-  return program(std::size(usual), const_cast<char**>(usual));
+  return program(static_cast<int>(std::size(usual)), const_cast<char**>(usual));
 }

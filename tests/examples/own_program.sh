@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# own_layer.sh PROGRAM TROUPE: a program with a layer of its own is all of `troupe`: the same weights in one process, in
-# several, and after it was killed and resumed. TROUPE, which lacks that layer, names it and refuses.
+# own_program.sh PROGRAM TROUPE: a program with a layer and a loss of its own is all of `troupe`: the same weights in one process, in
+# several, and after it was killed and resumed. TROUPE, which lacks them, names one and refuses.
 
 set -euo pipefail
 program=$1 troupe=$2
@@ -8,7 +8,7 @@ folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 
 layers='[{"kind": "linear", "out": 16}, {"kind": "swish", "beta": 1.5}, {"kind": "linear", "out": 1}]'
-job=(--data synthetic --steps 400 --layers "$layers" --quiet --json)
+job=(--data synthetic --steps 400 --layers "$layers" --loss focal --quiet --json)
 digest() { sed -n 's/.*"weights_digest":"\([0-9a-f]*\)".*/\1/p' <<<"$1"; }
 
 whole=$(digest "$("$program" train "${job[@]}")")
@@ -29,5 +29,5 @@ for words in "--data synthetic --layers $layers" "--resume $folder/run"; do
   if refused=$("$troupe" train "${given[@]}" --quiet 2>&1); then
     echo "troupe has trained with ${given[*]}" && exit 1
   fi
-  grep -q "swish" <<<"$refused" || { echo "$refused does not name the layer" && exit 1; }
+  grep -qE "swish|focal" <<<"$refused" || { echo "$refused names neither" && exit 1; }
 done
