@@ -49,8 +49,8 @@ class parameter_server_state::host final : public module_host {
     return tables_;
   }
 
-  caf::error expect_trainers(std::uint32_t trainers) override {
-    return server_.expect({trainers, server_.contexts_.by().accumulate, server_.contexts_.by().staleness}, 0);
+  caf::error expect_trainers(const msg::instantiate& order) override {
+    return server_.expect({order.trainers, order.accumulate, order.staleness}, 0);
   }
 
   caf::expected<std::unique_ptr<remote_module>> make(const msg::instantiate& order) override {

@@ -50,8 +50,11 @@ caf::error parameter_server_state::collect(std::span<const contribution> ranks, 
 }
 
 caf::error parameter_server_state::apply(std::uint64_t update, step_order order) {
-  if (!order.apply) return {};
   const module_list modules = all_of(modules_);
+  if (!order.apply) {
+    for (const hosted& one : modules) one.module->leave_out();
+    return {};
+  }
   // Modules may have been made since the gradients were collected.
   caf::error fault = first_error(modules.size(), side_by_side_ && run_on_any_thread(modules), [&](std::size_t i) {
     with_memory_for([&] { return "a step of " + modules[i].module->words(); },

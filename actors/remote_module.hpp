@@ -56,8 +56,9 @@ class module_host {
   /// Returns the batch that the server's tables on its device join. Null for the processor: there each table is alone,
   /// and idle threads take them side by side.
   virtual std::shared_ptr<model::table_batch> tables_on(kernels::device& where) = 0;
-  /// The gradients of so many trainers make up an optimizer step. Returns an error if another number was told before.
-  virtual caf::error expect_trainers(std::uint32_t trainers) = 0;
+  /// The gradients of the order's trainers make up an optimizer step, by its other rules. Returns an error if others
+  /// were told before.
+  virtual caf::error expect_trainers(const msg::instantiate& order) = 0;
 
   /// Has the server run `what` behind the messages that wait, not before `delay` has passed; never if it has ended.
   /// Thread: any.
@@ -118,6 +119,8 @@ class remote_module {
 
   /// Begins optimizer step `update` (from 1) with the collected gradient times `factor`.
   virtual void apply(std::uint64_t /*update*/, float /*factor*/) {}
+  /// Leaves that optimizer step out, with whatever its passes have changed.
+  virtual void leave_out() {}
 
   /// Waits for the first step that is not finished. Returns an error if a gradient was NaN or Inf.
   virtual caf::error finish() { return {}; }
@@ -186,8 +189,8 @@ caf::expected<remote_module::saved> write_module(const std::string& folder, std:
 /// Returns the optimizer that a message chooses. Errors: it is invalid.
 caf::expected<model::optimizer_spec> optimizer_of(const msg::set_optimizer& chosen, model::optimizer_use use);
 
-/// Returns the error of a choice for the module `words` that is not the one `before` it.
-caf::error other_optimizer(const std::string& words, const msg::set_optimizer& chosen,
+/// Returns the error of a choice for the module `of` that differs from the one `before` it.
+caf::error other_optimizer(const std::string& of, const msg::set_optimizer& chosen,
                            const model::optimizer_spec& before);
 
 /// Makes modules of a type. `where`: the device of the server's tables.

@@ -338,11 +338,12 @@ caf::error sparse_client::check_numbers(const context& c, const char* what, Numb
       if (bad == numbers.rows * numbers.cols) continue;
       const auto local_row = static_cast<std::size_t>(c.lookups[at][i].indices.as<std::int64_t>()[bad / numbers.cols]);
       const bool is_narrow = options_.wire == kernels::row_dtype::f16;
+      const bool is_of_job = options_.table_words.empty();
       return make_failure(
-          errc::not_finite,
-          "table {}: {} {} is NaN or Inf as {}; try {}a smaller learning rate (--dense-lr, --sparse-lr)", t, what,
-          model::whole_row(local_row, shard(t, s)), name_of(numbers.type),
-          is_narrow ? "--wire-dtype bf16 or f32 (f16 ends at 65504), or " : "--wire-dtype f32, or ");
+          errc::not_finite, "{}: {} {} is NaN or Inf as {}; try {} {}, or a smaller learning rate{}",
+          is_of_job ? fmt::format("table {}", t) : options_.table_words, what, model::whole_row(local_row, shard(t, s)),
+          name_of(numbers.type), is_of_job ? "--wire-dtype" : "wire_dtype",
+          is_narrow ? "bf16 or f32 (f16 ends at 65504)" : "f32", is_of_job ? " (--dense-lr, --sparse-lr)" : "");
     }
   }
   return {};

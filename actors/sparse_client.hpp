@@ -31,6 +31,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "actors/network_input.hpp"
@@ -73,6 +74,8 @@ class sparse_client {
     std::size_t steps_together = 1;
     /// How tables on several servers are split.
     model::table_split split = model::table_split::rows;
+    /// What errors call its only table, in a program; empty: tables are a job's, and go by their numbers.
+    std::string table_words = {};
   };
 
   /// A batch between its lookups and its gradients. Requires: it stays in place while answers are awaited.

@@ -34,6 +34,7 @@ void trained_parameters::start(std::span<const float> parameters, std::span<cons
 }
 
 void trained_parameters::replace(std::span<const float> parameters, std::span<const float> kept) {
+  forget_buffers();
   kernels::assign(*compute_, parameters, weights_);
   if (!kept.empty()) kernels::assign(*compute_, kept, buffers_.now);
 }
@@ -74,6 +75,7 @@ bool trained_parameters::restore(const std::vector<msg::tensor>& state) {
   if (state.size() != to.size()) return false;
   for (std::size_t i = 0; i < to.size(); ++i)
     if (state[i].as<float>().size() != to[i]->size()) return false;
+  forget_buffers();
   for (std::size_t i = 0; i < to.size(); ++i) kernels::assign(*compute_, state[i].as<float>(), *to[i]);
   return true;
 }
@@ -91,7 +93,12 @@ msg::tensor trained_parameters::copy_of(const kernels::device_array<float>& numb
 void trained_parameters::open(std::uint64_t update) {
   constants_ = model::constants_at(options_.optimizer, update);
   buckets_->open();
-  if (!options_.applies_whole || buffers_.now.size() == 0) return;
+  last_pass_ = 0;
+  if (options_.applies_whole) keep_buffers();
+}
+
+void trained_parameters::keep_buffers() {
+  if (buffers_.now.size() == 0 || std::exchange(buffers_.are_kept, true)) return;
   buffers_.before.resize(*compute_, buffers_.now.size());
   compute_->copy(buffers_.now.data(), buffers_.before.data(), buffers_.now.size() * sizeof(float));
 }
@@ -117,13 +124,12 @@ class places_in_buckets final : public nn::gradient_places {
 void trained_parameters::backward(std::uint64_t step, bool last, const std::function<void(nn::gradient_places&)>& pass,
                                   const std::function<void(std::uint32_t)>& full, bool is_of_same_batch) {
   const auto scope = timed(timer_, trace::range_name::backward_parameters);
+  last_pass_ = step;
   buckets_->begin_pass(is_of_same_batch);
   places_in_buckets places(*buckets_, [&](const nn::parameter_range& range) {
     const auto bucket = buckets_->finished(range, last);
     if (!bucket) return;
-    if (options_.watches)
-      watch_.look(*compute_, step, buckets_->numbers(*bucket), buckets_->range(*bucket).count, "a dense gradient",
-                  buckets_->range(*bucket).first);
+    if (options_.watches) look_at_bucket(step, *bucket);
     if (!is_on_host()) return buckets_->mark(*bucket);
     watch_.fetch(*compute_);
     full(*bucket);
@@ -132,8 +138,19 @@ void trained_parameters::backward(std::uint64_t step, bool last, const std::func
   if (last && is_on_host() && buckets() > gradient_bucket_count()) full(gradient_bucket_count());
 }
 
+void trained_parameters::look_at_bucket(std::uint64_t step, std::uint32_t bucket) {
+  const nn::parameter_range range = buckets_->range(bucket);
+  watch_.look(*compute_, step, buckets_->numbers(bucket), range.count, "a dense gradient", range.first);
+}
+
 msg::tensor trained_parameters::share(std::uint32_t bucket, std::uint32_t rank) {
-  return is_of_buffers(bucket) ? share_of_buffers(rank == 0) : buckets_->share(bucket);
+  if (is_of_buffers(bucket)) return share_of_buffers(rank == 0);
+  // Batches of an optimizer step whose last one this rank has not: no pass has searched their sum.
+  if (options_.watches && last_pass_ > 0 && buckets_->state_of(bucket) == gradient_buckets::state::filling) {
+    look_at_bucket(last_pass_, bucket);
+    if (is_on_host()) watch_.fetch(*compute_);
+  }
+  return buckets_->share(bucket);
 }
 
 /// On a device the share is in memory of its own: evaluations may run before all ranks have taken theirs.
@@ -225,10 +242,11 @@ model::exact_sum trained_parameters::mean_squared_norm() {
 void trained_parameters::apply(float factor) {
   if (factor != 1) compute_->multiply(mean_.size(), factor, mean_.data());
   update({0, weights_.size()}, mean_.data());
+  forget_buffers();
 }
 
 void trained_parameters::leave_out() {
-  if (buffers_.now.size() > 0)
+  if (std::exchange(buffers_.are_kept, false))
     compute_->copy(buffers_.before.data(), buffers_.now.data(), buffers_.now.size() * sizeof(float));
 }
 

@@ -89,6 +89,9 @@ class trained_parameters {
 
   // -- a step --------------------------------------------------------------------------
 
+  /// Keeps the network's buffers as they are, unless they are kept, for `leave_out`. `open` does with `applies_whole`.
+  /// Where passes come before `open`, call it before the first one of an optimizer step.
+  void keep_buffers();
   /// Begins optimizer step `update` (from 1).
   void open(std::uint64_t update);
 
@@ -134,8 +137,10 @@ class trained_parameters {
   model::exact_sum mean_squared_norm();
   /// Applies the means times `factor`.
   void apply(float factor);
-  /// Leaves the optimizer step out: the network's buffers are what they were before it. Requires: `applies_whole`.
+  /// Leaves the optimizer step out: the network's buffers are as they were kept.
   void leave_out();
+  /// The optimizer step is applied: the buffers that were kept are not needed any more.
+  void forget_buffers() { buffers_.are_kept = false; }
 
   // -- other -----------------------------------------------------------------------------
 
@@ -189,6 +194,7 @@ class trained_parameters {
  private:
   non_finite_watch::finding named(non_finite_watch::finding found) const;
   bool is_of_buffers(std::uint32_t bucket) const { return bucket == gradient_bucket_count(); }
+  void look_at_bucket(std::uint64_t step, std::uint32_t bucket);
   msg::tensor share_of_buffers(bool is_theirs);
   msg::tensor share_in(const kernels::device_array<float>& array);
   msg::tensor copied_to(kernels::device_array<float>& array, std::span<const float> numbers);
@@ -200,9 +206,10 @@ class trained_parameters {
   /// The network's buffers, which are kept with the weights and not trained.
   struct kept_buffers {
     kernels::device_array<float> now;
-    kernels::device_array<float> before;  ///< the optimizer step, with `applies_whole`
+    kernels::device_array<float> before;  ///< the optimizer step, if they are kept
     kernels::device_array<float> share;   ///< this rank's
     bool are_shared = false;              ///< and their mean has not come
+    bool are_kept = false;
   };
 
   options options_;
@@ -218,6 +225,7 @@ class trained_parameters {
   kernels::device_array<float> shared_numbers_;  ///< what `as_share` has shared
   kernels::device_array<float> given_mean_;      ///< that of `as_mean`
   kernels::update_constants constants_;
+  std::uint64_t last_pass_ = 0;            ///< its step; 0: the optimizer step has none yet
   kernels::mirrored_array<double> norms_;  ///< of the `normed` means
 
   non_finite_watch watch_;

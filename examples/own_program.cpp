@@ -2,7 +2,6 @@
 // it trains a small job with both.
 
 #include <cmath>
-#include <iterator>
 #include <troupe/program.hpp>
 
 using namespace troupe;
@@ -23,7 +22,7 @@ struct swish_options {
 class swish final : public nn::module {
  public:
   using options = swish_options;
-  explicit swish(const options& chosen) : beta_(static_cast<float>(nn::checked(chosen).beta)) {}
+  explicit swish(const options& chosen) : beta_(nn::checked(chosen).beta) {}
 
   std::string type() const override { return "swish"; }
   troupe::shape output(const tensor_view& input) const override { return input.shape(); }
@@ -35,15 +34,15 @@ class swish final : public nn::module {
     const auto x = numbers.input.as<float>();
     if (!of.input) return;
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const float s = gate(x[i]);
+      const double s = gate(x[i]);
       of.input[i] = of.output[i] * (s + beta_ * x[i] * s * (1 - s));
     }
   }
 
  private:
-  float gate(float x) const { return 1 / (1 + std::exp(-beta_ * x)); }
+  double gate(double x) const { return 1 / (1 + std::exp(-beta_ * x)); }
 
-  float beta_;
+  double beta_;
 };
 
 /// The focal loss of Lin and others (2017) with gamma 2, of a logit: (1 - p)^2 times the cross-entropy, where p is the
@@ -53,7 +52,7 @@ double focal(const nn::loss_sample& sample) {
   const double p = 1 / (1 + std::exp(-sign * sample.outputs[0]));
   const double log_p = -std::log1p(std::exp(-sign * sample.outputs[0]));
   const double rest = 1 - p;
-  sample.outputs[0] = static_cast<float>(sign * rest * rest * (2 * p * log_p - rest));
+  sample.outputs[0] = sign * rest * rest * (2 * p * log_p - rest);
   return -rest * rest * log_p;
 }
 
@@ -61,17 +60,6 @@ int main(int argc, char** argv) {
   nn::add_layer<swish>("swish");
   nn::add_loss("focal", nn::loss_form::logits, focal);
   if (argc > 1) return program(argc, argv);
-  const char* usual[] = {
-      "own_program",
-      "train",
-      "--data",
-      "synthetic",
-      "--loss",
-      "focal",
-      "--steps",
-      "50",
-      "--quiet",
-      "--layers",
-      R"([{"kind": "linear", "out": 16}, {"kind": "swish", "beta": 1.5}, {"kind": "linear", "out": 1}])"};
-  return program(static_cast<int>(std::size(usual)), const_cast<char**>(usual));
+  return program({"train", "--data", "synthetic", "--loss", "focal", "--steps", "50", "--quiet", "--layers",
+                  R"([{"kind": "linear", "out": 16}, {"kind": "swish", "beta": 1.5}, {"kind": "linear", "out": 1}])"});
 }

@@ -23,7 +23,7 @@ using option_value = std::variant<bool, std::uint64_t, double, std::string>;
 /// For people.
 std::string shown_value(const option_value& value);
 
-/// Returns the whole number, from 0; null: it is none.
+/// Returns the whole number, from 0; null: it is something else.
 inline std::optional<std::uint64_t> whole_of(const option_value& value) {
   if (const auto* number = std::get_if<std::uint64_t>(&value)) return *number;
   const auto* real = std::get_if<double>(&value);
@@ -32,7 +32,7 @@ inline std::optional<std::uint64_t> whole_of(const option_value& value) {
   return static_cast<std::uint64_t>(*real);
 }
 
-/// Returns the number; null: it is none.
+/// Returns the number; null: it is something else.
 inline std::optional<double> real_of(const option_value& value) {
   if (const auto* number = std::get_if<std::uint64_t>(&value)) return static_cast<double>(*number);
   const auto* real = std::get_if<double>(&value);

@@ -30,14 +30,26 @@ void detail::add_layer(const std::string& kind, std::shared_ptr<const own_option
   if (!is_added_name(kind, '_'))
     throw error(error_kind::input,
                 fmt::format("add_layer: the kind '{}' must be of lower-case letters, digits and '_', "
-                            "a letter or '_' first",
+                            "a letter first",
                             printable(kind)));
+  for (const auto& one : with_defaults->fields())
+    if (one.name == "kind" || one.name == "layers")
+      throw error(error_kind::input, fmt::format("add_layer: {} has an option '{}', which job files have for another "
+                                                 "purpose; choose another name",
+                                                 kind, one.name));
   kinds& all = all_kinds();
   const std::scoped_lock lock(all.mutex);
   bool is_taken = std::ranges::find(all.added, kind, &own_layer_options::kind) != all.added.end();
   all_layers::for_each([&]<class Layer>() { is_taken = is_taken || kind == Layer::options::kind; });
   if (is_taken) throw error(error_kind::input, fmt::format("add_layer: there is a layer '{}' already", kind));
   all.added.push_back({kind, std::move(with_defaults)});
+}
+
+void detail::check_same_kind(const std::string& added, const std::string& of_options) {
+  if (added != of_options)
+    throw error(error_kind::input, fmt::format("add_layer: the kind '{}' of a layer whose options have the kind '{}'; "
+                                               "use one for both",
+                                               printable(added), printable(of_options)));
 }
 
 std::vector<own_layer_options> added_layers() {

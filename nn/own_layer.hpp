@@ -81,6 +81,8 @@ class options_of final : public own_options {
 };
 
 void add_layer(const std::string& kind, std::shared_ptr<const own_options> with_defaults);
+/// Throws `error` unless the name that a layer is added by is that of its options, which their errors have.
+void check_same_kind(const std::string& added, const std::string& of_options);
 
 }  // namespace detail
 
@@ -97,12 +99,16 @@ std::vector<own_layer_options> added_layers();
 
 /// Has job files name `Layer` as `kind`. It is made of its `options`, if it has such a type, whose `fields()` describe
 /// what files may give and whose `fit(sample)` takes what follows from the input; else of nothing. Throws `error` if
-/// the name is a layer's already, or is none. Thread: any; before the first job is read.
+/// the name is taken, or does not fit, or if the options have another `kind`. Thread: any; before the first job
+/// is read.
 template <std::derived_from<module> Layer>
 void add_layer(const std::string& kind) {
-  static_assert(
-      std::constructible_from<Layer, typename detail::options_of<Layer>::options> || std::default_initializable<Layer>,
-      "a layer of job files is made of its `options`, or of nothing");
+  using options = typename detail::options_of<Layer>::options;
+  static_assert(std::constructible_from<Layer, options> || std::default_initializable<Layer>,
+                "a layer of job files is made of its `options`, or of nothing");
+  if constexpr (requires { options::fields(); })
+    static_assert(std::constructible_from<Layer, options>, "a layer whose options have fields is made of them");
+  if constexpr (requires { std::string(options::kind); }) detail::check_same_kind(kind, options::kind);
   detail::add_layer(kind, std::make_shared<const detail::options_of<Layer>>());
 }
 

@@ -33,8 +33,9 @@ constexpr std::array<std::string_view, 3> usual = {"cross-entropy", "bce-logits"
 void add_loss(const std::string& name, loss_form form, loss_of_sample of_sample) {
   if (!is_added_name(name, '-'))
     throw error(error_kind::input, fmt::format("add_loss: the name '{}' must be of lower-case letters, digits and '-', "
-                                               "no digit first",
+                                               "a letter first",
                                                printable(name)));
+  if (form > loss_form::values) throw error(error_kind::input, fmt::format("add_loss: {} has no such form", name));
   if (!of_sample) throw error(error_kind::input, fmt::format("add_loss: {} has no function", name));
   losses& all = all_losses();
   const std::scoped_lock lock(all.mutex);

@@ -37,7 +37,7 @@ struct own_loss {
 };
 
 /// Has jobs name a loss, `--loss NAME`: the mean of `of_sample` over a batch. It computes on the processor. Throws
-/// `error` if the name is a loss's already, or is none. Thread: any; before the first job is read.
+/// `error` if the name is taken, or does not fit. Thread: any; before the first job is read.
 void add_loss(const std::string& name, loss_form form, loss_of_sample of_sample);
 
 /// Returns the losses that have been added, in their order; they stay.

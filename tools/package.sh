@@ -24,7 +24,8 @@ dependencies() (
   mkdir -p "$scratch/deps/debian"
   cd "$scratch/deps"
   printf 'Source: troupe\n\nPackage: troupe\nArchitecture: any\n' >debian/control
-  dpkg-shlibdeps -O -e"$1/usr/bin/troupe" -e"$1/usr/lib/libtroupe.so.$soversion" 2>/dev/null |
+  dpkg-shlibdeps -O -e"$1/usr/bin/troupe" -e"$1/usr/lib/libtroupe.so.$soversion" \
+    -e"$1/usr/lib/libtroupe_program.so.$soversion" 2>/dev/null |
     sed 's/^shlibs:Depends=//; s/$/, libopenblas0/'
 )
 
@@ -73,7 +74,7 @@ main() {
     "Embedding tables on parameter servers, a dense network kept equal by allreduce.
  The library with which programs distribute models of their own is in it too."
   echo "activate-noawait ldconfig" >"$program/DEBIAN/triggers"
-  echo "libtroupe $soversion troupe (>= $version)" >"$program/DEBIAN/shlibs"
+  printf '%s '"$soversion troupe (>= $version)"'\n' libtroupe libtroupe_program >"$program/DEBIAN/shlibs"
   pack "$program"
 
   install_component development "$development"

@@ -63,11 +63,13 @@ std::shared_ptr<const runtime::reference> cluster::parts::add(const std::vector<
 std::shared_ptr<const runtime::reference> cluster::parts::add(const std::vector<std::uint32_t>& servers,
                                                               const nn::embedding_bag::options& options) {
   const std::size_t place = tables.size();
-  const auto plan = runtime::plan_table(options, order.seed, place, fmt::format("table {}", place));
+  nn::embedding_bag::options one = options;
+  if (servers.size() == 1) one.split = nn::table_split::rows;  // nothing is cut
+  const auto plan = runtime::plan_table(one, order.seed, place, fmt::format("table {}", place));
   if (!labels.insert(plan.label).second)
     throw error(error_kind::input,
                 fmt::format("embedding_bag: the name '{}' is another table's; choose another", plan.label));
-  return add(servers, plan, options.split);
+  return add(servers, plan, one.split);
 }
 
 std::shared_ptr<const runtime::reference> cluster::make_table(const nn::embedding_bag::options& options) {
@@ -104,6 +106,14 @@ run_summary cluster::run_function(const run_options& how, trainer_function funct
     throw error(error_kind::input,
                 fmt::format("run({}, ...): must be between 1 and {} trainers", trainers, trainers_max));
   const auto rules = runtime::step_rules::of(how);
+  if (rules.clip_norm > 0)
+    for (const actors::planned_table& one : all.tables)
+      if (one.split == model::table_split::columns)
+        throw error(
+            error_kind::input,
+            fmt::format("run: clip_norm {}: adds up the squares of whole rows, which table_split::columns cuts; "
+                        "use table_split::rows",
+                        rules.clip_norm));
   if (std::exchange(all.has_run, true)) throw error(error_kind::input, "run: a cluster runs once");
   runtime::register_modules();
   std::vector<model::setting> settings = all.order.settings;

@@ -76,7 +76,8 @@ class cluster {
   /// Throws `error` if there is no such server.
   troupe::server server(std::uint32_t rank);
   /// The run begins with such a table, spread over all servers (as far as it has rows or columns): trainers look up and
-  /// train its rows where they are. Its bits are those of a table on one server.
+  /// train its rows where they are. Its bits are those of a table on one server, if optimizer steps train all that is
+  /// on the servers: each server counts the steps that it takes part in.
   template <std::same_as<nn::embedding_bag> Module>
   remote_module<Module> make(const nn::embedding_bag::options& options) {
     return remote_module<Module>(make_table(options));

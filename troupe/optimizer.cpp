@@ -70,6 +70,12 @@ void distributed_optimizer::add_members(const optimizer_choice& choice, const st
   const bool is_for_tables =
       std::ranges::all_of(members, [](const auto& one) { return std::holds_alternative<table>(one); });
   const auto spec = optimizer_of(choice, is_for_tables ? model::optimizer_use::table : model::optimizer_use::dense);
+  if (spec.as<model::rowwise_adagrad_options>() != nullptr)
+    for (const runtime::trained& one : members)
+      if (const auto* of = std::get_if<table>(&one); of != nullptr && (*of)->split() == model::table_split::columns)
+        throw error(error_kind::input,
+                    fmt::format("{}: needs whole rows, which table_split::columns of {} cuts; use adagrad, or rows",
+                                choice.name, words_of(one)));
   const bool has_options = choice.options.index() > 0;
   runtime::trainer_runtime::current().set_optimizer(spec, has_options ? model::full_text(spec) : choice.name, members);
   members_ = std::move(all);

@@ -7,9 +7,12 @@
 //   }
 //
 // Its jobs may then say kind = "swish" and loss = "huber"; else it is the whole of `troupe`: train, resume, processes,
-// hosts, trace, page. Every process of a run is such a program; one that lacks a name tells it and refuses the job.
+// hosts, trace, page. Every process of a run is such a program; one that lacks a name reports it and refuses the job.
 
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "nn/own_layer.hpp"
 #include "nn/own_loss.hpp"
@@ -18,5 +21,7 @@ namespace troupe {
 
 /// Returns the exit code.
 int program(int argc, char** argv);
+/// The same; `arguments`: without the program's name.
+int program(const std::vector<std::string>& arguments);
 
 }  // namespace troupe

@@ -184,7 +184,11 @@ void remote_server::make_module(const std::string& type, const std::vector<arg>&
   method_call order{.whom = planned, .method = "make", .of_server = true};
   detail::pack(order.arguments, plan.spec.type);
   detail::pack(order.arguments, plan.is_trained && trainer != nullptr ? trainer->trainers() : std::uint32_t{0});
-  detail::pack(order.arguments, plan.spec.args);
+  msg::arguments all = plan.spec.args;
+  const runtime::step_rules rules = trainer != nullptr ? trainer->rules() : runtime::step_rules();
+  if (rules.accumulate > 1) all.emplace_back(runtime::accumulate_of_run, std::to_string(rules.accumulate));
+  if (rules.staleness > 0) all.emplace_back(runtime::staleness_of_run, std::to_string(rules.staleness));
+  detail::pack(order.arguments, all);
   runtime::call(std::move(order), [then = std::move(then), rank = rank_, plan, holder = by.executor()](
                                       detail::packed& result, const std::exception_ptr& thrown) {
     if (thrown) return then(nullptr, thrown);

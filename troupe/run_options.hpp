@@ -23,7 +23,7 @@ struct run_options {
   /// What happens in an optimizer step with a loss or a gradient that is NaN or Inf.
   nan_policy nan = nan_policy::stop;
   /// How old the rows of a lookup may be: "sync"; "ssp:K": at most K optimizer steps; or "async", where a server
-  /// applies each trainer's gradients as they come. Modules on servers that are trained need "sync".
+  /// applies each trainer's gradients as they come. Passes of modules on servers that train need "sync".
   std::string consistency = "sync";
 };
 

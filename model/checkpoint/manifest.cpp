@@ -73,7 +73,7 @@ bool is_trainer_position(std::string_view tensor_name) {
   const auto dot = tensor_name.find('.');
   if (dot == std::string_view::npos || !parse_number<std::uint32_t>(tensor_name.substr(rank.size(), dot - rank.size())))
     return false;
-  constexpr std::string_view numbers[] = {"steps", "contexts", "loops", "server_steps"};
+  constexpr std::string_view numbers[] = {"steps", "contexts", "loops", "server_steps", "skipped"};
   const std::string_view what = tensor_name.substr(dot + 1);
   return what.starts_with("kept.") || std::ranges::find(numbers, what) != std::end(numbers);
 }

@@ -90,19 +90,19 @@ std::string digest_of(const std::string& layers) {
 TEST(OwnLayers, TrainInJobsWithTheBitsOfTheSameLayers) {
   add_both();
   const std::string expected =
-      digest_of(R"([{"kind": "linear", "out": 6}, {"kind": "relu"}, {"kind": "linear", "out": 1}])");
-  EXPECT_EQ(digest_of(R"([{"kind": "linear", "out": 6}, {"kind": "own_relu"}, {"kind": "linear", "out": 1}])"),
+      digest_of(R"([{"kind": "linear", "out": 6}, {"kind": "relu"}, {"kind": "linear", "out": 2}])");
+  EXPECT_EQ(digest_of(R"([{"kind": "linear", "out": 6}, {"kind": "own_relu"}, {"kind": "linear", "out": 2}])"),
             expected);
   EXPECT_EQ(
-      digest_of(R"([{"kind": "own_linear", "width": 6}, {"kind": "own_relu"}, {"kind": "own_linear", "width": 1}])"),
+      digest_of(R"([{"kind": "own_linear", "width": 6}, {"kind": "own_relu"}, {"kind": "own_linear", "width": 2}])"),
       expected);
-  EXPECT_NE(digest_of(R"([{"kind": "own_linear", "width": 6}, {"kind": "own_linear", "width": 1}])"), expected);
+  EXPECT_NE(digest_of(R"([{"kind": "own_linear", "width": 6}, {"kind": "own_linear", "width": 2}])"), expected);
 }
 
 TEST(OwnLayers, ArePrintedAsTheyWereRead) {
   add_both();
-  const std::string text =
-      R"([{"kind":"own_linear","width":6,"bias":false,"gain":0.5},{"kind":"own_relu"},{"kind":"own_linear","width":1}])";
+  const std::string text = R"([{"kind":"own_linear","width":6,"bias":false,"gain":5E-1},{"kind":"own_relu"},)"
+                           R"({"kind":"own_linear","width":1}])";
   const auto read = nn::parse_layers(text).value();
   EXPECT_EQ(nn::to_json(read), text);
   EXPECT_EQ(nn::parse_layers(nn::to_json(read)).value(), read);
@@ -133,13 +133,27 @@ TEST(OwnLayers, RefuseWhatTheirOptionsCannotBe) {
   EXPECT_NE(refusal(R"([{"kind": "own_rel"}])").find("own_relu"), std::string::npos) << "the nearest";
 }
 
+/// Its errors would name another kind than job files do.
+class own_scale final : public nn::module {
+ public:
+  using options = own_linear_options;
+  explicit own_scale(const options& /*chosen*/) {}
+  std::string type() const override { return "own_scale"; }
+  troupe::shape output(const tensor_view& input) const override { return input.shape(); }
+  void forward(const nn::pass& /*how*/, const nn::pass_numbers& /*numbers*/) const override {}
+  void backward(const nn::pass& /*how*/, const nn::pass_numbers& /*numbers*/,
+                const nn::gradients& /*of*/) const override {}
+};
+
 TEST(OwnLayers, NeedANameOfTheirOwn) {
   add_both();
+  EXPECT_EQ(test::error_of([] { nn::add_layer<own_scale>("own_scale"); }),
+            "add_layer: the kind 'own_scale' of a layer whose options have the kind 'own_linear'; use one for both");
   const auto adding = [](const std::string& kind) { return test::error_of([&] { nn::add_layer<own_relu>(kind); }); };
   EXPECT_EQ(adding("relu"), "add_layer: there is a layer 'relu' already");
   EXPECT_EQ(adding("own_relu"), "add_layer: there is a layer 'own_relu' already");
   EXPECT_EQ(adding("Own relu"),
-            "add_layer: the kind 'Own relu' must be of lower-case letters, digits and '_', no digit first");
+            "add_layer: the kind 'Own relu' must be of lower-case letters, digits and '_', a letter first");
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST(OwnLosses, NeedANameOfTheirOwn) {
   };
   EXPECT_EQ(adding("mse"), "add_loss: there is a loss 'mse' already");
   EXPECT_EQ(adding("own-mse"), "add_loss: there is a loss 'own-mse' already");
-  EXPECT_EQ(adding("Own"), "add_loss: the name 'Own' must be of lower-case letters, digits and '-', no digit first");
+  EXPECT_EQ(adding("Own"), "add_loss: the name 'Own' must be of lower-case letters, digits and '-', a letter first");
   EXPECT_EQ(test::error_of([] { nn::add_loss("nothing", nn::loss_form::values, {}); }),
             "add_loss: nothing has no function");
 }

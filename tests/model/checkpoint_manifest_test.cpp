@@ -95,7 +95,8 @@ TEST(CheckpointNames, TellWeightsFromOptimizerState) {
 }
 
 TEST(CheckpointNames, TellWeightsFromWhereATrainerWas) {
-  for (const char* name : {"rank0.steps", "rank12.loops", "rank0.contexts", "rank3.server_steps", "rank0.kept.sum.x"})
+  for (const char* name :
+       {"rank0.steps", "rank12.loops", "rank0.contexts", "rank3.server_steps", "rank0.skipped", "rank0.kept.sum.x"})
     EXPECT_TRUE(is_trainer_position(name)) << name;
   for (const char* name : {"rank0.replica1.0.weight", "rank.steps", "rankx.loops", "tower.steps", "rank0.steps.weight",
                            "rank0", "kept.sum.x", "table.0.weight", ""})

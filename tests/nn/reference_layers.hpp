@@ -274,7 +274,7 @@ inline reference_batch reference_layer(const layer_spec& spec, const reference_b
         if constexpr (requires { reference_of(options, x, parameters, key); })
           return reference_of(options, x, parameters, key);
         else
-          throw std::logic_error(std::string(Options::kind) + ": its formula is in its own test");
+          throw std::logic_error(std::string(options.kind) + ": its formula is in its own test");
       },
       spec.options);
 }

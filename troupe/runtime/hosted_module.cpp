@@ -89,6 +89,7 @@ void hosted_module::forward(const msg::call& what, detail::unpacker& from, detai
     throw error(error_kind::input,
                 fmt::format("{} passes in step {}, at most {} are kept; take an optimizer step with this module",
                             mine.size() + 1, what.head.step, passes_max));
+  numbers_->keep_buffers();
   module_pass one(*module_, *numbers_, from.next_tensor(), {.training = true, .key = key});
   detail::pack(result, one.output());
   const auto weight = one.spoilt_output().empty() ? std::nullopt : numbers_->find_in_weights();
@@ -113,7 +114,7 @@ void hosted_module::backward(const msg::call& what, detail::unpacker& from, deta
                             name_of(grad.type()), to_string(output.shape())));
   if (wants_input) detail::pack(result, one.backward_input(grad));
   if (count_ > 0) {
-    summed_gradient sum(numbers_->compute(), gradients_[when], count_);
+    summed_gradient sum(numbers_->compute(), gradients_[when.second], count_);
     one.backward_parameters(grad, module_->ranges(), sum);
   }
   mine->second.erase(number);
@@ -145,7 +146,7 @@ caf::error hosted_module::collect(std::span<const msg::bag_gradient* const> /*gr
   if (!is_trained()) return {};
   std::vector<const float*> parts;
   parts.reserve(gradients.size());
-  for (const auto& [when, numbers] : gradients) parts.push_back(numbers.data());
+  for (const auto& [sender, numbers] : gradients) parts.push_back(numbers.data());
   kernels::stream& on = numbers_->compute();
   if (parts.empty() || from.batches == 0)
     on.fill(count_, 0.0F, mean_.data());
@@ -164,6 +165,7 @@ model::exact_sum hosted_module::squared_norm() {
 }
 
 void hosted_module::apply(std::uint64_t update, float factor) {
+  numbers_->forget_buffers();
   if (!is_trained()) return;
   kernels::stream& on = numbers_->compute();
   if (factor != 1) on.multiply(count_, factor, mean_.data());

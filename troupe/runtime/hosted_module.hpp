@@ -36,6 +36,7 @@ class hosted_module final : public actors::remote_module, public module_with_sta
   caf::error collect(std::span<const msg::bag_gradient* const> grads, actors::contributors from) override;
   model::exact_sum squared_norm() override;
   void apply(std::uint64_t update, float factor) override;
+  void leave_out() override { numbers_->leave_out(); }
   caf::error finish() override;
 
   std::vector<msg::parameter_info> parameters() const override;
@@ -73,7 +74,7 @@ class hosted_module final : public actors::remote_module, public module_with_sta
   /// The trainers' passes, until their optimizer step.
   std::map<step_of, std::map<std::uint64_t, module_pass>> passes_;
   // On the module's device.
-  std::map<step_of, kernels::device_array<float>> gradients_;
+  std::map<std::uint32_t, kernels::device_array<float>> gradients_;  ///< by sender, of all its passes
   kernels::device_array<float> mean_;
   kernels::mirrored_array<kernels::non_finite> found_;
 };

@@ -93,6 +93,7 @@ void kept_state::check_parts(const std::string& name, const std::string& prefix,
 }
 
 void kept_state::hold() {
+  if (is_over_) return;
   for (const auto& [name, state] : kept_) held_.insert_or_assign(name, state());
 }
 

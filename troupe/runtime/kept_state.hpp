@@ -52,7 +52,8 @@ class kept_state {
   void keep(const std::string& name, std::function<named_tensors()> state,
             const std::function<void(const named_tensors&)>& load);
 
-  /// Notes the objects' state: that of the last step is saved when the trainer function, which owns them, is over.
+  /// Notes the objects' state, unless they are gone: that of the last step is saved when the trainer function, which
+  /// owns them, is over.
   void hold();
   void end() { is_over_ = true; }
 
@@ -62,6 +63,7 @@ class kept_state {
   std::vector<std::int64_t> restored_own(const std::string& name) const {
     return restored<std::int64_t>(own_name(name));
   }
+  bool has_own(const std::string& name) const { return places_.contains(own_name(name)); }
 
  private:
   std::string own_name(const std::string& name) const;

@@ -60,6 +60,13 @@ caf::error resume(actors::run_plan& plan, std::span<const std::string> free_on_r
       plan.positions[rank].dense.push_back(*numbers);
     }
   }
+  // As `table_clients::resume` has it.
+  for (const actors::planned_table& table : plan.tables) {
+    std::uint64_t most = 0;
+    for (const std::uint32_t server : table.servers) most = std::max(most, plan.server_steps[server]);
+    for (const std::uint32_t server : table.servers)
+      if (plan.server_steps[server] == 0) plan.server_steps[server] = most;
+  }
   return {};
 }
 

@@ -44,7 +44,7 @@ class reference {
   reference& operator=(const reference&) = delete;
 
   const module_identity& what() const { return what_; }
-  /// That of its first shard.
+  /// Returns the rank of the server, which has the first shard.
   std::uint32_t server() const { return server_; }
   std::uint32_t shards() const { return shards_; }
   /// Nullopt: `module` counts.

@@ -12,6 +12,11 @@ namespace troupe::runtime {
 future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chrono::milliseconds deadline,
                                   const tensor& input) {
   if (whom == nullptr) throw error(error_kind::input, "forward: a handle of no module");
+  if (in.is_training() && in.owner().rules().staleness > 0)
+    throw error(error_kind::input,
+                fmt::format("{}: a pass that trains, of a module on a server, needs consistency 'sync'; only tables do "
+                            "with less",
+                            whom->words("forward")));
   in.finish_passed();
   caller& calls = in.owner().calls();
   const auto made = std::make_shared<remote_pass>(

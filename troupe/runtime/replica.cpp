@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -259,6 +260,7 @@ sequence_part replica::apply(tape& on, const tensor& input, const pass_options& 
         in_module(*module_, "forward", [&] { return module_pass(*module_, numbers_, input, {}, state); });
     return {on.add(pass.output(), nullptr), pass.next_state()};
   }
+  if (on.owner().rules().applies_whole()) numbers_.keep_buffers();
   auto pass = std::make_shared<application>(*this, on, input, how, how.key.value_or(on.next_key()));
   auto [output, next_state] = pass->made();
   return {on.add(std::move(output), std::move(pass)), std::move(next_state)};
@@ -290,6 +292,7 @@ void replica::backward(tape& of, std::uint64_t step, bool is_last, const std::fu
   const actors::actor_trace::range working(trace, trace::range_name::backward_parameters, step, trace.latest());
   // The last pass writes to the buckets, so that they leave while it goes on; the others are added up before.
   application* last = nullptr;
+  const float without_pass = of.is_spoilt() ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
   for (node* one : of.passed())
     if (auto* mine = dynamic_cast<application*>(one); mine && &mine->of() == this)
       if (auto* before = std::exchange(last, mine)) before->finish(of);
@@ -299,9 +302,9 @@ void replica::backward(tape& of, std::uint64_t step, bool is_last, const std::fu
       step, is_last,
       [&](nn::gradient_places& places) {
         bucket_gradient buckets(on, places, sum);
-        if (last) return last->backward_parameters(buckets);
+        if (last && !of.is_spoilt()) return last->backward_parameters(buckets);
         for (std::size_t i = ranges_.size(); i-- > 0;) {
-          on.fill(ranges_[i].count, 0.0F, buckets.at(ranges_[i]));
+          on.fill(ranges_[i].count, without_pass, buckets.at(ranges_[i]));
           buckets.finished(ranges_[i]);
         }
       },

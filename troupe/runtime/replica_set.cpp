@@ -45,6 +45,13 @@ bool replica_set::is_reduced() const {
   return std::ranges::any_of(replicas_, [](const auto& one) { return one->is_in_step() && one->buckets() > 0; });
 }
 
+std::optional<error> replica_set::spoilt(std::uint64_t last_step) const {
+  for (const auto& one : replicas_)
+    if (const auto found = one->numbers().judge(last_step))
+      return error(error_kind::run, fmt::format("{}: {}", one->label(), found->words(spoilt_advice)));
+  return std::nullopt;
+}
+
 bool replica_set::meets() const {
   return std::ranges::any_of(replicas_, [](const auto& one) { return one->meets(); });
 }

@@ -14,6 +14,7 @@
 #include "actors/non_finite_watch.hpp"
 #include "protocol/messages.hpp"
 #include "troupe/data_parallel.hpp"
+#include "troupe/error.hpp"
 #include "troupe/runtime/communicator.hpp"
 #include "troupe/runtime/pipeline_stage.hpp"
 #include "troupe/runtime/program_assignment.hpp"
@@ -40,6 +41,8 @@ class replica_set {
   bool is_in_step() const;
   /// Whether one has gradients that all trainers sum up.
   bool is_reduced() const;
+  /// Returns the error of the first NaN or Inf that the host knows in the steps up to this one; nothing: it knows none.
+  std::optional<error> spoilt(std::uint64_t last_step) const;
   /// Whether passes of one ask those of other trainers.
   bool meets() const;
   /// Throws `error` if a pipeline's step was not awaited; `what`: what cannot be before that.

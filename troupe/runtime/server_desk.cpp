@@ -273,14 +273,20 @@ void server_desk::make(detail::unpacker& from, std::uint32_t asker, detail::pack
   order.trainers = detail::unpack<std::uint32_t>(from);
   for (std::size_t left = from.length(); left > 0; --left) {
     std::string name = from.text();
-    order.spec.args.emplace_back(std::move(name), from.text());
+    std::string text = from.text();
+    if (name == accumulate_of_run)
+      order.accumulate = parse_number<std::uint32_t>(text).value_or(1);
+    else if (name == staleness_of_run)
+      order.staleness = parse_number<std::uint32_t>(text).value_or(0);
+    else
+      order.spec.args.emplace_back(std::move(name), std::move(text));
   }
   auto made = host_.make(order);
   if (!made)
     throw error(to_error(made.error()).kind(),
                 fmt::format("make on {}: {}", host_.name(), protocol::describe(made.error())));
   if (order.trainers > 0)
-    if (const auto wrong = host_.expect_trainers(order.trainers)) throw to_error(wrong);
+    if (const auto wrong = host_.expect_trainers(order)) throw to_error(wrong);
   const std::uint64_t module = host_.add(std::move(*made));
   holders_[module][asker] = 1;
   detail::pack(result, module);

@@ -22,6 +22,10 @@ namespace troupe::runtime {
 /// The type of all modules that programs register, as servers know it; its first argument is their name.
 inline const std::string own_module_type = "Registered";
 
+/// Arguments of "make" that tell the run's rules, unless those are the usual ones.
+inline const std::string accumulate_of_run = "accumulate:";
+inline const std::string staleness_of_run = "staleness:";
+
 /// Where in a resumed run a call is made: by a trainer that has not come to the place of the checkpoint, so that the
 /// call was made before, or by one that has. Others have no place.
 enum class place_in_run : std::uint8_t { unknown, before_saved, new_ground };

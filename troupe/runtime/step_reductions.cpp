@@ -26,12 +26,26 @@ void step_reductions::send_share(std::uint32_t bucket, std::uint32_t weight, msg
                requests_.entering(std::move(on_error)));
 }
 
+namespace {
+
+/// Returns the mean of a replica's bucket that is reduced with no other: of its batches alone.
+msg::tensor mean_alone(actors::trained_parameters& numbers, std::uint32_t bucket) {
+  msg::tensor share = numbers.share(bucket, 0);
+  const std::uint32_t batches = numbers.weight(bucket, 0);
+  if (batches <= 1) return share;
+  std::vector<float> sum = numbers.on_host(share);
+  kernels::host_stream().multiply(sum.size(), 1.0F / static_cast<float>(batches), sum.data());
+  return numbers.as_mean(sum);
+}
+
+}  // namespace
+
 /// Sends the replica's buckets to the group. The means are parts of `all`.
 void step_reductions::reduce_among_all(tape& with, replica& one, const update_part& as, const unfinished_ptr& all) {
   actors::trained_parameters& numbers = one.numbers();
   if (as.begins) numbers.open(as.update);
   const auto send = [&](std::uint32_t bucket) {
-    if (!one.is_synchronized()) return numbers.take(bucket, numbers.share(bucket, 0));
+    if (!one.is_synchronized()) return numbers.take(bucket, mean_alone(numbers, bucket));
     all->begin_part();
     const std::uint32_t weight = numbers.weight(bucket, requests_.actor().rank);
     msg::tensor share = numbers.share(bucket, requests_.actor().rank);
@@ -64,7 +78,7 @@ void step_reductions::reduce_among_some(tape& with, replica& one, const update_p
   const bool is_alone = members.size() == 1;
   std::vector<std::pair<std::uint32_t, future<tensor>>> sums;
   const auto send = [&](std::uint32_t bucket) {
-    if (is_alone) return numbers.take(bucket, numbers.share(bucket, 0));
+    if (is_alone) return numbers.take(bucket, mean_alone(numbers, bucket));
     const std::uint32_t weight = numbers.weight(bucket, members.rank());
     std::vector<float> share = numbers.on_host(numbers.share(bucket, members.rank()));
     share.push_back(static_cast<float>(weight));

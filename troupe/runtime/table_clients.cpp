@@ -27,7 +27,10 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
   auto [known, is_new] = clients_.try_emplace(table);
   if (is_new)
     known->second = actors::sparse_client(table->spec(), {assigned_.shards_of(*table->reference())},
-                                          {.wire = table->wire(), .remote = assigned_.remote, .split = table->split()});
+                                          {.wire = table->wire(),
+                                           .remote = assigned_.remote,
+                                           .split = table->split(),
+                                           .table_words = table->reference()->words()});
   actors::sparse_client& client = known->second;
   auto asked = std::make_shared<lookup>(table, client, client.prepare(1, samples));
 
@@ -42,8 +45,8 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
     const std::uint64_t at_step = step_of(client.rank(s));
     requests_.ask<msg::rows>(
         client.server(s), {.number = actors::server_number(client.rank(s)), .timeout = timeout},
-        client.ask(c, s, requests_.actor().trace.next(at_step), assigned_.rules.staleness),
-        [asked, answer, unknown, s, dim = table->dim()](msg::rows& rows) {
+        client.ask(c, s, requests_.actor().trace.next(at_step), on.is_training() ? assigned_.rules.staleness : 0),
+        [asked, answer, unknown, s, dim = table->dim(), stops = !assigned_.rules.skips()](msg::rows& rows) {
           actors::sparse_client::context& all = asked->asked();
           actors::sparse_client::take(all, s, std::move(rows));
           if (all.unanswered > 0) return;
@@ -51,7 +54,8 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
           actors::network_input pooled;
           pooled.resize(host, all.samples->size, dim);
           if (const caf::error wrong = asked->client().pool(all, host, pooled)) return answer->fail(to_error(wrong));
-          if (const caf::error wrong = asked->client().check_rows(all)) return answer->fail(to_error(wrong));
+          if (stops)
+            if (const caf::error wrong = asked->client().check_rows(all)) return answer->fail(to_error(wrong));
           tensor found({all.samples->size, dim}, dtype::f32, pooled.owner());
           answer->set(tape::with_numbers(unknown, *asked, std::move(found)));
         },
@@ -153,6 +157,14 @@ std::vector<std::uint64_t> table_clients::steps() const {
 void table_clients::resume(const std::vector<std::uint64_t>& steps) {
   for (std::uint32_t server = 0; server < steps.size(); ++server)
     if (steps[server] > 0) steps_[server] = steps[server];
+  // A run that is resumed with more servers: those with a shard of a table are where the others are.
+  for (const auto& shards : assigned_.modules) {
+    std::uint64_t most = 0;
+    for (const msg::module_ref& shard : shards)
+      if (shard.rank < steps.size()) most = std::max(most, steps[shard.rank]);
+    for (const msg::module_ref& shard : shards)
+      if (most > 0) steps_.try_emplace(shard.rank, most);
+  }
 }
 
 }  // namespace troupe::runtime

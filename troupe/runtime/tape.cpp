@@ -171,12 +171,11 @@ void tape::begin_backward(const tensor& loss, double scale) {
     throw error(error_kind::input,
                 fmt::format("backward: the scale of the loss is {}; it must be a finite number of float32", scale));
   const double value = loss.item();
-  if (std::isfinite(value))
-    owner_.note_loss(value);
-  else if (owner_.rules().skips())
-    scale = std::numeric_limits<double>::quiet_NaN();  // so is the norm of the gradient, by which the step is left out
-  else
-    throw error(error_kind::run, words_of_loss(value));
+  is_spoilt_ = is_spoilt_ || !std::isfinite(value);
+  if (is_spoilt_ && !owner_.rules().skips()) throw error(error_kind::run, words_of_loss(value));
+  // What is trained gets NaN, and so does the norm of the gradient, by which the optimizer step is left out.
+  if (is_spoilt_) scale = std::numeric_limits<double>::quiet_NaN();
+  owner_.note_loss(value);
   tensor one{shape(1)};
   one.as<float>()[0] = static_cast<float>(scale);
   begin_at(loss, *from, std::move(one));

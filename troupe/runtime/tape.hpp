@@ -100,6 +100,8 @@ class tape {
   /// An optimizer step is taken with it.
   void mark_stepped() { has_stepped_ = true; }
   bool has_stepped() const { return has_stepped_; }
+  /// Whether one of its losses was NaN or Inf, where that leaves the optimizer step out.
+  bool is_spoilt() const { return is_spoilt_; }
   /// Whether it has been gone back from any loss.
   bool has_gone_back() const { return has_gone_back_; }
 
@@ -128,6 +130,7 @@ class tape {
   void begin_at(const tensor& output, node& from, tensor grad);
   void go_back();
 
+  bool is_spoilt_ = false;
   bool has_gone_back_ = false;
   bool has_stepped_ = false;
   bool is_going_back_ = false;  ///< and waits

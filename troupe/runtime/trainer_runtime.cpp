@@ -205,11 +205,6 @@ void trainer_runtime::set_optimizer(const model::optimizer_spec& chosen, const s
       (*local)->set_optimizer(chosen);
       continue;
     }
-    if (std::holds_alternative<reference_ptr>(one) && assigned_.rules.staleness > 0)
-      throw error(error_kind::input,
-                  fmt::format("consistency: {} is trained, and a module of a network needs 'sync'; only tables do with "
-                              "less",
-                              reference_of(one).words()));
     for (const msg::module_ref& shard : assigned_.shards_of(reference_of(one)))
       actor_.self->send(shard.server, msg::set_optimizer{trace.next(step), shard.module, text, chosen.lr,
                                                          model::to_string(chosen.schedule)});

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -126,7 +127,9 @@ class trainer_runtime final : public actors::trainer_body {
   /// `text`: the optimizer as messages to servers have it.
   void set_optimizer(const model::optimizer_spec& chosen, const std::string& text, const std::vector<trained>& members);
   /// For reports of progress.
-  void note_loss(double value) { losses_.add(value, 1); }
+  void note_loss(double value) {
+    if (std::isfinite(value)) losses_.add(value, 1);
+  }
   future<> take_step(tape& with, const std::vector<trained>& members);
   /// The optimizer steps left out for NaN or Inf.
   std::uint64_t skipped_steps() const { return whole_.skipped(); }
@@ -177,7 +180,7 @@ class trainer_runtime final : public actors::trainer_body {
   void finish_update(std::function<void()> then);
   void end_step(const std::shared_ptr<promise<>>& done);
   void leave_step(const std::shared_ptr<promise<>>& done);
-  bool saves_now() const { return schedule_.saves_after(step, votes_.stops() || votes_.saves()); }
+  bool saves_now() const { return schedule_.saves_after(steps_.done, votes_.stops() || votes_.saves()); }
   void save(std::function<void()> then, std::function<void(const error&)> on_error);
   void finish();
   void resume();
@@ -211,8 +214,8 @@ class trainer_runtime final : public actors::trainer_body {
   table_clients tables_{requests_, assigned_};
   runtime::communicator communicator_{actor_.self, trace, step};
   step_reductions reductions_{requests_, assigned_, communicator_, votes_};
-  whole_gradient whole_{tables_, reductions_, assigned_};
   replica_set replicas_{actor_.rank, kept_};
+  whole_gradient whole_{tables_, reductions_, replicas_, assigned_};
   running_task task_;  ///< destroyed first: it uses the others
 };
 

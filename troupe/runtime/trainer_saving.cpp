@@ -58,14 +58,16 @@ void trainer_runtime::vote_to_save() {
 
 /// Gives the master this trainer's part of a checkpoint, and calls `then` when training may go on.
 void trainer_runtime::save(std::function<void()> then, std::function<void(const error&)> on_error) {
-  msg::save_dense share{.head = trace.next(step), .rank = rank()};
+  msg::save_dense share{.head = trace.next(steps_.done), .rank = rank()};
   share.server_steps = tables_.steps();
+  share.skipped = whole_.skipped_since_save();
   try {
     for (const auto& one : replicas_.all())
       if (one->is_saved_by(rank())) one->put(share);
     kept_.put_own(share, {{"steps", {static_cast<std::int64_t>(steps_.done)}},
                           {"contexts", {static_cast<std::int64_t>(steps_.contexts)}},
                           {"loops", as_signed(loops().place())},
+                          {"skipped", {static_cast<std::int64_t>(whole_.skipped())}},
                           {"server_steps", as_signed(share.server_steps)}});
   } catch (const error& wrong) {
     return on_error(wrong);
@@ -105,6 +107,7 @@ void trainer_runtime::resume() {
   steps_.contexts = unsigned_of("contexts").at(0);
   loops().resume(unsigned_of("loops"));
   tables_.resume(unsigned_of("server_steps"));
+  if (kept_.has_own("skipped")) whole_.resume(unsigned_of("skipped").at(0));
 }
 
 }  // namespace troupe::runtime

@@ -96,7 +96,7 @@ future<> trainer_runtime::take_part(tape& with, const std::vector<trained>& memb
   const auto all = std::make_shared<unfinished>(
       shared, [this, shared, is_agreed_on, of = is_agreed_on ? members : std::vector<trained>()] {
         if (!is_agreed_on) return end_step(shared);
-        whole_.apply(of, shared, [this, shared] { end_step(shared); });
+        whole_.apply(of, step, shared, [this, shared] { end_step(shared); });
       });
   if (is_agreed_on) tables_.ask_for_norms(members, all);
   const step_reductions::update_part part{schedule_.update(step), schedule_.begins_update(step), ends};
@@ -112,6 +112,7 @@ future<> trainer_runtime::take_part(tape& with, const std::vector<trained>& memb
 /// one. Then calls `then`.
 void trainer_runtime::finish_update(std::function<void()> then) {
   if (steps_.members.empty() || schedule_.ends_update(steps_.done)) return then();
+  kept_.end();
   const auto rest = std::make_shared<tape>(*this, true);
   step = steps_.done = schedule_.update(step) * schedule_.accumulate;
   tables_.go_to_last_of(schedule_.accumulate);
@@ -119,6 +120,8 @@ void trainer_runtime::finish_update(std::function<void()> then) {
       .then([this, rest, then = std::move(then)](future<> taken) {
         try {
           taken.get();
+          for (const auto& one : replicas_.all()) one->numbers().synchronize();
+          if (auto spoilt = replicas_.spoilt(step)) throw error(*spoilt);
           then();
         } catch (...) {
           ended(std::current_exception());
@@ -128,13 +131,13 @@ void trainer_runtime::finish_update(std::function<void()> then) {
 
 /// All means of the step are applied.
 void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
+  if (auto spoilt = replicas_.spoilt(step)) return done->fail(*spoilt);
+  const bool is_whole = schedule_.ends_update(steps_.done);
   for (const auto& one : replicas_.all())
-    if (const auto found = one->numbers().judge(step))
-      return done->fail(
-          error(error_kind::run, fmt::format("{}: {}", one->label(), found->words("try a smaller learning rate"))));
+    if (is_whole) one->numbers().forget_buffers();  // also of those that it has not trained
   trace.step_ends(step + 1);
   if (rank() == 0) report();
-  votes_.count({.stop = votes_.own().stop && !is_synchronous()});
+  votes_.count({.stop = votes_.own().stop && !is_synchronous() && is_whole});
   if (!votes_.stops() && !saves_now()) return leave_step(done);
   replicas_.drain([this, done] { leave_step(done); }, [done](const std::exception_ptr& why) { done->fail(why); });
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 #include <utility>
@@ -23,24 +24,51 @@ void for_replicas(const std::vector<trained>& members, auto what) {
     if (const auto* local = std::get_if<std::shared_ptr<replica>>(&one)) what(**local);
 }
 
+/// Whether this replica's norm is another one on each trainer, or on each that shares it.
+bool is_of_some(const replica& one) { return !one.is_synchronized() || one.among() != nullptr; }
+
 }  // namespace
 
-void whole_gradient::apply(const std::vector<trained>& members, std::shared_ptr<promise<>> done,
+/// In the first of these optimizer steps the trainers agree on whether they exchange norms.
+void whole_gradient::agree(bool has_own, const std::shared_ptr<promise<>>& done, std::function<void()> then) {
+  const std::int64_t mine = has_own ? 1 : 0;
+  reductions_.meet("the members of the optimizer", tensor::of<std::int64_t>(shape(1), std::span(&mine, 1)))
+      .then([this, done, then = std::move(then)](future<std::vector<tensor>> all) {
+        try {
+          const auto answers = all.get();
+          exchanges_ = std::ranges::any_of(answers, [](const tensor& one) { return one.as<std::int64_t>()[0] != 0; });
+          then();
+        } catch (...) {
+          done->fail(std::current_exception());
+        }
+      });
+}
+
+void whole_gradient::apply(const std::vector<trained>& members, std::uint64_t step, std::shared_ptr<promise<>> done,
                            std::function<void()> then) {
+  bool has_own = false;
+  for_replicas(members, [&](const replica& one) { has_own = has_own || is_of_some(one); });
+  if (assigned_.trainers == 1) exchanges_ = false;
+  if (!exchanges_)
+    return agree(has_own, done,
+                 [this, members, step, done, then = std::move(then)] { apply(members, step, done, then); });
+  if (has_own && !*exchanges_ && assigned_.trainers > 1)
+    return done->fail(error(
+        error_kind::input,
+        "an optimizer step with replicas that not all trainers share, after steps without any; with clip_norm and "
+        "nan_policy::skip, train those from the first step on"));
   model::exact_sum of_all;
   model::exact_sum of_this_trainer;
-  bool is_exchanged = false;
   for_replicas(members, [&](replica& one) {
-    const bool is_of_all = one.is_synchronized() && one.among() == nullptr;
-    is_exchanged = is_exchanged || (!is_of_all && assigned_.trainers > 1);
-    if (is_of_all)
+    if (!is_of_some(one))
       of_all.merge(one.numbers().mean_squared_norm());
     else if (one.among() == nullptr || one.among()->rank() == 0)
       of_this_trainer.merge(one.numbers().mean_squared_norm());
   });
-  if (!is_exchanged) {
+  if (auto spoilt = replicas_.spoilt(step)) return done->fail(*spoilt);
+  if (!*exchanges_) {
     of_all.merge(of_this_trainer);
-    return apply(members, of_all.value(), done, std::move(then));
+    return apply_clipped(members, of_all.value(), done, std::move(then));
   }
   const auto limbs = of_this_trainer.limbs();
   reductions_.meet("the norm of the gradient", tensor::of<std::int64_t>(shape(limbs.size()), limbs))
@@ -52,7 +80,7 @@ void whole_gradient::apply(const std::vector<trained>& members, std::shared_ptr<
             if (!sum) throw error(error_kind::run, "another trainer's norm of the gradient is no sum");
             of_all.merge(*sum);
           }
-          apply(members, of_all.value(), done, std::move(then));
+          apply_clipped(members, of_all.value(), done, std::move(then));
         } catch (...) {
           done->fail(std::current_exception());
         }
@@ -60,8 +88,8 @@ void whole_gradient::apply(const std::vector<trained>& members, std::shared_ptr<
 }
 
 /// `squared_norm`: of the replicas.
-void whole_gradient::apply(const std::vector<trained>& members, double squared_norm,
-                           const std::shared_ptr<promise<>>& done, std::function<void()> then) {
+void whole_gradient::apply_clipped(const std::vector<trained>& members, double squared_norm,
+                                   const std::shared_ptr<promise<>>& done, std::function<void()> then) {
   const step_rules& rules = assigned_.rules;
   const double norm = std::sqrt(squared_norm + tables_.take_squared_norm());
   const actors::step_order order = actors::order_for(norm, rules.clip_norm);

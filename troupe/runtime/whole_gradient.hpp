@@ -10,12 +10,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "model/exact_sum.hpp"
 #include "troupe/future.hpp"
 #include "troupe/optimizer.hpp"
 #include "troupe/runtime/program_assignment.hpp"
+#include "troupe/runtime/replica_set.hpp"
 #include "troupe/runtime/step_reductions.hpp"
 #include "troupe/runtime/table_clients.hpp"
 
@@ -25,24 +28,35 @@ namespace troupe::runtime {
 class whole_gradient {
  public:
   /// Requires: the arguments outlive this object.
-  whole_gradient(table_clients& tables, step_reductions& reductions, const program_assignment& assigned)
-      : tables_(tables), reductions_(reductions), assigned_(assigned) {}
+  whole_gradient(table_clients& tables, step_reductions& reductions, const replica_set& replicas,
+                 const program_assignment& assigned)
+      : tables_(tables), reductions_(reductions), replicas_(replicas), assigned_(assigned) {}
 
-  /// Applies the means of `members`, clipped, or leaves them out; then calls `then`. Fails `done` if the gradient is
-  /// not finite and that ends the run, or if another actor fails. Requires: all means and the servers' norms are there.
-  void apply(const std::vector<trained>& members, std::shared_ptr<promise<>> done, std::function<void()> then);
+  /// Applies the means of `members` in step `step`, clipped, or leaves them out; then calls `then`. Fails `done` if the
+  /// gradient is not finite and that ends the run, or if another actor fails. Requires: all means and the servers'
+  /// norms are there.
+  void apply(const std::vector<trained>& members, std::uint64_t step, std::shared_ptr<promise<>> done,
+             std::function<void()> then);
 
   /// The optimizer steps that have been left out.
   std::uint64_t skipped() const { return skipped_; }
+  /// The same, since the last call.
+  std::uint64_t skipped_since_save() { return skipped_ - std::exchange(saved_, skipped_); }
+  /// Begins with so many.
+  void resume(std::uint64_t skipped) { skipped_ = saved_ = skipped; }
 
  private:
-  void apply(const std::vector<trained>& members, double squared_norm, const std::shared_ptr<promise<>>& done,
-             std::function<void()> then);
+  void agree(bool has_own, const std::shared_ptr<promise<>>& done, std::function<void()> then);
+  void apply_clipped(const std::vector<trained>& members, double squared_norm, const std::shared_ptr<promise<>>& done,
+                     std::function<void()> then);
 
   table_clients& tables_;
   step_reductions& reductions_;
+  const replica_set& replicas_;
   const program_assignment& assigned_;
+  std::optional<bool> exchanges_;  ///< whether any trainer's norm is not every trainer's; null: they have not agreed
   std::uint64_t skipped_ = 0;
+  std::uint64_t saved_ = 0;  ///< of these, those that a checkpoint has
 };
 
 }  // namespace troupe::runtime

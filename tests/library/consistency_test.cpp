@@ -1,0 +1,187 @@
+// How old rows may be, and what a run's options and tables are refused.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/library/error_of.hpp"
+#include "tests/library/made_cluster.hpp"
+#include "troupe/troupe.hpp"
+
+namespace troupe::consistency_test {
+namespace {
+
+using embedding_bag = nn::embedding_bag;
+using test::made_cluster;
+
+// -- consistency ----------------------------------------------------------------------
+
+/// Trainer 1 takes no step until trainer 0 has taken two, and looked for a third batch's rows.
+task<> run_ahead(trainer me, remote_module<embedding_bag> embedding, int lookups, std::vector<float>* rows) {
+  distributed_optimizer optimizer(sgd{.lr = 1}, embedding);
+  const std::vector<std::int64_t> first = {0};
+  const std::vector<std::int64_t> target = {0};
+  if (me.rank() == 1) co_await me.group().recv(0);
+  for (int step = 0; step < 3; ++step) {
+    auto context = me.new_context();
+    const auto impatient = embedding.within(me.rank() == 0 ? std::chrono::milliseconds(50) : std::chrono::minutes(5));
+    if (me.rank() == 0 && step == lookups) {
+      try {
+        co_await impatient.forward(context, first, first);
+        ADD_FAILURE() << "rows that lack more steps than they may";
+      } catch (const error& e) {
+        EXPECT_EQ(e.kind(), error_kind::deadline);
+      }
+      me.group().send(tensor(shape(1)), 1);
+    }
+    const auto patient = embedding.within(std::chrono::minutes(5));
+    const tensor found = co_await patient.forward(context, first, first);
+    if (me.rank() == 0) rows->push_back(found.as<float>()[0]);
+    co_await context.backward(nn::cross_entropy(context, found, target));
+    co_await optimizer.step(context);
+  }
+  if (me.rank() == 0 && lookups >= 3) me.group().send(tensor(shape(1)), 1);
+}
+
+std::vector<float> ahead(const std::string& consistency, int lookups) {
+  made_cluster cluster;
+  const auto embedding = cluster.server(0).make<embedding_bag>(
+      {.num_embeddings = 1, .embedding_dim = 2, .mode = nn::pooling::sum, .init = nn::zeros});
+  std::vector<float> rows;
+  cluster.run({.trainers = 2, .consistency = consistency}, run_ahead, embedding, lookups, &rows);
+  return rows;
+}
+
+TEST(Consistency, ALookupMayLackAsManyOptimizerStepsAsTheConsistencySays) {
+  const auto of_sync = ahead("sync", 1);
+  EXPECT_EQ(of_sync.at(0), 0);
+  EXPECT_NE(of_sync.at(1), 0);
+  const auto of_ssp = ahead("ssp:1", 2);
+  EXPECT_EQ(of_ssp.at(1), 0) << "trainer 1 has taken no step";
+  EXPECT_NE(of_ssp.at(2), 0);
+}
+
+TEST(Consistency, AsyncAppliesEachTrainersGradientsAsTheyCome) {
+  const auto rows = ahead("async", 3);
+  // Of softmax, with a learning rate of 1: of two equal numbers, then of the row [x, -x] after one step.
+  EXPECT_EQ(rows.at(0), 0);
+  EXPECT_NEAR(rows.at(1), 0.5, 1e-6);
+  EXPECT_NEAR(rows.at(2), 0.5 + 1 - 1 / (1 + std::exp(-1.0)), 1e-6);
+}
+
+task<> pass_with_staleness(trainer me, remote_module<nn::linear> layer) {
+  auto context = me.new_context();
+  co_await layer.forward(context, tensor({1, 2}));
+}
+
+TEST(Consistency, PassesOfModulesOnServersNeedSync) {
+  const std::string text = test::error_of([] {
+    made_cluster cluster;
+    const auto layer = cluster.server(0).make<nn::linear>(arg("in_features", 2), arg("out_features", 2));
+    cluster.run({.trainers = 2, .consistency = "ssp:1"}, pass_with_staleness, layer);
+  });
+  EXPECT_NE(text.find("linear.forward on server 0: a pass that trains, of a module on a server, needs"),
+            std::string::npos)
+      << text;
+}
+
+// -- what is refused ------------------------------------------------------------------
+
+task<> do_nothing(trainer /*me*/) { co_return; }
+
+std::string refused(const run_options& options) {
+  return test::error_of([&] {
+    made_cluster cluster;
+    cluster.run(options, do_nothing);
+  });
+}
+
+TEST(Consistency, AreRefusedAsTheJobs) {
+  EXPECT_NE(refused({.trainers = 2, .clip_norm = -1}).find("--clip-norm -1"), std::string::npos);
+  EXPECT_NE(refused({.trainers = 2, .accumulate = 0}).find("--accumulate 0"), std::string::npos);
+  EXPECT_NE(refused({.trainers = 2, .consistency = "eventual"}).find("--consistency eventual"), std::string::npos);
+  EXPECT_NE(refused({.trainers = 2, .clip_norm = 1, .consistency = "async"}).find("use sync or ssp:K"),
+            std::string::npos);
+  EXPECT_EQ(refused({.trainers = 0}), "run(0, ...): must be between 1 and 1024 trainers");
+}
+
+task<> schedule_badly(trainer me) {
+  auto model = me.data_parallel(nn::linear(2, 2));
+  distributed_optimizer optimizer(sgd{.lr_schedule = "cosin:3"}, model);
+  co_return;
+}
+
+task<> change_members(trainer me) {
+  auto first = me.data_parallel(nn::linear(2, 2));
+  auto second = me.data_parallel(nn::linear(2, 2));
+  distributed_optimizer of_first(sgd{}, first);
+  distributed_optimizer of_second(sgd{}, second);
+  auto context = me.new_context();
+  co_await of_first.step(context);
+  auto next = me.new_context();
+  co_await of_second.step(next);
+}
+
+template <class Function>
+std::string error_in(const run_options& options, Function function) {
+  return test::error_of([&] {
+    made_cluster cluster;
+    cluster.run(options, function);
+  });
+}
+
+task<> cut_rows(trainer /*me*/, remote_module<embedding_bag> embedding) {
+  optimizer_choice of_rows;
+  of_rows.name = "rowwise-adagrad";
+  of_rows.lr = 0.1;
+  distributed_optimizer optimizer(of_rows, embedding);
+  co_return;
+}
+
+TEST(Consistency, WhatNeedsWholeRowsIsRefusedOfColumns) {
+  const embedding_bag::options columns{.num_embeddings = 4, .embedding_dim = 4, .split = nn::table_split::columns};
+  EXPECT_EQ(test::error_of([&] {
+              made_cluster cluster({"--servers", "2"});
+              cluster.make<embedding_bag>(columns);
+              cluster.run({.clip_norm = 1}, do_nothing);
+            }),
+            "run: clip_norm 1: adds up the squares of whole rows, which table_split::columns cuts; use "
+            "table_split::rows");
+  const std::string text = test::error_of([&] {
+    made_cluster cluster({"--servers", "2"});
+    const auto embedding = cluster.make<embedding_bag>(columns);
+    cluster.run(1, cut_rows, embedding);
+  });
+  EXPECT_NE(text.find("rowwise-adagrad: needs whole rows, which table_split::columns of"), std::string::npos) << text;
+}
+
+TEST(Consistency, WrongUsesAreNamed) {
+  EXPECT_NE(error_in({}, schedule_badly).find("sgd: lr_schedule cosin:3: "), std::string::npos);
+  EXPECT_NE(error_in({.accumulate = 2}, change_members)
+                .find("an optimizer step with other members than the one before, within 2 that make up one"),
+            std::string::npos);
+  EXPECT_NE(test::error_of([] {
+              made_cluster cluster;
+              cluster.make<embedding_bag>({.num_embeddings = 2, .embedding_dim = 2, .row_dtype = dtype::i64});
+            }).find("embedding_bag: row_dtype int64: must be float32, float16 or bfloat16"),
+            std::string::npos);
+}
+
+task<> ask_a_spread_table(trainer /*me*/, remote_module<embedding_bag> embedding) { co_await embedding.state_dict(); }
+
+TEST(Consistency, ASpreadTableHasNoOtherCalls) {
+  const std::string text = test::error_of([] {
+    made_cluster cluster({"--servers", "2"});
+    const auto embedding = cluster.make<embedding_bag>({.num_embeddings = 4, .embedding_dim = 2});
+    cluster.run(1, ask_a_spread_table, embedding);
+  });
+  EXPECT_NE(text.find("embedding_bag.state_dict of table 0 on 2 servers: a table that is spread over servers"),
+            std::string::npos)
+      << text;
+}
+
+}  // namespace
+}  // namespace troupe::consistency_test
