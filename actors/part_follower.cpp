@@ -116,7 +116,7 @@ void part_follower::take(msg::activation&& input) {
   if (is_over()) return;
   if (auto error = check(input)) return fail(error);
   // The sender is at most one step ahead.
-  if (inputs_.size() >= 2 * std::size_t{std::max(job_.micro_batches, job_.streams() ? job_.pipeline : 1)})
+  if (inputs_.size() >= 2 * std::size_t{std::max(job_.micro_batches, job_.steps_together())})
     return fail(make_failure(errc::bad_input, "{} activations that are not passed", inputs_.size()));
   inputs_.push_back(std::move(input));
   go_on();

@@ -4,6 +4,8 @@
 
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace troupe::actors {
@@ -27,6 +29,13 @@ class step_votes {
     agreed_.stop = agreed_.stop || all.stop;
     agreed_.save = agreed_.save || all.save;
   }
+  /// The same with `step`; where steps overlap, those up to `begun` have begun, and are taken before the run ends.
+  void count(const vote& all, std::uint64_t step, std::uint64_t begun) {
+    if (all.stop && !last_) last_ = begun;
+    count({.stop = last_ == step, .save = all.save});
+  }
+  /// The step that the run ends with, as counted so; null: no rank has voted to stop.
+  const std::optional<std::uint64_t>& last() const { return last_; }
   /// Whether the run ends with the current step.
   bool stops() const { return agreed_.stop; }
   /// Whether a checkpoint follows the current step, if one can.
@@ -37,6 +46,7 @@ class step_votes {
  private:
   vote own_;
   vote agreed_;
+  std::optional<std::uint64_t> last_;
 };
 
 }  // namespace troupe::actors

@@ -32,6 +32,10 @@ struct trainer_context {
   /// Answers the order to train.
   std::function<void(msg::trained&& result)> done;
 
+  /// Says that another trainer's message does not fit what this one does.
+  caf::error refusal() const {
+    return make_failure(errc::wrong_context, "a message of another trainer for {}, which expects none", name);
+  }
   /// See `ask_traced`.
   template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
   void ask(const Handle& whom, const question& what, Message message, OnAnswer on_answer, OnError on_error) const {
@@ -80,10 +84,7 @@ class trainer_body {
   virtual void take(const msg::peer_ended& /*word*/) { refuse(); }
 
  protected:
-  /// Says that another trainer's message does not fit what this one does.
-  caf::error refusal() const {
-    return make_failure(errc::wrong_context, "a message of another trainer for {}, which expects none", actor_.name);
-  }
+  caf::error refusal() const { return actor_.refusal(); }
   /// Fails with that.
   void refuse() const { actor_.fail(failure_of(actor_.name, actor_.step, refusal())); }
 

@@ -121,6 +121,8 @@ struct job {
 
   /// Whether steps overlap in the pipeline: each stage applies a step's gradient while later steps are under way.
   bool streams() const { return pipeline > 1 && schedule == pipeline_schedule::pipedream; }
+  /// The most steps of a trainer that are under way at the same time.
+  std::uint32_t steps_together() const { return streams() ? pipeline : 1; }
   /// The parts of each trainer's network: slices of stages.
   std::uint32_t parts() const { return pipeline * tensor_parallel; }
   /// The members of a run that train: one for each part of each trainer's network.

@@ -40,5 +40,24 @@ TEST(StepVotes, ForACheckpointAreForgottenWhenItIsTakenThoseToStopNever) {
   EXPECT_TRUE(votes.own().stop);
 }
 
+TEST(StepVotes, ToStopEndTheRunWithTheLastStepThatHasBegun) {
+  step_votes votes;
+  votes.count({.save = true}, 3, 5);
+  EXPECT_EQ(votes.last(), std::nullopt);
+  votes.count({.stop = true}, 4, 6);
+  EXPECT_EQ(votes.last(), 6U);
+  votes.count({.stop = true}, 5, 6);
+  EXPECT_FALSE(votes.stops());
+  votes.count({}, 6, 6);
+  EXPECT_TRUE(votes.stops());
+  EXPECT_TRUE(votes.saves());
+}
+
+TEST(StepVotes, ToStopCountAtOnceWhereStepsDoNotOverlap) {
+  step_votes votes;
+  votes.count({.stop = true}, 4, 4);
+  EXPECT_TRUE(votes.stops());
+}
+
 }  // namespace
 }  // namespace troupe::actors::step_votes_test

@@ -1,0 +1,158 @@
+// What a trainer's loop (`training_loop`) and the body of its steps (`step_body`) share: what the trainer is to do, how
+// far it is, and who does the work: the network's numbers and passes (`dense_replica`), the tables' rows and gradients
+// (`sparse_client`), the test rows (`test_share`), figures (`epoch_tally`), the schedule (`step_schedule`). And what
+// both ask other actors for.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/actor_trace.hpp"
+#include "actors/actor_yield.hpp"
+#include "actors/allreduce_client.hpp"
+#include "actors/coming_steps.hpp"
+#include "actors/dense_replica.hpp"
+#include "actors/epoch_tally.hpp"
+#include "actors/rank_checkpoint.hpp"
+#include "actors/sparse_client.hpp"
+#include "actors/step_schedule.hpp"
+#include "actors/step_votes.hpp"
+#include "actors/trainer_assignment.hpp"
+#include "actors/trainer_body.hpp"
+#include "actors/trainer_phase.hpp"
+#include "model/hybrid.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe::actors {
+
+/// Belongs to the trainer's actor.
+struct step_work {
+  using context = sparse_client::context;
+
+  /// The step under way.
+  struct current_step {
+    context rows = {};
+    context before = {};  ///< the rows of the step before, where a graph that reads them may be under way
+    bool has_gradient = false;
+    std::uint64_t begun = 0;  ///< the last step that has begun: where steps overlap, perhaps a later one
+  };
+  struct test_rows {
+    test_share share = {};
+    context current = {};  ///< those to be scored next
+    network_input input = {};
+  };
+
+  /// `go_on` is called when an answer has come: the trainer continues if it lacks nothing. Requires: `by` and `what`
+  /// outlive this object.
+  step_work(const trainer_context& by, const trainer_assignment& what, std::function<void()> go_on);
+  step_work(const step_work&) = delete;
+
+  const model::job& job() const { return *assigned.job; }
+  const model::data_spec& spec() const { return assigned.data->spec(); }
+  bool ends_update() const { return schedule.ends_update(step); }
+  /// Returns whether ranks must agree on the gradient before it is applied.
+  bool clips_or_skips() const { return job().clip_norm > 0 || job().nan == model::nan_policy::skip; }
+
+  void enter(trainer_phase next);
+  bool is_over() const { return actors::is_over(phase); }
+  /// Ends the actor, and with it the run. Only the first failure counts.
+  void fail(std::uint64_t at_step, const caf::error& cause);
+  /// Fails with the first NaN or Inf found in the steps up to `last_step`. Returns false if this trainer has failed.
+  bool judge(std::uint64_t last_step);
+
+  // -- answers ---------------------------------------------------------------------------
+
+  /// Sends a request to actor `number`, and calls `on_answer` with its answer. On an error, this trainer fails.
+  template <class Answer, class Handle, class Message, class F>
+  void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer) {
+    const std::uint64_t at_step = message.head.step;
+    actor.ask<Answer>(whom, {.number = number}, std::move(message), std::move(on_answer),
+                      [this, at_step](const caf::error& error) { fail(at_step, error); });
+  }
+  template <class F>
+  void reduce(std::uint32_t bucket, std::uint32_t weight, msg::tensor share, const step_votes::vote& own, F on_mean) {
+    group.reduce(step, bucket, weight, std::move(share), own, std::move(on_mean),
+                 [this, at_step = step](const caf::error& error) { fail(at_step, error); });
+  }
+  void arrived() {
+    --waiting;
+    advance();
+  }
+  /// Calls `what` and continues, after the actors that get messages from now on.
+  void after_others(std::function<void()> what);
+
+  // -- set-up and lookups ----------------------------------------------------------------
+
+  /// Makes the replica of this trainer's part of the network, which begins after `from`. `slices`: the other slices of
+  /// the part's stage; null: it has one.
+  caf::error make_replica(const msg::trainer_position& from, kernels::device& device, nn::slice_sums* slices);
+  /// Plans the lookups of a batch, once it has been checked. Thread: any.
+  caf::expected<context> prepare(std::uint64_t of_step, result<model::batch>&& samples) const;
+  /// Prepares the batch after the last one looked up, unless that is done.
+  void prepare_next();
+  /// Looks up the rows of the next step, which may lack so many updates. Returns false if this trainer has failed.
+  /// Requires: there is a next step.
+  bool look_up_next(std::uint32_t staleness);
+  /// Looks up the rows of the steps up to `last` that have not been looked up, as stale as the job allows.
+  void look_up_through(std::uint64_t last);
+  /// Requires: until the answers have arrived, `wanted` stays in place and, on a device, `into` is not used otherwise.
+  void look_up(context& wanted, std::uint32_t staleness, network_input& into);
+
+  // -- a step, in order ------------------------------------------------------------------
+
+  /// The next step is the current one.
+  void begin_step();
+  /// Takes its batch, and looks up the rows of the steps after it.
+  void take_batch();
+  /// Fills an input with a batch's rows, and checks them.
+  caf::error pool_input(context& of, network_input& input);
+  /// The key of the random numbers in a step's passes.
+  std::uint64_t pass_key(std::uint64_t of_step) const;
+  /// Takes a batch's loss. Returns false if it is not finite: then this trainer has failed, or the batch has no
+  /// gradient.
+  bool take_step_loss(std::uint64_t of_step, std::size_t size, double loss);
+  /// Sends the tables' gradients to the servers.
+  void send_gradients();
+  /// Asks the servers for the norm of their gradients.
+  void ask_for_norms();
+  /// Sends a bucket to the group. `hears_others`: between steps this trainer waits for other actors anyway, and then
+  /// hears what others tell it; so if the mean is its own share, no actor need be woken for it.
+  void send_bucket(std::uint32_t bucket, bool hears_others);
+  /// Returns whether a step's backward pass takes so long that other actors should not wait for its thread.
+  bool is_long(const model::batch& samples) const;
+  void note_device_work() {
+    for (kernels::stream_timer* one : replica->timers()) trace.note_device_work(*one);
+  }
+
+  // What to do.
+  const trainer_context& actor;
+  actor_trace& trace;   ///< of the actor
+  std::uint64_t& step;  ///< likewise
+  const trainer_assignment& assigned;
+  const std::function<void()> advance;  ///< `go_on`
+  const allreduce_client group;
+  step_schedule schedule;
+
+  // Progress.
+  trainer_phase phase = trainer_phase::idle;
+  std::size_t waiting = 0;  ///< awaited answers, except to lookups
+  current_step now;
+  step_votes votes;
+  rank_checkpoint checkpoint;
+  epoch_tally tally;
+  actor_yield yield;
+
+  // Who does the work.
+  model::network network;  ///< this trainer's part of it
+  sparse_client client;
+  std::optional<coming_steps> coming;
+  test_rows tested;
+  std::optional<dense_replica> replica;  ///< its streams may use the others' memory, so it is destroyed before them
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,69 @@
+// A step whose passes are this trainer's alone, on the processor or a CUDA device: it has the whole network.
+//
+//   forward, loss, and backward to the inputs;
+//   the table gradients are sent to the servers and order the optimizer step; the lookup of the next step follows at
+//   once (servers park it until this step is committed); with staleness K, the lookups of the next K steps have been
+//   sent before;
+//   while the servers work, backward to the parameters; each bucket is sent to the allreduce group as soon as it is
+//   full (on a device, it is computed before, and sent with the event after which it is full); while the group and the
+//   servers work, the next batch is prepared.
+//
+// On a CUDA device the trainer has a thread of its own, which also runs the actors that it wakes. The host waits once a
+// step. If it needs the loss or the rows' gradient to go on, it waits for those; the next step's rows are copied when
+// they arrive, during the backward pass, the allreduce and the update. Otherwise it goes on: it waits until the device
+// has the step's input, and so the loss of the step before, with this step's passes enqueued. It takes the last loss
+// before anything but a step follows.
+
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "actors/dense_replica.hpp"
+#include "actors/interrupted_pass.hpp"
+#include "actors/step_body.hpp"
+
+namespace troupe::actors {
+
+/// Belongs to the trainer's actor.
+class whole_network : public step_body {
+ public:
+  /// Requires: `work` has the network.
+  explicit whole_network(step_work& work);
+
+  caf::error begin(const msg::trainer_position& from, kernels::device& device) override {
+    return work_.make_replica(from, device, nullptr);
+  }
+  void run() override;
+  void settle() override;
+  void evaluate(const std::function<void()>& then) override;
+  void gather(bool /*ends*/, const std::function<void()>& then) override { then(); }
+  std::vector<msg::tensor> state() override { return work_.replica->state(); }
+  outcome end() override { return {.weights = work_.replica->weights(), .buffers = work_.replica->buffers()}; }
+
+ protected:
+  /// The next step is the current one. Its batch is taken after this.
+  virtual void begin_step() { work_.begin_step(); }
+  virtual dense_replica::pass pass_of(const model::batch& samples, const float* input);
+  /// Waits for the device, which has the step's passes to do. `needs_loss`: until it has done them.
+  virtual void await_device(bool needs_loss) { take_losses(needs_loss); }
+  void take_loss();
+
+ private:
+  void meet_or_end();
+  void run_step();
+  void join_without_batch();
+  caf::error backward_inputs();
+  caf::error begin_pass();
+  bool waits_for_loss() const;
+  void take_losses(bool all);
+  void reduce_gradient();
+  void backward_parameters();
+  void send_bucket(std::uint32_t bucket) { work_.send_bucket(bucket, work_.client.servers() > 0); }
+
+  /// The other ranks' passes, if the network asks them. A pass that waits uses the replica.
+  std::optional<interrupted_pass> others_;
+};
+
+}  // namespace troupe::actors
