@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,7 @@ std::string alternatives(const std::vector<std::string>& names);
 template <class Table, class Name>
 std::vector<std::string> names_in(const Table& table, Name name) {
   std::vector<std::string> names;
+  names.reserve(std::size(table));
   for (const auto& row : table) names.emplace_back(std::invoke(name, row));
   return names;
 }
