@@ -49,7 +49,7 @@ class server {
 
 /// What a run leaves.
 struct run_summary {
-  /// Optimizer steps of trainer 0.
+  /// Steps of trainer 0: calls of `distributed_optimizer::step`, rounded up to whole optimizer steps.
   std::uint64_t steps = 0;
   double seconds = 0;
   /// A digest of all weights: of the rows of every table, and of trainer 0's replicas.
