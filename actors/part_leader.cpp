@@ -59,7 +59,7 @@ caf::error part_leader::begin(const msg::trainer_position& from, kernels::device
 
 // -- a step -------------------------------------------------------------------
 
-/// Sends the step's micro-batches through the parts; `passed_through_parts` goes on.
+/// Sends the step's micro-batches through the parts. When they are back, `passed_through_parts` follows.
 void part_leader::run() {
   work_.begin_step();
   work_.take_batch();
@@ -121,7 +121,7 @@ void part_leader::send_input_beside(msg::activation what, const float* numbers, 
   links_.send_beside(what);
 }
 
-/// Passes what has come, unless a pass waits, which sees it when it goes on.
+/// Passes what has come. A pass that waits prevents that, and finds it when it resumes.
 void part_leader::advance_passes() {
   if (slices_.is_waiting()) return;
   slices_.run(work_.step, [this] {

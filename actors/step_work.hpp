@@ -1,7 +1,7 @@
 // What a trainer's loop (`training_loop`) and the body of its steps (`step_body`) share: what the trainer is to do, how
-// far it is, and who does the work: the network's numbers and passes (`dense_replica`), the tables' rows and gradients
-// (`sparse_client`), the test rows (`test_share`), figures (`epoch_tally`), the schedule (`step_schedule`). And what
-// both ask other actors for.
+// far it is, and the objects that do the work: the network's numbers and passes (`dense_replica`), the tables' rows and
+// gradients (`sparse_client`), the test rows (`test_share`), figures (`epoch_tally`), the schedule (`step_schedule`).
+// It has the requests to other actors that both of them make.
 
 #pragma once
 
@@ -147,7 +147,7 @@ struct step_work {
   epoch_tally tally;
   actor_yield yield;
 
-  // Who does the work.
+  // The objects that do the work.
   model::network network;  ///< this trainer's part of it
   sparse_client client;
   std::optional<coming_steps> coming;

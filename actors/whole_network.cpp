@@ -77,7 +77,7 @@ caf::error whole_network::backward_inputs() {
   return {};
 }
 
-/// Returns whether the host needs this step's loss, or its rows' gradient, before it goes on. Trainers that do not wait
+/// Returns whether the host needs this step's loss, or its rows' gradient, to continue. Trainers that do not wait
 /// for each other's gradients (async) would hear from a server of a NaN that one of them has not seen yet.
 bool whole_network::waits_for_loss() const {
   return work_.clips_or_skips() || work_.job().staleness == model::any_staleness ||

@@ -10,9 +10,9 @@
 //
 // On a CUDA device the trainer has a thread of its own, which also runs the actors that it wakes. The host waits once a
 // step. If it needs the loss or the rows' gradient to go on, it waits for those; the next step's rows are copied when
-// they arrive, during the backward pass, the allreduce and the update. Otherwise it goes on: it waits until the device
-// has the step's input, and so the loss of the step before, with this step's passes enqueued. It takes the last loss
-// before anything but a step follows.
+// they arrive, during the backward pass, the allreduce and the update. Otherwise it continues: it waits until the
+// device has the step's input, and so the loss of the step before, with this step's passes enqueued. It takes the last
+// loss before anything but a step follows.
 
 #pragma once
 

@@ -21,7 +21,7 @@ enum class loss_form : std::uint8_t {
 
 /// A sample, as a loss sees it.
 struct loss_sample {
-  /// Of the network. The loss overwrites them with its gradient by them.
+  /// What the network has computed of the sample. The loss overwrites it with the gradient of its result by it.
   std::span<float> outputs;
   std::int64_t target_class = 0;        ///< loss_form::classes
   std::span<const float> targets = {};  ///< the other forms: one for each output
