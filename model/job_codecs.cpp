@@ -28,7 +28,7 @@ result<double> read_real(std::string_view text, double high, bool zero_allowed) 
 /// Names the part of a setting's text that a number's fault is about.
 template <class T>
 result<T> named(const char* part, result<T> number) {
-  return std::move(number).map_error([part](fault wrong) { return fault{wrong.kind, part + wrong.message}; });
+  return std::move(number).map_error([part](const fault& wrong) { return fault{wrong.kind, part + wrong.message}; });
 }
 
 /// Reads whole numbers with commas between them; null: they are not within the limits, or more than `most`.

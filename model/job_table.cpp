@@ -61,7 +61,7 @@ job_setting line(const char* name, const char* group, const char* value_name, co
 }
 
 codec row_type(kernels::row_dtype job::*field) {
-  using enum kernels::row_dtype;
+  using enum dtype;
   return choice(field, {{"f32", f32}, {"f16", f16}, {"bf16", bf16}});
 }
 
@@ -167,7 +167,7 @@ std::vector<job_setting> network_settings() {
 
 /// Settings of how the trainers make a step together.
 std::vector<job_setting> step_settings() {
-  using enum sparse_reduction;
+  using enum reduction;
   using enum kernels::matmul_precision;
   using enum nan_policy;
   using enum data_kind;
