@@ -11,25 +11,7 @@ namespace troupe::actors {
 
 namespace {
 
-/// Calls `copy(from the whole's, from the part's, how many)` for each run of numbers that a part has.
-template <class F>
-void for_each_run(const model::part_tensors& part, const F& copy) {
-  std::size_t in_part = 0;
-  for (const model::tensor_place& one : part.parameters)
-    for (std::size_t row = 0; row < one.rows; ++row, in_part += one.cols)
-      copy(one.first + row * one.stride, in_part, one.cols);
-}
-
-std::vector<float> part_of(std::span<const float> whole, const model::part_tensors& part) {
-  std::vector<float> made;
-  for_each_run(part, [&](std::size_t from, std::size_t, std::size_t count) {
-    made.insert(made.end(), whole.begin() + static_cast<std::ptrdiff_t>(from),
-                whole.begin() + static_cast<std::ptrdiff_t>(from + count));
-  });
-  return made;
-}
-
-std::vector<float> part_of(std::span<const float> whole, nn::parameter_range which) {
+std::vector<float> range_of(std::span<const float> whole, nn::parameter_range which) {
   const auto mine = whole.subspan(which.first, which.count);
   return {mine.begin(), mine.end()};
 }
@@ -50,10 +32,10 @@ std::vector<msg::tensor> part_of_state(const std::vector<msg::tensor>& saved, co
   std::vector<msg::tensor> part;
   for (std::size_t i = 0; i <= buffers; ++i) {
     if (!is_column(saved[i], of.parameters)) return {};
-    if (i == 0 || !mine.parameters.empty()) part.push_back(column(part_of(saved[i].as<float>(), mine)));
+    if (i == 0 || !mine.parameters.empty()) part.push_back(column(model::part_of(saved[i].as<float>(), mine)));
   }
   if (of.buffers > 0 && !is_column(saved.back(), of.buffers)) return {};
-  if (mine.buffers.count > 0) part.push_back(column(part_of(saved.back().as<float>(), mine.buffers)));
+  if (mine.buffers.count > 0) part.push_back(column(range_of(saved.back().as<float>(), mine.buffers)));
   return part;
 }
 
@@ -72,8 +54,8 @@ caf::expected<part_start> start_of_part(const model::job& what, const model::dat
   if (what.parts() == 1) return made;
   const model::network_parts all = model::parts_of_network(what, data.spec());
   const model::part_tensors& mine = all.parts[part];
-  made.parameters = part_of(made.parameters, mine);
-  if (!made.buffers.empty()) made.buffers = part_of(made.buffers, mine.buffers);
+  made.parameters = model::part_of(made.parameters, mine);
+  if (!made.buffers.empty()) made.buffers = range_of(made.buffers, mine.buffers);
   if (from.dense.empty()) return made;
   const auto buffers = static_cast<std::size_t>(model::state_buffers(what.dense_optimizer));
   made.saved = part_of_state(from.dense, all, mine, buffers);
@@ -90,9 +72,7 @@ std::vector<msg::tensor> joined_states(const model::network_parts& of,
   for (std::size_t p = 0; p < states.size(); ++p) {
     const model::part_tensors& part = of.parts[p];
     for (std::size_t i = 0; i <= buffers && !part.parameters.empty(); ++i)
-      for_each_run(part, [&, from = states[p][i].as<float>()](std::size_t to, std::size_t first, std::size_t count) {
-        std::ranges::copy(from.subspan(first, count), whole[i].begin() + static_cast<std::ptrdiff_t>(to));
-      });
+      model::put_part(states[p][i].as<float>(), part, whole[i]);
     if (part.buffers.count > 0)
       std::ranges::copy(states[p].back().as<float>(),
                         whole.back().begin() + static_cast<std::ptrdiff_t>(part.buffers.first));

@@ -8,7 +8,7 @@
 #include "base/assert.hpp"
 #include "kernels/device.hpp"
 #include "model/random.hpp"
-#include "model/sliced_linear.hpp"
+#include "model/tensor_parallel.hpp"
 #include "nn/samples.hpp"
 
 namespace troupe::model {
@@ -42,10 +42,9 @@ std::vector<nn::made_layer> checked_layers(const std::vector<nn::layer_spec>& sp
   return std::move(*made);
 }
 
-nn::sequential made_bottom(const job& what, const data_spec& spec) {
+nn::sequential network_of(const std::vector<nn::made_layer>& layers) {
   std::vector<std::shared_ptr<const nn::module>> modules;
-  for (const nn::made_layer& one : checked_layers(bottom_layers(what, spec), spec.dense_features))
-    modules.push_back(one.what);
+  for (const nn::made_layer& one : layers) modules.push_back(one.what);
   return nn::sequential(std::move(modules));
 }
 
@@ -102,17 +101,14 @@ troupe::shape top_input(const job& what, const data_spec& spec) {
   return is_image && !is_mlp ? spec.image : troupe::shape(joined_width(what, spec));
 }
 
+nn::sequential make_top(const data_spec& spec, const job& what) {
+  return network_of(checked_layers(layers_of_top(what, spec), top_input(what, spec)));
+}
+
 network make_layers_of_top(const data_spec& spec, const job& what, layer_range part, std::uint32_t slices) {
-  const auto specs = layers_of_slice(layers_of_top(what, spec), slices);
-  const auto cuts = slices > 1 ? cuts_of(specs) : std::vector<layer_cut>(specs.size());
-  const auto made = checked_layers(specs, top_input(what, spec));
-  std::vector<std::shared_ptr<const nn::module>> modules;
-  for (std::size_t i = part.first; i < part.end; ++i) {
-    modules.push_back(made[i].what);
-    if (cuts[i] != layer_cut::none)
-      modules.back() = std::make_shared<sliced_linear>(static_cast<const nn::linear&>(*made[i].what).chosen(), cuts[i]);
-  }
-  return {std::make_shared<nn::sequential>(std::move(modules), part.first), made[part.first].in};
+  const auto layers = checked_layers(layers_of_top(what, spec), top_input(what, spec));
+  const nn::sequential mine = slice_of(network_of(layers), slices);
+  return {std::make_shared<nn::sequential>(mine.part(part.first, part.end - part.first)), layers[part.first].in};
 }
 
 // -- the hybrid model -----------------------------------------------------------------------
@@ -134,7 +130,7 @@ hybrid_model::hybrid_model(const data_spec& spec, const job& what, network top)
       top_parameters_(nn::placed(top_.module->parameters())),
       top_buffers_(nn::placed(top_.module->buffers())) {
   if (!has_bottom(what, spec)) return;
-  bottom_ = made_bottom(what, spec);
+  bottom_ = network_of(checked_layers(bottom_layers(what, spec), spec.dense_features));
   bottom_parameters_ = nn::placed(bottom_->parameters());
 }
 

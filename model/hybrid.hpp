@@ -136,6 +136,8 @@ std::vector<nn::layer_spec> bottom_layers(const job& what, const data_spec& spec
 std::vector<nn::layer_spec> top_layers(const job& what, const data_spec& spec);
 /// Returns the same; of an MLP its layers.
 std::vector<nn::layer_spec> layers_of_top(const job& what, const data_spec& spec);
+/// Makes the top network.
+nn::sequential make_top(const data_spec& spec, const job& what);
 /// Makes layers of the top network, a stage of a pipeline after the first. Its bits are those of the whole network. Of
 /// several slices it is one's.
 network make_layers_of_top(const data_spec& spec, const job& what, layer_range part, std::uint32_t slices = 1);

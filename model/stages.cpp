@@ -23,11 +23,11 @@ const char* network_option(const job& what) { return what.layers.empty() ? "--hi
 /// The layers at which a stage may begin: none amid a pair of layers that slices share. If several trainers must agree,
 /// the second one only after a layer with parameters.
 std::vector<std::size_t> possible_begins(const job& what, const data_spec& spec) {
-  const auto layers = layers_of_top(what, spec);
-  const auto cuts = what.tensor_parallel > 1 ? cuts_of(layers) : std::vector<layer_cut>(layers.size());
+  const std::size_t layers = layers_of_top(what, spec).size();
+  const auto cuts = what.tensor_parallel > 1 ? cuts_of(make_top(spec, what)) : std::vector<layer_cut>(layers);
   std::vector<std::size_t> begins{0};
   bool is_amid_pair = false;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
+  for (std::size_t i = 0; i < layers; ++i) {
     if (i > 0 && !is_amid_pair &&
         (begins.size() > 1 || what.trainers == 1 || has_parameters(hybrid_model(spec, what, i))))
       begins.push_back(i);
@@ -75,14 +75,6 @@ std::optional<std::string> check_stages(const job& what, const data_spec& spec) 
                      what.pipeline, network_option(what), possible.size());
 }
 
-/// Where a slice's tensor is in the whole one.
-tensor_place place_of(const nn::parameter& whole, const nn::parameter& mine, std::uint32_t slice) {
-  const std::size_t count = mine.count();
-  if (mine.shape == whole.shape) return {whole.first, 1, count, 0, false};
-  if (mine.shape[0] != whole.shape[0]) return {whole.first + slice * count, 1, count, 0, true};
-  return {whole.first + slice * mine.shape[1], mine.shape[0], mine.shape[1], whole.shape[1], true};
-}
-
 }  // namespace
 
 std::optional<std::string> check_parts(const job& what, const data_spec& spec) {
@@ -91,7 +83,9 @@ std::optional<std::string> check_parts(const job& what, const data_spec& spec) {
     return fmt::format(
         "{}: a batch_norm with synchronized = true asks all ranks amid its pass; leave out synchronized, or the option",
         parts_option(what));
-  if (auto wrong = check_slices(layers_of_top(what, spec), what.tensor_parallel, network_option(what))) return wrong;
+  if (auto wrong = check_slices(make_top(spec, what), what.tensor_parallel,
+                                fmt::format("--tensor-parallel {}", what.tensor_parallel), network_option(what)))
+    return wrong;
   return what.pipeline == 1 ? std::nullopt : check_stages(what, spec);
 }
 
@@ -120,28 +114,15 @@ network_parts parts_of_network(const job& what, const data_spec& spec) {
   std::size_t tensor = 0;
   for (std::size_t stage = 0; stage < what.pipeline; ++stage) {
     const network cut = make_stage(what, spec, stage);
-    const auto mine = nn::placed(cut.module->parameters());
+    const auto mine = cut.module->parameters();
     const std::size_t buffers = nn::count_of(cut.module->buffers());
-    for (std::uint32_t slice = 0; slice < what.tensor_parallel; ++slice) {
-      part_tensors made{{}, {found.buffers, buffers}};
-      for (std::size_t i = 0; i < mine.size(); ++i)
-        made.parameters.push_back(place_of(whole[tensor + i], mine[i], slice));
-      found.parts.push_back(std::move(made));
-    }
+    const auto its = std::span(whole).subspan(tensor, mine.size());
+    for (std::uint32_t slice = 0; slice < what.tensor_parallel; ++slice)
+      found.parts.push_back({places_of_slice(its, mine, slice), {found.buffers, buffers}});
     tensor += mine.size();
     found.buffers += buffers;
   }
   return found;
-}
-
-std::vector<nn::parameter_range> counted_once(const part_tensors& of, std::uint32_t slice) {
-  std::vector<nn::parameter_range> counted;
-  std::size_t first = 0;
-  for (const tensor_place& one : of.parameters) {
-    if (slice == 0 || one.is_cut) counted.push_back({first, one.count()});
-    first += one.count();
-  }
-  return counted;
 }
 
 std::vector<std::size_t> balanced_stages(std::span<const double> seconds, std::size_t stages) {

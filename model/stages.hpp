@@ -16,6 +16,7 @@
 #include "model/data.hpp"
 #include "model/hybrid.hpp"
 #include "model/job.hpp"
+#include "model/part_tensors.hpp"
 #include "model/pipeline_executor.hpp"
 
 namespace troupe::model {
@@ -33,33 +34,8 @@ layer_range layers_of_stage(const job& what, const data_spec& spec, std::size_t 
 /// Makes the network of a stage's slices. Requires: as above.
 network make_stage(const job& what, const data_spec& spec, std::size_t stage);
 
-/// Where the numbers of a part's tensor are among the whole network's: `rows` runs of `cols` neighbours.
-struct tensor_place {
-  std::size_t first = 0;
-  std::size_t rows = 1;
-  std::size_t cols = 0;
-  std::size_t stride = 0;  ///< from one run to the next
-  bool is_cut = false;     ///< the other slices have other numbers of it
-
-  std::size_t count() const { return rows * cols; }
-};
-
-struct part_tensors {
-  std::vector<tensor_place> parameters;  ///< in the order of the part's flat buffer, without gaps
-  nn::parameter_range buffers;           ///< the whole network's
-};
-
-struct network_parts {
-  std::size_t parameters = 0;  ///< of the whole network
-  std::size_t buffers = 0;
-  std::vector<part_tensors> parts;
-};
-
 /// Returns the places of all parts. Requires: as above.
 network_parts parts_of_network(const job& what, const data_spec& spec);
-
-/// Returns the ranges of a part's parameters whose numbers no earlier slice has: of the first slice, all.
-std::vector<nn::parameter_range> counted_once(const part_tensors& of, std::uint32_t slice);
 
 /// Returns where `stages` stages of layers begin that take so long, one after the other: the longest stage is as short
 /// as can be. Requires: at least as many layers as stages.

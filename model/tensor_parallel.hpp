@@ -13,11 +13,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "nn/layer_spec.hpp"
+#include "nn/sequential.hpp"
 
 namespace troupe::model {
 
@@ -30,14 +29,14 @@ struct slice_place {
 enum class layer_cut : std::uint8_t { none, outputs, inputs };
 
 /// Returns how each layer of a network is cut. A layer belongs to the first pair that it can belong to.
-std::vector<layer_cut> cuts_of(std::span<const nn::layer_spec> layers);
+std::vector<layer_cut> cuts_of(const nn::sequential& whole);
 
-/// Returns the list that each of so many slices makes its layers of. Requires: the widths can be divided.
-std::vector<nn::layer_spec> layers_of_slice(std::vector<nn::layer_spec> layers, std::uint32_t slices);
+/// Returns what each of so many slices has of a network. Requires: `check_slices` accepts it.
+nn::sequential slice_of(const nn::sequential& whole, std::uint32_t slices);
 
-/// Checks that layers can be cut into so many slices. Returns the first problem as a message; null if they can.
-/// `option`: what gives them.
-std::optional<std::string> check_slices(std::span<const nn::layer_spec> layers, std::uint32_t slices,
-                                        const char* option);
+/// Checks that a network can be cut into so many slices. Returns the first problem as a message; null if it can.
+/// `option`: what asks for the slices; `network`: what the network is given by.
+std::optional<std::string> check_slices(const nn::sequential& whole, std::uint32_t slices, const std::string& option,
+                                        const std::string& network);
 
 }  // namespace troupe::model

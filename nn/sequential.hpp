@@ -41,6 +41,11 @@ class sequential final : public module {
   /// How many modules it has.
   std::size_t size() const { return modules_.size(); }
   const module& at(std::size_t i) const { return *modules_[i]; }
+  const std::vector<std::shared_ptr<const module>>& modules() const { return modules_; }
+  /// The same numbers with other modules. Requires: as many.
+  sequential with(std::vector<std::shared_ptr<const module>> modules) const {
+    return sequential(std::move(modules), first_, shift_);
+  }
   /// The modules [first, first + count), as a stage of a pipeline has them: with the numbers that they have here, and
   /// so with the same names, initial parameters and random numbers. Throws `error` if there are not so many.
   sequential part(std::size_t first, std::size_t count) const;

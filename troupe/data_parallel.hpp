@@ -31,6 +31,12 @@ struct data_parallel_options {
   /// trainers'. Every trainer makes such a replica, with the group that it is in, and takes as many steps. Digest and
   /// checkpoints are as without `synchronized`, which it does not go with.
   std::optional<group> among = {};
+  /// Into how many slices the network, a `nn::sequential`, is cut, each on a trainer of its own: pairs of linear layers
+  /// with only relu or gelu between them, the first by its outputs and the second by its inputs. Trainer r of R x T has
+  /// slice r % T of replica r / T, and the replicas are reduced. The trainers of a replica apply it to the same inputs,
+  /// in the same order: each pass waits for the other slices, twice a pair, and returns the same output on all. On the
+  /// processor.
+  std::uint32_t tensor_parallel = 1;
   /// What traces call its passes, and checkpoints its tensors: letters, digits, '_' and '-'. Otherwise traces have the
   /// module's type, and checkpoints its number; so they do if it is null. No std::string, which gcc 12 would destroy
   /// twice in some coroutines.
@@ -61,9 +67,11 @@ class data_parallel {
   /// Returns this trainer's parameters, flat, in the module's order.
   std::vector<float> parameters() const;
 
-  /// Returns copies of this trainer's parameters and buffers, by the names that PyTorch gives them.
+  /// Returns copies of this trainer's parameters and buffers, by the names that PyTorch gives them; of a network in
+  /// slices, this trainer's slice.
   named_tensors state_dict() const;
-  /// Takes parameters and buffers from `state`; the optimizer's own state stays. All trainers load the same. A resumed
+  /// Takes parameters and buffers from `state`; the optimizer's own state stays. All trainers load the same; a network
+  /// in slices may also take the whole network's tensors, of which each trainer takes its slice. A resumed
   /// run begins with what it has saved: there, this changes nothing until the loop has come to its saved place. Throws
   /// an `error` that names every tensor which is missing, is not the module's or has another shape; then nothing
   /// changes.

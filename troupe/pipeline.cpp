@@ -27,8 +27,8 @@ void check_targets(const tensor& input, const shape& targets) {
 
 std::uint32_t pipeline::stage() const { return stage_->place().stage; }
 std::uint32_t pipeline::stages() const { return stage_->place().stages; }
-std::uint32_t pipeline::replica() const { return stage_->replica_number(); }
-std::uint32_t pipeline::replicas() const { return stage_->across().size(); }
+std::uint32_t pipeline::replica() const { return stage_->part().replica_number(); }
+std::uint32_t pipeline::replicas() const { return stage_->part().across().size(); }
 std::size_t pipeline::most_alive() const { return stage_->most_alive(); }
 
 task<double> pipeline::step(context& in, const tensor& input, std::span<const std::int64_t> classes,

@@ -7,11 +7,14 @@
 
 #include <barrier>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "model/stages.hpp"
+#include "nn/layer_spec.hpp"
 #include "nn/slice_sums.hpp"
 #include "tests/kernels/support.hpp"
 #include "tests/nn/passes.hpp"
@@ -23,9 +26,16 @@ using kernels::test::source_of_numbers;
 
 std::vector<nn::layer_spec> layers_of(const std::string& json) { return nn::parse_layers(json).value(); }
 
+/// Makes them for samples of 7 features.
+nn::sequential network_of(const std::string& json) {
+  std::vector<std::shared_ptr<const nn::module>> modules;
+  for (const nn::made_layer& one : nn::make_layers(layers_of(json), 7).value()) modules.push_back(one.what);
+  return nn::sequential(std::move(modules));
+}
+
 std::string cuts_text(const std::string& json) {
   std::string text;
-  for (const layer_cut cut : cuts_of(layers_of(json))) text += "-oi"[static_cast<std::size_t>(cut)];
+  for (const layer_cut cut : cuts_of(network_of(json))) text += "-oi"[static_cast<std::size_t>(cut)];
   return text;
 }
 
@@ -50,13 +60,13 @@ TEST(TensorParallel, CutsPairsOfLinearLayers) {
 }
 
 TEST(TensorParallel, RefusesWhatSlicesCannotShare) {
-  const auto layers = layers_of(list({linear(6), relu, linear(3)}));
-  EXPECT_EQ(check_slices(layers, 1, "--hidden"), std::nullopt);
-  EXPECT_EQ(check_slices(layers, 3, "--hidden"), std::nullopt);
-  EXPECT_EQ(check_slices(layers, 4, "--hidden"),
+  const nn::sequential layers = network_of(list({linear(6), relu, linear(3)}));
+  EXPECT_EQ(check_slices(layers, 1, "--tensor-parallel 1", "--hidden"), std::nullopt);
+  EXPECT_EQ(check_slices(layers, 3, "--tensor-parallel 3", "--hidden"), std::nullopt);
+  EXPECT_EQ(check_slices(layers, 4, "--tensor-parallel 4", "--hidden"),
             "--tensor-parallel 4: layer 0 (--hidden) has 6 outputs, which 4 slices cannot share equally; use a divisor "
             "of 6, or another width");
-  EXPECT_EQ(check_slices(layers_of(list({linear(6), norm, linear(3)})), 2, "--layers"),
+  EXPECT_EQ(check_slices(network_of(list({linear(6), norm, linear(3)})), 2, "--tensor-parallel 2", "--layers"),
             "--tensor-parallel 2: the network (--layers) has no two linear layers with only relu or gelu between them, "
             "which slices share; leave it out");
 }

@@ -83,6 +83,7 @@ nn::pass module_pass::how(bool is_second_backward) const {
           .training = mode_.training,
           .key = mode_.key,
           .ranks = mode_.ranks,
+          .slices = mode_.slices,
           .is_second_backward = is_second_backward};
 }
 

@@ -42,6 +42,8 @@ class module_pass {
     std::uint64_t key = 0;
     /// Averages numbers over the ranks within the pass, and outlives it. Null: the pass uses its own batch alone.
     nn::rank_means* ranks = nullptr;
+    /// Sums numbers over the slices of the network within the pass, and outlives it. Null: it is whole.
+    nn::slice_sums* slices = nullptr;
     /// The parameters, on the device, both ways. Null: those of `numbers`, which must not change in between.
     std::shared_ptr<const float> weights = nullptr;
   };

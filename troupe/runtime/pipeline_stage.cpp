@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/digest.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/received_input.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
@@ -82,17 +81,17 @@ model::stage_place place_of(std::uint32_t rank, std::uint32_t trainers, std::siz
   return {rank % count, count, checked(options.schedule)};
 }
 
-/// Returns the ranks first, first + step, ..., `count` of them.
-std::vector<std::uint32_t> ranks_from(std::uint32_t first, std::uint32_t step, std::uint32_t count) {
-  std::vector<std::uint32_t> ranks;
-  for (std::uint32_t i = 0; i < count; ++i) ranks.push_back(first + i * step);
-  return ranks;
-}
-
-/// Sends the numbers to the first stage, unless there are none.
-void send_flat(const group& by, const msg::tensor& numbers, std::uint32_t tag) {
-  const auto flat = numbers.as<float>();
-  if (!flat.empty()) by.send(tensor::of<float>(shape(flat.size()), flat), 0, tag);
+/// Where the stages' numbers are among the whole network's: one after the other.
+model::network_parts layout_of(const std::vector<nn::sequential>& stages) {
+  model::network_parts all;
+  for (const nn::sequential& one : stages) {
+    const std::size_t parameters = nn::count_of(one.parameters());
+    const std::size_t buffers = nn::count_of(one.buffers());
+    all.parts.push_back({{{.first = all.parameters, .cols = parameters}}, {all.buffers, buffers}});
+    all.parameters += parameters;
+    all.buffers += buffers;
+  }
+  return all;
 }
 
 }  // namespace
@@ -109,10 +108,8 @@ pipeline_stage::pipeline_stage(trainer_runtime& of, const std::vector<nn::sequen
     : trainer_(of),
       parts_(numbered(stages)),
       place_(place_of(of.rank(), of.trainers(), stages.size(), options)),
-      replica_number_(of.rank() / place_.stages),
+      part_(of, layout_of(parts_)),
       micro_batches_(options.micro_batches == 0 ? stages.size() : options.micro_batches),
-      along_(trainer(of).group().subgroup(ranks_from(of.rank() - place_.stage, 1, place_.stages))),
-      across_(trainer(of).group().subgroup(ranks_from(place_.stage, place_.stages, of.trainers() / place_.stages))),
       replica_(of.make_replica(std::make_shared<const nn::sequential>(parts_[place_.stage]),
                                {.bucket_mib = options.bucket_mib, .name = options.name})) {
   replica_->join(*this);
@@ -188,25 +185,25 @@ void pipeline_stage::begin_step(const tape& on) {
 /// The last stage tells the others the loss of a batch that has come back.
 task<> pipeline_stage::exchange_loss(passing& batch) {
   if (!place_.is_last()) {
-    const tensor told = co_await received(along_, place_.stage + 1, tag_loss, shape(1), dtype::f64);
+    const tensor told = co_await received(place_.stage + 1, tag_loss, shape(1), dtype::f64);
     batch.loss_sum = told.item();
     trainer_.note_loss(batch.loss_sum);
   }
-  if (!place_.is_first()) along_.send(one_number(batch.loss_sum), place_.stage - 1, tag_loss);
+  if (!place_.is_first()) along().send(one_number(batch.loss_sum), place_.stage - 1, tag_loss);
 }
 
 /// All stages of a replica have as many samples, or throw.
 task<> pipeline_stage::agree_on_samples(std::size_t samples) {
   const auto mine = static_cast<std::int64_t>(samples);
-  if (!place_.is_last()) along_.send(one_number(mine), place_.stage + 1, tag_samples);
+  if (!place_.is_last()) along().send(one_number(mine), place_.stage + 1, tag_samples);
   if (place_.is_first()) co_return;
-  const tensor sent = co_await received(along_, place_.stage - 1, tag_samples, shape(1), dtype::i64);
+  const tensor sent = co_await received(place_.stage - 1, tag_samples, shape(1), dtype::i64);
   if (const std::int64_t theirs = sent.as<std::int64_t>()[0]; theirs != mine)
     throw error(
         error_kind::input,
         fmt::format("pipeline: stage {} of replica {} has a batch of {} samples, stage {} one of {}; the stages "
                     "of a replica take the same batch",
-                    place_.stage, replica_number_, samples, place_.stage - 1, theirs));
+                    place_.stage, part_.replica_number(), samples, place_.stage - 1, theirs));
 }
 
 /// Finds out what the stages make of each other's activations. Throws `error` unless they fit together.
@@ -230,8 +227,8 @@ void pipeline_stage::check_shapes(const tensor& input, std::size_t samples) {
 }
 
 /// What another stage has sent. Throws `error` if it is nothing that this pipeline sends.
-task<tensor> pipeline_stage::received(group by, std::uint32_t from, std::uint32_t tag, shape wanted, dtype type) const {
-  tensor sent = co_await by.recv(from, tag);
+task<tensor> pipeline_stage::received(std::uint32_t from, std::uint32_t tag, shape wanted, dtype type) const {
+  tensor sent = co_await along().recv(from, tag);
   if (sent.type() != type || !(sent.shape() == wanted))
     throw error(error_kind::input,
                 fmt::format("pipeline: stage {} has sent {} of {} to stage {}, which takes {} of {}; all trainers make "
@@ -239,14 +236,6 @@ task<tensor> pipeline_stage::received(group by, std::uint32_t from, std::uint32_
                             from, to_string(sent.shape()), name_of(sent.type()), place_.stage, to_string(wanted),
                             name_of(type)));
   co_return sent;
-}
-
-/// Appends what another stage has sent of these tensors, if they have any numbers.
-task<> pipeline_stage::receive_flat(group by, std::uint32_t from, std::uint32_t tag, std::size_t count,
-                                    std::vector<float>& to) const {
-  if (count == 0) co_return;
-  const tensor flat = co_await received(by, from, tag, shape(count));
-  to.insert(to.end(), flat.as<float>().begin(), flat.as<float>().end());
 }
 
 task<> pipeline_stage::pass_forward(executor::entry& one) {
@@ -258,7 +247,7 @@ task<> pipeline_stage::pass_forward(executor::entry& one) {
   if (place_.is_first()) {
     its.input = samples_of(batch.input, part);
   } else {
-    tensor sent = co_await received(along_, place_.stage - 1, tag_activations, checked_[place_.stage]);
+    tensor sent = co_await received(place_.stage - 1, tag_activations, checked_[place_.stage]);
     its.input = on.add(std::move(sent), std::make_shared<received_input>(place_.stage - 1));
   }
   order_.take_input(one);
@@ -266,14 +255,14 @@ task<> pipeline_stage::pass_forward(executor::entry& one) {
   most_alive_ = std::max(most_alive_, order_.most_alive());
   order_.keep_weights(one, [this] { return replica_->numbers().copy_of_weights(); });
   // A pass and a loss for each micro-batch, as in the context of a whole network.
-  const std::uint64_t key = on.key_of(replica_number_, 2 * (passes_ + one.number));
+  const std::uint64_t key = on.key_of(part_.replica_number(), 2 * (passes_ + one.number));
   const replica::pass_options how{.key = key, .weights = one.weights};
   its.output = replica_->apply(on, its.input, how).output;
   if (place_.is_last()) {
     its.output = batch.loss(batch.in, its.output, part);
     one.loss = its.output.item() * batch.share(one.number);
   } else {
-    along_.send(its.output, place_.stage + 1, tag_activations);
+    along().send(its.output, place_.stage + 1, tag_activations);
   }
   order_.end_pass(one);
 }
@@ -287,7 +276,7 @@ task<> pipeline_stage::pass_back(executor::entry& one) {
     order_.begin_pass();
     co_await on.backward(its.output, batch->share(one.number));
   } else {
-    tensor grad = co_await received(along_, place_.stage + 1, tag_gradients, its.output.shape());
+    tensor grad = co_await received(place_.stage + 1, tag_gradients, its.output.shape());
     order_.take_gradient(one);
     order_.begin_pass();
     co_await on.backward(its.output, std::move(grad));
@@ -298,7 +287,7 @@ task<> pipeline_stage::pass_back(executor::entry& one) {
       throw error(error_kind::input,
                   fmt::format("pipeline: the loss of micro-batch {} does not depend on the outputs that it was given",
                               one.number));
-    along_.send(std::exchange(input.grad, {}), place_.stage - 1, tag_gradients);
+    along().send(std::exchange(input.grad, {}), place_.stage - 1, tag_gradients);
   }
   const bool ends_batch = overlaps() || order_.is_last_back();
   order_.end_pass(one);
@@ -346,10 +335,10 @@ task<tensor> pipeline_stage::infer(context& in, tensor input) {
   if (on.is_training())
     throw error(error_kind::input, "pipeline: infer in a training context; use one of evaluation_context()");
   check_shapes(input, input.shape().dimensions() == 0 ? 0 : input.shape()[0]);
-  if (!place_.is_first()) input = co_await received(along_, place_.stage - 1, tag_inference, checked_[place_.stage]);
+  if (!place_.is_first()) input = co_await received(place_.stage - 1, tag_inference, checked_[place_.stage]);
   tensor output = replica_->apply(on, input).output;
   if (place_.is_last()) co_return output;
-  along_.send(output, place_.stage + 1, tag_inference);
+  along().send(output, place_.stage + 1, tag_inference);
   co_return tensor();
 }
 
@@ -372,28 +361,6 @@ void pipeline_stage::load(const named_tensors& state) {
   std::ranges::copy_if(state, std::back_inserter(mine),
                        [&](const auto& one) { return !of_others.contains(one.first); });
   replica_->load_state_dict(mine);
-}
-
-task<> pipeline_stage::collect(group last, std::uint32_t tag) {
-  const msg::tensor parameters = replica_->numbers().weights();
-  const msg::tensor buffers = replica_->numbers().buffers();
-  if (!place_.is_first()) {
-    send_flat(last, parameters, tag);
-    send_flat(last, buffers, tag);
-    const tensor digest = co_await received(last, 0, tag, shape(1), dtype::i64);
-    whole_.digest = static_cast<std::uint64_t>(digest.as<std::int64_t>()[0]);
-    co_return;
-  }
-  whole_.parameters.assign(parameters.as<float>().begin(), parameters.as<float>().end());
-  whole_.buffers.assign(buffers.as<float>().begin(), buffers.as<float>().end());
-  for (std::uint32_t s = 1; s < place_.stages; ++s) {
-    co_await receive_flat(last, s, tag, nn::count_of(parts_[s].parameters()), whole_.parameters);
-    co_await receive_flat(last, s, tag, nn::count_of(parts_[s].buffers()), whole_.buffers);
-  }
-  whole_.digest =
-      digest_of(reinterpret_cast<const std::byte*>(whole_.parameters.data()), whole_.parameters.size() * sizeof(float));
-  for (std::uint32_t s = 1; s < place_.stages; ++s)
-    last.send(one_number(static_cast<std::int64_t>(whole_.digest)), s, tag);
 }
 
 }  // namespace troupe::runtime

@@ -24,8 +24,8 @@
 #include "model/pipeline_executor.hpp"
 #include "troupe/composition.hpp"
 #include "troupe/context.hpp"
-#include "troupe/group.hpp"
 #include "troupe/pipeline.hpp"
+#include "troupe/runtime/network_part.hpp"
 #include "troupe/runtime/replica.hpp"
 #include "troupe/task.hpp"
 
@@ -65,23 +65,11 @@ class pipeline_stage {
   /// Returns the optimizer step, from 1, of the gradient in the context of the last `step`; none: the batches are still
   /// on their way. Throws `error` if `with` is not that context. Requires: `overlaps`.
   std::optional<std::uint64_t> take_gradient(const tape& with);
-  std::uint32_t replica_number() const { return replica_number_; }
+  network_part& part() { return part_; }
+  const network_part& part() const { return part_; }
   std::size_t most_alive() const { return most_alive_; }
-  /// The trainers that have the same stage.
-  const group& across() const { return across_; }
   runtime::replica& numbers() const { return *replica_; }
   const std::shared_ptr<runtime::replica>& replica() const { return replica_; }
-
-  /// What a whole network is in the end.
-  struct whole {
-    std::uint64_t digest = 0;       ///< of all parameters
-    std::vector<float> parameters;  ///< at the first stage only, as all below
-    std::vector<float> buffers;
-  };
-  /// Gives the first stage the numbers of all stages, and all stages their digest. `last`: the group of the pipeline's
-  /// trainers in which they talk when their functions have returned; `tag`: of this pipeline.
-  task<> collect(group last, std::uint32_t tag);
-  const whole& collected() const { return whole_; }
 
  private:
   /// A batch under way.
@@ -117,16 +105,14 @@ class pipeline_stage {
   task<> pass_back(executor::entry& one);
   task<> exchange_loss(passing& batch);
   void check_drained(const char* what) const;
-  task<tensor> received(group by, std::uint32_t from, std::uint32_t tag, shape wanted, dtype type = dtype::f32) const;
-  task<> receive_flat(group by, std::uint32_t from, std::uint32_t tag, std::size_t count, std::vector<float>& to) const;
+  const group& along() const { return part_.along(); }
+  task<tensor> received(std::uint32_t from, std::uint32_t tag, shape wanted, dtype type = dtype::f32) const;
 
   trainer_runtime& trainer_;
   std::vector<nn::sequential> parts_;  ///< of all stages
   model::stage_place place_;
-  std::uint32_t replica_number_;
+  network_part part_;
   std::size_t micro_batches_;
-  group along_;   ///< the trainers of this replica, by stage
-  group across_;  ///< by replica
   std::shared_ptr<runtime::replica> replica_;
 
   std::vector<shape> checked_;  ///< by stage, and one more: of a micro-batch's activations, which all stages take
@@ -135,7 +121,6 @@ class pipeline_stage {
   std::uint64_t asked_ = 0;     ///< tasks of `step`
   std::uint64_t begun_ = 0;     ///< of these, as they are when they are awaited
   std::uint32_t most_alive_ = 0;
-  whole whole_;
   executor order_ = executor(place_);  ///< of the batch under way, or of those that overlap
 
   // Where steps overlap.

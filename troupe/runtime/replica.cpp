@@ -19,6 +19,7 @@
 #include "troupe/runtime/module_state.hpp"
 #include "troupe/runtime/pass_means.hpp"
 #include "troupe/runtime/pipeline_stage.hpp"
+#include "troupe/runtime/tensor_slice.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe::runtime {
@@ -31,9 +32,12 @@ class application final : public node {
         source_(in.maker_of(input)),
         others_(in.owner(), of),
         pass_(in_module(*of.module_, "forward", [&] {
-          const bool has_others = of.is_synchronized_ && of.stage_ == nullptr && in.owner().trainers() > 1;
-          const module_pass::mode mode{
-              .training = true, .key = key, .ranks = has_others ? &others_ : nullptr, .weights = how.weights};
+          const bool has_others = of.is_synchronized_ && of.part() == nullptr && in.owner().trainers() > 1;
+          const module_pass::mode mode{.training = true,
+                                       .key = key,
+                                       .ranks = has_others ? &others_ : nullptr,
+                                       .slices = of.slice_.get(),
+                                       .weights = how.weights};
           return module_pass(*of.module_, of.numbers_, input, mode, how.state);
         })) {
     others_.turn();
@@ -99,8 +103,13 @@ std::vector<nn::parameter_range> checked_ranges(const nn::module& of) {
   return all;
 }
 
-kernels::device& checked(kernels::device& where, const nn::module& what) {
+kernels::device& checked(kernels::device& where, const nn::module& what, const tensor_slice* slice) {
   check_runs_on(what, where, "--device");
+  if (slice != nullptr && !where.is_host())
+    throw error(error_kind::input,
+                fmt::format("--device: {} in slices (tensor_parallel) computes on the processor; use "
+                            "--device cpu",
+                            what.type()));
   return where;
 }
 
@@ -111,7 +120,7 @@ std::vector<nn::parameter_range> or_empty(std::vector<nn::parameter_range> range
 }
 
 actors::trained_parameters::options options_of(const nn::module& of, const data_parallel_options& chosen,
-                                               const step_rules& rules) {
+                                               const step_rules& rules, const tensor_slice* slice) {
   constexpr double bucket_mib_max = 65536;
   if (!(chosen.bucket_mib > 0 && chosen.bucket_mib <= bucket_mib_max))
     throw error(error_kind::input, fmt::format("data_parallel: bucket_mib {}: must be above 0 and at most {}",
@@ -119,7 +128,8 @@ actors::trained_parameters::options options_of(const nn::module& of, const data_
   return {.bucket_bytes = std::max<std::size_t>(static_cast<std::size_t>(chosen.bucket_mib * (1U << 20)), 1),
           .watches = !rules.skips(),
           .applies_whole = rules.applies_whole(),
-          .names = nn::placed(of.parameters())};
+          .names = nn::placed(of.parameters()),
+          .normed = slice == nullptr ? std::nullopt : std::optional(slice->counted_once())};
 }
 
 /// Returns the name that a user gives to a replica. Throws `error` if it cannot be one.
@@ -139,11 +149,13 @@ std::string checked(const std::string& name) {
 
 }  // namespace
 
-replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
-                 std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank,
-                 const step_rules& rules, kernels::device& where)
+replica::replica(std::shared_ptr<const nn::module> module, std::shared_ptr<tensor_slice> slice,
+                 const data_parallel_options& options, std::uint64_t seed, std::uint64_t number,
+                 std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank, const step_rules& rules,
+                 kernels::device& where)
     : claim_(claim_numbers(*module, where)),
       module_(std::move(module)),
+      slice_(std::move(slice)),
       number_(number),
       ranges_(checked_ranges(*module_)),
       is_synchronized_(options.synchronized && !options.among),
@@ -153,7 +165,9 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
       label_(options.has_name() ? options.name : module_->type()),
       from_(from),
       first_bucket_(first_bucket),
-      numbers_(or_empty(ranges_), checked(where, *module_), options_of(*module_, options, rules)) {
+      numbers_(or_empty(ranges_), checked(where, *module_, slice_.get()),
+               options_of(*module_, options, rules, slice_.get())) {
+  if (slice_) name_ += fmt::format(".slice{}of{}", slice_->part().part(), slice_->part().parts());
   check_names(*module_, name_);
   if (options.among && !options.synchronized)
     throw error(error_kind::input,
@@ -166,9 +180,14 @@ replica::replica(std::shared_ptr<const nn::module> module, const data_parallel_o
                     "one or the other",
                     module_->type()));
   const std::uint64_t key = model::random_key(seed, model::random_stream::dense_weights, 0, number);
-  auto [parameters, buffers] = in_module(*module_, "initialize", [&] { return nn::initial_numbers(*module_, key); });
+  const nn::module& whole = slice_ ? slice_->whole() : *module_;
+  auto [parameters, buffers] = in_module(whole, "initialize", [&] { return nn::initial_numbers(whole, key); });
+  if (slice_) parameters = slice_->cut(parameters);
   is_restored_ = from_.restores(name_ + ".");
   is_made_late_ = !from_.does_again();
+  if (slice_ && !is_restored_ && from_.restores(name_.substr(0, name_.rfind('.') + 1)))
+    throw error(error_kind::input,
+                fmt::format("--resume: the checkpoint has no {}; resume with as many slices (tensor_parallel)", name_));
   if (is_restored_) {
     parameters = restored(module_->parameters(), "");
     buffers = restored(module_->buffers(), "");
@@ -196,13 +215,18 @@ std::vector<float> replica::restored(const std::vector<nn::parameter>& tensors, 
   return flat;
 }
 
+network_part* replica::part() const {
+  if (stage_ != nullptr) return &stage_->part();
+  return slice_ ? &slice_->part() : nullptr;
+}
+
 const group* replica::among() const {
-  if (stage_ != nullptr) return &stage_->across();
+  if (const network_part* const mine = part()) return &mine->across();
   return among_ ? &*among_ : nullptr;
 }
 
 bool replica::is_saved_by(std::uint32_t rank) const {
-  if (stage_ != nullptr) return stage_->replica_number() == 0;
+  if (const network_part* const mine = part()) return mine->replica_number() == 0;
   return rank == 0 || !is_synchronized_;
 }
 
@@ -237,7 +261,12 @@ std::vector<float> replica::parameters() {
 
 void replica::load_state_dict(const named_tensors& given) {
   check_settled("load_state_dict");
-  const flat_state read = read_state(*module_, given);
+  const bool is_whole = slice_ && slice_->is_of_whole(given);
+  flat_state read = read_state(is_whole ? slice_->whole() : *module_, given);
+  if (is_whole) {
+    const std::vector<float> mine = slice_->cut(read.parameters.as<float>());
+    read.parameters = tensor::of<float>(shape(mine.size()), std::span(mine));
+  }
   if (is_restored_ && (is_made_late_ ? !from_.is_beyond() : from_.does_again())) return;
   numbers_.replace(read.parameters.as<float>(), read.buffers.as<float>());
 }
@@ -256,12 +285,14 @@ sequence_part replica::apply(tape& on, const tensor& input, const pass_options& 
   const actors::actor_trace::range working(trace, trace.given_range(label_), on.owner().step, trace.latest());
   if (!on.is_training()) {
     on.maker_of(input);  // throws if it is of another context
-    const module_pass pass =
-        in_module(*module_, "forward", [&] { return module_pass(*module_, numbers_, input, {}, state); });
+    const module_pass pass = in_module(
+        *module_, "forward", [&] { return module_pass(*module_, numbers_, input, {.slices = slice_.get()}, state); });
     return {on.add(pass.output(), nullptr), pass.next_state()};
   }
   if (on.owner().rules().applies_whole()) numbers_.keep_buffers();
-  auto pass = std::make_shared<application>(*this, on, input, how, how.key.value_or(on.next_key()));
+  // The slices of a replica draw the same numbers.
+  const std::uint64_t next = slice_ ? on.next_key(slice_->part().replica_number()) : on.next_key();
+  auto pass = std::make_shared<application>(*this, on, input, how, how.key.value_or(next));
   auto [output, next_state] = pass->made();
   return {on.add(std::move(output), std::move(pass)), std::move(next_state)};
 }

@@ -21,17 +21,20 @@
 
 namespace troupe::runtime {
 
+class network_part;
 class pipeline_stage;
+class tensor_slice;
 
 /// Belongs to a trainer.
 class replica {
  public:
   /// `number`: counts the trainer's replicas; with the seed it decides the initial parameters. A resumed run has those
-  /// of `from`, which outlives this. `rank`: of the trainer, whose device is `where`. Throws `error` if an option, the
-  /// module's ranges or the number of buckets are wrong, or if the module has no code for the device.
-  replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options, std::uint64_t seed,
-          std::uint64_t number, std::uint32_t first_bucket, const kept_state& from, std::uint32_t rank,
-          const step_rules& rules, kernels::device& where);
+  /// of `from`, which outlives this. `rank`: of the trainer, whose device is `where`. `slice`: `module` is its; null:
+  /// it is whole. Throws `error` if an option, the module's ranges or the number of buckets are wrong, or if the module
+  /// has no code for the device.
+  replica(std::shared_ptr<const nn::module> module, std::shared_ptr<tensor_slice> slice,
+          const data_parallel_options& options, std::uint64_t seed, std::uint64_t number, std::uint32_t first_bucket,
+          const kept_state& from, std::uint32_t rank, const step_rules& rules, kernels::device& where);
 
   /// How a pass differs from that of a module of its own.
   struct pass_options {
@@ -47,8 +50,10 @@ class replica {
 
   /// From now on it is a stage of a pipeline, which outlives it: reduced with the same stage of other replicas.
   void join(pipeline_stage& of) { stage_ = &of; }
-  /// Null: it is whole.
+  /// Null: it is none.
   pipeline_stage* stage() const { return stage_; }
+  /// Its part of the network, as a stage or a slice; null: it is whole.
+  network_part* part() const;
   /// The trainers with which it is reduced, if those are not all; null: they are, or there are none.
   const group* among() const;
 
@@ -67,7 +72,7 @@ class replica {
   named_tensors state_dict() const;
   void load_state_dict(const named_tensors& state);
 
-  /// Whether it is equal on all trainers, or is a stage of what is.
+  /// Whether it is equal on all trainers, or is a part of what is.
   bool is_synchronized() const { return is_synchronized_; }
   /// Whether all trainers take its steps together.
   bool is_in_step() const { return is_synchronized_ || among() != nullptr; }
@@ -75,6 +80,8 @@ class replica {
   bool is_saved_by(std::uint32_t rank) const;
   /// Whether its training passes ask those of the other trainers.
   bool meets() const { return module_->synchronizes(); }
+  /// Whether its passes wait for other trainers.
+  bool waits_in_passes() const { return meets() || slice_ != nullptr; }
   /// For people: the name that the user gave it, or the module's type.
   const std::string& label() const { return label_; }
   /// The same on all trainers: the module's type and the replica's name.
@@ -93,6 +100,7 @@ class replica {
 
   model::memory_claim claim_;  ///< of what is not written from the beginning
   std::shared_ptr<const nn::module> module_;
+  std::shared_ptr<tensor_slice> slice_;  ///< null: it has the whole module
   std::uint64_t number_;
   std::shared_ptr<const model::memory_claim> claim_of_mean_;
   std::vector<nn::parameter_range> ranges_;

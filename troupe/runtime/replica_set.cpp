@@ -15,8 +15,8 @@
 namespace troupe::runtime {
 
 std::shared_ptr<replica> replica_set::make(std::shared_ptr<const nn::module> module,
-                                           const data_parallel_options& options, const program_assignment& run,
-                                           kernels::device& where) {
+                                           std::shared_ptr<tensor_slice> slice, const data_parallel_options& options,
+                                           const program_assignment& run, kernels::device& where) {
   std::uint32_t buckets = 0;
   for (const auto& one : replicas_) buckets += one->buckets();
   if (options.has_name() && !names_.insert(options.name).second)
@@ -27,8 +27,8 @@ std::shared_ptr<replica> replica_set::make(std::shared_ptr<const nn::module> mod
                        nn::count_of(module->parameters()));
   };
   replicas_.push_back(with_memory_for(words, [&] {
-    return std::make_shared<replica>(module, options, run.seed, replicas_.size(), buckets, kept_, rank_, run.rules,
-                                     where);
+    return std::make_shared<replica>(module, slice, options, run.seed, replicas_.size(), buckets, kept_, rank_,
+                                     run.rules, where);
   }));
   return replicas_.back();
 }
@@ -73,19 +73,25 @@ void replica_set::drain(std::function<void()> then, failed on_error) {
 }
 
 task<> replica_set::collect_all(communicator& with) {
-  for (std::size_t i = 0; i < pipelines_.size(); ++i) {
-    const model::stage_place& at = pipelines_[i]->place();
-    std::vector<std::uint32_t> members(at.stages);
-    std::iota(members.begin(), members.end(), rank_ - at.stage);
+  std::uint32_t number = 0;
+  for (const auto& one : replicas_) {
+    network_part* const part = one->part();
+    if (part == nullptr) continue;
+    std::vector<std::uint32_t> members(part->parts());
+    std::iota(members.begin(), members.end(), rank_ - part->part());
     const group last(with.of_ends(members), std::chrono::milliseconds::max());
-    co_await pipelines_[i]->collect(last, static_cast<std::uint32_t>(i));
+    co_await part->collect(one->numbers(), last, number++);
   }
 }
 
-void replica_set::collect_stages(communicator& with, std::function<void()> then, failed on_error) {
-  if (pipelines_.empty()) return then();
+void replica_set::collect_parts(communicator& with, std::function<void()> then, failed on_error) {
+  if (std::ranges::all_of(replicas_, [](const auto& one) { return one->part() == nullptr; })) return then();
   collecting_ = running_task(collect_all(with), [then = std::move(then), on_error = std::move(on_error)](
                                                     const std::exception_ptr& why) { why ? on_error(why) : then(); });
+}
+
+bool replica_set::waits_in_passes() const {
+  return std::ranges::any_of(replicas_, [](const auto& one) { return one->waits_in_passes(); });
 }
 
 // -- the end ----------------------------------------------------------------------------------
@@ -102,8 +108,8 @@ replica_set::final_state replica_set::finish() const {
   };
   for (const auto& one : replicas_) {
     if (!one->is_synchronized()) continue;  // other trainers have other numbers
-    if (one->stage() != nullptr) {
-      const pipeline_stage::whole& network = one->stage()->collected();
+    if (const network_part* const part = one->part()) {
+      const network_part::whole& network = part->collected();
       add(network.digest, network.parameters, network.buffers);
       continue;
     }

@@ -32,8 +32,10 @@ class replica_set {
   replica_set(std::uint32_t rank, const kept_state& kept) : rank_(rank), kept_(kept) {}
 
   /// Throws `error` if an option is wrong, or a name is taken. `where`: the trainer's device.
-  std::shared_ptr<replica> make(std::shared_ptr<const nn::module> module, const data_parallel_options& options,
-                                const program_assignment& run, kernels::device& where);
+  /// `slice`: `module` is its; null: it is whole.
+  std::shared_ptr<replica> make(std::shared_ptr<const nn::module> module, std::shared_ptr<tensor_slice> slice,
+                                const data_parallel_options& options, const program_assignment& run,
+                                kernels::device& where);
   std::shared_ptr<pipeline_stage> add(std::shared_ptr<pipeline_stage> made);
   const std::vector<std::shared_ptr<replica>>& all() const { return replicas_; }
 
@@ -45,20 +47,22 @@ class replica_set {
   std::optional<error> spoilt(std::uint64_t last_step) const;
   /// Whether passes of one ask those of other trainers.
   bool meets() const;
+  /// Whether passes of one wait for other trainers.
+  bool waits_in_passes() const;
   /// Throws `error` if a pipeline's step was not awaited; `what`: what cannot be before that.
   void check_steps_awaited(const char* what) const;
 
   /// Calls `then` when all batches of overlapping steps have come back and are applied.
   void drain(std::function<void()> then, failed on_error);
-  /// Calls `then` when the first stages have the weights of all stages. `with`: the other trainers.
-  void collect_stages(communicator& with, std::function<void()> then, failed on_error);
+  /// Calls `then` when the first parts of networks have the weights of all parts. `with`: the other trainers.
+  void collect_parts(communicator& with, std::function<void()> then, failed on_error);
 
   /// What a trainer reports of its networks in the end.
   struct final_state {
     std::uint64_t digest = 0;    ///< of the digests of the networks
     std::vector<float> numbers;  ///< of rank 0: parameters, then buffers
   };
-  /// Requires: stages are collected.
+  /// Requires: parts are collected.
   final_state finish() const;
 
  private:

@@ -69,7 +69,9 @@ class tape {
   /// Throws `error` if `backward` was not awaited; `what`: what is not possible then.
   void check_not_going_back(const char* what) const;
   /// Returns a key for the random numbers of the next pass in this context.
-  std::uint64_t next_key() const { return key_of(own_rank(), nodes_.size()); }
+  std::uint64_t next_key() const { return next_key(own_rank()); }
+  /// The same as trainer `rank` would have it.
+  std::uint64_t next_key(std::uint32_t rank) const { return key_of(rank, nodes_.size()); }
   /// The same of a pass that is in this context at `place` of trainer `rank`.
   std::uint64_t key_of(std::uint32_t rank, std::uint64_t place) const;
 

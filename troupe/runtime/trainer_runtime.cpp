@@ -101,7 +101,7 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
     return;  // with this actor
   } catch (const run_stopped&) {
     votes_.count({.stop = true});
-    return with_all_stages([this] { deliver(); });
+    return with_all_parts([this] { deliver(); });
   } catch (const error& e) {
     if (waited_for_stopped()) {
       votes_.count({.stop = true});
@@ -121,7 +121,7 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
 /// The trainer function has returned, and servers have answered.
 void trainer_runtime::returned() {
   try {
-    replicas_.drain([this] { communicator_.end(steps_.done, [this] { with_all_stages([this] { finish(); }); }); },
+    replicas_.drain([this] { communicator_.end(steps_.done, [this] { with_all_parts([this] { finish(); }); }); },
                     [this](const std::exception_ptr& why) { ended(why); });
   } catch (const error&) {
     ended(std::current_exception());

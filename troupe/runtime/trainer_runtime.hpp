@@ -191,8 +191,10 @@ class trainer_runtime final : public actors::trainer_body {
   actor_executor& executor() const { return *requests_.executor(); }
   /// Whether passes of its replicas ask those of the other trainers.
   bool meets() const { return assigned_.trainers > 1 && replicas_.meets(); }
-  void with_all_stages(std::function<void()> then) {
-    replicas_.collect_stages(communicator_, std::move(then), [this](const std::exception_ptr& why) { ended(why); });
+  /// Its tasks need a stack of their own if passes wait.
+  void choose_stack() { executor().use_own_stack(assigned_.trainers > 1 && replicas_.waits_in_passes()); }
+  void with_all_parts(std::function<void()> then) {
+    replicas_.collect_parts(communicator_, std::move(then), [this](const std::exception_ptr& why) { ended(why); });
   }
 
   trainer_caller calls_{*this};

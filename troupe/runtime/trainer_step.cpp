@@ -10,15 +10,21 @@
 #include "base/exception_text.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/errors.hpp"
+#include "troupe/runtime/tensor_slice.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe::runtime {
 
 std::shared_ptr<replica> trainer_runtime::make_replica(std::shared_ptr<const nn::module> module,
                                                        const data_parallel_options& options) {
-  auto made = replicas_.make(std::move(module), options, assigned_,
+  std::shared_ptr<tensor_slice> slice;
+  if (options.tensor_parallel != 1) {
+    slice = std::make_shared<tensor_slice>(*this, *module, options);
+    module = slice->module();
+  }
+  auto made = replicas_.make(std::move(module), std::move(slice), options, assigned_,
                              actors::devices_of(actor_.self->system()).of_trainer(rank()));
-  if (meets()) executor().use_own_stack(true);
+  if (made->waits_in_passes()) choose_stack();
   return made;
 }
 
@@ -63,7 +69,7 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
   const bool is_first = loops().mark_step();
   if (schedule_.saves) check_loops(is_first);
   steps_.done = step;
-  executor().use_own_stack(meets());
+  choose_stack();
   with.mark_stepped();
   kept_.note_step();
   check_peers();
