@@ -22,7 +22,7 @@ std::vector<parameter_range> module::ranges() const { return {{0, count_of(param
 
 void module::backward_parameters(const pass& how, const pass_numbers& numbers, const view<const float>& grad_output,
                                  gradient_places& to) const {
-  const parameter_range all{0, count_of(parameters())};
+  const parameter_range all{0, count_of(numbers.parameters.tensors())};
   backward(how, numbers, {.output = grad_output, .parameters = {to.at(all), numbers.parameters.tensors()}});
   to.finished(all);
 }

@@ -155,6 +155,14 @@ class module {
   virtual std::uint64_t multiply_adds(const tensor_view& /*input*/) const { return 0; }
 };
 
+/// A module's parameters and buffers, each list with its tensors' places in a flat buffer.
+struct module_tensors {
+  explicit module_tensors(const module& of) : parameters(placed(of.parameters())), buffers(placed(of.buffers())) {}
+
+  std::vector<parameter> parameters;
+  std::vector<parameter> buffers;
+};
+
 /// The numbers that a module begins with, flat.
 struct flat_numbers {
   std::vector<float> parameters;

@@ -8,7 +8,7 @@
 
 namespace troupe::nn {
 
-std::size_t count_of(const std::vector<parameter>& tensors) {
+std::size_t count_of(std::span<const parameter> tensors) {
   std::size_t all = 0;
   for (const parameter& one : tensors)
     if (__builtin_add_overflow(all, one.count(), &all))

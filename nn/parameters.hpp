@@ -30,7 +30,7 @@ struct parameter_range {
 };
 
 /// Returns the number of floats in all tensors. Throws `error` if no memory can have so many.
-std::size_t count_of(const std::vector<parameter>& tensors);
+std::size_t count_of(std::span<const parameter> tensors);
 
 /// Returns the tensors one after the other, without gaps.
 std::vector<parameter> placed(std::vector<parameter> tensors);

@@ -11,8 +11,10 @@ std::vector<tutorial_batch> tutorial_batches(std::uint64_t seed, std::uint32_t r
   const auto data =
       model::open_dataset(model::parse_job({{"data", "tutorial"}, {"seed", std::to_string(seed)}}).value()).value();
   std::vector<tutorial_batch> batches;
-  for (std::uint64_t i = 0; i < data->steps_per_epoch(); ++i) {
-    model::batch drawn = data->train_batch(epoch * data->steps_per_epoch() + i, rank).value();
+  const std::uint64_t steps = data->steps_per_epoch();
+  batches.reserve(steps);
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    model::batch drawn = data->train_batch(epoch * steps + i, rank).value();
     model::bags& bags = drawn.tables.front();
     batches.push_back({std::move(bags.indices), std::move(bags.offsets), std::move(drawn.classes)});
   }

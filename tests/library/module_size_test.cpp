@@ -243,9 +243,10 @@ TEST(ShapeCounts, AreChecked) {
   for (const shape& lengths : {shape(wide, wide), shape(wide, wide, wide), shape(3, std::size_t{1} << 63)}) {
     EXPECT_THROW(lengths.count(), error);
     EXPECT_THROW(tensor{lengths}, error);
-    EXPECT_THROW(nn::count_of({{"a", lengths}}), error);
+    EXPECT_THROW(nn::count_of(std::vector<nn::parameter>{{"a", lengths}}), error);
   }
-  EXPECT_THROW(nn::count_of({{"a", {std::size_t{1} << 63}}, {"b", {std::size_t{1} << 63}}}), error);
+  const std::vector<nn::parameter> two = {{"a", {std::size_t{1} << 63}}, {"b", {std::size_t{1} << 63}}};
+  EXPECT_THROW(nn::count_of(two), error);
 }
 
 }  // namespace

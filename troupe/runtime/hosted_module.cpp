@@ -27,9 +27,10 @@ constexpr std::size_t passes_max = 4096;
 hosted_module::hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, server_desk& desk)
     : claim_(claim_numbers(*module, *how.where)),
       module_(std::move(module)),
+      tensors_(*module_),
       how_(how),
       desk_(desk),
-      count_(nn::count_of(module_->parameters())) {
+      count_(nn::count_of(tensors_.parameters)) {
   check_names(*module_, fmt::format("table.{}", how.table));
   if (module_->synchronizes())
     throw error(
@@ -50,7 +51,7 @@ void hosted_module::begin_on(kernels::device& where) {
   mean_ = {};
   found_ = {};
   numbers_.emplace(std::vector<nn::parameter_range>{{0, count_}}, where,
-                   actors::trained_parameters::options{.names = nn::placed(module_->parameters())});
+                   actors::trained_parameters::options{.names = tensors_.parameters});
   mean_.resize(numbers_->compute(), count_);
   found_.resize(numbers_->compute(), 1);
 }
@@ -69,7 +70,7 @@ std::optional<actors::call_result> hosted_module::call(msg::call& what,
     } else if (what.method == "backward") {
       backward(what, from, result);
     } else if (what.method == "infer") {
-      detail::pack(result, module_pass(*module_, *numbers_, from.next_tensor(), {}).output());
+      detail::pack(result, module_pass(*module_, tensors_, *numbers_, from.next_tensor(), {}).output());
     } else {
       throw error(error_kind::input, "there is no such method; a module has forward");
     }
@@ -90,7 +91,7 @@ void hosted_module::forward(const msg::call& what, detail::unpacker& from, detai
                 fmt::format("{} passes in step {}, at most {} are kept; take an optimizer step with this module",
                             mine.size() + 1, what.head.step, passes_max));
   numbers_->keep_buffers();
-  module_pass one(*module_, *numbers_, from.next_tensor(), {.training = true, .key = key});
+  module_pass one(*module_, tensors_, *numbers_, from.next_tensor(), {.training = true, .key = key});
   detail::pack(result, one.output());
   const auto weight = one.spoilt_output().empty() ? std::nullopt : numbers_->find_in_weights();
   detail::pack(result, weight ? weight->words(spoilt_advice) : std::string());

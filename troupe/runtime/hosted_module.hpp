@@ -65,6 +65,7 @@ class hosted_module final : public actors::remote_module, public module_with_sta
   model::memory_claim claim_;
   model::memory_claim claim_of_mean_;
   std::shared_ptr<const nn::module> module_;
+  const nn::module_tensors tensors_;
   hosting how_;
   server_desk& desk_;
   std::size_t count_;  ///< of parameters

@@ -43,11 +43,11 @@ view<float> view_of(const tensor& x) {
 
 }  // namespace
 
-module_pass::module_pass(const nn::module& of, const actors::trained_parameters& numbers, const tensor& input,
-                         const mode& how, const tensor* state)
+module_pass::module_pass(const nn::module& of, const nn::module_tensors& tensors,
+                         const actors::trained_parameters& numbers, const tensor& input, const mode& how,
+                         const tensor* state)
     : module_(&of),
-      parameters_(nn::placed(of.parameters())),
-      buffers_(nn::placed(of.buffers())),
+      tensors_(&tensors),
       numbers_(&numbers),
       mode_(how),
       output_there_(make(of.output(input), dtype::f32)) {
@@ -88,8 +88,8 @@ nn::pass module_pass::how(bool is_second_backward) const {
 }
 
 nn::pass_numbers module_pass::numbers() {
-  return {.parameters = {mode_.weights ? mode_.weights.get() : numbers_->weights_data(), parameters_},
-          .buffers = {numbers_->buffers_data(), buffers_},
+  return {.parameters = {mode_.weights ? mode_.weights.get() : numbers_->weights_data(), tensors_->parameters},
+          .buffers = {numbers_->buffers_data(), tensors_->buffers},
           .input = input_there_,
           .output = view_of(output_there_),
           .saved = {saved_.data(), saved_.size()},

@@ -34,7 +34,7 @@ auto in_module(const nn::module& of, const char* function, Function run) {
   }
 }
 
-/// Belongs to one thread. All functions wait for the device. `of` and `numbers` outlive it.
+/// Belongs to one thread. All functions wait for the device. `of`, `tensors` and `numbers` outlive it.
 class module_pass {
  public:
   struct mode {
@@ -48,10 +48,10 @@ class module_pass {
     std::shared_ptr<const float> weights = nullptr;
   };
 
-  /// Applies the module, which carries on from `state`, if that is not null: an empty one is zeros. Throws `error` if
-  /// it cannot take such an input or state.
-  module_pass(const nn::module& of, const actors::trained_parameters& numbers, const tensor& input, const mode& how,
-              const tensor* state = nullptr);
+  /// Applies the module, whose tensors these are. It carries on from `state`, if that is not null: an empty one is
+  /// zeros. Throws `error` if it cannot take such an input or state.
+  module_pass(const nn::module& of, const nn::module_tensors& tensors, const actors::trained_parameters& numbers,
+              const tensor& input, const mode& how, const tensor* state = nullptr);
 
   /// In the host's memory, as is all that comes from and goes to the caller.
   const tensor& output() const { return output_; }
@@ -76,8 +76,7 @@ class module_pass {
   view<const float> grad_there(const tensor& grad);
 
   const nn::module* module_;
-  std::vector<nn::parameter> parameters_;
-  std::vector<nn::parameter> buffers_;
+  const nn::module_tensors* tensors_;
   const actors::trained_parameters* numbers_;
   mode mode_;
   bool has_gone_back_ = false;

@@ -38,7 +38,7 @@ class application final : public node {
                                        .ranks = has_others ? &others_ : nullptr,
                                        .slices = of.slice_.get(),
                                        .weights = how.weights};
-          return module_pass(*of.module_, of.numbers_, input, mode, how.state);
+          return module_pass(*of.module_, of.tensors_, of.numbers_, input, mode, how.state);
         })) {
     others_.turn();
   }
@@ -155,6 +155,7 @@ replica::replica(std::shared_ptr<const nn::module> module, std::shared_ptr<tenso
                  kernels::device& where)
     : claim_(claim_numbers(*module, where)),
       module_(std::move(module)),
+      tensors_(*module_),
       slice_(std::move(slice)),
       number_(number),
       ranges_(checked_ranges(*module_)),
@@ -272,7 +273,7 @@ void replica::load_state_dict(const named_tensors& given) {
 }
 
 sequence_part replica::apply(tape& on, const tensor& input, const pass_options& how) {
-  on.owner().check_step_awaited(fmt::format("{}: a pass", label_));
+  if (on.owner().has_open_step()) on.owner().check_step_awaited(fmt::format("{}: a pass", label_));
   const tensor* const state = how.state;
   if (state != nullptr && on.maker_of(*state) != nullptr)
     throw error(
@@ -285,8 +286,9 @@ sequence_part replica::apply(tape& on, const tensor& input, const pass_options& 
   const actors::actor_trace::range working(trace, trace.given_range(label_), on.owner().step, trace.latest());
   if (!on.is_training()) {
     on.maker_of(input);  // throws if it is of another context
-    const module_pass pass = in_module(
-        *module_, "forward", [&] { return module_pass(*module_, numbers_, input, {.slices = slice_.get()}, state); });
+    const module_pass pass = in_module(*module_, "forward", [&] {
+      return module_pass(*module_, tensors_, numbers_, input, {.slices = slice_.get()}, state);
+    });
     return {on.add(pass.output(), nullptr), pass.next_state()};
   }
   if (on.owner().rules().applies_whole()) numbers_.keep_buffers();
@@ -328,7 +330,7 @@ void replica::backward(tape& of, std::uint64_t step, bool is_last, const std::fu
     if (auto* mine = dynamic_cast<application*>(one); mine && &mine->of() == this)
       if (auto* before = std::exchange(last, mine)) before->finish(of);
   kernels::stream& on = numbers_.compute();
-  const float* const sum = of.finished_gradient(*this).data();
+  const float* const sum = of.finished_gradient_of(*this);
   numbers_.backward(
       step, is_last,
       [&](nn::gradient_places& places) {

@@ -100,6 +100,7 @@ class replica {
 
   model::memory_claim claim_;  ///< of what is not written from the beginning
   std::shared_ptr<const nn::module> module_;
+  const nn::module_tensors tensors_;
   std::shared_ptr<tensor_slice> slice_;  ///< null: it has the whole module
   std::uint64_t number_;
   std::shared_ptr<const model::memory_claim> claim_of_mean_;

@@ -43,7 +43,10 @@ std::string where_spoilt(const tensor& numbers) {
 }
 
 tape::tape(trainer_runtime& of, bool training)
-    : owner_(of), number_(next_number()), training_(training), context_(training ? of.begin_context() : 0) {}
+    : owner_(of), number_(next_number()), training_(training), context_(training ? of.begin_context() : 0) {
+  constexpr std::size_t usual = 8;  // nodes of a small model
+  if (training) nodes_.reserve(usual);
+}
 
 void tape::check_training(const char* what) const {
   if (!training_)
@@ -197,6 +200,7 @@ void tape::go_on() {
 }
 
 void tape::go_back() {
+  passed_.reserve(passed_.size() + next_);
   while (next_ > 0) {
     node& next = *nodes_[--next_];
     if (next.grad.count() == 0 || next.is_spent) continue;

@@ -116,6 +116,11 @@ class tape {
   void take_passed(tape& of, std::shared_ptr<const void> kept);
   /// The sum of the gradients of finished passes of a replica, on its device; empty: none.
   kernels::device_array<float>& finished_gradient(const replica& of) { return finished_gradients_[&of]; }
+  /// Its numbers; null: none.
+  const float* finished_gradient_of(const replica& of) const {
+    const auto found = finished_gradients_.find(&of);
+    return found == finished_gradients_.end() ? nullptr : found->second.data();
+  }
 
   const std::vector<std::shared_ptr<node>>& nodes() const { return nodes_; }
 

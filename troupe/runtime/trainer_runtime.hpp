@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -133,8 +134,10 @@ class trainer_runtime final : public actors::trainer_body {
   future<> take_step(tape& with, const std::vector<trained>& members);
   /// The optimizer steps left out for NaN or Inf.
   std::uint64_t skipped_steps() const { return whole_.skipped(); }
-  /// Throws `error` unless the last optimizer step was awaited; `what`: what cannot be before that.
-  void check_step_awaited(const std::string& what) const;
+  /// Whether the last optimizer step was not awaited.
+  bool has_open_step() const { return steps_.last && !steps_.last->was_awaited(); }
+  /// Throws `error` if so; `what`: what cannot be before that.
+  void check_step_awaited(std::string_view what) const;
   /// The runtime whose task runs on the calling thread. Throws `error` if there is none.
   static trainer_runtime& current();
 

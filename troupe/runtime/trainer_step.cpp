@@ -40,8 +40,8 @@ std::shared_ptr<pipeline_stage> trainer_runtime::make_stage(const std::vector<nn
 
 // -- an optimizer step ----------------------------------------------------------------------
 
-void trainer_runtime::check_step_awaited(const std::string& what) const {
-  if (steps_.last && !steps_.last->was_awaited())
+void trainer_runtime::check_step_awaited(std::string_view what) const {
+  if (has_open_step())
     throw error(error_kind::run,
                 fmt::format("{} after an optimizer step that was not awaited; co_await optimizer.step(context)", what));
 }
