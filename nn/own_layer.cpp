@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -14,35 +13,23 @@ namespace troupe::nn {
 
 namespace {
 
-struct kinds {
-  std::mutex mutex;
-  std::vector<own_layer_options> added;
-};
-
-kinds& all_kinds() {
-  static kinds all;
+added_names<own_layer_options>& all_kinds() {
+  static added_names<own_layer_options> all("layer");
   return all;
 }
 
 }  // namespace
 
 void detail::add_layer(const std::string& kind, std::shared_ptr<const own_options> with_defaults) {
-  if (!is_added_name(kind, '_'))
-    throw error(error_kind::input,
-                fmt::format("add_layer: the kind '{}' must be of lower-case letters, digits and '_', "
-                            "a letter first",
-                            printable(kind)));
+  check_added_name("layer", "kind", kind, '_');
   for (const auto& one : with_defaults->fields())
     if (one.name == "kind" || one.name == "layers")
       throw error(error_kind::input, fmt::format("add_layer: {} has an option '{}', which job files have for another "
                                                  "purpose; choose another name",
                                                  kind, one.name));
-  kinds& all = all_kinds();
-  const std::scoped_lock lock(all.mutex);
-  bool is_taken = std::ranges::find(all.added, kind, &own_layer_options::kind) != all.added.end();
-  all_layers::for_each([&]<class Layer>() { is_taken = is_taken || kind == Layer::options::kind; });
-  if (is_taken) throw error(error_kind::input, fmt::format("add_layer: there is a layer '{}' already", kind));
-  all.added.push_back({kind, std::move(with_defaults)});
+  bool is_usual = false;
+  all_layers::for_each([&]<class Layer>() { is_usual = is_usual || kind == Layer::options::kind; });
+  all_kinds().add(kind, is_usual, {kind, std::move(with_defaults)});
 }
 
 void detail::check_same_kind(const std::string& added, const std::string& of_options) {
@@ -52,11 +39,7 @@ void detail::check_same_kind(const std::string& added, const std::string& of_opt
                                                printable(added), printable(of_options)));
 }
 
-std::vector<own_layer_options> added_layers() {
-  kinds& all = all_kinds();
-  const std::scoped_lock lock(all.mutex);
-  return all.added;
-}
+std::vector<own_layer_options> added_layers() { return all_kinds().all(); }
 
 bool own_layer_options::operator==(const own_layer_options& other) const {
   if (kind != other.kind || chosen == other.chosen) return kind == other.kind;
