@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace troupe::actors {
 
@@ -66,33 +67,6 @@ std::optional<msg::progress> epoch_tally::tell_progress(clock::time_point now) {
 msg::save_dense epoch_tally::position(clock::time_point now, bool is_within) const {
   if (!is_within) return {.head = {}, .skipped = skipped_};
   return {.head = {}, .samples = samples_, .loss_sum = loss_sum_, .seconds = seconds(now), .skipped = skipped_};
-}
-
-// -- test rows --------------------------------------------------------------------
-
-void test_share::begin() {
-  next_ = rank_ * test_rows_at_once;
-  counts_ = {};
-}
-
-std::optional<test_share::chunk> test_share::next() {
-  if (next_ >= rows_) return std::nullopt;
-  const chunk one{next_, std::min(test_rows_at_once, rows_ - next_)};
-  next_ += test_rows_at_once * ranks_;
-  return one;
-}
-
-msg::evaluation test_share::report() {
-  const std::uint64_t scored = counts_.scores.size();
-  return {.head = {},
-          .rows = counts_.rows,
-          .correct = counts_.correct,
-          .scores = msg::tensor::own(scored, 1, std::exchange(counts_.scores, {})),
-          .labels = msg::tensor::own(scored, 1, std::exchange(counts_.labels, {})),
-          .log_loss_sum = counts_.log_loss_sum,
-          .probability_sum = counts_.probability_sum,
-          .tested = counts_.tested,
-          .loss_sum = counts_.loss_sum};
 }
 
 }  // namespace troupe::actors

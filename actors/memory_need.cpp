@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "actors/epoch_tally.hpp"
+#include "actors/rank_evaluation.hpp"
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
 

@@ -197,7 +197,7 @@ void part_leader::decide(bool applies, float factor) {
 
 /// The activation for the current test rows, without numbers.
 msg::activation part_leader::tested_activation() const {
-  return {.head = {.step = work_.step}, .trains = false, .batch_size = work_.tested.current.samples->size};
+  return {.head = {.step = work_.step}, .trains = false, .batch_size = work_.evaluation.samples().size};
 }
 
 void part_leader::evaluate(const std::function<void()>& then) {
@@ -205,8 +205,8 @@ void part_leader::evaluate(const std::function<void()>& then) {
   scored_ = then;
   // Its own ones, or those that come back from the next stage, and those of the other slices.
   missing_outputs_ = work_.job().tensor_parallel;
-  const float* const input = work_.tested.input.data();
-  const std::size_t size = work_.tested.current.samples->size;
+  const float* const input = work_.evaluation.input().data();
+  const std::size_t size = work_.evaluation.samples().size;
   send_input_beside(tested_activation(), input, size);
   slices_.run(work_.step, [this, size, input] {
     evaluated_ = work_.replica->evaluate(work_.step, size, input, work_.job().pipeline == 1);
@@ -216,7 +216,7 @@ void part_leader::evaluate(const std::function<void()>& then) {
 
 /// Takes outputs for the current test rows; null: those of another slice, which are the same.
 void part_leader::has_outputs(const float* outputs) {
-  if (outputs != nullptr) work_.tested.share.score(*work_.tested.current.samples, outputs);
+  if (outputs != nullptr) work_.evaluation.score(outputs);
   if (--missing_outputs_ > 0) return;
   std::exchange(scored_, nullptr)();
   if (!work_.is_over()) work_.arrived();
@@ -279,7 +279,7 @@ caf::error part_leader::take(msg::part_outputs&& outputs) {
   if (work_.phase != trainer_phase::evaluating || missing_outputs_ == 0 || distance == 0 || distance > slices)
     return work_.actor.refusal();
   const std::span<const float> numbers = outputs.numbers.as<float>();
-  const std::size_t rows = work_.tested.current.samples->size;
+  const std::size_t rows = work_.evaluation.samples().size;
   const std::size_t width = work_.spec().outputs;
   if (outputs.numbers.type != dtype::f32 || numbers.size() != rows * width)
     return make_failure(errc::shape_mismatch, "{} outputs for {} test rows of {}", numbers.size(), rows, width);

@@ -1,7 +1,7 @@
 // What a trainer's loop (`training_loop`) and the body of its steps (`step_body`) share: what the trainer is to do, how
 // far it is, and the objects that do the work: the network's numbers and passes (`dense_replica`), the tables' rows and
-// gradients (`sparse_client`), the test rows (`test_share`), figures (`epoch_tally`), the schedule (`step_schedule`).
-// It has the requests to other actors that both of them make.
+// gradients (`sparse_client`), the test rows (`rank_evaluation`), figures (`epoch_tally`), the schedule
+// (`step_schedule`). It has the requests to other actors that both of them make.
 
 #pragma once
 
@@ -19,6 +19,7 @@
 #include "actors/dense_replica.hpp"
 #include "actors/epoch_tally.hpp"
 #include "actors/rank_checkpoint.hpp"
+#include "actors/rank_evaluation.hpp"
 #include "actors/sparse_client.hpp"
 #include "actors/step_schedule.hpp"
 #include "actors/step_votes.hpp"
@@ -40,11 +41,6 @@ struct step_work {
     context before = {};  ///< the rows of the step before, where a graph that reads them may be under way
     bool has_gradient = false;
     std::uint64_t begun = 0;  ///< the last step that has begun: where steps overlap, perhaps a later one
-  };
-  struct test_rows {
-    test_share share = {};
-    context current = {};  ///< those to be scored next
-    network_input input = {};
   };
 
   /// `go_on` is called when an answer has come: the trainer continues if it lacks nothing. Requires: `by` and `what`
@@ -151,7 +147,7 @@ struct step_work {
   model::network network;  ///< this trainer's part of it
   sparse_client client;
   std::optional<coming_steps> coming;
-  test_rows tested;
+  rank_evaluation evaluation;
   std::optional<dense_replica> replica;  ///< its streams may use the others' memory, so it is destroyed before them
 };
 

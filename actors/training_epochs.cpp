@@ -84,20 +84,18 @@ void training_loop::report_epoch() {
 
 void training_loop::begin_evaluation() {
   enter(trainer_phase::evaluating);
-  work_.tested.share.begin();
+  work_.evaluation.begin();
   evaluate_next();
 }
 
 /// Looks up the next of this rank's test rows, in the state after the step just done.
 void training_loop::evaluate_next() {
-  if (const auto chunk = work_.tested.share.next()) {
-    const std::uint64_t looked_up_in = work_.schedule.first_after_update(step_);
-    auto made = work_.prepare(looked_up_in, work_.assigned.data->test_batch(chunk->first, chunk->count));
-    if (!made) return fail(looked_up_in, made.error());
-    work_.tested.current = std::move(*made);
-    return work_.look_up(work_.tested.current, 0, work_.tested.input);
-  }
-  msg::evaluation report = work_.tested.share.report();
+  const std::uint64_t looked_up_in = work_.schedule.first_after_update(step_);
+  const auto has_rows = work_.evaluation.take_next(
+      [&](result<model::batch>&& rows) { return work_.prepare(looked_up_in, std::move(rows)); });
+  if (!has_rows) return fail(looked_up_in, has_rows.error());
+  if (*has_rows) return work_.look_up(work_.evaluation.rows(), 0, work_.evaluation.input());
+  msg::evaluation report = work_.evaluation.report();
   report.head = trace_.next(step_);
   report.rank = work_.assigned.replica;
   report.epoch = work_.tally.epoch();
@@ -108,11 +106,11 @@ void training_loop::evaluate_next() {
 void training_loop::score() {
   trace_.progresses();
   const actor_trace::range working(trace_, trace::range_name::evaluate, step_);
-  const model::batch& samples = *work_.tested.current.samples;
-  work_.tested.input.resize(work_.replica->compute(), samples.size, work_.replica->in_features());
-  if (auto error = work_.client.pool(work_.tested.current, work_.replica->compute(), work_.tested.input))
+  rank_evaluation& evaluation = work_.evaluation;
+  evaluation.input().resize(work_.replica->compute(), evaluation.samples().size, work_.replica->in_features());
+  if (auto error = work_.client.pool(evaluation.rows(), work_.replica->compute(), evaluation.input()))
     return fail(step_, error);
-  if (auto error = work_.client.check_rows(work_.tested.current)) return fail(step_, error);
+  if (auto error = work_.client.check_rows(evaluation.rows())) return fail(step_, error);
   body_->evaluate([this] { evaluate_next(); });
 }
 

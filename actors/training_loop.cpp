@@ -15,7 +15,6 @@
 #include "actors/stream_leader.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/whole_network.hpp"
-#include "model/metrics.hpp"
 #include "model/stages.hpp"
 
 namespace troupe::actors {
@@ -91,11 +90,7 @@ void training_loop::make_client(msg::train& order, const compute_devices& device
                          const trainer_assignment& mine = work_.assigned;
                          return work_.prepare(of_step, mine.data->train_batch(of_step - 1, mine.replica));
                        });
-  work_.tested.share =
-      test_share(assigned.replica, job().trainers, assigned.data->test_rows(),
-                 [this](const model::batch& samples, const float* outputs, model::predictions& counts) {
-                   model::predict(work_.spec(), job().loss, samples, outputs, counts);
-                 });
+  work_.evaluation = rank_evaluation(assigned.replica, job(), *assigned.data);
 }
 
 /// Chooses how batches pass through the network.
@@ -152,8 +147,8 @@ void training_loop::advance() {
         if (!work_.is_over()) step_done();
         break;
       case trainer_phase::evaluating:
-        if (work_.tested.current.unanswered > 0) return;
-        if (blocks_link(*work_.tested.current.samples)) return work_.after_others([] {});
+        if (work_.evaluation.rows().unanswered > 0) return;
+        if (blocks_link(work_.evaluation.samples())) return work_.after_others([] {});
         score();
         break;
       case trainer_phase::saving:

@@ -38,7 +38,7 @@ void training_loop::tell(msg::actor_status& now) const {
       now.phase = now.waits.empty() ? "computing" : "reducing";
       break;
     case trainer_phase::evaluating:
-      tell_missing_rows(work_.tested.current, now);
+      tell_missing_rows(work_.evaluation.rows(), now);
       now.phase = "evaluating";
       break;
     case trainer_phase::saving:

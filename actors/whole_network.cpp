@@ -152,12 +152,12 @@ void whole_network::backward_parameters() {
 }
 
 void whole_network::evaluate(const std::function<void()>& then) {
-  step_work::test_rows& tested = work_.tested;
-  const model::batch& samples = *tested.current.samples;
-  const std::span<const float> outputs = work_.replica->outputs(work_.step, samples.size, tested.input.data());
+  rank_evaluation& evaluation = work_.evaluation;
+  const std::size_t size = evaluation.samples().size;
+  const std::span<const float> outputs = work_.replica->outputs(work_.step, size, evaluation.input().data());
   work_.note_device_work();
   if (!work_.judge(work_.step)) return;
-  tested.share.score(samples, outputs.data());
+  evaluation.score(outputs.data());
   then();
 }
 

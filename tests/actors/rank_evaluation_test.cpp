@@ -1,0 +1,117 @@
+// A rank's evaluation alone: which test rows it takes, and what it makes of outputs that the test gives.
+
+#include "actors/rank_evaluation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "actors/failure.hpp"
+
+namespace troupe::actors::rank_evaluation_test {
+namespace {
+
+TEST(TestShare, TheRanksGoThroughAllRowsTogetherAndNoneTwice) {
+  for (const std::uint64_t rows : {0ULL, 1ULL, 1023ULL, 1024ULL, 1025ULL, 5000ULL, 7168ULL}) {
+    for (const std::uint32_t ranks : {1U, 2U, 3U}) {
+      std::vector<int> times(rows);
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        test_share mine(rank, ranks, rows);
+        mine.begin();
+        while (const auto chunk = mine.next()) {
+          EXPECT_EQ(chunk->first / 1024 % ranks, rank);
+          EXPECT_LE(chunk->count, 1024U);
+          ASSERT_LE(chunk->first + chunk->count, rows);
+          for (std::uint64_t row = chunk->first; row < chunk->first + chunk->count; ++row) ++times[row];
+        }
+        EXPECT_FALSE(mine.next());
+      }
+      EXPECT_EQ(times, std::vector<int>(rows, 1)) << rows << " rows, " << ranks << " ranks";
+    }
+  }
+}
+
+/// Test rows with one number each, which is the row's own.
+class numbered_rows final : public model::dataset {
+ public:
+  explicit numbered_rows(std::uint64_t rows) : rows_(rows) { spec_.outputs = 1; }
+
+  const model::data_spec& spec() const override { return spec_; }
+  model::epoch_plan epochs() const override { return model::epoch_plan(); }
+  result<model::batch> train_batch(std::uint64_t /*step*/, std::uint32_t /*rank*/) const override {
+    return model::batch{};
+  }
+  std::uint64_t test_rows() const override { return rows_; }
+  result<model::batch> test_batch(std::uint64_t first, std::size_t count) const override {
+    model::batch rows;
+    rows.size = count;
+    for (std::size_t i = 0; i < count; ++i) rows.values.push_back(static_cast<float>(first + i));
+    return rows;
+  }
+
+ private:
+  model::data_spec spec_;
+  std::uint64_t rows_;
+};
+
+/// A job of so many trainers with the loss mse.
+model::job some_job(std::uint32_t trainers) {
+  model::job what;
+  what.trainers = trainers;
+  what.loss = model::loss_kind::mse;
+  return what;
+}
+
+caf::expected<rank_evaluation::context> without_lookups(result<model::batch>&& rows) {
+  if (!rows) return make_failure(errc::bad_input, rows.error().message);
+  rank_evaluation::context made;
+  made.samples = std::make_shared<const model::batch>(std::move(*rows));
+  return made;
+}
+
+/// Outputs that are off by a third of the row's number.
+std::vector<float> outputs_for(const model::batch& rows) {
+  std::vector<float> outputs;
+  for (const float target : rows.values) outputs.push_back(target + target / 3);
+  return outputs;
+}
+
+msg::evaluation evaluated(rank_evaluation& mine) {
+  mine.begin();
+  for (;;) {
+    const auto has_rows = mine.take_next(without_lookups);
+    EXPECT_TRUE(has_rows);
+    if (!has_rows || !*has_rows) return mine.report();
+    mine.score(outputs_for(mine.samples()).data());
+  }
+}
+
+TEST(RankEvaluation, ReportsTheSumsOfOneEvaluation) {
+  const numbered_rows data(3);
+  const model::job what = some_job(1);
+  rank_evaluation mine(0, what, data);
+  const msg::evaluation first = evaluated(mine);
+  const msg::evaluation second = evaluated(mine);
+  for (const msg::evaluation* told : {&first, &second}) {
+    EXPECT_EQ(told->tested, 3U);
+    EXPECT_NEAR(told->loss_sum, (0 + 1 + 4) / 9.0, 1e-6);
+    EXPECT_EQ(told->rows, 0U) << "no classes";
+  }
+}
+
+TEST(RankEvaluation, RowsThatCannotBePreparedAreAnError) {
+  const numbered_rows data(3);
+  const model::job what = some_job(1);
+  rank_evaluation mine(0, what, data);
+  mine.begin();
+  const auto refuse = [](result<model::batch>&& /*rows*/) -> caf::expected<rank_evaluation::context> {
+    return make_failure(errc::bad_index, "no such row");
+  };
+  const auto taken = mine.take_next(refuse);
+  ASSERT_FALSE(taken);
+  EXPECT_TRUE(taken.error() == errc::bad_index);
+}
+
+}  // namespace
+}  // namespace troupe::actors::rank_evaluation_test
