@@ -143,9 +143,11 @@ class actor_trace {
     std::uint64_t begin_;
   };
 
-  /// Returns the number of a name that a program gives to its work, for `range` and `asks`. Cheap for a known name.
+  /// Returns the number of a name that a program gives to its work or its metrics, for `range`, `asks` and `metric`.
+  /// Cheap for a known name.
   std::uint16_t number_of(const std::string& name);
   trace::range_name given_range(const std::string& name) { return static_cast<trace::range_name>(number_of(name)); }
+  trace::metric_name given_metric(const std::string& name) { return static_cast<trace::metric_name>(number_of(name)); }
 
   // -- trainers only ------------------------------------------------------------------
 

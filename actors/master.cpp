@@ -361,6 +361,8 @@ void master_state::pass_on(const std::vector<epoch_summary>& complete) {
         {test_loss, figures.test_loss}, {rmse, figures.rmse}, {staleness, epoch.staleness_max}};
     for (const auto& [what, value] : values)
       if (value) trace.metric(what, epoch.step, *value);
+    for (const auto& one : figures.own)
+      if (one.value) trace.metric(trace.given_metric(std::string(one.name())), epoch.step, *one.value);
     if (observer_.on_epoch) observer_.on_epoch(epoch);
   }
 }

@@ -15,6 +15,7 @@
 #include "actors/sparse_client.hpp"
 #include "base/result.hpp"
 #include "model/job.hpp"
+#include "model/metric_sums.hpp"
 #include "model/metrics.hpp"
 #include "protocol/messages.hpp"
 
@@ -82,6 +83,7 @@ class rank_evaluation {
   context rows_;
   network_input input_;
   model::predictions counts_;
+  model::metric_sums own_;
 };
 
 }  // namespace troupe::actors

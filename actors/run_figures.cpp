@@ -1,8 +1,15 @@
 #include "actors/run_figures.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
 
+#include "model/metric_sums.hpp"
 #include "model/metrics.hpp"
 
 namespace troupe::actors {
@@ -37,7 +44,10 @@ epoch_summary epoch_totals::summary() const {
     result.losses.emplace_back(losses.begin(), losses.end());
   }
   result.figures.loss = loss_sum / static_cast<double>(result.samples);
-  if (!reports_.front()->evaluates) return result;
+  if (!reports_.front()->evaluates) {
+    result.figures.own = model::metric_sums(metrics_).figures(0);
+    return result;
+  }
 
   msg::evaluation all;
   std::vector<float> scores;
@@ -63,7 +73,19 @@ epoch_summary epoch_totals::summary() const {
     result.figures.rmse = std::sqrt(*result.figures.test_loss);
   result.figures.auc = present(model::area_under_curve(scores, labels));
   result.figures.calibration = present(model::calibration(all.probability_sum, labels));
+  result.figures.own = own_figures_of(all.tested);
   return result;
+}
+
+model::own_figures epoch_totals::own_figures_of(std::uint64_t rows) const {
+  model::metric_sums all(metrics_);
+  for (const auto& share : evaluations_) {
+    const std::span<const std::int64_t> limbs =
+        share->own.empty() ? std::span<const std::int64_t>() : share->own.front().as<std::int64_t>();
+    if (!all.merge(limbs))
+      throw std::invalid_argument(fmt::format("trainer {} has sums that are not those of --metrics", share->rank));
+  }
+  return all.figures(rows);
 }
 
 // -- all epochs --------------------------------------------------------------------
@@ -76,6 +98,11 @@ void run_figures::start(const run_plan& plan) {
   so_far_.seconds = position.seconds;
   so_far_.skipped_steps = position.skipped_steps;
   so_far_.figures = position.last_epoch.value_or(model::epoch_figures{});
+  // The run may have other metrics than the one that saved.
+  const model::own_figures saved = std::exchange(so_far_.figures.own, {});
+  for (const auto& metric : plan.figures.metrics)
+    if (std::ranges::find(saved, metric->name, &model::own_figures::figure::name) != saved.end())
+      so_far_.figures.own.add(metric->name, saved.value_of(metric->name));
 }
 
 run_progress run_figures::add(const msg::progress& report) {
@@ -103,7 +130,7 @@ std::vector<epoch_summary> run_figures::add(msg::evaluation&& share) {
 }
 
 epoch_totals& run_figures::gathering(std::uint64_t epoch) {
-  return gathering_.try_emplace(epoch, plan_->trainers, plan_->loss).first->second;
+  return gathering_.try_emplace(epoch, plan_->trainers, plan_->figures.loss, plan_->figures.metrics).first->second;
 }
 
 /// Returns the complete epochs, in order, and removes them.
@@ -141,6 +168,7 @@ void run_figures::fill(msg::run_result& result) const {
   result.calibration = so_far_.figures.calibration;
   result.test_loss = so_far_.figures.test_loss;
   result.rmse = so_far_.figures.rmse;
+  for (const auto& one : so_far_.figures.own) result.own.push_back({std::string(one.name()), one.value});
   result.skipped_steps = so_far_.skipped_steps;
   result.staleness_max = so_far_.staleness_max;
   if (lookups_ > 0) result.staleness_mean = static_cast<double>(staleness_sum_) / static_cast<double>(lookups_);

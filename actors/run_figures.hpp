@@ -17,8 +17,8 @@ namespace troupe::actors {
 /// The figures of one epoch, combined in rank order.
 class epoch_totals {
  public:
-  epoch_totals(std::uint32_t trainers, model::loss_choice loss)
-      : loss_(std::move(loss)), reports_(trainers), evaluations_(trainers) {}
+  epoch_totals(std::uint32_t trainers, model::loss_choice loss, nn::own_metrics metrics = {})
+      : loss_(std::move(loss)), metrics_(std::move(metrics)), reports_(trainers), evaluations_(trainers) {}
 
   void add(msg::epoch_report&& report) { put(std::move(report), reports_); }
   void add(msg::evaluation&& share) { put(std::move(share), evaluations_); }
@@ -26,7 +26,8 @@ class epoch_totals {
   /// Returns whether every rank has reported, and has evaluated if it announced that.
   bool complete() const;
 
-  /// Loss: mean over the samples. Seconds: the slowest rank's. Metrics: over all ranks' test rows.
+  /// Loss: mean over the samples. Seconds: the slowest rank's. Metrics: over all ranks' test rows. Throws
+  /// std::invalid_argument if a rank's sums are not those of the metrics.
   epoch_summary summary() const;
 
  private:
@@ -36,7 +37,10 @@ class epoch_totals {
     place = std::move(message);
   }
 
+  model::own_figures own_figures_of(std::uint64_t rows) const;
+
   model::loss_choice loss_;
+  nn::own_metrics metrics_;
   std::vector<std::optional<msg::epoch_report>> reports_;
   std::vector<std::optional<msg::evaluation>> evaluations_;
 };

@@ -1,5 +1,6 @@
 #include "actors/run_plan.hpp"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -46,7 +47,8 @@ caf::error restore_positions(run_plan& plan, const model::job& what, const model
     return make_failure(errc::bad_input, std::move(*wrong));
   if (plan.steps_done == 0) return {};
   const model::epoch_figures last = saved.position.last_epoch.value_or(model::epoch_figures{});
-  const bool evaluated = last.auc || last.accuracy || last.log_loss || last.calibration || last.test_loss;
+  const bool has_own = std::ranges::any_of(last.own, [](const auto& one) { return one.value.has_value(); });
+  const bool evaluated = last.auc || last.accuracy || last.log_loss || last.calibration || last.test_loss || has_own;
   auto dense = restore_dense(plan, model::state_buffers(what.dense_optimizer));
   if (!dense) return dense.error();
   const auto ranks = model::positions_of(saved.position, plan.trainers);
@@ -82,7 +84,7 @@ run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dat
                 .initial_weights = [data] { return data->start(); },
                 .dense = network.parameters(),
                 .dense_buffers = network.buffers(),
-                .loss = what.loss,
+                .figures = {what.loss, what.metrics},
                 .epochs = data->epochs(),
                 .total_steps = total_steps(what, *data),
                 .positions = std::vector<msg::trainer_position>(what.trainers)};

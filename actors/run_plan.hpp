@@ -13,6 +13,7 @@
 #include "actors/run_observer.hpp"
 #include "model/epoch_plan.hpp"
 #include "model/job.hpp"
+#include "model/metrics.hpp"
 #include "nn/parameters.hpp"
 #include "protocol/header.hpp"
 #include "protocol/messages.hpp"
@@ -77,7 +78,7 @@ struct run_plan {
   /// The tensors of the dense part.
   std::vector<nn::parameter> dense = {};
   std::vector<nn::parameter> dense_buffers = {};  ///< not trained, such as running means
-  model::loss_choice loss = {};
+  model::figure_sources figures = {};
   /// Null: the run has no epochs, and its trainers decide when it ends.
   std::optional<model::epoch_plan> epochs = {};
   std::uint64_t total_steps = 0;

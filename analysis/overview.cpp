@@ -30,7 +30,7 @@ trace::nanoseconds begin_of(const trace::recording& run) { return run.events.emp
 boost::json::object figures_json(const trace::recording& of) {
   boost::json::object figures;
   for (const auto& [which, value] : last_figures(of)) {
-    const std::string_view name = trace::name_of(which);
+    const std::string name = of.metric_text(which);
     figures[name == "samples/s" ? "samples_per_s" : name == "test loss" ? "test_loss" : name] = value;
   }
   constexpr trace::nanoseconds recent = 5'000'000'000;
@@ -319,7 +319,7 @@ boost::json::array curves_of(const trace::recording& of, const step_windows& ste
     std::ranges::stable_sort(points, {}, &point::first);
     const auto name = static_cast<trace::metric_name>(metric);
     const char* unit = name == trace::metric_name::samples_per_s ? "/s" : "";
-    all.push_back(to_json(std::string(trace::name_of(name)), unit, points, points_most));
+    all.push_back(to_json(of.metric_text(name), unit, points, points_most));
   }
   curve times;
   for (const step_window& step : steps.whole) times.emplace_back(step.step, static_cast<double>(step.duration()) / 1e6);

@@ -280,8 +280,10 @@ class timeline {
     if (one.what == trace::kind::metric) {
       const auto value = std::bit_cast<double>(one.raw);
       if (!std::isfinite(value)) return;  // not a JSON number
-      const std::string_view which = trace::name_of(static_cast<trace::metric_name>(one.type));
-      out_.counter(one.process + 1, fmt::format("\"{}\"", which), one.begin, which, value);
+      const auto what = static_cast<trace::metric_name>(one.type);
+      const std::string which = run_.metric_text(what);
+      out_.counter(one.process + 1, json_string(which), one.begin, what < trace::metric_name::count ? which : "value",
+                   value);
       ++counts_.counters;
     }
   }

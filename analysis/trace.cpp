@@ -57,7 +57,7 @@ std::string type_of(const trace::recording& run, const trace::event& one) {
     case trace::kind::device_range:
       return run.range_text(range_of(one));
     case trace::kind::metric:
-      return std::string(trace::name_of(static_cast<trace::metric_name>(one.type)));
+      return run.metric_text(static_cast<trace::metric_name>(one.type));
     default:
       return "";
   }

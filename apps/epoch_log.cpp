@@ -18,14 +18,16 @@ result<void> epoch_log::add(const actors::epoch_summary& epoch) {
 }
 
 result<epoch_logs> open_epoch_logs(const std::optional<std::string>& metrics_csv,
-                                   const std::optional<std::string>& tensorboard,
-                                   std::optional<std::uint64_t> kept_to) {
+                                   const std::optional<std::string>& tensorboard, std::optional<std::uint64_t> kept_to,
+                                   const nn::own_metrics& own) {
   epoch_logs logs;
+  if (tensorboard) {
+    TROUPE_TRY(log, open_tensorboard(*tensorboard, kept_to));
+    logs.push_back(std::move(log));
+  }
   // The CSV file is opened last, because this truncates it.
-  for (const auto& [path, open] :
-       {std::pair(tensorboard, &open_tensorboard), std::pair(metrics_csv, &open_metrics_csv)}) {
-    if (!path) continue;
-    TROUPE_TRY(log, open(*path, kept_to));
+  if (metrics_csv) {
+    TROUPE_TRY(log, open_metrics_csv(*metrics_csv, kept_to, own));
     logs.push_back(std::move(log));
   }
   return logs;

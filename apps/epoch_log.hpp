@@ -10,6 +10,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/result.hpp"
+#include "nn/own_metric.hpp"
 #include "nodes/run.hpp"
 
 namespace troupe::apps {
@@ -41,13 +42,16 @@ using epoch_logs = std::vector<std::unique_ptr<epoch_log>>;
 
 /// Opens the requested logs. `kept_to`: for a resumed run, the global step at which its last whole epoch ended. Records
 /// up to it are kept, later ones are replaced, so that each epoch is recorded once. Without `kept_to` existing records
-/// are replaced. Existing files are changed only if no log is refused. Faults are of kind input.
+/// are replaced. `own`: the job's metrics that the program has added. Existing files are changed only if no log is
+/// refused. Faults are of kind input.
 result<epoch_logs> open_epoch_logs(const std::optional<std::string>& metrics_csv,
                                    const std::optional<std::string>& tensorboard,
-                                   std::optional<std::uint64_t> kept_to = std::nullopt);
+                                   std::optional<std::uint64_t> kept_to = std::nullopt,
+                                   const nn::own_metrics& own = {});
 
 // Each opens one file.
-result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std::optional<std::uint64_t> kept_to);
+result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std::optional<std::uint64_t> kept_to,
+                                                    const nn::own_metrics& own = {});
 result<std::unique_ptr<epoch_log>> open_tensorboard(const std::string& directory, std::optional<std::uint64_t> kept_to);
 
 /// Returns the samples of all trainers per second of training; NaN if no time was measured.

@@ -44,6 +44,14 @@ struct piece {
   std::string text;
 };
 
+/// Returns the metrics that the program has added, each with its value behind its name.
+std::string own_text(const model::own_figures& own, std::string_view between) {
+  std::string text;
+  for (const auto& one : own)
+    if (one.value) text += fmt::format("{}{} {}", text.empty() ? "" : between, one.name(), significant(one.value));
+  return text;
+}
+
 std::vector<piece> pieces_of(const progress_state& state, double done) {
   const int step_rank = state.epochs > 0 ? highest_rank : bar_rank;
   std::string epoch;
@@ -58,6 +66,7 @@ std::vector<piece> pieces_of(const progress_state& state, double done) {
       {2, state.auc    ? "AUC " + fixed(state.auc, 4)
           : state.rmse ? "RMSE " + significant(state.rmse)
                        : std::string()},
+      {4, own_text(state.own, "  ")},
       {5, fmt::format("{} samples/s", compact(state.run.samples_per_s))},
       {4, fmt::format("{} left", clock_text(state.run.seconds_left))},
   };
@@ -79,6 +88,7 @@ std::string plain_line(const actors::epoch_summary& now) {
   if (now.figures.auc) line += ", AUC " + fixed(now.figures.auc, 4);
   if (now.figures.accuracy) line += ", accuracy " + fixed(now.figures.accuracy, 4);
   if (now.figures.rmse) line += ", RMSE " + significant(now.figures.rmse);
+  if (const std::string own = own_text(now.figures.own, ", "); !own.empty()) line += ", " + own;
   const double rate = now.seconds > 0 ? static_cast<double>(now.samples) / now.seconds : 0;
   return line + fmt::format(", {} samples/s, {}\n", compact(rate), duration_text(now.seconds));
 }
@@ -122,6 +132,7 @@ void progress_display::epoch(const actors::epoch_summary& now) {
   state_.epochs_done = now.epoch;
   if (now.figures.auc) state_.auc = now.figures.auc;
   if (now.figures.rmse) state_.rmse = now.figures.rmse;
+  if (!own_text(now.figures.own, " ").empty()) state_.own = now.figures.own;
   if (style_ != style::plain) return;
   held_ = plain_line(now);
   if (const auto time = std::chrono::steady_clock::now(); time - last_plain_ >= plain_interval) {

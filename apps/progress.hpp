@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "model/metrics.hpp"
 #include "nodes/run.hpp"
 
 namespace troupe::apps {
@@ -20,6 +21,7 @@ struct progress_state {
   /// Figures of the last evaluated epoch.
   std::optional<double> auc;
   std::optional<double> rmse;
+  model::own_figures own = {};
 };
 
 /// Returns the live line, at most `width` columns wide: the bar takes the remaining room, and less important pieces are

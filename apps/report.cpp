@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <sstream>
 #include <vector>
@@ -23,22 +24,23 @@ double rate(std::uint64_t count, double seconds) {
 
 /// A metric of the test rows in the epoch table.
 struct test_column {
-  const char* title;
-  int width;
-  std::optional<double> model::epoch_figures::*value;
+  std::string title;
+  std::size_t width;
+  std::function<std::optional<double>(const model::epoch_figures&)> value;
   std::string (*text)(std::optional<double>);
 
-  std::string of(const model::epoch_figures& figures) const { return text(figures.*value); }
+  std::string of(const model::epoch_figures& figures) const { return text(value(figures)); }
 };
 
 std::string with_four_digits(std::optional<double> value) { return fixed(value, 4); }
 
 /// The metrics that have a value in some epoch, as the loss and the targets have them: mse has no log loss, targets
-/// that are no classes have errors only. The table has at most 80 columns.
+/// that are no classes have errors only. With these the table has at most 80 columns; those that the program has added
+/// follow.
 std::vector<test_column> test_columns(const std::vector<model::epoch_figures>& epochs) {
   using figures = model::epoch_figures;
-  const auto has = [&epochs](std::optional<double> figures::*value) {
-    return std::ranges::any_of(epochs, [value](const figures& one) { return bool(one.*value); });
+  const auto has = [&epochs](const auto& value) {
+    return std::ranges::any_of(epochs, [&value](const figures& one) { return std::invoke(value, one).has_value(); });
   };
   std::vector<test_column> columns;
   if (has(&figures::rmse) && !has(&figures::accuracy))
@@ -49,6 +51,12 @@ std::vector<test_column> test_columns(const std::vector<model::epoch_figures>& e
                {"logloss", 7, &figures::log_loss, with_four_digits},
                {"RMSE", 7, &figures::rmse, with_four_digits},
                {"calibr.", 7, &figures::calibration, with_four_digits}};
+  for (const auto& own : epochs.back().own) {
+    const std::string name(own.name());
+    constexpr std::size_t least = 8;
+    columns.push_back({name, std::max(least, name.size()),
+                       [name](const figures& one) { return one.own.value_of(name); }, significant});
+  }
   std::erase_if(columns, [&has](const test_column& one) { return !has(one.value); });
   return columns;
 }
@@ -104,7 +112,7 @@ std::string epoch_history::table() const {
 std::string summary_table(const run_report& report) {
   const actors::run_summary& run = report.run;
   std::string text;
-  const auto line = [&](const char* name, const std::string& value) {
+  const auto line = [&](const std::string& name, const std::string& value) {
     text += fmt::format("{:<15} {}\n", name, value);
   };
   if (run.stopped) line("stopped", "on request, before the job's end");
@@ -122,6 +130,8 @@ std::string summary_table(const run_report& report) {
   if (run.figures.accuracy) line("accuracy", fixed(run.figures.accuracy, 4));
   if (run.figures.log_loss) line("log loss", fixed(run.figures.log_loss, 4));
   if (run.figures.calibration) line("calibration", fixed(run.figures.calibration, 4));
+  for (const auto& own : run.figures.own)
+    if (own.value) line(std::string(own.name()), significant(own.value));
   if (report.attempts > 1)
     line("attempts", fmt::format("{}; {} steps were done again (goodput {:.1f} %)", report.attempts,
                                  count_text(report.steps_redone), 100 * report.goodput()));
@@ -136,6 +146,11 @@ void add(json_line& line, const model::epoch_figures& figures) {
   line.add("loss", figures.loss).add("auc", figures.auc).add("accuracy", figures.accuracy);
   line.add("log_loss", figures.log_loss).add("calibration", figures.calibration);
   line.add("test_loss", figures.test_loss).add("rmse", figures.rmse);
+  if (figures.own.empty()) return;
+  std::vector<std::string> own;
+  for (const auto& one : figures.own)
+    own.push_back(fmt::format("{}:{}", json_string(one.name()), one.value ? json_number(*one.value) : "null"));
+  line.add_json("metrics", fmt::format("{{{}}}", fmt::join(own, ",")));
 }
 
 json_line done_event(const run_report& report, const model::job& what) {

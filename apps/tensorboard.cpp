@@ -100,6 +100,7 @@ class tensorboard : public epoch_log {
     add("test/calibration", epoch.figures.calibration);
     add("test/loss", epoch.figures.test_loss);
     add("test/rmse", epoch.figures.rmse);
+    for (const auto& one : epoch.figures.own) add("test/" + std::string(one.name()), one.value);
     return record_of(wall_time() + field(2, epoch.step) + field(5, summary));
   }
 };

@@ -236,7 +236,7 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
     const std::uint64_t done = order.checkpoints.resume->what.manifest.step;
     kept_to = done - data->epochs().of(done).step_of_epoch;
   }
-  TROUPE_TRY(logs, open_epoch_logs(order.metrics_csv, order.tensorboard, kept_to));
+  TROUPE_TRY(logs, open_epoch_logs(order.metrics_csv, order.tensorboard, kept_to, order.what.metrics));
   if (order.checkpoints.resume)
     for (const std::string& line : order.checkpoints.resume->warnings) context.out.warning(line);
   return run_order(order, std::move(options), tracing, traced, logs, context);

@@ -1,5 +1,5 @@
-// The program `troupe` with a layer and a loss of one's own, which jobs name as "swish" and "focal". Without arguments
-// it trains a small job with both.
+// The program `troupe` with a layer, a loss and metrics of one's own, which jobs name as "swish", "focal", "brier" and
+// "f1". Without arguments it trains a small job with all of them.
 
 #include <cmath>
 #include <troupe/program.hpp>
@@ -56,10 +56,32 @@ double focal(const nn::loss_sample& sample) {
   return -rest * rest * log_p;
 }
 
+/// The Brier score: the mean squared error of the probability of class 1.
+double brier(const nn::metric_sample& row) {
+  const double error = 1 / (1 + std::exp(-row.outputs[0])) - row.targets[0];
+  return error * error;
+}
+
+/// F1 of predicting class 1 where the logit is positive, 2 TP / (2 TP + FP + FN), from two sums.
+nn::metric_of_sums f1() {
+  return {.sums = 2,
+          .add =
+              [](const nn::metric_sample& row, std::span<double> sums) {
+                const bool predicted = row.outputs[0] > 0;
+                const bool is_class_1 = row.targets[0] > 0.5F;
+                sums[0] += predicted && is_class_1 ? 2 : 0;
+                sums[1] += predicted != is_class_1 ? 1 : 0;
+              },
+          .result = [](std::span<const double> sums, std::uint64_t) { return sums[0] / (sums[0] + sums[1]); }};
+}
+
 int main(int argc, char** argv) {
   nn::add_layer<swish>("swish");
   nn::add_loss("focal", nn::loss_form::logits, focal);
+  nn::add_metric("brier", nn::loss_form::logits, brier);
+  nn::add_metric("f1", nn::loss_form::logits, f1());
   if (argc > 1) return program(argc, argv);
-  return program({"train", "--data", "synthetic", "--loss", "focal", "--steps", "50", "--quiet", "--layers",
+  return program({"train", "--data", "synthetic", "--loss", "focal", "--metrics", "brier,f1", "--steps", "50",
+                  "--quiet", "--layers",
                   R"([{"kind": "linear", "out": 16}, {"kind": "swish", "beta": 1.5}, {"kind": "linear", "out": 1}])"});
 }

@@ -22,6 +22,7 @@
 #include "model/optimizer.hpp"
 #include "model/table_split.hpp"
 #include "nn/layer_spec.hpp"
+#include "nn/own_metric.hpp"
 #include "nn/pipeline_schedule.hpp"
 
 namespace troupe::model {
@@ -89,6 +90,7 @@ struct job {
   std::optional<std::size_t> cross_layers;
   std::optional<std::size_t> cross_rank;
   loss_choice loss;
+  nn::own_metrics metrics = {};  ///< that the program has added, of the test rows
   optimizer_spec dense_optimizer;
   optimizer_spec sparse_optimizer;
   sparse_reduction sparse_reduce = sparse_reduction::mean;
@@ -158,6 +160,7 @@ enum class setting_type : std::uint8_t {
   real,     ///< a number
   truth,    ///< true or false
   widths,   ///< a list of whole numbers; `none` is the empty one
+  names,    ///< a list of texts; `none` is the empty one
   entries,  ///< a JSON array of objects, one [[name]] entry each
 };
 

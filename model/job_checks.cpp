@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
+#include <array>
+
 #include "base/text.hpp"
 #include "kernels/device.hpp"
 #include "model/files/csv_columns.hpp"
 #include "model/files/idx.hpp"
 #include "model/hybrid.hpp"
+#include "model/job_codecs.hpp"
 #include "model/job_table.hpp"
 #include "model/memory.hpp"
 
@@ -67,6 +70,16 @@ std::optional<std::string> check_loss(const job& what, data_kind kind) {
   if (has_classes && what.classes != 2)
     return fmt::format("--loss bce-logits: needs --classes 2, not {}; use cross-entropy or mse", what.classes);
   return std::nullopt;
+}
+
+std::optional<std::string> check_metrics(const job& what) {
+  constexpr std::array compared = {"classes", "logits of two classes", "values"};  // by form
+  const auto form = static_cast<nn::loss_form>(what.loss.kind);
+  const auto other = std::ranges::find_if(what.metrics, [form](const auto& one) { return one->form != form; });
+  if (other == what.metrics.end()) return std::nullopt;
+  return fmt::format("--metrics {}: is of outputs that are {}, and with --loss {} they are {}; leave one of them out",
+                     (*other)->name, compared.at(static_cast<std::size_t>((*other)->form)),
+                     codecs::loss_name().write(what.loss), compared.at(static_cast<std::size_t>(form)));
 }
 
 std::optional<std::string> check_synthetic(const job& what) {
@@ -248,6 +261,7 @@ std::optional<std::string> check_job(const job& what, data_kind kind) {
     return fmt::format("--servers 0: must be between 1 and {}; {} has tables, which servers keep", actors_max,
                        what.data);
   if (auto wrong = check_loss(what, kind)) return wrong;
+  if (auto wrong = check_metrics(what)) return wrong;
   if (kind == data_kind::synthetic) {
     if (auto wrong = check_synthetic(what)) return wrong;
   }

@@ -145,6 +145,40 @@ text_form<loss_choice> loss_name() {
           }};
 }
 
+namespace {
+
+result<std::shared_ptr<const nn::own_metric>> metric_named(std::string_view name) {
+  constexpr const char* advice =
+      "a program adds metrics by nn::add_metric, and all processes of a run are that program";
+  const nn::own_metrics added = nn::added_metrics();
+  const auto found = std::ranges::find(added, name, [](const auto& one) { return std::string_view(one->name); });
+  if (found != added.end()) return *found;
+  if (added.empty()) return bad_input("{} is no metric of this program, which has none; {}", printable(name), advice);
+  const auto names = names_in(added, [](const auto& one) { return one->name; });
+  return bad_input("{} is no metric of this program; {}; {}", printable(name), suggestions(name, names), advice);
+}
+
+}  // namespace
+
+text_form<nn::own_metrics> metric_names() {
+  return {[](std::string_view text) -> result<nn::own_metrics> {
+            nn::own_metrics all;
+            if (text == "none") return all;
+            for (const std::string_view name : split(text, ',')) {
+              TROUPE_TRY(one, metric_named(name));
+              if (std::ranges::find(all, one) != all.end()) return bad_input("'{}' stands there twice", one->name);
+              all.push_back(std::move(one));
+            }
+            if (all.size() > nn::metrics_max)
+              return bad_input("are {} metrics; a job has at most {}", all.size(), nn::metrics_max);
+            return all;
+          },
+          [](const nn::own_metrics& all) {
+            return fmt::format("{}", fmt::join(names_in(all, [](const auto& one) { return one->name; }), ","));
+          },
+          setting_type::names};
+}
+
 text_form<std::vector<nn::layer_spec>> layer_list() {
   return {[](std::string_view text) -> result<std::vector<nn::layer_spec>> {
             auto layers = nn::parse_layers(text);

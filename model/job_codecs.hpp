@@ -85,6 +85,8 @@ text_form<std::vector<std::size_t>> layer_widths();
 text_form<std::vector<nn::layer_spec>> layer_list();
 /// One of the usual ones, or one that the program has added.
 text_form<loss_choice> loss_name();
+/// Metrics that the program has added, by their names.
+text_form<nn::own_metrics> metric_names();
 text_form<optimizer_options> optimizer(optimizer_use use);
 /// Without memberships, which are a setting of their own.
 text_form<elasticity> elastic_range();

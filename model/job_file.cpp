@@ -184,6 +184,18 @@ or_mistake<std::string> widths_of(const std::string& name, const toml_value& val
   return widths.empty() ? "none" : fmt::format("{}", fmt::join(widths, ","));
 }
 
+constexpr const char* names_words = "a list of texts in quotes, such as [\"mae\"]";
+
+or_mistake<std::string> names_of(const std::string& name, const toml_value& value) {
+  std::vector<std::string> names;
+  for (const toml_value& one : value.as_array()) {
+    if (!one.is_string()) return wrong_type(name, one, names_words);
+    TROUPE_TRY(text, checked_string(name, one));
+    names.push_back(std::move(text));
+  }
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ","));
+}
+
 /// What the values of an entry's keys may be: those of columns, or of layers, which have real numbers and other layers.
 enum class entry_kind : std::uint8_t { column, layer };
 
@@ -282,6 +294,10 @@ or_mistake<std::string> text_of(const setting_info& info, const toml_value& valu
       if (value.is_string()) return checked_string(info.name, value);
       if (value.is_array()) return widths_of(info.name, value);
       return wrong_type(info.name, value, list_words(info.name));
+    case setting_type::names:
+      if (value.is_string()) return checked_string(info.name, value);
+      if (value.is_array()) return names_of(info.name, value);
+      return wrong_type(info.name, value, names_words);
     case setting_type::entries:
       if (value.is_string()) return checked_string(info.name, value);
       if (value.is_array()) return entries_of(info.name, value);

@@ -52,11 +52,13 @@ std::string list_of(const std::vector<std::string>& elements) {
   return out + "\n]";
 }
 
-std::string widths_list(std::string_view text) {
-  std::vector<std::string> widths;
+/// Returns the list of a text with commas, which may be `none`.
+template <class ToToml>
+std::string list_in(std::string_view text, const ToToml& to_toml) {
+  std::vector<std::string> elements;
   if (text != "none")
-    for (const auto width : split(text, ',')) widths.emplace_back(width);
-  return list_of(widths);
+    for (const auto one : split(text, ',')) elements.push_back(to_toml(one));
+  return list_of(elements);
 }
 
 /// Returns a number that reads back as the same bits, and is no integer.
@@ -76,7 +78,9 @@ std::string value_text(const setting_info& info, const std::string& text) {
     case setting_type::truth:
       return text;
     case setting_type::widths:
-      return widths_list(text);
+      return list_in(text, [](std::string_view width) { return std::string(width); });
+    case setting_type::names:
+      return list_in(text, toml_quoted);
     case setting_type::text:
     case setting_type::entries:
       break;

@@ -147,6 +147,8 @@ std::vector<job_setting> network_settings() {
       line("loss", "Model", "NAME", "cross-entropy, bce-logits or mse",
            everywhere("cross-entropy", {{adult, "bce-logits"}, {criteo, "bce-logits"}, {csv, "bce-logits"}}),
            of_job(&job::loss, loss_name())),
+      line("metrics", "Model", "NAMES", "with evaluations: metrics that the program has added by nn::add_metric, with commas between them, or none",
+           everywhere(no_default), of_job(&job::metrics, metric_names(), [](const job& from) { return !from.metrics.empty(); })),
       line("dense-optimizer", "Optimizers", "SPEC", "NAME[:key=value,...] for the dense weights: sgd, adagrad or adam",
            everywhere("sgd", {{adult, "adam"}, {mnist, "adam"}, {idx, "adam"}}),
            of_job(within(&job::dense_optimizer, &optimizer_spec::options), optimizer(optimizer_use::dense))),

@@ -3,14 +3,60 @@
 
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "model/batch.hpp"
+#include "nn/own_metric.hpp"
 
 namespace troupe::model {
+
+/// The values of metrics that the program has added, in the job's order. Attempts at a run keep them as bytes.
+class own_figures {
+ public:
+  struct figure {
+    std::array<char, nn::metric_name_max + 1> text{};  ///< the name, which ends with 0
+    std::optional<double> value;                       ///< null: the epoch lacks it
+
+    std::string_view name() const { return text.data(); }
+    bool operator==(const figure&) const = default;
+  };
+
+  /// Leaves out what no job has: metrics beyond nn::metrics_max, and letters beyond nn::metric_name_max.
+  void add(std::string_view name, std::optional<double> value) {
+    if (count_ == all_.size()) return;
+    figure& one = all_[count_++];
+    std::ranges::copy(name.substr(0, nn::metric_name_max), one.text.begin());
+    one.value = value;
+  }
+
+  const figure* begin() const { return all_.data(); }
+  const figure* end() const { return all_.data() + count_; }
+  bool empty() const { return count_ == 0; }
+  /// Returns the value of a metric; null: it has none.
+  std::optional<double> value_of(std::string_view name) const {
+    const figure* found = std::ranges::find(begin(), end(), name, &figure::name);
+    return found == end() ? std::nullopt : found->value;
+  }
+
+  bool operator==(const own_figures&) const = default;
+
+ private:
+  std::array<figure, nn::metrics_max> all_{};
+  std::size_t count_ = 0;
+};
+
+/// What a job's figures are of: its loss, and the metrics that it names.
+struct figure_sources {
+  loss_choice loss = {};
+  nn::own_metrics metrics = {};
+};
 
 /// The metrics of an epoch: the mean loss of its samples, and the metrics of the test rows, which are null without an
 /// evaluation, or if they are undefined.
@@ -24,6 +70,7 @@ struct epoch_figures {
   std::optional<double> test_loss;
   /// With mse the square root of `test_loss`.
   std::optional<double> rmse;
+  own_figures own = {};
 
   bool operator==(const epoch_figures&) const = default;
 };

@@ -71,6 +71,7 @@ actors::run_summary to_summary(const msg::run_result& result, double seconds_bef
                               .weights = std::nullopt,
                               .goes_on_with = result.goes_on_with,
                               .bubble = result.bubble};
+  for (const msg::named_figure& one : result.own) summary.figures.own.add(one.name, one.value);
   if (result.dense.rows > 0) {
     summary.weights.emplace();
     const auto copy = [](const msg::tensor& from) {

@@ -128,6 +128,13 @@ void add_metrics(const trace::recording& what, exposition& to) {
       to.begin(text.first, "gauge", text.second);
       to.add(value->second);
     }
+  const auto is_given = [](const auto& one) {
+    return static_cast<std::uint16_t>(one.first) >= trace::given_names_begin;
+  };
+  if (std::ranges::none_of(last, is_given)) return;
+  to.begin("troupe_metric", "gauge", "The last value of a metric that the program has added.");
+  for (const auto& one : last)
+    if (is_given(one)) to.add(one.second, {{"name", what.metric_text(one.first)}});
 }
 
 void add_processes(const trace::recording& what, exposition& to) {

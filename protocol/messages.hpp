@@ -63,6 +63,13 @@ struct run {
 };
 BOOST_DESCRIBE_STRUCT(run, (), (head, job, return_weights))
 
+/// A figure of a run by its name; null: it is not defined.
+struct named_figure {
+  std::string name;
+  std::optional<double> value;
+};
+BOOST_DESCRIBE_STRUCT(named_figure, (), (name, value))
+
 struct run_result {
   header head;
   std::uint64_t steps = 0;
@@ -84,14 +91,15 @@ struct run_result {
   std::optional<double> test_loss;
   std::optional<double> rmse;
   std::uint32_t goes_on_with = 0;  ///< not 0: an elastic run goes on with so many trainers, in another attempt
+  std::vector<named_figure> own;   ///< metrics that the program has added
   std::optional<double> bubble;    ///< the share of the stages' time in which they had nothing to do
 
-  static constexpr message_traits traits{.added = 1, .untold = 1};
+  static constexpr message_traits traits{.added = 2, .untold = 1};
 };
 BOOST_DESCRIBE_STRUCT(run_result, (),
                       (head, steps, samples, setup_seconds, seconds, loss, auc, accuracy, stopped, weights_digest,
                        tables, dense, log_loss, calibration, skipped_steps, staleness_max, staleness_mean, test_loss,
-                       rmse, goes_on_with, bubble))
+                       rmse, goes_on_with, own, bubble))
 
 /// Asks to finish the current step, then end the run.
 struct stop {

@@ -237,10 +237,13 @@ struct evaluation {
   double probability_sum = 0;  ///< binary targets only: predicted probability of the positive class, sum over the rows
   std::uint64_t tested = 0;    ///< the number of all test rows of the rank
   double loss_sum = 0;         ///< sum of the job's loss over the `tested` rows
+  std::vector<tensor> own = {};  ///< one of i64, the limbs of `metric_sums` of the `tested` rows; none: no metrics
+
+  static constexpr message_traits traits{.added = 1};
 };
 BOOST_DESCRIBE_STRUCT(evaluation, (),
                       (head, rank, epoch, rows, correct, scores, labels, log_loss_sum, probability_sum, tested,
-                       loss_sum))
+                       loss_sum, own))
 
 /// A trainer has reached a step with a checkpoint. Answered when the checkpoint is done or has failed.
 struct save_dense {

@@ -33,10 +33,20 @@ std::string recording::type_name(std::uint16_t type) const {
   return known == types.end() ? fmt::format("type {}", type) : known->second;
 }
 
-std::string recording::range_text(range_name what) const {
+namespace {
+
+/// A name of Troupe's, or one that a program has given.
+template <class Name>
+std::string own_or_given(const recording& in, Name what) {
   const auto number = static_cast<std::uint16_t>(what);
-  return number >= given_names_begin ? type_name(number) : std::string(name_of(what));
+  return number >= given_names_begin ? in.type_name(number) : std::string(name_of(what));
 }
+
+}  // namespace
+
+std::string recording::range_text(range_name what) const { return own_or_given(*this, what); }
+
+std::string recording::metric_text(metric_name what) const { return own_or_given(*this, what); }
 
 std::string recording::message_name(std::uint64_t id) const {
   return fmt::format("{} #{}", actor_name(sender_of(id)), sequence_of(id));

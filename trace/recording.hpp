@@ -108,6 +108,8 @@ struct recording {
   std::string type_name(std::uint16_t type) const;
   /// The name of the work that a record of kind range or checkpoint tells of.
   std::string range_text(range_name what) const;
+  /// The name of the metric in a record of kind metric.
+  std::string metric_text(metric_name what) const;
   /// E.g. `trainer 1 #417`.
   std::string message_name(std::uint64_t id) const;
   /// Returns the attempt that this recording shows; null if the run was not supervised.

@@ -18,8 +18,9 @@
 
 namespace troupe::model {
 
-/// Version 3 has `split`, version 4 also `arithmetic`; without these, older ones are written.
-constexpr std::uint64_t manifest_version = 4;
+/// Version 3 has `split`, version 4 also `arithmetic`, version 5 also `own` figures; without these, older ones are
+/// written.
+constexpr std::uint64_t manifest_version = 5;
 /// The oldest readable version. Version 1 has no `test_loss` and no `rmse`.
 constexpr std::uint64_t manifest_version_min = 1;
 /// Limit of a manifest's bytes: files of 10,000 shards take about a quarter.

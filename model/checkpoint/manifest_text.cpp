@@ -67,13 +67,20 @@ std::string settings_text(const std::vector<setting>& settings, spelling how) {
   return lines(texts, "{}", 2);
 }
 
+std::string own_text(const own_figures& own) {
+  std::vector<std::string> texts;
+  for (const auto& one : own) texts.push_back(fmt::format("{}: {}", json_quoted(one.name()), real(one.value)));
+  return fmt::format("{{{}}}", fmt::join(texts, ", "));
+}
+
 std::string figures_text(const std::optional<epoch_figures>& epoch, std::uint64_t version) {
   if (!epoch) return "null";
   const std::string added =
       version == 1 ? "" : fmt::format(R"(, "test_loss": {}, "rmse": {})", real(epoch->test_loss), real(epoch->rmse));
-  return fmt::format(R"({{"loss": {}, "auc": {}, "accuracy": {}, "log_loss": {}, "calibration": {}{}}})",
+  const std::string own = version < 5 ? "" : fmt::format(R"(, "own": {})", own_text(epoch->own));
+  return fmt::format(R"({{"loss": {}, "auc": {}, "accuracy": {}, "log_loss": {}, "calibration": {}{}{}}})",
                      real(epoch->loss), real(epoch->auc), real(epoch->accuracy), real(epoch->log_loss),
-                     real(epoch->calibration), added);
+                     real(epoch->calibration), added, own);
 }
 
 std::string position_text(const run_position& position, std::uint64_t version) {
@@ -163,6 +170,9 @@ run_position position_of(const json::object& from, std::uint64_t version) {
                                         maybe_real_of(epoch.at("calibration")),
                                         since_version_2("test_loss"),
                                         since_version_2("rmse")};
+    if (version >= 5)
+      for (const auto& [name, value] : epoch.at("own").as_object())
+        position.last_epoch->own.add(std::string_view(name), maybe_real_of(value));
   }
   return position;
 }
@@ -268,7 +278,8 @@ tl::expected<checkpoint_manifest, manifest_fault> parse_digested(std::string_vie
 std::string to_text(const checkpoint_manifest& manifest) {
   const bool has_columns =
       std::ranges::find(manifest.tables, table_split::columns, &saved_table::split) != manifest.tables.end();
-  return text_in(!manifest.arithmetic.empty() ? manifest_version : has_columns ? 3 : 2, manifest);
+  const bool has_own = manifest.position.last_epoch && !manifest.position.last_epoch->own.empty();
+  return text_in(has_own ? manifest_version : !manifest.arithmetic.empty() ? 4 : has_columns ? 3 : 2, manifest);
 }
 
 tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_view text) {

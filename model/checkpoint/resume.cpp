@@ -36,8 +36,8 @@ std::pair<std::string, std::string> layers_that_differ(const std::string& saved,
 }  // namespace
 
 const std::vector<std::string_view> settings_free_on_resume = {
-    "servers",          "table-split", "epochs",   "steps",  "eval-every",     "bucket-mib",
-    "matmul-precision", "pipeline",    "schedule", "stages", "tensor-parallel"};
+    "servers",          "table-split", "epochs",   "steps",  "eval-every",      "bucket-mib",
+    "matmul-precision", "pipeline",    "schedule", "stages", "tensor-parallel", "metrics"};
 
 result<resume_point> newest_whole_checkpoint(const std::string& directory) {
   TROUPE_TRY(steps, checkpoint_steps(directory));

@@ -104,9 +104,9 @@ TEST(DeviceAdvice, TheTutorialsStepsHaveAboutSoManySamples) {
 }
 
 TEST(DeviceAdvice, AResumedRunGetsThatOfTheRunBefore) {
-  const std::map<std::string_view, const char*> others = {{"servers", "3"},    {"table-split", "columns"},
-                                                          {"epochs", "9"},     {"steps", "77"},
-                                                          {"eval-every", "0"}, {"bucket-mib", "1"}};
+  const std::map<std::string_view, const char*> others = {
+      {"servers", "3"},    {"table-split", "columns"}, {"epochs", "9"},    {"steps", "77"},
+      {"eval-every", "0"}, {"bucket-mib", "1"},        {"metrics", "none"}};
   for (const std::string_view name : model::settings_free_on_resume) {
     // Another precision may need another place, and parts of a network do.
     if (name == "matmul-precision" || name == "pipeline" || name == "schedule" || name == "stages" ||

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 
 namespace troupe::actors::metrics_test {
@@ -185,6 +186,26 @@ TEST(Metrics, AreAbsentWhereTheLossOrTheTargetsHaveNone) {
   EXPECT_FALSE(none.summary().figures.log_loss);
   EXPECT_FALSE(none.summary().figures.calibration);
   EXPECT_FALSE(none.summary().figures.auc);
+}
+
+TEST(Metrics, SharesWithoutTheSumsOfTheJobsMetricsAreRefused) {
+  const nn::own_metrics chosen = {std::make_shared<const nn::own_metric>(
+      nn::own_metric{"mae", nn::loss_form::values, {.result = [](auto sums, auto /*rows*/) { return sums[0]; }}})};
+  epoch_totals gathering(1, model::loss_kind::mse, chosen);
+  gathering.add(report_of(0, 10, 1, 1, {1}, true));
+  gathering.add(share_of(0, 0, 0, {}, {}, 0, 0, 2, 1));
+  EXPECT_THROW(gathering.summary(), std::invalid_argument);
+}
+
+TEST(Metrics, OfAProgramHaveNoValueInAnEpochWithoutAnEvaluation) {
+  const nn::own_metrics chosen = {
+      std::make_shared<const nn::own_metric>(nn::own_metric{"mae", nn::loss_form::values, {}})};
+  epoch_totals gathering(1, model::loss_kind::mse, chosen);
+  gathering.add(report_of(0, 10, 1, 1, {1}, false));
+  const auto own = gathering.summary().figures.own;
+  ASSERT_FALSE(own.empty());
+  EXPECT_EQ(own.begin()->name(), "mae");
+  EXPECT_EQ(own.begin()->value, std::nullopt);
 }
 
 }  // namespace

@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <memory>
 #include <vector>
 
 #include "actors/failure.hpp"
+#include "actors/run_figures.hpp"
 
 namespace troupe::actors::rank_evaluation_test {
 namespace {
@@ -55,11 +59,18 @@ class numbered_rows final : public model::dataset {
   std::uint64_t rows_;
 };
 
-/// A job of so many trainers with the loss mse.
+/// A job of so many trainers with the loss mse, and the mean absolute error as "mae".
 model::job some_job(std::uint32_t trainers) {
   model::job what;
   what.trainers = trainers;
   what.loss = model::loss_kind::mse;
+  what.metrics = {std::make_shared<const nn::own_metric>(nn::own_metric{
+      "mae",
+      nn::loss_form::values,
+      {.add = [](const nn::metric_sample& row,
+                 std::span<double> sums) { sums[0] += std::abs(double{row.outputs[0]} - double{row.targets[0]}); },
+       .result = [](std::span<const double> sums,
+                    std::uint64_t rows) { return sums[0] / static_cast<double>(rows); }}})};
   return what;
 }
 
@@ -87,6 +98,38 @@ msg::evaluation evaluated(rank_evaluation& mine) {
   }
 }
 
+epoch_summary summary_of(std::uint64_t rows, std::uint32_t ranks) {
+  const numbered_rows data(rows);
+  const model::job what = some_job(ranks);
+  epoch_totals totals(ranks, what.loss, what.metrics);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    rank_evaluation mine(rank, what, data);
+    msg::evaluation told = evaluated(mine);
+    EXPECT_EQ(told.own.at(0).rows, 2U) << "a sum of positive shares and one of negative ones";
+    told.rank = rank;
+    totals.add(std::move(told));
+    msg::epoch_report report;
+    report.rank = rank;
+    report.samples = 1;
+    report.losses = msg::tensor::own(1, 1, std::vector<double>{1});
+    report.evaluates = true;
+    totals.add(std::move(report));
+  }
+  return totals.summary();
+}
+
+TEST(RankEvaluation, MetricsHaveTheSameBitsForAnyNumberOfRanks) {
+  constexpr std::uint64_t rows = 3 * 1024 + 5;  // 4 chunks, of which the last one is small
+  const auto alone = summary_of(rows, 1).figures.own.value_of("mae");
+  ASSERT_TRUE(alone);
+  EXPECT_NEAR(*alone, (rows - 1) / 2.0 / 3, 1e-3) << "a third of the mean of 0, 1, ..., rows - 1";
+  for (const std::uint32_t ranks : {2U, 3U, 5U}) {
+    const auto value = summary_of(rows, ranks).figures.own.value_of("mae");
+    ASSERT_TRUE(value);
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(*value), std::bit_cast<std::uint64_t>(*alone)) << ranks << " ranks";
+  }
+}
+
 TEST(RankEvaluation, ReportsTheSumsOfOneEvaluation) {
   const numbered_rows data(3);
   const model::job what = some_job(1);
@@ -98,6 +141,15 @@ TEST(RankEvaluation, ReportsTheSumsOfOneEvaluation) {
     EXPECT_NEAR(told->loss_sum, (0 + 1 + 4) / 9.0, 1e-6);
     EXPECT_EQ(told->rows, 0U) << "no classes";
   }
+  EXPECT_TRUE(std::ranges::equal(first.own.at(0).as<std::int64_t>(), second.own.at(0).as<std::int64_t>()));
+}
+
+TEST(RankEvaluation, OfAJobWithoutMetricsSendsNoSums) {
+  const numbered_rows data(3);
+  model::job what = some_job(1);
+  what.metrics.clear();
+  rank_evaluation mine(0, what, data);
+  EXPECT_TRUE(evaluated(mine).own.empty());
 }
 
 TEST(RankEvaluation, RowsThatCannotBePreparedAreAnError) {

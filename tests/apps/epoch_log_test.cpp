@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
 
 #include "tests/apps/event_file.hpp"
 #include "tests/read_file.hpp"
@@ -79,6 +80,46 @@ TEST_F(EpochLog, CsvHasALineForEachEpochAsSoonAsItIsOver) {
   EXPECT_EQ(read_file(path("m.csv")), std::string(header) + first_line);
   EXPECT_TRUE((*log)->add(without_evaluation(2)));
   EXPECT_EQ(read_file(path("m.csv")), std::string(header) + first_line + second_line);
+}
+
+/// The metrics "mae" and "f1" of a job.
+nn::own_metrics some_metrics() {
+  nn::own_metrics made;
+  for (const char* name : {"mae", "f1"})
+    made.push_back(std::make_shared<const nn::own_metric>(nn::own_metric{name, nn::loss_form::values, {}}));
+  return made;
+}
+
+actors::epoch_summary with_metrics(std::uint64_t number) {
+  actors::epoch_summary epoch = some_epoch(number);
+  epoch.figures.own.add("mae", 0.5);
+  epoch.figures.own.add("f1", std::nullopt);
+  return epoch;
+}
+
+TEST_F(EpochLog, CsvHasAColumnForEachMetricOfTheProgram) {
+  const std::string first_lines = std::string(header).substr(0, std::string(header).size() - 1) + ",mae,f1\n" +
+                                  std::string(first_line).substr(0, std::string(first_line).size() - 1) + ",0.5,\n";
+  {
+    auto log = open_metrics_csv(path("m.csv"), std::nullopt, some_metrics());
+    ASSERT_TRUE(log);
+    ASSERT_TRUE((*log)->add(with_metrics(1)));
+    EXPECT_EQ(read_file(path("m.csv")), first_lines);
+    ASSERT_TRUE((*log)->add(with_metrics(2)));
+  }
+  ASSERT_TRUE(open_metrics_csv(path("m.csv"), 199, some_metrics()));
+  EXPECT_EQ(read_file(path("m.csv")), first_lines) << "a resumed run replaces the second epoch";
+  EXPECT_FALSE(open_metrics_csv(path("m.csv"), 199)) << "that of a run with other columns";
+  EXPECT_EQ(read_file(path("m.csv")), first_lines);
+}
+
+TEST_F(EpochLog, EventFilesHoldTheMetricsOfTheProgramThatHaveAValue) {
+  auto log = open_tensorboard(path("own"), std::nullopt);
+  ASSERT_TRUE(log);
+  ASSERT_TRUE((*log)->add(with_metrics(1)));
+  const auto scalars = events_in(path("own")).back().scalars;
+  EXPECT_EQ(scalars.at("test/mae"), 0.5F);
+  EXPECT_FALSE(scalars.contains("test/f1"));
 }
 
 TEST_F(EpochLog, CsvLeavesOutWhatIsNotFinite) {

@@ -200,12 +200,12 @@ TEST(Help, OfTrainNamesEveryOptionAndTheDefaultsByData) {
   const outcome result = run({"train", "--help"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
-  for (const std::string& name :
-       words_of("data trainers servers epochs steps batch-size seed tables rows dim bag classes id-skew row-dtype "
-                "table-split columns header separator test-file test-fraction shuffle-rows hidden interaction "
-                "bottom-hidden loss dense-optimizer sparse-optimizer dense-lr sparse-lr lr-schedule sparse-reduce "
-                "consistency wire-dtype matmul-precision accumulate clip-norm bucket-mib nan threads device devices "
-                "server-device prepare step-graph eval-every metrics-csv tensorboard print-job json quiet")) {
+  for (const std::string& name : words_of(
+           "data trainers servers epochs steps batch-size seed tables rows dim bag classes id-skew row-dtype "
+           "table-split columns header separator test-file test-fraction shuffle-rows hidden interaction "
+           "bottom-hidden loss metrics dense-optimizer sparse-optimizer dense-lr sparse-lr lr-schedule sparse-reduce "
+           "consistency wire-dtype matmul-precision accumulate clip-norm bucket-mib nan threads device devices "
+           "server-device prepare step-graph eval-every metrics-csv tensorboard print-job json quiet")) {
     EXPECT_FINDS(result.out, "  --" + name + " ") << name;
   }
   EXPECT_FINDS(result.out, "tutorial 100");

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# own_program.sh PROGRAM TROUPE: a program with a layer and a loss of its own is all of `troupe`: the same weights in one process, in
-# several, and after it was killed and resumed. TROUPE, which lacks them, names one and refuses.
+# own_program.sh PROGRAM TROUPE: a program with a layer, a loss and metrics of its own is all of `troupe`: the same weights and the
+# same values of its metrics in one process, in several, and after it was killed and resumed. TROUPE, which lacks them, names one and
+# refuses.
 
 set -euo pipefail
 program=$1 troupe=$2
@@ -9,27 +10,45 @@ trap 'rm -r "$folder"' EXIT
 
 layers='[{"kind": "linear", "out": 16}, {"kind": "swish", "beta": 1.5}, {"kind": "linear", "out": 1}]'
 job=(--data synthetic --steps 400 --layers "$layers" --loss focal --quiet --json)
-digest() { sed -n 's/.*"weights_digest":"\([0-9a-f]*\)".*/\1/p' <<<"$1"; }
+metrics=(--metrics brier,f1)
+# The metrics and the digest at the end of a run.
+result() { sed -n 's/.*"event":"done".*\("metrics":{[^}]*}\).*\("weights_digest":"[0-9a-f]*"\).*/\1 \2/p' <<<"$1"; }
 
-whole=$(digest "$("$program" train "${job[@]}")")
-[[ -n $whole ]] || { echo "a run reports no digest" && exit 1; }
-several=$(digest "$("$program" train "${job[@]}" --processes)")
+told=$("$program" train "${job[@]}" "${metrics[@]}" --metrics-csv "$folder/metrics.csv")
+whole=$(result "$told")
+[[ $whole =~ ^'"metrics":{"brier":'[0-9.e-]+',"f1":'[0-9.e-]+'} "weights_digest":"'[0-9a-f]+'"'$ ]] ||
+  { echo "a run reports '$whole'" && exit 1; }
+[[ $(head -1 "$folder/metrics.csv") == *,rmse,brier,f1 ]] || { head -1 "$folder/metrics.csv" && exit 1; }
+# The last line ends with what the last event has.
+read -r brier f1 < <(sed -n '$s/.*,\([^,]*\),\([^,]*\)$/\1 \2/p' "$folder/metrics.csv")
+[[ $whole == *"{\"brier\":$brier,\"f1\":$f1}"* ]] || { echo "in the file $brier and $f1, told $whole" && exit 1; }
+
+several=$(result "$("$program" train "${job[@]}" "${metrics[@]}" --processes)")
 [[ $several == "$whole" ]] || { echo "in several processes $several, in one $whole" && exit 1; }
 
-"$program" train "${job[@]}" --save "$folder/run" --checkpoint-every 20 >/dev/null &
+"$program" train "${job[@]}" "${metrics[@]}" --save "$folder/run" --checkpoint-every 20 >/dev/null &
 until compgen -G "$folder/run/step-*.json" >/dev/null || ! kill -0 $! 2>/dev/null; do :; done
 kill -KILL $! 2>/dev/null || true
 wait $! 2>/dev/null || true
-resumed=$(digest "$("$program" train --resume "$folder/run" --quiet --json)")
+resumed=$(result "$("$program" train --resume "$folder/run" --quiet --json)")
 [[ $resumed == "$whole" ]] || { echo "resumed $resumed, whole $whole" && exit 1; }
 
+# Without them the weights are the same.
+without=$("$program" train "${job[@]}")
+[[ $without != *'"metrics"'* ]] || { echo "$without has metrics" && exit 1; }
+[[ $whole == *"$(sed -n 's/.*\("weights_digest":"[0-9a-f]*"\).*/\1/p' <<<"$without")" ]] ||
+  { echo "without metrics $without, with them $whole" && exit 1; }
+
+# refuse NAMES ARGUMENT...: troupe refuses these, and its error has one of the names.
 refuse() {
-  local refused
+  local refused names=$1
+  shift
   if refused=$("$troupe" train --quiet "$@" 2>&1); then
     echo "troupe has trained with $*" && exit 1
   fi
-  grep -qE "swish|focal" <<<"$refused" || { echo "$refused names neither" && exit 1; }
+  grep -qE "$names" <<<"$refused" || { echo "$refused names none of $names" && exit 1; }
 }
-refuse --data synthetic --layers "$layers"
-refuse --data synthetic --loss focal
-refuse --resume "$folder/run"
+refuse swish --data synthetic --layers "$layers"
+refuse focal --data synthetic --loss focal
+refuse "'brier' is no metric of this program" --data synthetic --metrics brier,f1
+refuse "swish|focal|brier" --resume "$folder/run"

@@ -219,6 +219,16 @@ TEST(CheckpointManifest, IsTheOneInTheDocumentation) {
       << to_text(manifest);
 }
 
+TEST(CheckpointManifest, HasTheMetricsOfAProgramByTheirNames) {
+  checkpoint_manifest manifest = whole_manifest();
+  EXPECT_EQ(to_text(manifest).find("\"own\""), std::string::npos);
+  manifest.position.last_epoch->own.add("mae", 0.75);
+  manifest.position.last_epoch->own.add("f1", std::nullopt);
+  const std::string text = to_text(manifest);
+  EXPECT_NE(text.find(R"(, "rmse": "0.25", "own": {"mae": "0.75", "f1": null}})"), std::string::npos) << text;
+  EXPECT_EQ(parse_manifest(text).value().position, manifest.position);
+}
+
 TEST(CheckpointManifest, OfVersion1IsReadWithoutTheFiguresThatCameLater) {
   checkpoint_manifest manifest = whole_manifest();
   manifest.position.last_epoch->test_loss = manifest.position.last_epoch->rmse = std::nullopt;
@@ -317,12 +327,12 @@ TEST(CheckpointManifest, AnyMissingOrAddedByteIsFound) {
 
 TEST(CheckpointManifest, AnotherVersionIsRefusedWithBothNumbers) {
   std::string text = to_text(whole_manifest());
-  text.replace(text.find("\"version\": 2"), 12, "\"version\": 5");
+  text.replace(text.find("\"version\": 2"), 12, "\"version\": 6");
   const auto newer = parse_manifest(signed_again(text));
   ASSERT_FALSE(newer.has_value());
   EXPECT_FALSE(newer.error().torn);
   EXPECT_EQ(newer.error().message,
-            "version 5: this version of troupe reads 1 to 4; a newer troupe wrote it, use that one");
+            "version 6: this version of troupe reads 1 to 5; a newer troupe wrote it, use that one");
   // Whatever else another version may say.
   EXPECT_FALSE(parse_manifest(signed_again("{\"format\": \"troupe-checkpoint\", \"version\": 7, \"new\": [1], "
                                            "\"digest\": \"" +

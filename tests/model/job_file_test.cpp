@@ -106,6 +106,9 @@ TEST(JobFile, ListsAndTruthsComeInTheFormOfTheCommandLine) {
   EXPECT_EQ(value_in("hidden = [1_000, 0x10,\n 3,]"), "1000,16,3");
   EXPECT_EQ(value_in("hidden = '64,32'"), "64,32");
   EXPECT_EQ(value_in("hidden = 'none'"), "none");
+  EXPECT_EQ(value_in("metrics = []"), "none");
+  EXPECT_EQ(value_in("metrics = ['mae', \"f1\"]"), "mae,f1");
+  EXPECT_EQ(value_in("metrics = 'mae,f1'"), "mae,f1");
   EXPECT_EQ(value_in("header = false"), "false");
   EXPECT_EQ(value_in("separator = \"\\t\""), "\t");
 }
@@ -166,6 +169,8 @@ TEST(JobFile, ValuesOfAnotherTypeAreRefused) {
   EXPECT_EQ(refusal("hidden = 64"), ":1: hidden = 64: must be a list of whole numbers, such as [64, 32]");
   EXPECT_EQ(refusal("seed = 1\nhidden = [64,\n\n \"32\"]"),
             ":4: hidden = \"32\": must be a list of whole numbers, such as [64, 32]");
+  EXPECT_EQ(refusal("metrics = 3"), ":1: metrics = 3: must be a list of texts in quotes, such as [\"mae\"]");
+  EXPECT_EQ(refusal("metrics = ['mae', 3]"), ":1: metrics = 3: must be a list of texts in quotes, such as [\"mae\"]");
   EXPECT_EQ(refusal("hidden = [[64]]"), ":1: hidden = [64]: must be a list of whole numbers, such as [64, 32]");
   EXPECT_EQ(refusal("columns = 3"), ":1: columns = 3: must be [[columns]] entries");
   EXPECT_EQ(refusal("columns = ['a']"), ":1: columns = 'a': must be [[columns]] entries");
@@ -317,6 +322,7 @@ TEST(JobFile, ValuesArePrintedInTheirTypes) {
                      {"sparse-lr", "1e-07"},
                      {"hidden", "64,32"},
                      {"bottom-hidden", "none"},
+                     {"metrics", "mae,f1"},
                      {"header", "true"},
                      {"seed", "18446744073709551615"},
                      {"data", "adult"}}),
@@ -325,6 +331,7 @@ TEST(JobFile, ValuesArePrintedInTheirTypes) {
             "header = true\n"
             "hidden = [64, 32]\n"
             "bottom-hidden = []\n"
+            "metrics = [\"mae\", \"f1\"]\n"
             "dense-lr = 0.002\n"
             "sparse-lr = 1e-07\n"
             "clip-norm = 0.0\n"

@@ -282,6 +282,7 @@ TEST(Job, EverySettingHasAHelpLine) {
   EXPECT_EQ(type_of["header"], setting_type::truth);
   EXPECT_EQ(type_of["bottom-hidden"], setting_type::widths);
   EXPECT_EQ(type_of["columns"], setting_type::entries);
+  EXPECT_EQ(type_of["metrics"], setting_type::names);
 }
 
 TEST(Nearest, GoesByEditsAndSwaps) {

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <regex>
 #include <set>
 #include <sstream>
 
+#include "analysis/overview.hpp"
 #include "tests/page/made_run.hpp"
 #include "tests/page/made_source.hpp"
 #include "tests/trace/made_recording.hpp"
@@ -55,6 +57,28 @@ TEST(Metrics, TellTheErrorsOfPredictedNumbers) {
   const std::string text = metrics_text(of, sums);
   EXPECT_TRUE(has_line(text, "troupe_test_loss 0.25")) << text;
   EXPECT_TRUE(has_line(text, "troupe_rmse 0.5")) << text;
+}
+
+TEST(Metrics, NameThoseThatAProgramHasAdded) {
+  trace::made_recording made;
+  for (const std::uint16_t number : {0, 1}) {
+    const auto given = static_cast<std::uint16_t>(trace::given_names_begin + number);
+    made.edit().types[given] = number == 0 ? "mae" : "top-3";
+    for (const double value : {0.75, 0.5 + number}) {
+      trace::event e;
+      e.what = trace::kind::metric;
+      e.type = given;
+      e.raw = std::bit_cast<std::uint64_t>(value);
+      made.add(e);
+    }
+  }
+  const reading of = *made_source::over(made.done());
+  totals sums;
+  sums.add(*of.what);
+  const std::string text = metrics_text(of, sums);
+  EXPECT_TRUE(has_line(text, "troupe_metric{name=\"mae\"} 0.5")) << text;
+  EXPECT_TRUE(has_line(text, "troupe_metric{name=\"top-3\"} 1.5")) << text;
+  EXPECT_EQ(analysis::run_json(*of.what).at("figures").at("mae"), 0.5);
 }
 
 TEST(Metrics, SumUpWhatWasHandled) {
