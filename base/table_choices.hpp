@@ -2,12 +2,26 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace troupe {
 
 /// How an embedding bag makes one row of several.
 enum class pooling : std::uint8_t { sum, mean, max };
+
+/// The shape and pooling of an embedding table.
+struct table_spec {
+  std::int64_t rows = 0;
+  std::size_t dim = 0;
+  pooling mode = pooling::sum;
+  /// Bags carry per-sample weights (mode sum only).
+  bool weighted = false;
+  /// Expected length of a bag, which decides the table's traffic.
+  double indices_per_sample = 1;
+
+  bool operator==(const table_spec&) const = default;
+};
 
 /// How the trainers' gradients become one.
 enum class reduction : std::uint8_t { sum, mean };

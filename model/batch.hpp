@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/table_choices.hpp"
 #include "kernels/embedding_bag.hpp"
 #include "nn/own_loss.hpp"
 #include "nn/tensor.hpp"
@@ -32,18 +33,7 @@ struct loss_choice {
   bool operator==(loss_kind form) const { return kind == form; }
 };
 
-/// The shape and pooling of an embedding table.
-struct table_spec {
-  std::int64_t rows = 0;
-  std::size_t dim = 0;
-  kernels::pooling mode = kernels::pooling::sum;
-  /// Bags carry per-sample weights (mode sum only).
-  bool weighted = false;
-  /// Expected length of a bag, which decides the table's traffic.
-  double indices_per_sample = 1;
-
-  bool operator==(const table_spec&) const = default;
-};
+using troupe::table_spec;
 
 /// The shapes of a model's input and output.
 struct data_spec {
