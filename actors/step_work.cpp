@@ -72,7 +72,9 @@ caf::error step_work::make_replica(const msg::trainer_position& from, kernels::d
 }
 
 caf::expected<sparse_client::context> step_work::prepare(std::uint64_t of_step, result<model::batch>&& samples) const {
-  if (!samples) return make_failure(errc::bad_input, samples.error().message);
+  if (!samples)
+    return make_failure(samples.error().kind == fault_kind::input ? errc::bad_input : errc::exception,
+                        samples.error().message);
   const auto shared = std::make_shared<model::batch>(std::move(*samples));
   if (auto fault = model::check_batch(spec(), *shared)) return make_failure(errc::bad_index, *fault);
   try {

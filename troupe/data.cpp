@@ -31,7 +31,9 @@ std::string without_dashes(std::string text) {
 
 template <class Value>
 Value taken(result<Value> from) {
-  if (!from) throw error(error_kind::input, without_dashes(from.error().message));
+  if (!from)
+    throw error(from.error().kind == fault_kind::input ? error_kind::input : error_kind::run,
+                without_dashes(from.error().message));
   return std::move(*from);
 }
 
