@@ -53,7 +53,7 @@ device_advice advice_for(const model::job& what, const model::data_spec& spec) {
 device_advice advice_for(const model::job& what) {
   if (what.parts() > 1) return in_parts;
   const auto spec = model::spec_of(what);
-  return spec ? advice_for(what, *spec) : device_advice();
+  return spec && !model::check_network(what, *spec) ? advice_for(what, *spec) : device_advice();
 }
 
 std::optional<std::string> fault_of_step_graphs(const model::job& what, const model::data_spec& spec,

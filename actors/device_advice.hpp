@@ -34,7 +34,7 @@ std::optional<std::string> only_on_processor(const model::job& what, const nn::m
 /// precision. Requires: `check_network` accepts the job.
 device_advice advice_for(const model::job& what, const model::data_spec& spec);
 
-/// The same by the job alone. None for the data of a reference run, whose shapes only its file tells.
+/// The same by the job alone (`model::spec_of`). None for data whose shapes only a file has.
 device_advice advice_for(const model::job& what);
 
 /// Returns why a job's steps cannot each be a CUDA graph, and what to do about it; nothing: they can. That takes one

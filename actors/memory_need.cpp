@@ -92,7 +92,7 @@ device_need need_on_device(const model::job& what, const model::dataset& data, b
         static_cast<double>(model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer)) / servers;
     constexpr double bytes_of_index =
         116;  // the index, its position in its row's list, and room for sorting and growth
-    const double indices = samples * static_cast<double>(std::max<std::size_t>(1, what.bag));
+    const double indices = samples * std::max(1.0, indices_per_sample(what, table));
     const double pooled = 2 * samples * static_cast<double>(table.dim) * float_bytes;
     need.step += what.trainers * what.accumulate * (indices * bytes_of_index + pooled) / servers;
   }

@@ -23,6 +23,7 @@
 #include "launch/signals.hpp"
 #include "launch/supervisor.hpp"
 #include "launch/text.hpp"
+#include "model/data.hpp"
 #include "model/job.hpp"
 #include "model/memory.hpp"
 #include "model/stages.hpp"
@@ -277,6 +278,7 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
     if (!order.processes && given_text(app, name)) return bad_input("--{}: is for runs with --processes", name);
   order.tls = app.get_option("--tls")->count() > 0;
   if (order.tls && !order.processes) return bad_input("--tls: is for runs with --processes, which have links");
+  const model::dataset_holder rows;  // which the advice may have to open, and the run opens again
   order.machine.devices.follow(actors::advice_for(order.what));
   auto ready = read_timeouts(app, order.network);
   if (ready && order.processes) ready = give_to_processes(order.machine, order.what.ranks(), context.out);

@@ -1,7 +1,9 @@
-// The program `troupe` with a layer, a loss and metrics of one's own, which jobs name as "swish", "focal", "brier" and
-// "f1". Without arguments it trains a small job with all of them.
+// The program `troupe` with a layer, a loss, metrics and a data set of one's own, which jobs name as "swish", "focal",
+// "brier", "f1" and "ratings". Without arguments it trains a small job with all of them.
 
 #include <cmath>
+#include <memory>
+#include <string>
 #include <troupe/program.hpp>
 
 using namespace troupe;
@@ -74,14 +76,42 @@ nn::metric_of_sums f1() {
               },
           .result = [](std::span<const double> sums, std::uint64_t) { return sums[0] / (sums[0] + sums[1]); }};
 }
+/// Who likes which film: people and films have one of three tastes each, and those of the same taste go together. A row
+/// is a number, of which person and film are made; "ratings:N" has N of them.
+class ratings final : public nn::own_data {
+ public:
+  explicit ratings(const std::string& rows) : rows_(rows.empty() ? 20'000 : std::stoull(rows)) {}
+
+  nn::data_form form() const override { return {.tables = {{.rows = people}, {.rows = films}}, .classes = 2}; }
+  std::uint64_t rows() const override { return rows_; }
+  std::uint64_t test_rows() const override { return 1'000; }
+  void read(std::span<const std::uint64_t> rows, bool test, nn::data_samples& into) const override {
+    for (const std::uint64_t row : rows) {
+      const std::int64_t number = (test ? rows_ + row : row) * 7'919 % (people * films);
+      const std::int64_t person = number % people;
+      const std::int64_t film = number / people;
+      into.next();
+      into.bag(0, {person});
+      into.bag(1, {film});
+      into.target_class(person % 3 == film % 3);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t people = 1'000;
+  static constexpr std::int64_t films = 300;
+
+  std::uint64_t rows_;
+};
 
 int main(int argc, char** argv) {
   nn::add_layer<swish>("swish");
   nn::add_loss("focal", nn::loss_form::logits, focal);
   nn::add_metric("brier", nn::loss_form::logits, brier);
   nn::add_metric("f1", nn::loss_form::logits, f1());
+  nn::add_data("ratings", [](const std::string& rows, std::uint64_t) { return std::make_unique<ratings>(rows); });
   if (argc > 1) return program(argc, argv);
-  return program({"train", "--data", "synthetic", "--loss", "focal", "--metrics", "brier,f1", "--steps", "50",
-                  "--quiet", "--layers",
+  return program({"train", "--data", "ratings", "--loss", "focal", "--metrics", "brier,f1", "--steps", "50", "--quiet",
+                  "--layers",
                   R"([{"kind": "linear", "out": 16}, {"kind": "swish", "beta": 1.5}, {"kind": "linear", "out": 1}])"});
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <utility>
 
@@ -29,7 +30,11 @@ std::optional<std::string> check_share(const job& job, std::uint64_t rows, const
 }
 
 std::uint64_t numbers_per_batch(const job& job, const data_spec& spec) {
-  const std::uint64_t of_sample = spec.tables.size() * std::max<std::uint64_t>(1, job.bag) + spec.dense_features;
+  std::uint64_t of_sample = spec.dense_features;
+  for (const table_spec& table : spec.tables) {
+    const double indices = job.bag > 0 ? static_cast<double>(job.bag) : std::ceil(table.indices_per_sample);
+    of_sample += static_cast<std::uint64_t>(std::max(1.0, indices));
+  }
   return batch_of_trainer(job) * of_sample;
 }
 
@@ -55,6 +60,8 @@ result<std::shared_ptr<const dataset>> open_kind(const job& job, std::span<const
     case data_kind::mnist:
     case data_kind::idx:
       return open_images(job);
+    case data_kind::own:
+      return open_own(job);
     case data_kind::replay:
       break;
   }

@@ -16,8 +16,9 @@
 
 namespace troupe::model {
 
-enum class data_kind : std::uint8_t { adult, tutorial, synthetic, criteo, csv, mnist, idx, replay };
-constexpr std::size_t data_kinds = 8;
+/// `own`: those that the program has added (nn/own_data.hpp), whose names are their own.
+enum class data_kind : std::uint8_t { adult, tutorial, synthetic, criteo, csv, mnist, idx, replay, own };
+constexpr std::size_t data_kinds = 9;
 /// The first ones, which are listed for users; `troupe parity` uses replays.
 constexpr std::size_t listed_data_kinds = 7;
 
@@ -34,6 +35,8 @@ constexpr std::string_view replay_prefix = "replay:";
 
 /// Returns the kind of the data set that the setting `data` names; null for an unknown name.
 std::optional<data_kind> data_kind_of(std::string_view data);
+/// Returns its name, such as csv of csv:FILE.
+inline std::string_view data_name(std::string_view data) { return data.substr(0, data.find(':')); }
 
 // Sizes that data sets and the checks of settings share.
 constexpr std::size_t adult_tables = 8;
@@ -64,6 +67,7 @@ result<std::shared_ptr<const dataset>> open_synthetic(const job& job);
 result<std::shared_ptr<const dataset>> open_files(const job& job, std::span<const std::uint64_t> row_index);
 result<std::shared_ptr<const dataset>> open_images(const job& job);
 result<std::shared_ptr<const dataset>> open_replay(const job& job);
+result<std::shared_ptr<const dataset>> open_own(const job& job);
 
 /// Refuses a job if `rows` training rows of `source` are too few for its trainers or for one batch.
 std::optional<std::string> check_share(const job& job, std::uint64_t rows, const std::string& source);

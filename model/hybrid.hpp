@@ -145,7 +145,8 @@ network make_layers_of_top(const data_spec& spec, const job& what, layer_range p
 troupe::shape top_input(const job& what, const data_spec& spec);
 
 /// Returns the shapes of a job's data as the job alone tells them, without its file: a bag of a file counts as one
-/// index. Null for a reference run. Requires: `parse_job` accepted the job.
+/// index. A data set of the program's own is opened for that. Null if it cannot be, and for idx and a reference run.
+/// Requires: `parse_job` accepted the job.
 std::optional<data_spec> spec_of(const job& what);
 
 /// Returns how many samples a trainer's step has; the tutorial's steps differ, and have so many on average.

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "model/files/idx.hpp"
 #include "model/job_table.hpp"
+#include "nn/own_data.hpp"
 
 namespace troupe::model {
 
@@ -18,12 +19,12 @@ std::string with_value(const std::string& name, const std::string& text) {
   return fmt::format("--{} {}", name, printable(text));
 }
 
-std::string not_applicable(const job_setting& setting, const std::string& text, data_kind kind) {
+std::string not_applicable(const job_setting& setting, const std::string& text, const job& of) {
   std::vector<std::string> owners;
   for (std::size_t i = 0; i < listed_data_kinds; ++i)
     if (setting.defaults[i] != nullptr) owners.push_back(data_names()[i]);
   return fmt::format("{}: {} has no such setting; leave it out, or use it with --data {}",
-                     with_value(setting.name, text), data_names()[index_of(kind)], alternatives(owners));
+                     with_value(setting.name, text), data_name(of.data), alternatives(owners));
 }
 
 std::optional<std::string> check_names(const std::vector<setting>& given) {
@@ -81,37 +82,48 @@ std::optional<std::string> complete_pipeline(job& made, const std::vector<settin
   return std::nullopt;
 }
 
+bool is_added(std::string_view data_set) {
+  const auto added = nn::added_data();
+  return std::ranges::find(added, data_set, &nn::named_data::name) != added.end();
+}
+
 }  // namespace
 
-const std::array<std::string, data_kinds>& data_names() {
-  static const std::array<std::string, data_kinds> names{"adult", "tutorial", "synthetic", "criteo",
-                                                         "csv",   "mnist",    "idx",       "replay"};
+const std::array<std::string, data_kinds - 1>& data_names() {
+  static const std::array<std::string, data_kinds - 1> names{"adult", "tutorial", "synthetic", "criteo",
+                                                             "csv",   "mnist",    "idx",       "replay"};
   return names;
 }
 
 std::optional<data_kind> data_kind_of(std::string_view data) {
-  const auto name = data.substr(0, data.find(':'));
+  const auto name = data_name(data);
   const auto known = std::ranges::find(data_names(), name);
-  if (known == data_names().end()) return std::nullopt;
+  const bool has_argument = data.size() > name.size() + 1;
+  if (known == data_names().end())
+    return is_added(name) && (name == data || has_argument) ? std::optional(data_kind::own) : std::nullopt;
   const auto kind = static_cast<data_kind>(known - data_names().begin());
   const bool may_be_alone = kind < data_kind::criteo || kind == data_kind::mnist;
-  const bool fits = name == data ? may_be_alone : kind >= data_kind::criteo && data.size() > name.size() + 1;
+  const bool fits = name == data ? may_be_alone : kind >= data_kind::criteo && has_argument;
   return fits ? std::optional(kind) : std::nullopt;
 }
 
 result<std::string> read_data(std::string_view text) {
-  const auto name = text.substr(0, text.find(':'));
+  const auto name = data_name(text);
   const auto kind = data_kind_of(text);
   if (name == "idx" && (!kind || !image_files_of(text.substr(idx_prefix.size()))))
     return bad_input("must name two files with a comma between them: idx:IMAGES,LABELS");
   if (kind) return std::string(text);
   if (name == "criteo" || name == "csv" || name == "replay") return bad_input("must name a file: {}:FILE", name);
   if (name == "mnist") return bad_input("must name a folder, mnist:DIR, or be mnist alone");
-  const std::vector<std::string> known(data_names().begin(), data_names().begin() + listed_data_kinds);
+  if (is_added(name)) return bad_input("must have an argument, {0}:ARGUMENT, or be {0} alone", name);
+  std::vector<std::string> known(data_names().begin(), data_names().begin() + listed_data_kinds);
+  const auto added = names_in(nn::added_data(), &nn::named_data::name);
+  known.insert(known.end(), added.begin(), added.end());
   return bad_input(
       "unknown data set; the nearest is {}, and there are adult, tutorial, synthetic, criteo:FILE, csv:FILE, "
-      "mnist[:DIR] and idx:IMAGES,LABELS",
-      nearest(std::string(name), known));
+      "mnist[:DIR] and idx:IMAGES,LABELS{}",
+      nearest(std::string(name), known),
+      added.empty() ? "" : fmt::format("; the program has added {}", fmt::join(added, ", ")));
 }
 
 const std::vector<setting_info>& job_settings() {
@@ -133,7 +145,7 @@ result<job> parse_job(const std::vector<setting>& given) {
     const char* by_default = one.defaults[kind ? index_of(*kind) : 0];
     const std::string* text = last_given(given, one.name);
     if (by_default == nullptr) {
-      if (text != nullptr) return bad_input(not_applicable(one, *text, *kind));
+      if (text != nullptr) return bad_input(not_applicable(one, *text, made));
       continue;
     }
     if (text == nullptr && by_default == std::string_view(no_default)) continue;

@@ -124,6 +124,7 @@ std::optional<data_spec> spec_of(const job& what, data_kind kind) {
     }
     case data_kind::idx:
     case data_kind::replay:
+    case data_kind::own:
       break;
   }
   return std::nullopt;
@@ -219,6 +220,10 @@ std::optional<std::string> check_elastic(const job& what) {
 
 std::optional<data_spec> spec_of(const job& what) {
   const auto kind = data_kind_of(what.data);
+  if (kind == data_kind::own) {
+    const auto data = open_dataset(what);
+    return data ? std::optional((*data)->spec()) : std::nullopt;
+  }
   return kind ? spec_of(what, *kind) : std::nullopt;
 }
 
@@ -255,8 +260,8 @@ std::optional<std::string> check_job(const job& what, data_kind kind) {
     return fmt::format("--test-file {}: must name two files with a comma between them: IMAGES,LABELS",
                        printable(what.test_file));
   const bool is_images = kind == data_kind::mnist || kind == data_kind::idx;
-  const bool may_lack_tables =
-      is_images || kind == data_kind::replay || (is_file && features_of(what, kind).tables == 0);
+  const bool may_lack_tables = is_images || kind == data_kind::replay || kind == data_kind::own ||
+                               (is_file && features_of(what, kind).tables == 0);
   if (what.servers == 0 && !may_lack_tables)
     return fmt::format("--servers 0: must be between 1 and {}; {} has tables, which servers keep", actors_max,
                        what.data);

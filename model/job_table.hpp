@@ -38,8 +38,8 @@ constexpr double learning_rate_max = 1e6;
 /// Returns all settings in the order of the help; the first one is `data`.
 const std::vector<job_setting>& job_table();
 
-/// Returns the data sets' names in the order of `data_kind`.
-const std::array<std::string, data_kinds>& data_names();
+/// Returns the names of all kinds but `own`, in their order.
+const std::array<std::string, data_kinds - 1>& data_names();
 
 /// Returns the text of the setting `data`. Refuses one that names no data set.
 result<std::string> read_data(std::string_view text);

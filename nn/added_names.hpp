@@ -16,31 +16,31 @@
 
 namespace troupe::nn {
 
-/// Throws `error` unless `name` has lower-case letters, digits and `separator` only, a letter first. `thing`: layer,
-/// loss or metric; `noun`: what its name is called.
-inline void check_added_name(const char* thing, const char* noun, const std::string& name, char separator) {
+/// Throws `error` unless `name` has lower-case letters, digits and `separator` only, a letter first. `function`: what
+/// adds it; `noun`: what it is.
+inline void check_added_name(const char* function, const char* noun, const std::string& name, char separator) {
   const auto fits = [=](unsigned char c) {
     return std::islower(c) != 0 || std::isdigit(c) != 0 || c == static_cast<unsigned char>(separator);
   };
   const bool has_letter_first = !name.empty() && std::islower(static_cast<unsigned char>(name.front())) != 0;
   if (has_letter_first && std::ranges::all_of(name, fits)) return;
-  throw error(error_kind::input,
-              fmt::format("add_{}: the {} '{}' must be of lower-case letters, digits and '{}', a letter first", thing,
-                          noun, printable(name), separator));
+  throw error(error_kind::input, fmt::format("{}: the {} '{}' must be of lower-case letters, digits and '{}', a letter "
+                                             "first",
+                                             function, noun, printable(name), separator));
 }
 
 /// What a program has added under names, in the order of adding. Thread: any.
 template <class T>
 class added_names {
  public:
-  /// `thing`: layer, loss or metric.
-  explicit added_names(const char* thing) : thing_(thing) {}
+  /// `function`: what adds them; `thing`: what each is, with its article. For errors.
+  added_names(const char* function, const char* thing) : function_(function), thing_(thing) {}
 
   /// Throws `error` if the name has been added, or `is_usual`: jobs have it without a program's doing.
   void add(const std::string& name, bool is_usual, T what) {
     const std::scoped_lock lock(mutex_);
     if (is_usual || std::ranges::find(names_, name) != names_.end())
-      throw error(error_kind::input, fmt::format("add_{0}: there is a {0} '{1}' already", thing_, name));
+      throw error(error_kind::input, fmt::format("{}: there is {} '{}' already", function_, thing_, name));
     names_.push_back(name);
     all_.push_back(std::move(what));
   }
@@ -50,6 +50,7 @@ class added_names {
   }
 
  private:
+  const char* function_;
   const char* thing_;
   mutable std::mutex mutex_;
   std::vector<std::string> names_;

@@ -14,14 +14,14 @@ namespace troupe::nn {
 namespace {
 
 added_names<own_layer_options>& all_kinds() {
-  static added_names<own_layer_options> all("layer");
+  static added_names<own_layer_options> all("add_layer", "a layer");
   return all;
 }
 
 }  // namespace
 
 void detail::add_layer(const std::string& kind, std::shared_ptr<const own_options> with_defaults) {
-  check_added_name("layer", "kind", kind, '_');
+  check_added_name("add_layer", "kind", kind, '_');
   for (const auto& one : with_defaults->fields())
     if (one.name == "kind" || one.name == "layers")
       throw error(error_kind::input, fmt::format("add_layer: {} has an option '{}', which job files have for another "

@@ -15,7 +15,7 @@ namespace troupe::nn {
 namespace {
 
 added_names<std::shared_ptr<const own_loss>>& all_losses() {
-  static added_names<std::shared_ptr<const own_loss>> all("loss");
+  static added_names<std::shared_ptr<const own_loss>> all("add_loss", "a loss");
   return all;
 }
 
@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 3> usual_losses = {"cross-entropy", "bce-
 }  // namespace
 
 void add_loss(const std::string& name, loss_form form, loss_of_sample of_sample) {
-  check_added_name("loss", "name", name, '-');
+  check_added_name("add_loss", "name", name, '-');
   if (form > loss_form::values) throw error(error_kind::input, fmt::format("add_loss: {} has no such form", name));
   if (!of_sample) throw error(error_kind::input, fmt::format("add_loss: {} has no function", name));
   all_losses().add(name, std::ranges::find(usual_losses, name) != usual_losses.end(),

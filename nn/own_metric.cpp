@@ -15,7 +15,7 @@ namespace troupe::nn {
 namespace {
 
 added_names<std::shared_ptr<const own_metric>>& all_metrics() {
-  static added_names<std::shared_ptr<const own_metric>> all("metric");
+  static added_names<std::shared_ptr<const own_metric>> all("add_metric", "a metric");
   return all;
 }
 
@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 14> usual_figures = {
 }  // namespace
 
 void add_metric(const std::string& name, loss_form form, metric_of_sums sums) {
-  check_added_name("metric", "name", name, '-');
+  check_added_name("add_metric", "name", name, '-');
   const auto refuse = [&name](const std::string& why) {
     throw error(error_kind::input, fmt::format("add_metric: {} {}", name, why));
   };

@@ -1,5 +1,5 @@
 // The data sets that `troupe train` reads, for programs of one's own: Adult, synthetic rows, files of Criteo and CSV,
-// and images.
+// images, and what `nn::add_data` adds.
 
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/own_data.hpp"
 #include "troupe/epoch_range.hpp"
 #include "troupe/tensor.hpp"
 #include "troupe/trainer.hpp"

@@ -1,22 +1,24 @@
-// The program `troupe` with layers, losses and metrics of one's own: what `main` calls, in a program that links
-// troupe::program.
+// The program `troupe` with layers, losses, metrics and data sets of one's own: what `main` calls, in a program that
+// links troupe::program.
 //
 //   int main(int argc, char** argv) {
 //     troupe::nn::add_layer<swish>("swish");
 //     troupe::nn::add_loss("huber", troupe::nn::loss_form::values, huber);
 //     troupe::nn::add_metric("mae", troupe::nn::loss_form::values, absolute_error);
+//     troupe::nn::add_data("ratings", open_ratings);
 //     return troupe::program(argc, argv);
 //   }
 //
-// Its jobs may then say kind = "swish", loss = "huber" and metrics = ["mae"]; else it is the whole of `troupe`: train,
-// resume, processes, hosts, trace, page. Every process of a run is such a program; one that lacks a name reports it and
-// refuses the job.
+// Its jobs may then say kind = "swish", loss = "huber", metrics = ["mae"] and data = "ratings"; else it is the whole of
+// `troupe`: train, resume, processes, hosts, trace, page. Every process of a run is such a program; one that lacks a
+// name reports it and refuses the job.
 
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "nn/own_data.hpp"
 #include "nn/own_layer.hpp"
 #include "nn/own_loss.hpp"
 #include "nn/own_metric.hpp"

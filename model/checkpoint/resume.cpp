@@ -101,7 +101,10 @@ std::vector<setting> settings_with_files_of(const checkpoint_manifest& from, std
     if (name != "data" && name != "test-file") continue;
     const std::string* now = value_of(given, name);
     const bool is_file_too = now != nullptr && !now->empty() && !value.empty();
-    if (is_file_too && (name != "data" || data_kind_of(*now) == data_kind_of(value))) value = *now;
+    const bool is_same_format =
+        is_file_too &&
+        (name != "data" || (data_kind_of(*now) == data_kind_of(value) && data_name(*now) == data_name(value)));
+    if (is_same_format) value = *now;
   }
   return all;
 }
