@@ -56,7 +56,7 @@ void checkpointing::save_beginning() {
   if (!store || plan_->checkpoints.from) return;
   model::checkpoint_manifest nothing;
   nothing.settings = plan_->settings;
-  nothing.data_digest = plan_->data_digest;
+  nothing.data_digest = plan_->data_digest();
   nothing.position.ranks.resize(plan_->trainers);
   auto begun = store->begin(0);
   auto done = begun ? store->commit(std::move(nothing)) : tl::unexpected(begun.error());
@@ -179,7 +179,7 @@ void checkpointing::ask_for(std::size_t table, const msg::module_ref& shard, con
       msg::save_module{trace_.next(step_of(shard), plan_->cause), shard.module, folder},
       [this, table, writing](msg::saved_module& file) {
         unwritten_.erase(writing);
-        const planned_table& whole = plan_->tables[table];
+        const planned_table& whole = plan_->tables.all[table];
         auto& parts = parts_[table];
         parts.clear();
         for (const msg::parameter_info& one : file.parts)
@@ -209,20 +209,17 @@ void checkpointing::written(result<model::saved_file> part) {
 
 std::vector<model::tensor_view> checkpointing::dense_views() const {
   std::vector<model::tensor_view> views;
-  for (const auto& share : shares_)
+  for (const auto& share : shares_) {
+    if (share->names.empty()) {
+      std::ranges::move(plan_->dense.views(share->dense), std::back_inserter(views));
+      continue;
+    }
     for (std::size_t i = 0; i < share->dense.size(); ++i) {
       const msg::tensor& numbers = share->dense[i];
-      if (!share->names.empty()) {
-        const msg::named_shape& one = share->names[i];
-        views.push_back({{one.name, numbers.type, one.shape}, std::span(numbers.bytes.data(), numbers.bytes.size())});
-        continue;
-      }
-      const bool is_buffers = !plan_->dense_buffers.empty() && i + 1 == share->dense.size();
-      for (const nn::parameter& one : is_buffers ? plan_->dense_buffers : plan_->dense)
-        views.push_back(
-            {{dense_tensor_name(one.name, is_buffers ? 0 : i), dtype::f32, {one.shape.begin(), one.shape.end()}},
-             std::as_bytes(numbers.as<float>().subspan(one.first, one.count()))});
+      const msg::named_shape& one = share->names[i];
+      views.push_back({{one.name, numbers.type, one.shape}, std::span(numbers.bytes.data(), numbers.bytes.size())});
     }
+  }
   return views;
 }
 
@@ -244,12 +241,12 @@ model::checkpoint_manifest checkpointing::manifest() const {
   model::checkpoint_manifest made;
   made.step = step();
   made.settings = plan_->settings;
-  made.data_digest = plan_->data_digest;
+  made.data_digest = plan_->data_digest();
   made.arithmetic = model::arithmetic_here();  // and that of all members: others are not let in
   made.position = position_;
   for (const model::tensor_view& view : dense_views()) made.dense.push_back(view.what);
   for (std::size_t t = 0; t < tables_->size(); ++t) {
-    const planned_table& table = plan_->tables[t];
+    const planned_table& table = plan_->tables.all[t];
     made.tables.push_back({table.rows, static_cast<std::uint32_t>((*tables_)[t].size()), parts_.at(t), table.split});
   }
   made.files = files_;

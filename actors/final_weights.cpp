@@ -136,9 +136,9 @@ void final_weights::collect(const run_plan& plan, const table_shards& tables, st
   std::vector<weights_digest::table> digested;
   shards_.resize(tables.size());
   for (std::size_t t = 0; t < tables.size(); ++t) {
-    const bool by_columns = plan.tables[t].split == model::table_split::columns;
-    digested.push_back(
-        {plan.tables[t].rows, static_cast<std::uint32_t>(tables[t].size()), by_columns ? plan.tables[t].dim : 0});
+    const bool by_columns = plan.tables.all[t].split == model::table_split::columns;
+    digested.push_back({plan.tables.all[t].rows, static_cast<std::uint32_t>(tables[t].size()),
+                        by_columns ? plan.tables.all[t].dim : 0});
     shards_[t].resize(tables[t].size());
     if (!plan.return_weights) continue;
     for (std::size_t s = 0; s < tables[t].size(); ++s)
@@ -198,7 +198,7 @@ void final_weights::fill(msg::run_result& result) {
   result.weights_digest = digest_.text(digest_of(trained_[0].dense.bytes.data(), trained_[0].dense.bytes.size()));
   if (!plan_->return_weights) return;
   for (std::size_t t = 0; t < tables_->size(); ++t) {
-    const planned_table& table = plan_->tables[t];
+    const planned_table& table = plan_->tables.all[t];
     result.tables.push_back(merge_shards(shards_[t], table.rows, table.dim, table.split));
   }
   result.dense = trained_[0].dense;

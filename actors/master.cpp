@@ -20,7 +20,7 @@ void master_state::start(std::uint64_t run, run_observer observer, run_checkpoin
   plan_.checkpoints = std::move(checkpoints);
   observer_ = std::move(observer);
   trace.start(self_, self_->system(), run, master_number, name);
-  begin_ = run_figures::clock::now();
+  began_ = run_figures::clock::now();
   members_.start(std::move(nodes), observer_.on_note);
   requests_.start([this](const caf::error& error, const caf::actor_addr& whom, caf::string_view question) {
     act_on(members_.judge(error, whom, question, step));
@@ -97,7 +97,7 @@ caf::result<msg::run_result> master_state::handle(const msg::run& order) {
   checkpoints_.start(plan_, tables_.tables(), figures_, observer_.on_checkpoint);
   enter(run_phase::gathering);
   for (auto& [offer, promise] : std::exchange(early_, {})) promise.deliver(admit(offer));
-  if (stop_early_)
+  if (changes_.stops() && members_.is_remote())
     handle(msg::stop{order.head});
   else
     begin_if_complete();
@@ -141,7 +141,8 @@ void master_state::connect_nodes() {
   const std::string folder = tries ? checkpoints_.folder_to_try() : std::string();
   for (const auto& [number, one] : members_.nodes())
     requests_.ask<msg::committed>(
-        one.handle, msg::expect_peers{trace.next(0, plan_.cause), peers, folder, plan_.servers_talk, plan_.parts},
+        one.handle,
+        msg::expect_peers{trace.next(0, plan_.cause), peers, folder, plan_.tables.servers_talk, plan_.parts},
         [](msg::committed&) {}, [this] { connect_links(); });
 }
 
@@ -166,9 +167,8 @@ void master_state::make_tables() {
 
 void master_state::start_training() {
   enter(run_phase::training);
-  const std::chrono::duration<double> since_begin = run_figures::clock::now() - begin_;
-  figures_.set_up_took(since_begin.count());
-  training_began_ = run_figures::clock::now();
+  const auto now = run_figures::clock::now();
+  figures_.set_up_took(std::chrono::duration<double>(now - std::exchange(began_, now)).count());
   if (observer_.on_begin) observer_.on_begin(plan_.steps_done);
   if (plan_.companion)
     plan_.companion->begin(self_->system(), plan_.run, members_.servers(), tables_.tables(),
@@ -180,7 +180,7 @@ void master_state::start_training() {
   const replay_control* again = replay_of(self_->system());
   const auto& rules = members_.rules();
   std::vector<msg::blob> row_index;
-  if (rules && plan_.row_index) row_index.push_back(msg::blob::own(plan_.row_index()));
+  if (rules && plan_.data) row_index.push_back(msg::blob::own(plan_.data->row_index()));
   for (std::uint32_t rank = 0; rank < members_.trainers().size(); ++rank)
     requests_.ask<msg::trained>(
         members_.trainers()[rank],
@@ -191,14 +191,14 @@ void master_state::start_training() {
                    .tables = members_.as_seen_by(rank, tables_.tables()),
                    .group = members_.group_of(rank).group,
                    .reports = self_,
-                   .from = plan_.positions[rank / plan_.parts],
+                   .from = plan_.starts[rank / plan_.parts].position,
                    .saves = plan_.checkpoints.store != nullptr,
                    .checkpoint_every = plan_.checkpoints.every,
-                   .data_digest = plan_.data_digest,
+                   .data_digest = plan_.data_digest(),
                    .remote = rules || (again != nullptr && again->is_remote()),
                    .request_timeout_ms = rules ? static_cast<std::uint64_t>(rules->request_timeout.count()) : 0,
                    .group_number = members_.group_of(rank).number,
-                   .names = plan_.names.empty() ? std::vector<msg::named_shape>() : plan_.names[rank],
+                   .names = plan_.starts[rank / plan_.parts].names,
                    .servers = members_.servers_of(rank),
                    .checkpoint_seconds = plan_.checkpoints.seconds,
                    .checkpoint_mtbf = mean_time_between_failures(plan_.checkpoints, members_),
@@ -228,18 +228,12 @@ void master_state::training_done() {
   });
 }
 
-/// Returns how many trainers the run goes on with if its present ones end after this step; 0: it is over then.
-std::uint32_t master_state::goes_on_with(std::uint64_t after_step) const {
-  if (stops_ || after_step == plan_.total_steps) return 0;
-  return scales_to_ == 0 && after_step == plan_.changes_after ? plan_.changes_to : scales_to_;
-}
-
 void master_state::collect() {
   enter(run_phase::collecting);
-  const std::chrono::duration<double> took = run_figures::clock::now() - training_began_;
+  const std::chrono::duration<double> took = run_figures::clock::now() - began_;
   if (plan_.total_steps == 0) figures_.training_took(took.count());
   if (auto error = weights_.check()) return fail(error);
-  if (const std::uint32_t trainers = goes_on_with(weights_.step()); trainers > 0) {
+  if (const auto trainers = changes_.after(weights_.step(), plan_.changes, plan_.total_steps); trainers > 0) {
     msg::run_result so_far;
     so_far.head = trace.next(0, plan_.cause);
     figures_.fill(so_far);
@@ -292,8 +286,7 @@ void master_state::end_members(bool done, const std::string& words, bool again) 
 }
 
 void master_state::handle(const msg::stop& order) {
-  stops_ = true;
-  if (phase_ == run_phase::unordered && members_.is_remote()) stop_early_ = true;
+  changes_.stop();
   if (phase_ > run_phase::unordered && phase_ < run_phase::training) {
     msg::run_result nothing;
     nothing.head = trace.next(0, msg::id_of(order.head));
@@ -308,21 +301,8 @@ void master_state::handle(const msg::stop& order) {
 }
 
 caf::result<void> master_state::handle(const msg::scale& order) {
-  const auto refused = [&](const std::string& why) {
-    return make_failure(errc::bad_input, "--trainers {}: {}", order.trainers, why);
-  };
-  const bool has_plan = phase_ != run_phase::unordered;
-  if (has_plan && !plan_.check_trainers)
-    return refused("the run is a program's, which has as many trainers to its end; begin it anew with others");
-  if (phase_ != run_phase::training) {
-    const auto wrong = has_plan ? plan_.check_trainers(order.trainers, step) : std::nullopt;
-    return refused(
-        wrong.value_or(fmt::format("the run is not training (it is {}); ask again when it is", words_of(phase_))));
-  }
-  if (stops_ || scales_to_ > 0)
-    return refused(stops_ ? "the run is being stopped" : fmt::format("it is about to go on with {}", scales_to_));
-  if (const auto wrong = plan_.check_trainers(order.trainers, step)) return refused(*wrong);
-  scales_to_ = order.trainers;
+  if (const auto refused = changes_.ask(order.trainers, plan_.changes, phase_, step))
+    return make_failure(errc::bad_input, "--trainers {}: {}", order.trainers, *refused);
   for (const msg::trainer_actor& one : members_.trainers())
     self_->send(one, msg::stop{trace.next(step, msg::id_of(order.head))});
   return {};
@@ -344,7 +324,7 @@ void master_state::handle(msg::epoch_report& report) {
   step = std::max(step, report.head.step);
   // The next attempt's trainers finish this epoch and report it whole.
   const bool is_partial = plan_.epochs && !plan_.epochs->completes_epoch(report.head.step);
-  if (is_partial && goes_on_with(report.head.step) > 0) return;
+  if (is_partial && changes_.after(report.head.step, plan_.changes, plan_.total_steps) > 0) return;
   pass_on(figures_.add(std::move(report)));
 }
 

@@ -4,7 +4,7 @@
 //
 // The master sequences the run (`run_phase`); its parts do the work: members (`membership`), questions to them
 // (`open_requests`), tables (`table_setup`), checkpoints (`checkpointing`), figures (`run_figures`), weights
-// (`final_weights`).
+// (`final_weights`), other numbers of trainers (`trainer_changes`).
 
 #pragma once
 
@@ -25,6 +25,7 @@
 #include "actors/run_phase.hpp"
 #include "actors/run_plan.hpp"
 #include "actors/table_setup.hpp"
+#include "actors/trainer_changes.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
@@ -91,7 +92,6 @@ class master_state {
   void end(msg::run_result&& result);
   void end_members(bool done, const std::string& words, bool again);
   void pass_on(const std::vector<epoch_summary>& complete);
-  std::uint32_t goes_on_with(std::uint64_t after_step) const;
 
   // Losses, and answers that do not come.
   void learn_step(const std::string& lost, std::function<void()> then);
@@ -113,14 +113,11 @@ class master_state {
   planner planner_;
   run_plan plan_;
   caf::typed_response_promise<msg::run_result> promise_;  ///< pending until the run is over
-  bool stop_early_ = false;                               ///< a stop was requested before the run
-  bool stops_ = false;                                    ///< or since then
-  caf::error doubt_;                                      ///< why the run ends unless a better reason comes
-  std::uint32_t scales_to_ = 0;                           ///< trainers that are asked for; 0: none are
+  trainer_changes changes_;
+  caf::error doubt_;  ///< why the run ends unless a better reason comes
   std::vector<std::pair<msg::join_node, caf::typed_response_promise<msg::admitted>>>
-      early_;  ///< came before the run was requested
-  run_figures::clock::time_point begin_;
-  run_figures::clock::time_point training_began_;
+      early_;                             ///< came before the run was requested
+  run_figures::clock::time_point began_;  ///< the set-up, and then the training
 
   membership members_;
   open_requests requests_{self_, trace, members_};

@@ -40,33 +40,32 @@ void table_setup::start(const run_plan& plan, const std::vector<msg::parameter_s
                         std::function<void()> then) {
   plan_ = &plan;
   then_ = std::move(then);
-  tables_.resize(plan.tables.size());
-  if (plan.tables.empty()) return finish();
+  tables_.resize(plan.tables.all.size());
+  if (plan.tables.all.empty()) return finish();
   enter(state::making);
-  for (std::size_t t = 0; t < plan.tables.size(); ++t) {
-    const planned_table& table = plan.tables[t];
+  for (std::size_t t = 0; t < plan.tables.all.size(); ++t) {
+    const planned_table& table = plan.tables.all[t];
     const auto shards = static_cast<std::uint32_t>(table.servers.size());
     tables_[t].resize(shards);
     for (std::uint32_t s = 0; s < shards; ++s)
       requests_.ask<msg::module_ref>(
           servers[table.servers[s]],
-          msg::instantiate{
-              .head = trace_.next(0, plan.cause),
-              .spec = table.spec,
-              .shard = s,
-              .shards = shards,
-              .trainers = plan.trainers,
-              .accumulate = plan.accumulate,
-              .staleness = plan.staleness,
-              .steps_done = plan.server_steps.empty() ? plan.steps_done : plan.server_steps[table.servers[s]],
-              .checkpoint_memory = plan.checkpoints.memory},
+          msg::instantiate{.head = trace_.next(0, plan.cause),
+                           .spec = table.spec,
+                           .shard = s,
+                           .shards = shards,
+                           .trainers = plan.trainers,
+                           .accumulate = plan.tables.accumulate,
+                           .staleness = plan.tables.staleness,
+                           .steps_done = plan.tables.steps_of(table.servers[s], plan.steps_done),
+                           .checkpoint_memory = plan.checkpoints.memory},
           [this, t, s](msg::module_ref& made) { tables_[t][s] = std::move(made); }, [this] { fill(); });
   }
 }
 
 void table_setup::fill() {
   if (plan_->steps_done > 0) return restore();
-  const auto given = plan_->initial_weights ? plan_->initial_weights() : std::nullopt;
+  const auto given = plan_->data ? plan_->data->start() : std::nullopt;
   given ? load(*given) : finish();
 }
 
@@ -84,7 +83,7 @@ void table_setup::restore() {
 void table_setup::load(const model::initial_weights& given) {
   enter(state::filling);
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    const planned_table& table = plan_->tables[t];
+    const planned_table& table = plan_->tables.all[t];
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       requests_.ask<msg::committed>(
           tables_[t][s].server,

@@ -126,20 +126,18 @@ run_summary cluster::run_function(const run_options& how, trainer_function funct
   const auto run = runtime::run_program(
       all.order,
       {.trainers = trainers,
-       .plan = runtime::plan_program({.servers = all.order.servers,
-                                      .trainers = trainers,
-                                      .settings = settings,
-                                      .tables = all.tables,
-                                      .accumulate = rules.accumulate,
-                                      .staleness = rules.staleness,
-                                      .servers_talk = true,
-                                      .companion = std::make_shared<runtime::clients>(std::move(all.clients))},
-                                     all.order.free_on_resume),
+       .plan = runtime::plan_program(
+           {.servers = all.order.servers,
+            .trainers = trainers,
+            .settings = settings,
+            .tables =
+                {.all = all.tables, .accumulate = rules.accumulate, .staleness = rules.staleness, .servers_talk = true},
+            .companion = std::make_shared<runtime::clients>(std::move(all.clients))},
+           all.order.free_on_resume),
        .make_trainer =
-           [function = std::move(function), rules](caf::actor_system& system, std::uint64_t number, std::uint32_t rank,
-                                                   std::uint32_t servers) {
-             return runtime::make_trainer(system, number, rank, servers, function, rules);
-           },
+           [function = std::move(function), rules](
+               caf::actor_system& system, std::uint64_t number, std::uint32_t rank,
+               std::uint32_t servers) { return runtime::make_trainer(system, number, rank, servers, function, rules); },
        .settings = settings});
   return {.steps = run.steps, .seconds = run.seconds, .weights_digest = run.weights_digest, .stopped = run.stopped};
 }

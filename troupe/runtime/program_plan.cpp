@@ -40,32 +40,32 @@ caf::error resume(actors::run_plan& plan, std::span<const std::string> free_on_r
     return actors::make_failure(actors::errc::bad_input, std::move(*differs));
   plan.steps_done = saved.step;
   if (saved.step == 0) return {};
-  if (saved.tables.size() != plan.tables.size())
+  if (saved.tables.size() != plan.tables.all.size())
     return actors::make_failure(actors::errc::bad_input, "--resume: the program has {} tables, the checkpoint {}",
-                                plan.tables.size(), saved.tables.size());
-  plan.server_steps.resize(plan.servers);
-  plan.names.resize(plan.trainers);
-  for (msg::trainer_position& one : plan.positions) one.steps_done = saved.step;
+                                plan.tables.all.size(), saved.tables.size());
+  std::vector<std::uint64_t>& server_steps = plan.tables.server_steps;
+  server_steps.resize(plan.servers);
+  for (actors::trainer_start& one : plan.starts) one.position.steps_done = saved.step;
   for (const model::tensor_declaration& what : saved.dense) {
     auto numbers = read(from, what);
     if (!numbers) return numbers.error();
     const auto owner = owner_of(what.name, plan.trainers);
     if (owner && what.name.ends_with(".server_steps"))
       for (std::uint32_t server = 0; server < std::min<std::size_t>(plan.servers, numbers->rows); ++server)
-        plan.server_steps[server] =
-            std::max(plan.server_steps[server], static_cast<std::uint64_t>(numbers->as<std::int64_t>()[server]));
+        server_steps[server] =
+            std::max(server_steps[server], static_cast<std::uint64_t>(numbers->as<std::int64_t>()[server]));
     for (std::uint32_t rank = 0; rank < plan.trainers; ++rank) {
       if (owner && *owner != rank) continue;
-      plan.names[rank].push_back({what.name, what.shape});
-      plan.positions[rank].dense.push_back(*numbers);
+      plan.starts[rank].names.push_back({what.name, what.shape});
+      plan.starts[rank].position.dense.push_back(*numbers);
     }
   }
   // As `table_clients::resume` has it.
-  for (const actors::planned_table& table : plan.tables) {
+  for (const actors::planned_table& table : plan.tables.all) {
     std::uint64_t most = 0;
-    for (const std::uint32_t server : table.servers) most = std::max(most, plan.server_steps[server]);
+    for (const std::uint32_t server : table.servers) most = std::max(most, server_steps[server]);
     for (const std::uint32_t server : table.servers)
-      if (plan.server_steps[server] == 0) plan.server_steps[server] = most;
+      if (server_steps[server] == 0) server_steps[server] = most;
   }
   return {};
 }
@@ -73,7 +73,7 @@ caf::error resume(actors::run_plan& plan, std::span<const std::string> free_on_r
 }  // namespace
 
 actors::planner plan_program(actors::run_plan plan, std::vector<std::string> free_on_resume) {
-  plan.positions.resize(plan.trainers);
+  plan.starts.resize(plan.trainers);
   return [plan = std::move(plan), free_on_resume = std::move(free_on_resume)](
              const msg::run&, const actors::run_checkpoints& checkpoints) -> caf::expected<actors::run_plan> {
     actors::run_plan made = plan;

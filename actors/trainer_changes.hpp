@@ -1,0 +1,61 @@
+// How the number of a run's trainers changes: as its job says, or as somebody asks meanwhile. The run continues with
+// the new number in another attempt.
+
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "actors/run_phase.hpp"
+
+namespace troupe::actors {
+
+/// What a run's plan says of it.
+struct trainer_rules {
+  /// The step after which the number changes, as the job has it, and to what; 0: it does not.
+  std::uint64_t after = 0;
+  std::uint32_t to = 0;
+  /// Returns why the run cannot go on with so many trainers after a step; null if it can. Null: the run is a program's,
+  /// which never can.
+  std::function<std::optional<std::string>(std::uint32_t trainers, std::uint64_t step)> check = {};
+};
+
+/// Belongs to the master.
+class trainer_changes {
+ public:
+  /// The run is to stop: it continues with none.
+  void stop() { stops_ = true; }
+  bool stops() const { return stops_; }
+
+  /// Asks for so many trainers once the present ones have done their step. Returns why the run cannot have them; null
+  /// if it will. `rules` are not known in the phase `unordered`.
+  std::optional<std::string> ask(std::uint32_t trainers, const trainer_rules& rules, run_phase phase,
+                                 std::uint64_t step) {
+    const bool has_rules = phase != run_phase::unordered;
+    if (has_rules && !rules.check)
+      return "the run is a program's, which has as many trainers to its end; begin it anew with others";
+    const auto wrong = has_rules ? rules.check(trainers, step) : std::nullopt;
+    if (phase != run_phase::training)
+      return wrong.value_or(fmt::format("the run is not training (it is {}); ask again when it is", words_of(phase)));
+    if (stops_) return "the run is being stopped";
+    if (asked_ > 0) return fmt::format("it is about to go on with {}", asked_);
+    if (!wrong) asked_ = trainers;
+    return wrong;
+  }
+
+  /// Returns how many trainers the run continues with if its present ones end after this step; 0: it is over then.
+  std::uint32_t after(std::uint64_t step, const trainer_rules& rules, std::uint64_t total_steps) const {
+    if (stops_ || step == total_steps) return 0;
+    return asked_ == 0 && step == rules.after ? rules.to : asked_;
+  }
+
+ private:
+  bool stops_ = false;
+  std::uint32_t asked_ = 0;  ///< 0: nobody has asked
+};
+
+}  // namespace troupe::actors
