@@ -4,7 +4,7 @@
 //
 // The master sequences the run (`run_phase`); its parts do the work: members (`membership`), questions to them
 // (`open_requests`), tables (`table_setup`), checkpoints (`checkpointing`), figures (`run_figures`), weights
-// (`final_weights`), other numbers of trainers (`trainer_changes`).
+// (`final_weights`), losses (`loss_response`), other numbers of trainers (`trainer_changes`).
 
 #pragma once
 
@@ -18,6 +18,7 @@
 #include "actors/actor_trace.hpp"
 #include "actors/checkpointing.hpp"
 #include "actors/final_weights.hpp"
+#include "actors/loss_response.hpp"
 #include "actors/membership.hpp"
 #include "actors/open_requests.hpp"
 #include "actors/run_figures.hpp"
@@ -38,7 +39,7 @@ class master_state {
 
   explicit master_state(pointer self) : self_(self) {}
 
-  std::string name = "master";
+  static constexpr const char* name = "master";
   /// The newest step that a trainer has reported, or that was learned after a loss.
   std::uint64_t step = 0;
   actor_trace trace;
@@ -114,7 +115,7 @@ class master_state {
   run_plan plan_;
   caf::typed_response_promise<msg::run_result> promise_;  ///< pending until the run is over
   trainer_changes changes_;
-  caf::error doubt_;  ///< why the run ends unless a better reason comes
+  loss_response losses_;
   std::vector<std::pair<msg::join_node, caf::typed_response_promise<msg::admitted>>>
       early_;                             ///< came before the run was requested
   run_figures::clock::time_point began_;  ///< the set-up, and then the training
@@ -127,8 +128,6 @@ class master_state {
   final_weights weights_{requests_, trace};
 
   std::vector<status_reader> status_readers_;
-  bool looks_for_late_ = false;  ///< the run fails when it is known who is late
-  bool has_lost_ = false;        ///< the run fails when the step of the loss is known
   std::string diagnosis_;
 };
 

@@ -65,7 +65,7 @@ void master_state::handle(const msg::node_lost& word) {
       std::ranges::any_of(members_.nodes(), [&](const auto& one) { return one.second.session == word.session; });
   const auto own_stop = members_.own_stop();  // what it is now: others take time to answer
   if (phase_ < run_phase::training || !is_member) return act_on(members_.judge(word, step, own_stop));
-  if (std::exchange(has_lost_, true)) return;
+  if (!losses_.begin_end()) return;
   learn_step(word.session, [this, word, own_stop] { fail(members_.judge(word, step, own_stop).why); });
 }
 
@@ -76,25 +76,26 @@ void master_state::handle(const msg::link_lost& word) {
 /// After a loss, another attempt may follow: it has to know how far this one was.
 void master_state::act_on(const verdict& found) {
   constexpr std::chrono::seconds grace{1};
-  if (has_lost_ || found.what == verdict::kind::harmless) return;
-  if (found.what == verdict::kind::fatal) {
-    if (found.why == errc::timeout) return fail_late(found.why);
-    if (!protocol::is_transient(found.why)) return fail(found.why);
-    has_lost_ = true;
-    return learn_step({}, [this, why = found.why] { fail(why); });
+  using action = loss_response::action;
+  switch (losses_.respond(found, phase_)) {
+    case action::none:
+      return;
+    case action::fail:
+      return fail(found.why);
+    case action::find_late:
+      return fail_late(found.why);
+    case action::learn_step:
+      return learn_step({}, [this, why = found.why] { fail(why); });
+    case action::await_better_one:
+      learn_step({}, [] {});
+      self_->run_delayed(grace, [this] {
+        if (const auto why = losses_.reason_after_wait()) fail(*why);
+      });
   }
-  const bool is_better = protocol::is_secondary(doubt_) && !protocol::is_secondary(found.why);
-  if (!doubt_ || is_better) doubt_ = found.why;
-  learn_step({}, [] {});
-  self_->run_delayed(grace, [this] {
-    if (!looks_for_late_ && !has_lost_) fail(doubt_);
-  });
 }
 
 /// Fails with an answer that did not come, once it is known which members handle no message: others wait for those.
 void master_state::fail_late(const caf::error& error) {
-  if (phase_ != run_phase::training) return fail(error);
-  if (std::exchange(looks_for_late_, true)) return;
   ask_all_how_they_are({}, [this, error](const status_round& round) {
     for (const msg::actor_status& one : round.links) step = std::max(step, one.step);
     const std::string said = protocol::describe(error);

@@ -55,7 +55,7 @@ class trainer_changes {
 
  private:
   bool stops_ = false;
-  std::uint32_t asked_ = 0;  ///< 0: nobody has asked
+  std::uint32_t asked_ = 0;  ///< trainers that are asked for; 0: none are
 };
 
 }  // namespace troupe::actors
