@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
-#include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
 #include "actors/inline_execution.hpp"
 #include "base/assert.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "kernels/device.hpp"
 #include "model/checkpoint/manifest.hpp"

@@ -5,12 +5,12 @@
 #include <stdexcept>
 #include <utility>
 
-#include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
 #include "actors/faults.hpp"
 #include "base/exception_text.hpp"
 #include "base/host_memory.hpp"
 #include "kernels/bulk_copy.hpp"
+#include "kernels/device_array.hpp"
 
 namespace troupe::actors {
 

@@ -25,11 +25,8 @@
 #include <cstdint>
 #include <deque>
 #include <iterator>
-#include <memory>
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "actors/actor_trace.hpp"
 #include "actors/allreduce_client.hpp"

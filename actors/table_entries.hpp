@@ -3,9 +3,6 @@
 #pragma once
 
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "actors/failure.hpp"
 #include "actors/kept_table.hpp"

@@ -1,7 +1,6 @@
 #include "actors/whole_network.hpp"
 
 #include <span>
-#include <utility>
 
 #include "actors/failure.hpp"
 #include "base/exception_text.hpp"

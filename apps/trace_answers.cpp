@@ -21,7 +21,6 @@
 #include "base/lossless_json.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
-#include "base/units.hpp"
 #include "model/job.hpp"
 #include "nodes/trace_sources.hpp"
 

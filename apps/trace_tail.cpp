@@ -15,7 +15,6 @@
 #include "base/lossless_json.hpp"
 #include "base/text.hpp"
 #include "launch/signals.hpp"
-#include "nodes/trace_sources.hpp"
 #include "trace/follower.hpp"
 
 namespace troupe::apps {

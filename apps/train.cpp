@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "actors/device_advice.hpp"
 #include "actors/memory_need.hpp"
@@ -22,7 +21,6 @@
 #include "launch/restarts.hpp"
 #include "launch/signals.hpp"
 #include "launch/supervisor.hpp"
-#include "launch/text.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
 #include "model/memory.hpp"

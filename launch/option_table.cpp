@@ -8,7 +8,6 @@
 #include <cstdlib>
 
 #include "base/assert.hpp"
-#include "base/text.hpp"
 #include "launch/text.hpp"
 
 namespace troupe::launch {

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "base/text.hpp"
 #include "kernels/cpu/blas.hpp"
 #include "kernels/devices.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
-#include <utility>
 
 #include "base/assert.hpp"
 #include "model/datasets.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/interaction.hpp"
 #include "model/hybrid.hpp"
 #include "model/job_table.hpp"
 #include "model/stages.hpp"

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <span>
-
 #include "base/text.hpp"
 #include "model/files/idx.hpp"
 #include "model/job_table.hpp"

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <boost/json.hpp>
 #include <optional>
 #include <string_view>
@@ -13,7 +12,6 @@
 #include "base/text.hpp"
 #include "model/files/csv_columns.hpp"
 #include "model/job_file.hpp"
-#include "nn/layer_spec.hpp"
 
 namespace troupe::model {
 

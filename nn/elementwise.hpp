@@ -2,8 +2,6 @@
 
 #pragma once
 
-#include <cstdint>
-
 #include "nn/layer.hpp"
 
 namespace troupe::nn {

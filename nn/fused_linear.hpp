@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "kernels/device.hpp"
 #include "nn/module.hpp"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <functional>
 #include <optional>
 #include <utility>
 

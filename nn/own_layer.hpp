@@ -4,7 +4,6 @@
 #pragma once
 
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>

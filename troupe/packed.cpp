@@ -1,7 +1,5 @@
 #include "troupe/packed.hpp"
 
-#include <algorithm>
-
 #include "troupe/error.hpp"
 
 namespace troupe::detail {

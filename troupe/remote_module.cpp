@@ -6,7 +6,6 @@
 #include "troupe/error.hpp"
 #include "troupe/remote_server.hpp"
 #include "troupe/runtime/module_plans.hpp"
-#include "troupe/runtime/registry.hpp"
 #include "troupe/runtime/remote_pass.hpp"
 #include "troupe/runtime/server_desk.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"

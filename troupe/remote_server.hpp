@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <typeindex>
 #include <utility>
 #include <vector>
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstddef>
-#include <span>
 #include <utility>
 #include <vector>
 

@@ -13,7 +13,6 @@
 #include <coroutine>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>

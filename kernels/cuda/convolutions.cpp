@@ -3,8 +3,6 @@
 #include "kernels/cuda/convolutions.hpp"
 
 #include <string>
-#include <type_traits>
-#include <utility>
 
 #include "kernels/cuda/cudnn_library.hpp"
 

@@ -1,6 +1,5 @@
 #include "model/files/row_index.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 

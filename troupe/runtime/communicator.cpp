@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <stdexcept>
 
 #include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <deque>
 #include <span>
-#include <utility>
 
 #include "actors/trained_parameters.hpp"
 #include "kernels/device_array.hpp"

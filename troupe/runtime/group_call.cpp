@@ -1,7 +1,6 @@
 #include "troupe/runtime/group_call.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <span>
 #include <utility>
 

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "protocol/messages.hpp"

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <new>
-#include <utility>
 
 #include "troupe/error.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
-#include "troupe/runtime/module_size.hpp"
 #include "troupe/runtime/tape.hpp"
 #include "troupe/runtime/tensors.hpp"
 

@@ -12,7 +12,6 @@
 #include "kernels/normal.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/registry.hpp"
-#include "troupe/runtime/server_desk.hpp"
 
 namespace troupe::runtime {
 

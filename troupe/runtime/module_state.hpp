@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "actors/trained_parameters.hpp"
 #include "troupe/module.hpp"

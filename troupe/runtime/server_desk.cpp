@@ -6,14 +6,12 @@
 #include <span>
 #include <string_view>
 
-#include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
 #include "actors/traced_system.hpp"
 #include "base/exception_text.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "model/checkpoint/manifest.hpp"
-#include "model/checkpoint/tensors.hpp"
 #include "troupe/error.hpp"
 #include "troupe/module.hpp"
 #include "troupe/runtime/errors.hpp"

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

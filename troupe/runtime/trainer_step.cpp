@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
-#include <span>
 #include <utility>
 
 #include "base/exception_text.hpp"
