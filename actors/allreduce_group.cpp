@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "actors/actor_name.hpp"
 #include "actors/device_collective.hpp"
 #include "actors/failure.hpp"
 #include "actors/traced_system.hpp"

@@ -1,6 +1,5 @@
 #include "actors/checkpointing.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <iterator>
 #include <utility>

@@ -12,7 +12,6 @@
 #include "actors/failure.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
-#include "kernels/device.hpp"
 #include "model/memory.hpp"
 
 namespace troupe::actors {

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <string>
-#include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/compute_devices.hpp"

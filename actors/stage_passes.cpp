@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "actors/failure.hpp"
 #include "actors/faults.hpp"
 

@@ -11,7 +11,6 @@
 
 #include "analysis/causality.hpp"
 #include "analysis/lookup.hpp"
-#include "analysis/trace.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "trace/names.hpp"

@@ -1,7 +1,5 @@
 #include "analysis/training_order.hpp"
 
-#include <algorithm>
-
 #include "analysis/lookup.hpp"
 #include "base/number.hpp"
 

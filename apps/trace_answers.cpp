@@ -22,7 +22,6 @@
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "model/job.hpp"
-#include "nodes/trace_sources.hpp"
 
 namespace troupe::apps {
 

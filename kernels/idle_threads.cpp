@@ -1,6 +1,5 @@
 #include "kernels/idle_threads.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>

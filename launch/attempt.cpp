@@ -1,6 +1,5 @@
 #include "launch/attempt.hpp"
 
-#include <algorithm>
 #include <boost/json/value_from.hpp>
 #include <boost/json/value_to.hpp>
 #include <cerrno>

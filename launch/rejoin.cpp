@@ -5,7 +5,6 @@
 #include <chrono>
 #include <utility>
 
-#include "base/result.hpp"
 #include "launch/signals.hpp"
 #include "model/data.hpp"
 #include "nodes/thread_memory.hpp"

@@ -8,7 +8,6 @@
 
 #include "base/json_text.hpp"
 #include "base/number.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "launch/option_table.hpp"
 #include "launch/supervisor.hpp"

@@ -11,7 +11,6 @@
 #include <string>
 
 #include "launch/attempt.hpp"
-#include "launch/console.hpp"
 
 namespace troupe::launch {
 namespace {

@@ -11,7 +11,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/socket_address.hpp"
 #include "links/connect_to_first.hpp"
 #include "links/dead_after.hpp"
 #include "links/handshake.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <functional>
 #include <mutex>
 #include <optional>
 

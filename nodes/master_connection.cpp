@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <future>
-#include <utility>
 
 #include "links/connect.hpp"
 #include "nodes/caf_network.hpp"

@@ -7,7 +7,6 @@
 #include <caf/all.hpp>
 #include <future>
 #include <memory>
-#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>

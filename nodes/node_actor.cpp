@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
-#include "actors/allreduce_group.hpp"
 #include "actors/failure.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/parameter_server.hpp"

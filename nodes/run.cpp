@@ -9,7 +9,6 @@
 #include <caf/policy/work_sharing.hpp>
 #include <caf/scheduler/coordinator.hpp>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <future>
 #include <limits>

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "base/text.hpp"
 #include "trace/recording.hpp"

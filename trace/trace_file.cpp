@@ -12,7 +12,6 @@
 #include <cstring>
 #include <fstream>
 #include <span>
-#include <string_view>
 #include <thread>
 
 #include "base/digest.hpp"

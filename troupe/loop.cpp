@@ -1,7 +1,6 @@
 #include "troupe/loop.hpp"
 
 #include <exception>
-#include <utility>
 
 #include "actors/batches_ahead.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
 #include <vector>
 
 #include "model/micro_batch.hpp"

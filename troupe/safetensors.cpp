@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <utility>
-#include <vector>
 
 #include "model/safetensors.hpp"
 #include "model/safetensors_writer.hpp"

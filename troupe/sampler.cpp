@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
-
 #include "model/memory.hpp"
 #include "model/sampler.hpp"
 #include "troupe/error.hpp"

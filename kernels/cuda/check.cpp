@@ -2,8 +2,6 @@
 
 #include "kernels/cuda/check.hpp"
 
-#include <string>
-
 #include "kernels/device.hpp"
 
 namespace troupe::kernels::cuda {

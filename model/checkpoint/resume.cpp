@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "base/result.hpp"
 #include "base/text.hpp"

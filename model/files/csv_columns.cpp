@@ -7,10 +7,8 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "base/json_text.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/datasets.hpp"
 

@@ -1,6 +1,5 @@
 #include "model/files/line_reader.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/result.hpp"

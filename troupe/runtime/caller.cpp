@@ -8,7 +8,6 @@
 #include "troupe/error.hpp"
 #include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"
-#include "troupe/runtime/tensors.hpp"
 
 namespace troupe::runtime {
 

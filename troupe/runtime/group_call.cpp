@@ -1,8 +1,6 @@
 #include "troupe/runtime/group_call.hpp"
 
-#include <algorithm>
 #include <span>
-#include <utility>
 
 #include "base/assert.hpp"
 #include "troupe/runtime/rank_reduction.hpp"

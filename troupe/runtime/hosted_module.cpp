@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "actors/device_tensor.hpp"
 #include "actors/failure.hpp"
 #include "base/digest.hpp"

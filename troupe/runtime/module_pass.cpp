@@ -4,7 +4,6 @@
 
 #include <new>
 
-#include "troupe/error.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
 #include "troupe/runtime/tape.hpp"
 #include "troupe/runtime/tensors.hpp"

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -10,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "model/memory.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe::runtime {

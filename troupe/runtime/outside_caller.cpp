@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "base/assert.hpp"
 #include "troupe/error.hpp"

@@ -21,7 +21,6 @@
 #include "launch/restarts.hpp"
 #include "launch/text.hpp"
 #include "nodes/trace_sources.hpp"
-#include "trace/recording.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe::runtime {

@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <map>
-#include <memory>
 #include <mutex>
 
 #include "actors/failure.hpp"

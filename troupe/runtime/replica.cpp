@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "actors/bucket_window.hpp"

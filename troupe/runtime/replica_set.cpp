@@ -10,7 +10,6 @@
 
 #include "base/digest.hpp"
 #include "base/exception_text.hpp"
-#include "troupe/error.hpp"
 
 namespace troupe::runtime {
 

@@ -13,7 +13,6 @@
 #include "base/text.hpp"
 #include "model/checkpoint/manifest.hpp"
 #include "troupe/error.hpp"
-#include "troupe/module.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/registry.hpp"
 #include "troupe/runtime/tensors.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"

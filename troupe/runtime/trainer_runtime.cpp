@@ -8,10 +8,8 @@
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
 #include "actors/own_device.hpp"
-#include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
 #include "troupe/error.hpp"
-#include "troupe/runtime/errors.hpp"
 
 namespace troupe::runtime {
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <utility>
 #include <variant>
 
 #include "actors/clipping.hpp"
