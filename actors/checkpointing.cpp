@@ -159,12 +159,11 @@ void checkpointing::aside(trace::range_name name, Work work, Then then) {
   writer_.run(self->system(), [this, name, begin, me = caf::actor_cast<caf::weak_actor_ptr>(self),
                                work = std::move(work), then = std::move(then)] {
     auto made = work();
-    if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
-      run_in(strong, [this, name, begin, then, made = std::move(made)]() mutable {
-        if (state_ != state::writing) return;
-        { const actor_trace::range working(trace_, name, step(), begin); }
-        then(std::move(made));
-      });
+    run_in(me, [this, name, begin, then, made = std::move(made)]() mutable {
+      if (state_ != state::writing) return;
+      { const actor_trace::range working(trace_, name, step(), begin); }
+      then(std::move(made));
+    });
   });
 }
 

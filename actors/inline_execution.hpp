@@ -134,4 +134,10 @@ void run_in(const caf::strong_actor_ptr& actor, F&& what, caf::execution_unit* c
   actor->enqueue(nullptr, caf::make_message_id(), caf::make_message(caf::make_action(std::forward<F>(what))), context);
 }
 
+/// Likewise, if the actor is still there.
+template <class F>
+void run_in(const caf::weak_actor_ptr& actor, F&& what) {
+  if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(actor)) run_in(strong, std::forward<F>(what));
+}
+
 }  // namespace troupe::actors

@@ -173,8 +173,7 @@ void master_state::start_training() {
   if (plan_.companion)
     plan_.companion->begin(self_->system(), plan_.run, members_.servers(), tables_.tables(),
                            [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)](const caf::error& why) {
-                             if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
-                               run_in(strong, [this, why] { fail(why); });
+                             run_in(me, [this, why] { fail(why); });
                            });
   // A replay of a run of several processes does here what that run did between processes.
   const replay_control* again = replay_of(self_->system());
@@ -220,10 +219,9 @@ void master_state::training_done() {
   if (!plan_.companion) return collect();
   weights_.settle(plan_, tables_.tables(), [this] {  // so that it finds what training has left
     plan_.companion->end([this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)] {
-      if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
-        run_in(strong, [this] {
-          if (phase_ == run_phase::training) collect();
-        });
+      run_in(me, [this] {
+        if (phase_ == run_phase::training) collect();
+      });
     });
   });
 }

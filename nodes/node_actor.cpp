@@ -140,8 +140,7 @@ caf::result<msg::committed> node_state::handle(const msg::expect_peers& order) {
   all_.data->expect(
       {place_.run, place_.node, place_.incarnation, order.servers_talk}, order.peers,
       [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)](std::uint32_t peer, const std::string& why) {
-        if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
-          actors::run_in(strong, [this, peer, why] { peer_lost(peer, why); });
+        actors::run_in(me, [this, peer, why] { peer_lost(peer, why); });
       });
   return msg::committed{trace.next(0, msg::id_of(order.head))};
 }

@@ -20,10 +20,9 @@ class function_runnable final : public runnable {
 
 void actor_executor::post(std::shared_ptr<runnable> what) {
   if (current() == this) return ready_.push_back(std::move(what));
-  if (const auto actor = caf::actor_cast<caf::strong_actor_ptr>(actor_))
-    actors::run_in(actor, [me = shared_from_this(), what = std::move(what)] {
-      static_cast<actor_executor&>(*me).enter([&] { what->run(); });
-    });
+  actors::run_in(actor_, [me = shared_from_this(), what = std::move(what)] {
+    static_cast<actor_executor&>(*me).enter([&] { what->run(); });
+  });
 }
 
 void actor_executor::post_function(std::function<void()> what) {
