@@ -95,6 +95,9 @@ class master_state {
   void pass_on(const std::vector<epoch_summary>& complete);
 
   // Losses, and answers that do not come.
+  template <class Answer, class Ask>
+  void ask_nodes(std::chrono::seconds time, const std::string* except_session, const Ask& ask,
+                 const std::function<void(Answer&)>& take, std::function<void()> then);
   void learn_step(const std::string& lost, std::function<void()> then);
   void fail_late(const caf::error& error);
   std::string words_of_late(const status_round& round, const std::string& said) const;

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <memory>
-#include <utility>
 
 #include "actors/failure.hpp"
 #include "actors/master.hpp"
@@ -37,28 +35,6 @@ bool is_named(const std::string& text, const std::string& name) {
 }
 
 }  // namespace
-
-/// Learns how far the processes are that are left, then calls `then`: what trainers report of their progress is older.
-/// `lost`: the session of a process that does not answer.
-void master_state::learn_step(const std::string& lost, std::function<void()> then) {
-  if (phase_ < run_phase::training) return then();
-  const auto missing = std::make_shared<std::size_t>(1);
-  const auto one_less = [missing, then = std::move(then)] {
-    if (--*missing == 0) then();
-  };
-  for (const auto& [number, one] : members_.nodes()) {
-    if (one.session == lost) continue;
-    ++*missing;
-    self_->request(one.handle, status_timeout, msg::actor_query{trace.next(step, plan_.cause)})
-        .then(
-            [this, one_less](const msg::actor_status& now) {
-              step = std::max(step, now.step);
-              one_less();
-            },
-            [one_less](const caf::error&) { one_less(); });
-  }
-  one_less();
-}
 
 void master_state::handle(const msg::node_lost& word) {
   const bool is_member =

@@ -186,40 +186,57 @@ void master_state::add_own_waits(std::vector<msg::wait_status>& waits) const {
   }
 }
 
-// -- diagnosis ------------------------------------------------------------------------
+// -- processes ------------------------------------------------------------------------
 
 void master_state::handle(const msg::trouble& word) {
   if (observer_.on_trouble) observer_.on_trouble(word.words);
 }
 
-/// A process that does not answer in time is left out: it may be the faulty one.
-caf::result<msg::collected_evidence> master_state::handle(const msg::collect_evidence& query) {
-  struct round {
-    msg::collected_evidence all;
-    std::size_t missing = 1;
-    caf::typed_response_promise<msg::collected_evidence> promise;
-  };
-  const auto mine = std::make_shared<round>();
-  mine->promise = self_->make_response_promise<msg::collected_evidence>();
-  mine->all.head = trace.next(step, msg::id_of(query.head));
-  const auto one_less = [mine] {
-    if (--mine->missing == 0) mine->promise.deliver(std::move(mine->all));
+/// Sends each node what `ask` returns, but none to that of session `*except_session`, which may be null. Calls `take`
+/// with each answer, and `then` once all have answered, or have not in that time.
+template <class Answer, class Ask>
+void master_state::ask_nodes(std::chrono::seconds time, const std::string* except_session, const Ask& ask,
+                             const std::function<void(Answer&)>& take, std::function<void()> then) {
+  const auto missing = std::make_shared<std::size_t>(1);
+  const auto one_less = [missing, then = std::move(then)] {
+    if (--*missing == 0) then();
   };
   for (const auto& [number, one] : members_.nodes()) {
-    ++mine->missing;
-    self_
-        ->request(one.handle, evidence_timeout,
-                  msg::evidence_query{trace.next(step, msg::id_of(query.head)), query.boot})
+    if (except_session != nullptr && one.session == *except_session) continue;
+    ++*missing;
+    self_->request(one.handle, time, ask())
         .then(
-            [mine, one_less](msg::evidence& part) {
-              mine->all.parts.push_back(std::move(part));
+            [take, one_less](Answer& answer) {
+              take(answer);
               one_less();
             },
             [one_less](const caf::error&) { one_less(); });
   }
-  auto promise = mine->promise;
   one_less();
+}
+
+/// A process that does not answer in time is left out: it may be the faulty one.
+caf::result<msg::collected_evidence> master_state::handle(const msg::collect_evidence& query) {
+  auto promise = self_->make_response_promise<msg::collected_evidence>();
+  const auto all = std::make_shared<msg::collected_evidence>();
+  all->head = trace.next(step, msg::id_of(query.head));
+  ask_nodes<msg::evidence>(
+      evidence_timeout, nullptr,
+      [&] {
+        return msg::evidence_query{trace.next(step, msg::id_of(query.head)), query.boot};
+      },
+      [all](msg::evidence& part) { all->parts.push_back(std::move(part)); },
+      [all, promise]() mutable { promise.deliver(std::move(*all)); });
   return promise;
+}
+
+/// Learns how far the processes are that are left, then calls `then`: what trainers report of their progress is older.
+/// `lost`: the session of a process that does not answer.
+void master_state::learn_step(const std::string& lost, std::function<void()> then) {
+  if (phase_ < run_phase::training) return then();
+  ask_nodes<msg::actor_status>(
+      status_timeout, &lost, [this] { return msg::actor_query{trace.next(step, plan_.cause)}; },
+      [this](const msg::actor_status& now) { step = std::max(step, now.step); }, std::move(then));
 }
 
 }  // namespace troupe::actors
