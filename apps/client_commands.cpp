@@ -169,7 +169,7 @@ result<int> show_status(const CLI::App& app, const program_context& context) {
 
 result<int> stop_run(const CLI::App& app, const program_context& context) {
   TROUPE_TRY(options, read_client_options(app, context.out));
-  if (auto taken = nodes::ask_stop(options); !taken) return tl::unexpected<fault>(taken.error());
+  TROUPE_DO(nodes::ask_stop(options));
   const std::string master = links::to_string(options.master);
   context.out.result(context.out.json() ? json_line("stop").add("master", master).take()
                                         : fmt::format("master {}: the run ends after the step under way\n", master));
@@ -184,7 +184,7 @@ result<int> scale_run(const CLI::App& app, const program_context& context) {
   if (!trainers || *trainers == 0 || *trainers > trainers_max)
     return bad_input("--trainers {}: must be a whole number between 1 and {}", printable(*text), trainers_max);
   TROUPE_TRY(options, read_client_options(app, context.out));
-  if (auto taken = nodes::ask_scale(options, *trainers); !taken) return tl::unexpected<fault>(taken.error());
+  TROUPE_DO(nodes::ask_scale(options, *trainers));
   const std::string master = links::to_string(options.master);
   context.out.result(context.out.json()
                          ? json_line("scale").add("master", master).add("trainers", std::uint64_t{*trainers}).take()

@@ -51,7 +51,7 @@ result<nodes::node_options> read_options(const CLI::App& app, const machine_opti
   if (master->count() == 0) return bad_input("HOST:PORT is missing: where the master listens");
   nodes::node_options options;
   TROUPE_SET(options.master, read_endpoint("HOST:PORT", master->results().front()));
-  if (auto read = read_offer(app, options); !read) return tl::unexpected(std::move(read.error()));
+  TROUPE_DO(read_offer(app, options));
   TROUPE_SET(options.advertise, read_advertise(app));
   TROUPE_SET(options.network, read_network_options(app, context.out));
   TROUPE_SET(options.join_timeout, read_seconds(app, "join-timeout", options.join_timeout, 0, 86'400));
@@ -68,10 +68,8 @@ result<nodes::node_options> read_options(const CLI::App& app, const machine_opti
 result<int> join(const CLI::App& app, const program_context& context) {
   TROUPE_TRY(mine, read_own_options(app));
   TROUPE_TRY(options, read_options(app, mine.machine, context));
-  if (options.trains && !options.devices.trainers)
-    if (auto fits = nodes::prepare_products(options.threads, 0); !fits) return tl::unexpected(std::move(fits.error()));
-  auto done = take_part(std::move(options), mine.traced, false, context.out);
-  if (!done) return tl::unexpected<fault>(std::move(done.error()));
+  if (options.trains && !options.devices.trainers) TROUPE_DO(nodes::prepare_products(options.threads, 0));
+  TROUPE_DO(take_part(std::move(options), mine.traced, false, context.out));
   return exit_done;
 }
 

@@ -20,8 +20,7 @@ result<int> lead(const CLI::App& app, const program_context& context) {
   for (const char* name : {"device", "devices", "server-device", "prepare"})
     if (const auto text = given_text(app, name))
       return bad_input("--{} {}: the master computes nothing; give it to 'troupe join'", name, printable(*text));
-  if (auto supervised = supervise_if_wanted(app, context.out); !supervised)
-    return tl::unexpected<fault>(std::move(supervised.error()));
+  TROUPE_DO(supervise_if_wanted(app, context.out));
   const stop_scope heeds(stop_on_signals(context.out));
   auto read = read_train_order(app, computing::elsewhere);
   if (stop_asked()) return report_unbegun({}, context);

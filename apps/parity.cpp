@@ -193,9 +193,7 @@ result<int> parity(const CLI::App& app, const program_context& context) {
     if (auto text = given_text(app, name)) settings.emplace_back(name, std::move(*text));
   TROUPE_TRY(what, model::parse_job(settings));
 
-  if (app.get_option("--processes")->count() > 0)
-    if (auto given = give_to_processes(*machine, what.ranks(), context.out); !given)
-      return tl::unexpected(std::move(given.error()));
+  if (app.get_option("--processes")->count() > 0) TROUPE_DO(give_to_processes(*machine, what.ranks(), context.out));
   if (const std::string on = actors::describe(machine->devices, what.ranks(), what.servers); !on.empty())
     context.out.note(on);
   TROUPE_TRY(found, replay_run(reference, what, *machine, app.get_option("--processes")->count() > 0));

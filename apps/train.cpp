@@ -147,9 +147,7 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
     attempt::mine()->remember(memberships_name, model::to_string(order.what.elastic.memberships));
   note_conditions(order, options, display);
   role_processes children;
-  if (order.processes)
-    if (auto used = use_processes(children, order, tracing, options, display); !used)
-      return tl::unexpected<fault>(std::move(used.error()));
+  if (order.processes) TROUPE_DO(use_processes(children, order, tracing, options, display));
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
   auto run = nodes::run_job(order.what, options, &stop_on_signals());
@@ -222,7 +220,7 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
   if (order.what.elastic.is_on() && (attempt::mine() == nullptr || !order.checkpoints.save))
     return bad_input(
         "--elastic: trainers join and leave between attempts, so it needs --save DIR and --restarts above 0");
-  if (auto same = compare_with_attempt_before(order.what, *data); !same) return tl::unexpected(std::move(same.error()));
+  TROUPE_DO(compare_with_attempt_before(order.what, *data));
   tell_bubble(order.what, context.out);
   tell_of_files(*data, context.out);
   if (!options.gather || options.gather->own_members) tell_memory(order, *data, context.out);
@@ -252,9 +250,8 @@ result<int> run_role(const CLI::App& app, const program_context& context) {
           "{}: does not go with --role, which is for the processes that 'troupe train --processes' starts; use 'troupe "
           "join'",
           option->get_name());
-  auto done = play_role(given_text(app, "role").value_or(""), given_text(app, "rank").value_or(""),
-                        actors::program_trainer, context.out);
-  if (!done) return tl::unexpected<fault>(std::move(done.error()));
+  TROUPE_DO(play_role(given_text(app, "role").value_or(""), given_text(app, "rank").value_or(""),
+                      actors::program_trainer, context.out));
   return exit_done;
 }
 
@@ -262,8 +259,7 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
   if (given_text(app, "role")) return run_role(app, context);
   if (const auto rank = given_text(app, "rank"))
     return bad_input("--rank {}: goes with --role only; the ranks of a run are its own business", printable(*rank));
-  if (auto supervised = supervise_if_wanted(app, context.out); !supervised)
-    return tl::unexpected<fault>(std::move(supervised.error()));
+  TROUPE_DO(supervise_if_wanted(app, context.out));
   const stop_scope heeds(stop_on_signals(context.out));
   auto read = read_train_order(app);
   if (stop_asked()) return report_unbegun({}, context);

@@ -68,3 +68,10 @@ tl::unexpected<fault> run_fault(fmt::format_string<First, Rest...> text, First&&
     if (!or_fault) return tl::unexpected(std::move(or_fault).error()); \
     target = *std::move(or_fault);                                     \
   } while (false)
+
+/// `TROUPE_DO(expression);` returns the fault of a `result` whose value is not needed, if it has one.
+#define TROUPE_DO(...)                                                 \
+  do {                                                                 \
+    auto or_fault = __VA_ARGS__;                                       \
+    if (!or_fault) return tl::unexpected(std::move(or_fault).error()); \
+  } while (false)

@@ -74,7 +74,7 @@ result<checkpoint_order> read_checkpoint_options(const std::vector<model::settin
       return bad_input("--checkpoint-memory {}: needs --save DIR, the folder for the checkpoints", *bytes);
     order.how.memory = *bytes;
   }
-  if (auto read = read_times(given, order); !read) return tl::unexpected(std::move(read.error()));
+  TROUPE_DO(read_times(given, order));
   if (const auto folder = folder_to_resume(given, order)) {
     auto found = model::newest_whole_checkpoint(*folder);
     if (!found) return bad_input("{}", about_folder("--resume", *folder, found.error().message));

@@ -112,10 +112,10 @@ result<nodes::network_options> read_network_options(const CLI::App& app, console
   if (!token) return bad_input(std::move(token.error().message));
   take_token(options, std::move(*token), out);
   const bool insecure = app.get_option("--insecure")->count() > 0;
-  if (auto checked = check_combination(app, insecure); !checked) return tl::unexpected(std::move(checked.error()));
+  TROUPE_DO(check_combination(app, insecure));
   if (!insecure) TROUPE_SET(options.mine.tls, read_tls(app, options.mine.token));
   options.mine.peer_name = given_text(app, "tls-name").value_or("");
-  if (auto read = read_timeouts(app, options); !read) return tl::unexpected(std::move(read.error()));
+  TROUPE_DO(read_timeouts(app, options));
   return options;
 }
 

@@ -257,7 +257,7 @@ result<nodes::gather_options> gather_children(role_processes& children, children
   options.network = gather.network;
   if (!options.tls) options.network.mine.tls = nullptr;
   if (supervised) {
-    if (auto fits = fit_to_attempt(gather); !fits) return tl::unexpected(std::move(fits.error()));
+    TROUPE_DO(fit_to_attempt(gather));
     gather.on_listening = [supervised, options = std::move(options)](const std::vector<links::endpoint>& where) {
       role_orders orders = orders_of(options, where.front());
       orders.variables.push_back(fmt::format("{}={}", parent_variable, ::getppid()));

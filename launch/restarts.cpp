@@ -97,7 +97,7 @@ result<nodes::gather_options> gather_at(const links::endpoint& where, nodes::net
   gather.network = std::move(network);
   gather.resume = std::move(resume);
   gather.rejoin_timeout = rejoin_timeout;
-  if (auto fits = fit_to_attempt(gather); !fits) return tl::unexpected(std::move(fits.error()));
+  TROUPE_DO(fit_to_attempt(gather));
   gather.on_listening = [&out, servers, trainers](const std::vector<links::endpoint>& found) {
     out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::words_of(found), servers,
                          servers == 1 ? "" : "s", trainers, trainers == 1 ? "" : "s"));

@@ -93,8 +93,7 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
   if (options.devices.step_graphs)
     if (const auto fault = actors::fault_of_step_graphs(what, (*data)->spec(), options.devices))
       return bad_input("--step-graph on: {}", *fault);
-  if (!options.devices.elsewhere)
-    if (auto fit = actors::check_devices(what, **data, options.devices); !fit) return tl::unexpected(fit.error());
+  if (!options.devices.elsewhere) TROUPE_DO(actors::check_devices(what, **data, options.devices));
   if (options.devices.trainers && what.parts() > 1)
     return bad_input("{}: parts of a network compute on the processor; use --device cpu, without --devices",
                      model::parts_option(what));

@@ -104,7 +104,7 @@ result<trace_file> ring_follower::take(memory_budget& budget) {
 
 result<follower> follower::open(sources from) {
   follower made(std::move(from));
-  if (auto found = made.find_new(); !found) return tl::unexpected(found.error());
+  TROUPE_DO(made.find_new());
   return made;
 }
 

@@ -141,8 +141,7 @@ result<written_file> write_all(const checkpoint& saved, const std::string& path,
     sources.emplace(one.what.name, std::move(one));
   }
   TROUPE_TRY(writer, safetensors_writer::create(path, std::move(tensors), metadata_of(saved)));
-  for (const tensor_declaration& next : writer.tensors())
-    if (auto done = append_rows(writer, sources.at(next.name)); !done) return tl::unexpected(std::move(done.error()));
+  for (const tensor_declaration& next : writer.tensors()) TROUPE_DO(append_rows(writer, sources.at(next.name)));
   return writer.finish();
 }
 

@@ -90,8 +90,8 @@ result<checkpoint_store> checkpoint_store::open(const std::string& directory, co
   if (auto made = make_folders(bare); !made) return bad_input(std::move(made.error().message));
   checkpoint_store store(std::move(bare));
   store.lock_ = lock;
-  if (auto locked = store.lock(); !locked) return tl::unexpected(std::move(locked.error()));
-  if (auto vacant = store.check_vacant(resumed); !vacant) return tl::unexpected(std::move(vacant.error()));
+  TROUPE_DO(store.lock());
+  TROUPE_DO(store.check_vacant(resumed));
   return store;
 }
 
@@ -230,8 +230,7 @@ result<void> checkpoint_store::write_manifest(const checkpoint_manifest& manifes
   if (auto done = sync_folder(path(begun_)); !done) return done;
 
   const std::string uncommitted = path(uncommitted_manifest_name(manifest.step));
-  if (const auto written = write_whole_file(uncommitted, std::as_bytes(std::span(text))); !written)
-    return tl::unexpected(written.error());
+  TROUPE_DO(write_whole_file(uncommitted, std::as_bytes(std::span(text))));
   if (auto ours = check_owner(); !ours) return ours;
   const std::string committed = path(manifest_name(manifest.step));
   if (::rename(uncommitted.c_str(), committed.c_str()) != 0)

@@ -168,8 +168,7 @@ class zstd_source final : public byte_source {
       }
       // Without input there may still be output, but only of a started frame.
       if (ended && !in_frame_) break;
-      if (!in_frame_)
-        if (auto fits = check_frame(); !fits) return tl::unexpected(std::move(fits.error()));
+      if (!in_frame_) TROUPE_DO(check_frame());
       const std::size_t status = ZSTD_decompressStream(context_.get(), &out, &taken_);
       const std::size_t left = taken_.size - taken_.pos;
       if (ZSTD_isError(status) != 0) {
@@ -229,8 +228,7 @@ constexpr format_not_read formats_not_read[] = {{0, {"\xfd\x37zXZ\0", 6}, "compr
 
 result<compression> compression_of(const input_file& file) {
   std::array<char, 10> first{};
-  if (const auto got = file.read_some(0, std::as_writable_bytes(std::span(first))); !got)
-    return tl::unexpected(got.error());
+  TROUPE_DO(file.read_some(0, std::as_writable_bytes(std::span(first))));
   for (const auto& [offset, bytes, what] : formats_not_read)
     if (std::string_view(first.data(), first.size()).substr(offset).starts_with(bytes))
       return bad_input("{}: is {}: must be plain, or compressed by gzip or zstd; unpack it", file.name(), what);

@@ -72,15 +72,12 @@ nodes::run_request request_of(const program_order& order, const program_run& wha
 }
 
 result<actors::run_summary> lead(program_order order, const program_run& what, launch::console& out) {
-  if (auto enough = nodes::check_threads(order.machine.threads); !enough) return tl::unexpected(enough.error());
+  TROUPE_DO(nodes::check_threads(order.machine.threads));
   if (order.processes || order.listen)
-    if (auto enough = nodes::check_descriptors(order.processes ? order.servers + what.trainers : 2); !enough)
-      return tl::unexpected(enough.error());
+    TROUPE_DO(nodes::check_descriptors(order.processes ? order.servers + what.trainers : 2));
   // A program may do without any: what finds no room is refused by its first product.
   if (!order.processes && !order.listen) (void)nodes::prepare_products(order.machine.threads, 0);
-  if (order.processes)
-    if (auto given = launch::give_to_processes(order.machine, what.trainers, out); !given)
-      return tl::unexpected(given.error());
+  if (order.processes) TROUPE_DO(launch::give_to_processes(order.machine, what.trainers, out));
   nodes::run_options options;
   static_cast<nodes::machine_options&>(options) = order.machine;
   options.observer.on_note = [&out](const std::string& line) { out.note(line); };
