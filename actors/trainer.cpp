@@ -66,7 +66,7 @@ msg::full_trainer_actor::behavior_type trainer_with(trainer_state::pointer self,
       recorded<msg::part_query>(self),     recorded<msg::gradient_norm>(self),
       recorded<msg::optimizer_step>(self), recorded<msg::collective_share>(self),
       recorded<msg::collective_sum>(self), recorded<msg::peer_tensor>(self),
-      recorded<msg::peer_ended>(self),
+      recorded<msg::peer_ended>(self),     recorded<msg::wait_probe>(self),
   };
 }
 

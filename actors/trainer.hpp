@@ -56,6 +56,7 @@ class trainer_state {
   void handle(const msg::collective_sum& sum) { body_->take(sum); }
   void handle(msg::peer_tensor& sent) { body_->take(std::move(sent)); }
   void handle(const msg::peer_ended& word) { body_->take(word); }
+  void handle(const msg::wait_probe& probe) { body_->take(probe); }
 
  private:
   enum class phase : std::uint8_t { waiting, training, over };

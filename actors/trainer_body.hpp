@@ -82,6 +82,7 @@ class trainer_body {
   virtual void take(const msg::collective_sum& /*sum*/) { refuse(); }
   virtual void take(msg::peer_tensor&& /*sent*/) { refuse(); }
   virtual void take(const msg::peer_ended& /*word*/) { refuse(); }
+  virtual void take(const msg::wait_probe& /*probe*/) { refuse(); }
 
  protected:
   caf::error refusal() const { return actor_.refusal(); }

@@ -49,6 +49,9 @@ inline std::vector<std::pair<std::string, caf::message>> seed_messages() {
       {"collective_sum", caf::make_message(msg::collective_sum{head, 1, {0, 1}, 0, 1, column})},
       {"peer_tensor", caf::make_message(msg::peer_tensor{head, 1, {0, 1}, 0, 3, {2, 2}, column})},
       {"peer_ended", caf::make_message(msg::peer_ended{head, 1, 10, 1})},
+      {"wait_probe",
+       caf::make_message(msg::wait_probe{
+           head, 1, 3, {{.rank = 1, .members = {0, 1}, .number = 2, .words = "trainer 1 calls barrier"}}})},
       {"activation", caf::make_message(msg::activation{head, 0, 1, true, 4, 1, true, pooled,
                                                        msg::tensor::own(2, 1, std::vector<std::int64_t>{0, 1})})},
       {"no_activation", caf::make_message(msg::activation{head, 0, 0, true, 0, 1, true})},

@@ -29,10 +29,11 @@ struct collective_share {
   std::string call;
   std::vector<std::uint64_t> lengths;  ///< of `numbers`, as a tensor of the user's
   tensor numbers;                      ///< a column; empty: nothing but the call
+  std::string place = {};              ///< of the call in the user's code: "train.cpp:14"; empty: the library's own
 
-  static constexpr message_traits traits{.via = plane::data, .replayed = true};
+  static constexpr message_traits traits{.via = plane::data, .replayed = true, .untold = 1};
 };
-BOOST_DESCRIBE_STRUCT(collective_share, (), (head, rank, members, instance, number, call, lengths, numbers))
+BOOST_DESCRIBE_STRUCT(collective_share, (), (head, rank, members, instance, number, call, lengths, numbers, place))
 
 /// The slice of a reduction that the sending trainer computes for all members.
 struct collective_sum {
@@ -56,10 +57,11 @@ struct peer_tensor {
   std::uint32_t tag = 0;
   std::vector<std::uint64_t> lengths;
   tensor numbers;
+  std::string place = {};  ///< as that of a `collective_share`
 
-  static constexpr message_traits traits{.via = plane::data, .replayed = true};
+  static constexpr message_traits traits{.via = plane::data, .replayed = true, .untold = 1};
 };
-BOOST_DESCRIBE_STRUCT(peer_tensor, (), (head, rank, members, instance, tag, lengths, numbers))
+BOOST_DESCRIBE_STRUCT(peer_tensor, (), (head, rank, members, instance, tag, lengths, numbers, place))
 
 /// The sender's trainer function has returned: it calls nothing more. It comes behind all that the sender has sent.
 struct peer_ended {
@@ -72,8 +74,39 @@ struct peer_ended {
 };
 BOOST_DESCRIBE_STRUCT(peer_ended, (), (head, rank, steps, received))
 
+/// What the function of a trainer waits for.
+struct peer_wait {
+  /// For what: see `owes` in troupe/runtime/communicator_waits.cpp.
+  static constexpr std::uint32_t for_call = 0;
+  static constexpr std::uint32_t for_tensor = 1;
+  static constexpr std::uint32_t for_step = 2;
+
+  std::uint32_t rank = 0;  ///< of the trainer
+  std::uint32_t kind = for_call;
+  std::vector<std::uint32_t> members;  ///< of the call's group
+  std::uint32_t instance = 0;          ///< likewise
+  /// Of the call in the group; how many tensors have come from the one for which it waits; or of the optimizer step.
+  std::uint64_t number = 0;
+  std::string words;  ///< "trainer 0 calls barrier (train.cpp:14) as its 1st collective"
+
+  bool operator==(const peer_wait&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(peer_wait, (), (rank, kind, members, instance, number, words))
+
+/// Asks whether the receiver, for which the sender waits, waits itself for the trainer that has begun the probe.
+struct wait_probe {
+  header head;
+  std::uint32_t rank = 0;       ///< of the sender
+  std::uint64_t number = 0;     ///< counts the probes of the trainer that has begun it
+  std::vector<peer_wait> path;  ///< from that trainer to the sender, each waiting for the next one
+
+  static constexpr message_traits traits{.via = plane::data, .diff = comparable::no};
+};
+BOOST_DESCRIBE_STRUCT(wait_probe, (), (head, rank, number, path))
+
 /// A trainer of a user's program, as the other ones see it.
-using peer_actor = caf::typed_actor<caf::result<void>(collective_share), caf::result<void>(collective_sum),
-                                    caf::result<void>(peer_tensor), caf::result<void>(peer_ended)>;
+using peer_actor =
+    caf::typed_actor<caf::result<void>(collective_share), caf::result<void>(collective_sum),
+                     caf::result<void>(peer_tensor), caf::result<void>(peer_ended), caf::result<void>(wait_probe)>;
 
 }  // namespace troupe::msg

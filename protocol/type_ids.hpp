@@ -88,7 +88,9 @@
   a_struct(part_outputs) \
   a_struct(part_query) \
   a_struct(part_state) \
-  a_struct(partial_sum)
+  a_struct(partial_sum) \
+  a_struct(peer_wait) \
+  a_struct(wait_probe)
 // clang-format on
 
 namespace troupe {

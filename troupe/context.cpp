@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "troupe/runtime/tape.hpp"
+#include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe {
 
@@ -11,6 +12,9 @@ context::context(context&&) noexcept = default;
 context& context::operator=(context&&) noexcept = default;
 context::~context() = default;
 
-future<> context::backward(const tensor& loss, double scale) { return tape_->backward(loss, scale); }
+future<> context::backward(const tensor& loss, double scale, std::source_location at) {
+  tape_->owner().communicator().set_place(at);
+  return tape_->backward(loss, scale);
+}
 
 }  // namespace troupe

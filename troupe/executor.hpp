@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <exception>
 #include <memory>
 
@@ -27,6 +28,12 @@ class executor : public std::enable_shared_from_this<executor> {
   /// A callback that one of its tasks gave to a future threw that. Thread: any.
   virtual void callback_threw(const std::exception_ptr& thrown) { std::rethrow_exception(thrown); }
 
+  /// How many of its tasks wait for a future. Thread: that of its tasks.
+  std::size_t waiting_tasks() const { return waiting_tasks_; }
+  /// One more waits, or one less.
+  void task_waits() { ++waiting_tasks_; }
+  void task_waits_no_more() { --waiting_tasks_; }
+
   /// Returns the executor that the calling thread runs tasks of; null: none.
   static executor* current();
 
@@ -41,6 +48,9 @@ class executor : public std::enable_shared_from_this<executor> {
    private:
     executor* before_;
   };
+
+ private:
+  std::size_t waiting_tasks_ = 0;
 };
 
 }  // namespace troupe

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "troupe/runtime/caller.hpp"
 #include "troupe/runtime/deadline.hpp"
 
@@ -17,12 +19,24 @@ bool future_state::suspend(std::coroutine_handle<> task, executor& on) {
   if (ready_) return false;
   task_ = task;
   on_ = on.weak_from_this();
+  on.task_waits();
   return true;
 }
 
 void future_state::forget_task() {
   const std::lock_guard lock(mutex_);
-  task_ = nullptr;
+  if (std::exchange(task_, nullptr) == nullptr) return;
+  if (const auto on = on_.lock()) on->task_waits_no_more();
+}
+
+bool future_state::has_task() const {
+  const std::lock_guard lock(mutex_);
+  return !ready_ && task_ != nullptr;
+}
+
+bool future_state::has_callback() const {
+  const std::lock_guard lock(mutex_);
+  return then_ != nullptr;
 }
 
 void future_state::call(std::function<void()> then) {
@@ -76,8 +90,11 @@ void future_state::finish(std::unique_lock<std::mutex> lock) {
 void future_state::run() noexcept {
   std::unique_lock lock(mutex_);
   const auto task = std::exchange(task_, nullptr);
+  const auto on = on_.lock();
   lock.unlock();
-  if (task) task.resume();
+  if (!task) return;
+  if (on) on->task_waits_no_more();
+  task.resume();
 }
 
 }  // namespace troupe::detail

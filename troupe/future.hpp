@@ -46,6 +46,9 @@ class future_state : public runnable, public std::enable_shared_from_this<future
 
   void fail(std::exception_ptr why);
   bool is_ready() const;
+  /// Whether a task waits for its value, or a callback.
+  bool has_task() const;
+  bool has_callback() const;
   /// A task that has awaited it gets its result.
   void mark_awaited() { is_awaited_ = true; }
   bool was_awaited() const { return is_awaited_; }

@@ -13,34 +13,35 @@ group group::subgroup(const std::vector<std::uint32_t>& ranks) const {
   return {calls_->owner.subgroup(*calls_, ranks), deadline_};
 }
 
-future<tensor> group::all_reduce(const tensor& x, reduce_op how) const {
-  return calls_->owner.call<tensor>(*calls_, {collective_kind::all_reduce, how, 0, x}, deadline_);
+future<tensor> group::all_reduce(const tensor& x, reduce_op how, place at) const {
+  return calls_->owner.call<tensor>(*calls_, {collective_kind::all_reduce, how, 0, x}, {deadline_, at});
 }
-future<std::vector<tensor>> group::all_gather(const tensor& x) const {
-  return calls_->owner.call<std::vector<tensor>>(*calls_, {.kind = collective_kind::all_gather, .input = x}, deadline_);
+future<std::vector<tensor>> group::all_gather(const tensor& x, place at) const {
+  return calls_->owner.call<std::vector<tensor>>(*calls_, {.kind = collective_kind::all_gather, .input = x},
+                                                 {deadline_, at});
 }
-future<tensor> group::reduce_scatter(const tensor& x, reduce_op how) const {
-  return calls_->owner.call<tensor>(*calls_, {collective_kind::reduce_scatter, how, 0, x}, deadline_);
+future<tensor> group::reduce_scatter(const tensor& x, reduce_op how, place at) const {
+  return calls_->owner.call<tensor>(*calls_, {collective_kind::reduce_scatter, how, 0, x}, {deadline_, at});
 }
-future<tensor> group::broadcast(const tensor& x, std::uint32_t root) const {
-  return calls_->owner.call<tensor>(*calls_, {collective_kind::broadcast, {}, root, x}, deadline_);
+future<tensor> group::broadcast(const tensor& x, std::uint32_t root, place at) const {
+  return calls_->owner.call<tensor>(*calls_, {collective_kind::broadcast, {}, root, x}, {deadline_, at});
 }
-future<std::vector<tensor>> group::gather(const tensor& x, std::uint32_t root) const {
-  return calls_->owner.call<std::vector<tensor>>(*calls_, {collective_kind::gather, {}, root, x}, deadline_);
+future<std::vector<tensor>> group::gather(const tensor& x, std::uint32_t root, place at) const {
+  return calls_->owner.call<std::vector<tensor>>(*calls_, {collective_kind::gather, {}, root, x}, {deadline_, at});
 }
-future<tensor> group::scatter(std::span<const tensor> parts, std::uint32_t root) const {
+future<tensor> group::scatter(std::span<const tensor> parts, std::uint32_t root, place at) const {
   return calls_->owner.call<tensor>(*calls_, {collective_kind::scatter, {}, root, {}, {parts.begin(), parts.end()}},
-                                    deadline_);
+                                    {deadline_, at});
 }
-future<> group::barrier() const {
-  return calls_->owner.call<void>(*calls_, {.kind = collective_kind::barrier}, deadline_);
+future<> group::barrier(place at) const {
+  return calls_->owner.call<void>(*calls_, {.kind = collective_kind::barrier}, {deadline_, at});
 }
 
-void group::send(const tensor& x, std::uint32_t to, std::uint32_t tag) const {
-  calls_->owner.send(*calls_, x, to, tag);
+void group::send(const tensor& x, std::uint32_t to, std::uint32_t tag, place at) const {
+  calls_->owner.send(*calls_, x, to, tag, at);
 }
-future<tensor> group::recv(std::uint32_t from, std::uint32_t tag) const {
-  return calls_->owner.receive(*calls_, from, tag, deadline_);
+future<tensor> group::recv(std::uint32_t from, std::uint32_t tag, place at) const {
+  return calls_->owner.receive(*calls_, from, tag, {deadline_, at});
 }
 
 }  // namespace troupe

@@ -81,7 +81,8 @@ void distributed_optimizer::add_members(const optimizer_choice& choice, const st
   members_ = std::move(all);
 }
 
-future<> distributed_optimizer::step(context& with) const {
+future<> distributed_optimizer::step(context& with, std::source_location at) const {
+  with.tape().owner().communicator().set_place(at);
   return with.tape().owner().take_step(with.tape(), members_);
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <ranges>
+#include <source_location>
 #include <string>
 #include <variant>
 #include <vector>
@@ -85,8 +86,8 @@ class distributed_optimizer {
   }
 
   /// Takes a step. When it is done, this trainer's replicas have their new parameters; rows that are looked up from now
-  /// on have them too.
-  future<> step(context& with) const;
+  /// on have them too. `at`: the caller's place, for errors.
+  future<> step(context& with, std::source_location at = std::source_location::current()) const;
 
  private:
   template <class Members>

@@ -31,22 +31,23 @@ std::uint32_t pipeline::replicas() const { return stage_->part().across().size()
 std::size_t pipeline::most_alive() const { return stage_->most_alive(); }
 
 task<double> pipeline::step(context& in, const tensor& input, std::span<const std::int64_t> classes,
-                            loss_of_classes loss) const {
+                            loss_of_classes loss, std::source_location at) const {
   check_targets(input, shape(classes.size()));
   auto of = [all = std::vector<std::int64_t>(classes.begin(), classes.end()), loss = std::move(loss)](
                 context& where, const tensor& outputs, const model::micro_batch& samples) {
     return loss(where, outputs, std::span(all).subspan(samples.first, samples.size));
   };
-  return stage_->step(in, input, std::move(of));
+  return stage_->step(in, input, std::move(of), at);
 }
 
-task<double> pipeline::step(context& in, const tensor& input, const tensor& targets, loss_of_targets loss) const {
+task<double> pipeline::step(context& in, const tensor& input, const tensor& targets, loss_of_targets loss,
+                            std::source_location at) const {
   check_targets(input, targets.shape());
   auto of = [targets, loss = std::move(loss)](context& where, const tensor& outputs,
                                               const model::micro_batch& samples) {
     return loss(where, outputs, runtime::samples_of(targets, samples));
   };
-  return stage_->step(in, input, std::move(of));
+  return stage_->step(in, input, std::move(of), at);
 }
 
 task<tensor> pipeline::infer(context& in, const tensor& input) const {

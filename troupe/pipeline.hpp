@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <utility>
 
@@ -59,9 +60,10 @@ class pipeline {
   /// With `pipedream` the batch passes forward, and one that came up to P - 1 steps before goes back: the gradient in
   /// the context and the loss are that one's; NaN as long as there is none. Once for each optimizer step, on all
   /// replicas.
-  task<double> step(context& in, const tensor& input, std::span<const std::int64_t> classes,
-                    loss_of_classes loss) const;
-  task<double> step(context& in, const tensor& input, const tensor& targets, loss_of_targets loss) const;
+  task<double> step(context& in, const tensor& input, std::span<const std::int64_t> classes, loss_of_classes loss,
+                    std::source_location at = std::source_location::current()) const;
+  task<double> step(context& in, const tensor& input, const tensor& targets, loss_of_targets loss,
+                    std::source_location at = std::source_location::current()) const;
 
   /// Passes a batch forward, in a context of `trainer::evaluation_context`: returns the outputs on the last stage, and
   /// an empty tensor on the others. All stages of a replica call this; with `pipedream` those of all replicas, since it

@@ -7,14 +7,21 @@
 #include <string>
 #include <vector>
 
+#include "tests/expect_finds.hpp"
+#include "tests/library/places.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::group_errors_test {
 namespace {
 
-using test::error_of;
 using test::run;
+
+/// What such a run throws, without the places.
+template <class Function, class... More>
+std::string error_of(std::uint32_t trainers, Function function, More... more) {
+  return test::without_places(test::error_of(trainers, function, more...));
+}
 
 enum class mistake { other_call, other_size, other_type, other_operation, other_root, other_order };
 
@@ -65,6 +72,7 @@ task<> disagree(trainer me, mistake what, std::vector<std::string>* seen) {
 void expect_named(mistake what, const std::string& right, const std::string& wrong) {
   std::vector<std::string> seen(3);
   run(3, disagree, what, &seen);
+  for (std::string& one : seen) one = test::without_places(one);
   const std::string end = "; all members of a group call the same, in the same order | the next one is right";
   const std::string number = what == mistake::other_order ? "4th" : "3rd";
   for (const std::uint32_t rank : {0U, 2U})
@@ -182,6 +190,61 @@ TEST(GroupErrors, NameWhatIsSentAndNotReceived) {
     EXPECT_TRUE(text.starts_with("trainer 0, step 0: ") || text.starts_with("trainer 1, step 0: ")) << text;
     EXPECT_NE(text.find("trainer 0 has sent"), std::string::npos) << text;
   }
+}
+
+// -- places ---------------------------------------------------------------------------------
+
+enum class meeting { differs, returns, waits };
+
+/// Trainer 1 is where trainer 0 does not meet it.
+task<> miss(trainer me, meeting what, std::vector<int>* lines) {
+  const group all = me.group();
+  int& line = (*lines)[me.rank()];
+  const tensor x(shape(3));
+  if (me.rank() == 0 && what == meeting::waits) {
+    line = __LINE__ + 1;
+    co_await all.recv(1, 4);
+  } else if (me.rank() == 0) {
+    line = __LINE__ + 1;
+    co_await all.all_reduce(x);
+  } else if (what == meeting::differs) {
+    line = __LINE__ + 1;
+    co_await all.barrier();
+  }
+}
+
+std::string places_of(meeting what, std::vector<int>& lines) {
+  lines.assign(2, 0);
+  return test::error_of(2, miss, what, &lines);
+}
+
+std::string place_of(int line) { return test::place_at("group_errors_test.cpp", line); }
+
+TEST(GroupErrors, NamePlacesInTheCode) {
+  std::vector<int> lines;
+  const std::string differs = places_of(meeting::differs, lines);
+  EXPECT_FINDS(differs, "trainer 0 calls all_reduce sum [3] of float32" + place_of(lines[0]));
+  EXPECT_FINDS(differs, "trainer 1 calls barrier" + place_of(lines[1]));
+  const std::string returns = places_of(meeting::returns, lines);
+  EXPECT_FINDS(returns, "trainer 0 calls all_reduce sum [3] of float32" + place_of(lines[0]) +
+                            " as its 1st collective, which trainer 1 has not called");
+  const std::string waits = places_of(meeting::waits, lines);
+  EXPECT_FINDS(waits, "trainer 0 waits for a tensor with tag 4 of trainer 1" + place_of(lines[0]) +
+                          ", whose function has returned");
+}
+
+/// Trainer 1 has the tensor when its function returns.
+task<> leave_a_tensor(trainer me, std::vector<int>* lines) {
+  const tensor x(shape(3));
+  (*lines)[me.rank()] = __LINE__ + 1;
+  if (me.rank() == 0) me.group().send(x, 1, 4);
+  co_await me.group().barrier();
+}
+
+TEST(GroupErrors, NameThePlaceOfWhatIsSentAndNotReceived) {
+  std::vector<int> lines(2);
+  const std::string text = test::error_of(2, leave_a_tensor, &lines);
+  EXPECT_FINDS(text, "without having received [3] of float32 that trainer 0 has sent with tag 4" + place_of(lines[0]));
 }
 
 enum class misuse { mean, no_tensor, root, parts, rows, partner, self, stranger, twice };

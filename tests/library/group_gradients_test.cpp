@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/library/own_modules.hpp"
+#include "tests/library/places.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "troupe/troupe.hpp"
 
@@ -301,7 +302,7 @@ task<> err(trainer me, mistake what) {
 }
 
 std::string words_of(mistake what) {
-  const std::string whole = error_of(2, err, what);
+  const std::string whole = test::without_places(error_of(2, err, what));
   return whole.substr(std::min(whole.size(), whole.find(": ") + 2));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/library/arguments.hpp"
+#include "tests/library/places.hpp"
 #include "tests/nodes/two_nodes.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 #include "troupe/troupe.hpp"
@@ -103,6 +104,15 @@ class GroupOnTwoNodes : network_types, public nodes::TwoNodes {
     }
   }
 
+  /// Lets time pass for both.
+  void pass(std::chrono::milliseconds time) {
+    constexpr std::chrono::milliseconds turn(250);
+    for (auto passed = turn; passed <= time; passed += turn) {
+      for (actors::staged_system* where : {&here_, &there_}) where->scheduler().advance_time(turn);
+      run();
+    }
+  }
+
   ~GroupOnTwoNodes() override {
     for (const auto& one : trainers_) caf::anon_send_exit(one, caf::exit_reason::kill);
     run();
@@ -150,6 +160,10 @@ TEST_F(GroupOnTwoNodes, NamesCallsThatDiffer) {
   start([&seen](trainer me) { return differ(me, &seen); });
   run();
   EXPECT_TRUE(all_have_ended());
+  for (std::string& one : seen) {
+    EXPECT_NE(one.find(" (group_nodes_test.cpp:"), one.rfind(" (group_nodes_test.cpp:")) << "of both: " << one;
+    one = test::without_places(one);
+  }
   for (const std::uint32_t rank : {0U, 1U})
     EXPECT_EQ(seen[rank],
               "trainer " + std::to_string(rank) +
@@ -164,8 +178,14 @@ task<> wait_long(trainer me) {
   co_await me.group().barrier();
 }
 
+task<> stay_away(trainer me, const promise<>* gate) {
+  if (me.rank() == 2) co_await gate->get_future();
+  co_await me.group().barrier();
+}
+
 TEST_F(GroupOnTwoNodes, HasADeadline) {
-  start([](trainer me) { return wait_long(me); });
+  const promise<> gate;
+  start([&gate](trainer me) { return stay_away(me, &gate); });
   run();
   here_.scheduler().advance_time(default_deadline - std::chrono::seconds(1));
   run();
@@ -174,8 +194,43 @@ TEST_F(GroupOnTwoNodes, HasADeadline) {
   run();
   ASSERT_TRUE(ends_[0]->has_value());
   EXPECT_EQ(
-      protocol::describe(**ends_[0]),
+      test::without_places(protocol::describe(**ends_[0])),
       "trainer 0, step 0: trainer 0 calls barrier as its 1st collective, which trainer 2 did not call within 300 s");
+}
+
+TEST_F(GroupOnTwoNodes, NamesTrainersThatWaitForEachOther) {
+  start([](trainer me) { return wait_long(me); });
+  run();
+  pass(std::chrono::seconds(1));
+  ASSERT_TRUE(ends_[0]->has_value());
+  EXPECT_EQ(test::without_places(protocol::describe(**ends_[0])),
+            "trainer 0, step 0: trainers wait for each other, and none of them can continue: trainer 0 calls barrier "
+            "as its 1st collective; trainer 2 waits for a tensor with tag 0 of trainer 0; all trainers call what "
+            "belongs together, in the same order");
+}
+
+/// Trainer 0 waits for trainer 1, and that for a tensor that trainer 0 sends when trainer 2 has sent it one.
+task<> pass_on(trainer me, const promise<>* gate) {
+  const group all = me.group();
+  const tensor x({1});
+  if (me.rank() == 0) all.recv(2).then([all, x](const future<tensor>& /*come*/) { all.send(x, 1); });
+  if (me.rank() == 1) co_await all.recv(0);
+  if (me.rank() == 2) {
+    co_await gate->get_future();
+    all.send(x, 0);
+  }
+  co_await all.barrier();
+}
+
+TEST_F(GroupOnTwoNodes, WaitsForATrainerThatIsLateAndForCallbacks) {
+  const promise<> gate;
+  start([&gate](trainer me) { return pass_on(me, &gate); });
+  run();
+  pass(std::chrono::seconds(100));
+  for (const auto& one : ends_) EXPECT_FALSE(one->has_value());
+  gate.set();
+  run();
+  EXPECT_TRUE(all_have_ended());
 }
 
 task<> wait_for_each_other(trainer me, const promise<>* gate) {
@@ -235,6 +290,15 @@ TEST_F(GroupOnTwoNodes, RefusesWhatNoTrainerSends) {
             "trainer 1, step 0: a collective of trainer 0 in a group that cannot be");
   EXPECT_EQ(end_by(there_, trainers_[2], msg::peer_tensor{{1}, 0, {0, 1, 2}, 0, 0, {1ULL << 63, 2, 2}, some}),
             "trainer 2, step 0: a tensor of trainer 0 that is none");
+}
+
+TEST_F(GroupOnTwoNodes, RefusesAProbeThatNoTrainerSends) {
+  start([](trainer me) { return wait_long(me); });
+  run();
+  EXPECT_EQ(end_by(here_, trainers_[0], msg::wait_probe{{1}, 1, 1, {}}),
+            "trainer 0, step 0: a probe of trainer 1 that none sends");
+  EXPECT_EQ(end_by(here_, trainers_[1], msg::wait_probe{{1}, 1, 1, {}}),
+            "trainer 1, step 0: a collective of trainer 1 from where that trainer is not");
 }
 
 TEST_F(GroupOnTwoNodes, RefusesASumThatIsNotOwed) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,14 +49,18 @@ std::string verdict_when(const std::string& folder, const std::vector<std::strin
 
 enum class mistake { skips, receives, never_sends, many, meets_elsewhere };
 
-/// The group of trainers 0 and 1.
-group pair_of(trainer me) { return me.group().subgroup({0, 1}); }
+/// With a deadline of its own, for which the trainers wait: they do not find out themselves that they wait for each
+/// other.
+group all_of(trainer me) { return me.group().with_deadline(default_deadline - std::chrono::seconds(1)); }
 
-group subgroup_of_all(trainer me) { return me.group().subgroup({0, 1, 2, 3}); }
+/// The group of trainers 0 and 1.
+group pair_of(trainer me) { return all_of(me).subgroup({0, 1}); }
+
+group subgroup_of_all(trainer me) { return all_of(me).subgroup({0, 1, 2, 3}); }
 
 task<> hang(trainer me, mistake what, std::string folder, std::vector<std::string> calls) {
   if (me.rank() == observer) throw error(error_kind::run, verdict_when(folder, calls));
-  const group some = me.group().subgroup({0, 1, 2});
+  const group some = all_of(me).subgroup({0, 1, 2});
   const std::vector<float> ones = {1};
   const tensor one = tensor::of<float>(shape(1), ones);
   co_await some.all_reduce(one);
@@ -74,7 +79,7 @@ task<> hang(trainer me, mistake what, std::string folder, std::vector<std::strin
       if (is_odd) co_await me.group().recv(observer);
       break;
     case mistake::meets_elsewhere: {  // gcc 12 destroys a conditional expression's temporary twice in a co_await
-      const group there = is_odd ? subgroup_of_all(me) : me.group();
+      const group there = is_odd ? subgroup_of_all(me) : all_of(me);
       co_await there.barrier();
       break;
     }

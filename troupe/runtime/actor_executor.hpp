@@ -48,6 +48,8 @@ class actor_executor final : public executor {
   /// Unwinds a task that waits in its midst; no other one goes on. Before what tasks use is destroyed.
   void end_stack();
 
+  /// Whether a task is within `wait`.
+  bool waits_in_midst() const { return task_ == task_state::waits; }
   /// Whether the caller is a task that can `wait`.
   bool can_wait() const { return runs_stack_ && current() == this; }
   /// Returns the result, or throws its error. Until it is here the actor handles other messages, and no task of it goes

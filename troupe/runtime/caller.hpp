@@ -82,6 +82,9 @@ class caller {
   /// take any time.
   void when_answered(std::function<void()> then);
 
+  /// Whether a call has no answer yet.
+  bool is_asking() const { return !open_.empty(); }
+
   const std::shared_ptr<actor_executor>& executor() const { return executor_; }
   virtual trainer_runtime* trainer() { return nullptr; }
   virtual std::uint32_t number() const = 0;

@@ -9,6 +9,7 @@
 #include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/group_words.hpp"
+#include "troupe/runtime/place.hpp"
 
 namespace troupe::runtime {
 
@@ -30,7 +31,7 @@ void communicator::keep_from_recorder(msg::tensor& numbers) const {
 void communicator::meet(std::uint32_t rank, const actors::trainer_peers& peers) {
   rank_ = rank;
   peers_ = peers;
-  for (auto* counts : {&sent_, &received_, &backlog_}) counts->assign(peers_.of_rank.size(), 0);
+  for (auto* counts : {&sent_, &arrived_, &received_, &backlog_}) counts->assign(peers_.of_rank.size(), 0);
 }
 
 // -- groups -----------------------------------------------------------------------------------
@@ -129,24 +130,27 @@ std::string communicator::checked(const group_calls& in, const call_order& what)
   return words;
 }
 
-group_calls::wait communicator::wait_from_now(std::chrono::milliseconds deadline) const {
-  return {deadline, self_->clock().now() + bounded(deadline), trace_.latest(), step_, {}};
+group_calls::wait communicator::wait_from_now(const call_terms& how) const {
+  return {
+      how.deadline,  self_->clock().now() + bounded(how.deadline), trace_.latest(), step_, {}, how.at, how.user_result,
+      how.is_of_pass};
 }
 
 void communicator::begin(group_calls& in, call_order what, const std::string& words,
-                         decltype(group_calls::under_way::answer) answer, std::chrono::milliseconds deadline) {
+                         decltype(group_calls::under_way::answer) answer, const call_terms& how) {
   const auto at = open(in, ++in.calls);
   group_calls::under_way& one = at->second;
-  one.call.call(std::move(what), words);
+  const std::string place = text_of(how.at);
+  one.call.call(std::move(what), {words, place});
   one.answer = std::move(answer);
-  static_cast<group_calls::wait&>(one) = wait_from_now(deadline);
+  static_cast<group_calls::wait&>(one) = wait_from_now(how);
   for (std::uint32_t member = 0; member < in.name.members.size(); ++member) {
     if (member == in.me) continue;
     const std::uint32_t rank = in.name.members[member];
     if (one.call.has_share(member)) --backlog_[rank];
     given_numbers given = one.call.share_for(member, is_here(rank));
     tell(rank, msg::collective_share{trace_.next(step_), rank_, in.name.members, in.name.instance, at->first, words,
-                                     std::move(given.lengths), std::move(given.numbers)});
+                                     std::move(given.lengths), std::move(given.numbers), place});
   }
   const auto due = one.due;
   advance(in, at);
@@ -217,7 +221,8 @@ void communicator::take(msg::collective_share& share) {
   group_call& one = at->second.call;
   if (one.has_share(member)) refuse(fmt::format("a collective of trainer {} twice", share.rank));
   keep_from_recorder(share.numbers);
-  one.add_share(member, std::move(share.call), {std::move(share.lengths), std::move(share.numbers)});
+  one.add_share(member, {std::move(share.call), std::move(share.place)},
+                {std::move(share.lengths), std::move(share.numbers)});
   if (!one.is_called()) {
     ++backlog_[share.rank];
     check_backlog(share.rank);

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <utility>
 #include <variant>
@@ -25,6 +26,7 @@
 #include "troupe/future.hpp"
 #include "troupe/group.hpp"
 #include "troupe/runtime/group_call.hpp"
+#include "troupe/runtime/wait_cycles.hpp"
 
 namespace troupe::runtime {
 
@@ -33,7 +35,8 @@ class communicator;
 struct group_name {
   /// Of all trainers, in which their passes meet; the users' subgroups count from 1.
   static constexpr std::uint32_t of_passes = UINT32_MAX;
-  /// The group in which the trainers of a pipeline send each other their weights when their functions have returned.
+  /// The group in which the trainers of a network in parts send each other their weights when their functions have
+  /// returned.
   static constexpr std::uint32_t of_ends = UINT32_MAX - 1;
 
   bool is_of_ends() const { return instance == of_ends; }
@@ -42,6 +45,15 @@ struct group_name {
   std::uint32_t instance = 0;          ///< of those of these members, from 1; 0: the group of all trainers
 
   auto operator<=>(const group_name&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
+};
+
+/// How a call of a group is made.
+struct call_terms {
+  std::chrono::milliseconds deadline;
+  std::source_location at = {};  ///< in the user's code; without a line: the library calls
+  /// What the user gets in place of the call's own future; null: that.
+  std::shared_ptr<const detail::future_state> user_result = nullptr;
+  bool is_of_pass = false;  ///< a pass waits for it in its midst
 };
 
 /// What a trainer and the others have called in one group.
@@ -55,6 +67,9 @@ struct group_calls {
     std::uint64_t since = 0;  ///< as the recorder counts time
     std::uint64_t step = 0;
     actors::shown_call shown = {};
+    std::source_location at = {};
+    std::shared_ptr<const detail::future_state> user_result = nullptr;
+    bool is_of_pass = false;
   };
   struct under_way : wait {
     explicit under_way(const actors::rank_layout& layout) : call(layout) {}
@@ -65,8 +80,12 @@ struct group_calls {
   struct receiver : wait {
     promise<tensor> answer;
   };
+  struct arrival {
+    tensor numbers;
+    std::string place;  ///< of the `send`
+  };
   struct mailbox {
-    std::deque<tensor> arrived = {};
+    std::deque<arrival> arrived = {};
     std::deque<receiver> receivers = {};
   };
   struct address {
@@ -107,15 +126,19 @@ class communicator {
   std::shared_ptr<group_calls> subgroup(const group_calls& parent, const std::vector<std::uint32_t>& ranks);
   /// Throws `error` if this trainer cannot call that.
   template <class Result>
-  future<Result> call(group_calls& in, call_order&& what, std::chrono::milliseconds deadline) {
+  future<Result> call(group_calls& in, call_order&& what, const call_terms& how) {
     const std::string words = checked(in, what);
     promise<Result> answer;
     auto coming = answer.get_future();
-    begin(in, std::move(what), words, std::move(answer), deadline);
+    begin(in, std::move(what), words, std::move(answer), how);
     return coming;
   }
-  void send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag);
-  future<tensor> receive(group_calls& in, std::uint32_t from, std::uint32_t tag, std::chrono::milliseconds deadline);
+  void send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag, const std::source_location& at);
+  future<tensor> receive(group_calls& in, std::uint32_t from, std::uint32_t tag, const call_terms& how);
+
+  /// Where the function has last called what may wait for others in its midst: the place of such waits.
+  const std::source_location& place() const { return place_; }
+  void set_place(const std::source_location& at) { place_ = at; }
 
   // -- for the trainer ------------------------------------------------------------------
 
@@ -134,6 +157,20 @@ class communicator {
   /// Fails all open waits with `run_stopped`. Call it when `stops` begins to return true.
   void stop_waiting();
 
+  /// What a task waits for, if that is a call or a tensor that does not come without other trainers. `in_a_pass`: it
+  /// waits in the midst of a pass. A wait with less patience than this does not count: the program may mean its
+  /// deadline.
+  std::optional<trainer_wait> awaited(bool in_a_pass, std::chrono::milliseconds patience) const;
+  /// Whether something that it waits for calls back code of the user's, which could do anything.
+  bool calls_back() const;
+  /// Whether this trainer has not called, or sent, what another one waits for.
+  bool owes(const msg::peer_wait& theirs) const;
+  void send_probe(std::uint32_t to, std::uint64_t number, std::vector<msg::peer_wait> path) {
+    tell(to, msg::wait_probe{trace_.next(step_), rank_, number, std::move(path)});
+  }
+  /// Refuses the current message unless that trainer has sent it.
+  void check_sender(std::uint32_t rank) const;
+
   /// For what it waits.
   void tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const;
 
@@ -144,9 +181,9 @@ class communicator {
   /// Returns the call in words.
   static std::string checked(const group_calls& in, const call_order& what);
   void begin(group_calls& in, call_order what, const std::string& words,
-             decltype(group_calls::under_way::answer) answer, std::chrono::milliseconds deadline);
+             decltype(group_calls::under_way::answer) answer, const call_terms& how);
   calls_at open(group_calls& in, std::uint64_t number) { return in.open.try_emplace(number, in.layout).first; }
-  group_calls::wait wait_from_now(std::chrono::milliseconds deadline) const;
+  group_calls::wait wait_from_now(const call_terms& how) const;
   void advance(group_calls& in, calls_at at);
   std::optional<error> broken(const group_calls& in, const group_calls::under_way& one, std::uint64_t number) const;
   static void fail(group_calls& in, calls_at at, const std::exception_ptr& why);
@@ -157,7 +194,6 @@ class communicator {
                                                                   std::vector<std::uint32_t>& members,
                                                                   std::uint32_t instance);
   bool is_here(std::uint32_t rank) const { return !peers_.senders[rank]; }
-  void check_sender(std::uint32_t rank) const;
   void check_backlog(std::uint32_t rank) const;
   template <class Message>
   void tell(std::uint32_t rank, Message message) {
@@ -193,12 +229,14 @@ class communicator {
   std::map<group_name, std::shared_ptr<group_calls>> groups_;
   std::map<std::vector<std::uint32_t>, std::uint32_t> subgroups_;  ///< by members: how many this trainer has made
   std::vector<std::uint64_t> sent_;                                ///< by rank: tensors
-  std::vector<std::uint64_t> received_;                            ///< likewise
+  std::vector<std::uint64_t> arrived_;                             ///< likewise
+  std::vector<std::uint64_t> received_;                            ///< likewise: those that the function has taken
   std::vector<std::uint64_t> backlog_;              ///< by rank: what came and nobody here has called for
   std::map<std::uint32_t, msg::peer_ended> ended_;  ///< by rank
   std::function<void()> at_end_;
   std::function<bool()> stops_ = [] { return false; };
   std::optional<time_point> looks_at_;
+  std::source_location place_;
   bool shows_all_ = true;  ///< open calls, on the board
 };
 

@@ -9,6 +9,7 @@
 #include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/group_words.hpp"
+#include "troupe/runtime/place.hpp"
 
 namespace troupe::runtime {
 
@@ -26,22 +27,22 @@ void for_each_call(group_calls& in, const auto& f) {
 
 // -- from one to another ----------------------------------------------------------------------
 
-void communicator::send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag) {
+void communicator::send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag,
+                        const std::source_location& at) {
   const std::string words = fmt::format("send of {} of {}", to_string(x.shape()), name_of(x.type()));
   check_partner(in, to, words);
   check_tensor(x, words);
   const std::uint32_t rank = in.name.members[to];
   if (!in.name.is_of_ends() && ended_.contains(rank))
-    throw error(error_kind::input,
-                fmt::format("{} with tag {} to trainer {}, whose function has returned", words, tag, rank));
+    throw error(error_kind::input, fmt::format("{} with tag {} to trainer {}{}, whose function has returned", words,
+                                               tag, rank, in_brackets(at)));
   if (!in.name.is_of_ends()) ++sent_[rank];
   given_numbers given = numbers_of(clone_of(x));
   tell(rank, msg::peer_tensor{trace_.next(step_), rank_, in.name.members, in.name.instance, tag,
-                              std::move(given.lengths), std::move(given.numbers)});
+                              std::move(given.lengths), std::move(given.numbers), text_of(at)});
 }
 
-future<tensor> communicator::receive(group_calls& in, std::uint32_t from, std::uint32_t tag,
-                                     std::chrono::milliseconds deadline) {
+future<tensor> communicator::receive(group_calls& in, std::uint32_t from, std::uint32_t tag, const call_terms& how) {
   check_partner(in, from, "recv");
   const std::uint32_t rank = in.name.members[from];
   promise<tensor> answer;
@@ -50,14 +51,14 @@ future<tensor> communicator::receive(group_calls& in, std::uint32_t from, std::u
   if (!box.arrived.empty()) {
     if (!in.name.is_of_ends()) ++received_[rank];
     --backlog_[rank];
-    answer.set(std::move(box.arrived.front()));
+    answer.set(std::move(box.arrived.front().numbers));
     box.arrived.pop_front();
   } else if (!in.name.is_of_ends() && ended_.contains(rank)) {
-    answer.fail(never_comes(in, from, tag));
+    answer.fail(never_comes(in, from, tag, how.at));
   } else if (stops_()) {
     answer.fail(std::make_exception_ptr(run_stopped()));
   } else {
-    box.receivers.push_back({wait_from_now(deadline), std::move(answer)});
+    box.receivers.push_back({wait_from_now(how), std::move(answer)});
     show(in, group_calls::address{from, tag}, box.receivers.back());
     look_at(box.receivers.back().due);
   }
@@ -69,9 +70,10 @@ void communicator::take(msg::peer_tensor& sent) {
   keep_from_recorder(sent.numbers);
   auto numbers = tensor_of({std::move(sent.lengths), std::move(sent.numbers)});
   if (!numbers) refuse(fmt::format("a tensor of trainer {} that is none", sent.rank));
+  if (!in->name.is_of_ends()) ++arrived_[sent.rank];
   group_calls::mailbox& box = in->mail[{member, sent.tag}];
   if (box.receivers.empty()) {
-    box.arrived.push_back(std::move(*numbers));
+    box.arrived.push_back({std::move(*numbers), std::move(sent.place)});
     ++backlog_[sent.rank];
     return check_backlog(sent.rank);
   }
@@ -89,10 +91,11 @@ void communicator::end(std::uint64_t steps, std::function<void()> then) {
   for (const auto& [name, in] : groups_)
     for (const auto& [at, box] : in->mail)
       if (!box.arrived.empty() && !name.is_of_ends())
-        throw error(error_kind::input,
-                    fmt::format("returned without having received {} of {} that trainer {} has sent with tag {}",
-                                to_string(box.arrived.front().shape()), name_of(box.arrived.front().type()),
-                                in->name.members[at.from], at.tag));
+        throw error(
+            error_kind::input,
+            fmt::format("returned without having received {} of {} that trainer {} has sent with tag {}{}",
+                        to_string(box.arrived.front().numbers.shape()), name_of(box.arrived.front().numbers.type()),
+                        in->name.members[at.from], at.tag, in_brackets(box.arrived.front().place)));
   at_end_ = std::move(then);
   for (std::uint32_t rank = 0; rank < peers_.of_rank.size(); ++rank)
     if (rank != rank_) tell(rank, msg::peer_ended{trace_.next(step_), rank_, steps, received_[rank]});
@@ -145,7 +148,8 @@ void communicator::fail_waits_for(std::uint32_t rank) {
     for_each_call(*in, [&, &in = *in](calls_at one) { advance(in, one); });
     for (auto& [at, box] : in->mail)
       if (in->name.members[at.from] == rank && !name.is_of_ends())
-        for (const auto& one : std::exchange(box.receivers, {})) one.answer.fail(never_comes(*in, at.from, at.tag));
+        for (const auto& one : std::exchange(box.receivers, {}))
+          one.answer.fail(never_comes(*in, at.from, at.tag, one.at));
   }
 }
 
@@ -176,11 +180,9 @@ void communicator::look() {
       while (!box.receivers.empty() && is_late(box.receivers.front().due)) {
         const auto late = std::move(box.receivers.front());
         box.receivers.pop_front();
-        late.answer.fail(error(
-            error_kind::deadline,
-            fmt::format("trainer {} waits for a tensor with tag {} of trainer {}, which has sent none "
-                        "within {} s",
-                        rank_, at.tag, in->name.members[at.from], static_cast<double>(late.deadline.count()) / 1000)));
+        late.answer.fail(error(error_kind::deadline, fmt::format("{}, which has sent none within {} s",
+                                                                 receipt_words(*in, at.from, at.tag, late.at),
+                                                                 static_cast<double>(late.deadline.count()) / 1000)));
       }
   }
   if (next) look_at(*next);

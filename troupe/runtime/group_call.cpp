@@ -14,15 +14,15 @@ std::optional<tensor> tensor_of(const given_numbers& given) { return tensor_of(g
 
 tensor clone_of(const tensor& x) { return x.clone(); }
 
-void group_call::add_share(std::uint32_t member, std::string words, given_numbers given) {
+void group_call::add_share(std::uint32_t member, called call, given_numbers given) {
   TROUPE_ASSERT(!has_share(member));
-  shares_[member] = {std::move(words), std::move(given)};
+  shares_[member] = {std::move(call), std::move(given)};
 }
 
-void group_call::call(call_order what, std::string words) {
+void group_call::call(call_order what, called call) {
   using actors::share_exchange;
   order_ = std::move(what);
-  shares_[members_.me] = {std::move(words), {}};
+  shares_[members_.me] = {std::move(call), {}};
   const tensor& input = order_.input;
   const std::size_t one = size_of(input.type());
   share_exchange how = share_exchange::announced;
@@ -75,7 +75,7 @@ given_numbers group_call::share_for(std::uint32_t member, bool keeps) {
 
 std::optional<std::uint32_t> group_call::disagreeing() const {
   for (std::uint32_t member = 0; member < shares_.size(); ++member)
-    if (has_share(member) && words_of(member) != words_of(members_.me) && !stands_by(member)) return member;
+    if (has_share(member) && call_of(member).words != call_of(members_.me).words && !stands_by(member)) return member;
   return {};
 }
 

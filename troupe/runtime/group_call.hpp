@@ -72,14 +72,19 @@ class group_call {
   bool is_meeting() const { return order_.kind == collective_kind::meeting; }
   bool has_share(std::uint32_t member) const { return shares_[member].has_value(); }
   bool lacks_sum(std::uint32_t member) const { return sum_.lacks_sum(member); }
-  /// What that member has called. Requires: it has.
-  const std::string& words_of(std::uint32_t member) const { return shares_[member]->words; }
+  /// What a member has called, the same text for all that call the same, and where in its code.
+  struct called {
+    std::string words;
+    std::string place;
+  };
+  /// Requires: that member has called.
+  const called& call_of(std::uint32_t member) const { return shares_[member]->call; }
 
   /// Requires: there is no share of this member.
-  void add_share(std::uint32_t member, std::string words, given_numbers given);
+  void add_share(std::uint32_t member, called call, given_numbers given);
 
-  /// This trainer calls. `words`: what, for comparison with the others.
-  void call(call_order what, std::string words);
+  /// This trainer calls.
+  void call(call_order what, called call);
   /// What this trainer gives another member. `keeps`: the receiver gets the memory itself, as it is in this process.
   given_numbers share_for(std::uint32_t member, bool keeps);
 
@@ -101,7 +106,7 @@ class group_call {
 
  private:
   struct share {
-    std::string words;
+    called call;
     given_numbers given;
   };
 

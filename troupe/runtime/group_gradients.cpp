@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <memory>
+#include <source_location>
 #include <utility>
 
 #include "troupe/context.hpp"
@@ -19,6 +20,14 @@ namespace {
 
 using runtime::node;
 using runtime::tape;
+
+/// Calls the sum over a group, for a future that the user has in place of the call's own.
+future<tensor> sum_among(const group& members, tensor x, const std::source_location& at,
+                         std::shared_ptr<const detail::future_state> user_result) {
+  runtime::group_calls& in = members.calls();
+  return in.owner.call<tensor>(in, {.kind = runtime::collective_kind::all_reduce, .input = std::move(x)},
+                               {members.deadline(), at, std::move(user_result)});
+}
 
 /// The sum over a group.
 class sum_of_members final : public node {
@@ -43,28 +52,31 @@ class sum_of_members final : public node {
 /// What all members have; its gradient is the sum of theirs.
 class shared_by_members final : public node, public std::enable_shared_from_this<shared_by_members> {
  public:
-  shared_by_members(group members, node& source) : members_(std::move(members)), source_(source) {}
+  shared_by_members(group members, node& source, const std::source_location& at)
+      : members_(std::move(members)), source_(source), at_(at) {}
 
   void backward(tape& on) override {
     // If the context is dropped meanwhile, so is this node, and with it the sum.
-    members_.all_reduce(std::exchange(grad, {})).then([me = weak_from_this(), &on](future<tensor> sum) {
-      const auto here = me.lock();
-      if (!here) return;
-      try {
-        tape::give(here->source_, sum.get());
-      } catch (...) {
-        return on.fail(std::current_exception());
-      }
-      on.owner().calls().executor()->post_function([me, &on] {  // passes that follow may wait
-        if (const auto still_here = me.lock()) on.go_on();
-      });
-    });
+    sum_among(members_, std::exchange(grad, {}), at_, on.way_back())
+        .then([me = weak_from_this(), &on](future<tensor> sum) {
+          const auto here = me.lock();
+          if (!here) return;
+          try {
+            tape::give(here->source_, sum.get());
+          } catch (...) {
+            return on.fail(std::current_exception());
+          }
+          on.owner().calls().executor()->post_function([me, &on] {  // passes that follow may wait
+            if (const auto still_here = me.lock()) on.go_on();
+          });
+        });
   }
   bool waits() const override { return true; }
 
  private:
   group members_;
   node& source_;
+  std::source_location at_;
 };
 
 /// Throws `error` if `x` is nothing that has a gradient.
@@ -77,13 +89,13 @@ void check_has_gradient(const char* call, const tensor& x) {
 
 }  // namespace
 
-future<tensor> group::all_reduce(context& in, const tensor& x) const {
+future<tensor> group::all_reduce(context& in, const tensor& x, place at) const {
   check_has_gradient("all_reduce", x);
   tape& on = in.tape();
   const auto made = std::make_shared<sum_of_members>(on.maker_of(x));
-  auto summing = all_reduce(x);
   auto answer = std::make_shared<promise<tensor>>();
   auto coming = answer->get_future();
+  auto summing = sum_among(*this, x, at, answer->state());
   std::move(summing).then([answer, made, unknown = on.add({}, made)](future<tensor> sum) {
     try {
       answer->set(tape::with_numbers(unknown, *made, sum.get()));
@@ -94,11 +106,11 @@ future<tensor> group::all_reduce(context& in, const tensor& x) const {
   return coming;
 }
 
-tensor group::all_reduce_gradient(context& in, const tensor& x) const {
+tensor group::all_reduce_gradient(context& in, const tensor& x, place at) const {
   check_has_gradient("all_reduce_gradient", x);
   tape& on = in.tape();
   node* const source = on.maker_of(x);
-  return source == nullptr ? x : on.add(x, std::make_shared<shared_by_members>(*this, *source));
+  return source == nullptr ? x : on.add(x, std::make_shared<shared_by_members>(*this, *source, at));
 }
 
 }  // namespace troupe

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "troupe/runtime/place.hpp"
+
 namespace troupe::runtime {
 
 namespace {
@@ -23,10 +25,13 @@ std::string with_whom(const group_calls& in) {
   return fmt::format(" with trainer{} {}", in.name.members.size() == 1 ? "" : "s", fmt::join(in.name.members, ", "));
 }
 
-/// `trainer 0 calls WORDS as its 3rd collective`.
+/// `WORDS (train.cpp:14)`.
+std::string with_place(const group_call::called& call) { return call.words + in_brackets(call.place); }
+
+/// `trainer 0 calls WORDS (train.cpp:14) as its 3rd collective`.
 std::string words_of_member(const group_calls& in, std::uint64_t number, std::uint32_t member) {
   return fmt::format("trainer {} calls {} as its {} collective{}", in.name.members[member],
-                     in.open.at(number).call.words_of(member), ordinal(number), with_whom(in));
+                     with_place(in.open.at(number).call.call_of(member)), ordinal(number), with_whom(in));
 }
 
 std::string trainers(const std::vector<std::uint32_t>& ranks) {
@@ -78,7 +83,8 @@ std::string call_words(const group_calls& in, std::uint64_t number) { return wor
 
 std::string disagreement(const group_calls& in, std::uint64_t number, std::uint32_t other) {
   return fmt::format("{}, trainer {} calls {}; all members of a group call the same, in the same order",
-                     call_words(in, number), in.name.members[other], in.open.at(number).call.words_of(other));
+                     call_words(in, number), in.name.members[other],
+                     with_place(in.open.at(number).call.call_of(other)));
 }
 
 std::string lateness(const group_calls& in, std::uint64_t number,
@@ -120,10 +126,14 @@ void check_partner(const group_calls& in, std::uint32_t partner, const std::stri
                                : fmt::format("{}: rank {}, the group has ranks 0 to {}", words, partner, size - 1));
 }
 
-error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag) {
-  return {error_kind::input, fmt::format("trainer {} waits for a tensor with tag {} of trainer {}, whose function has "
-                                         "returned",
-                                         in.name.members[in.me], tag, in.name.members[from])};
+std::string receipt_words(const group_calls& in, std::uint32_t from, std::uint32_t tag,
+                          const std::source_location& at) {
+  return fmt::format("trainer {} waits for a tensor with tag {} of trainer {}{}", in.name.members[in.me], tag,
+                     in.name.members[from], in_brackets(at));
+}
+
+error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag, const std::source_location& at) {
+  return {error_kind::input, receipt_words(in, from, tag, at) + ", whose function has returned"};
 }
 
 void refuse(const std::string& why) { throw std::runtime_error(why); }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <source_location>
 #include <string>
 
 #include "troupe/error.hpp"
@@ -20,7 +21,7 @@ bool needs_input(const call_order& what, std::uint32_t me);
 /// What is called: the same for all members that call the same. `all_reduce sum [4] of float32`.
 std::string words_of(const call_order& what, const group_calls& in);
 
-/// This trainer's open call: `trainer 0 calls WORDS as its 3rd collective`.
+/// This trainer's open call: `trainer 0 calls WORDS (train.cpp:14) as its 3rd collective`.
 std::string call_words(const group_calls& in, std::uint64_t number);
 /// `other`: the rank in the group that has called something else.
 std::string disagreement(const group_calls& in, std::uint64_t number, std::uint32_t other);
@@ -32,7 +33,9 @@ std::string lateness(const group_calls& in, std::uint64_t number,
 void check_tensor(const tensor& x, const std::string& words);
 /// Throws `error` if `partner` is no other rank of the group.
 void check_partner(const group_calls& in, std::uint32_t partner, const std::string& words);
-error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag);
+/// `trainer 0 waits for a tensor with tag 5 of trainer 1 (train.cpp:14)`.
+std::string receipt_words(const group_calls& in, std::uint32_t from, std::uint32_t tag, const std::source_location& at);
+error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag, const std::source_location& at);
 
 /// Refuses a message that no trainer sends.
 [[noreturn]] void refuse(const std::string& why);

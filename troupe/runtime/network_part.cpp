@@ -24,7 +24,7 @@ std::vector<std::uint32_t> ranks_from(std::uint32_t first, std::uint32_t step, s
 /// Sends the numbers to the first part, unless there are none.
 void send_flat(const group& by, const msg::tensor& numbers, std::uint32_t tag) {
   const auto flat = numbers.as<float>();
-  if (!flat.empty()) by.send(tensor::of<float>(shape(flat.size()), flat), 0, tag);
+  if (!flat.empty()) by.send(tensor::of<float>(shape(flat.size()), flat), 0, tag, {});
 }
 
 std::size_t count_of(const model::part_tensors& part) {
@@ -35,7 +35,7 @@ std::size_t count_of(const model::part_tensors& part) {
 
 /// What another part has sent. Throws `error` if it has other numbers than that.
 task<tensor> received(group by, std::uint32_t from, std::uint32_t tag, std::size_t count, dtype type) {
-  tensor sent = co_await by.recv(from, tag);
+  tensor sent = co_await by.recv(from, tag, {});
   if (sent.type() != type || !(sent.shape() == shape(count)))
     throw error(
         error_kind::input,
@@ -81,7 +81,7 @@ task<> network_part::collect(actors::trained_parameters& mine, group last, std::
   whole_.digest = digest_of(bytes.data(), bytes.size());
   const auto told = static_cast<std::int64_t>(whole_.digest);
   for (std::uint32_t p = 1; p < parts(); ++p)
-    last.send(tensor::of<std::int64_t>(shape(1), std::span(&told, 1)), p, tag);
+    last.send(tensor::of<std::int64_t>(shape(1), std::span(&told, 1)), p, tag, {});
 }
 
 }  // namespace troupe::runtime

@@ -105,10 +105,10 @@ pipeline_stage::pipeline_stage(trainer_runtime& of, const std::vector<nn::sequen
     : trainer_(of),
       parts_(numbered(stages)),
       place_(place_of(of.rank(), of.trainers(), stages.size(), options)),
-      part_(of, layout_of(parts_)),
       micro_batches_(options.micro_batches == 0 ? stages.size() : options.micro_batches),
       replica_(of.make_replica(std::make_shared<const nn::sequential>(parts_[place_.stage]),
-                               {.bucket_mib = options.bucket_mib, .name = options.name})) {
+                               {.bucket_mib = options.bucket_mib, .name = options.name})),
+      part_(of, layout_of(parts_)) {
   replica_->join(*this);
 }
 
@@ -126,8 +126,9 @@ void pipeline_stage::check_idle(const char* what) const {
   trainer_.check_step_awaited(words);
 }
 
-task<double> pipeline_stage::take_step(context& in, tensor input, batch_loss loss) {
+task<double> pipeline_stage::take_step(context& in, tensor input, batch_loss loss, std::source_location at) {
   ++begun_;
+  trainer_.communicator().set_place(at_ = at);
   tape& on = in.tape();
   on.check_training("a pipeline's step");
   if (on.maker_of(input) != nullptr)
@@ -186,13 +187,13 @@ task<> pipeline_stage::exchange_loss(passing& batch) {
     batch.loss_sum = told.item();
     trainer_.note_loss(batch.loss_sum);
   }
-  if (!place_.is_first()) along().send(one_number(batch.loss_sum), place_.stage - 1, tag_loss);
+  if (!place_.is_first()) along().send(one_number(batch.loss_sum), place_.stage - 1, tag_loss, at_);
 }
 
 /// All stages of a replica have as many samples, or throw.
 task<> pipeline_stage::agree_on_samples(std::size_t samples) {
   const auto mine = static_cast<std::int64_t>(samples);
-  if (!place_.is_last()) along().send(one_number(mine), place_.stage + 1, tag_samples);
+  if (!place_.is_last()) along().send(one_number(mine), place_.stage + 1, tag_samples, at_);
   if (place_.is_first()) co_return;
   const tensor sent = co_await received(place_.stage - 1, tag_samples, shape(1), dtype::i64);
   if (const std::int64_t theirs = sent.as<std::int64_t>()[0]; theirs != mine)
@@ -225,7 +226,7 @@ void pipeline_stage::check_shapes(const tensor& input, std::size_t samples) {
 
 /// What another stage has sent. Throws `error` if it is nothing that this pipeline sends.
 task<tensor> pipeline_stage::received(std::uint32_t from, std::uint32_t tag, shape wanted, dtype type) const {
-  tensor sent = co_await along().recv(from, tag);
+  tensor sent = co_await along().recv(from, tag, at_);
   if (sent.type() != type || !(sent.shape() == wanted))
     throw error(error_kind::input,
                 fmt::format("pipeline: stage {} has sent {} of {} to stage {}, which takes {} of {}; all trainers make "
@@ -259,7 +260,7 @@ task<> pipeline_stage::pass_forward(executor::entry& one) {
     its.output = batch.loss(batch.in, its.output, part);
     one.loss = its.output.item() * batch.share(one.number);
   } else {
-    along().send(its.output, place_.stage + 1, tag_activations);
+    along().send(its.output, place_.stage + 1, tag_activations, at_);
   }
   order_.end_pass(one);
 }
@@ -284,7 +285,7 @@ task<> pipeline_stage::pass_back(executor::entry& one) {
       throw error(error_kind::input,
                   fmt::format("pipeline: the loss of micro-batch {} does not depend on the outputs that it was given",
                               one.number));
-    along().send(std::exchange(input.grad, {}), place_.stage - 1, tag_gradients);
+    along().send(std::exchange(input.grad, {}), place_.stage - 1, tag_gradients, at_);
   }
   const bool ends_batch = overlaps() || order_.is_last_back();
   order_.end_pass(one);
@@ -335,7 +336,7 @@ task<tensor> pipeline_stage::infer(context& in, tensor input) {
   if (!place_.is_first()) input = co_await received(place_.stage - 1, tag_inference, checked_[place_.stage]);
   tensor output = replica_->apply(on, input).output;
   if (place_.is_last()) co_return output;
-  along().send(output, place_.stage + 1, tag_inference);
+  along().send(output, place_.stage + 1, tag_inference, at_);
   co_return tensor();
 }
 

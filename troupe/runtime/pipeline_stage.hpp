@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <utility>
 #include <vector>
 
@@ -46,9 +47,9 @@ class pipeline_stage {
   pipeline_stage(trainer_runtime& of, const std::vector<nn::sequential>& stages, const pipeline_options& options);
 
   /// See `pipeline`.
-  task<double> step(context& in, tensor input, batch_loss loss) {
+  task<double> step(context& in, tensor input, batch_loss loss, std::source_location at) {
     ++asked_;
-    return take_step(in, std::move(input), std::move(loss));
+    return take_step(in, std::move(input), std::move(loss), at);
   }
   /// Throws `error` if a task of `step` was not awaited; `what`: what cannot be before that.
   void check_steps_awaited(const char* what) const;
@@ -97,7 +98,7 @@ class pipeline_stage {
   };
   using executor = model::pipeline_executor<kept>;
 
-  task<double> take_step(context& in, tensor input, batch_loss loss);
+  task<double> take_step(context& in, tensor input, batch_loss loss, std::source_location at);
   void check_shapes(const tensor& input, std::size_t samples);
   task<> agree_on_samples(std::size_t samples);
   void begin_step(const tape& on);
@@ -121,6 +122,7 @@ class pipeline_stage {
   std::uint64_t asked_ = 0;     ///< tasks of `step`
   std::uint64_t begun_ = 0;     ///< of these, as they are when they are awaited
   std::uint32_t most_alive_ = 0;
+  std::source_location at_;  ///< of the last `step`: the place of what it sends and receives
   executor order_ = executor(place_);  ///< of the batch under way, or of those that overlap
 
   // Where steps overlap.

@@ -82,8 +82,8 @@ void step_reductions::reduce_among_some(tape& with, replica& one, const update_p
     const std::uint32_t weight = numbers.weight(bucket, members.rank());
     std::vector<float> share = numbers.on_host(numbers.share(bucket, members.rank()));
     share.push_back(static_cast<float>(weight));
-    sums.emplace_back(bucket,
-                      members.all_reduce(tensor::of<float>(shape(share.size()), std::span<const float>(share))));
+    sums.emplace_back(bucket, members.all_reduce(tensor::of<float>(shape(share.size()), std::span<const float>(share)),
+                                                 reduce_op::sum, {}));
   };
   one.backward(with, as.update, as.ends, [&](std::uint32_t bucket) {
     if (!is_alone) send(bucket);
@@ -178,7 +178,8 @@ void step_reductions::reduce_overlapping(tape& with, replica& one, const unfinis
 future<std::vector<tensor>> step_reductions::meet(std::string words, tensor numbers) {
   return communicator_.call<std::vector<tensor>>(
       *communicator_.all(group_name::of_passes),
-      {.kind = collective_kind::meeting, .input = std::move(numbers), .words = std::move(words)}, assigned_.deadline());
+      {.kind = collective_kind::meeting, .input = std::move(numbers), .words = std::move(words)},
+      {assigned_.deadline(), communicator_.place()});
 }
 
 void step_reductions::stand_by(const unfinished_ptr& all) {

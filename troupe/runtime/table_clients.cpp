@@ -45,7 +45,8 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
     requests_.ask<msg::rows>(
         client.server(s), {.number = actors::server_number(client.rank(s)), .timeout = timeout},
         client.ask(c, s, requests_.actor().trace.next(at_step), on.is_training() ? assigned_.rules.staleness : 0),
-        [asked, answer, unknown, s, dim = table->dim(), stops = !assigned_.rules.skips()](msg::rows& rows) {
+        [asked, answer, unknown, s, dim = table->dim(), stops = !assigned_.rules.skips(),
+         under_way = under_way_](msg::rows& rows) {
           actors::sparse_client::context& all = asked->asked();
           actors::sparse_client::take(all, s, std::move(rows));
           if (all.unanswered > 0) return;

@@ -52,6 +52,8 @@ class table_clients {
   /// The next optimizer step of a server, as its messages name it; and the same, but 0 before the first.
   std::uint64_t step_of(std::uint32_t server) { return steps_[server] + 1; }
   std::uint64_t step_after_last(std::uint32_t server) { return steps_[server] == 0 ? 0 : steps_[server] + 1; }
+  /// Whether a lookup has no answer yet.
+  bool is_asking() const { return under_way_.use_count() > 1; }
   /// Whether any server is used.
   bool any() const { return !steps_.empty(); }
   /// The steps that each server has been sent gradients for, by its rank; at least one number.
@@ -74,6 +76,7 @@ class table_clients {
   std::map<std::uint32_t, std::uint64_t> steps_;  ///< by server: the optimizer steps sent there
   std::map<std::shared_ptr<const remote_table>, actors::sparse_client> clients_;
   model::exact_sum norm_;  ///< squared, of the servers that have answered
+  std::shared_ptr<const char> under_way_ = std::make_shared<const char>();  ///< each lookup under way refers to it
 };
 
 /// Returns the reference to a member. Requires: it is on a server.

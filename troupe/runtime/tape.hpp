@@ -99,6 +99,8 @@ class tape {
     is_going_back_ = false;
     done_->fail(why);
   }
+  /// What `backward` has returned last. Requires: it is going back.
+  std::shared_ptr<const detail::future_state> way_back() const { return done_->state(); }
   /// An optimizer step is taken with it.
   void mark_stepped() { has_stepped_ = true; }
   bool has_stepped() const { return has_stepped_; }

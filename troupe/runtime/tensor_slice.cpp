@@ -78,7 +78,7 @@ void tensor_slice::sum(float* to) {
         "a pass of a network in slices (tensor_parallel) waits for the other slices; call it in a task of the "
         "trainer, not in a callback, and not between the making of a replica after the first optimizer step and "
         "the next co_await");
-  const tensor all = tasks->wait(part_.along().all_reduce(std::exchange(share_, {})));
+  const tensor all = tasks->wait(part_.along().all_reduce(std::exchange(share_, {}), reduce_op::sum, {}));
   std::ranges::copy(all.as<float>(), to);
 }
 

@@ -10,6 +10,8 @@
 #include "actors/own_device.hpp"
 #include "actors/trainer.hpp"
 #include "troupe/error.hpp"
+#include "troupe/runtime/errors.hpp"
+#include "troupe/runtime/place.hpp"
 
 namespace troupe::runtime {
 
@@ -59,6 +61,7 @@ void trainer_runtime::begin(msg::train& order) {
   step = steps_.done = order.from.steps_done;
   kept_.start(order);
   losses_.start(clock::now());
+  look_for_cycles();
   executor().enter([&] {
     try {
       resume();
@@ -161,13 +164,13 @@ void trainer_runtime::take(const msg::trainer_ended& word) {
 void trainer_runtime::take(const msg::peer_ended& word) {
   executor().enter([&] {
     communicator_.take(word);
-    ended_peers_[word.rank] = word.steps;  // before the function hears of it
+    steps_.of_ended[word.rank] = word.steps;  // before the function hears of it
   });
   note_end(word.rank, word.steps);
 }
 
 void trainer_runtime::note_end(std::uint32_t rank, std::uint64_t steps) {
-  ended_peers_[rank] = steps;
+  steps_.of_ended[rank] = steps;
   try {
     check_peers();
   } catch (const error& e) {
@@ -180,12 +183,12 @@ void trainer_runtime::note_end(std::uint32_t rank, std::uint64_t steps) {
 /// Throws if another trainer has ended with fewer steps.
 void trainer_runtime::check_peers() const {
   if (!is_synchronous() || votes_.own().stop) return;
-  for (const auto& [rank, steps] : ended_peers_)
+  for (const auto& [rank, steps] : steps_.of_ended)
     if (steps < steps_.done)
       throw error(error_kind::input,
                   fmt::format("trainer {} has returned after step {}; all trainers take as many steps, and one without "
-                              "data takes them with an empty context",
-                              rank, steps));
+                              "data takes them with an empty context; trainer {} has taken step {}{}",
+                              rank, steps, this->rank(), steps_.done, in_brackets(communicator_.place())));
 }
 
 // -- what the function uses -----------------------------------------------------------

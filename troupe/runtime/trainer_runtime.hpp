@@ -46,6 +46,7 @@
 #include "troupe/runtime/table_clients.hpp"
 #include "troupe/runtime/task_requests.hpp"
 #include "troupe/runtime/unfinished.hpp"
+#include "troupe/runtime/wait_cycles.hpp"
 #include "troupe/runtime/whole_gradient.hpp"
 #include "troupe/task.hpp"
 #include "troupe/trainer.hpp"
@@ -69,7 +70,7 @@ class trainer_caller final : public actor_caller<msg::full_trainer_actor::pointe
   outside_caller_handle outside_;
 };
 
-class trainer_runtime final : public actors::trainer_body {
+class trainer_runtime final : public actors::trainer_body, waiting_trainer {
  public:
   using clock = std::chrono::steady_clock;
 
@@ -94,6 +95,7 @@ class trainer_runtime final : public actors::trainer_body {
     executor().enter([&] { communicator_.take(sent); });
   }
   void take(const msg::peer_ended& word) override;
+  void take(const msg::wait_probe& probe) override;
 
   /// What a callback threw that its function has given to a future.
   void callback_threw(const std::exception_ptr& thrown);
@@ -145,12 +147,14 @@ class trainer_runtime final : public actors::trainer_body {
   std::chrono::milliseconds deadline() const { return assigned_.deadline(); }
 
  private:
-  /// The optimizer steps that the function has taken.
+  /// The optimizer steps that the function has taken, and those of others that have ended.
   struct taken_steps {
     std::uint64_t done = 0;
     std::shared_ptr<const detail::future_state> last = nullptr;  ///< null: there was none yet
     std::uint64_t contexts = 0;                                  ///< that it has made for training
     std::vector<trained> members = {};  ///< that the last one has trained, where later ones may need them
+    bool waits_for_all = false;         ///< the last one, for all trainers to take it
+    std::map<std::uint32_t, std::uint64_t> of_ended = {};  ///< by rank
   };
   enum class phase : std::uint8_t { waiting, running, ending, over };
 
@@ -167,7 +171,7 @@ class trainer_runtime final : public actors::trainer_body {
   void ended(const std::exception_ptr& thrown);
   void returned();
   /// Whether this trainer has waited for one that has stopped, as it should itself.
-  bool waited_for_stopped() const { return votes_.own().stop && !ended_peers_.empty(); }
+  bool waited_for_stopped() const { return votes_.own().stop && !steps_.of_ended.empty(); }
   void note_end(std::uint32_t rank, std::uint64_t steps);
   void deliver();
   void report();
@@ -190,6 +194,15 @@ class trainer_runtime final : public actors::trainer_body {
   /// The step that the function is in: from the beginning of an iteration to its optimizer step, the next one.
   std::uint64_t step_under_way() { return step == steps_.done && loops().is_before_step() ? step + 1 : step; }
   void vote_to_save();
+  void look_for_cycles();
+  std::optional<trainer_wait> waits_for_step() const;
+  std::optional<trainer_wait> waits_now() const override;
+  bool owes(const msg::peer_wait& theirs) const override;
+  void send_probe(std::uint32_t to, std::uint64_t number, std::vector<msg::peer_wait> path) override {
+    communicator_.send_probe(to, number, std::move(path));
+  }
+  void look_after(std::chrono::milliseconds delay) override;
+  void waits_for_ever(const std::string& words) override;
   actor_executor& executor() const { return *requests_.executor(); }
   /// Whether passes of its replicas ask those of the other trainers.
   bool meets() const { return assigned_.trainers > 1 && replicas_.meets(); }
@@ -211,7 +224,6 @@ class trainer_runtime final : public actors::trainer_body {
   actors::rank_checkpoint checkpoint_;
   actors::step_votes votes_;
   actors::progress_losses losses_{std::chrono::milliseconds(200)};
-  std::map<std::uint32_t, std::uint64_t> ended_peers_;  ///< by rank: their optimizer steps
   taken_steps steps_;
 
   // What it trains, and the other trainers.
@@ -220,7 +232,8 @@ class trainer_runtime final : public actors::trainer_body {
   step_reductions reductions_{requests_, assigned_, communicator_, votes_};
   replica_set replicas_{actor_.rank, kept_};
   whole_gradient whole_{tables_, reductions_, replicas_, assigned_};
-  running_task task_;  ///< destroyed first: it uses the others
+  std::optional<wait_cycles> cycles_;  ///< null: there is no other trainer, or no order yet
+  running_task task_;                  ///< destroyed first: it uses the others
 };
 
 /// Spawns trainer `rank` of run `run`, which runs `function`. `rules`: of the run's optimizer steps.

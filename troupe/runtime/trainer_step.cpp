@@ -82,6 +82,19 @@ void trainer_runtime::check_same_members(const std::vector<trained>& members) co
                             schedule_.accumulate));
 }
 
+namespace {
+
+/// Whether an optimizer step that trains this ends only when all trainers have taken it.
+bool is_stepped_by_all(const trained& member) {
+  const auto* local = std::get_if<std::shared_ptr<replica>>(&member);
+  if (local == nullptr) return false;
+  replica& one = **local;
+  if (one.among() == nullptr) return one.is_synchronized() && one.buckets() > 0;
+  return one.stage() == nullptr || !one.stage()->overlaps();
+}
+
+}  // namespace
+
 /// Adds the gradient of a context to its optimizer step. `ends`: it is the last one of that step, which is taken.
 future<> trainer_runtime::take_part(tape& with, const std::vector<trained>& members, bool ends) {
   const step_rules& rules = assigned_.rules;
@@ -95,6 +108,8 @@ future<> trainer_runtime::take_part(tape& with, const std::vector<trained>& memb
   auto coming = done.get_future();
   const auto shared = std::make_shared<promise<>>(std::move(done));
   steps_.last = shared->state();
+  steps_.waits_for_all =
+      assigned_.trainers > 1 && (meets() || (ends && std::ranges::any_of(members, is_stepped_by_all)));
   const bool is_agreed_on = ends && rules.applies_whole();
   const auto all = std::make_shared<unfinished>(
       shared, [this, shared, is_agreed_on, of = is_agreed_on ? members : std::vector<trained>()] {
