@@ -67,6 +67,7 @@ msg::full_trainer_actor::behavior_type trainer_with(trainer_state::pointer self,
       recorded<msg::optimizer_step>(self), recorded<msg::collective_share>(self),
       recorded<msg::collective_sum>(self), recorded<msg::peer_tensor>(self),
       recorded<msg::peer_ended>(self),     recorded<msg::wait_probe>(self),
+      recorded<msg::peer_optimizer>(self),
   };
 }
 

@@ -57,6 +57,7 @@ class trainer_state {
   void handle(msg::peer_tensor& sent) { body_->take(std::move(sent)); }
   void handle(const msg::peer_ended& word) { body_->take(word); }
   void handle(const msg::wait_probe& probe) { body_->take(probe); }
+  void handle(const msg::peer_optimizer& word) { body_->take(word); }
 
  private:
   enum class phase : std::uint8_t { waiting, training, over };

@@ -83,6 +83,7 @@ class trainer_body {
   virtual void take(msg::peer_tensor&& /*sent*/) { refuse(); }
   virtual void take(const msg::peer_ended& /*word*/) { refuse(); }
   virtual void take(const msg::wait_probe& /*probe*/) { refuse(); }
+  virtual void take(const msg::peer_optimizer& /*word*/) { refuse(); }
 
  protected:
   caf::error refusal() const { return actor_.refusal(); }

@@ -49,6 +49,8 @@ inline std::vector<std::pair<std::string, caf::message>> seed_messages() {
       {"collective_sum", caf::make_message(msg::collective_sum{head, 1, {0, 1}, 0, 1, column})},
       {"peer_tensor", caf::make_message(msg::peer_tensor{head, 1, {0, 1}, 0, 3, {2, 2}, column})},
       {"peer_ended", caf::make_message(msg::peer_ended{head, 1, 10, 1})},
+      {"peer_optimizer",
+       caf::make_message(msg::peer_optimizer{head, 1, 3, "linear replica0 by sgd with lr 0.1", "train.cpp:14"})},
       {"wait_probe",
        caf::make_message(msg::wait_probe{
            head, 1, 3, {{.rank = 1, .members = {0, 1}, .number = 2, .words = "trainer 1 calls barrier"}}})},

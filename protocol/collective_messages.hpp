@@ -104,9 +104,21 @@ struct wait_probe {
 };
 BOOST_DESCRIBE_STRUCT(wait_probe, (), (head, rank, number, path))
 
+/// Says with what the sender takes an optimizer step, if it has not taken one with that before.
+struct peer_optimizer {
+  header head;
+  std::uint32_t rank = 0;  ///< of the sender
+  std::uint64_t step = 0;
+  std::string optimizer;  ///< what of the replicas of all trainers it trains, and how
+  std::string place;      ///< of the step in the user's code
+
+  static constexpr message_traits traits{.via = plane::data, .diff = comparable::no};
+};
+BOOST_DESCRIBE_STRUCT(peer_optimizer, (), (head, rank, step, optimizer, place))
+
 /// A trainer of a user's program, as the other ones see it.
-using peer_actor =
-    caf::typed_actor<caf::result<void>(collective_share), caf::result<void>(collective_sum),
-                     caf::result<void>(peer_tensor), caf::result<void>(peer_ended), caf::result<void>(wait_probe)>;
+using peer_actor = caf::typed_actor<caf::result<void>(collective_share), caf::result<void>(collective_sum),
+                                    caf::result<void>(peer_tensor), caf::result<void>(peer_ended),
+                                    caf::result<void>(wait_probe), caf::result<void>(peer_optimizer)>;
 
 }  // namespace troupe::msg

@@ -90,7 +90,8 @@
   a_struct(part_state) \
   a_struct(partial_sum) \
   a_struct(peer_wait) \
-  a_struct(wait_probe)
+  a_struct(wait_probe) \
+  a_struct(peer_optimizer)
 // clang-format on
 
 namespace troupe {

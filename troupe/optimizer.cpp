@@ -76,14 +76,19 @@ void distributed_optimizer::add_members(const optimizer_choice& choice, const st
         throw error(error_kind::input,
                     fmt::format("{}: needs whole rows, which table_split::columns of {} cuts; use adagrad, or rows",
                                 choice.name, words_of(one)));
+  const std::string schedule = choice.lr_schedule == "constant" ? "" : " and lr_schedule " + choice.lr_schedule;
+  auto words = std::make_shared<runtime::optimizer_words>(words_ ? *words_ : runtime::optimizer_words());
+  runtime::add_words(*words, members, fmt::format("{} with lr {}{}", model::full_text(spec), choice.lr, schedule));
   const bool has_options = choice.options.index() > 0;
   runtime::trainer_runtime::current().set_optimizer(spec, has_options ? model::full_text(spec) : choice.name, members);
   members_ = std::move(all);
+  words_ = std::move(words);
 }
 
 future<> distributed_optimizer::step(context& with, std::source_location at) const {
+  if (words_ == nullptr) throw error(error_kind::input, "an optimizer step of an optimizer that has been moved away");
   with.tape().owner().communicator().set_place(at);
-  return with.tape().owner().take_step(with.tape(), members_);
+  return with.tape().owner().take_step(with.tape(), members_, *words_);
 }
 
 }  // namespace troupe

@@ -18,6 +18,10 @@ namespace troupe {
 
 struct optimizer_choice;
 
+namespace runtime {
+struct optimizer_words;
+}
+
 /// Stochastic gradient descent, with momentum and weight decay as PyTorch has them.
 struct sgd {
   double lr = 0.01;
@@ -103,6 +107,7 @@ class distributed_optimizer {
   void add_members(const optimizer_choice& choice, const std::vector<runtime::trained>& members);
 
   std::vector<runtime::trained> members_;
+  std::shared_ptr<runtime::optimizer_words> words_;  ///< for the other trainers
 };
 
 }  // namespace troupe

@@ -168,6 +168,12 @@ class communicator {
   void send_probe(std::uint32_t to, std::uint64_t number, std::vector<msg::peer_wait> path) {
     tell(to, msg::wait_probe{trace_.next(step_), rank_, number, std::move(path)});
   }
+  std::uint32_t rank() const { return rank_; }
+  /// Sends all other trainers what this one takes an optimizer step with.
+  void tell_optimizer(std::uint64_t step, const std::string& words, const std::string& place) {
+    for (std::uint32_t rank = 0; rank < peers_.of_rank.size(); ++rank)
+      if (rank != rank_) tell(rank, msg::peer_optimizer{trace_.next(step), rank_, step, words, place});
+  }
   /// Refuses the current message unless that trainer has sent it.
   void check_sender(std::uint32_t rank) const;
 

@@ -14,6 +14,7 @@
 #include "troupe/runtime/communicator.hpp"
 #include "troupe/runtime/program_assignment.hpp"
 #include "troupe/runtime/replica.hpp"
+#include "troupe/runtime/same_optimizers.hpp"
 #include "troupe/runtime/task_requests.hpp"
 #include "troupe/runtime/unfinished.hpp"
 
@@ -39,6 +40,8 @@ class step_reductions {
   /// Reduces and applies the gradient of a replica that is not reduced with all trainers, as optimizer step `update`.
   future<> apply_gradient(tape& of, replica& one, std::uint64_t update);
 
+  same_optimizers& optimizers() { return optimizers_; }
+
   /// Exchanges the numbers of a pass with those of the other trainers' passes, and returns the numbers of all, by rank:
   /// an empty tensor of a trainer that has no pass. `words`: the pass, for errors.
   future<std::vector<tensor>> meet(std::string words, tensor numbers);
@@ -61,6 +64,7 @@ class step_reductions {
   const program_assignment& assigned_;
   communicator& communicator_;
   actors::step_votes& votes_;
+  same_optimizers optimizers_{communicator_};
   std::optional<future<vote>> late_votes_;  ///< where steps overlap, of some steps ago
 };
 

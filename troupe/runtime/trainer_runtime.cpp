@@ -169,6 +169,15 @@ void trainer_runtime::take(const msg::peer_ended& word) {
   note_end(word.rank, word.steps);
 }
 
+void trainer_runtime::take(const msg::peer_optimizer& word) {
+  communicator_.check_sender(word.rank);
+  try {
+    reductions_.optimizers().take(word);
+  } catch (const error& e) {
+    fail(step_under_way(), actors::make_failure(actors::errc::bad_input, e.what()));
+  }
+}
+
 void trainer_runtime::note_end(std::uint32_t rank, std::uint64_t steps) {
   steps_.of_ended[rank] = steps;
   try {

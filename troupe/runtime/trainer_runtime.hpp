@@ -96,6 +96,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   }
   void take(const msg::peer_ended& word) override;
   void take(const msg::wait_probe& probe) override;
+  void take(const msg::peer_optimizer& word) override;
 
   /// What a callback threw that its function has given to a future.
   void callback_threw(const std::exception_ptr& thrown);
@@ -132,7 +133,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   void note_loss(double value) {
     if (std::isfinite(value)) losses_.add(value, 1);
   }
-  future<> take_step(tape& with, const std::vector<trained>& members);
+  future<> take_step(tape& with, const std::vector<trained>& members, optimizer_words& words);
   /// The optimizer steps left out for NaN or Inf.
   std::uint64_t skipped_steps() const { return whole_.skipped(); }
   /// Whether the last optimizer step was not awaited.

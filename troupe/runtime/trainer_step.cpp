@@ -49,7 +49,7 @@ void trainer_runtime::check_all_awaited() const {
   replicas_.check_steps_awaited("the trainer function ends");
 }
 
-future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& members) {
+future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& members, optimizer_words& words) {
   check_step_awaited("an optimizer step");
   replicas_.check_steps_awaited("an optimizer step");
   with.check_training("an optimizer step");
@@ -70,6 +70,7 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
   with.mark_stepped();
   kept_.note_step();
   check_peers();
+  reductions_.optimizers().use(words, step);
   return take_part(with, members, schedule_.ends_update(step));
 }
 

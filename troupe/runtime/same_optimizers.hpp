@@ -1,0 +1,59 @@
+// Whether all trainers train alike what they share: each sends the others what it takes an optimizer step with, when it
+// does so for the first time, and compares what they send with what it takes that step with itself.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "protocol/messages.hpp"
+#include "troupe/trained.hpp"
+
+namespace troupe::runtime {
+
+class communicator;
+
+/// What a trainer's optimizer does with the replicas that all trainers share.
+struct optimizer_words {
+  std::vector<std::string> members;  ///< "linear replica0 by sgd:momentum=0.9 with lr 0.1"
+  bool is_told = false;              ///< to the other trainers
+};
+
+/// Adds the shared replicas among `members`. `how`: the optimizer and its settings.
+void add_words(optimizer_words& to, const std::vector<trained>& members, const std::string& how);
+
+/// Belongs to a trainer.
+class same_optimizers {
+ public:
+  /// Requires: `with` outlives this object.
+  explicit same_optimizers(communicator& with) : communicator_(with) {}
+
+  /// The trainer takes an optimizer step with that. Throws `error` if another one has told otherwise.
+  void use(optimizer_words& one, std::uint64_t step) {
+    if (!one.is_told) tell(one, step);
+    step_ = step;
+    if (!theirs_.empty()) compare();
+  }
+  /// Throws `error` likewise.
+  void take(const msg::peer_optimizer& word);
+
+ private:
+  struct first_use {
+    std::uint64_t step = 0;
+    std::source_location at;
+  };
+
+  void tell(optimizer_words& one, std::uint64_t step);
+  void compare();
+
+  communicator& communicator_;
+  std::map<std::string, first_use> mine_;    ///< by their text
+  std::string last_;                         ///< the text that was sent last
+  std::vector<msg::peer_optimizer> theirs_;  ///< of steps to come
+  std::uint64_t step_ = 0;                   ///< the last one
+};
+
+}  // namespace troupe::runtime
