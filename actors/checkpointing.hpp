@@ -31,6 +31,7 @@
 #include "actors/run_figures.hpp"
 #include "actors/run_plan.hpp"
 #include "actors/writing_thread.hpp"
+#include "base/stop_grace.hpp"
 
 namespace troupe::actors {
 
@@ -113,6 +114,7 @@ class checkpointing {
   std::map<std::size_t, std::vector<model::table_part>> parts_;  ///< of each table, as its servers tell them
   std::optional<fault> problem_;
   clock::time_point begin_;
+  std::optional<uncounted_time> time_to_write_;  ///< while it is writing
   writing_thread writer_;
 };
 

@@ -285,6 +285,7 @@ void master_state::end_members(bool done, const std::string& words, bool again) 
 
 void master_state::handle(const msg::stop& order) {
   changes_.stop();
+  if (observer_.on_stop) observer_.on_stop();
   if (phase_ > run_phase::unordered && phase_ < run_phase::training) {
     msg::run_result nothing;
     nothing.head = trace.next(0, msg::id_of(order.head));

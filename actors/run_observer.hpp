@@ -100,6 +100,7 @@ struct run_observer {
   std::function<void(std::uint64_t step)> on_failure;  ///< the run fails, in that step
   std::function<void(const std::string&)> on_note;     ///< one line for each member that joins or leaves
   std::function<void(const std::string&)> on_trouble;  ///< a process reports that something takes too long
+  std::function<void()> on_stop;                       ///< somebody has asked the run to stop
 };
 
 /// Sets `has_begun`, beside what the observer does already, when training begins.

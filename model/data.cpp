@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/assert.hpp"
+#include "base/stop_grace.hpp"
 #include "model/datasets.hpp"
 #include "model/job.hpp"
 
@@ -70,6 +71,9 @@ result<std::shared_ptr<const dataset>> open_kind(const job& job, std::span<const
 }  // namespace
 
 result<std::shared_ptr<const dataset>> open_dataset(const job& job, std::span<const std::uint64_t> row_index) {
+  const code_under_way under_way([&job] {
+    return open_code{.what = fmt::format("--data {} is still being read", job.data), .is_awaited = false};
+  });
   auto opened = open_kind(job, row_index);
   const std::lock_guard lock(held_mutex);
   if (opened && holds) held = *opened;

@@ -28,6 +28,7 @@
 #include "nodes/rendezvous.hpp"
 #include "nodes/run_end.hpp"
 #include "nodes/thread_memory.hpp"
+#include "nodes/unreturned.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
@@ -263,6 +264,8 @@ result<actors::run_summary> run(const run_request& what, const run_options& give
   const msg::run order{msg::header_source(run_number, actors::client_number).next(0, 0), what.settings,
                        options.return_weights};
   const auto run_by = [&](const msg::master_actor& boss) {
+    std::optional<led_run> leads;  // a replay takes no message that was not recorded
+    if (options.replayed == nullptr) leads.emplace(system, boss, !what.program.empty());
     const std::chrono::duration<double> before = clock::now() - begin;
     auto outcome =
         await(system, boss, order, before.count(), stop_wish, options, what.servers + what.trainers, *troubles);

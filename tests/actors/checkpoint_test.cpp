@@ -48,7 +48,10 @@ class CheckpointRun : public run_stage {
   run_observer noting() {
     run_observer observer;
     observer.on_epoch = [this](const epoch_summary& e) { epochs_.push_back(e); };
-    observer.on_checkpoint = [this](const checkpoint_summary& c) { taken_.push_back(c); };
+    observer.on_checkpoint = [this](const checkpoint_summary& c) {
+      taken_.push_back(c);
+      time_counted_ = time_counted_ || time_counts();
+    };
     return observer;
   }
 
@@ -102,8 +105,17 @@ class CheckpointRun : public run_stage {
   double by_time_ = 0;  ///< seconds between checkpoints
   std::vector<epoch_summary> epochs_;
   std::vector<checkpoint_summary> taken_;
+  bool time_counted_ = false;  ///< while one was written
   static inline std::shared_ptr<const model::dataset> rows_;
 };
+
+/// A checkpoint is reported before it is no longer being written.
+TEST_F(CheckpointRun, WritesInTimeThatDoesNotCountForAStop) {
+  finish(adult("1", "4"), true, 2, false);
+  EXPECT_EQ(taken_.size(), 2U);
+  EXPECT_FALSE(time_counted_);
+  EXPECT_TRUE(time_counts());
+}
 
 TEST_F(CheckpointRun, BrokenAnywhereItEndsLikeAnUnbrokenOne) {
   const msg::run_result whole = finish(adult("1", "30"), false, 0, false);

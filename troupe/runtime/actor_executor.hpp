@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <caf/actor_cast.hpp>
 #include <caf/actor_control_block.hpp>
 #include <cstdint>
@@ -38,9 +39,13 @@ class actor_executor final : public executor {
   void enter(F&& what) {
     if (current() == this) return what();
     const scope here(*this);
+    const counted_entry mine(turns_);
     what();
     drain();
   }
+
+  /// How often it was entered and left: odd while it is entered. Thread: any.
+  std::uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
 
   /// When tasks go on the next time, they are on a stack of their own, or no longer: to change to it and back takes a
   /// microsecond. Throws std::bad_alloc if there is no memory for it.
@@ -75,6 +80,20 @@ class actor_executor final : public executor {
   /// Whether the stack was left in the midst of a task.
   enum class task_state : std::uint8_t { none, waits, goes_on };
 
+  /// The executor is entered during the lifetime of this object.
+  class counted_entry {
+   public:
+    explicit counted_entry(std::atomic<std::uint64_t>& turns) : turns_(turns) { count(); }
+    ~counted_entry() { count(); }
+    counted_entry(const counted_entry&) = delete;
+    counted_entry& operator=(const counted_entry&) = delete;
+
+   private:
+    void count() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+
+    std::atomic<std::uint64_t>& turns_;
+  };
+
   void drain();
   void run_ready();
 
@@ -86,6 +105,7 @@ class actor_executor final : public executor {
   task_state task_ = task_state::none;
   bool runs_stack_ = false;
   bool is_ending_ = false;
+  std::atomic<std::uint64_t> turns_ = 0;  ///< written by its own thread
 };
 
 }  // namespace troupe::runtime

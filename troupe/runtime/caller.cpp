@@ -160,6 +160,12 @@ void caller::when_answered(std::function<void()> then) {
   look_if_answered();
 }
 
+void caller::tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const {
+  for (const auto& [id, one] : open_)
+    to.push_back({name, fmt::format("{}.{}", one.whom->what().type, one.method), 0,
+                  fmt::format("server {}", one.whom->server())});
+}
+
 void caller::look_if_answered() {
   if (!when_answered_ || std::ranges::any_of(open_, [](const auto& one) { return one.second.of_server; })) return;
   std::exchange(when_answered_, nullptr)();

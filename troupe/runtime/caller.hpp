@@ -84,6 +84,8 @@ class caller {
 
   /// Whether a call has no answer yet.
   bool is_asking() const { return !open_.empty(); }
+  /// Adds the calls that are not answered yet; `name`: of the actor that waits.
+  void tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const;
 
   const std::shared_ptr<actor_executor>& executor() const { return executor_; }
   virtual trainer_runtime* trainer() { return nullptr; }

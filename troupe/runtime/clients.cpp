@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "actors/failure.hpp"
 #include "actors/inline_execution.hpp"
+#include "base/stop_grace.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/server_desk.hpp"
@@ -53,6 +56,11 @@ class client_runtime {
   void run(const client_function& function, const std::vector<msg::parameter_server_actor>& servers,
            const std::vector<std::uint64_t>& planned) {
     calls_.reaches(servers, planned);
+    under_way_.emplace([number = number_, executor = executor_]() -> std::optional<open_code> {
+      const std::uint64_t turn = executor->turns();
+      return open_code{
+          .who = fmt::format("client {}", number), .what = "its function", .turn = turn, .runs = turn % 2 != 0};
+    });
     executor_->enter([&] {
       task_ = running_task(function(client(*this)), [this](const std::exception_ptr& thrown) {
         if (thrown) return ended(thrown);
@@ -78,6 +86,7 @@ class client_runtime {
  private:
   void ended(const std::exception_ptr& thrown) {
     has_ended_ = true;
+    under_way_.reset();
     of_->ended(thrown, number_);
   }
 
@@ -89,6 +98,7 @@ class client_runtime {
   std::size_t number_ = 0;
   bool is_over_ = false;
   bool has_ended_ = false;
+  std::optional<code_under_way> under_way_;
   running_task task_;
 };
 

@@ -5,6 +5,7 @@
 #include "actors/device_tensor.hpp"
 #include "actors/failure.hpp"
 #include "base/digest.hpp"
+#include "base/stop_grace.hpp"
 #include "model/checkpoint/tensors.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/gradient_writers.hpp"
@@ -58,6 +59,11 @@ void hosted_module::begin_on(kernels::device& where) {
 std::optional<actors::call_result> hosted_module::call(msg::call& what,
                                                        const std::function<actors::call_return()>& /*later*/) {
   msg::returned answer;
+  const code_under_way under_way([this, &what] {
+    return open_code{.who = fmt::format("server {}", desk_.calls().number() - actors::server_number(0)),
+                     .what = fmt::format("{}.{}", module_->type(), what.method),
+                     .is_awaited = false};
+  });
   try {
     detail::packed given = desk_.calls().unpack(std::move(what.fields), what.tensors, what.head.arrived != 0);
     detail::unpacker from(given);

@@ -60,6 +60,13 @@ std::string hosted_object::words(const std::string& method) const {
   return fmt::format("{}.{} on server {}", type_, method, server_);
 }
 
+code_under_way hosted_object::entered(std::string_view method) const {
+  return code_under_way([this, method] {
+    return open_code{
+        .who = fmt::format("server {}", server_), .what = fmt::format("{}.{}", type_, method), .is_awaited = false};
+  });
+}
+
 std::optional<actors::call_result> hosted_object::call(msg::call& what,
                                                        const std::function<actors::call_return()>& later) {
   std::erase_if(tasks_, [](const running& one) { return one.is_done; });
@@ -74,6 +81,7 @@ std::optional<actors::call_result> hosted_object::call(msg::call& what,
       what.tensors.clear();
       open_answer answers(*this, what, later);
       if (!method->call) return join(*method, given, answers.answer());
+      const auto under_way = entered(method->name);
       if (auto result = method->call(*object_, given, answers)) {
         msg::returned answer;
         desk_.calls().put(std::move(*result), what.head.sender, answer);
@@ -132,6 +140,7 @@ void hosted_object::call_joined(const detail::method& what, batch& all) {
       std::byte* to = joined.owner().get();
       for (const waiting_call& one : calls) to = std::ranges::copy(one.rows.bytes(), to).out;
     }
+    const auto under_way = entered(what.name);
     const tensor result = what.call_batched(*object_, joined);
     if (result.shape().dimensions() == 0 || result.shape()[0] != count)
       throw error(error_kind::input, fmt::format("returned {} for {} rows", to_string(result.shape()), count));
@@ -154,6 +163,8 @@ void hosted_object::call_joined(const detail::method& what, batch& all) {
 
 caf::expected<actors::remote_module::saved> hosted_object::save(const std::string& folder) {
   try {
+    const auto under_way = entered("state_dict");
+    const uncounted_time of_checkpoint;
     msg::state_entries parts;
     for (auto& [name, numbers] : object_->state_dict()) parts.emplace_back(name, column_of(numbers));
     return save_parts(folder, how_.table, parts);
@@ -165,6 +176,7 @@ caf::expected<actors::remote_module::saved> hosted_object::save(const std::strin
 /// Shapes are those that the object has now; of what it has not, columns.
 caf::error hosted_object::restore(const model::checkpoint& from) {
   try {
+    const auto under_way = entered("load_state_dict");
     named_tensors state;
     const named_tensors now = object_->state_dict();
     for (const model::table_part& part : from.manifest.tables.at(how_.table).parts) {
@@ -188,6 +200,7 @@ caf::error hosted_object::restore(const model::checkpoint& from) {
 
 caf::expected<msg::tensor> hosted_object::row_digests(std::uint64_t /*first*/, std::uint64_t count) const {
   try {
+    const auto under_way = entered("state_dict");
     running_digest digest;
     for (const auto& [name, numbers] : object_->state_dict()) {
       digest.add(std::as_bytes(std::span(name)));
@@ -203,6 +216,7 @@ caf::expected<msg::tensor> hosted_object::row_digests(std::uint64_t /*first*/, s
 
 named_tensors hosted_object::state_of() {
   try {
+    const auto under_way = entered("state_dict");
     return object_->state_dict();
   } catch (...) {
     throw to_error(error_in(words("state_dict")));
@@ -211,6 +225,7 @@ named_tensors hosted_object::state_of() {
 
 void hosted_object::load(const named_tensors& state) {
   try {
+    const auto under_way = entered("load_state_dict");
     object_->load_state_dict(state);
   } catch (...) {
     throw to_error(error_in(words("load_state_dict")));

@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/stop_grace.hpp"
 #include "troupe/remote_object.hpp"
 #include "troupe/runtime/server_desk.hpp"
 
@@ -56,6 +58,8 @@ class hosted_object final : public actors::remote_module, public module_with_sta
   };
 
   std::string words(const std::string& method) const;
+  /// This thread is in that method of the object until the result goes. Requires: the name outlives it.
+  code_under_way entered(std::string_view method) const;
   void join(const detail::method& what, detail::packed& given, detail::reply give);
   void call_joined(const detail::method& what, batch& all);
 

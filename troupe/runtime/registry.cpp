@@ -150,6 +150,8 @@ std::unique_ptr<actors::remote_module> make_hosted(const msg::instantiate& order
     return one.first.ends_with(":");
   });
   const arguments given(type.name, from_text(texts));
+  const code_under_way under_way(
+      [&] { return open_code{.who = host.name(), .what = "the constructor of " + type.name, .is_awaited = false}; });
   if (type.make_module) {
     auto module = type.make_module(given);
     given.check_all_known();

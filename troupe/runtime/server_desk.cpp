@@ -162,6 +162,13 @@ caf::expected<actors::remote_module::saved> save_parts(const std::string& folder
 
 // -- the desk -------------------------------------------------------------------------
 
+server_desk::server_desk(actors::module_host& host)
+    : host_(host), calls_(host), under_way_([this]() -> std::optional<open_code> {
+        const std::uint64_t turn = calls_.executor()->turns();
+        if (turn % 2 == 0) return std::nullopt;
+        return open_code{.who = host_.name(), .what = "a task of its objects", .turn = turn, .is_awaited = false};
+      }) {}
+
 actors::remote_module& server_desk::module(std::uint64_t number, const std::string& method) {
   actors::remote_module* const found = number == 0 ? nullptr : host_.find(number);
   if (found == nullptr)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/remote_module.hpp"
+#include "base/stop_grace.hpp"
 #include "kernels/device.hpp"
 #include "troupe/module.hpp"
 #include "troupe/runtime/caller.hpp"
@@ -71,7 +72,7 @@ class server_caller final : public caller {
 /// Belongs to the server.
 class server_desk final : public actors::remote_module {
  public:
-  explicit server_desk(actors::module_host& host) : host_(host), calls_(host) {}
+  explicit server_desk(actors::module_host& host);
 
   std::optional<actors::call_result> call(msg::call& what, const std::function<actors::call_return()>& later) override;
 
@@ -90,6 +91,7 @@ class server_desk final : public actors::remote_module {
 
   actors::module_host& host_;
   server_caller calls_;
+  const code_under_way under_way_;  ///< its tasks: what runs in the executor of its calls
   /// By module, for those that were made during the run: references by who holds them.
   std::map<std::uint64_t, std::map<std::uint32_t, std::int64_t>> holders_;
 };

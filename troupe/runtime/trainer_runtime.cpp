@@ -22,8 +22,8 @@ trainer_runtime::trainer_runtime(actors::trainer_context actor, trainer_function
       trace(actor_.trace),
       step(actor_.step),
       requests_(actor_, std::make_shared<actor_executor>(calls_, caf::strong_actor_ptr(actor_.self->ctrl()))),
-      function_(std::move(function)),
-      assigned_(rules) {
+      assigned_(rules),
+      function_(std::move(function)) {
   actors::leave_to_workers(actor_.self);
   executor().use_own_stack(true);  // until the first step, by which most programs have made their replicas
   calls_.start(actor_.self, trace, actors::trainer_number(rank(), actor_.servers), requests_.executor());
@@ -74,7 +74,9 @@ void trainer_runtime::begin(msg::train& order) {
 
 void trainer_runtime::run_function() {
   try {
-    task_ = running_task(function_(trainer(*this)), [this](const std::exception_ptr& thrown) { ended(thrown); });
+    function_.has_done(steps_.done);
+    function_.run(trainer(*this), actor_.name, requests_.executor(),
+                  [this](const std::exception_ptr& thrown) { ended(thrown); });
   } catch (...) {  // by a function that is no coroutine
     ended(std::current_exception());
   }
@@ -91,6 +93,7 @@ void trainer_runtime::stop() {
 void trainer_runtime::ended(const std::exception_ptr& thrown) {
   std::cout.flush();
   std::fflush(stdout);
+  function_.end();
   if (phase_ == phase::running) enter(phase::ending);
   caf::error cause;
   try {
@@ -152,8 +155,9 @@ void trainer_runtime::deliver() {
 }
 
 void trainer_runtime::tell(msg::actor_status& now) const {
-  now.phase = "training";
+  now.phase = function_.is_under_way() ? "training" : "idle";
   communicator_.tell_waits(actor_.name, now.waits);
+  calls_.tell_waits(actor_.name, now.waits);
 }
 
 /// If this trainer takes more steps, the run ends: they would wait for each other for ever.
@@ -203,7 +207,10 @@ void trainer_runtime::check_peers() const {
 // -- what the function uses -----------------------------------------------------------
 
 std::uint64_t trainer_runtime::begin_context() {
-  if (step == steps_.done) trace.step_begins(++step);
+  if (step == steps_.done) {
+    trace.step_begins(++step);
+    function_.begins_step(step);
+  }
   return ++steps_.contexts;
 }
 

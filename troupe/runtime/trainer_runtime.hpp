@@ -42,6 +42,7 @@
 #include "troupe/runtime/outside_caller.hpp"
 #include "troupe/runtime/program_assignment.hpp"
 #include "troupe/runtime/replica_set.hpp"
+#include "troupe/runtime/running_function.hpp"
 #include "troupe/runtime/step_reductions.hpp"
 #include "troupe/runtime/table_clients.hpp"
 #include "troupe/runtime/task_requests.hpp"
@@ -52,8 +53,6 @@
 #include "troupe/trainer.hpp"
 
 namespace troupe::runtime {
-
-using trainer_function = std::function<task<>(trainer)>;
 
 class trainer_runtime;
 
@@ -215,7 +214,6 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
 
   trainer_caller calls_{*this};
   task_requests requests_;
-  trainer_function function_;
   phase phase_ = phase::waiting;
   program_assignment assigned_;  ///< all of it once there is an order
   actors::step_schedule schedule_;
@@ -234,7 +232,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   replica_set replicas_{actor_.rank, kept_};
   whole_gradient whole_{tables_, reductions_, replicas_, assigned_};
   std::optional<wait_cycles> cycles_;  ///< null: there is no other trainer, or no order yet
-  running_task task_;                  ///< destroyed first: it uses the others
+  running_function function_;          ///< destroyed first: it uses the others
 };
 
 /// Spawns trainer `rank` of run `run`, which runs `function`. `rules`: of the run's optimizer steps.

@@ -165,6 +165,7 @@ void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
 void trainer_runtime::leave_step(const std::shared_ptr<promise<>>& done) {
   const auto go_on = [this, done] {
     if (votes_.stops()) return done->fail(std::make_exception_ptr(run_stopped()));
+    function_.has_done(steps_.done);
     done->set();
   };
   if (!schedule_.saves) return go_on();

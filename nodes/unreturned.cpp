@@ -1,0 +1,177 @@
+#include "nodes/unreturned.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <caf/all.hpp>
+#include <cstdint>
+#include <mutex>
+#include <ranges>
+#include <set>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+
+namespace troupe::nodes {
+
+namespace {
+
+struct led_run_place {
+  std::mutex mutex;
+  const led_run* owner = nullptr;  ///< null: there is no run
+  caf::actor_system* system = nullptr;
+  const msg::master_actor* boss = nullptr;
+  bool has_functions = false;
+};
+
+/// It is never destroyed: a thread may look while the process exits.
+led_run_place& the_led_run() {
+  static auto* const only = new led_run_place;
+  return *only;
+}
+
+}  // namespace
+
+led_run::led_run(caf::actor_system& system, const msg::master_actor& boss, bool has_functions) {
+  const std::lock_guard lock(the_led_run().mutex);
+  the_led_run().owner = this;
+  the_led_run().system = &system;
+  the_led_run().boss = &boss;
+  the_led_run().has_functions = has_functions;
+}
+
+led_run::~led_run() {
+  const std::lock_guard lock(the_led_run().mutex);
+  if (the_led_run().owner == this) the_led_run().owner = nullptr;
+}
+
+bool has_led_run() {
+  const std::lock_guard lock(the_led_run().mutex);
+  return the_led_run().owner != nullptr;
+}
+
+std::optional<told_run> ask_led_run(std::chrono::milliseconds timeout) {
+  const std::lock_guard lock(the_led_run().mutex);  // so that the system stays
+  if (the_led_run().owner == nullptr) return std::nullopt;
+  std::optional<told_run> told;
+  const caf::scoped_actor self(*the_led_run().system);
+  self->request(*the_led_run().boss, timeout, msg::status{msg::header_source(0, actors::client_number).next(0, 0)})
+      .receive(
+          [&](msg::run_status& now) {
+            told = told_run{std::move(now), the_led_run().has_functions};
+          },
+          [](const caf::error&) {});
+  return told;
+}
+
+namespace {
+
+/// Who is named first.
+enum class blame : std::uint8_t { stuck, continues, waits };
+
+class unreturned_words {
+ public:
+  unreturned_words(const std::vector<open_code>& before, const std::vector<open_code>& now,
+                   const std::optional<told_run>& run)
+      : before_(before), run_(run) {
+    for (const open_code& one : now)
+      if (one.is_awaited) add_code(one);
+    for (const open_code& one : std::views::reverse(now))
+      if (!one.is_awaited) add_code(one);
+    if (!run_) return;
+    for (const msg::actor_status& one : run_->status.actors)
+      if (!here_.contains(one.name)) add_actor(one);
+  }
+
+  std::string all() {
+    std::ranges::stable_sort(found_, {}, &std::pair<blame, std::string>::first);
+    constexpr std::size_t most = 6;
+    std::vector<std::string> told;
+    for (const auto& [why, words] : found_)
+      if (told.size() < most) told.push_back(words);
+    if (found_.size() > most) told.push_back(fmt::format("and {} more", found_.size() - most));
+    if (has_own_code_)
+      told.emplace_back(
+          "a wish to stop is heard where a function awaits something: co_await in what takes long, and return when "
+          "that throws");
+    return fmt::format("{}", fmt::join(told, "; "));
+  }
+
+ private:
+  void add(blame why, std::string words) { found_.emplace_back(why, std::move(words)); }
+
+  void add_code(const open_code& one) {
+    if (one.who.empty()) return add(blame::stuck, one.what);
+    has_own_code_ = true;
+    const bool is_same = std::ranges::any_of(
+        before_, [&](const open_code& other) { return other.id == one.id && other.turn == one.turn; });
+    if (!one.is_awaited && !is_same) return;  // it has been called since
+    const bool is_new = here_.insert(one.who).second;
+    if (!one.is_awaited && !is_new) return;  // it has entered the one that is named
+    if (is_same && one.runs)
+      add(blame::stuck, fmt::format("{} has not come back from {}", one.who, one.what));
+    else if (is_same)
+      add(blame::waits, fmt::format("{} waits{} in {}", one.who, waits_of(one.who), one.what));
+    else
+      add(blame::continues, fmt::format("{} continues with {}", one.who, one.what));
+  }
+
+  /// Adds an actor of which this process has no code: one of another process, or of a job.
+  void add_actor(const msg::actor_status& one) {
+    const std::string who = one.name + process_of(one.name);
+    const std::string waits = waits_of(one.name);
+    const bool has_function = run_->has_functions && one.name.starts_with("trainer");
+    has_own_code_ = has_own_code_ || run_->has_functions;
+    if (one.phase == "computing" && has_function)
+      add(blame::stuck, fmt::format("{} has not come back from its own function or loop{}", who, asked_of(one.name)));
+    else if (one.phase == "computing")
+      add(blame::stuck, fmt::format("{} is at work and handles no message{}", who, asked_of(one.name)));
+    else if (!waits.empty())
+      add(blame::waits, fmt::format("{} waits{}", who, waits));
+    else if (has_function && one.phase == "training")
+      add(blame::waits, fmt::format("{} has not ended its function", who));
+  }
+
+  /// ` for barrier #1 of trainers 0..1 of trainer 1`
+  std::string waits_of(const std::string& name) const {
+    if (!run_) return {};
+    const auto& waits = run_->status.waits;
+    const auto first = std::ranges::find(waits, name, &msg::wait_status::who);
+    if (first == waits.end()) return {};
+    return fmt::format(" for {}{}{}", first->what, first->step > 0 ? fmt::format(" of step {}", first->step) : "",
+                       first->on.empty() ? "" : " from " + first->on);
+  }
+
+  /// ` (trainer 0 waits for counter.add)`
+  std::string asked_of(const std::string& name) const {
+    const auto& waits = run_->status.waits;
+    const auto first = std::ranges::find(waits, name, &msg::wait_status::on);
+    return first == waits.end() || first->who.empty() ? "" : fmt::format(" ({} waits for {})", first->who, first->what);
+  }
+
+  /// ` (pid 17)`, or with a host that is named.
+  std::string process_of(const std::string& name) const {
+    for (const msg::node_status& one : run_->status.nodes)
+      for (const std::uint32_t rank : one.ranks)
+        if (name == fmt::format("{} {}", one.trains ? "trainer" : "server", rank))
+          return one.host.empty() ? fmt::format(" (pid {})", one.pid)
+                                  : fmt::format(" (host {}, pid {})", one.host, one.pid);
+    return {};
+  }
+
+  const std::vector<open_code>& before_;
+  const std::optional<told_run>& run_;
+  std::set<std::string> here_;  ///< who has code in this process
+  bool has_own_code_ = false;   ///< it is a program's
+  std::vector<std::pair<blame, std::string>> found_;
+};
+
+}  // namespace
+
+std::string words_of_unreturned(const std::vector<open_code>& before, const std::vector<open_code>& now,
+                                const std::optional<told_run>& run) {
+  return unreturned_words(before, now, run).all();
+}
+
+}  // namespace troupe::nodes
