@@ -36,7 +36,8 @@ void checkpointing::enter(state next) {
   TROUPE_ASSERT(may_follow(state_, next));
   TROUPE_ASSERT(parts_missing_ == 0 && unwritten_.empty());
   state_ = next;
-  state_ == state::writing ? void(time_to_write_.emplace()) : time_to_write_.reset();
+  time_to_write_.reset();
+  if (state_ == state::writing) time_to_write_.emplace();
 }
 
 void checkpointing::start(const run_plan& plan, const table_shards& tables, const run_figures& figures,

@@ -12,6 +12,7 @@
 #include "launch/option_table.hpp"
 #include "launch/restarts.hpp"
 #include "launch/signals.hpp"
+#include "launch/stop_deadline.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -22,6 +23,7 @@ result<int> lead(const CLI::App& app, const program_context& context) {
       return bad_input("--{} {}: the master computes nothing; give it to 'troupe join'", name, printable(*text));
   TROUPE_DO(supervise_if_wanted(app, context.out));
   const stop_scope heeds(stop_on_signals(context.out));
+  const stop_deadline overdue(context.out, stopping_part::leader);
   auto read = read_train_order(app, computing::elsewhere);
   if (stop_asked()) return report_unbegun({}, context);
   TROUPE_TRY(order, std::move(read));

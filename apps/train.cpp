@@ -20,6 +20,7 @@
 #include "launch/processes.hpp"
 #include "launch/restarts.hpp"
 #include "launch/signals.hpp"
+#include "launch/stop_deadline.hpp"
 #include "launch/supervisor.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
@@ -78,6 +79,7 @@ void observe(nodes::run_options& options, const train_order& order, run_display&
                        [&](const attempt_news& now) { display.attempt_began(now); });
   options.watch.on_diagnosis = [&](const std::string& line) { display.tell(line); };
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
+  options.observer.on_stop = stop_now;
 }
 
 /// Notes what a person should know before the run begins: devices, what losses change, what `troupe scale` reaches.
@@ -261,6 +263,8 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
     return bad_input("--rank {}: goes with --role only; the ranks of a run are its own business", printable(*rank));
   TROUPE_DO(supervise_if_wanted(app, context.out));
   const stop_scope heeds(stop_on_signals(context.out));
+  const stop_deadline overdue(context.out, stopping_part::leader);
+  const model::dataset_holder rows;  // which the advice may have to open, and the run opens again
   auto read = read_train_order(app);
   if (stop_asked()) return report_unbegun({}, context);
   TROUPE_TRY(order, std::move(read));
@@ -272,8 +276,8 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
     if (!order.processes && given_text(app, name)) return bad_input("--{}: is for runs with --processes", name);
   order.tls = app.get_option("--tls")->count() > 0;
   if (order.tls && !order.processes) return bad_input("--tls: is for runs with --processes, which have links");
-  const model::dataset_holder rows;  // which the advice may have to open, and the run opens again
   order.machine.devices.follow(actors::advice_for(order.what));
+  if (stop_asked()) return report_unbegun(order, context);
   auto ready = read_timeouts(app, order.network);
   if (ready && order.processes) ready = give_to_processes(order.machine, order.what.ranks(), context.out);
   if (ready && order.processes) ready = read_own_token(app, order.network, context.out);
@@ -304,9 +308,9 @@ subcommand add_train(CLI::App& program) {
       "  troupe train --data tutorial --trainers 2 --json\n"
       "  troupe train job.toml --seed 7 --metrics-csv metrics.csv\n"
       "  troupe train --data synthetic --rows 1000000 --dim 64 --servers 2\n"
-      "Exit codes: 0 done, or stopped by the first Ctrl-C; 1 the run failed, or one of\n"
-      "its files could not be written; 2 an option or a file is wrong; 130 second\n"
-      "Ctrl-C.");
+      "Exit codes: 0 done, or stopped by the first Ctrl-C; 1 the run failed, did not\n"
+      "end within 5 s of that, or could not write one of its files; 2 an option or a\n"
+      "file is wrong; 130 second Ctrl-C.");
 
   return {app, "", run_train};
 }

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "launch/signals.hpp"
+#include "launch/stop_deadline.hpp"
 #include "model/data.hpp"
 #include "nodes/thread_memory.hpp"
 
@@ -37,6 +39,8 @@ result<void> take_part(nodes::node_options options, const trace_order& recording
   options.on_overdue = [&out](const std::string& line) { out.error({fault_kind::run, line}); };
   const model::dataset_holder files;
   quietly ? stop_on_signals() : stop_on_signals(out);
+  std::optional<stop_deadline> overdue;
+  if (!quietly) overdue.emplace(out, stopping_part::member);
   rejoin_clock::time_point give_up = {};
   for (;;) {
     TROUPE_TRY(ended, take_part_once(options, recording, quietly, out));

@@ -21,9 +21,32 @@ std::atomic<int> signals_passed = 0;        ///< of the supervisor, which passes
 std::atomic<pid_t> supervisor_process = 0;  ///< 0: nobody supervises this process
 std::atomic<bool> diagnosis_asked = false;
 std::atomic<bool> on_terminal = false;
-std::array<char, 256> heard = {};         ///< what the first signal writes to stderr
-std::atomic<std::size_t> heard_size = 0;  ///< of it; 0: nothing
+
+/// A line that a signal handler may write. Set by one thread at a time.
+class prepared_line {
+ public:
+  void set(const std::string& line) {
+    size_.store(0);
+    const std::size_t size = std::min(line.size(), text_.size());
+    std::copy_n(line.begin(), size, text_.begin());
+    size_.store(size);
+  }
+  bool is_set() const { return size_.load() > 0; }
+  void write() const {
+    // What a terminal shows in this line, the progress or ^C, must not continue.
+    if (on_terminal.load()) (void)!::write(STDERR_FILENO, "\n", 1);
+    (void)!::write(STDERR_FILENO, text_.data(), size_.load());
+  }
+
+ private:
+  std::array<char, 256> text_ = {};
+  std::atomic<std::size_t> size_ = 0;
+};
+
+prepared_line heard_line;  ///< what the first signal writes to stderr
 std::atomic<bool> heard_told = false;
+prepared_line late_line;  ///< what is written when the program ends some time after that
+std::atomic<unsigned> seconds_to_end = 0;
 constexpr std::size_t children_max = 4096;
 std::array<std::atomic<pid_t>, children_max> child_pids = {};
 static_assert(std::atomic<pid_t>::is_always_lock_free);
@@ -33,13 +56,10 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::size_t>:
 
 /// Notes once that a stop was heard. It runs in signal handlers.
 void tell_heard() {
-  if (heard_size.load() == 0 || heard_told.exchange(true)) return;
-  // What a terminal shows in this line, the progress or ^C, must not continue.
-  if (on_terminal.load()) (void)!::write(STDERR_FILENO, "\n", 1);
-  (void)!::write(STDERR_FILENO, heard.data(), heard_size.load());
+  if (heard_line.is_set() && !heard_told.exchange(true)) heard_line.write();
 }
 
-/// Runs on any thread at any point: it uses only lock-free atomics, write, kill and _exit. A signal to the whole
+/// Runs on any thread at any point: it uses only lock-free atomics, write, alarm, kill and _exit. A signal to the whole
 /// process group comes twice under a supervisor: as it is, and passed on.
 void on_signal(int, siginfo_t* info, void*) {
   const bool is_passed = info->si_code == SI_USER && info->si_pid == supervisor_process.load();
@@ -48,13 +68,17 @@ void on_signal(int, siginfo_t* info, void*) {
   if (alike > 1) {
     // The shell's prompt must not continue the progress line.
     if (on_terminal.load()) (void)!::write(STDERR_FILENO, "\n", 1);
-    for (const auto& child : child_pids)
-      if (const pid_t pid = child.load()) ::kill(pid, SIGKILL);
-    _exit(exit_interrupted);
+    quit_now(exit_interrupted);
   }
   request.request();
   tell_heard();
+  if (late_line.is_set()) ::alarm(seconds_to_end.load());
   errno = before;
+}
+
+void on_alarm(int) {
+  if (late_line.is_set()) late_line.write();
+  quit_now(exit_failed);
 }
 
 void on_diagnosis_signal(int) { diagnosis_asked.store(true); }
@@ -64,14 +88,10 @@ void on_diagnosis_signal(int) { diagnosis_asked.store(true); }
 bool diagnosis_wanted() { return diagnosis_asked.exchange(false); }
 
 const stop_request& stop_on_signals(const console& out) {
-  if (!out.quiet() && heard_size.load() == 0) {
-    const std::string line = fmt::format(
+  if (!out.quiet() && !heard_line.is_set())
+    heard_line.set(fmt::format(
         "{}: stopping at the end of this step, or at once before the first; a second signal quits at once\n",
-        out.name());
-    const std::size_t size = std::min(line.size(), heard.size());
-    std::copy_n(line.begin(), size, heard.begin());
-    heard_size.store(size);
-  }
+        out.name()));
   if (request.requested()) tell_heard();  // by the supervisor, before this process began
   return stop_on_signals();
 }
@@ -99,6 +119,25 @@ const stop_request& stop_on_signals() {
 }
 
 void stop_now() { request.request(); }
+
+void end_by_next_signal(std::chrono::seconds time, const std::string& line) {
+  struct sigaction before = {};
+  sigaction(SIGALRM, nullptr, &before);
+  if ((before.sa_flags & SA_SIGINFO) != 0 || (before.sa_handler != SIG_DFL && before.sa_handler != &on_alarm)) return;
+  struct sigaction action = {};
+  if (before.sa_handler == &on_alarm && line.empty()) ::alarm(0);
+  action.sa_handler = line.empty() ? SIG_DFL : &on_alarm;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGALRM, &action, nullptr);
+  seconds_to_end.store(static_cast<unsigned>(time.count()));
+  late_line.set(line);
+}
+
+void quit_now(int code) {
+  for (const auto& child : child_pids)
+    if (const pid_t pid = child.load()) ::kill(pid, SIGKILL);
+  _exit(code);
+}
 
 void kill_when_interrupted(pid_t child) {
   for (auto& place : child_pids) {

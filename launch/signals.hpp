@@ -4,6 +4,9 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <string>
+
 #include "base/stop_request.hpp"
 #include "launch/console.hpp"
 
@@ -24,6 +27,14 @@ bool diagnosis_wanted();
 
 /// Makes the same request without a signal.
 void stop_now();
+
+/// From now on the first signal ends the program with exit code 1 after that time, unless it has ended by then, and
+/// writes `line`; empty: it does not. For programs that go on after their run: nothing but the signal is needed. It
+/// does nothing where SIGALRM is handled by others.
+void end_by_next_signal(std::chrono::seconds time, const std::string& line);
+
+/// Ends the program at once, and the children of `kill_when_interrupted`, as the second signal does. Thread: any.
+[[noreturn]] void quit_now(int code);
 
 /// Makes the second signal also kill this child. At most `children_max` are remembered.
 void kill_when_interrupted(pid_t child);

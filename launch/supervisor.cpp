@@ -24,6 +24,7 @@
 #include "launch/attempt.hpp"
 #include "launch/processes.hpp"
 #include "launch/signals.hpp"
+#include "launch/stop_deadline.hpp"
 #include "links/credentials.hpp"
 
 namespace troupe::launch {
@@ -137,7 +138,8 @@ result<void> supervisor::run() {
     if (!leader) return run_fault("--restarts: the process that leads the run: {}", leader.error().message);
     if (!*leader) {
       attempt::begin(std::move(history_), std::move(ends->second));
-      stop_on_signals(out_);                   // in place of the supervisor's handlers: no signal is lost in between
+      stop_on_signals(out_);  // in place of the supervisor's handlers: no signal is lost in between
+      static const stop_deadline overdue(out_, stopping_part::leader);  // as long as this copy
       if (stops_asked.load() > 0) stop_now();  // the attempt before has ended before it heard of it
       return {};
     }

@@ -17,6 +17,7 @@
 #include "launch/attempt.hpp"
 #include "launch/crash.hpp"
 #include "launch/option_table.hpp"
+#include "launch/stop_deadline.hpp"
 #include "launch/text.hpp"
 #include "links/credentials.hpp"
 #include "nodes/trace_sources.hpp"
@@ -41,6 +42,10 @@ std::filesystem::path temporary_place() {
 constexpr const char* folder_name = "trace folder";
 
 std::string words(const std::filesystem::path& folder) { return shell_word(folder.string()); }
+
+std::string kept_at(const std::filesystem::path& folder) {
+  return fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder));
+}
 
 constexpr const char* turned_off = "which --trace off turns off";
 
@@ -176,7 +181,9 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
 }
 
 void run_trace::tell_if_crashed(const console& out) const {
-  if (recorder_ && attempt::mine() == nullptr)  // else the next attempt removes it
+  if (!recorder_) return;
+  say_if_overdue(kept_at(recorder_->folder()));
+  if (attempt::mine() == nullptr)  // else the next attempt removes it
     say_if_crashed(
         fmt::format("{}: error: this process has crashed; its trace is kept: 'troupe trace blocked {}' says "
                     "what it did last\n",
@@ -208,6 +215,7 @@ void run_trace::finish_quietly(bool clean) {
 
 void run_trace::remove_recorder() {
   say_if_crashed({});
+  say_if_overdue({});
   const std::filesystem::path folder = recorder_->folder();
   recorder_.reset();
   std::error_code not_empty;
@@ -233,7 +241,7 @@ void run_trace::finish(bool clean, console& out) {
                     "kept; a larger --trace-ring-mib or a --trace-filter helps",
                     records, contents));
   if (!clean)
-    out.note(fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder)));
+    out.note(kept_at(folder));
   else if (keeps_all && is_wanted_)
     out.note(
         fmt::format("the trace is in {}: 'troupe trace summary {}' begins with it", folder.string(), words(folder)));

@@ -48,7 +48,7 @@ class run_trace {
   static result<run_trace> start(trace_order& order, console& out);
 
   trace::recorder* recorder() const { return recorder_.get(); }
-  /// If this process crashes from now on, it says where the recording is.
+  /// If this process crashes from now on, or ends because a stop is overdue, it says where the recording is.
   void tell_if_crashed(const console& out) const;
 
   /// Notes why the run has failed, for readers of the recording. Returns whether this counts as a clean end: a wrong

@@ -13,6 +13,7 @@
 #include "launch/rejoin.hpp"
 #include "launch/restarts.hpp"
 #include "launch/signals.hpp"
+#include "launch/stop_deadline.hpp"
 #include "launch/supervisor.hpp"
 #include "launch/text.hpp"
 #include "model/checkpoint/resume.hpp"
@@ -81,6 +82,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   nodes::run_options options;
   static_cast<nodes::machine_options&>(options) = order.machine;
   options.observer.on_note = [&out](const std::string& line) { out.note(line); };
+  options.observer.on_stop = launch::stop_now;
   options.watch.on_diagnosis = [&out](const std::string& line) { out.tell(line); };
   options.watch.wanted = launch::diagnosis_wanted;
   options.watch.step_timeout = order.tracing.step_timeout;
@@ -103,6 +105,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   fill_gather(options, order, children, what, traced.recorder() != nullptr, out);
   bool has_begun = false;
   actors::note_begin(options.observer, has_begun);
+  const launch::stop_deadline overdue(out, launch::stopping_part::leader);
   auto run = nodes::run(request_of(order, what), options, &launch::stop_on_signals(out));
   const bool is_clean = run || traced.note_failure(run.error(), has_begun);
   if (!run && launch::fails_attempt(run.error())) {
@@ -127,6 +130,7 @@ result<actors::run_summary> lead_again(const program_order& order, const program
   nodes::run_options options;
   options.threads = order.machine.threads;
   options.replayed = &again;
+  const launch::stop_deadline overdue(out, launch::stopping_part::leader);
   auto run = [&] {
     const replay::stall_watch watch(again);
     return nodes::run(request_of(order, what), options, &launch::stop_on_signals(out));
