@@ -43,8 +43,7 @@ std::vector<own_layer_options> added_layers() { return all_kinds().all(); }
 
 bool own_layer_options::operator==(const own_layer_options& other) const {
   if (kind != other.kind || chosen == other.chosen) return kind == other.kind;
-  return std::ranges::equal(chosen->fields(), other.chosen->fields(), {}, &detail::own_options::field::value,
-                            &detail::own_options::field::value);
+  return detail::have_same_values(*chosen, *other.chosen);
 }
 
 }  // namespace troupe::nn

@@ -10,73 +10,34 @@
 #include <vector>
 
 #include "nn/module.hpp"
-#include "nn/option_fields.hpp"
+#include "nn/own_options.hpp"
 
 namespace troupe::nn {
 
 namespace detail {
 
 /// What is known of the options of an added layer.
-class own_options {
+class own_options : public added_options {
  public:
-  virtual ~own_options() = default;
   virtual std::unique_ptr<own_options> copy() const = 0;
   virtual std::shared_ptr<module> make(const troupe::shape& sample) const = 0;
-
-  /// An option as `option_field` has it.
-  struct field {
-    std::string name;
-    bool is_required = false;
-    std::string limit;
-    bool is_default = true;
-    option_value value;
-  };
-  virtual std::vector<field> fields() const = 0;
-  /// Returns false if field `i` cannot be that.
-  virtual bool set(std::size_t i, const option_value& value) = 0;
 };
 
 template <class Layer>
-struct options_of_layer {
-  struct type {};
-};
-template <class Layer>
-requires requires { typename Layer::options; }
-struct options_of_layer<Layer> {
-  using type = typename Layer::options;
-};
-
-template <class Layer>
-class options_of final : public own_options {
+class options_of final : public options_with_fields<own_options, Layer> {
  public:
-  using options = typename options_of_layer<Layer>::type;
+  using options = typename options_of_added<Layer>::type;
 
   std::unique_ptr<own_options> copy() const override { return std::make_unique<options_of>(*this); }
   std::shared_ptr<module> make(const troupe::shape& sample) const override {
     if constexpr (std::constructible_from<Layer, options>) {
-      options fitted = chosen_;
+      options fitted = this->chosen_;
       if constexpr (requires { fitted.fit(sample); }) fitted.fit(sample);
       return std::make_shared<Layer>(std::move(fitted));
     } else {
       return std::make_shared<Layer>();
     }
   }
-  std::vector<field> fields() const override {
-    std::vector<field> all;
-    for (const auto& one : fields_of<options>()) {
-      option_value value = one.write(chosen_);
-      const bool is_default = value == one.write(options());
-      all.push_back({one.name, one.is_required, one.limit, is_default, std::move(value)});
-    }
-    return all;
-  }
-  bool set(std::size_t i, const option_value& value) override {
-    const auto& one = fields_of<options>().at(i);
-    return one.read(value, chosen_) && one.fits(chosen_);
-  }
-
- private:
-  options chosen_;
 };
 
 void add_layer(const std::string& kind, std::shared_ptr<const own_options> with_defaults);

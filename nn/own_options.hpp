@@ -1,0 +1,76 @@
+// The options of what a program adds to jobs, for those that read and write them without knowing their type.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/option_fields.hpp"
+
+namespace troupe::nn::detail {
+
+/// What is known of them.
+class added_options {
+ public:
+  virtual ~added_options() = default;
+
+  /// An option as `option_field` has it.
+  struct field {
+    std::string name;
+    bool is_required = false;
+    std::string limit;
+    bool is_default = true;
+    option_value value;
+  };
+  virtual std::vector<field> fields() const = 0;
+  /// Returns false if field `i` cannot be that.
+  virtual bool set(std::size_t i, const option_value& value) = 0;
+  /// Returns whether field `i` is within its limit.
+  virtual bool fits(std::size_t i) const = 0;
+};
+
+/// Returns whether options of one type have the same values.
+inline bool have_same_values(const added_options& a, const added_options& b) {
+  return std::ranges::equal(a.fields(), b.fields(), {}, &added_options::field::value, &added_options::field::value);
+}
+
+template <class Added>
+struct options_of_added {
+  struct type {};
+};
+template <class Added>
+requires requires { typename Added::options; }
+struct options_of_added<Added> {
+  using type = typename Added::options;
+};
+
+/// The options of `Added`, or none; `Base`, derived from `added_options`, says what else is known of them.
+template <class Base, class Added>
+class options_with_fields : public Base {
+ public:
+  using options = typename options_of_added<Added>::type;
+  using field = added_options::field;
+
+  std::vector<field> fields() const override {
+    std::vector<field> all;
+    for (const auto& one : fields_of<options>()) {
+      option_value value = one.write(chosen_);
+      const bool is_default = value == one.write(options());
+      all.push_back({one.name, one.is_required, one.limit, is_default, std::move(value)});
+    }
+    return all;
+  }
+  bool set(std::size_t i, const option_value& value) override {
+    const auto& one = fields_of<options>().at(i);
+    return one.read(value, chosen_) && one.fits(chosen_);
+  }
+  bool fits(std::size_t i) const override { return fields_of<options>().at(i).fits(chosen_); }
+
+ protected:
+  options chosen_;
+};
+
+}  // namespace troupe::nn::detail
