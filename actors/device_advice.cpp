@@ -33,6 +33,8 @@ double step_multiplications(const model::job& what, const model::data_spec& spec
 
 std::optional<std::string> only_on_processor(const model::job& what, const nn::module& network) {
   if (what.loss.own != nullptr) return fmt::format("--loss {} computes on the processor", what.loss.own->name);
+  if (const auto* own = what.dense_optimizer.own())
+    return fmt::format("--dense-optimizer {} computes on the processor", own->name());
   const std::string layer = network.first_without_device_code();
   return layer.empty() ? std::nullopt : std::optional(fmt::format("the layer {} computes on the processor", layer));
 }
@@ -42,6 +44,8 @@ device_advice advice_for(const model::job& what, const model::data_spec& spec) {
     return {true, "only CUDA devices multiply in the --matmul-precision that is asked for"};
   if (what.parts() > 1) return in_parts;
   if (const auto added = only_on_processor(what, model::hybrid_model(spec, what))) return {false, *added};
+  if (const auto* own = spec.tables.empty() ? nullptr : what.sparse_optimizer.own())
+    return {false, fmt::format("--sparse-optimizer {} computes on the processor", own->name())};
   const double work = step_multiplications(what, spec);
   const bool on_devices = work >= device_multiplications;
   return {on_devices,

@@ -25,8 +25,8 @@ constexpr double device_multiplications = 1 << 25;
 /// each dense weight, and one by each number of the rows that its bags name. Requires: `check_network` accepts the job.
 double step_multiplications(const model::job& what, const model::data_spec& spec);
 
-/// Returns what the program has added to a job's network, or to its losses, that computes on the processor only;
-/// nothing: there is no such thing.
+/// Returns what the program has added to a job's network, to its losses or to the optimizers of its dense weights that
+/// computes on the processor only; nothing: there is no such thing.
 std::optional<std::string> only_on_processor(const model::job& what, const nn::module& network);
 
 /// Returns where a job on data of these shapes computes best: on devices from `device_multiplications` on, or if only

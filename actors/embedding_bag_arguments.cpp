@@ -143,6 +143,12 @@ std::uint64_t bytes_of(const model::embedding_bag_options& options, const model:
   return model::table_bytes(rows, columns_on(options.dim, options.shard).count, options.dtype, optimizer);
 }
 
+caf::error check_device(const model::optimizer_spec& optimizer, const model::embedding_bag_options& options,
+                        const kernels::device& where) {
+  const auto fault = model::device_fault(optimizer, where, "--server-device");
+  return fault ? make_failure(errc::bad_input, "{}: {}", model::words_of(options), *fault) : caf::error();
+}
+
 caf::error check_bytes(const std::string& what, std::uint64_t needed, const kernels::device& where) {
   if (where.is_host() && needed > model::available_memory())
     return make_failure(errc::out_of_memory, model::memory_fault(what, needed));
@@ -158,13 +164,15 @@ caf::error check_bytes(const std::string& what, std::uint64_t needed, const kern
 
 }  // namespace
 
-caf::error check_memory(const model::embedding_bag_options& options, const kernels::device& where) {
+caf::error check_place(const model::embedding_bag_options& options, const kernels::device& where) {
+  if (auto wrong = check_device(options.optimizer, options, where)) return wrong;
   return check_bytes(model::words_of(options) + " with its optimizer's state", bytes_of(options, options.optimizer),
                      where);
 }
 
-caf::error check_state_memory(const model::embedding_bag_options& options, const model::optimizer_spec& optimizer,
-                              const kernels::device& where) {
+caf::error check_state_place(const model::embedding_bag_options& options, const model::optimizer_spec& optimizer,
+                             const kernels::device& where) {
+  if (auto wrong = check_device(optimizer, options, where)) return wrong;
   return check_bytes("the optimizer's state of " + model::words_of(options),
                      bytes_of(options, optimizer) - bytes_of(options, {}), where);
 }

@@ -39,7 +39,7 @@ class remote_embedding_bag final : public remote_module {
     const model::optimizer_spec& now = table_.options().optimizer;
     if (is_chosen_ && *optimizer != now) return other_optimizer(words(), chosen, now);
     if (is_chosen_) return {};
-    if (auto wrong = check_state_memory(table_.options(), *optimizer, table_.stream().device())) return wrong;
+    if (auto wrong = check_state_place(table_.options(), *optimizer, table_.stream().device())) return wrong;
     is_chosen_ = true;
     if (const auto kept = in_use()) kept->drop();
     table_.set_optimizer(*optimizer);
@@ -379,7 +379,7 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const ms
   const auto read = read_embedding_bag(order);
   if (!read) return read.error();
   const auto& [options, reduce] = *read;
-  if (auto wrong = check_memory(options, where)) return wrong;
+  if (auto wrong = check_place(options, where)) return wrong;
   const std::uint64_t steps_ahead = model::lookups_ahead(order.staleness);
   const std::uint64_t lookups = std::uint64_t{order.trainers} * (order.accumulate + steps_ahead + 1);
   if (batch) return std::make_unique<remote_embedding_bag>(options, reduce, std::move(batch), lookups);

@@ -1,5 +1,5 @@
-// The program `troupe` with a layer, a loss, metrics and a data set of one's own, which jobs name as "swish", "focal",
-// "brier", "f1" and "ratings". Without arguments it trains a small job with all of them.
+// The program `troupe` with a layer, a loss, metrics, an optimizer and a data set of one's own, which jobs name as
+// "swish", "focal", "brier", "f1", "lion" and "ratings". Without arguments it trains a small job with all of them.
 
 #include <cmath>
 #include <memory>
@@ -76,6 +76,7 @@ nn::metric_of_sums f1() {
               },
           .result = [](std::span<const double> sums, std::uint64_t) { return sums[0] / (sums[0] + sums[1]); }};
 }
+
 /// Who likes which film: people and films have one of three tastes each, and those of the same taste go together. A row
 /// is a number, of which person and film are made; "ratings:N" has N of them.
 class ratings final : public nn::own_data {
@@ -104,14 +105,56 @@ class ratings final : public nn::own_data {
   std::uint64_t rows_;
 };
 
+/// What jobs give the optimizer.
+struct lion_options {
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0;
+
+  static const nn::option_fields<lion_options>& fields() {
+    constexpr auto is_fraction = [](double x) { return x >= 0 && x < 1; };
+    static const auto all = nn::option_fields<lion_options>()
+                                .real("beta1", &lion_options::beta1, "at least 0 and below 1", is_fraction)
+                                .real("beta2", &lion_options::beta2, "at least 0 and below 1", is_fraction)
+                                .real("weight_decay", &lion_options::weight_decay, "a number of 0 or more",
+                                      [](double x) { return x >= 0 && x < 1000; });
+    return all;
+  }
+};
+
+/// Lion of Chen and others (2023): each weight goes as far as the learning rate says, in the direction of a mean of its
+/// gradients.
+class lion final : public nn::own_optimizer {
+ public:
+  using options = lion_options;
+  explicit lion(const options& chosen) : chosen_(chosen) {}
+
+  int state_buffers() const override { return 1; }  // the mean
+  void update(const nn::weight_block& of) const override {
+    for (std::size_t i = 0; i < of.weights.size(); ++i) {
+      const double g = of.gradient[i];
+      const double m = of.first[i];
+      const double w = of.weights[i];
+      const double direction = chosen_.beta1 * m + (1 - chosen_.beta1) * g;
+      const double sign = direction > 0 ? 1 : direction < 0 ? -1 : 0;
+      of.weights[i] = w - of.lr * (sign + chosen_.weight_decay * w);
+      of.first[i] = chosen_.beta2 * m + (1 - chosen_.beta2) * g;
+    }
+  }
+
+ private:
+  options chosen_;
+};
+
 int main(int argc, char** argv) {
   nn::add_layer<swish>("swish");
   nn::add_loss("focal", nn::loss_form::logits, focal);
   nn::add_metric("brier", nn::loss_form::logits, brier);
   nn::add_metric("f1", nn::loss_form::logits, f1());
+  nn::add_optimizer<lion>("lion");
   nn::add_data("ratings", [](const std::string& rows, std::uint64_t) { return std::make_unique<ratings>(rows); });
   if (argc > 1) return program(argc, argv);
-  return program({"train", "--data", "ratings", "--loss", "focal", "--metrics", "brier,f1", "--steps", "50", "--quiet",
-                  "--layers",
+  return program({"train", "--data", "ratings", "--loss", "focal", "--metrics", "brier,f1", "--dense-optimizer",
+                  "lion:weight_decay=0.01", "--dense-lr", "0.001", "--steps", "50", "--quiet", "--layers",
                   R"([{"kind": "linear", "out": 16}, {"kind": "swish", "beta": 1.5}, {"kind": "linear", "out": 1}])"});
 }

@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
+#include "kernels/device.hpp"
 #include "model/job.hpp"
 
 namespace troupe::model {
@@ -43,31 +47,50 @@ std::vector<option> described(adagrad_options& of) {
 std::vector<option> described(adam_options& of) {
   return {{"beta1", &of.beta1, true}, {"beta2", &of.beta2, true}, {"eps", &of.eps}, {"weight_decay", &of.weight_decay}};
 }
+std::vector<option> described(nn::own_optimizer_choice& /*of*/) { return {}; }  // checked when it is chosen
 
 std::vector<option> described(optimizer_options& of) {
   return std::visit([](auto& mine) { return described(mine); }, of);
 }
 
+template <class Options>
+optimizer_options defaults_of() {
+  return Options();
+}
+
 struct optimizer_entry {
   const char* name;
   optimizer_kind kind;
-  optimizer_options defaults;
+  optimizer_options (*defaults)();
   // The replacement for dense weights; null if the optimizer works for them.
   const char* for_dense = nullptr;
 };
 
 // In the order of `optimizer_options`.
 constexpr std::array optimizers{
-    optimizer_entry{"sgd", optimizer_kind::sgd, sgd_options()},
-    optimizer_entry{"adagrad", optimizer_kind::adagrad, adagrad_options()},
-    optimizer_entry{"adam", optimizer_kind::adam, adam_options()},
-    optimizer_entry{"rowwise-adagrad", optimizer_kind::rowwise_adagrad, rowwise_adagrad_options(), "adagrad"},
-    optimizer_entry{"lazy-sgd", optimizer_kind::sgd, lazy_sgd_options(), "sgd"},
-    optimizer_entry{"lazy-adam", optimizer_kind::adam, lazy_adam_options(), "adam"}};
+    optimizer_entry{"sgd", optimizer_kind::sgd, defaults_of<sgd_options>},
+    optimizer_entry{"adagrad", optimizer_kind::adagrad, defaults_of<adagrad_options>},
+    optimizer_entry{"adam", optimizer_kind::adam, defaults_of<adam_options>},
+    optimizer_entry{"rowwise-adagrad", optimizer_kind::rowwise_adagrad, defaults_of<rowwise_adagrad_options>,
+                    "adagrad"},
+    optimizer_entry{"lazy-sgd", optimizer_kind::sgd, defaults_of<lazy_sgd_options>, "sgd"},
+    optimizer_entry{"lazy-adam", optimizer_kind::adam, defaults_of<lazy_adam_options>, "adam"}};
 
 constexpr std::size_t dense_optimizers = 3;  // the first ones
 
+/// Requires: it is one of Troupe's.
 const optimizer_entry& entry_of(const optimizer_spec& spec) { return optimizers.at(spec.options.index()); }
+
+std::string name_of(const optimizer_spec& spec) { return spec.own() ? spec.own()->name() : entry_of(spec).name; }
+
+double weight_decay_of(const optimizer_spec& spec) {
+  return std::visit(
+      [](const auto& mine) {
+        if constexpr (requires { mine.weight_decay; }) return mine.weight_decay;
+        return 0.0;
+      },
+      spec.options);
+}
 
 /// Returns `name=value` of each option.
 std::vector<std::string> texts_of(optimizer_options of) {
@@ -77,8 +100,17 @@ std::vector<std::string> texts_of(optimizer_options of) {
   return texts;
 }
 
+/// The same of those that have to be given to a program's optimizer to make it such as it is.
+std::vector<std::string> texts_of(const nn::chosen_optimizer& of) {
+  std::vector<std::string> texts;
+  for (const auto& one : of.options().fields())
+    if (one.is_required || !one.is_default)
+      texts.push_back(std::visit([&](const auto& value) { return fmt::format("{}={}", one.name, value); }, one.value));
+  return texts;
+}
+
 std::string text_with(const optimizer_spec& spec, const std::vector<std::string>& options) {
-  return fmt::format("{}{}{}", entry_of(spec).name, options.empty() ? "" : ":", fmt::join(options, ","));
+  return fmt::format("{}{}{}", name_of(spec), options.empty() ? "" : ":", fmt::join(options, ","));
 }
 
 option_fault check(const option& one) {
@@ -104,8 +136,10 @@ option_fault read_value(const option& one, std::string_view text) {
   return check(one);
 }
 
-option_fault read_options(optimizer_spec& spec, std::string_view text) {
-  const std::vector<option> all = described(spec.options);
+/// Reads `key=value,...`: calls `read(i, value)`, which returns what is wrong, for each option that is given.
+template <class Read>
+option_fault read_options(const std::string& optimizer, const std::vector<std::string>& names, std::string_view text,
+                          const Read& read) {
   std::vector<std::string_view> seen;
   for (const auto part : split(text, ',')) {
     const auto equals = part.find('=');
@@ -114,13 +148,69 @@ option_fault read_options(optimizer_spec& spec, std::string_view text) {
     const auto key = part.substr(0, equals);
     if (std::ranges::find(seen, key) != seen.end()) return fmt::format("{} is given twice", printable(key));
     seen.push_back(key);
-    const auto known = std::ranges::find(all, key, &option::name);
-    if (known == all.end())
-      return fmt::format("{} has no option {}; {}", entry_of(spec).name, printable(key),
-                         suggestions(key, names_in(all, &option::name)));
-    if (auto wrong = read_value(*known, part.substr(equals + 1))) return wrong;
+    const auto known = std::ranges::find(names, key);
+    if (known == names.end())
+      return fmt::format("{} has no option {}; {}", optimizer, printable(key),
+                         names.empty() ? "it has none" : suggestions(key, names));
+    const auto number = static_cast<std::size_t>(known - names.begin());
+    if (auto wrong = read(number, part.substr(equals + 1))) return wrong;
   }
   return std::nullopt;
+}
+
+option_fault read_options(optimizer_spec& spec, std::string_view text) {
+  const std::vector<option> all = described(spec.options);
+  return read_options(name_of(spec), names_in(all, &option::name), text,
+                      [&](std::size_t i, std::string_view value) { return read_value(all[i], value); });
+}
+
+// -- optimizers that a program has added -------------------------------------------------
+
+/// Returns what an option is given; null: it is neither a number, nor true or false.
+std::optional<nn::option_value> own_value(std::string_view text) {
+  if (text == "true" || text == "false") return text == "true";
+  if (const auto whole = parse_number<std::uint64_t>(text)) return *whole;
+  if (const auto real = parse_number<double>(text)) return *real;
+  return std::nullopt;
+}
+
+option_fault read_options(const std::string& optimizer, std::optional<std::string_view> text,
+                          nn::detail::own_optimizer_options& to) {
+  const auto fields = to.fields();
+  std::vector<std::optional<std::pair<nn::option_value, std::string>>> given(fields.size());
+  const auto fault = [&](std::size_t i, std::string_view value) {
+    return fmt::format("{} must be {}, not {}", fields[i].name, fields[i].limit, printable(value));
+  };
+  if (text) {
+    auto wrong = read_options(optimizer, names_in(fields, &nn::detail::added_options::field::name), *text,
+                              [&](std::size_t i, std::string_view value) -> option_fault {
+                                const auto number = own_value(value);
+                                if (!number) return fault(i, value);
+                                given[i].emplace(*number, value);
+                                return std::nullopt;
+                              });
+    if (wrong) return wrong;
+  }
+  // Limits may follow from other options, wherever these stand in the text.
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    if (given[i]) to.set(i, given[i]->first);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].is_required && !given[i])
+      return fmt::format("{} needs the option {}, which must be {}", optimizer, fields[i].name, fields[i].limit);
+    if (given[i] && !to.set(i, given[i]->first)) return fault(i, given[i]->second);
+  }
+  return std::nullopt;
+}
+
+result<optimizer_spec> choose_own(const nn::added_optimizer& which, std::optional<std::string_view> text) {
+  auto options = which.with_defaults->copy();
+  if (auto wrong = read_options(which.name, text, *options)) return bad_input(std::move(*wrong));
+  try {
+    const auto made = std::make_shared<const nn::chosen_optimizer>(which.name, std::move(options));
+    return optimizer_spec{nn::own_optimizer_choice{made}};
+  } catch (const error& e) {
+    return bad_input(e.what());
+  }
 }
 
 }  // namespace
@@ -128,19 +218,25 @@ option_fault read_options(optimizer_spec& spec, std::string_view text) {
 result<optimizer_spec> parse_optimizer(std::string_view text, optimizer_use use) {
   const auto colon = text.find(':');
   const auto name = text.substr(0, colon);
+  const auto options =
+      colon == std::string_view::npos ? std::nullopt : std::optional<std::string_view>(text.substr(colon + 1));
+  const auto added = nn::added_optimizers();
+  if (const auto own = std::ranges::find(added, name, &nn::added_optimizer::name); own != added.end())
+    return choose_own(*own, options);
   const auto* const entry = std::ranges::find(optimizers, name, &optimizer_entry::name);
   if (entry == optimizers.end()) {
     // Those for dense weights come first.
     const auto all = std::span(optimizers).first(use == optimizer_use::dense ? dense_optimizers : optimizers.size());
-    return bad_input("unknown optimizer {}; {}", printable(name),
-                     suggestions(name, names_in(all, &optimizer_entry::name)));
+    std::vector<std::string> names = names_in(all, &optimizer_entry::name);
+    std::ranges::copy(names_in(added, &nn::added_optimizer::name), std::back_inserter(names));
+    return bad_input("unknown optimizer {}; {}", printable(name), suggestions(name, names));
   }
   if (use == optimizer_use::dense && entry->for_dense != nullptr)
     return bad_input("{} is for the rows of tables only; use {}", name, entry->for_dense);
   optimizer_spec spec;
-  spec.options = entry->defaults;
-  if (colon != std::string_view::npos)
-    if (auto wrong = read_options(spec, text.substr(colon + 1))) return bad_input(std::move(*wrong));
+  spec.options = entry->defaults();
+  if (options)
+    if (auto wrong = read_options(spec, *options)) return bad_input(std::move(*wrong));
   if (auto wrong = check_options(spec)) return bad_input(std::move(*wrong));
   return spec;
 }
@@ -155,13 +251,15 @@ std::optional<std::string> check_options(const optimizer_spec& spec) {
 }
 
 std::string to_string(const optimizer_spec& spec) {
+  if (const auto* own = spec.own()) return text_with(spec, texts_of(*own));
   std::vector<std::string> options = texts_of(spec.options);
-  const std::vector<std::string> usual = texts_of(entry_of(spec).defaults);
+  const std::vector<std::string> usual = texts_of(entry_of(spec).defaults());
   std::erase_if(options, [&](const std::string& one) { return std::ranges::find(usual, one) != usual.end(); });
   return text_with(spec, options);
 }
 
 std::string full_text(const optimizer_spec& spec) {
+  if (spec.own()) return to_string(spec);
   std::vector<std::string> options = texts_of(spec.options);
   if (spec.as<adagrad_options>() != nullptr) std::ranges::reverse(options);
   std::erase(options, "nesterov=false");
@@ -169,15 +267,22 @@ std::string full_text(const optimizer_spec& spec) {
 }
 
 std::string rule_of(const optimizer_spec& spec) {
+  if (const auto* own = spec.own()) return own->name();
   return std::ranges::find(optimizers, entry_of(spec).kind, &optimizer_entry::kind)->name;
+}
+
+std::optional<std::string> device_fault(const optimizer_spec& spec, const kernels::device& where, const char* option) {
+  if (spec.own() == nullptr || where.is_host()) return std::nullopt;
+  return fmt::format("the optimizer {} computes on the processor, not on CUDA device {}; use {} cpu",
+                     spec.own()->name(), where.number(), option);
 }
 
 kernels::update_constants constants_at(const optimizer_spec& spec, std::uint64_t step) {
   const double lr = spec.lr * factor_at(spec.schedule, step);
-  const auto weight_decay = [](const auto& mine) { return static_cast<float>(mine.weight_decay); };
+  if (const auto* own = spec.own()) return {.kind = optimizer_kind::own, .own = {own, lr, step}};
   kernels::update_constants c{.kind = entry_of(spec).kind,
                               .lr = static_cast<float>(lr),
-                              .weight_decay = std::visit(weight_decay, spec.options)};
+                              .weight_decay = static_cast<float>(weight_decay_of(spec))};
   if (const auto* sgd = spec.as<sgd_options>()) {
     c.momentum = static_cast<float>(sgd->momentum);
     c.nesterov = sgd->nesterov;
@@ -197,6 +302,7 @@ kernels::update_constants constants_at(const optimizer_spec& spec, std::uint64_t
 }
 
 int state_buffers(const optimizer_spec& spec) {
+  if (const auto* own = spec.own()) return own->state_buffers();
   if (const auto* sgd = spec.as<sgd_options>()) return sgd->momentum != 0 ? 1 : 0;
   return spec.as<adam_options>() != nullptr ? 2 : 1;
 }
@@ -206,15 +312,15 @@ std::size_t state_columns(const optimizer_spec& spec, std::size_t dim) {
 }
 
 float initial_state(const optimizer_spec& spec) {
+  if (const auto* own = spec.own()) return own->initial_state();
   const auto* adagrad = spec.as<adagrad_options>();
   return adagrad == nullptr ? 0 : static_cast<float>(adagrad->initial_accumulator_value);
 }
 
 bool visits_every_row(const optimizer_spec& spec) {
-  if (entry_of(spec).for_dense != nullptr) return false;
+  if (spec.own() != nullptr || entry_of(spec).for_dense != nullptr) return false;
   const auto* sgd = spec.as<sgd_options>();
-  const bool decays = std::visit([](const auto& mine) { return mine.weight_decay != 0; }, spec.options);
-  return decays || spec.as<adam_options>() != nullptr || (sgd != nullptr && sgd->momentum != 0);
+  return weight_decay_of(spec) != 0 || spec.as<adam_options>() != nullptr || (sgd != nullptr && sgd->momentum != 0);
 }
 
 }  // namespace troupe::model

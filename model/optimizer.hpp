@@ -14,6 +14,11 @@
 #include "base/result.hpp"
 #include "kernels/optimizer.hpp"
 #include "model/lr_schedule.hpp"
+#include "nn/own_optimizer.hpp"
+
+namespace troupe::kernels {
+class device;
+}
 
 namespace troupe::model {
 
@@ -48,8 +53,9 @@ struct rowwise_adagrad_options : adagrad_options {};
 struct lazy_sgd_options : sgd_options {};
 struct lazy_adam_options : adam_options {};
 
+/// The last one: of a program's own optimizers, for dense weights and tables alike.
 using optimizer_options = std::variant<sgd_options, adagrad_options, adam_options, rowwise_adagrad_options,
-                                       lazy_sgd_options, lazy_adam_options>;
+                                       lazy_sgd_options, lazy_adam_options, nn::own_optimizer_choice>;
 
 /// An optimizer.
 struct optimizer_spec {
@@ -68,15 +74,22 @@ struct optimizer_spec {
         options);
   }
 
+  /// Returns the optimizer if a program has added it; else null.
+  const nn::chosen_optimizer* own() const {
+    const auto* chosen = as<nn::own_optimizer_choice>();
+    return chosen == nullptr ? nullptr : chosen->what.get();
+  }
+
   bool operator==(const optimizer_spec&) const = default;
 };
 
 /// The use of an optimizer. Some are defined by rows, for tables only.
 enum class optimizer_use : std::uint8_t { dense, table };
 
-/// Parses `NAME[:key=value,...]`, e.g. `sgd:momentum=0.9,nesterov=true`. Refuses unknown names and keys, options of
-/// another optimizer and values out of range, with the nearest valid one; and for dense weights the optimizers of
-/// tables, with a replacement. Learning rate and schedule are separate settings and keep their defaults.
+/// Parses `NAME[:key=value,...]`, e.g. `sgd:momentum=0.9,nesterov=true`, of Troupe's optimizers and those that the
+/// program has added. Refuses unknown names and keys, options of another optimizer and values out of range, with the
+/// nearest valid one; and for dense weights the optimizers of tables, with a replacement. Learning rate and schedule
+/// are separate settings and keep their defaults.
 result<optimizer_spec> parse_optimizer(std::string_view text, optimizer_use use);
 
 /// Returns the shortest text from which `parse_optimizer` makes `spec` (without learning rate and schedule).
@@ -92,7 +105,11 @@ std::optional<std::string> check_options(const optimizer_spec& spec);
 /// same state.
 std::string rule_of(const optimizer_spec& spec);
 
-/// Returns the constants of step `step` (from 1); schedule and bias corrections are computed in double.
+/// Returns why an optimizer does not compute there, and what to do; null: it does. `option`: the one that says where.
+std::optional<std::string> device_fault(const optimizer_spec& spec, const kernels::device& where, const char* option);
+
+/// Returns the constants of step `step` (from 1); schedule and bias corrections are computed in double. A program's
+/// optimizer has to outlive their use.
 kernels::update_constants constants_at(const optimizer_spec& spec, std::uint64_t step);
 
 /// Returns the number of the optimizer's state buffers: 0, 1 or 2.
@@ -101,7 +118,8 @@ int state_buffers(const optimizer_spec& spec);
 /// Returns the columns of each state buffer for a row of `dim` weights: `dim`, or 1 with rowwise_adagrad.
 std::size_t state_columns(const optimizer_spec& spec, std::size_t dim);
 
-/// Returns the initial value of the first state buffer (initial_accumulator_value, or 0).
+/// Returns the initial value of the first state buffer (initial_accumulator_value, what a program's optimizer says, or
+/// 0).
 float initial_state(const optimizer_spec& spec);
 
 /// Returns whether a step also changes untouched rows: momentum, weight decay and Adam by their dense definition.

@@ -17,16 +17,17 @@
 namespace troupe::nn {
 
 /// Throws `error` unless `name` has lower-case letters, digits and `separator` only, a letter first. `function`: what
-/// adds it; `noun`: what it is.
-inline void check_added_name(const char* function, const char* noun, const std::string& name, char separator) {
+/// adds it; `noun`: what it is; `owner`: what has it, or empty.
+inline void check_added_name(const char* function, const char* noun, const std::string& name, char separator,
+                             const std::string& owner = {}) {
   const auto fits = [=](unsigned char c) {
     return std::islower(c) != 0 || std::isdigit(c) != 0 || c == static_cast<unsigned char>(separator);
   };
   const bool has_letter_first = !name.empty() && std::islower(static_cast<unsigned char>(name.front())) != 0;
   if (has_letter_first && std::ranges::all_of(name, fits)) return;
-  throw error(error_kind::input, fmt::format("{}: the {} '{}' must be of lower-case letters, digits and '{}', a letter "
-                                             "first",
-                                             function, noun, printable(name), separator));
+  throw error(error_kind::input,
+              fmt::format("{}: the {} '{}'{} must be of lower-case letters, digits and '{}', a letter first", function,
+                          noun, printable(name), owner.empty() ? "" : " of " + owner, separator));
 }
 
 /// What a program has added under names, in the order of adding. Thread: any.

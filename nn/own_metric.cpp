@@ -20,9 +20,9 @@ added_names<std::shared_ptr<const own_metric>>& all_metrics() {
 }
 
 /// What tables and files of figures have already, and `none`, which a job says in place of names.
-constexpr std::array<std::string_view, 14> usual_figures = {
-    "accuracy", "auc",  "calibration", "epoch",         "log-loss", "loss",  "none",
-    "rmse",     "step", "samples",     "samples-per-s", "seconds",  "steps", "test-loss"};
+constexpr std::array<std::string_view, 15> usual_figures = {
+    "accuracy", "auc",     "calibration",   "epoch",   "log-loss",  "loss",  "none",     "rmse",
+    "step",     "samples", "samples-per-s", "seconds", "staleness", "steps", "test-loss"};
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "nn/own_optimizer.hpp"
 #include "troupe/context.hpp"
 #include "troupe/data_parallel.hpp"
 #include "troupe/future.hpp"
@@ -58,7 +59,8 @@ struct adam {
 };
 
 /// A choice of optimizer: the options of one of these; or, without options, a setting as `troupe train
-/// --sparse-optimizer` takes it, such as "lazy-adam:eps=1e-6".
+/// --sparse-optimizer` takes it, such as "lazy-adam:eps=1e-6", or of one that the program has added
+/// (nn::add_optimizer).
 struct optimizer_choice {
   std::string name;
   double lr = 0;

@@ -1,17 +1,18 @@
-// The program `troupe` with layers, losses, metrics and data sets of one's own: what `main` calls, in a program that
-// links troupe::program.
+// The program `troupe` with layers, losses, metrics, optimizers and data sets of one's own: what `main` calls, in a
+// program that links troupe::program.
 //
 //   int main(int argc, char** argv) {
 //     troupe::nn::add_layer<swish>("swish");
 //     troupe::nn::add_loss("huber", troupe::nn::loss_form::values, huber);
 //     troupe::nn::add_metric("mae", troupe::nn::loss_form::values, absolute_error);
+//     troupe::nn::add_optimizer<lion>("lion");
 //     troupe::nn::add_data("ratings", open_ratings);
 //     return troupe::program(argc, argv);
 //   }
 //
-// Its jobs may then say kind = "swish", loss = "huber", metrics = ["mae"] and data = "ratings"; else it is the whole of
-// `troupe`: train, resume, processes, hosts, trace, page. Every process of a run is such a program; one that lacks a
-// name reports it and refuses the job.
+// Its jobs may then say kind = "swish", loss = "huber", metrics = ["mae"], dense-optimizer = "lion:beta1=0.95" and
+// data = "ratings"; else it is the whole of `troupe`: train, resume, processes, hosts, trace, page. Every process of a
+// run is such a program; one that lacks a name reports it and refuses the job.
 
 #pragma once
 
@@ -22,6 +23,7 @@
 #include "nn/own_layer.hpp"
 #include "nn/own_loss.hpp"
 #include "nn/own_metric.hpp"
+#include "nn/own_optimizer.hpp"
 
 namespace troupe {
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/cpu/cpu_stream.hpp"
@@ -81,8 +83,17 @@ HWY_INLINE void update_span(const Step& step, std::size_t base, std::size_t coun
   for_each_vector(count, [&](auto d, std::size_t i) HWY_ATTR { step(d, base + i, hn::LoadU(d, grad + i)); });
 }
 
+/// Takes a step by a rule. `state`: of these weights.
+void update_by_rule(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
+                    const float* grad) {
+  if (count == 0) return;
+  const auto part = [count](float* numbers) { return std::span(numbers, numbers == nullptr ? 0 : count); };
+  c.own.rule->update({{weights, count}, {grad, count}, part(state.first), part(state.second), c.own.lr, c.own.step});
+}
+
 void dense(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
            const float* grad) {
+  if (c.kind == optimizer_kind::own) return update_by_rule(c, count, weights, state, grad);
   with_step(c, weights, state, [&](const auto& step) HWY_ATTR { update_span(step, 0, count, grad); });
 }
 
@@ -198,12 +209,38 @@ std::size_t update_rowwise(const update_constants& c, std::size_t dim, Number* t
   return count;
 }
 
+/// Takes a step by a rule on the touched rows, one after the other. Returns what `update_touched` returns.
+template <class Number>
+std::size_t update_rows_by_rule(const update_constants& c, std::size_t dim, Number* table, optimizer_state_view state,
+                                const row_gradients& gradients) {
+  std::vector<float> grad(dim);
+  std::vector<float> numbers(dim);  // of a row in 16 bits
+  for (std::size_t i = 0; i < gradients.rows.size(); ++i) {
+    if (!sum_columns(gradients, run_of(gradients, i), 0, dim, grad.data())) return i;
+    const std::size_t base = static_cast<std::size_t>(gradients.rows[i]) * dim;
+    const auto part = [base](float* all) { return all == nullptr ? nullptr : all + base; };
+    const optimizer_state_view of_row{part(state.first), part(state.second)};
+    if constexpr (std::is_same_v<Number, float>) {
+      update_by_rule(c, dim, table + base, of_row, grad.data());
+    } else {
+      Number* const row = table + base;
+      for_each_vector(
+          dim, [&](auto d, std::size_t at) HWY_ATTR { hn::StoreU(load_numbers(d, row + at), d, numbers.data() + at); });
+      update_by_rule(c, dim, numbers.data(), of_row, grad.data());
+      for_each_vector(
+          dim, [&](auto d, std::size_t at) HWY_ATTR { store_numbers(hn::LoadU(d, numbers.data() + at), d, row + at); });
+    }
+  }
+  return gradients.rows.size();
+}
+
 /// Updates the touched rows, and if `every_row` all of rows [first, last). Returns the index in `gradients.rows` of the
 /// first row with a NaN or Inf, or their count.
 std::size_t by_rows(const update_constants& c, std::int64_t first, std::int64_t last, std::size_t dim, table_view table,
                     optimizer_state_view state, const row_gradients& gradients, bool every_row) {
   return with_numbers(table, [&](auto* weights) HWY_ATTR {
     if (c.kind == optimizer_kind::rowwise_adagrad) return update_rowwise(c, dim, weights, state.first, gradients);
+    if (c.kind == optimizer_kind::own) return update_rows_by_rule(c, dim, weights, state, gradients);
     return with_step(c, weights, state, [&](const auto& step) HWY_ATTR {
       if (every_row) return update_every(step, first, last, dim, gradients);
       return update_touched_as<8 * full_lanes>(step, dim, gradients);

@@ -118,7 +118,7 @@ HWY_INLINE void rowwise_adagrad(const update_constants& c, std::size_t dim, Numb
   });
 }
 
-/// Calls `body` with the step that `c` describes. Requires: not rowwise_adagrad.
+/// Calls `body` with the step that `c` describes. Requires: neither rowwise_adagrad nor own.
 template <class Number, class Body>
 HWY_INLINE auto with_step(const update_constants& c, Number* weights, optimizer_state_view state, const Body& body) {
   if (c.kind == optimizer_kind::adagrad) return body(weight_step<Number, adagrad_rule>{c, weights, state});

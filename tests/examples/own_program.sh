@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# own_program.sh PROGRAM TROUPE: a program with a layer, a loss, metrics and a data set of its own is all of `troupe`: the same
-# weights and the same values of its metrics in one process, in several, and after it was killed and resumed. TROUPE, which lacks
-# them, names one and refuses.
+# own_program.sh PROGRAM TROUPE: a program with a layer, a loss, metrics, an optimizer and a data set of its own is all of `troupe`:
+# the same weights and the same values of its metrics in one process, in several, and after it was killed and resumed. TROUPE, which
+# lacks them, names one and refuses.
 
 set -euo pipefail
 program=$1 troupe=$2
@@ -9,7 +9,8 @@ folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 
 layers='[{"kind": "linear", "out": 16}, {"kind": "swish", "beta": 1.5}, {"kind": "linear", "out": 1}]'
-job=(--data ratings:5000 --steps 400 --layers "$layers" --loss focal --quiet --json)
+optimizers=(--dense-optimizer lion:weight_decay=0.01 --dense-lr 0.001 --sparse-optimizer lion:beta1=0.95 --sparse-lr 0.01)
+job=(--data ratings:5000 --steps 400 --layers "$layers" --loss focal "${optimizers[@]}" --quiet --json)
 metrics=(--metrics brier,f1)
 # The metrics and the digest at the end of a run.
 result() { sed -n 's/.*"event":"done".*\("metrics":{[^}]*}\).*\("weights_digest":"[0-9a-f]*"\).*/\1 \2/p' <<<"$1"; }
@@ -51,5 +52,7 @@ refuse() {
 refuse swish --data synthetic --layers "$layers"
 refuse focal --data synthetic --loss focal
 refuse ratings --data ratings
-refuse "'brier' is no metric of this program" --data synthetic --metrics brier,f1
-refuse "swish|focal|brier|ratings" --resume "$folder/run"
+refuse lion --data synthetic --dense-optimizer lion
+refuse lion --data synthetic --sparse-optimizer lion:beta1=0.95
+refuse "brier is no metric of this program" --data synthetic --metrics brier,f1
+refuse "swish|focal|brier|ratings|lion" --resume "$folder/run"

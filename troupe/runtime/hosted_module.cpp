@@ -131,6 +131,8 @@ caf::error hosted_module::set_optimizer(const msg::set_optimizer& chosen) {
   if (!parsed) return parsed.error();
   if (optimizer_ && *parsed != *optimizer_) return actors::other_optimizer(module_->type(), chosen, *optimizer_);
   if (optimizer_) return {};
+  if (const auto fault = model::device_fault(*parsed, numbers_->compute().device(), "--server-device"))
+    return actors::make_failure(actors::errc::bad_input, "{}: {}", module_->type(), *fault);
   model::memory_claim of_state;
   try {
     of_state = claim_state(*module_, *parsed, numbers_->compute().device());
@@ -222,6 +224,9 @@ void hosted_module::move_to(const std::string& device) {
                                                "between steps, after a barrier of all trainers",
                                                module_->type(), device));
   check_runs_on(*module_, where, "--server-device");
+  if (optimizer_)
+    if (const auto fault = model::device_fault(*optimizer_, where, "--server-device"))
+      throw error(error_kind::input, fmt::format("{}: to(\"{}\"): {}", module_->type(), device, *fault));
   const std::vector<msg::tensor> all = numbers_->state();
   const auto buffers = nn::count_of(module_->buffers());
   if (!where.is_host()) {  // a device allocates at once what it has

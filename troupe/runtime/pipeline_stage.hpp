@@ -112,9 +112,9 @@ class pipeline_stage {
   trainer_runtime& trainer_;
   std::vector<nn::sequential> parts_;  ///< of all stages
   model::stage_place place_;
-  network_part part_;
   std::size_t micro_batches_;
-  std::shared_ptr<runtime::replica> replica_;
+  std::shared_ptr<runtime::replica> replica_;  ///< made before the part: it checks that memory can hold the stage
+  network_part part_;
 
   std::vector<shape> checked_;  ///< by stage, and one more: of a micro-batch's activations, which all stages take
   std::uint64_t context_ = 0;   ///< the last one
@@ -122,7 +122,7 @@ class pipeline_stage {
   std::uint64_t asked_ = 0;     ///< tasks of `step`
   std::uint64_t begun_ = 0;     ///< of these, as they are when they are awaited
   std::uint32_t most_alive_ = 0;
-  std::source_location at_;  ///< of the last `step`: the place of what it sends and receives
+  std::source_location at_;            ///< of the last `step`: the place of what it sends and receives
   executor order_ = executor(place_);  ///< of the batch under way, or of those that overlap
 
   // Where steps overlap.

@@ -300,6 +300,8 @@ sequence_part replica::apply(tape& on, const tensor& input, const pass_options& 
 
 void replica::set_optimizer(const model::optimizer_spec& chosen) {
   if (has_optimizer_) throw error(error_kind::input, fmt::format("{}: has an optimizer already", module_->type()));
+  if (const auto fault = model::device_fault(chosen, numbers_.compute().device(), "--device"))
+    throw error(error_kind::input, fmt::format("{}: {}", module_->type(), *fault));
   const model::memory_claim of_state = claim_state(*module_, chosen, numbers_.compute().device());
   claim_of_mean_ = claim_shared_mean(*module_, number_, numbers_.compute().device());
   numbers_.set_optimizer(chosen);
