@@ -50,7 +50,7 @@ class replica {
 
   /// From now on it is a stage of a pipeline, which outlives it: reduced with the same stage of other replicas.
   void join(pipeline_stage& of) { stage_ = &of; }
-  /// Null: it is none.
+  /// Null: it is no stage.
   pipeline_stage* stage() const { return stage_; }
   /// Its part of the network, as a stage or a slice; null: it is whole.
   network_part* part() const;
