@@ -34,6 +34,12 @@ struct program_assignment {
   /// The number at its server of each planned module.
   std::vector<std::uint64_t> planned() const;
   std::vector<msg::module_ref> shards_of(const reference& module) const;
+  /// Calls `what(rank, server)` for each server that has a shard of the module.
+  template <class F>
+  void for_each_shard(const reference& module, const F& what) const {
+    if (!module.planned()) return what(module.server(), servers.at(module.server()));
+    for (const msg::module_ref& shard : modules.at(*module.planned())) what(shard.rank, shard.server);
+  }
   /// How long a collective may take.
   std::chrono::milliseconds deadline() const;
 };

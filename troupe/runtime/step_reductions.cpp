@@ -112,7 +112,7 @@ future<> step_reductions::apply_gradient(tape& of, replica& one, std::uint64_t u
   promise<> done;
   auto coming = done.get_future();
   auto shared = std::make_shared<promise<>>(std::move(done));
-  const auto all = std::make_shared<unfinished>(shared, [shared] { shared->set(); });
+  const auto all = std::make_shared<unfinished>(shared, [](const auto& done_now) { done_now->set(); });
   reduce_among_some(of, one, {update}, all);
   all->end_part();
   return coming;

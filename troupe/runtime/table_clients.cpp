@@ -68,20 +68,21 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
   return coming;
 }
 
-/// By rank.
-std::map<std::uint32_t, msg::parameter_server_actor> table_clients::servers_of(
-    const std::vector<trained>& members) const {
-  std::map<std::uint32_t, msg::parameter_server_actor> servers;
-  for (const trained& one : members)
-    if (!std::holds_alternative<std::shared_ptr<replica>>(one))
-      for (const msg::module_ref& shard : assigned_.shards_of(reference_of(one))) servers[shard.rank] = shard.server;
-  return servers;
+std::vector<table_clients::receiver>& table_clients::servers_of(const std::vector<trained>& members) {
+  receivers_.clear();
+  for (const trained& one : members) {
+    if (std::holds_alternative<std::shared_ptr<replica>>(one)) continue;
+    assigned_.for_each_shard(reference_of(one), [&](std::uint32_t rank, const msg::parameter_server_actor& server) {
+      const auto at = std::ranges::lower_bound(receivers_, rank, {}, &receiver::rank);
+      if (at == receivers_.end() || at->rank != rank) receivers_.insert(at, {rank, server, {}});
+    });
+  }
+  return receivers_;
 }
 
 void table_clients::send_gradients(const tape& with, const std::vector<trained>& members, bool orders_step) {
   const actors::trainer_context& actor = requests_.actor();
-  std::map<std::uint32_t, std::pair<msg::parameter_server_actor, msg::gradient>> messages;  // by server
-  for (const auto& [rank, server] : servers_of(members)) messages[rank].first = server;
+  std::vector<receiver>& servers = servers_of(members);
   for (const trained& one : members) {
     const auto* table = std::get_if<std::shared_ptr<const remote_table>>(&one);
     if (table == nullptr) continue;
@@ -90,29 +91,28 @@ void table_clients::send_gradients(const tape& with, const std::vector<trained>&
       if (looked_up == nullptr || &looked_up->table() != table->get()) continue;
       auto gradients = looked_up->gradients();
       for (std::size_t s = 0; s < gradients.size(); ++s) {
-        auto& tables = messages[looked_up->client().rank(s)].second.tables;
-        std::ranges::move(gradients[s], std::back_inserter(tables));
+        const auto to = std::ranges::lower_bound(servers, looked_up->client().rank(s), {}, &receiver::rank);
+        std::ranges::move(gradients[s], std::back_inserter(to->gradient.tables));
       }
     }
   }
-  for (auto& [rank, message] : messages) {
-    msg::gradient& grads = message.second;
-    grads.head = actor.trace.next(++steps_[rank]);
-    grads.rank = actor.rank;
-    grads.has_batch = with.has_gone_back();
-    grads.step = orders_step;
-    actor.self->send(message.first, std::move(grads));
+  for (receiver& one : servers) {
+    one.gradient.head = actor.trace.next(++steps_[one.rank]);
+    one.gradient.rank = actor.rank;
+    one.gradient.has_batch = with.has_gone_back();
+    one.gradient.step = orders_step;
+    actor.self->send(one.server, std::move(one.gradient));
   }
 }
 
 template <class Answer>
 void table_clients::ask_servers(const std::vector<trained>& members, const unfinished_ptr& all, auto message_at,
                                 auto on_answer) {
-  for (const auto& [rank, server] : servers_of(members)) {
+  for (const receiver& one : servers_of(members)) {
     all->begin_part();
     requests_.ask<Answer>(
-        server, {.number = actors::server_number(rank), .timeout = assigned_.timeout},
-        message_at(requests_.actor().trace.next(steps_[rank])),
+        one.server, {.number = actors::server_number(one.rank), .timeout = assigned_.timeout},
+        message_at(requests_.actor().trace.next(steps_[one.rank])),
         [all, on_answer](Answer& answer) {
           if (on_answer(answer)) return all->end_part();
           all->fail(error(error_kind::run, "a server's squared norm of the gradient is no sum"));

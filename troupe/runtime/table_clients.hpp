@@ -67,7 +67,14 @@ class table_clients {
   void resume(const std::vector<std::uint64_t>& steps);
 
  private:
-  std::map<std::uint32_t, msg::parameter_server_actor> servers_of(const std::vector<trained>& members) const;
+  /// A server of remote members, and what it is sent.
+  struct receiver {
+    std::uint32_t rank = 0;
+    msg::parameter_server_actor server = {};
+    msg::gradient gradient = {};
+  };
+  /// Returns the servers of remote members by rank, each once, until the next call.
+  std::vector<receiver>& servers_of(const std::vector<trained>& members);
   template <class Answer>
   void ask_servers(const std::vector<trained>& members, const unfinished_ptr& all, auto message_at, auto on_answer);
 
@@ -75,7 +82,8 @@ class table_clients {
   const program_assignment& assigned_;
   std::map<std::uint32_t, std::uint64_t> steps_;  ///< by server: the optimizer steps sent there
   std::map<std::shared_ptr<const remote_table>, actors::sparse_client> clients_;
-  model::exact_sum norm_;  ///< squared, of the servers that have answered
+  std::vector<receiver> receivers_;  ///< kept for its memory
+  model::exact_sum norm_;            ///< squared, of the servers that have answered
   std::shared_ptr<const char> under_way_ = std::make_shared<const char>();  ///< each lookup under way refers to it
 };
 

@@ -99,10 +99,8 @@ bool is_stepped_by_all(const trained& member) {
 /// Adds the gradient of a context to its optimizer step. `ends`: it is the last one of that step, which is taken.
 future<> trainer_runtime::take_part(tape& with, const std::vector<trained>& members, bool ends) {
   const step_rules& rules = assigned_.rules;
-  if (rules.accumulate > 1) {
-    check_same_members(members);
-    steps_.members = members;
-  }
+  if (rules.accumulate > 1) check_same_members(members);
+  if (rules.accumulate > 1 || rules.applies_whole()) steps_.members = members;
   if (ends) vote_to_save();
   tables_.send_gradients(with, members, ends && !rules.applies_whole());
   promise<> done;
@@ -112,11 +110,10 @@ future<> trainer_runtime::take_part(tape& with, const std::vector<trained>& memb
   steps_.waits_for_all =
       assigned_.trainers > 1 && (meets() || (ends && std::ranges::any_of(members, is_stepped_by_all)));
   const bool is_agreed_on = ends && rules.applies_whole();
-  const auto all = std::make_shared<unfinished>(
-      shared, [this, shared, is_agreed_on, of = is_agreed_on ? members : std::vector<trained>()] {
-        if (!is_agreed_on) return end_step(shared);
-        whole_.apply(of, step, shared, [this, shared] { end_step(shared); });
-      });
+  const auto all = std::make_shared<unfinished>(shared, [this, is_agreed_on](const auto& taken) {
+    if (!is_agreed_on) return end_step(taken);
+    whole_.apply(steps_.members, step, taken, [this, taken] { end_step(taken); });
+  });
   if (is_agreed_on) tables_.ask_for_norms(members, all);
   const step_reductions::update_part part{schedule_.update(step), schedule_.begins_update(step), ends};
   for (const trained& one : members)

@@ -13,13 +13,15 @@ namespace troupe::runtime {
 /// Counts its parts. Belongs to one thread.
 class unfinished {
  public:
-  /// One part is there at once: that of who begins the others. `at_end` is called when all have ended, and none failed.
-  unfinished(std::shared_ptr<promise<>> done, std::function<void()> at_end)
-      : done_(std::move(done)), at_end_(std::move(at_end)) {}
+  using end = std::function<void(const std::shared_ptr<promise<>>& done)>;
+
+  /// One part is there at once, which what begins the others ends. `at_end` is called when all have ended, and none
+  /// failed.
+  unfinished(std::shared_ptr<promise<>> done, end at_end) : done_(std::move(done)), at_end_(std::move(at_end)) {}
 
   void begin_part() { ++parts_; }
   void end_part() {
-    if (--parts_ == 0) at_end_();
+    if (--parts_ == 0) at_end_(done_);
   }
   /// Fails the promise; the parts that are left do not count any more.
   template <class Error>
@@ -29,7 +31,7 @@ class unfinished {
 
  private:
   const std::shared_ptr<promise<>> done_;
-  const std::function<void()> at_end_;
+  const end at_end_;
   int parts_ = 1;
 };
 using unfinished_ptr = std::shared_ptr<unfinished>;

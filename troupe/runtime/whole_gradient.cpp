@@ -96,7 +96,7 @@ void whole_gradient::apply_clipped(const std::vector<trained>& members, double s
     return done->fail(
         error(error_kind::run, fmt::format("the gradient's norm is {}; {}", actors::kind_of(norm), spoilt_advice)));
   if (!order.apply) ++skipped_;
-  const auto all = std::make_shared<unfinished>(done, std::move(then));
+  const auto all = std::make_shared<unfinished>(done, [then = std::move(then)](const auto&) { then(); });
   tables_.order_step(members, order, all);
   for_replicas(members, [&](replica& one) {
     if (order.apply)
