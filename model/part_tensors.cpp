@@ -15,7 +15,7 @@ void for_each_run(const part_tensors& part, const F& copy) {
       copy(one.first + row * one.stride, in_part, one.cols);
 }
 
-tensor_place place_of(const nn::parameter& whole, const nn::parameter& mine, std::uint32_t slice) {
+tensor_place place_in_slice(const nn::parameter& whole, const nn::parameter& mine, std::uint32_t slice) {
   const std::size_t count = mine.count();
   if (mine.shape == whole.shape) return {whole.first, 1, count, 0, false};
   if (mine.shape[0] != whole.shape[0]) return {whole.first + slice * count, 1, count, 0, true};
@@ -27,7 +27,7 @@ tensor_place place_of(const nn::parameter& whole, const nn::parameter& mine, std
 std::vector<tensor_place> places_of_slice(std::span<const nn::parameter> whole, std::span<const nn::parameter> mine,
                                           std::uint32_t slice) {
   std::vector<tensor_place> places;
-  for (std::size_t i = 0; i < mine.size(); ++i) places.push_back(place_of(whole[i], mine[i], slice));
+  for (std::size_t i = 0; i < mine.size(); ++i) places.push_back(place_in_slice(whole[i], mine[i], slice));
   return places;
 }
 

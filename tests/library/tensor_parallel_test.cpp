@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "model/hybrid.hpp"
 #include "model/job.hpp"
 #include "nodes/run_job.hpp"
 #include "tests/expect_finds.hpp"
@@ -29,14 +31,32 @@ using embedding_bag = nn::embedding_bag;
 constexpr int epochs = 3;
 constexpr std::size_t dim = 16;
 
+model::job job_with(const std::vector<model::setting>& given) {
+  std::vector<model::setting> all = {{"data", "tutorial"}, {"epochs", std::to_string(epochs)}, {"hidden", "32"}};
+  all.insert(all.end(), given.begin(), given.end());
+  return model::parse_job(all).value();
+}
+
+/// The network of the job, whose layers' weights are drawn otherwise than those of a program's sequential.
+nn::sequential network_of_job() { return nn::sequential(nn::linear(dim, 32), nn::relu(), nn::linear(32, 8)); }
+named_tensors weights_of_job() {
+  const model::job what = job_with({});
+  const auto drawn = nn::initial_numbers(model::hybrid_model(model::spec_of(what).value(), what), what.seed);
+  named_tensors state;
+  for (const nn::parameter& one : nn::placed(network_of_job().parameters()))
+    state.emplace_back(one.name,
+                       tensor::of<float>(one.shape, std::span(drawn.parameters).subspan(one.first, one.count())));
+  return state;
+}
+
 /// The first slice looks the rows up for the others.
 task<> train_tutorial(trainer me, remote_module<embedding_bag> embedding, std::uint32_t slices) {
   const std::uint32_t slice = me.rank() % slices, replica = me.rank() / slices;
   std::vector<std::uint32_t> ranks(slices);
   for (std::uint32_t i = 0; i < slices; ++i) ranks[i] = replica * slices + i;
   const group along = me.group().subgroup(ranks);
-  auto model =
-      me.data_parallel(nn::sequential(nn::linear(dim, 32), nn::relu(), nn::linear(32, 8)), {.tensor_parallel = slices});
+  auto model = me.data_parallel(network_of_job(), {.tensor_parallel = slices});
+  model.load_state_dict(weights_of_job());
   distributed_optimizer optimizer(sgd{.lr = 0.05}, embedding, model);
   for (const auto epoch : me.steps(epochs))
     for (const auto& [indices, offsets, target] : me.batches(tutorial_batches(me.seed(), replica, epoch))) {
@@ -58,9 +78,7 @@ std::string digest(run_options options, std::uint32_t slices) {
 }
 
 std::string digest_of_job(const std::vector<model::setting>& given) {
-  std::vector<model::setting> all = {{"data", "tutorial"}, {"epochs", std::to_string(epochs)}, {"hidden", "32"}};
-  all.insert(all.end(), given.begin(), given.end());
-  return nodes::run_job(model::parse_job(all).value(), {}, nullptr).value().weights_digest;
+  return nodes::run_job(job_with(given), {}, nullptr).value().weights_digest;
 }
 
 TEST(TensorParallel, HasTheJobsBits) {
@@ -175,6 +193,33 @@ TEST(TensorParallel, IsResumedWithTheBitsOfTheUnbrokenRun) {
   }
 }
 
+/// The first slice has computed the input, the others have been given it.
+task<> train_with_given_inputs(trainer me, std::vector<std::vector<float>>* outputs) {
+  auto model = me.data_parallel(
+      nn::sequential(nn::linear(features, 8), nn::relu(), nn::linear(8, 40), nn::dropout(0.5)), {.tensor_parallel = 2});
+  distributed_optimizer optimizer(sgd{}, model);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    auto context = me.new_context();
+    tensor x = make_batch(step, 0).x;
+    if (me.rank() == 0) x = scale(context, x, 1);
+    const tensor y = model(context, x);
+    const auto numbers = y.as<float>();
+    outputs->at(me.rank()).insert(outputs->at(me.rank()).end(), numbers.begin(), numbers.end());
+    const std::vector<float> target(y.count(), 0.5F);
+    co_await context.backward(nn::mse_loss(context, y, tensor::of<float>(y.shape(), target)));
+    co_await optimizer.step(context);
+  }
+}
+
+TEST(TensorParallel, HasOneMaskWhateverItsTrainersComputeBefore) {
+  std::vector<std::vector<float>> outputs(2);
+  test::run(2, train_with_given_inputs, &outputs);
+  EXPECT_EQ(outputs[0], outputs[1]);
+  const auto zeros = std::ranges::count(outputs[0], 0.0F);
+  EXPECT_GT(zeros, static_cast<std::ptrdiff_t>(outputs[0].size() / 4));
+  EXPECT_LT(zeros, static_cast<std::ptrdiff_t>(outputs[0].size() * 3 / 4));
+}
+
 // -- states -------------------------------------------------------------------------------
 
 task<> exchange_states(trainer me, named_tensors whole, std::vector<named_tensors>* states,
@@ -268,6 +313,18 @@ TEST(TensorParallelErrors, NameWhatCannotBeCut) {
       refusal(2, norm, {.tensor_parallel = 2}),
       "data_parallel: tensor_parallel 2: a module in the network synchronizes, and the slices have the same batch; "
       "use one that does not, as batch_norm without .synchronized");
+}
+
+/// One slice is in a pass, and the other in a step.
+TEST(TensorParallelErrors, NameSlicesThatWaitForEachOther) {
+  const std::string text = error_of(2, [](trainer me) -> task<> {
+    auto model = me.data_parallel(network(), {.tensor_parallel = 2});
+    distributed_optimizer optimizer(sgd{}, model);
+    auto context = me.new_context();
+    if (me.rank() == 0) model(context, make_batch(0, 0).x);
+    co_await optimizer.step(context);
+  });
+  EXPECT_FINDS(text, "wait for each other");
 }
 
 /// The slices of a replica take the same batch.

@@ -28,8 +28,9 @@ std::vector<nn::layer_spec> layers_of(const std::string& json) { return nn::pars
 
 /// Makes them for samples of 7 features.
 nn::sequential network_of(const std::string& json) {
+  const std::vector<nn::made_layer> made = nn::make_layers(layers_of(json), 7).value();
   std::vector<std::shared_ptr<const nn::module>> modules;
-  for (const nn::made_layer& one : nn::make_layers(layers_of(json), 7).value()) modules.push_back(one.what);
+  for (const nn::made_layer& one : made) modules.push_back(one.what);
   return nn::sequential(std::move(modules));
 }
 

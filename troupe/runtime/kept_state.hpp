@@ -39,6 +39,9 @@ class kept_state {
     return is_resumed() && !is_beyond() && (std::is_lt(loops_.against_saved()) || has_any(prefix));
   }
 
+  /// Whether the checkpoint has tensors whose names begin with `prefix`.
+  bool has_any(const std::string& prefix) const;
+
   /// Returns a tensor of the checkpoint. Throws `error` if there is none of this name and type.
   template <class T>
   std::vector<T> restored(const std::string& name) const {
@@ -69,7 +72,6 @@ class kept_state {
   static void check_parts(const std::string& name, const std::string& prefix, const named_tensors& parts);
   const msg::tensor& find(const std::string& name, dtype type) const;
   named_tensors restored_state(const std::string& prefix) const;
-  bool has_any(const std::string& prefix) const;
 
   struct saved_tensor {
     std::string name;

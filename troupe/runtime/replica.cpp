@@ -29,6 +29,7 @@ class application final : public node {
   application(replica& of, const tape& in, const tensor& input, const replica::pass_options& how, std::uint64_t key)
       : replica_(of),
         source_(in.maker_of(input)),
+        goes_to_input_(source_ != nullptr || (of.slice_ != nullptr && input.type() == dtype::f32)),
         others_(in.owner(), of),
         pass_(in_module(*of.module_, "forward", [&] {
           const bool has_others = of.is_synchronized_ && of.part() == nullptr && in.owner().trainers() > 1;
@@ -59,8 +60,9 @@ class application final : public node {
   }
 
   void backward(tape& on) override {
-    if (source_ == nullptr) return;
-    on.give(*source_, in_module(*replica_.module_, "backward", [&] { return pass_->backward_input(grad); }));
+    if (!goes_to_input_) return;
+    tensor of_input = in_module(*replica_.module_, "backward", [&] { return pass_->backward_input(grad); });
+    if (source_ != nullptr) on.give(*source_, std::move(of_input));
   }
 
   void backward_parameters(nn::gradient_places& to) {
@@ -84,6 +86,8 @@ class application final : public node {
 
   replica& replica_;
   node* source_;  ///< what computed the input; null: nothing whose gradient is wanted
+  /// Slices sum the input's gradient together, whichever of them wants it.
+  bool goes_to_input_;
   pass_means others_;
   std::optional<module_pass> pass_;
 };
@@ -183,11 +187,11 @@ replica::replica(std::shared_ptr<const nn::module> module, std::shared_ptr<tenso
   const nn::module& whole = slice_ ? slice_->whole() : *module_;
   auto [parameters, buffers] = in_module(whole, "initialize", [&] { return nn::initial_numbers(whole, key); });
   if (slice_) parameters = slice_->cut(parameters);
-  is_restored_ = from_.restores(name_ + ".");
-  is_made_late_ = !from_.does_again();
-  if (slice_ && !is_restored_ && from_.restores(name_.substr(0, name_.rfind('.') + 1)))
+  if (slice_ && from_.restores(name_.substr(0, name_.rfind('.') + 1)) && !from_.has_any(name_ + "."))
     throw error(error_kind::input,
                 fmt::format("--resume: the checkpoint has no {}; resume with as many slices (tensor_parallel)", name_));
+  is_restored_ = from_.restores(name_ + ".");
+  is_made_late_ = !from_.does_again();
   if (is_restored_) {
     parameters = restored(module_->parameters(), "");
     buffers = restored(module_->buffers(), "");
@@ -219,6 +223,8 @@ network_part* replica::part() const {
   if (stage_ != nullptr) return &stage_->part();
   return slice_ ? &slice_->part() : nullptr;
 }
+
+bool replica::shares_batch() const { return slice_ && slice_->part().part() > 0; }
 
 const group* replica::among() const {
   if (const network_part* const mine = part()) return &mine->across();
@@ -292,7 +298,7 @@ sequence_part replica::apply(tape& on, const tensor& input, const pass_options& 
   }
   if (on.owner().rules().applies_whole()) numbers_.keep_buffers();
   // The slices of a replica draw the same numbers.
-  const std::uint64_t next = slice_ ? on.next_key(slice_->part().replica_number()) : on.next_key();
+  const std::uint64_t next = slice_ ? on.next_key_of_slices(slice_->part().replica_number()) : on.next_key();
   auto pass = std::make_shared<application>(*this, on, input, how, how.key.value_or(next));
   auto [output, next_state] = pass->made();
   return {on.add(std::move(output), std::move(pass)), std::move(next_state)};

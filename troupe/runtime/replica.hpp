@@ -54,6 +54,8 @@ class replica {
   pipeline_stage* stage() const { return stage_; }
   /// Its part of the network, as a stage or a slice; null: it is whole.
   network_part* part() const;
+  /// Whether an earlier slice of its network has the same batch, and counts it.
+  bool shares_batch() const;
   /// The trainers with which it is reduced, if those are not all; null: they are, or there are none.
   const group* among() const;
 

@@ -59,7 +59,7 @@ void replica_set::check_steps_awaited(const char* what) const {
   for (const auto& one : pipelines_) one->check_steps_awaited(what);
 }
 
-// -- pipelines ------------------------------------------------------------------------------
+// -- pipelines and parts ------------------------------------------------------------------------------
 
 task<> replica_set::drain_all() {
   for (const auto& one : pipelines_) co_await one->drain();

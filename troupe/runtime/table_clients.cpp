@@ -80,12 +80,13 @@ std::vector<table_clients::receiver>& table_clients::servers_of(const std::vecto
   return receivers_;
 }
 
-void table_clients::send_gradients(const tape& with, const std::vector<trained>& members, bool orders_step) {
+void table_clients::send_gradients(const tape& with, const std::vector<trained>& members, bool orders_step,
+                                   bool counts_batch) {
   const actors::trainer_context& actor = requests_.actor();
   std::vector<receiver>& servers = servers_of(members);
   for (const trained& one : members) {
     const auto* table = std::get_if<std::shared_ptr<const remote_table>>(&one);
-    if (table == nullptr) continue;
+    if (table == nullptr || !counts_batch) continue;
     for (const auto& made : with.nodes()) {
       const auto* looked_up = dynamic_cast<const lookup*>(made.get());
       if (looked_up == nullptr || &looked_up->table() != table->get()) continue;
@@ -99,7 +100,7 @@ void table_clients::send_gradients(const tape& with, const std::vector<trained>&
   for (receiver& one : servers) {
     one.gradient.head = actor.trace.next(++steps_[one.rank]);
     one.gradient.rank = actor.rank;
-    one.gradient.has_batch = with.has_gone_back();
+    one.gradient.has_batch = with.has_gone_back() && counts_batch;
     one.gradient.step = orders_step;
     actor.self->send(one.server, std::move(one.gradient));
   }

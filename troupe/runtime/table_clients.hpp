@@ -37,8 +37,8 @@ class table_clients {
                          std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets,
                          std::optional<std::chrono::milliseconds> deadline);
   /// Sends every server of remote members its gradients of the context. `orders_step`: they order the server's
-  /// optimizer step.
-  void send_gradients(const tape& with, const std::vector<trained>& members, bool orders_step);
+  /// optimizer step. `counts_batch`: false: another trainer sends those of the same batch.
+  void send_gradients(const tape& with, const std::vector<trained>& members, bool orders_step, bool counts_batch);
 
   // -- where the gradient is applied as a whole ------------------------------------------
 

@@ -69,9 +69,9 @@ class tape {
   /// Throws `error` if `backward` was not awaited; `what`: what is not possible then.
   void check_not_going_back(const char* what) const;
   /// Returns a key for the random numbers of the next pass in this context.
-  std::uint64_t next_key() const { return next_key(own_rank()); }
-  /// The same as trainer `rank` would have it.
-  std::uint64_t next_key(std::uint32_t rank) const { return key_of(rank, nodes_.size()); }
+  std::uint64_t next_key() const { return key_of(own_rank(), nodes_.size()); }
+  /// The same for a network in slices, whose trainers may have computed other things before: it counts such passes.
+  std::uint64_t next_key_of_slices(std::uint32_t replica) { return key_of(replica, passes_of_slices_++); }
   /// The same of a pass that is in this context at `place` of trainer `rank`.
   std::uint64_t key_of(std::uint32_t rank, std::uint64_t place) const;
 
@@ -144,6 +144,7 @@ class tape {
   bool has_stepped_ = false;
   bool is_going_back_ = false;  ///< and waits
   std::vector<std::shared_ptr<node>> nodes_;
+  std::uint64_t passes_of_slices_ = 0;
   std::vector<node*> passed_;
   std::shared_ptr<const void> kept_;  ///< another tape, whose nodes are in `passed_`
   std::map<const replica*, kernels::device_array<float>> finished_gradients_;

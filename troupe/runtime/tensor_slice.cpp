@@ -8,6 +8,7 @@
 
 #include "model/tensor_parallel.hpp"
 #include "troupe/error.hpp"
+#include "troupe/runtime/communicator.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe::runtime {
@@ -15,7 +16,7 @@ namespace troupe::runtime {
 namespace {
 
 /// Returns the network. Throws `error` unless it can be cut among so many trainers.
-const nn::sequential& checked(const nn::module& whole, const data_parallel_options& options, std::uint32_t trainers) {
+const nn::sequential& sliceable(const nn::module& whole, const data_parallel_options& options, std::uint32_t trainers) {
   const std::uint32_t slices = options.tensor_parallel;
   const std::string option = fmt::format("data_parallel: tensor_parallel {}", slices);
   const auto refuse = [&](const std::string& why) {
@@ -40,7 +41,7 @@ const nn::sequential& checked(const nn::module& whole, const data_parallel_optio
   return *layers;
 }
 
-model::network_parts layout_of(const nn::module& whole, const nn::module& slice, std::uint32_t slices) {
+model::network_parts layout_of_slices(const nn::module& whole, const nn::module& slice, std::uint32_t slices) {
   const auto tensors = nn::placed(whole.parameters());
   model::network_parts all{nn::count_of(tensors), nn::count_of(whole.buffers()), {}};
   for (std::uint32_t i = 0; i < slices; ++i)
@@ -53,9 +54,9 @@ model::network_parts layout_of(const nn::module& whole, const nn::module& slice,
 
 tensor_slice::tensor_slice(trainer_runtime& of, const nn::module& whole, const data_parallel_options& options)
     : trainer_(of),
-      whole_(checked(whole, options, of.trainers())),
+      whole_(sliceable(whole, options, of.trainers())),
       mine_(std::make_shared<const nn::sequential>(model::slice_of(whole_, options.tensor_parallel))),
-      part_(of, layout_of(whole_, *mine_, options.tensor_parallel)) {}
+      part_(of, layout_of_slices(whole_, *mine_, options.tensor_parallel)) {}
 
 bool tensor_slice::is_of_whole(const named_tensors& state) const {
   const auto tensors = whole_.parameters();
@@ -78,7 +79,10 @@ void tensor_slice::sum(float* to) {
         "a pass of a network in slices (tensor_parallel) waits for the other slices; call it in a task of the "
         "trainer, not in a callback, and not between the making of a replica after the first optimizer step and "
         "the next co_await");
-  const tensor all = tasks->wait(part_.along().all_reduce(std::exchange(share_, {}), reduce_op::sum, {}));
+  group_calls& in = part_.along().calls();
+  const tensor all = tasks->wait(
+      in.owner.call<tensor>(in, {.kind = collective_kind::all_reduce, .input = std::exchange(share_, {})},
+                            {.deadline = part_.along().deadline(), .at = in.owner.place(), .is_of_pass = true}));
   std::ranges::copy(all.as<float>(), to);
 }
 

@@ -102,7 +102,11 @@ future<> trainer_runtime::take_part(tape& with, const std::vector<trained>& memb
   if (rules.accumulate > 1) check_same_members(members);
   if (rules.accumulate > 1 || rules.applies_whole()) steps_.members = members;
   if (ends) vote_to_save();
-  tables_.send_gradients(with, members, ends && !rules.applies_whole());
+  const bool counts_batch = std::ranges::none_of(members, [](const trained& one) {
+    const auto* local = std::get_if<std::shared_ptr<replica>>(&one);
+    return local != nullptr && (*local)->shares_batch();
+  });
+  tables_.send_gradients(with, members, ends && !rules.applies_whole(), counts_batch);
   promise<> done;
   auto coming = done.get_future();
   const auto shared = std::make_shared<promise<>>(std::move(done));
