@@ -73,14 +73,17 @@ model::shard_of sparse_client::shard(std::size_t table, std::size_t s) const {
   return {static_cast<std::uint32_t>(s), count, options_.split};
 }
 
-sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_ptr<const model::batch> samples) const {
-  context c;
+sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_ptr<const model::batch> samples,
+                                              context&& spent) const {
+  context c = std::move(spent);
+  c.clear();
   c.step = step;
-  if (samples->size > 0 && servers() > 0) {
-    c.lookups.resize(servers());
-    c.answers.resize(servers());
+  const bool asks = samples->size > 0 && servers() > 0;
+  c.lookups.resize(asks ? servers() : 0);
+  c.answers.resize(asks ? servers() : 0);
+  c.tables.resize(asks ? tables_.size() : 0);
+  if (asks) {
     for (auto& lookups : c.lookups) lookups.reserve(tables_.size());
-    c.tables.resize(tables_.size());
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       const model::bags& b = samples->tables[t];
       const bool has_some_rows = tables_[t].size() > 1 && options_.split == model::table_split::rows;

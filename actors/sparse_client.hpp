@@ -32,6 +32,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/network_input.hpp"
@@ -94,12 +95,29 @@ class sparse_client {
       std::vector<std::int64_t> indices;     ///< the batch's indices, as rows of `rows`
       std::vector<std::size_t> shard_begin;  ///< the first row of each shard in `rows`; shards + 1 elements
       std::vector<float> rows;               ///< [distinct rows, dim], shard by shard, or as by one if by columns
+
+      void clear() {
+        is_pooled_here = is_on_device = false;
+        indices.clear();
+        shard_begin.clear();
+        rows.clear();
+      }
     };
     std::vector<local> tables;
     struct range {
       std::size_t first = 0;
       std::size_t count = 0;
     };
+
+    /// Forgets the batch, and keeps the memory.
+    void clear() {
+      samples.reset();
+      dense.reset();
+      for (auto& asked : lookups) asked.clear();
+      for (auto& answer : answers) answer = {};
+      unanswered = 0;
+      for (local& one : tables) one.clear();
+    }
   };
 
   sparse_client() = default;
@@ -113,8 +131,12 @@ class sparse_client {
 
   // -- a batch, in order ---------------------------------------------------------------
 
-  /// Plans the lookups of a batch. Requires: `check_batch` accepts the batch. Thread: any.
-  context prepare(std::uint64_t step, std::shared_ptr<const model::batch> samples) const;
+  /// Plans the lookups of a batch, in the memory of a context that is not used any more. Requires: `check_batch`
+  /// accepts the batch. Thread: any.
+  context prepare(std::uint64_t step, std::shared_ptr<const model::batch> samples, context&& spent) const;
+  context prepare(std::uint64_t step, std::shared_ptr<const model::batch> samples) const {
+    return prepare(step, std::move(samples), context());
+  }
 
   /// Frees what `prepare` has copied to staging memory. Requires: `samples` are those of `c`.
   void free_copied(const context& c, model::batch& samples) const;

@@ -108,32 +108,33 @@ namespace {
 
 class places_in_buckets final : public nn::gradient_places {
  public:
-  places_in_buckets(gradient_buckets& buckets, std::function<void(const nn::parameter_range&)> finished)
-      : buckets_(buckets), finished_(std::move(finished)) {}
+  places_in_buckets(gradient_buckets& buckets, function_ref<void(const nn::parameter_range&)> finished)
+      : buckets_(buckets), finished_(finished) {}
 
   float* at(const nn::parameter_range& which) override { return buckets_.gradient_at(which); }
   void finished(const nn::parameter_range& which) override { finished_(which); }
 
  private:
   gradient_buckets& buckets_;
-  std::function<void(const nn::parameter_range&)> finished_;
+  function_ref<void(const nn::parameter_range&)> finished_;
 };
 
 }  // namespace
 
-void trained_parameters::backward(std::uint64_t step, bool last, const std::function<void(nn::gradient_places&)>& pass,
-                                  const std::function<void(std::uint32_t)>& full, bool is_of_same_batch) {
+void trained_parameters::backward(std::uint64_t step, bool last, function_ref<void(nn::gradient_places&)> pass,
+                                  function_ref<void(std::uint32_t)> full, bool is_of_same_batch) {
   const auto scope = timed(timer_, trace::range_name::backward_parameters);
   last_pass_ = step;
   buckets_->begin_pass(is_of_same_batch);
-  places_in_buckets places(*buckets_, [&](const nn::parameter_range& range) {
+  const auto when_finished = [&](const nn::parameter_range& range) {
     const auto bucket = buckets_->finished(range, last);
     if (!bucket) return;
     if (options_.watches) look_at_bucket(step, *bucket);
     if (!is_on_host()) return buckets_->mark(*bucket);
     watch_.fetch(*compute_);
     full(*bucket);
-  });
+  };
+  places_in_buckets places(*buckets_, when_finished);
   pass(places);
   if (last && is_on_host() && buckets() > gradient_bucket_count()) full(gradient_bucket_count());
 }

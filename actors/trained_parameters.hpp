@@ -29,6 +29,7 @@
 
 #include "actors/gradient_buckets.hpp"
 #include "actors/non_finite_watch.hpp"
+#include "base/function_ref.hpp"
 #include "kernels/device_array.hpp"
 #include "kernels/stream_timer.hpp"
 #include "model/exact_sum.hpp"
@@ -99,8 +100,8 @@ class trained_parameters {
   /// the end of the buffer, to the places that it is given.
   /// `last`: this is the optimizer step's last pass. On the processor `full(bucket)` is called as soon as the bucket
   /// may leave; on a device, all buckets may leave once the host has waited for the stream.
-  void backward(std::uint64_t step, bool last, const std::function<void(nn::gradient_places&)>& pass,
-                const std::function<void(std::uint32_t bucket)>& full, bool is_of_same_batch = false);
+  void backward(std::uint64_t step, bool last, function_ref<void(nn::gradient_places&)> pass,
+                function_ref<void(std::uint32_t bucket)> full, bool is_of_same_batch = false);
   /// Makes the gradient NaN, in place of the loss's gradient: see `gradient_buckets`.
   void poison() { buckets_->poison(!is_on_host()); }
 

@@ -218,7 +218,7 @@ TEST(ResumeFrom, ACheckpointOfAnotherVersionIsRefused) {
   make_checkpoints(folder.path(), {20, 40});
   const std::string path = folder / manifest_name(40);
   std::string text = read_file(path);
-  text.replace(text.find("\"version\": 2"), 12, "\"version\": 5");
+  text.replace(text.find("\"version\": 2"), 12, "\"version\": 6");
   file_digest digest;
   digest.add(std::as_bytes(std::span(text).first(text.size() - 36)));
   set_content(path, text.substr(0, text.size() - 36) + digest.hex() + "\"\n}\n");
@@ -226,7 +226,7 @@ TEST(ResumeFrom, ACheckpointOfAnotherVersionIsRefused) {
   ASSERT_FALSE(resumed.has_value());
   EXPECT_EQ(resumed.error().message,
             "checkpoint step 40 in " + folder.path() +
-                " cannot be read: step-000000000040.json: version 5: this version of troupe reads 1 to 4; a newer "
+                " cannot be read: step-000000000040.json: version 6: this version of troupe reads 1 to 5; a newer "
                 "troupe wrote it, use that one");
   EXPECT_EQ(inspect_checkpoint(folder.path(), 40, inspection_depth::lengths)->found.state,
             checkpoint_state::unreadable);

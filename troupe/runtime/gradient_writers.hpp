@@ -4,8 +4,8 @@
 
 #include <array>
 #include <cstddef>
-#include <deque>
 #include <span>
+#include <vector>
 
 #include "actors/trained_parameters.hpp"
 #include "kernels/device_array.hpp"
@@ -50,10 +50,16 @@ class bucket_gradient final : public nn::gradient_places {
   bucket_gradient(kernels::stream& on, nn::gradient_places& buckets, const float* sum)
       : on_(on), buckets_(buckets), sum_(sum) {}
 
-  float* at(const nn::parameter_range& which) override { return asked_.emplace_back(buckets_.at(which)); }
+  float* at(const nn::parameter_range& which) override {
+    float* const there = buckets_.at(which);
+    if (sum_ != nullptr) asked_.push_back(there);
+    return there;
+  }
   void finished(const nn::parameter_range& which) override {
-    if (sum_ != nullptr) add_gradient(on_, which.count, sum_ + which.first, asked_.front());
-    asked_.pop_front();
+    if (sum_ != nullptr) {
+      add_gradient(on_, which.count, sum_ + which.first, asked_.at(finished_));
+      ++finished_;
+    }
     buckets_.finished(which);
   }
 
@@ -61,7 +67,8 @@ class bucket_gradient final : public nn::gradient_places {
   kernels::stream& on_;
   nn::gradient_places& buckets_;
   const float* sum_;
-  std::deque<float*> asked_;  ///< the places of ranges that are not finished
+  std::vector<float*> asked_;  ///< with a sum: the places of ranges, in the order in which they are finished
+  std::size_t finished_ = 0;
 };
 
 /// Throws `error` if a module does not write its ranges one by one, from the last to the first.

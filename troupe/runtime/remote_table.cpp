@@ -36,6 +36,19 @@ std::string lookup::spoilt() const {
                                      table_->reference()->words(), where, spoilt_advice);
 }
 
+actors::sparse_client::context table_client::prepare(std::shared_ptr<const model::batch> samples) const {
+  if (spent->empty()) return client.prepare(1, std::move(samples));
+  auto made = client.prepare(1, std::move(samples), std::move(spent->back()));
+  spent->pop_back();
+  return made;
+}
+
+lookup::~lookup() {
+  if (spent_->size() == spent_->capacity()) return;
+  asked_.clear();
+  spent_->push_back(std::move(asked_));
+}
+
 std::vector<std::vector<msg::bag_gradient>> lookup::gradients() const {
   if (grad.count() == 0) return {};
   return client_.gradients(asked_, actors::input_gradient(grad.owner()), nullptr);

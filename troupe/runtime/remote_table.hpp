@@ -35,11 +35,28 @@ class remote_table {
   model::table_split split_ = model::table_split::rows;
 };
 
+/// A trainer's lookups of one table: what they ask, and the memory of those that are over.
+struct table_client {
+  table_client() { spent->reserve(4); }
+
+  actors::sparse_client client;
+  /// At most its capacity. Lookups outlive this object where a context outlives the run.
+  std::shared_ptr<std::vector<actors::sparse_client::context>> spent =
+      std::make_shared<std::vector<actors::sparse_client::context>>();
+
+  /// Plans a lookup.
+  actors::sparse_client::context prepare(std::shared_ptr<const model::batch> samples) const;
+};
+
 /// Bags looked up; their gradient goes to the servers with the optimizer's step.
 class lookup final : public node {
  public:
-  lookup(std::shared_ptr<const remote_table> of, actors::sparse_client& client, actors::sparse_client::context asked)
-      : table_(std::move(of)), client_(client), asked_(std::move(asked)) {}
+  /// Requires: `by` outlives what this object is asked.
+  lookup(std::shared_ptr<const remote_table> of, const table_client& by, std::shared_ptr<const model::batch> samples)
+      : table_(std::move(of)), client_(by.client), spent_(by.spent), asked_(by.prepare(std::move(samples))) {}
+  lookup(const lookup&) = delete;
+  lookup& operator=(const lookup&) = delete;
+  ~lookup() override;
 
   void backward(tape& /*on*/) override {}  // its gradient waits for the optimizer
   bool keeps_gradient() const override { return true; }
@@ -48,13 +65,17 @@ class lookup final : public node {
   const remote_table& table() const { return *table_; }
   const actors::sparse_client& client() const { return client_; }
   actors::sparse_client::context& asked() { return asked_; }
+  /// The rows, pooled.
+  const promise<tensor>& answer() const { return answer_; }
   /// The gradients for each server of the client; empty without a gradient.
   std::vector<std::vector<msg::bag_gradient>> gradients() const;
 
  private:
   std::shared_ptr<const remote_table> table_;
-  actors::sparse_client& client_;
+  const actors::sparse_client& client_;
+  std::shared_ptr<std::vector<actors::sparse_client::context>> spent_;
   actors::sparse_client::context asked_;
+  promise<tensor> answer_;
 };
 
 }  // namespace troupe::runtime

@@ -326,7 +326,7 @@ void replica::set_optimizer(const model::optimizer_spec& chosen) {
   TROUPE_ASSERT(numbers_.restore(state));
 }
 
-void replica::backward(tape& of, std::uint64_t step, bool is_last, const std::function<void(std::uint32_t)>& full) {
+void replica::backward(tape& of, std::uint64_t step, bool is_last, function_ref<void(std::uint32_t)> full) {
   if (!of.has_gone_back()) return;
   actors::actor_trace& trace = of.owner().trace;
   const actors::actor_trace::range working(trace, trace::range_name::backward_parameters, step, trace.latest());

@@ -64,7 +64,7 @@ class replica {
 
   /// The gradient of the context's passes, as buckets; see `trained_parameters::backward`. None if it was not gone back
   /// in: then this trainer does not count in the mean. `is_last`: of the optimizer step.
-  void backward(tape& of, std::uint64_t step, bool is_last, const std::function<void(std::uint32_t bucket)>& full);
+  void backward(tape& of, std::uint64_t step, bool is_last, function_ref<void(std::uint32_t bucket)> full);
 
   /// Adds parameters, the optimizer's state and buffers to a checkpoint.
   void put(msg::save_dense& into);

@@ -25,16 +25,14 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
   table->check_lookup("forward", samples->tables.front());
   auto [known, is_new] = clients_.try_emplace(table);
   if (is_new)
-    known->second = actors::sparse_client(table->spec(), {assigned_.shards_of(*table->reference())},
-                                          {.wire = table->wire(),
-                                           .remote = assigned_.remote,
-                                           .split = table->split(),
-                                           .table_words = table->reference()->words()});
-  actors::sparse_client& client = known->second;
-  auto asked = std::make_shared<lookup>(table, client, client.prepare(1, samples));
-
-  auto answer = std::make_shared<promise<tensor>>();
-  auto coming = answer->get_future();
+    known->second.client = actors::sparse_client(table->spec(), {assigned_.shards_of(*table->reference())},
+                                                 {.wire = table->wire(),
+                                                  .remote = assigned_.remote,
+                                                  .split = table->split(),
+                                                  .table_words = table->reference()->words()});
+  const actors::sparse_client& client = known->second.client;
+  auto asked = std::make_shared<lookup>(table, known->second, std::move(samples));
+  auto coming = asked->answer().get_future();
   const caf::timespan timeout =
       deadline ? std::min<caf::timespan>(bounded(*deadline), assigned_.timeout) : assigned_.timeout;
   tensor unknown = on.add({}, asked);
@@ -45,7 +43,7 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
     requests_.ask<msg::rows>(
         client.server(s), {.number = actors::server_number(client.rank(s)), .timeout = timeout},
         client.ask(c, s, requests_.actor().trace.next(at_step), on.is_training() ? assigned_.rules.staleness : 0),
-        [asked, answer, unknown, s, dim = table->dim(), stops = !assigned_.rules.skips(),
+        [asked, unknown, s, dim = table->dim(), stops = !assigned_.rules.skips(),
          under_way = under_way_](msg::rows& rows) {
           actors::sparse_client::context& all = asked->asked();
           actors::sparse_client::take(all, s, std::move(rows));
@@ -53,15 +51,17 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
           kernels::stream& host = kernels::host_stream();
           actors::network_input pooled;
           pooled.resize(host, all.samples->size, dim);
-          if (const caf::error wrong = asked->client().pool(all, host, pooled)) return answer->fail(to_error(wrong));
+          if (const caf::error wrong = asked->client().pool(all, host, pooled))
+            return asked->answer().fail(to_error(wrong));
           if (stops)
-            if (const caf::error wrong = asked->client().check_rows(all)) return answer->fail(to_error(wrong));
+            if (const caf::error wrong = asked->client().check_rows(all)) return asked->answer().fail(to_error(wrong));
           tensor found({all.samples->size, dim}, dtype::f32, pooled.owner());
-          answer->set(tape::with_numbers(unknown, *asked, std::move(found)));
+          asked->answer().set(tape::with_numbers(unknown, *asked, std::move(found)));
         },
-        [answer, table, timeout, own_deadline = timeout < assigned_.timeout](const caf::error& why) {
+        [asked, timeout, own_deadline = timeout < assigned_.timeout](const caf::error& why) {
           const bool is_own = own_deadline && why == actors::errc::timeout;
-          answer->fail(is_own ? not_in_time(table->reference()->words("forward"), timeout) : to_error(why));
+          asked->answer().fail(is_own ? not_in_time(asked->table().reference()->words("forward"), timeout)
+                                      : to_error(why));
         });
   }
   on.finish_passed();  // while the servers work
@@ -93,7 +93,10 @@ void table_clients::send_gradients(const tape& with, const std::vector<trained>&
       auto gradients = looked_up->gradients();
       for (std::size_t s = 0; s < gradients.size(); ++s) {
         const auto to = std::ranges::lower_bound(servers, looked_up->client().rank(s), {}, &receiver::rank);
-        std::ranges::move(gradients[s], std::back_inserter(to->gradient.tables));
+        if (to->gradient.tables.empty())
+          to->gradient.tables = std::move(gradients[s]);
+        else
+          std::ranges::move(gradients[s], std::back_inserter(to->gradient.tables));
       }
     }
   }

@@ -81,7 +81,7 @@ class table_clients {
   const task_requests& requests_;
   const program_assignment& assigned_;
   std::map<std::uint32_t, std::uint64_t> steps_;  ///< by server: the optimizer steps sent there
-  std::map<std::shared_ptr<const remote_table>, actors::sparse_client> clients_;
+  std::map<std::shared_ptr<const remote_table>, table_client> clients_;
   std::vector<receiver> receivers_;  ///< kept for its memory
   model::exact_sum norm_;            ///< squared, of the servers that have answered
   std::shared_ptr<const char> under_way_ = std::make_shared<const char>();  ///< each lookup under way refers to it
