@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <span>
 #include <string>
 
 #include "base/assert.hpp"
@@ -78,12 +79,21 @@ model::stage_place place_of(std::uint32_t rank, std::uint32_t trainers, std::siz
   return {rank % count, count, checked(options.schedule)};
 }
 
+/// Returns how many numbers they are; 0 if no memory can have so many: the trainer of that stage refuses it.
+std::size_t possible_count(std::span<const nn::parameter> tensors) {
+  try {
+    return nn::count_of(tensors);
+  } catch (const error&) {
+    return 0;
+  }
+}
+
 /// Where the stages' numbers are among the whole network's: one after the other.
 model::network_parts layout_of(const std::vector<nn::sequential>& stages) {
   model::network_parts all;
   for (const nn::sequential& one : stages) {
-    const std::size_t parameters = nn::count_of(one.parameters());
-    const std::size_t buffers = nn::count_of(one.buffers());
+    const std::size_t parameters = possible_count(one.parameters());
+    const std::size_t buffers = possible_count(one.buffers());
     all.parts.push_back({{{.first = all.parameters, .cols = parameters}}, {all.buffers, buffers}});
     all.parameters += parameters;
     all.buffers += buffers;

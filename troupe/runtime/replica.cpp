@@ -350,10 +350,12 @@ void replica::backward(tape& of, std::uint64_t step, bool is_last, function_ref<
       },
       full);
   if (!numbers_.is_on_host()) numbers_.synchronize();
-  std::erase_if(of.passed(), [this](node* one) {
+  auto& passed = of.passed();
+  const auto gone = std::ranges::remove_if(passed, [this](node* one) {
     const auto* mine = dynamic_cast<application*>(one);
     return mine && &mine->of() == this;
   });
+  passed.erase(gone.begin(), gone.end());
 }
 
 }  // namespace troupe::runtime

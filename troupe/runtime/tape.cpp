@@ -43,10 +43,7 @@ std::string where_spoilt(const tensor& numbers) {
 }
 
 tape::tape(trainer_runtime& of, bool training)
-    : owner_(of), number_(next_number()), training_(training), context_(training ? of.begin_context() : 0) {
-  constexpr std::size_t usual = 8;  // nodes of a small model
-  if (training) nodes_.reserve(usual);
-}
+    : owner_(of), number_(next_number()), training_(training), context_(training ? of.begin_context() : 0) {}
 
 void tape::check_training(const char* what) const {
   if (!training_)

@@ -2,10 +2,13 @@
 
 #pragma once
 
+#include <boost/container/small_vector.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,6 +60,9 @@ class node {
 /// Belongs to a trainer.
 class tape {
  public:
+  static constexpr std::size_t usual_nodes = 8;  ///< of a small model
+  using passed_nodes = boost::container::small_vector<node*, usual_nodes>;
+
   /// Without `training` it records nothing.
   tape(trainer_runtime& of, bool training);
 
@@ -112,7 +118,7 @@ class tape {
   /// Finishes what the last way back has passed; called before more is computed.
   void finish_passed();
   /// What the last way back has passed, and is not finished yet; in the order of the computations.
-  std::vector<node*>& passed() { return passed_; }
+  passed_nodes& passed() { return passed_; }
   /// Takes what the last way back of another tape has passed, for the optimizer step of this one. `kept` keeps that
   /// tape.
   void take_passed(tape& of, std::shared_ptr<const void> kept);
@@ -124,7 +130,7 @@ class tape {
     return found == finished_gradients_.end() ? nullptr : found->second.data();
   }
 
-  const std::vector<std::shared_ptr<node>>& nodes() const { return nodes_; }
+  std::span<const std::shared_ptr<node>> nodes() const { return {nodes_.data(), nodes_.size()}; }
 
  private:
   trainer_runtime& owner_;
@@ -143,9 +149,9 @@ class tape {
   bool has_gone_back_ = false;
   bool has_stepped_ = false;
   bool is_going_back_ = false;  ///< and waits
-  std::vector<std::shared_ptr<node>> nodes_;
+  boost::container::small_vector<std::shared_ptr<node>, usual_nodes> nodes_;
   std::uint64_t passes_of_slices_ = 0;
-  std::vector<node*> passed_;
+  passed_nodes passed_;
   std::shared_ptr<const void> kept_;  ///< another tape, whose nodes are in `passed_`
   std::map<const replica*, kernels::device_array<float>> finished_gradients_;
   std::size_t next_ = 0;           ///< nodes before this one wait for their gradients
