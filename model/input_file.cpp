@@ -39,9 +39,9 @@ result<input_file> input_file::open(const std::string& path, const std::string& 
   input_file file;
   file.name_ = printable_path(path);
   // Without O_NONBLOCK opening a named pipe would block until it has a writer.
-  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  file.descriptor_ = descriptor::adopt(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &status) != 0)
+  if (!file.descriptor_.is_open() || ::fstat(file.descriptor_.number(), &status) != 0)
     return bad_input("{}: {}; {} is expected", file.name_, std::strerror(errno), wanted);
   if (!S_ISREG(status.st_mode)) {
     const char* is = S_ISDIR(status.st_mode) ? "a directory" : "not a regular file";
@@ -53,25 +53,9 @@ result<input_file> input_file::open(const std::string& path, const std::string& 
 
 void input_file::remember(const std::string& what) const { remember_input(identity_.path, what); }
 
-input_file::input_file(input_file&& other) noexcept
-    : name_(std::move(other.name_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      identity_(std::move(other.identity_)) {}
-
-input_file& input_file::operator=(input_file&& other) noexcept {
-  std::swap(name_, other.name_);
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(identity_, other.identity_);
-  return *this;
-}
-
-input_file::~input_file() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 std::optional<fault> input_file::changed() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0)
+  if (::fstat(descriptor_.number(), &status) != 0)
     return fault{fault_kind::input, fmt::format("{}: {}", name_, std::strerror(errno))};
   if (identity_from(identity_.path, status) == identity_) return std::nullopt;
   const auto length = static_cast<std::uint64_t>(status.st_size);
@@ -85,7 +69,7 @@ std::optional<fault> input_file::changed() const {
 result<std::size_t> input_file::read_some(std::uint64_t offset, std::span<std::byte> to) const {
   for (;;) {
     if (stop_asked()) return stopped(name_);
-    const ssize_t got = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
+    const ssize_t got = ::pread(descriptor_.number(), to.data(), to.size(), static_cast<off_t>(offset));
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno != EINTR) return run_fault("{}: reading at byte {}: {}", name_, offset, std::strerror(errno));
   }

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 
 namespace troupe::model {
@@ -37,10 +38,6 @@ class input_file {
   /// Opens `path`; a fault if it is no regular file. `wanted` is its purpose in the fault ("a job file").
   static result<input_file> open(const std::string& path, const std::string& wanted);
 
-  input_file(input_file&& other) noexcept;
-  input_file& operator=(input_file&& other) noexcept;
-  ~input_file();
-
   /// Remembers it as an input of this command (base/input_files.hpp). `what`: what it is, as in "the job file".
   void remember(const std::string& what) const;
 
@@ -61,7 +58,7 @@ class input_file {
 
  private:
   std::string name_;
-  int descriptor_ = -1;
+  descriptor descriptor_;
   file_identity identity_;
 };
 

@@ -24,11 +24,11 @@ tl::unexpected<fault> failed(const std::string& path, const char* doing, int err
   return run_fault("{}: {}: {}", printable_path(path), doing, std::strerror(error));
 }
 
-/// Creates a file. Removes an existing file or link of that name first.
+/// Creates a file. Removes an existing file or link of that name first. Returns its descriptor, or -1 with errno.
 int create_new(const char* path) {
   constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  const int descriptor = ::open(path, flags, 0666);
-  if (descriptor >= 0 || errno != EEXIST) return descriptor;
+  const int created = ::open(path, flags, 0666);
+  if (created >= 0 || errno != EEXIST) return created;
   struct stat there {};
   const bool is_other = ::lstat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode);
   if (is_other || input_at(path)) {
@@ -41,31 +41,9 @@ int create_new(const char* path) {
 }  // namespace
 
 result<output_file> output_file::create(const std::string& path, std::uint64_t length) {
-  const int descriptor = create_new(path.c_str());
-  if (descriptor < 0) return failed(path, "creating it", errno);
-  return output_file(path, descriptor, length);
-}
-
-output_file::output_file(output_file&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      length_(other.length_),
-      written_(other.written_),
-      gathered_(std::move(other.gathered_)),
-      digest_(std::move(other.digest_)) {}
-
-output_file& output_file::operator=(output_file&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(length_, other.length_);
-  std::swap(written_, other.written_);
-  std::swap(gathered_, other.gathered_);
-  std::swap(digest_, other.digest_);
-  return *this;
-}
-
-output_file::~output_file() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  auto file = descriptor::adopt(create_new(path.c_str()));
+  if (!file.is_open()) return failed(path, "creating it", errno);
+  return output_file(path, std::move(file), length);
 }
 
 result<void> output_file::append(std::span<const std::byte> bytes) {
@@ -91,7 +69,7 @@ result<void> output_file::flush() {
 result<void> output_file::write(std::span<const std::byte> bytes) {
   digest_.add(bytes);
   while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    const ssize_t count = ::write(file_.number(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       const int error = count < 0 ? errno : EIO;
@@ -105,17 +83,17 @@ result<void> output_file::write(std::span<const std::byte> bytes) {
 }
 
 result<written_file> output_file::close() {
-  if (auto done = flush(); !done) return tl::unexpected(std::move(done.error()));
+  TROUPE_DO(flush());
   if (written_ != length_)
     return run_fault("{}: {} bytes came to be written: must be {}", printable_path(path_), written_, length_);
-  if (::fsync(descriptor_) != 0) return failed(path_, "bringing its bytes to the disk", errno);
-  if (::close(std::exchange(descriptor_, -1)) != 0) return failed(path_, "closing it", errno);
+  if (::fsync(file_.number()) != 0) return failed(path_, "bringing its bytes to the disk", errno);
+  if (::close(file_.release()) != 0) return failed(path_, "closing it", errno);
   return written_file{written_, digest_.hex()};
 }
 
 result<written_file> write_whole_file(const std::string& path, std::span<const std::byte> bytes) {
   TROUPE_TRY(file, output_file::create(path, bytes.size()));
-  if (auto done = file.append(bytes); !done) return tl::unexpected(std::move(done.error()));
+  TROUPE_DO(file.append(bytes));
   return file.close();
 }
 
@@ -129,12 +107,10 @@ result<void> try_folder(const std::string& folder, const std::string& name) {
 }
 
 result<void> sync_folder(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return failed(path, "opening the folder", errno);
+  const auto folder = descriptor::adopt(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.is_open()) return failed(path, "opening the folder", errno);
   // Some file systems cannot sync and return EINVAL.
-  const int error = ::fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
-  ::close(descriptor);
-  if (error != 0) return failed(path, "bringing the folder to the disk", error);
+  if (::fsync(folder.number()) != 0 && errno != EINVAL) return failed(path, "bringing the folder to the disk", errno);
   return {};
 }
 

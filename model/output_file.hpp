@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/digest.hpp"
 #include "base/result.hpp"
 
@@ -21,17 +23,13 @@ struct written_file {
 };
 
 /// Buffers small pieces, writes large ones without a copy. Thread: one at a time. All faults are of kind run and name
-/// the file, the system's reason, and the number of bytes; after a fault the file is unusable.
+/// the file, the system's reason, and the number of bytes; after a fault the file is unusable. One that was not closed
+/// stays incomplete.
 class output_file {
  public:
   /// Creates `path`, to be filled with exactly `length` bytes. Removes an existing file or link first, so that it never
   /// writes through another user's link; but never a file that this command reads (base/input_files.hpp).
   static result<output_file> create(const std::string& path, std::uint64_t length);
-
-  output_file(output_file&& other) noexcept;
-  output_file& operator=(output_file&& other) noexcept;
-  /// Leaves a file that was not closed incomplete.
-  ~output_file();
 
   const std::string& path() const { return path_; }
 
@@ -41,15 +39,15 @@ class output_file {
   result<written_file> close();
 
  private:
-  output_file(std::string path, int descriptor, std::uint64_t length)
-      : path_(std::move(path)), descriptor_(descriptor), length_(length) {}
+  output_file(std::string path, descriptor file, std::uint64_t length)
+      : path_(std::move(path)), file_(std::move(file)), length_(length) {}
 
   /// Writes the buffer.
   result<void> flush();
   result<void> write(std::span<const std::byte> bytes);
 
   std::string path_;
-  int descriptor_ = -1;
+  descriptor file_;
   std::uint64_t length_ = 0;
   std::uint64_t written_ = 0;
   std::vector<std::byte> gathered_;
