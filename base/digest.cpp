@@ -16,6 +16,7 @@ void running_digest::release::operator()(hash_state* state) const { delete state
 
 running_digest::running_digest() : state_(new hash_state) { restart(); }
 
+// The states of 64 and 128 bits are the same: their digests differ, not what they add.
 void running_digest::restart() { XXH3_64bits_reset(&state_->of_xxh3); }
 
 void running_digest::add(std::span<const std::byte> bytes) {
@@ -24,19 +25,7 @@ void running_digest::add(std::span<const std::byte> bytes) {
 
 std::uint64_t running_digest::value() const { return XXH3_64bits_digest(&state_->of_xxh3); }
 
-struct file_digest::hash_state {
-  XXH3_state_t of_xxh3;
-};
-
-void file_digest::release::operator()(hash_state* state) const { delete state; }
-
-file_digest::file_digest() : state_(new hash_state) { XXH3_128bits_reset(&state_->of_xxh3); }
-
-void file_digest::add(std::span<const std::byte> bytes) {
-  if (!bytes.empty()) XXH3_128bits_update(&state_->of_xxh3, bytes.data(), bytes.size());
-}
-
-std::string file_digest::hex() const {
+std::string running_digest::hex() const {
   const XXH128_hash_t digest = XXH3_128bits_digest(&state_->of_xxh3);
   return fmt::format("{:016x}{:016x}", digest.high64, digest.low64);
 }

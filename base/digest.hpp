@@ -23,25 +23,10 @@ class running_digest {
 
   /// Returns `digest_of` all bytes added since the beginning, or since the last `restart`.
   std::uint64_t value() const;
-  void restart();
-
- private:
-  struct hash_state;
-  struct release {
-    void operator()(hash_state* state) const;
-  };
-  std::unique_ptr<hash_state, release> state_;
-};
-
-/// The same with 128 bits, as text: for files.
-class file_digest {
- public:
-  file_digest();
-
-  void add(std::span<const std::byte> bytes);
-
-  /// 32 hexadecimal digits, the most significant first.
+  /// Returns the digest of 128 bits of the same bytes, which files have: 32 hexadecimal digits, the most significant
+  /// first.
   std::string hex() const;
+  void restart();
 
  private:
   struct hash_state;

@@ -18,7 +18,7 @@ namespace troupe::model {
 /// The length and digest of a closed file.
 struct written_file {
   std::uint64_t length = 0;
-  /// See `file_digest`.
+  /// See `running_digest::hex`.
   std::string digest;
 };
 
@@ -51,7 +51,7 @@ class output_file {
   std::uint64_t length_ = 0;
   std::uint64_t written_ = 0;
   std::vector<std::byte> gathered_;
-  file_digest digest_;
+  running_digest digest_;
 };
 
 /// Writes a whole file.

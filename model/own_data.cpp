@@ -123,7 +123,7 @@ result<opened_data> open_added(const job& job) {
   if (wrong) return bad_input("--data {}: {}", printable_path(job.data), *wrong);
   if (made.digest.empty()) return made;
   // Any text will do for the program; checkpoints and messages have it short.
-  file_digest digest;
+  running_digest digest;
   digest.add(std::as_bytes(std::span(made.digest)));
   made.digest = digest.hex();
   return made;

@@ -67,7 +67,7 @@ finding check_digest(const checkpoint& saved, const saved_file& expected) {
   constexpr std::uint64_t piece = std::uint64_t{1} << 20;
   const auto file = input_file::open(saved.path_of(expected.name), "a file of a checkpoint");
   if (!file) return file_fault{false, file.error().message};
-  file_digest digest;
+  running_digest digest;
   std::vector<std::byte> buffer(std::min(piece, expected.length));
   for (std::uint64_t begin = 0; begin < expected.length; begin += piece) {
     const auto bytes = std::span(buffer).first(std::min(piece, expected.length - begin));

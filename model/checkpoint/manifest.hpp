@@ -70,7 +70,7 @@ struct saved_table {
 struct saved_file {
   std::string name;
   std::uint64_t length = 0;
-  std::string digest;  ///< see `file_digest`
+  std::string digest;  ///< see `running_digest::hex`
 
   bool operator==(const saved_file&) const = default;
 };

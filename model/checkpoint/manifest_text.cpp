@@ -117,7 +117,7 @@ std::string file_text(const saved_file& file) {
 }
 
 std::string digest_of_text(std::string_view text) {
-  file_digest digest;
+  running_digest digest;
   digest.add(std::as_bytes(std::span(text)));
   return digest.hex();
 }

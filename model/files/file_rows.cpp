@@ -42,7 +42,7 @@ result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_
                             row_cut cut) {
   TROUPE_TRY(how, compression_of(*file));
   file_rows made{.file = std::move(file), .format = std::move(format), .cut = cut, .how = how};
-  file_digest digest;
+  running_digest digest;
   lines_digest of_header;
   lines_digest of_piece;
   line_reader lines = made.lines();

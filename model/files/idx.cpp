@@ -43,7 +43,7 @@ struct idx_content {
 // Reads one file from its beginning to its end.
 class idx_reader {
  public:
-  idx_reader(std::shared_ptr<const input_file> file, compression how, const idx_wanted& wanted, file_digest& digest)
+  idx_reader(std::shared_ptr<const input_file> file, compression how, const idx_wanted& wanted, running_digest& digest)
       : file_(std::move(file)), how_(how), wanted_(wanted), digest_(digest), source_(open_source(file_, how, 0)) {}
 
   result<idx_content> read() {
@@ -124,11 +124,11 @@ class idx_reader {
   std::shared_ptr<const input_file> file_;
   compression how_;
   const idx_wanted& wanted_;
-  file_digest& digest_;
+  running_digest& digest_;
   std::unique_ptr<byte_source> source_;
 };
 
-result<idx_content> read_idx(const std::string& path, const idx_wanted& wanted, file_digest& digest) {
+result<idx_content> read_idx(const std::string& path, const idx_wanted& wanted, running_digest& digest) {
   TROUPE_TRY(file, open_data_file(path));
   TROUPE_TRY(how, compression_of(*file));
   return idx_reader(file, how, wanted, digest).read();
@@ -143,7 +143,7 @@ std::optional<image_files> image_files_of(std::string_view text) {
 }
 
 result<labeled_images> read_images(const image_files& files) {
-  file_digest digest;
+  running_digest digest;
   TROUPE_TRY(images, read_idx(files.images, idx_images, digest));
   TROUPE_TRY(labels, read_idx(files.labels, idx_labels, digest));
   if (images.shape[0] != labels.shape[0])

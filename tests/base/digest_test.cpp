@@ -13,7 +13,7 @@ std::span<const std::byte> bytes_of(const std::string& text) { return std::as_by
 // What xxhsum -H3 and xxh128sum print.
 TEST(Digest, IsXxh3) {
   EXPECT_EQ(digest_of({}), 0x2d06800538d394c2U);
-  EXPECT_EQ(file_digest().hex(), "99aa06d3014798d86001c324468d497f");
+  EXPECT_EQ(running_digest().hex(), "99aa06d3014798d86001c324468d497f");
 }
 
 TEST(Digest, DoesNotDependOnHowBytesAreCut) {
@@ -31,11 +31,11 @@ TEST(Digest, DoesNotDependOnHowBytesAreCut) {
 TEST(Digest, FindsAChangedBit) {
   std::string text(100, '\0');
   const std::uint64_t before = digest_of(bytes_of(text));
-  file_digest of_before;
+  running_digest of_before;
   of_before.add(bytes_of(text));
   text[57] = 4;
   EXPECT_NE(digest_of(bytes_of(text)), before);
-  file_digest of_after;
+  running_digest of_after;
   of_after.add(bytes_of(text));
   EXPECT_NE(of_after.hex(), of_before.hex());
 }

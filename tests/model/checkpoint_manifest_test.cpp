@@ -31,7 +31,7 @@ checkpoint_manifest whole_manifest() {
 /// `text` with its digest made right again after a change.
 std::string signed_again(std::string text) {
   const std::size_t body = text.size() - 36;
-  file_digest digest;
+  running_digest digest;
   digest.add(std::as_bytes(std::span(text).first(body)));
   return text.substr(0, body) + digest.hex() + "\"\n}\n";
 }

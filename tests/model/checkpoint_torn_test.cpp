@@ -219,7 +219,7 @@ TEST(ResumeFrom, ACheckpointOfAnotherVersionIsRefused) {
   const std::string path = folder / manifest_name(40);
   std::string text = read_file(path);
   text.replace(text.find("\"version\": 2"), 12, "\"version\": 6");
-  file_digest digest;
+  running_digest digest;
   digest.add(std::as_bytes(std::span(text).first(text.size() - 36)));
   set_content(path, text.substr(0, text.size() - 36) + digest.hex() + "\"\n}\n");
   const auto resumed = newest_whole_checkpoint(folder.path());

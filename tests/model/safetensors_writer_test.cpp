@@ -19,11 +19,11 @@ std::span<const std::byte> bytes_of(const std::string& text) { return std::as_by
 
 // The published digests of XXH3's 128-bit form (xxHash's sanity checks, seed 0).
 TEST(FileDigest, IsTheOneThatXxh128sumPrints) {
-  EXPECT_EQ(file_digest().hex(), "99aa06d3014798d86001c324468d497f");
+  EXPECT_EQ(running_digest().hex(), "99aa06d3014798d86001c324468d497f");
   const std::string text = "abc";
-  file_digest whole;
+  running_digest whole;
   whole.add(bytes_of(text));
-  file_digest pieces;
+  running_digest pieces;
   for (const char& one : text) pieces.add(std::as_bytes(std::span(&one, 1)));
   EXPECT_EQ(whole.hex(), "06b05ab6733a618578af5f94892f3950");
   EXPECT_EQ(pieces.hex(), whole.hex());
@@ -43,7 +43,7 @@ TEST(OutputFile, HoldsWhatCameInPiecesOfAnySize) {
     const auto written = file->close();
     ASSERT_TRUE(written.has_value()) << written.error().message;
     EXPECT_EQ(written->length, content.size());
-    file_digest digest;
+    running_digest digest;
     digest.add(content);
     EXPECT_EQ(written->digest, digest.hex());
     const std::string found = read_file(path);
