@@ -34,10 +34,11 @@ bool content_reader::bulk(msg::blob& x) {
 }
 
 bool is_kept(const trace::content& one) {
-  return digest_of_fields(one.fields) == one.fields_digest &&
-         std::ranges::all_of(one.parts, [](const trace::content_part& part) {
-           return digest_of(reinterpret_cast<const std::byte*>(part.bytes.data()), part.bytes.size()) == part.digest;
-         });
+  const auto fits = [](const std::string& bytes, std::uint64_t digest) {
+    return digest_of(std::as_bytes(std::span(bytes))) == digest;
+  };
+  return fits(one.fields, one.fields_digest) &&
+         std::ranges::all_of(one.parts, [&](const auto& part) { return fits(part.bytes, part.digest); });
 }
 
 }  // namespace troupe::protocol

@@ -1,8 +1,5 @@
 #include "protocol/message_content.hpp"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <utility>
 
 #include "base/digest.hpp"
@@ -72,7 +69,5 @@ void content_writer::add_part(const msg::blob& numbers, std::string type, std::u
   part.digest = digest_of(bytes.data(), bytes.size());
   if (with_bytes_) part.bytes.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
-
-std::uint64_t digest_of_fields(const std::string& fields) { return XXH3_64bits(fields.data(), fields.size()); }
 
 }  // namespace troupe::protocol

@@ -4,9 +4,11 @@
 
 #include <caf/actor_control_block.hpp>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/digest.hpp"
 #include "protocol/describe.hpp"
 #include "protocol/field_bytes.hpp"
 #include "protocol/header.hpp"
@@ -72,9 +74,6 @@ class content_writer : public field_saver<content_writer> {
 /// Actor handles are not content: they differ from run to run.
 inline bool inspect(content_writer&, caf::strong_actor_ptr&) { return true; }
 
-/// The digest of a content's fields.
-std::uint64_t digest_of_fields(const std::string& fields);
-
 /// Digests of a message's parts and of its fields, without the header; plus the bytes if `with_bytes`.
 template <class Message>
 trace::content content_of(const Message& message, bool with_bytes) {
@@ -86,7 +85,7 @@ trace::content content_of(const Message& message, bool with_bytes) {
     (void)inspect_first<traits_v<Message>.untold>(writer, const_cast<Message&>(message));
   else
     (void)writer.apply(const_cast<Message&>(message));
-  made.fields_digest = digest_of_fields(writer.fields);
+  made.fields_digest = digest_of(std::as_bytes(std::span(writer.fields)));
   if (with_bytes) made.fields = std::move(writer.fields);
   return made;
 }

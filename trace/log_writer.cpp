@@ -3,16 +3,16 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 #include <zstd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 
 #include "base/descriptor.hpp"
+#include "base/digest.hpp"
 
 namespace troupe::trace {
 
@@ -139,7 +139,8 @@ void log_writer::take_chunks(bool all) {
 void log_writer::write_block(block_kind what, const std::string& raw) {
   std::string packed(ZSTD_compressBound(raw.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), raw.data(), raw.size(), compression_level));
-  const block_head head{block_magic, what, packed.size(), raw.size(), XXH3_64bits(packed.data(), packed.size())};
+  const std::uint64_t digest = digest_of(std::as_bytes(std::span(packed)));
+  const block_head head{block_magic, what, packed.size(), raw.size(), digest};
   const std::uint64_t contents = what == block_kind::contents ? std::exchange(contents_in_block_, 0) : 0;
   if (problem().empty() && write_all(reinterpret_cast<const char*>(&head), sizeof head) &&
       write_all(packed.data(), packed.size()))

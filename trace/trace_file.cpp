@@ -1,8 +1,6 @@
 #include "trace/trace_file.hpp"
 
 #include <fmt/format.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -123,7 +121,7 @@ void read_blocks(std::string_view bytes, trace_file& to, memory_budget& budget) 
     if (bytes.size() - at - sizeof head < head.stored) return is_written ? void() : stop("cut off");
     const char* packed = bytes.data() + at + sizeof head;
     // What a frame says of its size counts before memory is taken for it.
-    if (XXH3_64bits(packed, head.stored) != head.digest || head.size > block_bytes_max ||
+    if (digest_of(std::as_bytes(std::span(packed, head.stored))) != head.digest || head.size > block_bytes_max ||
         ZSTD_getFrameContentSize(packed, head.stored) != head.size)
       return stop("damaged");
     if (!budget.fits(bytes.size() + head.size)) return;
