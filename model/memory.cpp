@@ -101,14 +101,14 @@ std::uint64_t bounded_product(std::uint64_t a, std::uint64_t b) {
   return __builtin_mul_overflow(a, b, &a) ? unlimited : a;
 }
 
+std::uint64_t bounded_sum(std::uint64_t a, std::uint64_t b) { return __builtin_add_overflow(a, b, &a) ? unlimited : a; }
+
 std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, kernels::row_dtype dtype,
                           const optimizer_spec& optimizer) {
   const std::uint64_t weights = bounded_product(dim, size_of(dtype));
   const std::uint64_t state = bounded_product(state_columns(optimizer, dim),
                                               static_cast<std::uint64_t>(state_buffers(optimizer)) * sizeof(float));
-  std::uint64_t row = 0;
-  if (__builtin_add_overflow(weights, state, &row)) row = unlimited;
-  return bounded_product(static_cast<std::uint64_t>(rows), row);
+  return bounded_product(static_cast<std::uint64_t>(rows), bounded_sum(weights, state));
 }
 
 std::string memory_fault(const std::string& what, std::uint64_t bytes, std::uint64_t available,

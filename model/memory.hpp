@@ -49,6 +49,8 @@ std::uint64_t claimed_memory();
 
 /// Returns a * b, saturated at the largest number.
 std::uint64_t bounded_product(std::uint64_t a, std::uint64_t b);
+/// Returns a + b, likewise.
+std::uint64_t bounded_sum(std::uint64_t a, std::uint64_t b);
 
 /// Returns the bytes of a table's rows and optimizer state, saturated at the largest number.
 std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, kernels::row_dtype dtype,

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <limits>
-
 #include "actors/device_advice.hpp"
 #include "actors/final_weights.hpp"
 #include "actors/memory_need.hpp"
@@ -37,13 +35,11 @@ result<void> check_products_of(const model::job& what, const model::network& mod
 /// Refuses a model that does not fit in memory, before anything is allocated.
 result<void> check_memory(const model::job& what, const model::dataset& data, const run_options& options) {
   const actors::compute_devices& devices = options.devices;
-  const auto add = [](std::uint64_t a, std::uint64_t b) {
-    return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
-  };
   std::uint64_t tables = actors::weights_digest::bytes_max;
   for (const model::table_spec& table : data.spec().tables)
     if (!devices.servers)
-      tables = add(tables, model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
+      tables =
+          model::bounded_sum(tables, model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
   // Each trainer has weights, optimizer state and a gradient; the group has a sum.
   const model::network model = model::as_network(model::hybrid_model(data.spec(), what));
   const std::size_t weights = model.parameter_count();
@@ -53,10 +49,11 @@ result<void> check_memory(const model::job& what, const model::dataset& data, co
   const std::uint64_t available = model::available_memory();
   if (tables > available)
     return bad_input(model::memory_fault("--rows, --tables: the tables with their optimizer's state", tables));
-  if (add(tables, dense) > available)
+  const std::uint64_t all = model::bounded_sum(tables, dense);
+  if (all > available)
     return bad_input(model::memory_fault(
         fmt::format("{}, --trainers: the dense weights of all trainers", network_option(what)), dense));
-  return check_products_of(what, model, add(tables, dense), options);
+  return check_products_of(what, model, all, options);
 }
 
 /// Refuses dense weights, for a checkpoint with the optimizer's state, that are too long for a message between

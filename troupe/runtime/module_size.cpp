@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -28,18 +27,13 @@ struct tensors_size {
     for (const nn::parameter& one : tensors) {
       std::uint64_t own = sizeof(float);
       for (std::size_t i = 0; i < one.shape.dimensions(); ++i) own = model::bounded_product(own, one.shape[i]);
-      if (__builtin_add_overflow(bytes, own, &bytes)) bytes = std::numeric_limits<std::uint64_t>::max();
+      bytes = model::bounded_sum(bytes, own);
       if (own <= most) continue;
       most = own;
       largest = fmt::format("{} {}", one.name, to_string(one.shape));
     }
   }
 };
-
-/// Returns a + b, saturated at the largest number.
-std::uint64_t bounded_sum(std::uint64_t a, std::uint64_t b) {
-  return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
-}
 
 model::memory_claim claim(const std::string& what, std::uint64_t bytes, const kernels::device& where) {
   if (bytes < little_bytes) return {};
@@ -69,8 +63,8 @@ model::memory_claim claim_numbers(const nn::module& of, const kernels::device& w
   tensors_size all = learned_by(of);
   const std::uint64_t gradient = all.bytes;
   all.add(of.buffers());
-  return claim(fmt::format("{} with {} and its gradient", of.type(), all.largest), bounded_sum(all.bytes, gradient),
-               where);
+  return claim(fmt::format("{} with {} and its gradient", of.type(), all.largest),
+               model::bounded_sum(all.bytes, gradient), where);
 }
 
 void keep_gradient(model::memory_claim& of_numbers, const nn::module& of) { of_numbers.shrink(learned_by(of).bytes); }
