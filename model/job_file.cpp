@@ -52,7 +52,7 @@ result<std::string> read_job_text(const std::string& path) {
   if (file.length() > file_bytes_max)
     return bad_input("{}: {} bytes: a job file has at most {}", file.name(), file.length(), file_bytes_max);
   std::string text(file.length(), '\0');
-  if (auto read = file.read(0, std::as_writable_bytes(std::span(text))); !read) return tl::unexpected(read.error());
+  TROUPE_DO(file.read(0, std::as_writable_bytes(std::span(text))));
   return text;
 }
 

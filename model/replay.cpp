@@ -135,7 +135,7 @@ result<replay_data> load_replay(const std::string& path) {
   TROUPE_SET(data.start.dense, from.dense<float>("init"));
   TROUPE_SET(data.start.buffers, from.buffers<float>("init"));
   for (std::uint32_t rank = 0; rank < from.config.trainers; ++rank) {
-    if (auto read = read_rank(from, rank, data.ranks.emplace_back()); !read) return tl::unexpected(read.error());
+    TROUPE_DO(read_rank(from, rank, data.ranks.emplace_back()));
     for (std::uint64_t step = 0; step < from.config.steps; ++step) {
       const auto bad = check_batch(data.spec, data.batch_of(step, rank));
       if (bad) return from.refuse(fmt::format("trainer {}, step {} (from 0): {}", rank, step, *bad));

@@ -168,8 +168,7 @@ result<reference_run> open_reference_run(const std::string& path) {
   TROUPE_SET(run.tables, file.tables<double>("final"));
   TROUPE_SET(run.dense, file.dense<double>("final"));
   TROUPE_SET(run.buffers, file.buffers<double>("final"));
-  if (!file.config.layers.empty())
-    if (auto read = read_evaluation(file, run); !read) return tl::unexpected(std::move(read.error()));
+  if (!file.config.layers.empty()) TROUPE_DO(read_evaluation(file, run));
   for (std::uint32_t rank = 0; rank < file.config.trainers; ++rank) {
     auto losses = file.reals<double>(fmt::format("trainer.{}.loss", rank), file.config.steps);
     if (!losses) return tl::unexpected(std::move(losses.error()));

@@ -30,15 +30,13 @@ result<safetensors_file> safetensors_file::open(input_file&& opened) {
   if (length < length_bytes)
     return refuse(fmt::format("{} bytes: a safetensors file has at least {}", length, length_bytes));
   std::uint64_t header_size = 0;
-  if (auto read = file.file_.read(0, std::as_writable_bytes(std::span(&header_size, 1))); !read)
-    return tl::unexpected(std::move(read.error()));
+  TROUPE_DO(file.file_.read(0, std::as_writable_bytes(std::span(&header_size, 1))));
   const std::uint64_t limit = std::min(length - length_bytes, safetensors_header_max);
   if (header_size > limit)
     return refuse(fmt::format("header of {} bytes: must be at most {} in this file; is it a safetensors file?",
                               header_size, limit));
   std::string json(header_size, '\0');
-  if (auto read = file.file_.read(length_bytes, std::as_writable_bytes(std::span(json))); !read)
-    return tl::unexpected(std::move(read.error()));
+  TROUPE_DO(file.file_.read(length_bytes, std::as_writable_bytes(std::span(json))));
   file.data_begin_ = length_bytes + header_size;
   auto header = parse_safetensors_header(json, length - file.data_begin_);
   if (!header) return refuse(header.error().message);
@@ -59,8 +57,7 @@ result<const tensor_entry*> safetensors_file::known(std::string_view name) const
 template <class T>
 result<std::vector<T>> safetensors_file::read_as(const tensor_entry& entry) const {
   std::vector<T> values((entry.end - entry.begin) / sizeof(T));
-  if (auto read = read_range(entry, 0, std::as_writable_bytes(std::span(values))); !read)
-    return tl::unexpected(std::move(read.error()));
+  TROUPE_DO(read_range(entry, 0, std::as_writable_bytes(std::span(values))));
   return values;
 }
 

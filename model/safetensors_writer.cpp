@@ -77,8 +77,7 @@ result<safetensors_writer> safetensors_writer::create(const std::string& path, s
   if (__builtin_add_overflow(header->data_length, header->bytes.size(), &length))
     return refuse("its bytes must be less than 2^64");
   TROUPE_TRY(file, output_file::create(path, length));
-  if (auto done = file.append(std::as_bytes(std::span(header->bytes))); !done)
-    return tl::unexpected(std::move(done.error()));
+  TROUPE_DO(file.append(std::as_bytes(std::span(header->bytes))));
   return safetensors_writer(std::move(file), std::move(tensors));
 }
 
@@ -98,8 +97,7 @@ result<written_file> write_safetensors(const std::string& path, std::span<const 
     for (std::span<const std::byte> left = found->bytes; !left.empty();) {
       const auto piece = left.first(std::min(piece_bytes, left.size()));
       left = left.subspan(piece.size());
-      if (const auto done = writer.append(found->fetch ? found->fetch(piece) : piece); !done)
-        return tl::unexpected(done.error());
+      TROUPE_DO(writer.append(found->fetch ? found->fetch(piece) : piece));
     }
   }
   return writer.finish();
