@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "actors/device_tensor.hpp"
+#include "base/mapped.hpp"
 
 namespace troupe::actors {
 
@@ -32,15 +33,11 @@ void device_reduction::abandon() {
 }
 
 std::vector<std::string> device_reduction::uuids() const {
-  std::vector<std::string> all;
-  for (const lane& one : lanes_) all.push_back(one.where->uuid());
-  return all;
+  return mapped(lanes_, [](const lane& one) { return one.where->uuid(); });
 }
 
 std::vector<int> device_reduction::numbers() const {
-  std::vector<int> all;
-  for (const lane& one : lanes_) all.push_back(one.where->number());
-  return all;
+  return mapped(lanes_, [](const lane& one) { return one.where->number(); });
 }
 
 kernels::communicator_id device_reduction::make_id() { return kernels::cuda_backend().make_communicator_id(); }
@@ -48,8 +45,7 @@ kernels::communicator_id device_reduction::make_id() { return kernels::cuda_back
 void device_reduction::connect(const kernels::communicator_id& id, std::size_t first, std::size_t all) {
   connected_ = true;
   if (all == 1) return;
-  std::vector<kernels::device*> mine;
-  for (const lane& one : lanes_) mine.push_back(one.where);
+  const auto mine = mapped(lanes_, &lane::where);
   communicator_ = kernels::cuda_backend().connect(id, mine, static_cast<int>(first), static_cast<int>(all));
 }
 

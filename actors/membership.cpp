@@ -7,6 +7,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
 #include "base/assert.hpp"
+#include "base/mapped.hpp"
 #include "protocol/message_types.hpp"
 
 namespace troupe::actors {
@@ -184,11 +185,7 @@ const membership::node* membership::node_of(bool trains, std::uint32_t rank) con
   return nullptr;
 }
 
-std::vector<caf::actor_addr> membership::addresses() const {
-  std::vector<caf::actor_addr> all;
-  for (const member& one : members_) all.push_back(one.address);
-  return all;
-}
+std::vector<caf::actor_addr> membership::addresses() const { return mapped(members_, &member::address); }
 
 table_shards membership::as_seen_by(std::uint32_t trainer, table_shards tables) const {
   if (const node* home = node_of(true, trainer))

@@ -5,6 +5,7 @@
 
 #include "actors/failure.hpp"
 #include "base/assert.hpp"
+#include "base/mapped.hpp"
 #include "model/optimizer.hpp"
 
 namespace troupe::actors {
@@ -77,10 +78,7 @@ std::vector<msg::tensor> joined_states(const model::network_parts& of,
       std::ranges::copy(states[p].back().as<float>(),
                         whole.back().begin() + static_cast<std::ptrdiff_t>(part.buffers.first));
   }
-  std::vector<msg::tensor> all;
-  all.reserve(whole.size());
-  for (auto& one : whole) all.push_back(column(std::move(one)));
-  return all;
+  return mapped(whole, [](auto& one) { return column(std::move(one)); });
 }
 
 }  // namespace troupe::actors

@@ -14,6 +14,7 @@
 #include "analysis/lookup.hpp"
 #include "analysis/table.hpp"
 #include "analysis/training_order.hpp"
+#include "base/mapped.hpp"
 #include "base/units.hpp"
 #include "protocol/content_reader.hpp"
 
@@ -185,9 +186,7 @@ std::string blame_text(const trace::recording& run, const blame_report& report, 
                                  report.table, count_text(report.gradients), run.actor_name(report.server));
   for (const std::string& note : report.notes) text += "note: " + note + "\n";
   if (all.empty()) return text;
-  std::vector<const row_gradient*> shown;
-  shown.reserve(all.size());
-  for (const row_gradient& one : all) shown.push_back(&one);
+  auto shown = mapped(all, [](const row_gradient& one) { return &one; });
   if (shown.size() > limit) {
     // NaN first: users look for it.
     const auto weight = [](const row_gradient* one) { return std::isnan(one->norm) ? INFINITY : one->norm; };

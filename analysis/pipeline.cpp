@@ -7,6 +7,7 @@
 #include <map>
 
 #include "analysis/table.hpp"
+#include "base/mapped.hpp"
 #include "base/units.hpp"
 
 namespace troupe::analysis {
@@ -40,9 +41,7 @@ std::vector<window> windows_of(const trace::recording& run, std::uint64_t& steps
     at->second.end = std::max(at->second.end, one.end);
   }
   steps = by_step.size();
-  std::vector<window> all;
-  all.reserve(steps);
-  for (const auto& [step, one] : by_step) all.push_back(one);
+  auto all = mapped(by_step, [](const auto& one) { return one.second; });
   std::ranges::sort(all, {}, &window::begin);
   std::vector<window> apart;
   for (const window& one : all) {

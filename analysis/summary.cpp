@@ -6,6 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "base/mapped.hpp"
 #include "trace/names.hpp"
 
 namespace troupe::analysis {
@@ -96,10 +97,7 @@ std::vector<actor_summary> summarize_actors(const trace::recording& run, trace::
     sum.longest = one.id;
     sum.longest_time = worked;
   }
-  std::vector<actor_summary> sorted;
-  sorted.reserve(all.size());
-  for (const auto& [actor, one] : all) sorted.push_back(one.sum);
-  return sorted;
+  return mapped(all, [](const auto& one) { return one.second.sum; });
 }
 
 std::vector<edge_summary> summarize_edges(const trace::recording& run, trace::nanoseconds since) {
@@ -118,9 +116,7 @@ std::vector<edge_summary> summarize_edges(const trace::recording& run, trace::na
     edge.latency += one.end - one.sent;
     edge.longest = std::max(edge.longest, one.end - one.sent);
   }
-  std::vector<edge_summary> all;
-  all.reserve(edges.size());
-  for (const auto& [_, edge] : edges) all.push_back(edge);
+  auto all = mapped(edges, [](const auto& one) { return one.second; });
   std::ranges::sort(all, {}, [](const edge_summary& e) {
     return std::tuple(~e.bytes, ~e.messages, e.sender, e.receiver, e.type);  // most bytes first
   });

@@ -7,6 +7,7 @@
 
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
+#include "base/mapped.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
@@ -28,10 +29,7 @@ std::uint64_t bytes_of(const model::inspection& seen) {
 std::uint64_t files_of(const model::inspection& seen) { return seen.what ? seen.what->manifest.files.size() : 0; }
 
 std::string json_texts(const std::vector<std::string>& texts) {
-  std::vector<std::string> strings;
-  strings.reserve(texts.size());
-  for (const std::string& text : texts) strings.push_back(json_string(text));
-  return fmt::format("[{}]", fmt::join(strings, ","));
+  return fmt::format("[{}]", fmt::join(mapped(texts, json_string), ","));
 }
 
 /// Inspects every checkpoint of a folder, newest first; a fault if there is none.

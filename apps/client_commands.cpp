@@ -8,6 +8,7 @@
 #include "apps/aligned.hpp"
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
+#include "base/mapped.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -44,8 +45,7 @@ std::string members_table(const msg::run_status& now) {
   std::vector<table_row> rows = {{"member", "host", "pid", "name", "phase", "step", "queued"}};
   for (const msg::actor_status& one : now.actors) {
     const msg::node_status* home = home_of(now, one.name);
-    std::vector<std::string> queues;
-    for (const msg::queue_status& queue : one.queues) queues.push_back(words(queue));
+    const auto queues = mapped(one.queues, [](const msg::queue_status& queue) { return words(queue); });
     rows.push_back({one_line(one.name), home ? one_line(home->host) : "-", home ? std::to_string(home->pid) : "-",
                     home && !home->name.empty() ? one_line(home->name) : "-", one_line(one.phase), count_text(one.step),
                     queues.empty() ? "-" : fmt::format("{}", fmt::join(queues, ", "))});
@@ -74,10 +74,7 @@ std::string waits_text(const msg::run_status& now) {
 
 template <class Things, class ToJson>
 std::string json_array(const Things& things, ToJson to_json) {
-  std::vector<std::string> all;
-  all.reserve(std::size(things));
-  for (const auto& one : things) all.push_back(to_json(one));
-  return fmt::format("[{}]", fmt::join(all, ","));
+  return fmt::format("[{}]", fmt::join(mapped(things, to_json), ","));
 }
 
 std::string json(const msg::queue_status& queue) {

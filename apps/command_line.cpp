@@ -9,6 +9,7 @@
 
 #include "apps/subcommand.hpp"
 #include "base/exception_text.hpp"
+#include "base/mapped.hpp"
 #include "base/text.hpp"
 #include "launch/arguments.hpp"
 
@@ -46,9 +47,7 @@ fault unknown_to_program(const std::vector<subcommand>& all, const CLI::App& pro
     return refusal(fmt::format("troupe has no option {}; the nearest is {} (see 'troupe --help')", name,
                                nearest_option(name, program)));
   }
-  std::vector<std::string> names;
-  names.reserve(all.size());
-  for (const subcommand& one : all) names.push_back(one.app->get_name());
+  const auto names = mapped(all, [](const subcommand& one) { return one.app->get_name(); });
   return refusal(fmt::format("troupe has no subcommand '{}'; the nearest is '{}' (see 'troupe --help')", argument,
                              nearest(argument, names)));
 }

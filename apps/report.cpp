@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apps/epoch_log.hpp"
+#include "base/mapped.hpp"
 #include "base/units.hpp"
 
 namespace troupe::apps {
@@ -91,10 +92,7 @@ std::string epoch_history::table() const {
   if (!kept_.last) return std::string();
   std::vector<row> lines(kept_.all.begin(), kept_.all.begin() + static_cast<std::ptrdiff_t>(kept_.count));
   if (lines.empty() || lines.back().epoch != kept_.last->epoch) lines.push_back(*kept_.last);
-  std::vector<model::epoch_figures> figures;
-  figures.reserve(lines.size());
-  for (const row& line : lines) figures.push_back(line.figures);
-  const auto columns = test_columns(figures);
+  const auto columns = test_columns(mapped(lines, &row::figures));
   std::string text = fmt::format("{:>6}  {:>6}  {:>8}", "epoch", "steps", "loss");
   for (const test_column& one : columns) text += fmt::format("  {:>{}}", one.title, one.width);
   text += fmt::format("  {:>9}  {:>7}\n", "samples/s", "seconds");
@@ -147,9 +145,9 @@ void add(json_line& line, const model::epoch_figures& figures) {
   line.add("log_loss", figures.log_loss).add("calibration", figures.calibration);
   line.add("test_loss", figures.test_loss).add("rmse", figures.rmse);
   if (figures.own.empty()) return;
-  std::vector<std::string> own;
-  for (const auto& one : figures.own)
-    own.push_back(fmt::format("{}:{}", json_string(one.name()), one.value ? json_number(*one.value) : "null"));
+  const auto own = mapped(figures.own, [](const auto& one) {
+    return fmt::format("{}:{}", json_string(one.name()), one.value ? json_number(*one.value) : "null");
+  });
   line.add_json("metrics", fmt::format("{{{}}}", fmt::join(own, ",")));
 }
 

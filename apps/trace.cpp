@@ -7,6 +7,7 @@
 
 #include "apps/subcommand.hpp"
 #include "apps/trace_answers.hpp"
+#include "base/mapped.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 
@@ -83,9 +84,7 @@ const std::vector<kind_of_question> analyses = {
 };
 
 result<int> trace_command(const CLI::App& app, const program_context& context) {
-  std::vector<std::string> names;
-  names.reserve(std::size(analyses));
-  for (const kind_of_question& one : analyses) names.emplace_back(one.name);
+  const auto names = mapped<std::string>(analyses, &kind_of_question::name);
   const CLI::Option* name = app.get_option("ANALYSIS");
   if (name->count() == 0) return bad_input("troupe trace needs an analysis: {}", alternatives(names));
   const std::string& what = name->results().front();

@@ -11,6 +11,7 @@
 #include "analysis/message_id.hpp"
 #include "apps/report.hpp"
 #include "apps/trace_answers.hpp"
+#include "base/mapped.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "launch/signals.hpp"
@@ -66,9 +67,7 @@ tl::unexpected<fault> start_debugger() {
   if (!given) return bad_input("--debug: /proc/self/cmdline, which has this program's arguments, cannot be read");
   for (std::string word; std::getline(given, word, '\0');)
     if (word != "--debug") words.push_back(word);
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (std::string& word : words) arguments.push_back(word.data());
+  auto arguments = mapped(words, [](std::string& word) { return word.data(); });
   arguments.push_back(nullptr);
   ::execvp("gdb", arguments.data());
   return bad_input("--debug: gdb cannot be started: {}", std::strerror(errno));

@@ -15,6 +15,7 @@
 
 #include "base/assert.hpp"
 #include "base/descriptor.hpp"
+#include "base/mapped.hpp"
 
 extern char** environ;
 
@@ -30,9 +31,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& variab
 }
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> all;
-  all.reserve(texts.size() + 1);
-  for (std::string& text : texts) all.push_back(text.data());
+  auto all = mapped(texts, [](std::string& text) { return text.data(); });
   all.push_back(nullptr);
   return all;
 }

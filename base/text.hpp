@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/mapped.hpp"
 
 namespace troupe {
 
@@ -41,10 +41,7 @@ std::string alternatives(const std::vector<std::string>& names);
 /// Returns the names in a table, which `name` takes from a row.
 template <class Table, class Name>
 std::vector<std::string> names_in(const Table& table, Name name) {
-  std::vector<std::string> names;
-  names.reserve(std::size(table));
-  for (const auto& row : table) names.emplace_back(std::invoke(name, row));
-  return names;
+  return mapped<std::string>(table, name);
 }
 
 /// Returns the candidate with the smallest edit distance to `name`; "" if there is no candidate.

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/mapped.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/cuda/probe/devices.hpp"
 #include "kernels/cuda_modules.hpp"
@@ -81,9 +82,7 @@ backend& load_cuda_backend() {
 }  // namespace
 
 std::vector<std::string> instruction_sets() {
-  std::vector<std::string> names;
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) names.emplace_back(hwy::TargetName(target));
-  return names;
+  return mapped<std::string>(hwy::SupportedAndGeneratedTargets(), hwy::TargetName);
 }
 
 device_report find_devices() noexcept {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/mapped.hpp"
 #include "links/connect_to_first.hpp"
 #include "links/dead_after.hpp"
 #include "links/handshake.hpp"
@@ -99,9 +100,7 @@ class connecting : public std::enable_shared_from_this<connecting> {
       if (cancelled || !self->done_) return;
       const auto found = self->lookup_->found();
       if (!found) return self->fail("its address was not found: " + found.error().message);
-      std::vector<tcp_endpoint> addresses;
-      for (const socket_address& one : *found) addresses.push_back(to_asio(one));
-      self->try_all(alternated(addresses));
+      self->try_all(alternated(mapped(*found, to_asio)));
     });
   }
 

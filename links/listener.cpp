@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mapped.hpp"
 #include "base/result.hpp"
 #include "links/connect.hpp"
 #include "links/dead_after.hpp"
@@ -168,9 +169,7 @@ class tcp_listener final : public listener {
   }
 
   std::vector<endpoint> addresses() const override {
-    std::vector<endpoint> all;
-    for (const auto& one : all_) all.push_back(one->address());
-    return all;
+    return mapped(all_, [](const auto& one) { return one->address(); });
   }
 
  private:

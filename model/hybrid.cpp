@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/mapped.hpp"
 #include "kernels/device.hpp"
 #include "model/random.hpp"
 #include "model/tensor_parallel.hpp"
@@ -43,9 +44,7 @@ std::vector<nn::made_layer> checked_layers(const std::vector<nn::layer_spec>& sp
 }
 
 nn::sequential network_of(const std::vector<nn::made_layer>& layers) {
-  std::vector<std::shared_ptr<const nn::module>> modules;
-  for (const nn::made_layer& one : layers) modules.push_back(one.what);
-  return nn::sequential(std::move(modules));
+  return nn::sequential(mapped(layers, &nn::made_layer::what));
 }
 
 }  // namespace

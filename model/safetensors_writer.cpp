@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/json_text.hpp"
+#include "base/mapped.hpp"
 #include "base/text.hpp"
 
 namespace troupe::model {
@@ -65,9 +66,7 @@ result<safetensors_writer> safetensors_writer::create(const std::string& path, s
     return std::tuple(size_of(b.type), std::string_view(a.name)) <
            std::tuple(size_of(a.type), std::string_view(b.name));
   });
-  std::vector<std::string_view> names;
-  names.reserve(tensors.size());
-  for (const tensor_declaration& one : tensors) names.push_back(one.name);
+  auto names = mapped<std::string_view>(tensors, &tensor_declaration::name);
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
     return refuse(fmt::format("tensor {} is there twice", printable(*twice)));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/mapped.hpp"
 #include "kernels/device.hpp"
 #include "model/tensor_parallel.hpp"
 #include "nn/samples.hpp"
@@ -259,9 +260,7 @@ std::vector<std::size_t> measured_stages(const job& what, const data_spec& spec)
     if (block + 1 < possible.size() && i == possible[block + 1]) ++block;
     together[block] += seconds[i];
   }
-  std::vector<std::size_t> begins;
-  for (const std::size_t block : balanced_stages(together, what.pipeline)) begins.push_back(possible[block]);
-  return begins;
+  return mapped(balanced_stages(together, what.pipeline), [&](std::size_t block) { return possible[block]; });
 }
 
 }  // namespace troupe::model

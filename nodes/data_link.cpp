@@ -7,6 +7,7 @@
 
 #include "actors/faults.hpp"
 #include "actors/traced_system.hpp"
+#include "base/mapped.hpp"
 #include "nodes/link_proxies.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
@@ -21,10 +22,7 @@ enum frame_kind : std::uint8_t { message_kind = links::link::first_user_kind, an
 constexpr std::uint64_t handling_flag = std::uint64_t{1} << 59;
 
 std::vector<links::piece> to_pieces(const std::vector<msg::blob>& parts) {
-  std::vector<links::piece> pieces;
-  pieces.reserve(parts.size());
-  for (const msg::blob& part : parts) pieces.push_back({part.owner(), part.data(), part.size()});
-  return pieces;
+  return mapped(parts, [](const msg::blob& part) { return links::piece{part.owner(), part.data(), part.size()}; });
 }
 
 std::uint64_t bytes_of(const std::vector<msg::blob>& parts) {

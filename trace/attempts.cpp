@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/mapped.hpp"
 #include "base/text.hpp"
 #include "trace/recording.hpp"
 #include "trace/trace_file.hpp"
@@ -48,9 +49,7 @@ result<std::uint64_t> choose_attempt(const std::vector<attempt_info>& attempts, 
   if (attempts.empty()) return bad_input("--attempt {}: these files are not of attempts at one supervised run", wanted);
   const auto found = std::ranges::find(attempts, wanted, &attempt_info::number);
   if (found != attempts.end()) return found->run;
-  std::vector<std::uint64_t> known;
-  known.reserve(attempts.size());
-  for (const attempt_info& one : attempts) known.push_back(one.number);
+  const auto known = mapped(attempts, &attempt_info::number);
   return bad_input("--attempt {}: not among these files, which are of attempt {}", wanted, fmt::join(known, ", "));
 }
 
@@ -104,10 +103,8 @@ result<std::uint64_t> choose_run(const std::vector<trace_file>& files, const std
   for (const trace_file& file : files) ++runs[file.run];
   if (from.run != 0) {
     if (runs.contains(from.run)) return from.run;
-    std::vector<std::uint64_t> known;
-    known.reserve(runs.size());
-    for (const auto& [run, count] : runs) known.push_back(run);
-    return bad_input("run {}: not among these files, which are of run {}", from.run, fmt::join(known, ", "));
+    return bad_input("run {}: not among these files, which are of run {}", from.run,
+                     fmt::join(std::views::keys(runs), ", "));
   }
   if (from.attempt != 0) return choose_attempt(attempts, from.attempt);
   if (runs.size() > 1) runs.erase(0);  // 0: a process that had not joined a run yet

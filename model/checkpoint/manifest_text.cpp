@@ -11,6 +11,7 @@
 #include "base/digest.hpp"
 #include "base/exception_text.hpp"
 #include "base/lossless_json.hpp"
+#include "base/mapped.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "model/checkpoint/manifest.hpp"
@@ -53,23 +54,19 @@ std::string lines(const std::vector<std::string>& values, std::string_view brack
 
 template <class Values, class ToText>
 std::string list(const Values& values, std::size_t indent, ToText to_text) {
-  std::vector<std::string> texts;
-  texts.reserve(std::size(values));
-  for (const auto& value : values) texts.push_back(to_text(value));
-  return lines(texts, "[]", indent);
+  return lines(mapped(values, to_text), "[]", indent);
 }
 
 std::string settings_text(const std::vector<setting>& settings, spelling how) {
-  std::vector<std::string> texts;
-  texts.reserve(settings.size());
-  for (const auto& [name, value] : settings)
-    texts.push_back(fmt::format("{}: {}", json_quoted(name, how), json_quoted(value, how)));
+  const auto texts = mapped(settings, [how](const setting& one) {
+    return fmt::format("{}: {}", json_quoted(one.first, how), json_quoted(one.second, how));
+  });
   return lines(texts, "{}", 2);
 }
 
 std::string own_text(const own_figures& own) {
-  std::vector<std::string> texts;
-  for (const auto& one : own) texts.push_back(fmt::format("{}: {}", json_quoted(one.name()), real(one.value)));
+  const auto texts =
+      mapped(own, [](const auto& one) { return fmt::format("{}: {}", json_quoted(one.name()), real(one.value)); });
   return fmt::format("{{{}}}", fmt::join(texts, ", "));
 }
 

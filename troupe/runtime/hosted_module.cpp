@@ -5,6 +5,7 @@
 #include "actors/device_tensor.hpp"
 #include "actors/failure.hpp"
 #include "base/digest.hpp"
+#include "base/mapped.hpp"
 #include "base/stop_grace.hpp"
 #include "model/checkpoint/tensors.hpp"
 #include "troupe/error.hpp"
@@ -150,9 +151,7 @@ caf::error hosted_module::collect(std::span<const msg::bag_gradient* const> /*gr
   passes_.clear();
   const auto gradients = std::exchange(gradients_, {});
   if (!is_trained()) return {};
-  std::vector<const float*> parts;
-  parts.reserve(gradients.size());
-  for (const auto& [sender, numbers] : gradients) parts.push_back(numbers.data());
+  const auto parts = mapped<const float*>(gradients, [](const auto& one) { return one.second.data(); });
   kernels::stream& on = numbers_->compute();
   if (parts.empty() || from.batches == 0)
     on.fill(count_, 0.0F, mean_.data());
@@ -203,9 +202,9 @@ caf::error hosted_module::finish() {
 // -- state ----------------------------------------------------------------------------
 
 std::vector<msg::parameter_info> hosted_module::parameters() const {
-  std::vector<msg::parameter_info> all;
-  for (const nn::parameter& one : module_->parameters()) all.push_back({one.name, dtype::f32, one.shape.count(), 1});
-  return all;
+  return mapped(module_->parameters(), [](const nn::parameter& one) {
+    return msg::parameter_info{one.name, dtype::f32, one.shape.count(), 1};
+  });
 }
 
 named_tensors hosted_module::state_of() { return runtime::state_of(*module_, *numbers_); }

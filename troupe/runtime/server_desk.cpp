@@ -9,6 +9,7 @@
 #include "actors/failure.hpp"
 #include "actors/traced_system.hpp"
 #include "base/exception_text.hpp"
+#include "base/mapped.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "model/checkpoint/manifest.hpp"
@@ -68,18 +69,15 @@ namespace {
 
 /// The trained tensors of a table.
 std::vector<nn::parameter> trained_of(const actors::remote_module& table) {
-  std::vector<nn::parameter> all;
-  for (const msg::parameter_info& one : table.parameters()) all.push_back({one.name, {one.rows, one.cols}});
-  return all;
+  return mapped(table.parameters(), [](const msg::parameter_info& one) {
+    return nn::parameter{one.name, {one.rows, one.cols}};
+  });
 }
 
 }  // namespace
 
 std::vector<named_lengths> names_and_lengths(const std::vector<nn::parameter>& tensors) {
-  std::vector<named_lengths> all;
-  all.reserve(tensors.size());
-  for (const nn::parameter& one : tensors) all.emplace_back(one.name, lengths_of(one.shape));
-  return all;
+  return mapped(tensors, [](const nn::parameter& one) { return named_lengths(one.name, lengths_of(one.shape)); });
 }
 
 std::vector<nn::parameter> to_parameters(const std::vector<named_lengths>& all) {
