@@ -93,49 +93,46 @@ layer_fault read_inner_layers(const json::value& from, std::vector<layer_spec>& 
   return read_layer_list(from, to);
 }
 
-template <class Options>
-layer_fault read_options(const json::object& from, Options& to) {
-  const auto& fields = fields_of<Options>();
+/// Calls `set(i, value)` for each option that is given; it returns false if option i cannot be that. `inner`: null, if
+/// the layer has no layers inside.
+template <class Field, class Set>
+layer_fault read_fields(const json::object& from, const std::string& kind, const std::vector<Field>& fields,
+                        std::vector<layer_spec>* inner, const Set& set) {
   for (const auto& member : from) {
     const std::string name(member.key());
     if (name == "kind") continue;
-    if constexpr (has_layers<Options>)
-      if (name == "layers") {
-        if (auto refused = read_inner_layers(member.value(), to.layers)) return refused;
-        continue;
-      }
-    const auto field = std::ranges::find(fields, name, &option_field<Options>::name);
-    if (field == fields.end())
-      return no_such_option(name, Options::kind, names_in(fields, &option_field<Options>::name), has_layers<Options>);
+    if (inner != nullptr && name == "layers") {
+      if (auto refused = read_inner_layers(member.value(), *inner)) return refused;
+      continue;
+    }
+    const auto field = std::ranges::find(fields, name, &Field::name);
+    if (field == fields.end()) return no_such_option(name, kind, names_in(fields, &Field::name), inner != nullptr);
     const auto value = value_of(member.value());
-    if (!value || !field->read(*value, to) || !field->fits(to))
+    if (!value || !set(static_cast<std::size_t>(field - fields.begin()), *value))
       return fmt::format("{} {}: must be {}", name, shown_json(member.value()), field->limit);
   }
   for (const auto& field : fields)
     if (field.is_required && !from.contains(field.name))
       return fmt::format("{} is missing: must be {}", field.name, field.limit);
-  if constexpr (has_layers<Options>)
-    if (to.layers.empty()) return "layers is missing: must be an array of at least one object";
+  if (inner != nullptr && inner->empty()) return "layers is missing: must be an array of at least one object";
   return std::nullopt;
 }
 
+template <class Options>
+layer_fault read_options(const json::object& from, Options& to) {
+  const auto& fields = fields_of<Options>();
+  std::vector<layer_spec>* inner = nullptr;
+  if constexpr (has_layers<Options>) inner = &to.layers;
+  return read_fields(from, Options::kind, fields, inner, [&](std::size_t i, const option_value& value) {
+    return fields[i].read(value, to) && fields[i].fits(to);
+  });
+}
+
 layer_fault read_options(const json::object& from, own_layer_options& to) {
-  const auto changed = to.chosen->copy();
-  const auto fields = changed->fields();
-  for (const auto& member : from) {
-    const std::string name(member.key());
-    if (name == "kind") continue;
-    const auto field = std::ranges::find(fields, name, &detail::own_options::field::name);
-    if (field == fields.end())
-      return no_such_option(name, to.kind, names_in(fields, &detail::own_options::field::name), false);
-    const auto value = value_of(member.value());
-    if (!value || !changed->set(static_cast<std::size_t>(field - fields.begin()), *value))
-      return fmt::format("{} {}: must be {}", name, shown_json(member.value()), field->limit);
-  }
-  for (const auto& field : fields)
-    if (field.is_required && !from.contains(field.name))
-      return fmt::format("{} is missing: must be {}", field.name, field.limit);
-  to.chosen = changed->copy();
+  const std::shared_ptr<detail::own_options> changed = to.chosen->copy();
+  const auto set = [&](std::size_t i, const option_value& value) { return changed->set(i, value); };
+  if (auto refused = read_fields(from, to.kind, changed->fields(), nullptr, set)) return refused;
+  to.chosen = changed;
   return std::nullopt;
 }
 
