@@ -170,6 +170,7 @@ option_fault read_options(optimizer_spec& spec, std::string_view text) {
 std::optional<nn::option_value> own_value(std::string_view text) {
   if (text == "true" || text == "false") return text == "true";
   if (const auto whole = parse_number<std::uint64_t>(text)) return *whole;
+  if (const auto integer = parse_number<std::int64_t>(text); integer && *integer < 0) return *integer;
   if (const auto real = parse_number<double>(text)) return *real;
   return std::nullopt;
 }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -20,6 +22,13 @@ std::string shown_value(const option_value& value) {
   const auto* text = std::get_if<std::string>(&value);
   if (text != nullptr) return printable(*text);
   return std::visit([](const auto& one) { return fmt::format("{}", one); }, value);
+}
+
+std::string_view lasting_text(const std::string& text) {
+  static std::mutex mutex;
+  static auto* const all = new std::set<std::string>;  // never destroyed
+  const std::lock_guard lock(mutex);
+  return *all->insert(text).first;
 }
 
 void refuse_option(const std::string& kind, const std::string& name, const option_value& given,
@@ -46,6 +55,7 @@ std::optional<option_value> value_of(const json::value& value) {
   json::error_code ec;
   if (!value.is_double())
     if (const auto whole = value.to_number<std::uint64_t>(ec); !ec) return whole;
+  if (const auto* integer = value.if_int64()) return *integer;
   ec = {};
   const auto number = value.to_number<double>(ec);
   if (ec) return std::nullopt;

@@ -1,14 +1,19 @@
-// How a layer's options are written in job files: each is described once, with its limits. An option that follows from
-// the input, such as the number of its channels, is not described: files do not have it.
+// How options are written in job files, and in messages of what servers are to make: each is described once, with its
+// limits. An option of a layer that follows from the input, such as the number of its channels, is not described for
+// files: they do not have it.
 
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -17,27 +22,54 @@
 
 namespace troupe::nn {
 
-/// What a job file gives an option.
-using option_value = std::variant<bool, std::uint64_t, double, std::string>;
+/// What an option is given. A std::int64_t is below 0.
+using option_value = std::variant<bool, std::uint64_t, double, std::string, std::int64_t>;
 
 /// For people.
 std::string shown_value(const option_value& value);
 
-/// Returns the whole number, from 0; null: it is something else.
-inline std::optional<std::uint64_t> whole_of(const option_value& value) {
-  if (const auto* number = std::get_if<std::uint64_t>(&value)) return *number;
-  const auto* real = std::get_if<double>(&value);
-  constexpr double end = 18446744073709551616.0;  // 2^64
-  if (real == nullptr || !(*real >= 0 && *real < end) || std::floor(*real) != *real) return std::nullopt;
-  return static_cast<std::uint64_t>(*real);
+/// Returns the same text, which lasts as long as the program.
+std::string_view lasting_text(const std::string& text);
+
+/// Returns the value of an option of type T; null: it is of another type, or T does not have it.
+template <class T>
+std::optional<T> value_as(const option_value& value) {
+  return std::visit(
+      []<class Given>(const Given& given) -> std::optional<T> {
+        if constexpr (std::same_as<Given, std::string> && std::same_as<T, std::string_view>) {
+          return lasting_text(given);
+        } else if constexpr (std::same_as<Given, bool> || std::same_as<T, bool> || !std::is_arithmetic_v<Given> ||
+                             !std::is_arithmetic_v<T>) {
+          if constexpr (std::same_as<Given, T>) return given;
+        } else if constexpr (std::floating_point<T>) {
+          return static_cast<T>(given);
+        } else if constexpr (std::integral<Given>) {
+          if (std::in_range<T>(given)) return static_cast<T>(given);
+        } else {
+          const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+          const double begin = std::is_signed_v<T> ? -end : 0;
+          if (given >= begin && given < end && std::floor(given) == given) return static_cast<T>(given);
+        }
+        return std::nullopt;
+      },
+      value);
 }
 
-/// Returns the number; null: it is something else.
-inline std::optional<double> real_of(const option_value& value) {
-  if (const auto* number = std::get_if<std::uint64_t>(&value)) return static_cast<double>(*number);
-  const auto* real = std::get_if<double>(&value);
-  return real == nullptr ? std::nullopt : std::optional(*real);
+template <class T>
+option_value value_from(T given) {
+  if constexpr (std::same_as<T, std::string_view>)
+    return std::string(given);
+  else if constexpr (std::same_as<T, bool>)
+    return given;
+  else if constexpr (std::floating_point<T>)
+    return double{given};
+  else
+    return std::in_range<std::uint64_t>(given) ? option_value(static_cast<std::uint64_t>(given))
+                                               : option_value(static_cast<std::int64_t>(given));
 }
+
+/// The largest integer that messages have.
+constexpr std::uint64_t integer_max = std::numeric_limits<std::int64_t>::max();
 
 /// An option of a layer with such options.
 template <class Options>
@@ -56,19 +88,13 @@ struct option_fields {
   std::vector<option_field<Options>> all = {};
 
   /// One that need not be given may also be what it is then.
-  option_fields&& whole(const char* name, std::size_t Options::*field, std::size_t low, std::size_t high,
+  template <std::unsigned_integral Whole>
+  option_fields&& whole(const char* name, Whole Options::*field, std::uint64_t low, std::uint64_t high = integer_max,
                         bool is_required = true) && {
-    const auto is_within = [=](const Options& of) { return of.*field >= low && of.*field <= high; };
-    all.push_back({name, is_required, "a whole number between " + std::to_string(low) + " and " + std::to_string(high),
-                   [=](const Options& of) { return is_within(of) || (!is_required && of.*field == Options().*field); },
-                   [=](const option_value& value, Options& to) {
-                     const auto number = whole_of(value);
-                     if (!number) return false;
-                     to.*field = *number;
-                     return is_within(to);
-                   },
-                   [=](const Options& of) -> option_value { return static_cast<std::uint64_t>(of.*field); }});
-    return std::move(*this);
+    high = std::min<std::uint64_t>(high, std::numeric_limits<Whole>::max());
+    return add(name, field, is_required,
+               "a whole number between " + std::to_string(low) + " and " + std::to_string(high),
+               [=](Whole x) { return x >= low && x <= high; });
   }
 
   /// What the last one must be besides, given the other options, which `others` shows; one that is not known yet is 0.
@@ -80,37 +106,70 @@ struct option_fields {
     return std::move(*this);
   }
 
-  option_fields&& real(const char* name, double Options::*field, std::string limit, bool (*is_within)(double),
-                       bool is_required = false) && {
-    const auto fits = [=](const Options& of) { return is_within(of.*field); };
-    all.push_back({name, is_required, std::move(limit), fits,
-                   [=](const option_value& value, Options& to) {
-                     const auto number = real_of(value);
-                     if (number) to.*field = *number;
-                     return number && fits(to);
-                   },
-                   [=](const Options& of) -> option_value { return of.*field; }});
-    return std::move(*this);
+  template <std::signed_integral Integer>
+  option_fields&& integer(const char* name, Integer Options::*field, bool is_required = false) && {
+    return add(name, field, is_required, "an integer", [](Integer) { return true; });
+  }
+  template <std::signed_integral Integer>
+  option_fields&& integer(const char* name, Integer Options::*field, std::int64_t low, std::int64_t high,
+                          bool is_required = false) && {
+    return add(name, field, is_required, "an integer between " + std::to_string(low) + " and " + std::to_string(high),
+               [=](Integer x) { return x >= low && x <= high; });
+  }
+
+  template <std::floating_point Real>
+  option_fields&& real(
+      const char* name, Real Options::*field, std::string limit = "a number",
+      bool (*is_within)(double) = [](double) { return true; }, bool is_required = false) && {
+    return add(name, field, is_required, std::move(limit), is_within);
   }
 
   option_fields&& truth(const char* name, bool Options::*field) && {
-    all.push_back({name, false, "true or false", [](const Options&) { return true; },
-                   [=](const option_value& value, Options& to) {
-                     const auto* given = std::get_if<bool>(&value);
-                     if (given != nullptr) to.*field = *given;
-                     return given != nullptr;
-                   },
-                   [=](const Options& of) -> option_value { return of.*field; }});
+    return add(name, field, false, "true or false", [](bool) { return true; });
+  }
+
+  /// No std::string: gcc 12 would destroy one of a coroutine's temporary options twice.
+  option_fields&& text(const char* name, std::string_view Options::*field, bool is_required = false) && {
+    return add(name, field, is_required, "a text", [](std::string_view) { return true; });
+  }
+
+ private:
+  template <class T, class Within>
+  option_fields&& add(const char* name, T Options::*field, bool is_required, std::string limit, Within is_within) {
+    all.push_back(
+        {name, is_required, std::move(limit),
+         [=](const Options& of) { return is_within(of.*field) || (!is_required && of.*field == Options().*field); },
+         [=](const option_value& value, Options& to) {
+           const auto given = value_as<T>(value);
+           if (given) to.*field = *given;
+           return given && is_within(*given);
+         },
+         [=](const Options& of) { return value_from(of.*field); }});
     return std::move(*this);
   }
 };
 
-/// Returns the fields of a layer's options; of those that have none, an empty list.
+/// Returns the fields of such options; of those that have none, an empty list.
 template <class Options>
 const std::vector<option_field<Options>>& fields_of() {
-  static const std::vector<option_field<Options>> none;
-  if constexpr (requires { Options::fields(); }) return Options::fields().all;
-  return none;
+  static const std::vector<option_field<Options>> all = [] {
+    if constexpr (requires { Options::fields(); })
+      return Options::fields().all;
+    else
+      return std::vector<option_field<Options>>();
+  }();
+  return all;
+}
+
+/// Returns those that messages to servers have: of options that say it, `remote_fields()`, else the same.
+template <class Options>
+const std::vector<option_field<Options>>& remote_fields_of() {
+  if constexpr (requires { Options::remote_fields(); }) {
+    static const std::vector<option_field<Options>> all = Options::remote_fields().all;
+    return all;
+  } else {
+    return fields_of<Options>();
+  }
 }
 
 /// Throws the `error` of an option that is not within its limit. `others`: of which that depends; may be empty.
