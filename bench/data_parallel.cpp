@@ -58,7 +58,14 @@ class averaging {
 /// The weights of the way `server`.
 class shared_weights final : public remote_object {
  public:
-  explicit shared_weights(const arguments& given) : mean_(given.get<std::size_t>("trainers")) {}
+  struct options {
+    std::size_t trainers = 0;
+
+    static nn::option_fields<options> fields() {
+      return nn::option_fields<options>().whole("trainers", &options::trainers, 1);
+    }
+  };
+  explicit shared_weights(const options& chosen) : mean_(chosen.trainers) {}
 
   void begin(const tensor& with) { weights_ = with; }
   tensor pull() const { return weights_; }
@@ -335,7 +342,7 @@ void measure(int argc, char** argv) {
   if (of.steps == 0) throw error(error_kind::input, "--steps 0: must be 1 or more");
   if (of.trainers == 0 || of.trainers > 1024)
     throw error(error_kind::input, "--trainers " + std::to_string(of.trainers) + ": must be between 1 and 1024");
-  auto server = cluster.server(0).make<shared_weights>(arg("trainers", of.trainers));
+  auto server = cluster.server(0).make<shared_weights>({.trainers = of.trainers});
   cluster.run(static_cast<std::uint32_t>(of.trainers), train, of, server);
 }
 

@@ -71,7 +71,7 @@ task<> play_with_agent(trainer me, remote_module<reinforce::agent> whom, std::si
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::int64_t observers = 2, environments = 32, iterations = 30;
+  std::uint64_t observers = 2, environments = 32, iterations = 30;
   cluster cluster(
       argc, argv,
       {option("observers", observers, "who plays"), option("environments", environments, "of each observer"),
@@ -91,9 +91,7 @@ int main(int argc, char** argv) {
     print("environments, and the policy without calls", with_policy);
     return 0;
   }
-  const auto whom =
-      cluster.server(0).make<reinforce::agent>(arg("seed", static_cast<std::int64_t>(cluster.seed())),
-                                               arg("observers", observers), arg("environments", environments));
-  cluster.run(static_cast<std::uint32_t>(observers), play_with_agent, whom, static_cast<std::size_t>(environments),
-              static_cast<std::uint64_t>(iterations));
+  const auto whom = cluster.server(0).make<reinforce::agent>(
+      {.seed = static_cast<std::int64_t>(cluster.seed()), .observers = observers, .environments = environments});
+  cluster.run(static_cast<std::uint32_t>(observers), play_with_agent, whom, environments, iterations);
 }

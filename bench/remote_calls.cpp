@@ -30,7 +30,7 @@ class callee final : public remote_object {
  public:
   static constexpr std::size_t width = 4096;
 
-  explicit callee(const arguments&) : layer_(width, width), parameters_(width * width + width, 0.01F) {}
+  callee() : layer_(width, width), parameters_(width * width + width, 0.01F) {}
 
   void nothing() {}
   tensor apply(const tensor& x) {

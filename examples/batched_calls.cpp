@@ -11,7 +11,7 @@ constexpr int clients = 64;
 
 class scorer final : public remote_object {
  public:
-  explicit scorer(const arguments&) : w_(width * width) {
+  scorer() : w_(width * width) {
     for (std::size_t i = 0; i < w_.size(); ++i) w_[i] = i % 7 - 3.0F;
   }
 

@@ -10,7 +10,14 @@ using namespace troupe;
 /// y = x * sigmoid(w), element by element.
 class gate final : public nn::module {
  public:
-  explicit gate(const arguments& given) : features_(given.get<std::size_t>("features")) {}
+  struct options {
+    std::size_t features = 0;
+
+    static nn::option_fields<options> fields() {
+      return nn::option_fields<options>().whole("features", &options::features, 1);
+    }
+  };
+  explicit gate(const options& chosen) : features_(chosen.features) {}
 
   std::string type() const override { return "gate"; }
   std::vector<nn::parameter> parameters() const override { return {{"weight", {features_}}}; }
@@ -68,7 +75,7 @@ task<> train(trainer me, remote_module<gate> first) {
   if (me.rank() != 0) co_return;
 
   const auto state = co_await first.state_dict();  // as of the last optimizer step
-  auto other = co_await me.server(me.servers() - 1).make<gate>(arg("features", 8));
+  auto other = co_await me.server(me.servers() - 1).make<gate>({.features = 8});
   co_await other.load_state_dict(state);
   const tensor x = inputs(0, 1000, classes);
   const tensor here = co_await first.infer(x);
@@ -80,7 +87,7 @@ task<> train(trainer me, remote_module<gate> first) {
 
 int main(int argc, char** argv) {
   cluster cluster(argc, argv);
-  auto first = cluster.server(0).make<gate>(arg("features", 8));
+  auto first = cluster.server(0).make<gate>({.features = 8});
   const auto run = cluster.run(3, train, first);
   std::printf("%s after %lu steps\n", run.weights_digest.c_str(), run.steps);
 }

@@ -8,7 +8,17 @@ using namespace troupe;
 
 class weights final : public remote_object {
  public:
-  explicit weights(const arguments& given) : w_(given.get<std::size_t>("size")), lr_(given.get<double>("lr", 0.1)) {}
+  struct options {
+    std::size_t size = 0;
+    double lr = 0.1;
+
+    static nn::option_fields<options> fields() {
+      return nn::option_fields<options>()
+          .whole("size", &options::size, 1)
+          .real("lr", &options::lr, "a positive number", [](double x) { return x > 0; });
+    }
+  };
+  explicit weights(const options& chosen) : w_(chosen.size), lr_(chosen.lr) {}
 
   tensor pull() const { return tensor::of<float>({w_.size()}, w_); }
   /// Returns how many gradients have been applied.
@@ -65,6 +75,6 @@ task<> train(trainer me, remote_module<weights> server) {
 
 int main(int argc, char** argv) {
   cluster cluster(argc, argv);
-  auto server = cluster.server(0).make<weights>(arg("size", size), arg("lr", 0.2));
+  auto server = cluster.server(0).make<weights>({.size = size, .lr = 0.2});
   cluster.run(4, train, server);
 }

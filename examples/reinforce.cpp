@@ -28,15 +28,15 @@ task<> play(trainer me, remote_module<reinforce::agent> agent, std::size_t envir
 }
 
 int main(int argc, char** argv) {
-  std::int64_t observers = 2, environments = 32, iterations = 500;
+  std::uint64_t observers = 2, environments = 32, iterations = 500;
   cluster cluster(
       argc, argv,
       {option("observers", observers, "who plays").within(1, 64),
        option("environments", environments, "of each observer").within(2, 1024),
        option("iterations", iterations, "at most, of an episode in each environment").within(1, 1'000'000)});
   const std::int64_t seed = cluster.seed();
-  auto agent = cluster.server(0).make<reinforce::agent>(arg("seed", seed), arg("observers", observers),
-                                                        arg("environments", environments));
+  auto agent =
+      cluster.server(0).make<reinforce::agent>({.seed = seed, .observers = observers, .environments = environments});
   const auto run = cluster.run(observers, play, agent, environments, iterations);
   std::printf("%s\n", run.weights_digest.c_str());
 }

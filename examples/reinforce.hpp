@@ -25,12 +25,27 @@ using progress = std::pair<double, std::int64_t>;
 /// the ranks. So a run depends on its seed alone. An observer's call brings the rewards of its last one's actions.
 class agent final : public troupe::remote_object {
  public:
-  explicit agent(const troupe::arguments& given)
-      : seed_(given.get<std::int64_t>("seed")),
-        environments_(given.get<std::size_t>("environments")),
-        calls_(given.get<std::size_t>("observers")),
+  struct options {
+    std::int64_t seed = 0;
+    std::size_t observers = 0;
+    std::size_t environments = 0;  ///< of each observer
+    double lr = 0.02;
+
+    static troupe::nn::option_fields<options> fields() {
+      return troupe::nn::option_fields<options>()
+          .integer("seed", &options::seed, true)
+          .whole("observers", &options::observers, 1)
+          .whole("environments", &options::environments, 1)
+          .real("lr", &options::lr);
+    }
+  };
+
+  explicit agent(const options& chosen)
+      : seed_(chosen.seed),
+        environments_(chosen.environments),
+        calls_(chosen.observers),
         policy_(seed_),
-        optimizer_(given.get<double>("lr", 0.02)) {}
+        optimizer_(chosen.lr) {}
 
   /// An action, 0 or 1, for each of the observer's environments whose episode goes on, and their states [n, features].
   troupe::task<troupe::tensor> act(std::uint32_t rank, const std::vector<double>& rewards,

@@ -158,8 +158,7 @@ int main(int argc, char** argv) {
                                                               .embedding_dim = width,
                                                               .mode = nn::pooling::sum,
                                                               .reduce = nn::reduction::mean});
-  auto decoder =
-      cluster.server(0).make<nn::linear>(arg("in_features", hidden), arg("out_features", grammar::words.size()));
+  auto decoder = cluster.server(0).make<nn::linear>({.in_features = hidden, .out_features = grammar::words.size()});
   const auto run = cluster.run(2, train, embedding, decoder, chunks, report, start);
   std::printf("%s after %lu steps; the grammar's perplexity is %.4f\n", run.weights_digest.c_str(), run.steps,
               std::exp(grammar::entropy()));

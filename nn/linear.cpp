@@ -16,6 +16,13 @@ const option_fields<linear_options>& linear_options::fields() {
   return all;
 }
 
+option_fields<linear_options> linear_options::remote_fields() {
+  return option_fields<linear_options>()
+      .whole("in_features", &linear_options::in_features, 1)
+      .whole("out_features", &linear_options::out_features, 1)
+      .truth("bias", &linear_options::bias);
+}
+
 linear::linear(const options& chosen) : layer(chosen) {
   if (chosen.in_features == 0 || chosen.out_features == 0)
     throw error(error_kind::input,

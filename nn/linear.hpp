@@ -17,6 +17,7 @@ struct linear_options {
   bool bias = true;
 
   static const option_fields<linear_options>& fields();
+  static option_fields<linear_options> remote_fields();
   void fit(const troupe::shape& sample) { in_features = sample[sample.dimensions() - 1]; }
   bool operator==(const linear_options&) const = default;
 };

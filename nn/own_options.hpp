@@ -48,9 +48,9 @@ struct options_of_added<Added> {
   using type = typename Added::options;
 };
 
-/// The options of `Added`, or none, as `described` has them; `Base`, derived from `added_options`, says what else is
+/// The options of `Added`, or none, as `Described` has them; `Base`, derived from `added_options`, says what else is
 /// known of them.
-template <class Base, class Added, auto* described = &fields_of<typename options_of_added<Added>::type>>
+template <class Base, class Added, auto* Described = &fields_of<typename options_of_added<Added>::type>>
 class options_with_fields : public Base {
  public:
   using options = typename options_of_added<Added>::type;
@@ -58,7 +58,7 @@ class options_with_fields : public Base {
 
   std::vector<field> fields() const override {
     std::vector<field> all;
-    for (const auto& one : described()) {
+    for (const auto& one : Described()) {
       option_value value = one.write(chosen_);
       const bool is_default = value == one.write(options());
       all.push_back({one.name, one.is_required, one.limit, is_default, std::move(value)});
@@ -66,10 +66,10 @@ class options_with_fields : public Base {
     return all;
   }
   bool set(std::size_t i, const option_value& value) override {
-    const auto& one = described().at(i);
+    const auto& one = Described().at(i);
     return one.read(value, chosen_) && one.fits(chosen_);
   }
-  bool fits(std::size_t i) const override { return described().at(i).fits(chosen_); }
+  bool fits(std::size_t i) const override { return Described().at(i).fits(chosen_); }
 
  protected:
   options chosen_;

@@ -81,16 +81,12 @@ std::shared_ptr<const runtime::reference> cluster::make_table(const nn::embeddin
   return parts_->add(servers, options);
 }
 
-std::shared_ptr<const runtime::reference> server::make_table(const nn::embedding_bag::options& options) const {
-  return cluster_->parts_->add({rank_}, options);
-}
-
-std::shared_ptr<const runtime::reference> server::make_module(const std::string& type,
-                                                              const std::vector<arg>& named) const {
+std::shared_ptr<const runtime::reference> server::make_module(const detail::wanted_module& what) const {
   auto& parts = *cluster_->parts_;
+  if (what.table != nullptr) return parts.add({rank_}, *what.table);
   const std::uint64_t place = parts.tables.size();
   const std::uint64_t key = model::random_key(parts.order.seed, model::random_stream::dense_weights, 0, place);
-  return parts.add({rank_}, runtime::plan_module(type, named, key, place));
+  return parts.add({rank_}, runtime::plan_module(*what.registered, key, place));
 }
 
 void cluster::add_client(std::function<task<>(troupe::client)> function) {

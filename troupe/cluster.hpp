@@ -23,24 +23,18 @@ class cluster;
 /// One of a cluster's parameter servers.
 class server {
  public:
-  /// The run begins with such a table there.
-  template <std::same_as<nn::embedding_bag> Module>
-  remote_module<Module> make(const nn::embedding_bag::options& options) const {
-    return remote_module<Module>(make_table(options));
-  }
-  /// The run begins with such a module there, of a registered type: `make<counter>(arg("from", 3))`. Throws `error` as
-  /// its constructor does.
-  template <detail::can_be_remote Module, class... Arguments>
-  remote_module<Module> make(const Arguments&... named) const {
-    return remote_module<Module>(make_module(detail::type_name(typeid(Module)), {named...}));
+  /// The run begins with such a table there, or such a module of a registered type: `make<counter>({.from = 3})`.
+  /// Throws `error` as its constructor does.
+  template <detail::can_be_made Module>
+  remote_module<Module> make(const detail::remote_options_type<Module>& options = {}) const {
+    return remote_module<Module>(make_module(detail::wanted<Module>(options)));
   }
 
  private:
   friend class cluster;
   server(cluster& of, std::uint32_t rank) : cluster_(&of), rank_(rank) {}
 
-  std::shared_ptr<const runtime::reference> make_table(const nn::embedding_bag::options& options) const;
-  std::shared_ptr<const runtime::reference> make_module(const std::string& type, const std::vector<arg>& named) const;
+  std::shared_ptr<const runtime::reference> make_module(const detail::wanted_module& what) const;
 
   cluster* cluster_;
   std::uint32_t rank_;

@@ -166,8 +166,7 @@ future<tensor> remote_module<nn::embedding_bag>::rows(std::span<const std::int64
 
 // -- making ---------------------------------------------------------------------------
 
-void remote_server::make_module(const std::string& type, const std::vector<arg>& named,
-                                const nn::embedding_bag::options* table, made then) const {
+void remote_server::make_module(const detail::wanted_module& what, made then) const {
   auto* const here = runtime::actor_executor::here();
   if (here == nullptr) throw error(error_kind::input, "make: only tasks make modules during a run");
   runtime::caller& by = here->owner();
@@ -176,8 +175,8 @@ void remote_server::make_module(const std::string& type, const std::vector<arg>&
   const std::uint64_t seed = trainer != nullptr ? trainer->seed() : 1;
   const std::uint64_t key =
       model::random_key(seed, model::random_stream::dense_weights, 1 + std::uint64_t{by.number()}, number);
-  const auto plan = table != nullptr ? runtime::plan_table(*table, seed, key % 1'000'000'007, "")
-                                     : runtime::plan_module(type, named, key, 0);
+  const auto plan = what.table != nullptr ? runtime::plan_table(*what.table, seed, key % 1'000'000'007, "")
+                                          : runtime::plan_module(*what.registered, key, 0);
   const auto planned =
       std::make_shared<const runtime::reference>(runtime::module_identity{plan.name}, rank_, 0, nullptr);
   method_call order{.whom = planned, .method = "make", .of_server = true};

@@ -3,12 +3,20 @@
 //
 //   class counter final : public remote_object {
 //    public:
-//     explicit counter(const arguments& of) : value_(of.get<std::int64_t>("from", 0)) {}
+//     struct options {
+//       std::int64_t from = 0;
+//       static nn::option_fields<options> fields() {
+//         return nn::option_fields<options>().integer("from", &options::from);
+//       }
+//     };
+//     explicit counter(const options& chosen) : value_(chosen.from) {}
 //     std::int64_t add(std::int64_t more) { return value_ += more; }
 //     static void describe(methods<counter>& m) { m.add("add", &counter::add); }
 //    ...
 //   };
 //   const registered<counter> counters("counter");  // at namespace scope: every process of a run has it
+//
+// `server.make<counter>({.from = 3})` makes one. A type without options is made of nothing.
 //
 // A server runs one method at a time. A method that waits is a task: others run meanwhile. Arguments and results:
 // packed.hpp. What a method throws comes back to its caller.
@@ -29,9 +37,9 @@
 #include <utility>
 #include <vector>
 
-#include "troupe/arguments.hpp"
 #include "troupe/module.hpp"
 #include "troupe/packed.hpp"
+#include "troupe/remote_options.hpp"
 #include "troupe/state.hpp"
 #include "troupe/task.hpp"
 
@@ -225,13 +233,21 @@ const method_table& methods_of() {
   return table;
 }
 
-/// How modules of a type are made: one of the two.
+/// A type that servers can make.
 struct registered_type {
   std::string name;
-  std::function<std::shared_ptr<const nn::module>(const arguments&)> make_module = {};
-  std::function<std::unique_ptr<remote_object>(const arguments&)> make_object = {};
-  const method_table& (*methods)() = nullptr;
+  /// Returns the default options.
+  std::unique_ptr<remote_options> (*options)() = nullptr;
+  const method_table& (*methods)() = nullptr;  ///< null: modules of networks have none
 };
+
+template <can_be_remote T>
+registered_type described_type(const std::string& name) {
+  registered_type what{name,
+                       []() -> std::unique_ptr<remote_options> { return std::make_unique<remote_options_of<T>>(); }};
+  if constexpr (std::derived_from<T, remote_object>) what.methods = &methods_of<T>;
+  return what;
+}
 
 /// Throws `error` if the name is taken by another type.
 void register_type(const std::type_index& of, registered_type what);
@@ -239,34 +255,15 @@ void register_type(const std::type_index& of, registered_type what);
 /// Returns the name by which a type is registered. Throws `error` if it is not.
 const std::string& type_name(const std::type_index& of);
 
-template <class T>
-concept can_be_remote = std::derived_from<T, nn::module> || std::derived_from<T, remote_object>;
-
 }  // namespace detail
 
-/// Registers T, so that servers can make it. One object for each T, at namespace scope.
+/// Registers T, so that servers can make it: of its nested `options`, whose `fields()` describe all of them
+/// (nn/option_fields.hpp), by a constructor that takes `const options&`; or of nothing, if it has none. One object for
+/// each T, at namespace scope.
 template <detail::can_be_remote T>
 class registered {
  public:
-  /// Made by T's constructor that takes `const arguments&`.
-  explicit registered(const std::string& name) requires std::constructible_from<T, const arguments&> {
-    add(name, [](const arguments& given) { return std::make_unique<T>(given); });
-  }
-  /// Made by `make`.
-  registered(const std::string& name, std::unique_ptr<T> (*make)(const arguments&)) { add(name, make); }
-
- private:
-  template <class Make>
-  static void add(const std::string& name, Make make) {
-    detail::registered_type what{.name = name};
-    if constexpr (std::derived_from<T, nn::module>) {
-      what.make_module = make;
-    } else {
-      what.make_object = make;
-      what.methods = &detail::methods_of<T>;
-    }
-    detail::register_type(typeid(T), std::move(what));
-  }
+  explicit registered(const std::string& name) { detail::register_type(typeid(T), detail::described_type<T>(name)); }
 };
 
 }  // namespace troupe

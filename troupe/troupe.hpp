@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include "troupe/arguments.hpp"
 #include "troupe/check_gradient.hpp"
 #include "troupe/client.hpp"
 #include "troupe/cluster.hpp"

@@ -16,7 +16,6 @@ constexpr int bag = 8;
 
 class callee final : public remote_object {
  public:
-  explicit callee(const arguments&) {}
   void nothing() {}
   static void describe(methods<callee>& m) { m.add("nothing", &callee::nothing); }
 };

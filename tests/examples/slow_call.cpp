@@ -15,8 +15,6 @@ using namespace troupe;
 
 class worker final : public remote_object {
  public:
-  explicit worker(const arguments&) {}
-
   std::int64_t work(const tensor& milliseconds) {
     const std::int64_t time = milliseconds.as<std::int64_t>()[0];
     std::this_thread::sleep_for(std::chrono::milliseconds(time));

@@ -126,7 +126,7 @@ TEST(AccumulatedSteps, AModuleOnAServerHasTheBitsOfAReplica) {
     std::vector<float> hosted;
     made_cluster().run(how, train_replica, &replica);
     made_cluster cluster;
-    const auto layer = cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3));
+    const auto layer = cluster.server(0).make<nn::linear>({.in_features = 6, .out_features = 3});
     cluster.run(how, train_hosted, layer, &hosted);
     EXPECT_EQ(hosted, replica);
   }

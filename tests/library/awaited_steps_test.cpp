@@ -128,7 +128,7 @@ TEST(UnawaitedSteps, OfServersAloneAreErrorsToo) {
   for (const way how : {way::callback, way::dropped, way::kept}) {
     test::made_cluster cluster({"--quiet"});
     const auto rows = cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4});
-    const auto layer = cluster.server(0).make<nn::linear>(arg("in_features", 4), arg("out_features", 2));
+    const auto layer = cluster.server(0).make<nn::linear>({.in_features = 4, .out_features = 2});
     EXPECT_FINDS(test::error_of([&] { cluster.run(2, step_of_rows, rows, layer, how); }),
                  "step 2: an optimizer step after an optimizer step that was not awaited");
   }

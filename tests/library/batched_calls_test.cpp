@@ -16,7 +16,6 @@ namespace troupe::batched_calls_test {
 /// Doubles rows, and counts its calls.
 class doubler final : public remote_object {
  public:
-  explicit doubler(const troupe::arguments&) {}
   tensor infer(const tensor& rows) {
     ++calls_;
     tensor y(rows.shape());

@@ -38,7 +38,6 @@ TEST(Callbacks, WhatTheyThrowGoesToTheirExecutor) {
 /// An object whose methods use callbacks.
 class asking final : public remote_object {
  public:
-  explicit asking(const arguments& /*given*/) {}
   void refuse() { throw error(error_kind::input, "no"); }
   void throw_in_callback() {
     promise<> later;

@@ -80,7 +80,7 @@ task<> pass_with_staleness(trainer me, remote_module<nn::linear> layer) {
 TEST(Consistency, PassesOfModulesOnServersNeedSync) {
   const std::string text = test::error_of([] {
     made_cluster cluster;
-    const auto layer = cluster.server(0).make<nn::linear>(arg("in_features", 2), arg("out_features", 2));
+    const auto layer = cluster.server(0).make<nn::linear>({.in_features = 2, .out_features = 2});
     cluster.run({.trainers = 2, .consistency = "ssp:1"}, pass_with_staleness, layer);
   });
   EXPECT_NE(text.find("linear.forward on server 0: a pass that trains, of a module on a server, needs"),

@@ -137,7 +137,7 @@ TEST_F(LibraryGpu, RefusesAModuleWithoutDeviceCodeByName) {
 
 task<> move_layer(trainer me) {
   if (me.rank() != 0) co_return;
-  const auto layer = co_await me.server(0).make<nn::linear>(arg("in_features", 2), arg("out_features", 2));
+  const auto layer = co_await me.server(0).make<nn::linear>({.in_features = 2, .out_features = 2});
   const tensor x = tensor::of<float>({1, 2}, std::vector<float>{1, -1});
   const tensor there = co_await layer.infer(x);
   co_await layer.to("cpu");
@@ -176,7 +176,7 @@ TEST_F(LibraryGpu, TrainsModulesOfServersThere) {
   std::vector<float> results[2];
   for (const bool there : {false, true}) {
     test::made_cluster cluster({"--server-device", there ? "cuda" : "cpu"});
-    cluster.run(2, train_remotely, cluster.server(0).make<nn::linear>(arg("in_features", 2), arg("out_features", 1)),
+    cluster.run(2, train_remotely, cluster.server(0).make<nn::linear>({.in_features = 2, .out_features = 1}),
                 &results[there ? 1 : 0]);
   }
   ASSERT_EQ(results[1].size(), 3U);

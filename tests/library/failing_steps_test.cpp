@@ -97,7 +97,7 @@ task<> lose_there(trainer me, remote_module<nn::linear> far, bool is_given) {
 
 std::string error_of_loss_there(bool is_given) {
   test::made_cluster cluster;
-  const auto far = cluster.server(0).make<nn::linear>(arg("in_features", 2), arg("out_features", 2));
+  const auto far = cluster.server(0).make<nn::linear>({.in_features = 2, .out_features = 2});
   return test::error_of([&] { cluster.run(1, lose_there, far, is_given); });
 }
 

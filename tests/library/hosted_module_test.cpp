@@ -65,14 +65,14 @@ task<> hurry(trainer me, remote_module<nn::linear> first) {
 
 TEST(HostedModules, TakeNoStepWhileTheWayBackIsUnderWay) {
   test::made_cluster cluster;
-  cluster.run(1, hurry, cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3)));
+  cluster.run(1, hurry, cluster.server(0).make<nn::linear>({.in_features = 6, .out_features = 3}));
 }
 
 TEST(HostedModules, TrainToTheSameBitsOnEveryServerAndNumberOfThreads) {
   std::vector<std::vector<float>> results;
   for (const std::uint32_t rank : {0U, 1U, 2U}) {
     test::made_cluster cluster({"--servers", "3", "--threads", rank == 0 ? "1" : "4"});
-    const auto first = cluster.server(rank).make<nn::linear>(arg("in_features", 6), arg("out_features", 5));
+    const auto first = cluster.server(rank).make<nn::linear>({.in_features = 6, .out_features = 5});
     std::vector<float> weights;
     const auto run = cluster.run(2, train_far<adam>, first, adam{.lr = 0.01}, &weights);
     EXPECT_EQ(run.steps, 10U);
@@ -115,7 +115,7 @@ TEST(HostedModules, HaveTheBitsOfAReplica) {
   std::vector<float> far;
   {
     test::made_cluster cluster;
-    cluster.run(3, one_far, cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3)), &far);
+    cluster.run(3, one_far, cluster.server(0).make<nn::linear>({.in_features = 6, .out_features = 3}), &far);
   }
   std::vector<float> near;
   {
@@ -148,8 +148,8 @@ TEST(HostedModules, GiveTheirInputsGradientBack) {
   std::vector<float> after;
   std::vector<float> out;
   test::made_cluster cluster;
-  cluster.run(1, step_below, cluster.server(0).make<nn::linear>(arg("in_features", 5), arg("out_features", 3)), &head,
-              &before, &after, &out);
+  cluster.run(1, step_below, cluster.server(0).make<nn::linear>({.in_features = 5, .out_features = 3}), &head, &before,
+              &after, &out);
   const auto x = batch_of(0, 0);
   const auto weight = head.at(0).second.as<float>();  // [3, 5]
   for (std::size_t o = 0; o < 5; ++o)
@@ -172,7 +172,7 @@ TEST(HostedModules, GiveTheirInputsGradientBack) {
 /// A module with a parameter of 2 numbers, and a buffer.
 class with_a_buffer final : public test::scale {
  public:
-  explicit with_a_buffer(const troupe::arguments&) : scale(2) {}
+  with_a_buffer() : scale(2) {}
   std::vector<nn::parameter> buffers() const override { return {{"mean", {2}}}; }
 };
 const registered<with_a_buffer> with_buffers("with_a_buffer");
@@ -180,7 +180,6 @@ const registered<with_a_buffer> with_buffers("with_a_buffer");
 /// An object with state.
 class holder final : public remote_object {
  public:
-  explicit holder(const troupe::arguments&) {}
   named_tensors state_dict() const override { return {{"numbers", tensor(shape(3))}}; }
   static void describe(methods<holder>&) {}
 };
@@ -190,7 +189,7 @@ task<> move(trainer me, remote_module<nn::linear> layer) {
   const auto state = co_await layer.state_dict();
   EXPECT_EQ(state.at(0).first, "weight");
   EXPECT_EQ(state.at(0).second.shape(), shape(3, 6));
-  auto other = co_await me.server(1).make<nn::linear>(arg("in_features", 6), arg("out_features", 3));
+  auto other = co_await me.server(1).make<nn::linear>({.in_features = 6, .out_features = 3});
   co_await other.load_state_dict(state);
   const tensor x = batch_of(0, 0);
   const tensor here = co_await layer.infer(x);
@@ -199,7 +198,7 @@ task<> move(trainer me, remote_module<nn::linear> layer) {
   co_await other.to("cpu");
   EXPECT_ERROR(co_await other.to("cuda:0"),
                "to(\"cuda:0\") on server 1: this server computes on the processor; start it with --server-device cuda");
-  auto wide = co_await me.server(1).make<nn::linear>(arg("in_features", 7), arg("out_features", 3));
+  auto wide = co_await me.server(1).make<nn::linear>({.in_features = 7, .out_features = 3});
   EXPECT_ERROR(co_await wide.load_state_dict(state),
                "linear: load_state_dict: 'weight' is [3, 6], the module's is [3, 7]");
   EXPECT_ERROR(co_await wide.infer(x),
@@ -208,7 +207,7 @@ task<> move(trainer me, remote_module<nn::linear> layer) {
 
 TEST(HostedModules, GiveAndTakeTheirState) {
   test::made_cluster cluster({"--servers", "2"});
-  cluster.run(1, move, cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3)));
+  cluster.run(1, move, cluster.server(0).make<nn::linear>({.in_features = 6, .out_features = 3}));
 }
 
 /// As `weight [3, 6], bias [3]`.
@@ -238,15 +237,9 @@ task<> ask_for_parameters(trainer me, remote_module<nn::linear> layer, remote_mo
 
 TEST(HostedModules, NameTheirParametersWithShapes) {
   test::made_cluster cluster({"--servers", "2"});
-  const auto layer = cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3));
+  const auto layer = cluster.server(0).make<nn::linear>({.in_features = 6, .out_features = 3});
   const auto table = cluster.server(1).make<nn::embedding_bag>({.num_embeddings = 100, .embedding_dim = 16});
   cluster.run(1, ask_for_parameters, layer, table);
-}
-
-TEST(HostedModules, NameArgumentsThatTheyDoNotTake) {
-  test::made_cluster cluster;
-  EXPECT_ERROR(cluster.server(0).make<nn::linear>(arg("in_features", 6), arg("out_features", 3), arg("colour", "red")),
-               "linear has no argument colour; it takes in_features, out_features, bias");
 }
 
 }  // namespace

@@ -19,8 +19,8 @@
 namespace troupe::module_size_test {
 namespace {
 
-constexpr std::int64_t one = 1;
-constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+constexpr std::size_t one = 1;
+constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
 
 void expect_no_memory(const std::string& text, const std::string& words) {
   EXPECT_FINDS(text, words);
@@ -28,30 +28,32 @@ void expect_no_memory(const std::string& text, const std::string& words) {
   EXPECT_FINDS(text, "iB of memory are available");
 }
 
-task<> make_there(trainer me, std::int64_t in, std::int64_t out, bool bias) {
-  co_await me.server(0).make<nn::linear>(arg("in_features", in), arg("out_features", out), arg("bias", bias));
+task<> make_there(trainer me, std::size_t in, std::size_t out, bool bias) {
+  co_await me.server(0).make<nn::linear>({.in_features = in, .out_features = out, .bias = bias});
 }
 
 TEST(ModuleSizes, OfServersAreChecked) {
   for (const bool bias : {true, false})
-    for (const auto& [in, out] : {std::pair{one << 62, std::int64_t{4}},
-                                  {std::int64_t{4}, one << 62},
-                                  {most, std::int64_t{4}},
+    for (const auto& [in, out] : {std::pair{one << 62, std::size_t{4}},
+                                  {std::size_t{4}, one << 62},
+                                  {most, std::size_t{4}},
                                   {one << 32, one << 32},
-                                  {one << 40, std::int64_t{4}},
-                                  {one << 62, std::int64_t{16}}})
+                                  {one << 40, std::size_t{4}},
+                                  {one << 62, std::size_t{16}}})
       expect_no_memory(test::error_of(1, make_there, in, out, bias),
                        "make on server 0: linear with weight [" + std::to_string(out) + ", " + std::to_string(in) +
                            "] and its gradient would take ");
-  for (const auto& [in, out] : {std::pair{std::int64_t{0}, std::int64_t{4}}, {std::int64_t{4}, std::int64_t{0}}})
-    EXPECT_FINDS(test::error_of(1, make_there, in, out, true), "both must be at least 1");
-  EXPECT_FINDS(test::error_of(1, make_there, std::int64_t{-1}, std::int64_t{4}, true), "in_features");
-  EXPECT_EQ(test::error_of(1, make_there, std::int64_t{3}, std::int64_t{4}, true), "no error");
+  const std::string limit = ": must be a whole number between 1 and 9223372036854775807";
+  EXPECT_FINDS(test::error_of(1, make_there, 0 * one, 4 * one, true), "linear: in_features 0" + limit);
+  EXPECT_FINDS(test::error_of(1, make_there, 4 * one, 0 * one, true), "linear: out_features 0" + limit);
+  EXPECT_FINDS(test::error_of(1, make_there, most + 1, 4 * one, true),
+               "linear: in_features 9223372036854775808" + limit);
+  EXPECT_EQ(test::error_of(1, make_there, 3 * one, 4 * one, true), "no error");
 }
 
 TEST(ModuleSizes, OfServersAreCheckedForMainToo) {
   test::made_cluster cluster({"--quiet"});
-  const auto wide = cluster.server(0).make<nn::linear>(arg("in_features", one << 62), arg("out_features", 4));
+  const auto wide = cluster.server(0).make<nn::linear>({.in_features = one << 62, .out_features = 4});
   const auto rest = [](trainer, remote_module<nn::linear>) -> task<> { co_return; };
   expect_no_memory(test::error_of([&] { cluster.run(1, rest, wide); }),
                    "linear with weight [4, 4611686018427387904] and its gradient would take ");
@@ -151,8 +153,7 @@ TEST(ClaimedMemory, IsTheGradientAndTheMeanOfAModuleOnAServer) {
   std::vector<std::uint64_t> claimed;
   {
     test::made_cluster cluster({"--quiet"});
-    const auto far =
-        cluster.server(0).make<nn::linear>(arg("in_features", 1024), arg("out_features", 1024), arg("bias", false));
+    const auto far = cluster.server(0).make<nn::linear>({.in_features = 1024, .out_features = 1024, .bias = false});
     cluster.run(1, tell_claims_there, far, &claimed);
   }
   EXPECT_EQ(claimed, (std::vector<std::uint64_t>{before + 4 * mib, before + 8 * mib}));
@@ -174,8 +175,14 @@ TEST(ClaimedMemory, IsRefusedToOthers) {
 /// As a user writes it: says how much it saves, and saves nothing.
 class saver final : public test::scale {
  public:
+  struct options {
+    std::int64_t numbers = 0;
+    static nn::option_fields<options> fields() {
+      return nn::option_fields<options>().integer("numbers", &options::numbers);
+    }
+  };
   explicit saver(std::uint64_t numbers) : scale(2), numbers_(numbers) {}
-  explicit saver(const arguments& given) : saver(static_cast<std::uint64_t>(given.get<std::int64_t>("numbers"))) {}
+  explicit saver(const options& chosen) : saver(static_cast<std::uint64_t>(chosen.numbers)) {}
   std::string type() const override { return "saver"; }
   std::size_t saved(const tensor_view& /*input*/, const kernels::stream& /*on*/) const override { return numbers_; }
 
@@ -185,7 +192,7 @@ class saver final : public test::scale {
 const registered<saver> saver_registered("saver");
 
 task<> pass_there(trainer me, std::uint64_t numbers) {
-  auto module = co_await me.server(0).make<saver>(arg("numbers", static_cast<std::int64_t>(numbers)));
+  auto module = co_await me.server(0).make<saver>({.numbers = static_cast<std::int64_t>(numbers)});
   context with = me.new_context();
   co_await module.forward(with, tensor({1, 2}));
 }

@@ -175,7 +175,7 @@ TEST_F(OwnOptimizerChoicesGpu, AreRefusedByNameInPrograms) {
   const auto error_with = [](std::vector<std::string> options, bool here) {
     test::made_cluster cluster(std::move(options));
     const auto table = cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 5, .embedding_dim = 2});
-    const auto far = cluster.server(0).make<nn::linear>(arg("in_features", 2), arg("out_features", 1));
+    const auto far = cluster.server(0).make<nn::linear>({.in_features = 2, .out_features = 1});
     return test::error_of([&] { cluster.run(1, choose_for, table, far, here); });
   };
   EXPECT_FINDS(error_with({"--device", "cuda", "--server-device", "cpu"}, true),

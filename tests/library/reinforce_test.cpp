@@ -260,8 +260,8 @@ task<> play_in_turns(trainer, remote_module<reinforce::agent> whom, std::size_t 
 template <class Function, class... More>
 void run_with_agent(Function function, More... more) {
   test::made_cluster cluster;
-  const auto whom = cluster.server(0).make<reinforce::agent>(arg("seed", 1), arg("observers", observers),
-                                                             arg("environments", environments));
+  const auto whom =
+      cluster.server(0).make<reinforce::agent>({.seed = 1, .observers = observers, .environments = environments});
   cluster.run(1, function, whom, more...);
 }
 

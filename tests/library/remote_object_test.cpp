@@ -21,8 +21,16 @@ namespace troupe::remote_object_test {
 /// Adds up. Knows another one, or itself.
 class counter final : public remote_object {
  public:
-  explicit counter(const troupe::arguments& given)
-      : value_(given.get<std::int64_t>("from")), step_(given.get<std::int64_t>("step", 1)) {}
+  struct options {
+    std::int64_t from = 0;
+    std::int64_t step = 1;
+    static nn::option_fields<options> fields() {
+      return nn::option_fields<options>()
+          .integer("from", &options::from, true)
+          .integer("step", &options::step, 1, 1000);
+    }
+  };
+  explicit counter(const options& chosen) : value_(chosen.from), step_(chosen.step) {}
 
   std::int64_t add(std::int64_t times) { return value_ += times * step_; }
   std::int64_t value() const { return value_; }
@@ -86,7 +94,7 @@ namespace {
 template <class Function, class... More>
 void run(Function function, std::uint32_t trainers, More... more) {
   test::made_cluster cluster({"--servers", "2"});
-  const auto one = cluster.server(0).make<counter>(arg("from", 10), arg("step", 2));
+  const auto one = cluster.server(0).make<counter>({.from = 10, .step = 2});
   cluster.run(trainers, function, one, more...);
 }
 
@@ -111,7 +119,7 @@ task<> call_all(trainer, remote_module<counter> one) {
 TEST(RemoteObjects, TakeCallsWithValuesAndTensors) { run(call_all, 1); }
 
 task<> hand_on(trainer me, remote_module<counter> one) {
-  auto other = co_await me.server(1).make<counter>(arg("from", 100));
+  auto other = co_await me.server(1).make<counter>({.from = 100});
   co_await one.call(&counter::keep, other);
   EXPECT_EQ(co_await one.call(&counter::add_there, 5), 1105);  // from server 0 to server 1
   other.release();
@@ -126,7 +134,7 @@ task<> hand_on(trainer me, remote_module<counter> one) {
 TEST(RemoteObjects, CallOthersByHandlesThatTheyGot) { run(hand_on, 1); }
 
 task<> free_it(trainer me, remote_module<counter> one) {
-  auto other = co_await me.server(1).make<counter>(arg("from", 100));
+  auto other = co_await me.server(1).make<counter>({.from = 100});
   const auto copy = other;
   co_await one.call(&counter::keep, other);
   other.release();
@@ -142,7 +150,7 @@ task<> keep_state(trainer me, remote_module<counter> one) {
   const auto state = co_await one.state_dict();
   EXPECT_EQ(state.at(0).first, "value");
   EXPECT_EQ(state.at(0).second.as<std::int64_t>()[0], 10);
-  auto other = co_await me.server(1).make<counter>(arg("from", 0));
+  auto other = co_await me.server(1).make<counter>();
   co_await other.load_state_dict(state);
   EXPECT_EQ(co_await other.call(&counter::value), 10);
 }
@@ -174,19 +182,11 @@ TEST(RemoteObjectErrors, NameAMethodThatIsNotDescribed) {
   EXPECT_EQ(error_of(call_hidden), "trainer 0, step 0: counter on server 0: a method that its describe does not add");
 }
 
-task<> make_badly(trainer me, remote_module<counter>) { co_await me.server(1).make<counter>(arg("frm", 1)); }
-task<> make_without(trainer me, remote_module<counter>) { co_await me.server(1).make<counter>(); }
-task<> make_of_text(trainer me, remote_module<counter>) { co_await me.server(1).make<counter>(arg("from", "x")); }
-task<> make_nowhere(trainer me, remote_module<counter>) { co_await me.server(7).make<counter>(arg("from", 1)); }
-task<> make_with_more(trainer me, remote_module<counter>) {
-  co_await me.server(1).make<counter>(arg("from", 1), arg("till", 2));
-}
+task<> make_with_step(trainer me, remote_module<counter>) { co_await me.server(1).make<counter>({.step = 0}); }
+task<> make_nowhere(trainer me, remote_module<counter>) { co_await me.server(7).make<counter>({.from = 1}); }
 
-TEST(RemoteObjectErrors, NameWrongArguments) {
-  EXPECT_EQ(error_of(make_badly), "trainer 0, step 0: counter: the argument from is missing: an integer");
-  EXPECT_EQ(error_of(make_without), "trainer 0, step 0: counter: the argument from is missing: an integer");
-  EXPECT_EQ(error_of(make_of_text), "trainer 0, step 0: counter: the argument from is x (a text); it takes an integer");
-  EXPECT_EQ(error_of(make_with_more), "trainer 0, step 0: counter has no argument till; it takes from, step");
+TEST(RemoteObjectErrors, NameWrongOptionsAndServers) {
+  EXPECT_EQ(error_of(make_with_step), "trainer 0, step 0: counter: step 0: must be an integer between 1 and 1000");
   EXPECT_EQ(error_of(make_nowhere), "trainer 0, step 0: server 7: there are 2; begin the program with --servers 8");
 }
 
@@ -261,7 +261,6 @@ TEST(RemoteObjects, CanBeWaitedForWithoutEnd) { run(wait_without_end, 1); }
 /// Throws what is no exception, or one of the standard's.
 class moody final : public remote_object {
  public:
-  explicit moody(const troupe::arguments& /*none*/) {}
   named_tensors state_dict() const override { throw 7; }
   void load_state_dict(const named_tensors& state) override {
     if (state.empty()) throw 7;
@@ -275,7 +274,6 @@ const registered<moody> moody_ones("moody");
 /// Describes two methods by one name.
 class twice_named final : public remote_object {
  public:
-  explicit twice_named(const troupe::arguments& /*none*/) {}
   void first() {}
   void second() {}
   static void describe(methods<twice_named>& m) {
@@ -288,7 +286,6 @@ const registered<twice_named> twice_named_ones("twice_named");
 /// Describes one method by two names.
 class twice_added final : public remote_object {
  public:
-  explicit twice_added(const troupe::arguments& /*none*/) {}
   void first() {}
   static void describe(methods<twice_added>& m) {
     m.add("go", &twice_added::first);

@@ -21,7 +21,6 @@ namespace {
 /// Sums what it is given.
 class total final : public remote_object {
  public:
-  explicit total(const arguments& /*none*/) {}
   static void describe(methods<total>& m) { m.add("add", &total::add); }
   void add(double x) { sum_ += x; }
   named_tensors state_dict() const override {
@@ -111,7 +110,7 @@ std::string run(std::vector<std::string> words, course how) {
   test::made_cluster cluster(std::move(words));
   const auto server = cluster.server(0);
   const hosted on{server.make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4}),
-                  server.make<nn::linear>(arg("in_features", 2), arg("out_features", 3)), server.make<total>()};
+                  server.make<nn::linear>({.in_features = 2, .out_features = 3}), server.make<total>()};
   return cluster.run(2, train, on, how).weights_digest;
 }
 
@@ -166,7 +165,7 @@ std::string error_of_loading(std::vector<std::string> words, misfit which) {
   test::made_cluster cluster(std::move(words));
   const auto server = cluster.server(0);
   const hosted on{server.make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4}),
-                  server.make<nn::linear>(arg("in_features", 2), arg("out_features", 3)), server.make<total>()};
+                  server.make<nn::linear>({.in_features = 2, .out_features = 3}), server.make<total>()};
   return test::error_of([&] { cluster.run(1, load_and_train, on, which); });
 }
 

@@ -221,7 +221,7 @@ task<> train_hosted(trainer me, remote_module<nn::linear> hosted, int break_afte
 
 std::string run_hosted(std::vector<std::string> words, int break_after = 0) {
   test::made_cluster cluster(std::move(words));
-  const auto hosted = cluster.server(0).make<nn::linear>(arg("in_features", 3), arg("out_features", 2));
+  const auto hosted = cluster.server(0).make<nn::linear>({.in_features = 3, .out_features = 2});
   return cluster.run(2, train_hosted, hosted, break_after).weights_digest;
 }
 

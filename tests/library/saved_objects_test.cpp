@@ -23,7 +23,6 @@ namespace {
 /// Counts, and keeps that under a name of its own, beside a tensor without numbers.
 class tally final : public remote_object {
  public:
-  explicit tally(const arguments& /*none*/) {}
   static void describe(methods<tally>& m) {
     m.add("add", &tally::add);
     m.add("value", &tally::value);
@@ -46,15 +45,13 @@ const registered<tally> tallies("saved_objects_test.tally");
 /// Has no state.
 class doorbell final : public remote_object {
  public:
-  explicit doorbell(const arguments& /*none*/) {}
   static void describe(methods<doorbell>& m) { m.add("ring", &doorbell::ring); }
   int ring() { return 1; }
 };
 const registered<doorbell> doorbells("saved_objects_test.doorbell");
 
 /// A module of networks without parameters.
-const registered<nn::relu> cuts("saved_objects_test.relu",
-                                [](const arguments&) { return std::make_unique<nn::relu>(); });
+const registered<nn::relu> cuts("saved_objects_test.relu");
 
 task<> train(trainer me, remote_module<tally> count, remote_module<doorbell> bell, remote_module<nn::relu> cut,
              int break_after, std::int64_t* value) {

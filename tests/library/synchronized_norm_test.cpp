@@ -200,7 +200,7 @@ task<> train_below_server(trainer me, remote_module<nn::linear> last, std::vecto
 
 std::vector<double> trained_below_server(std::uint32_t trainers) {
   test::made_cluster cluster;
-  auto last = cluster.server(0).make<nn::linear>(arg("in_features", 4), arg("out_features", 3));
+  auto last = cluster.server(0).make<nn::linear>({.in_features = 4, .out_features = 3});
   std::vector<double> losses;
   cluster.run(trainers, train_below_server, last, &losses);
   return losses;
@@ -223,7 +223,7 @@ tensor rows_of(std::size_t count) { return tensor::of<float>({count, 2}, floats(
 enum class mistake { returns, own_way, says_nothing, callback, other_replica, collective };
 
 /// Holds a module that synchronises, and does not say so.
-class holder final : public nn::module {
+class holder : public nn::module {
  public:
   std::string type() const override { return "holder"; }
   std::vector<nn::parameter> parameters() const override { return held_.parameters(); }
@@ -287,9 +287,12 @@ TEST(SynchronizedNorm, IsRefusedWhereItCannotBe) {
                 {"the forward pass of batch_norm first waits for other trainers", "not in a callback"});
 }
 
-const registered<nn::residual> hosted("residual of a norm", [](const arguments& /*given*/) {
-  return std::make_unique<nn::residual>(norm(2));
-});
+/// Says so.
+class honest_holder final : public holder {
+ public:
+  bool synchronizes() const override { return true; }
+};
+const registered<honest_holder> hosted("holder of a norm");
 
 /// Makes its replica after the first optimizer step.
 task<> make_late(trainer me, bool awaits) {
@@ -316,10 +319,10 @@ task<> do_nothing(trainer /*me*/) { co_return; }
 TEST(SynchronizedNorm, IsRefusedOnAServer) {
   test::made_cluster cluster;
   const std::string told = test::error_of([&] {
-    cluster.server(0).make<nn::residual>();
+    cluster.server(0).make<honest_holder>();
     cluster.run(1, do_nothing);
   });
-  expect_within(told, {"residual: a module in it synchronizes, which only replicas can"});
+  expect_within(told, {"holder: a module in it synchronizes, which only replicas can"});
 }
 
 /// Trainer 0 waits in its pass when trainer 1 fails.

@@ -27,10 +27,10 @@ using test::scale;
 tensor ones() { return tensor::of<float>({1, 2}, std::vector<float>{1, 1}); }
 const std::vector<std::int64_t> first_class = {0};
 
-template <class Module, class... Arguments>
-std::string error_of_hosted(Arguments... given) {
+template <class Module>
+std::string error_of_hosted() {
   test::made_cluster cluster;
-  const auto hosted = cluster.server(0).make<Module>(given...);
+  const auto hosted = cluster.server(0).make<Module>();
   return test::error_of([&] {
     cluster.run(
         1, [](trainer, remote_module<Module>) -> task<> { co_return; }, hosted);
@@ -140,7 +140,7 @@ TEST(UserErrors, DoNotRepeatLongNamesOfReplicas) {
 
 class badly_named final : public named {
  public:
-  explicit badly_named(const arguments& /*none*/) : named({"a b"}) {}
+  badly_named() : named({"a b"}) {}
 };
 const registered<badly_named> bad_names("badly_named");
 
@@ -186,26 +186,6 @@ TEST(KeptState, MayBeEmpty) {
   EXPECT_EQ(numbers[0].second.shape(), shape(0, 3));
   EXPECT_EQ(numbers[0].second.type(), dtype::f64);
   EXPECT_TRUE(nothing.empty());
-}
-
-// -- arguments ------------------------------------------------------------------------
-
-template <class... Arguments>
-std::string error_of_make(const Arguments&... given) {
-  test::made_cluster cluster;
-  return test::error_of([&] { cluster.server(0).make<nn::linear>(given...); });
-}
-
-TEST(UserErrors, NameAnArgumentThatIsGivenTwice) {
-  EXPECT_EQ(error_of_make(arg("in_features", 6), arg("out_features", 3), arg("in_features", 7)),
-            "linear: the argument in_features is given twice; give it once");
-}
-
-TEST(UserErrors, NameAnArgumentThatIsTooLarge) {
-  constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(std::get<std::int64_t>(arg("from", most).what()), std::numeric_limits<std::int64_t>::max());
-  EXPECT_ERROR(arg("from", most + 1),
-               "the argument from is 9223372036854775808: at most 9223372036854775807 can be; give it as a text");
 }
 
 // -- modules that throw ---------------------------------------------------------------
@@ -263,7 +243,7 @@ TEST(UserErrors, NameTheModuleAndItsFunctionThatThrows) {
 
 class hosted_thrower final : public thrower {
  public:
-  explicit hosted_thrower(const arguments& /*none*/) : thrower("initialize") {}
+  hosted_thrower() : thrower("initialize") {}
 };
 const registered<hosted_thrower> throwers("hosted_thrower");
 
@@ -282,7 +262,7 @@ task<> move_within_a_step(trainer me, remote_module<nn::linear> layer) {
 
 TEST(UserErrors, SayWhenAModuleMayBeMoved) {
   test::made_cluster cluster;
-  const auto layer = cluster.server(0).make<nn::linear>(arg("in_features", 2), arg("out_features", 2));
+  const auto layer = cluster.server(0).make<nn::linear>({.in_features = 2, .out_features = 2});
   EXPECT_FINDS(error_of([&] { cluster.run(1, move_within_a_step, layer); }),
                "move it between steps, after a barrier of all trainers");
 }

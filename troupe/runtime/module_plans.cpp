@@ -12,6 +12,7 @@
 #include "kernels/normal.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/registry.hpp"
+#include "troupe/runtime/server_desk.hpp"
 
 namespace troupe::runtime {
 
@@ -125,11 +126,11 @@ nn::embedding_bag::options table_of(const std::string& details) {
   return options;
 }
 
-module_plan plan_module(const std::string& type, const std::vector<arg>& named, std::uint64_t key,
-                        std::uint64_t place) {
-  const bool is_module = try_module(type, named) != nullptr;
+module_plan plan_module(const detail::remote_options& options, std::uint64_t key, std::uint64_t place) {
+  const std::string& type = detail::type_name(options.type());
   msg::arguments all = {{"type:", type}, {"key:", std::to_string(key)}, {"table:", std::to_string(place)}};
-  for (auto& one : to_text(named)) all.push_back(std::move(one));
+  for (auto& one : to_text(type, options)) all.push_back(std::move(one));
+  const bool is_module = options.make().index() == 0;
   return {.spec = {own_module_type, std::move(all)},
           .name = type,
           .label = {},

@@ -4,11 +4,10 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "protocol/messages.hpp"
-#include "troupe/arguments.hpp"
 #include "troupe/layers.hpp"
+#include "troupe/remote_options.hpp"
 
 namespace troupe::runtime {
 
@@ -28,8 +27,8 @@ module_plan plan_table(const nn::embedding_bag::options& options, std::uint64_t 
                        const std::string& otherwise);
 
 /// A module of a registered type; `key`: of its initial parameters, `place`: among the modules of the run. Throws
-/// `error` as its constructor does.
-module_plan plan_module(const std::string& type, const std::vector<arg>& named, std::uint64_t key, std::uint64_t place);
+/// `error` if an option is not within its limits, and as the constructor does, by which it makes one here.
+module_plan plan_module(const detail::remote_options& options, std::uint64_t key, std::uint64_t place);
 
 /// The table of such details.
 nn::embedding_bag::options table_of(const std::string& details);

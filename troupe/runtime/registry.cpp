@@ -3,13 +3,16 @@
 #include <cxxabi.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "actors/failure.hpp"
 #include "base/exception_text.hpp"
 #include "base/number.hpp"
+#include "base/text.hpp"
 #include "troupe/layers.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/hosted_module.hpp"
@@ -29,12 +32,7 @@ struct known_types {
 known_types& all_types() {
   static known_types* const all = [] {
     auto* made = new known_types;  // never destroyed: programs may register and run at any time
-    made->by_name["linear"] = {.name = "linear", .make_module = [](const arguments& given) {
-                                 const auto in = given.get<std::size_t>("in_features");
-                                 const auto out = given.get<std::size_t>("out_features");
-                                 const auto bias = given.get<bool>("bias", true);
-                                 return std::make_shared<const nn::linear>(in, out, bias);
-                               }};
+    made->by_name["linear"] = detail::described_type<nn::linear>("linear");
     made->names.emplace(typeid(nn::linear), "linear");
     return made;
   }();
@@ -89,51 +87,67 @@ const std::string& detail::type_name(const std::type_index& of) {
 
 namespace runtime {
 
-msg::arguments to_text(const std::vector<arg>& all) {
+msg::arguments to_text(const std::string& type, const detail::remote_options& options) {
+  const auto fields = options.fields();
+  if (fields.size() != options.members())
+    throw error(error_kind::input, fmt::format("{}: its options have {} members, of which fields() describes {}; "
+                                               "describe each once",
+                                               type, options.members(), fields.size()));
   msg::arguments texts;
-  for (const arg& one : all) {
-    if (const auto* flag = std::get_if<bool>(&one.what()))
-      texts.emplace_back(one.name(), *flag ? "b:true" : "b:false");
-    else if (const auto* whole = std::get_if<std::int64_t>(&one.what()))
-      texts.emplace_back(one.name(), fmt::format("i:{}", *whole));
-    else if (const auto* number = std::get_if<double>(&one.what()))
-      texts.emplace_back(one.name(), fmt::format("d:{}", *number));
-    else
-      texts.emplace_back(one.name(), "s:" + std::get<std::string>(one.what()));
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto& field = fields[i];
+    if (!options.fits(i)) nn::refuse_option(type, field.name, field.value, field.limit, "");
+    const auto* const whole = std::get_if<std::uint64_t>(&field.value);
+    if (whole != nullptr && *whole > nn::integer_max)
+      nn::refuse_option(type, field.name, field.value, fmt::format("at most {}", nn::integer_max), "");
+    if (!field.is_required && field.is_default) continue;
+    const char letter = "bidsi"[field.value.index()];
+    const auto text = [&](const auto& value) { return fmt::format("{}:{}", letter, value); };
+    texts.emplace_back(field.name, std::visit(text, field.value));
   }
   return texts;
 }
 
-std::vector<arg> from_text(const msg::arguments& all) {
-  std::vector<arg> made;
-  for (const auto& [name, text] : all) {
-    const std::string value = text.size() < 2 ? std::string() : text.substr(2);
-    const auto whole = parse_number<std::int64_t>(value);
-    const auto number = parse_number<double>(value);
-    if (text.starts_with("s:"))
-      made.emplace_back(name, value);
-    else if (text.starts_with("b:"))
-      made.emplace_back(name, value == "true");
-    else if (text.starts_with("i:") && whole)
-      made.emplace_back(name, *whole);
-    else if (text.starts_with("d:") && number)
-      made.emplace_back(name, *number);
-    else
-      throw error(error_kind::input, fmt::format("an argument {} that is malformed: {}", name, text));
-  }
-  return made;
+namespace {
+
+/// Null: it is malformed.
+std::optional<nn::option_value> value_of(const std::string& text) {
+  const std::string value = text.size() < 2 ? std::string() : text.substr(2);
+  const auto whole = parse_number<std::int64_t>(value);
+  const auto number = parse_number<double>(value);
+  if (text.starts_with("s:")) return value;
+  if (text.starts_with("b:")) return value == "true";
+  if (text.starts_with("i:") && whole) return nn::value_from(*whole);
+  if (text.starts_with("d:") && number) return *number;
+  return std::nullopt;
 }
 
-std::shared_ptr<const nn::module> try_module(const std::string& type, const std::vector<arg>& given) {
-  const auto known = find_type(type);
-  const arguments all(type, given);
-  std::shared_ptr<const nn::module> made;
-  if (known.make_module)
-    made = known.make_module(all);
-  else
-    known.make_object(all);
-  all.check_all_known();
-  return made;
+}  // namespace
+
+void from_text(const std::string& type, const msg::arguments& all, detail::remote_options& to) {
+  const auto fields = to.fields();
+  std::vector<std::optional<nn::option_value>> given(fields.size());
+  for (const auto& [name, text] : all) {
+    const auto field = std::ranges::find(fields, name, &nn::detail::added_options::field::name);
+    if (field == fields.end()) {
+      const auto known = names_in(fields, &nn::detail::added_options::field::name);
+      throw error(error_kind::input, fmt::format("{} has no option {}; it has {}", type, printable(name),
+                                                 known.empty() ? "none" : alternatives(known)));
+    }
+    auto& value = given[static_cast<std::size_t>(field - fields.begin())];
+    if (value) throw error(error_kind::input, fmt::format("{}: {} is given twice; give it once", type, name));
+    value = value_of(text);
+    if (!value) throw error(error_kind::input, fmt::format("{}: {} is malformed: {}", type, name, printable(text)));
+  }
+  // Limits may follow from other options, wherever these stand.
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    if (given[i]) to.set(i, *given[i]);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto& field = fields[i];
+    if (field.is_required && !given[i])
+      throw error(error_kind::input, fmt::format("{}: {} is missing: must be {}", type, field.name, field.limit));
+    if (given[i] && !to.set(i, *given[i])) nn::refuse_option(type, field.name, *given[i], field.limit, "");
+  }
 }
 
 namespace {
@@ -149,17 +163,13 @@ std::unique_ptr<actors::remote_module> make_hosted(const msg::instantiate& order
     if (one.first == "key:") how.key = parse_number<std::uint64_t>(one.second).value_or(0);
     return one.first.ends_with(":");
   });
-  const arguments given(type.name, from_text(texts));
+  const auto options = type.options();
+  from_text(type.name, texts, *options);
   const code_under_way under_way(
       [&] { return open_code{.who = host.name(), .what = "the constructor of " + type.name, .is_awaited = false}; });
-  if (type.make_module) {
-    auto module = type.make_module(given);
-    given.check_all_known();
-    return std::make_unique<hosted_module>(std::move(module), how, desk);
-  }
-  auto object = type.make_object(given);
-  given.check_all_known();
-  return std::make_unique<hosted_object>(type.name, std::move(object), type.methods(), how, host, desk);
+  auto made = options->make();
+  if (auto* const module = std::get_if<0>(&made)) return std::make_unique<hosted_module>(std::move(*module), how, desk);
+  return std::make_unique<hosted_object>(type.name, std::get<1>(std::move(made)), type.methods(), how, host, desk);
 }
 
 }  // namespace

@@ -1,10 +1,8 @@
-// The types of modules that servers can make: by name, with named arguments.
+// The types of modules that servers can make: by name, with named options.
 
 #pragma once
 
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "actors/remote_module.hpp"
 #include "troupe/remote_object.hpp"
@@ -15,13 +13,11 @@ namespace troupe::runtime {
 /// of times.
 void register_modules();
 
-/// Arguments as they travel: each as text, after a letter for its type and a colon.
-msg::arguments to_text(const std::vector<arg>& all);
-/// Throws `error` if one is malformed.
-std::vector<arg> from_text(const msg::arguments& all);
-
-/// Makes a module of this process's own, as a server would: what it is, and whether the arguments fit. Null: the type
-/// is no nn::module. Throws `error` as its constructor does.
-std::shared_ptr<const nn::module> try_module(const std::string& type, const std::vector<arg>& given);
+/// Returns options as they travel, each as text after a letter for its type and a colon; without those that need not be
+/// given and have their default. Throws `error` if one is not within its limits, or is not described.
+msg::arguments to_text(const std::string& type, const detail::remote_options& options);
+/// Sets what `all` gives. Throws `error` if one is unknown, malformed, given twice or not within its limits, or if one
+/// that is required is missing.
+void from_text(const std::string& type, const msg::arguments& all, detail::remote_options& to);
 
 }  // namespace troupe::runtime

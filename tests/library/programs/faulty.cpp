@@ -42,7 +42,6 @@ task<> train(trainer me, remote_module<nn::embedding_bag> table, std::string fau
 /// An object whose method does not come back.
 class sleeper final : public remote_object {
  public:
-  explicit sleeper(const arguments& /*given*/) {}
   void sleep() {
     while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
   }

@@ -44,7 +44,6 @@ task<> train(trainer me, std::string way) {
 
 class spinner final : public remote_object {
  public:
-  explicit spinner(const arguments& /*given*/) {}
   void spin() {
     mark();
     spin_for_ever();
