@@ -45,7 +45,7 @@ class callee final : public remote_object {
   static void describe(methods<callee>& m) {
     m.add("nothing", &callee::nothing);
     m.add("apply", &callee::apply);
-    m.add_batched("apply_joined", &callee::apply_joined, {.most = 64, .wait = std::chrono::milliseconds(1)});
+    m.add_batched("apply_joined", &callee::apply_joined, {.max_batch_size = 64, .wait = std::chrono::milliseconds(1)});
   }
 
  private:

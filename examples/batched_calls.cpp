@@ -32,7 +32,7 @@ class scorer final : public remote_object {
   std::int64_t calls() const { return calls_; }
 
   static void describe(methods<scorer>& m) {
-    m.add_batched("score", &scorer::score, {.most = clients, .wait = std::chrono::seconds(60)});
+    m.add_batched("score", &scorer::score, {.max_batch_size = clients, .wait = std::chrono::seconds(60)});
     m.add("calls", &scorer::calls);
   }
 

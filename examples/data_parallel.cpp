@@ -34,7 +34,7 @@ data make_part(std::uint32_t rank, int number) {
 double evaluate(trainer me, const data_parallel& model) {
   double sum = 0;
   for (int part = 0; part < 16; ++part) {
-    auto context = me.evaluation_context();
+    auto context = me.no_grad();
     const data test = make_part(0, 1000 + part);
     sum += nn::mse_loss(context, model(context, test.x), test.y).item();
   }

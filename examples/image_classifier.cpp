@@ -44,7 +44,7 @@ double accuracy_of(trainer me, const data_parallel& model) {
   int right = 0;
   for (std::uint64_t number = 0; number < 20; ++number) {
     const images test = make_images(1000000 + number);
-    auto context = me.evaluation_context();
+    auto context = me.no_grad();
     const tensor scores = model(context, test.x);
     for (int n = 0; n < samples; ++n) {
       const auto of_image = scores.as<float>().subspan(n * 3, 3);

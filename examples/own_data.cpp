@@ -38,7 +38,7 @@ task<double> accuracy(trainer me, const data_parallel& model) {
   std::vector<std::int64_t> rows;
   for (std::int64_t i = me.rank(); i < std::int64_t{spiral::test_rows}; i += me.trainers()) rows.push_back(3 * i);
   const auto [points, arms] = spiral::read(rows, 0.5);
-  auto context = me.evaluation_context();
+  auto context = me.no_grad();
   const tensor outputs = model(context, points);
   const auto scores = outputs.as<float>();
   tensor right({1}, dtype::f64);

@@ -105,7 +105,7 @@ task<std::string> write_sentence(trainer me, remote_module<nn::embedding_bag> em
   std::string written;
   tensor state;
   for (std::uint64_t i = 0; i < grammar::length; ++i) {
-    auto context = me.evaluation_context();
+    auto context = me.no_grad();
     const tensor vector = co_await embedding.rows(word, bag);
     const auto [output, next] = lstm(context, reshape(context, vector, {1, 1, width}), state);
     const tensor scores = co_await decoder.infer(reshape(context, output, {1, hidden}));
@@ -121,7 +121,7 @@ task<> train(trainer me, remote_module<nn::embedding_bag> embedding, remote_modu
   auto lstm = me.data_parallel(nn::lstm({.features = width, .hidden = hidden}), {.name = "lstm"});
   distributed_optimizer optimizer(adam{.lr = 0.005}, embedding, lstm, decoder);
   memory kept;
-  me.keep_state("memory", kept);
+  me.register_state("memory", kept);
   for (const auto i : me.steps(chunks)) {
     if (i == 0 && !start.empty()) co_await load(me, start, embedding, lstm, decoder);
     const words some = read(me.rank(), i);

@@ -45,8 +45,8 @@ std::vector<data_parallel> make_slice(trainer me, const settings& chosen, const 
   const auto expand = nn::initial_numbers(nn::linear(width, hidden), key).parameters;
   const auto contract = nn::initial_numbers(nn::linear(hidden, width), key + 1).parameters;
 
-  auto first = me.data_parallel(nn::sequential(nn::linear(width, mine), nn::gelu()), {.among = replicas});
-  auto second = me.data_parallel(nn::linear(mine, width, has_bias), {.among = replicas});
+  auto first = me.data_parallel(nn::sequential(nn::linear(width, mine), nn::gelu()), {.group = replicas});
+  auto second = me.data_parallel(nn::linear(mine, width, has_bias), {.group = replicas});
   const std::span all(expand);
   first.load_state_dict({{"0.weight", tensor::of({mine, width}, all.subspan(from * width, mine * width))},
                          {"0.bias", tensor::of({mine}, all.subspan(hidden * width + from, mine))}});

@@ -175,7 +175,7 @@ class pipeline_executor {
     one.updates = back_;
     ++forward_;
     TROUPE_ASSERT(alive() <= alive_max(at_, count_));
-    most_alive_ = std::max(most_alive_, alive());
+    max_in_flight_ = std::max(max_in_flight_, alive());
     return one;
   }
   /// Has a batch that is passed forward keep its version of the weights, if they change before it goes back. `copy`
@@ -210,7 +210,7 @@ class pipeline_executor {
   bool has_ended() const { return count_ != endless; }
   /// The micro-batches passed forward, and not back, and the most of them there have been.
   std::uint32_t alive() const { return forward_ - back_; }
-  std::uint32_t most_alive() const { return most_alive_; }
+  std::uint32_t max_in_flight() const { return max_in_flight_; }
   bool streams() const { return streams_; }
   /// The batches of the stream that have been passed back, each an update of the weights.
   std::uint32_t updates() const { return back_; }
@@ -266,7 +266,7 @@ class pipeline_executor {
   std::uint32_t count_ = 0;  ///< of the batch, or the stream
   std::uint32_t forward_ = 0;
   std::uint32_t back_ = 0;
-  std::uint32_t most_alive_ = 0;
+  std::uint32_t max_in_flight_ = 0;
   double loss_ = 0;
   std::shared_ptr<const float> version_;  ///< of the newest weights; null: not copied yet
   std::deque<entry> all_;                 ///< from the one on that goes back next

@@ -68,7 +68,7 @@ void sequential::check_any() const {
   if (modules_.empty()) throw error(error_kind::input, "sequential: has no modules; add at least 1");
 }
 
-sequential& sequential::append(const sequential& more) {
+sequential& sequential::extend(const sequential& more) {
   modules_.insert(modules_.end(), more.modules_.begin(), more.modules_.end());
   plans_ = make_plans();
   return *this;

@@ -36,7 +36,7 @@ class sequential final : public module {
     return *this;
   }
   /// Appends the modules of another one, which get the next numbers here.
-  sequential& append(const sequential& more);
+  sequential& extend(const sequential& more);
 
   /// How many modules it has.
   std::size_t size() const { return modules_.size(); }

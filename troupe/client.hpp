@@ -26,7 +26,7 @@ class client {
   remote_server server(std::uint32_t rank) const { return remote_server(rank); }
 
   /// Waits.
-  future<> pause(std::chrono::milliseconds how_long) const;
+  future<> sleep(std::chrono::milliseconds how_long) const;
 
  private:
   runtime::client_runtime* runtime_;

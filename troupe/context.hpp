@@ -16,7 +16,7 @@ namespace runtime {
 class tape;
 }
 
-/// Belongs to the task that made it (`trainer::new_context`). A context of `trainer::evaluation_context` remembers
+/// Belongs to the task that made it (`trainer::new_context`). A context of `trainer::no_grad` remembers
 /// nothing: there is no way back in it, and no step.
 class context {
  public:

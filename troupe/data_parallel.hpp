@@ -30,7 +30,7 @@ struct data_parallel_options {
   /// Optimizer steps apply the mean of the gradients of this group's members, this trainer among them, instead of all
   /// trainers'. Every trainer makes such a replica, with the group that it is in, and takes as many steps. Digest and
   /// checkpoints are as without `synchronized`, which it does not go with.
-  std::optional<group> among = {};
+  std::optional<troupe::group> group = {};
   /// Into how many slices the network, a `nn::sequential`, is cut, each on a trainer of its own: pairs of linear layers
   /// with only relu or gelu between them, the first by its outputs and the second by its inputs. Trainer r of R x T has
   /// slice r % T of replica r / T, and the replicas are reduced. The trainers of a replica apply it to the same inputs,

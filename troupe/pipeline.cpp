@@ -28,7 +28,7 @@ std::uint32_t pipeline::stage() const { return stage_->place().stage; }
 std::uint32_t pipeline::stages() const { return stage_->place().stages; }
 std::uint32_t pipeline::replica() const { return stage_->part().replica_number(); }
 std::uint32_t pipeline::replicas() const { return stage_->part().across().size(); }
-std::size_t pipeline::most_alive() const { return stage_->most_alive(); }
+std::size_t pipeline::max_in_flight() const { return stage_->max_in_flight(); }
 
 task<double> pipeline::step(context& in, const tensor& input, std::span<const std::int64_t> classes,
                             loss_of_classes loss, std::source_location at) const {

@@ -65,7 +65,7 @@ class pipeline {
   task<double> step(context& in, const tensor& input, const tensor& targets, loss_of_targets loss,
                     std::source_location at = std::source_location::current()) const;
 
-  /// Passes a batch forward, in a context of `trainer::evaluation_context`: returns the outputs on the last stage, and
+  /// Passes a batch forward, in a context of `trainer::no_grad`: returns the outputs on the last stage, and
   /// an empty tensor on the others. All stages of a replica call this; with `pipedream` those of all replicas, since it
   /// drains first.
   task<tensor> infer(context& in, const tensor& input) const;
@@ -77,7 +77,7 @@ class pipeline {
 
   /// The most micro-batches of a `step`, with `pipedream` batches, that this stage has had under way at once: forward,
   /// and not back.
-  std::size_t most_alive() const;
+  std::size_t max_in_flight() const;
 
   /// As those of `data_parallel`, of this stage's tensors, under the names that they have in the whole network. What
   /// `state` has of other stages is left out, so that all stages can load one file. Throw `error` while batches are

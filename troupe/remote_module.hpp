@@ -2,8 +2,8 @@
 // handle can be copied, passed to every trainer, and passed in calls. A module that was made during the run is freed
 // when no handle of it is left; one that main has made lives as long as the run.
 //
-// Every call has a deadline: `handle.within(std::chrono::seconds(2)).call(...)`; its error names callee, method and
-// time.
+// Every call has a deadline: `handle.with_deadline(std::chrono::seconds(2)).call(...)`; its error names callee, method
+// and time.
 
 #pragma once
 
@@ -75,7 +75,7 @@ class remote_module : public remote_handle {
   explicit remote_module(std::shared_ptr<const runtime::reference> of) : remote_handle(std::move(of)) {}
 
   /// The same handle, whose calls have that deadline.
-  remote_module within(std::chrono::milliseconds deadline) const {
+  remote_module with_deadline(std::chrono::milliseconds deadline) const {
     remote_module copy = *this;
     copy.deadline_ = deadline;
     return copy;
@@ -158,7 +158,7 @@ class remote_module<nn::embedding_bag> : public remote_handle {
   explicit remote_module(std::shared_ptr<const runtime::reference> of);
 
   /// The same handle, whose calls have that deadline, those of `forward` too.
-  remote_module within(std::chrono::milliseconds deadline) const {
+  remote_module with_deadline(std::chrono::milliseconds deadline) const {
     remote_module copy = *this;
     copy.deadline_ = deadline;
     copy.lookup_deadline_ = deadline;
@@ -167,7 +167,8 @@ class remote_module<nn::embedding_bag> : public remote_handle {
 
   /// Looks up bags of rows, pooled: bag b has the rows `indices[offsets[b]]` up to `indices[offsets[b + 1]]`. The
   /// answer is [bags, embedding_dim], as of the trainers' last optimizer step. Fails with `error` on an index out of
-  /// range. Without `within`, it waits as long as `--request-timeout` allows; in one process, as long as it takes.
+  /// range. Without `with_deadline`, it waits as long as `--request-timeout` allows; in one process, as long as it
+  /// takes.
   future<tensor> forward(context& in, std::span<const std::int64_t> indices,
                          std::span<const std::int64_t> offsets) const;
 

@@ -62,7 +62,7 @@ class remote_object {
 /// How calls are joined to one.
 struct batching {
   /// Rows in all, at most; a call of more is alone.
-  std::size_t most = 64;
+  std::size_t max_batch_size = 64;
   /// How long the first call waits for others. 0: only those are joined that wait for the server already.
   std::chrono::microseconds wait{0};
 };

@@ -14,7 +14,7 @@ std::uint64_t trainer::skipped_steps() const { return runtime_->skipped_steps();
 group trainer::group() const { return {runtime_->communicator().all(), runtime_->deadline()}; }
 
 context trainer::new_context() const { return context(std::make_unique<runtime::tape>(*runtime_, true)); }
-context trainer::evaluation_context() const { return context(std::make_unique<runtime::tape>(*runtime_, false)); }
+context trainer::no_grad() const { return context(std::make_unique<runtime::tape>(*runtime_, false)); }
 
 data_parallel trainer::make_replica(std::shared_ptr<const nn::module> module,
                                     const data_parallel_options& options) const {

@@ -53,7 +53,7 @@ class trainer {
 
   context new_context() const;
   /// A context for passes that do not train: modules are told so, and nothing is remembered.
-  context evaluation_context() const;
+  context no_grad() const;
 
   /// The numbers 0 to n - 1, for a loop. A resumed run enters loops of `steps` and `batches` where the saved one was,
   /// behind the iteration whose optimizer step the checkpoint followed. A run that saves checkpoints takes its
@@ -91,7 +91,7 @@ class trainer {
   /// Beyond the place of the checkpoint, objects begin anew. Throws `error` if the name is taken, has other characters
   /// than letters, digits, '_' and '-', or if the checkpoint has no such state.
   template <class Object>
-  void keep_state(const std::string& name, Object& object) const {
+  void register_state(const std::string& name, Object& object) const {
     keep(
         name, [&object] { return object.state_dict(); },
         [&object](const named_tensors& state) { object.load_state_dict(state); });

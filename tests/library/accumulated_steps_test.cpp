@@ -164,7 +164,7 @@ struct counted {
 
 task<> train_broken(trainer me, remote_module<embedding_bag> embedding, int breaks_after, int batches) {
   counted steps_taken;
-  me.keep_state("counted", steps_taken);
+  me.register_state("counted", steps_taken);
   auto model = me.data_parallel(nn::linear(16, 8));
   distributed_optimizer optimizer(adam{.lr = 0.01, .lr_schedule = "warmup:4"}, embedding, model);
   const auto all = tutorial_batches(me.seed(), me.rank(), 0);

@@ -45,7 +45,7 @@ struct numbers {
 };
 
 task<> read(trainer me, remote_module<embedding_bag> table, data_parallel model, numbers* result) {
-  auto context = me.evaluation_context();
+  auto context = me.no_grad();
   std::vector<std::int64_t> all(10);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
   const tensor rows = co_await table.forward(context, all, all);
@@ -273,7 +273,7 @@ TEST(UnevenEnds, CountATrainerWhoseLossDoesNotUseAModule) {
 task<> misuse_evaluation(trainer me, bool steps) {
   auto model = me.data_parallel(nn::linear(3, 2));
   distributed_optimizer optimizer(sgd{}, model);
-  auto context = me.evaluation_context();
+  auto context = me.no_grad();
   const std::vector<std::int64_t> classes = {0};
   tensor x({1, 3});
   std::ranges::fill(x.as<float>(), 1.0F);
@@ -284,10 +284,10 @@ task<> misuse_evaluation(trainer me, bool steps) {
 
 TEST(Evaluation, HasNoWayBackAndNoStep) {
   EXPECT_EQ(run_alone(1, misuse_evaluation, false),
-            "trainer 0, step 0: backward in an evaluation context, which remembers nothing; train in one of "
+            "trainer 0, step 0: backward in a context of no_grad(), which remembers nothing; train in one of "
             "new_context()");
   EXPECT_EQ(run_alone(1, misuse_evaluation, true),
-            "trainer 0, step 0: an optimizer step in an evaluation context, which remembers nothing; train in one of "
+            "trainer 0, step 0: an optimizer step in a context of no_grad(), which remembers nothing; train in one of "
             "new_context()");
 }
 
@@ -300,7 +300,7 @@ task<> train_and_evaluate(trainer me, remote_module<embedding_bag> table, bool e
     const tensor rows = co_await table.forward(context, now.indices, now.offsets);
     const tensor loss = nn::cross_entropy(context, model(context, rows), now.classes);
     if (evaluates) {
-      auto test = me.evaluation_context();
+      auto test = me.no_grad();
       const tensor same = co_await table.forward(test, now.indices, now.offsets);
       const tensor again = nn::cross_entropy(test, model(test, same), now.classes);
       if (again.item() != loss.item()) throw std::runtime_error("evaluated to another loss");

@@ -72,7 +72,7 @@ task<> step_and_apply(trainer me, way how, bool evaluates) {
   auto context = me.new_context();
   co_await context.backward(nn::cross_entropy(context, model(context, batch()), classes));
   take(optimizer, context, how, all);
-  auto next = evaluates ? me.evaluation_context() : me.new_context();
+  auto next = evaluates ? me.no_grad() : me.new_context();
   model(next, batch());
 }
 

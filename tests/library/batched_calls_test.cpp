@@ -24,7 +24,7 @@ class doubler final : public remote_object {
   }
   std::int64_t calls() const { return calls_; }
   static void describe(methods<doubler>& m) {
-    m.add_batched("infer", &doubler::infer, {.most = 4, .wait = std::chrono::seconds(100)});
+    m.add_batched("infer", &doubler::infer, {.max_batch_size = 4, .wait = std::chrono::seconds(100)});
     m.add("calls", &doubler::calls);
   }
 

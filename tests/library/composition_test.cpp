@@ -106,7 +106,7 @@ TEST(Composition, GivesPartsTheNumbersOfTheWhole) {
   EXPECT_EQ(some, std::vector<float>(all.begin() + 16, all.end()));
 
   nn::sequential joined = network.part(0, 2);
-  joined.append(network.part(2, 2));
+  joined.extend(network.part(2, 2));
   EXPECT_EQ(joined.size(), 4U);
   EXPECT_EQ(names_of(joined.parameters()), names_of(network.parameters()));
   EXPECT_ERROR(network.part(3, 2), "sequential: a part of 2 modules from 3 on; it has 4");
@@ -230,7 +230,7 @@ task<> drop(trainer me, kept_numbers* result) {
   }
   co_await optimizer.step(context);
   result->weights = model.parameters();
-  auto evaluation = me.evaluation_context();
+  auto evaluation = me.no_grad();
   result->in_evaluation = sum(evaluation, model(evaluation, x)).item();
 }
 
@@ -261,7 +261,7 @@ task<> track(trainer me, std::vector<double>* means) {
   x.as<float>()[0] = 1;
   x.as<float>()[1] = 3;
   const auto look = [&] {
-    auto evaluation = me.evaluation_context();
+    auto evaluation = me.no_grad();
     means->push_back(2 - mean(evaluation, model(evaluation, x)).item());
   };
   look();

@@ -27,7 +27,8 @@ task<> run_ahead(trainer me, remote_module<embedding_bag> embedding, int lookups
   if (me.rank() == 1) co_await me.group().recv(0);
   for (int step = 0; step < 3; ++step) {
     auto context = me.new_context();
-    const auto impatient = embedding.within(me.rank() == 0 ? std::chrono::milliseconds(50) : std::chrono::minutes(5));
+    const auto impatient =
+        embedding.with_deadline(me.rank() == 0 ? std::chrono::milliseconds(50) : std::chrono::minutes(5));
     if (me.rank() == 0 && step == lookups) {
       try {
         co_await impatient.forward(context, first, first);
@@ -37,7 +38,7 @@ task<> run_ahead(trainer me, remote_module<embedding_bag> embedding, int lookups
       }
       me.group().send(tensor(shape(1)), 1);
     }
-    const auto patient = embedding.within(std::chrono::minutes(5));
+    const auto patient = embedding.with_deadline(std::chrono::minutes(5));
     const tensor found = co_await patient.forward(context, first, first);
     if (me.rank() == 0) rows->push_back(found.as<float>()[0]);
     co_await context.backward(nn::cross_entropy(context, found, target));

@@ -110,7 +110,7 @@ class doubled final : public nn::module {
 
 task<> apply_doubled(trainer me, std::atomic<bool>* has_stream) {
   const auto model = me.data_parallel(doubled(has_stream));
-  auto context = me.evaluation_context();
+  auto context = me.no_grad();
   const tensor y = model(context, tensor::of<float>({3}, std::vector<float>{1, 2, 3}));
   EXPECT_TRUE(std::ranges::equal(y.as<float>(), std::vector<float>{2, 4, 6}));
   co_return;

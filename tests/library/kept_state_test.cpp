@@ -29,7 +29,7 @@ struct mean {
 
 task<> keep_mean(trainer me, std::vector<std::string>* names) {
   mean kept;
-  me.keep_state("mean", kept);
+  me.register_state("mean", kept);
   distributed_optimizer optimizer(sgd{}, me.data_parallel(nn::linear(2, 1)));
   for ([[maybe_unused]] const auto step : me.steps(2)) {
     auto context = me.new_context();
@@ -49,14 +49,15 @@ TEST(ResumeState, ComesBackInItsOrder) {
 
 task<> keep_as(trainer me, const char* name) {
   mean kept;
-  me.keep_state(name, kept);
+  me.register_state(name, kept);
   co_return;
 }
 
 TEST(ResumeState, HasNamesWithoutDots) {
-  EXPECT_EQ(test::error_of(1, keep_as, "train.b"),
-            "trainer 0, step 0: keep_state: the name 'train.b' has other characters than letters, digits, '_' and '-'");
-  EXPECT_EQ(test::error_of(1, keep_as, ""), "trainer 0, step 0: keep_state: the name is empty");
+  EXPECT_EQ(
+      test::error_of(1, keep_as, "train.b"),
+      "trainer 0, step 0: register_state: the name 'train.b' has other characters than letters, digits, '_' and '-'");
+  EXPECT_EQ(test::error_of(1, keep_as, ""), "trainer 0, step 0: register_state: the name is empty");
 }
 
 TEST(ResumeState, HasNamesThatCheckpointsCanKeep) {

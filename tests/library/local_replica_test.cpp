@@ -43,13 +43,13 @@ task<> make_without_name(trainer me) {
 }
 
 task<> make_among_and_apart(trainer me) {
-  me.data_parallel(nn::linear(2, 1), {.synchronized = false, .among = me.group()});
+  me.data_parallel(nn::linear(2, 1), {.synchronized = false, .group = me.group()});
   co_return;
 }
 
 TEST(LocalReplica, IsNotAmongTrainersAndApart) {
   EXPECT_EQ(test::error_of(1, make_among_and_apart),
-            "trainer 0, step 0: data_parallel: linear among some trainers, and not synchronized; leave out one or the "
+            "trainer 0, step 0: data_parallel: linear with a group, and not synchronized; leave out one or the "
             "other");
 }
 
@@ -75,7 +75,7 @@ task<> train_among(trainer me, std::uint32_t first_other, float apart, std::vect
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < me.trainers(); ++rank)
     if ((rank == first_other) == is_other) ranks.push_back(rank);
-  auto model = me.data_parallel(nn::linear(2, 2), {.among = me.group().subgroup(ranks)});
+  auto model = me.data_parallel(nn::linear(2, 2), {.group = me.group().subgroup(ranks)});
   auto all = me.data_parallel(nn::linear(2, 2));  // both kinds in one optimizer
   all.load_state_dict(model.state_dict());
   distributed_optimizer optimizer(sgd{.lr = 0.5, .momentum = 0.9}, model, all);

@@ -75,7 +75,7 @@ task<> apply(trainer me) {
   std::vector<double> last_state = last_outputs;
   last_state.insert(last_state.end(), last_cells.begin(), last_cells.end());
   for (const bool training : {true, false}) {
-    auto context = training ? me.new_context() : me.evaluation_context();
+    auto context = training ? me.new_context() : me.no_grad();
     expect_near(all(context, some_input({2, 4, 3})), outputs);
     expect_near(all(context, some_input({2, 1, 4, 3})), outputs);
     expect_near(of_rows(context, some_input({2, 12})), outputs);
@@ -177,12 +177,12 @@ task<> add_up(trainer me) {
   const tensor x = tensor::of<float>({3}, std::vector<float>{1, 2, 4});
   tensor state;
   for (const float times : {1.0F, 2.0F, 3.0F}) {
-    auto context = me.evaluation_context();
+    auto context = me.no_grad();
     const auto [y, next] = sum(context, x, state);
     for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(y.as<float>()[i], times * x.as<float>()[i]);
     state = next;
   }
-  auto context = me.evaluation_context();
+  auto context = me.no_grad();
   const tensor alone = sum(context, x);
   EXPECT_TRUE(std::ranges::equal(alone.as<float>(), x.as<float>()));
   co_return;

@@ -75,7 +75,7 @@ struct stage_result {
   std::vector<double> losses;
   named_tensors state;
   tensor outputs;
-  std::size_t most_alive = 0;
+  std::size_t max_in_flight = 0;
 };
 
 task<> repeat(trainer me, const recorded* run, std::vector<stage_result>* results) {
@@ -100,10 +100,10 @@ task<> repeat(trainer me, const recorded* run, std::vector<stage_result>* result
     co_await optimizer.step(context);
     mine.losses.push_back(loss);
   }
-  auto evaluation = me.evaluation_context();
+  auto evaluation = me.no_grad();
   mine.outputs = co_await model.infer(evaluation, run->all.at("eval.input"));  // which drains
   mine.state = model.state_dict();
-  mine.most_alive = model.most_alive();
+  mine.max_in_flight = model.max_in_flight();
 }
 
 void expect_near(const tensor& is, const tensor& expected, const std::string& what) {
@@ -122,7 +122,7 @@ void expect_recorded(const recorded& run, std::uint32_t replicas) {
   for (std::uint32_t rank = 0; rank < results.size(); ++rank) {
     const stage_result& one = results[rank];
     const std::uint32_t behind = stages - 1 - rank % stages;  // stages
-    EXPECT_EQ(one.most_alive, behind + 1) << rank;
+    EXPECT_EQ(one.max_in_flight, behind + 1) << rank;
     const auto losses = run.of(rank / stages, "loss").as<double>();
     ASSERT_EQ(one.losses.size(), losses.size());
     for (std::size_t i = 0; i < losses.size(); ++i)

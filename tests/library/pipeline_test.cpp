@@ -236,7 +236,7 @@ task<> count_alive(trainer me, pipeline_schedule schedule, std::size_t micro_bat
     co_await model.step(context, now.x, now.y, nn::cross_entropy);
     co_await optimizer.step(context);
   }
-  (*told)[me.rank()] = model.most_alive();
+  (*told)[me.rank()] = model.max_in_flight();
 }
 
 TEST(Pipelines, KeepNoMoreMicroBatchesThanTheScheduleSays) {
@@ -267,7 +267,7 @@ task<> read_whole(trainer me, tensor x, named_tensors* state, tensor* outputs) {
   for (auto& [name, numbers] : *state)
     for (float& one : numbers.as<float>()) one *= 1.5F;
   model.load_state_dict(*state);
-  auto context = me.evaluation_context();
+  auto context = me.no_grad();
   *outputs = model(context, x);
   co_return;
 }
@@ -276,7 +276,7 @@ task<> read_stages(trainer me, tensor x, named_tensors state, std::vector<named_
   auto model = me.pipeline(stages_of(3));
   model.load_state_dict(state);
   (*states)[me.rank()] = model.state_dict();
-  auto context = me.evaluation_context();
+  auto context = me.no_grad();
   const tensor y = co_await model.infer(context, x);
   EXPECT_EQ(y.count() > 0, model.stage() == 2);
   if (model.stage() == 2) *outputs = y;
@@ -367,7 +367,7 @@ TEST(PipelineErrors, NameWhatTheStagesDoInOtherWays) {
          "pipeline: an input [4, 6] and targets [0]; the first dimension of both counts the samples");
   expect(mistake::early_return, "trainer 0");
   expect(mistake::computed_input, "pipeline: an input [4, 6] that the context has computed");
-  expect(mistake::infer_in_training, "pipeline: infer in a training context; use one of evaluation_context()");
+  expect(mistake::infer_in_training, "pipeline: infer in a training context; use one of no_grad()");
 }
 
 }  // namespace

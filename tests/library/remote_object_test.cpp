@@ -212,7 +212,7 @@ TEST(RemoteObjectErrors, NameATypeThatIsNotRegistered) {
 }
 
 task<> wait_shortly(trainer, remote_module<counter> one) {
-  co_await one.within(std::chrono::milliseconds(20)).call(&counter::wait_for_ever);
+  co_await one.with_deadline(std::chrono::milliseconds(20)).call(&counter::wait_for_ever);
 }
 
 TEST(RemoteObjectErrors, NameCalleeMethodAndTimeOfADeadline) {
@@ -249,7 +249,7 @@ task<> call_from_outside(trainer, remote_module<counter> one) {
 TEST(RemoteObjects, TakeCallsFromAThreadOfOnesOwn) { run(call_from_outside, 1); }
 
 task<> wait_without_end(trainer, remote_module<counter> one) {
-  EXPECT_EQ(co_await one.within(std::chrono::milliseconds::max()).call(&counter::value), 10);
+  EXPECT_EQ(co_await one.with_deadline(std::chrono::milliseconds::max()).call(&counter::value), 10);
 }
 
 TEST(RemoteObjects, CanBeWaitedForWithoutEnd) { run(wait_without_end, 1); }

@@ -187,7 +187,7 @@ TEST(RestoredState, ThatDoesNotFitIsRefusedBeforeTheLoopToo) {
 task<> load_as_client(client me, remote_module<nn::embedding_bag> rows) {
   const named_tensors weight = {{"weight", filled({10, 4}, 0.5)}};
   co_await rows.load_state_dict(weight);
-  while (!me.run_is_over()) co_await me.pause(std::chrono::milliseconds(1));
+  while (!me.run_is_over()) co_await me.sleep(std::chrono::milliseconds(1));
 }
 
 task<> train_rows(trainer me, remote_module<nn::embedding_bag> rows, bool* resumed) {

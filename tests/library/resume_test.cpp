@@ -42,7 +42,7 @@ struct training {
 
 task<> train(trainer me, remote_module<nn::embedding_bag> embedding, training how) {
   loss_sum sum;
-  me.keep_state("losses", sum);
+  me.register_state("losses", sum);
   auto model = me.data_parallel(nn::linear(16, 8));
   distributed_optimizer optimizer(how.choice, embedding, model);
   int steps = 0;
@@ -252,7 +252,7 @@ task<> two_phases(trainer me, int break_after, double* sum_of_second) {
   }
   auto second = me.data_parallel(nn::linear(2, 1));
   loss_sum sum;
-  me.keep_state("second", sum);
+  me.register_state("second", sum);
   distributed_optimizer of_second(adam{.lr = 0.02}, second);
   for ([[maybe_unused]] const auto step : me.steps(4)) {
     auto context = me.new_context();

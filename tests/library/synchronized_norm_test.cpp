@@ -90,7 +90,7 @@ task<> train(trainer me, shares parts, bool synchronized, outcome* result) {
     if (me.rank() == 0) result->losses.push_back(loss.item());
   }
   if (me.rank() != 0) co_return;
-  auto context = me.evaluation_context();  // asks nobody
+  auto context = me.no_grad();  // asks nobody
   model(context, images_of(0, 0, 0, 3).x);
   result->weights = model.parameters();
 }

@@ -142,7 +142,7 @@ task<> train(trainer me, training* how) {
     co_await optimizer.step(context);
     if (++steps == how->break_after && me.rank() == 1) throw std::runtime_error("the power has failed");
   }
-  auto context = me.evaluation_context();
+  auto context = me.no_grad();
   const tensor outputs = model(context, make_batch(100, 0).x);
   if (me.rank() == 0) how->outputs = outputs;
 }
@@ -228,7 +228,7 @@ task<> exchange_states(trainer me, named_tensors whole, std::vector<named_tensor
   model.load_state_dict(whole);
   states->at(me.rank()) = model.state_dict();
   model.load_state_dict(states->at(me.rank()));  // its own form, too
-  auto context = me.evaluation_context();
+  auto context = me.no_grad();
   outputs->at(me.rank()) = model(context, make_batch(1, 0).x);
   co_return;
 }
@@ -239,7 +239,7 @@ task<> read_whole(trainer me, named_tensors* state, tensor* outputs) {
   for (auto& [name, numbers] : *state)
     for (float& x : numbers.as<float>()) x += 0.125F;
   model.load_state_dict(*state);
-  auto context = me.evaluation_context();
+  auto context = me.no_grad();
   *outputs = model(context, make_batch(1, 0).x);
   co_return;
 }
@@ -304,10 +304,9 @@ TEST(TensorParallelErrors, NameWhatCannotBeCut) {
             "gelu between them, which slices share; leave it out");
   EXPECT_EQ(refusal(2, nn::linear(4, 6), {.tensor_parallel = 2}),
             "data_parallel: tensor_parallel 2: linear is no list of layers to cut; give it as nn::sequential(...)");
-  EXPECT_EQ(
-      refusal(2, pair, {.synchronized = false, .tensor_parallel = 2}),
-      "data_parallel: tensor_parallel 2: a replica among some trainers, or not synchronized, has no slices; leave "
-      "out one or the other");
+  EXPECT_EQ(refusal(2, pair, {.synchronized = false, .tensor_parallel = 2}),
+            "data_parallel: tensor_parallel 2: a replica with a group, or not synchronized, has no slices; leave "
+            "out one or the other");
   const nn::sequential norm(nn::linear(4, 6), nn::linear(6, 2), nn::batch_norm({.channels = 2, .synchronized = true}));
   EXPECT_EQ(
       refusal(2, norm, {.tensor_parallel = 2}),

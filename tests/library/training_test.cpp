@@ -279,14 +279,14 @@ task<> look_up_in_time(trainer me, remote_module<nn::embedding_bag> embedding) {
   const std::vector<std::int64_t> ones = {1};
   const std::vector<std::int64_t> offsets = {0};
   auto first = me.new_context();
-  const auto patient = embedding.within(std::chrono::minutes(5));
+  const auto patient = embedding.with_deadline(std::chrono::minutes(5));
   const tensor initial = co_await patient.forward(first, ones, offsets);
   EXPECT_EQ(initial.shape(), shape(1, 16));
   if (me.rank() == 1) co_await me.group().recv(0);
   co_await optimizer.step(first);
   if (me.rank() == 1) co_return;
   auto second = me.new_context();
-  const auto impatient = embedding.within(std::chrono::milliseconds(20));
+  const auto impatient = embedding.with_deadline(std::chrono::milliseconds(20));
   try {
     co_await impatient.forward(second, ones, offsets);
     ADD_FAILURE() << "rows of a step that is not over";

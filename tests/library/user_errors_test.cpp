@@ -162,8 +162,8 @@ task<> keep_empty(trainer me, named_tensors* numbers, named_tensors* nothing) {
   kept with_empty;
   with_empty.state.emplace_back("all", tensor(shape(0, 3), dtype::f64));
   kept without;
-  me.keep_state("numbers", with_empty);
-  me.keep_state("nothing", without);
+  me.register_state("numbers", with_empty);
+  me.register_state("nothing", without);
   *numbers = with_empty.loaded;
   *nothing = without.loaded;
   auto model = me.data_parallel(nn::linear(2, 2));
@@ -229,7 +229,7 @@ task<> train_thrower(trainer me, std::string where) {
 
 task<> evaluate_thrower(trainer me) {
   auto model = me.data_parallel(thrower("forward"));
-  auto context = me.evaluation_context();
+  auto context = me.no_grad();
   model(context, ones());
   co_return;
 }

@@ -76,7 +76,7 @@ class client_runtime {
   }
   bool is_over() const { return is_over_; }
 
-  future<> pause(std::chrono::milliseconds how_long) {
+  future<> sleep(std::chrono::milliseconds how_long) {
     auto done = std::make_shared<promise<>>();
     auto coming = done->get_future();
     self_->run_delayed(how_long, [this, done] { executor_->enter([&] { done->set(); }); });
@@ -170,6 +170,6 @@ void clients::ended(const std::exception_ptr& thrown, std::size_t number) {
 namespace troupe {
 
 bool client::run_is_over() const { return runtime_->is_over(); }
-future<> client::pause(std::chrono::milliseconds how_long) const { return runtime_->pause(how_long); }
+future<> client::sleep(std::chrono::milliseconds how_long) const { return runtime_->sleep(how_long); }
 
 }  // namespace troupe

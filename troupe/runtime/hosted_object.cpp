@@ -109,11 +109,11 @@ void hosted_object::join(const detail::method& what, detail::packed& given, deta
     shape as_first = lengths;
     as_first.set(0, first.shape()[0]);
     const bool fits = as_first == first.shape() && one.rows.type() == first.type();
-    if (!fits || all.rows + lengths[0] > what.how.most) call_joined(what, all);
+    if (!fits || all.rows + lengths[0] > what.how.max_batch_size) call_joined(what, all);
   }
   all.rows += lengths[0];
   all.calls.push_back(std::move(one));
-  if (all.rows >= what.how.most) return call_joined(what, all);
+  if (all.rows >= what.how.max_batch_size) return call_joined(what, all);
   if (all.calls.size() > 1) return;
   host_.post(
       [me = std::weak_ptr(me_), &what, number = all.number] {

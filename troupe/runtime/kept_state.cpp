@@ -62,18 +62,20 @@ void kept_state::keep(const std::string& name, std::function<named_tensors()> st
       std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
   if (!fits || name.empty())
     throw error(error_kind::input,
-                name.empty() ? "keep_state: the name is empty"
-                             : fmt::format("keep_state: the name '{}' has other characters than letters, digits, '_' "
-                                           "and '-'",
-                                           printable(name)));
+                name.empty()
+                    ? "register_state: the name is empty"
+                    : fmt::format("register_state: the name '{}' has other characters than letters, digits, '_' "
+                                  "and '-'",
+                                  printable(name)));
   const std::string prefix = own_name("kept." + name + ".");
   if (prefix.size() >= model::plain_name_max)
     throw error(error_kind::input,
-                fmt::format("keep_state: the name '{}' has {} characters; at most {} are possible", printable(name),
+                fmt::format("register_state: the name '{}' has {} characters; at most {} are possible", printable(name),
                             name.size(), model::plain_name_max - 1 - (prefix.size() - name.size())));
   const auto [kept, is_new] = kept_.emplace(name, std::move(state));
   if (!is_new)
-    throw error(error_kind::input, fmt::format("keep_state: '{}' is kept already; choose another name", name));
+    throw error(error_kind::input,
+                fmt::format("register_state: '{}' is registered already; choose another name", name));
   if (saves_) check_parts(name, prefix, kept->second());
   if (!restores(prefix)) return;
   const named_tensors saved = restored_state(prefix);
@@ -87,7 +89,7 @@ void kept_state::check_parts(const std::string& name, const std::string& prefix,
   for (const auto& [part, numbers] : parts)
     if (!model::is_plain_name(prefix + part))
       throw error(error_kind::input,
-                  fmt::format("keep_state: '{}' has a tensor '{}', a name that checkpoints cannot keep: it must be "
+                  fmt::format("register_state: '{}' has a tensor '{}', a name that checkpoints cannot keep: it must be "
                               "letters, digits, dots, dashes and underscores, at most {}",
                               printable(name), printable(part), model::plain_name_max - prefix.size()));
 }

@@ -35,7 +35,7 @@ nn::sequential joined(const std::vector<nn::sequential>& stages) {
   for (std::size_t s = 0; s < stages.size(); ++s) {
     if (stages[s].size() == 0)
       throw error(error_kind::input, fmt::format("pipeline: stage {} has no modules; each has at least 1", s));
-    all.append(stages[s]);
+    all.extend(stages[s]);
   }
   return all;
 }
@@ -260,7 +260,7 @@ task<> pipeline_stage::pass_forward(executor::entry& one) {
   }
   order_.take_input(one);
   order_.begin_pass();
-  most_alive_ = std::max(most_alive_, order_.most_alive());
+  max_in_flight_ = std::max(max_in_flight_, order_.max_in_flight());
   order_.keep_weights(one, [this] { return replica_->numbers().copy_of_weights(); });
   // A pass and a loss for each micro-batch, as in the context of a whole network.
   const std::uint64_t key = on.key_of(part_.replica_number(), 2 * (passes_ + one.number));
@@ -340,8 +340,7 @@ void pipeline_stage::check_drained(const char* what) const {
 task<tensor> pipeline_stage::infer(context& in, tensor input) {
   if (overlaps()) co_await drain();
   tape& on = in.tape();
-  if (on.is_training())
-    throw error(error_kind::input, "pipeline: infer in a training context; use one of evaluation_context()");
+  if (on.is_training()) throw error(error_kind::input, "pipeline: infer in a training context; use one of no_grad()");
   check_shapes(input, input.shape().dimensions() == 0 ? 0 : input.shape()[0]);
   if (!place_.is_first()) input = co_await received(place_.stage - 1, tag_inference, checked_[place_.stage]);
   tensor output = replica_->apply(on, input).output;

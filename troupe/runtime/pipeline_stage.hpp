@@ -68,7 +68,7 @@ class pipeline_stage {
   std::optional<std::uint64_t> take_gradient(const tape& with);
   network_part& part() { return part_; }
   const network_part& part() const { return part_; }
-  std::size_t most_alive() const { return most_alive_; }
+  std::size_t max_in_flight() const { return max_in_flight_; }
   runtime::replica& numbers() const { return *replica_; }
   const std::shared_ptr<runtime::replica>& replica() const { return replica_; }
 
@@ -121,7 +121,7 @@ class pipeline_stage {
   std::uint64_t passes_ = 0;    ///< in that context
   std::uint64_t asked_ = 0;     ///< tasks of `step`
   std::uint64_t begun_ = 0;     ///< of these, as they are when they are awaited
-  std::uint32_t most_alive_ = 0;
+  std::uint32_t max_in_flight_ = 0;
   std::source_location at_;            ///< of the last `step`: the place of what it sends and receives
   executor order_ = executor(place_);  ///< of the batch under way, or of those that overlap
 

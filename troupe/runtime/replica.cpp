@@ -162,8 +162,8 @@ replica::replica(std::shared_ptr<const nn::module> module, std::shared_ptr<tenso
       slice_(std::move(slice)),
       number_(number),
       ranges_(checked_ranges(*module_)),
-      is_synchronized_(options.synchronized && !options.among),
-      among_(options.among),
+      is_synchronized_(options.synchronized && !options.group),
+      group_(options.group),
       name_(fmt::format("{}{}", is_synchronized_ ? "" : fmt::format("rank{}.", rank),
                         options.has_name() ? checked(options.name) : fmt::format("replica{}", number))),
       label_(options.has_name() ? options.name : module_->type()),
@@ -173,9 +173,9 @@ replica::replica(std::shared_ptr<const nn::module> module, std::shared_ptr<tenso
                options_of(*module_, options, rules, slice_.get())) {
   if (slice_) name_ += fmt::format(".slice{}of{}", slice_->part().part(), slice_->part().parts());
   check_names(*module_, name_);
-  if (options.among && !options.synchronized)
+  if (options.group && !options.synchronized)
     throw error(error_kind::input,
-                fmt::format("data_parallel: {} among some trainers, and not synchronized; leave out one or the other",
+                fmt::format("data_parallel: {} with a group, and not synchronized; leave out one or the other",
                             module_->type()));
   if (meets() && !is_synchronized_)
     throw error(
@@ -226,9 +226,9 @@ network_part* replica::part() const {
 
 bool replica::shares_batch() const { return slice_ && slice_->part().part() > 0; }
 
-const group* replica::among() const {
+const troupe::group* replica::group() const {
   if (const network_part* const mine = part()) return &mine->across();
-  return among_ ? &*among_ : nullptr;
+  return group_ ? &*group_ : nullptr;
 }
 
 bool replica::is_saved_by(std::uint32_t rank) const {

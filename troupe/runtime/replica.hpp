@@ -57,7 +57,7 @@ class replica {
   /// Whether an earlier slice of its network has the same batch, and counts it.
   bool shares_batch() const;
   /// The trainers with which it is reduced, if those are not all; null: they are, or there are none.
-  const group* among() const;
+  const troupe::group* group() const;
 
   /// Throws `error` if there is an optimizer already, or too little memory for its state.
   void set_optimizer(const model::optimizer_spec& chosen);
@@ -77,7 +77,7 @@ class replica {
   /// Whether it is equal on all trainers, or is a part of what is.
   bool is_synchronized() const { return is_synchronized_; }
   /// Whether all trainers take its steps together.
-  bool is_in_step() const { return is_synchronized_ || among() != nullptr; }
+  bool is_in_step() const { return is_synchronized_ || group() != nullptr; }
   /// Whether checkpoints have it of the trainer of this rank.
   bool is_saved_by(std::uint32_t rank) const;
   /// Whether its training passes ask those of the other trainers.
@@ -92,7 +92,7 @@ class replica {
   /// The number of its first bucket among those that the trainer shares with all others, and how many it has there:
   /// one, by which all trainers agree on what follows a step, if it is reduced with some of them.
   std::uint32_t first_bucket() const { return first_bucket_; }
-  std::uint32_t buckets() const { return among() != nullptr ? 1 : numbers_.buckets(); }
+  std::uint32_t buckets() const { return group() != nullptr ? 1 : numbers_.buckets(); }
 
  private:
   friend class application;
@@ -108,7 +108,7 @@ class replica {
   std::shared_ptr<const model::memory_claim> claim_of_mean_;
   std::vector<nn::parameter_range> ranges_;
   bool is_synchronized_;
-  std::optional<group> among_;
+  std::optional<troupe::group> group_;
   std::string name_;   ///< in checkpoints
   std::string label_;  ///< in traces and errors
   const kept_state& from_;

@@ -30,7 +30,7 @@ std::string words_of_step(std::uint32_t rank, std::uint64_t step, const std::str
 void add_words(optimizer_words& to, const std::vector<trained>& members, const std::string& how) {
   for (const trained& one : members) {
     const auto* local = std::get_if<std::shared_ptr<replica>>(&one);
-    if (local == nullptr || !(*local)->is_synchronized() || (*local)->among() != nullptr) continue;
+    if (local == nullptr || !(*local)->is_synchronized() || (*local)->group() != nullptr) continue;
     to.members.push_back(fmt::format("{} by {}", (*local)->words(), how));
   }
   std::ranges::sort(to.members);

@@ -10,7 +10,7 @@
 namespace troupe::runtime {
 
 void step_reductions::reduce(tape& with, replica& one, const update_part& as, const unfinished_ptr& all) {
-  if (one.among() == nullptr) return reduce_among_all(with, one, as, all);
+  if (one.group() == nullptr) return reduce_among_all(with, one, as, all);
   if (const pipeline_stage* stage = one.stage(); stage != nullptr && stage->overlaps())
     return reduce_overlapping(with, one, all);
   reduce_among_some(with, one, as, all);
@@ -71,7 +71,7 @@ void step_reductions::reduce_among_all(tape& with, replica& one, const update_pa
 /// mean. The means are parts of `all`.
 void step_reductions::reduce_among_some(tape& with, replica& one, const update_part& as, const unfinished_ptr& all) {
   actors::trained_parameters& numbers = one.numbers();
-  const group& members = *one.among();
+  const group& members = *one.group();
   if (as.begins) numbers.open(as.update);
   // A sum carries its weight, the number of replicas that have a batch. The trainer takes a sum that has come at once
   // when the pass is over. A trainer that is alone in its group asks for no sum.

@@ -47,7 +47,7 @@ tape::tape(trainer_runtime& of, bool training)
 
 void tape::check_training(const char* what) const {
   if (!training_)
-    throw error(error_kind::input, fmt::format("{} in an evaluation context, which remembers nothing; train in one of "
+    throw error(error_kind::input, fmt::format("{} in a context of no_grad(), which remembers nothing; train in one of "
                                                "new_context()",
                                                what));
 }

@@ -22,8 +22,8 @@ const nn::sequential& sliceable(const nn::module& whole, const data_parallel_opt
   const auto refuse = [&](const std::string& why) {
     throw error(error_kind::input, fmt::format("{}: {}", option, why));
   };
-  if (options.among || !options.synchronized)
-    refuse("a replica among some trainers, or not synchronized, has no slices; leave out one or the other");
+  if (options.group || !options.synchronized)
+    refuse("a replica with a group, or not synchronized, has no slices; leave out one or the other");
   if (slices == 0 || slices > trainers || trainers % slices != 0)
     refuse(
         fmt::format("the run has {} trainers; each slice has a trainer of its own in each replica, so there must be "

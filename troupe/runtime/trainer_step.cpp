@@ -90,7 +90,7 @@ bool is_stepped_by_all(const trained& member) {
   const auto* local = std::get_if<std::shared_ptr<replica>>(&member);
   if (local == nullptr) return false;
   replica& one = **local;
-  if (one.among() == nullptr) return one.is_synchronized() && one.buckets() > 0;
+  if (one.group() == nullptr) return one.is_synchronized() && one.buckets() > 0;
   return one.stage() == nullptr || !one.stage()->overlaps();
 }
 

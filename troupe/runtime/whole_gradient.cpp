@@ -24,7 +24,7 @@ void for_replicas(const std::vector<trained>& members, auto what) {
 }
 
 /// Whether this replica's norm is another one on each trainer, or on each that shares it.
-bool is_of_some(const replica& one) { return !one.is_synchronized() || one.among() != nullptr; }
+bool is_of_some(const replica& one) { return !one.is_synchronized() || one.group() != nullptr; }
 
 }  // namespace
 
@@ -61,7 +61,7 @@ void whole_gradient::apply(const std::vector<trained>& members, std::uint64_t st
   for_replicas(members, [&](replica& one) {
     if (!is_of_some(one))
       of_all.merge(one.numbers().mean_squared_norm());
-    else if (one.among() == nullptr || one.among()->rank() == 0)
+    else if (one.group() == nullptr || one.group()->rank() == 0)
       of_this_trainer.merge(one.numbers().mean_squared_norm());
   });
   if (auto spoilt = replicas_.spoilt(step)) return done->fail(*spoilt);

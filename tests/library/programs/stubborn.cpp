@@ -57,7 +57,7 @@ class spinner final : public remote_object {
   static void describe(methods<spinner>& all) {
     all.add("spin", &spinner::spin);
     all.add("count", &spinner::count);
-    all.add_batched("score", &spinner::score, {.most = 64, .wait = std::chrono::milliseconds(0)});
+    all.add_batched("score", &spinner::score, {.max_batch_size = 64, .wait = std::chrono::milliseconds(0)});
   }
   named_tensors state_dict() const override { return {}; }
   void load_state_dict(const named_tensors& /*state*/) override {}
