@@ -7,6 +7,7 @@
 #include <new>
 #include <string_view>
 
+#include "apps/added_help.hpp"
 #include "apps/subcommand.hpp"
 #include "base/exception_text.hpp"
 #include "base/mapped.hpp"
@@ -114,7 +115,8 @@ int run_command_line(const std::vector<std::string>& arguments, std::chrono::ste
   program.set_help_flag("-h,--help", "this help");
   program.set_version_flag(
       "--version", [] { return version_text(); }, "the version, and those of the libraries");
-  program.footer("'troupe train' trains on the Adult data set; 'troupe train --help' lists what else there is.");
+  program.footer(added_help() +
+                 "'troupe train' trains on the Adult data set; 'troupe train --help' lists what else there is.");
 
   const std::vector<subcommand> all = {add_train(program),  add_master(program),     add_join(program),
                                        add_status(program), add_stop(program),       add_scale(program),

@@ -6,6 +6,7 @@
 
 #include "actors/device_advice.hpp"
 #include "actors/memory_need.hpp"
+#include "apps/added_help.hpp"
 #include "apps/epoch_log.hpp"
 #include "apps/report.hpp"
 #include "apps/run_display.hpp"
@@ -302,15 +303,15 @@ subcommand add_train(CLI::App& program) {
   app->add_option("--rank")->group("");
   add_switch(*app, "json", "results as one JSON object a line", "Output");
   add_switch(*app, "quiet", "no progress", "Output");
-  app->footer(
-      "Examples:\n"
-      "  troupe train\n"
-      "  troupe train --data tutorial --trainers 2 --json\n"
-      "  troupe train job.toml --seed 7 --metrics-csv metrics.csv\n"
-      "  troupe train --data synthetic --rows 1000000 --dim 64 --servers 2\n"
-      "Exit codes: 0 done, or stopped by the first Ctrl-C; 1 the run failed, did not\n"
-      "end within 5 s of that, or could not write one of its files; 2 an option or a\n"
-      "file is wrong; 130 second Ctrl-C.");
+  app->footer(added_help() +
+              "Examples:\n"
+              "  troupe train\n"
+              "  troupe train --data tutorial --trainers 2 --json\n"
+              "  troupe train job.toml --seed 7 --metrics-csv metrics.csv\n"
+              "  troupe train --data synthetic --rows 1000000 --dim 64 --servers 2\n"
+              "Exit codes: 0 done, or stopped by the first Ctrl-C; 1 the run failed, did not\n"
+              "end within 5 s of that, or could not write one of its files; 2 an option or a\n"
+              "file is wrong; 130 second Ctrl-C.");
 
   return {app, "", run_train};
 }

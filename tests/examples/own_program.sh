@@ -34,6 +34,16 @@ wait $! 2>/dev/null || true
 resumed=$(result "$("$program" train --resume "$folder/run" --quiet --json)")
 [[ $resumed == "$whole" ]] || { echo "resumed $resumed, whole $whole" && exit 1; }
 
+# The help names all of them.
+for asked in "--help" "train --help"; do
+  # shellcheck disable=SC2086  # a subcommand and an option
+  help=$("$program" $asked)
+  for name in swish focal brier f1 lion ratings; do
+    grep -qE "^  $name +an? (layer|loss|metric|optimizer|data set)" <<<"$help" || { echo "$asked lacks $name: $help" && exit 1; }
+  done
+  grep -qE '^    beta1 +at least 0 and below 1 \(default: 0\.9\)$' <<<"$help" || { echo "$asked lacks beta1: $help" && exit 1; }
+done
+
 # Without them the weights are the same.
 without=$("$program" train "${job[@]}")
 [[ $without != *'"metrics"'* ]] || { echo "$without has metrics" && exit 1; }
