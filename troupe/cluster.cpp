@@ -101,7 +101,7 @@ run_summary cluster::run_function(const run_options& how, trainer_function funct
   if (trainers == 0 || trainers > trainers_max)
     throw error(error_kind::input,
                 fmt::format("run({}, ...): must be between 1 and {} trainers", trainers, trainers_max));
-  const auto rules = runtime::step_rules::of(how);
+  const auto rules = runtime::step_rules::of(how, all.order.own_options);
   if (rules.clip_norm > 0)
     for (const actors::planned_table& one : all.tables)
       if (one.split == model::table_split::columns)

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/expect_finds.hpp"
 #include "tests/library/error_of.hpp"
 #include "tests/library/made_cluster.hpp"
 #include "troupe/troupe.hpp"
@@ -100,13 +101,24 @@ std::string refused(const run_options& options) {
   });
 }
 
-TEST(Consistency, AreRefusedAsTheJobs) {
-  EXPECT_NE(refused({.trainers = 2, .clip_norm = -1}).find("--clip-norm -1"), std::string::npos);
-  EXPECT_NE(refused({.trainers = 2, .accumulate = 0}).find("--accumulate 0"), std::string::npos);
-  EXPECT_NE(refused({.trainers = 2, .consistency = "eventual"}).find("--consistency eventual"), std::string::npos);
-  EXPECT_NE(refused({.trainers = 2, .clip_norm = 1, .consistency = "async"}).find("use sync or ssp:K"),
-            std::string::npos);
+TEST(Consistency, AreRefusedAsTheJobsByTheNamesInTheSource) {
+  EXPECT_FINDS(refused({.trainers = 2, .clip_norm = -1}), "run: clip_norm -1: must be ");
+  EXPECT_FINDS(refused({.trainers = 2, .accumulate = 0}), "run: accumulate 0: must be ");
+  EXPECT_FINDS(refused({.trainers = 2, .consistency = "eventual"}), "run: consistency eventual: must be ");
+  EXPECT_EQ(refused({.trainers = 2, .clip_norm = 1, .consistency = "async"}),
+            "run: clip_norm 1: trainers have no step in common with consistency async; use sync or ssp:K");
+  EXPECT_EQ(refused({.trainers = 2, .nan = nan_policy::skip, .consistency = "async"}),
+            "run: nan skip: trainers have no step in common with consistency async; use sync or ssp:K");
   EXPECT_EQ(refused({.trainers = 0}), "run(0, ...): must be between 1 and 1024 trainers");
+}
+
+TEST(Consistency, AreRefusedByTheNameOfTheOptionThatTheProgramHasForThem) {
+  double clip_norm = 0;
+  const std::string text = test::error_of([&] {
+    made_cluster cluster({"--clip-norm=-1"}, {option("clip-norm", clip_norm, "the limit of the gradient's norm")});
+    cluster.run({.clip_norm = clip_norm}, do_nothing);
+  });
+  EXPECT_FINDS(text, "run: --clip-norm -1: must be ");
 }
 
 task<> schedule_badly(trainer me) {

@@ -287,6 +287,25 @@ std::string refusal(const std::vector<std::string>& words, const training& how) 
   return test::input_error_of([&] { run(words, how); });
 }
 
+std::string clip(const std::vector<std::string>& words, const run_options& how) {
+  return test::error_of([&] {
+    test::made_cluster cluster(words);
+    cluster.run(how, train_epochs, std::uint64_t{1});
+  });
+}
+
+TEST(ResumeErrors, NameRunOptionsAsTheSourceDoes) {
+  const trace::temporary_folder folder;
+  const std::string saved = folder.path().string();
+  EXPECT_EQ(clip({"--save", saved}, {.clip_norm = 2}), "no error");
+  EXPECT_FINDS(clip({"--resume", saved}, {.clip_norm = 3}), "clip_norm 3: the run of the checkpoint has clip_norm 2; ");
+  EXPECT_FINDS(clip({"--resume", saved}, {}), "no clip_norm: the run of the checkpoint has clip_norm 2; ");
+  EXPECT_FINDS(clip({"--resume", saved}, {.trainers = 2, .clip_norm = 2}),
+               "trainers 2: the run of the checkpoint has trainers 1; ");
+  for (const char* dashed : {"--run-clip-norm", "--clip-norm", "--trainers"})
+    EXPECT_EQ(clip({"--resume", saved}, {.trainers = 2, .clip_norm = 3}).find(dashed), std::string::npos);
+}
+
 TEST(ResumeErrors, NameWhatIsAnother) {
   const trace::temporary_folder folder;
   run({"--save", folder.path().string()}, {});

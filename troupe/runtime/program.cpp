@@ -293,6 +293,7 @@ result<void> fill(program_order& order, const CLI::App& app, std::span<const opt
     else if (text == "true")
       order.setting_words.push_back("--" + one.name());
     order.settings.emplace_back(one.name(), std::move(text));
+    order.own_options.push_back(one.name());
     if (one.may_change()) order.free_on_resume.push_back(one.name());
   }
   order.quiet = app.get_option("--quiet")->count() > 0;

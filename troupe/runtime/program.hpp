@@ -45,6 +45,8 @@ struct program_order {
   std::vector<model::setting> settings = {};
   /// The same as words of a command line.
   std::vector<std::string> setting_words = {};
+  /// The names of the program's own options.
+  std::vector<std::string> own_options = {};
   /// Names of settings of which a resumed run may have other values.
   std::vector<std::string> free_on_resume = {"servers"};
   launch::machine_options machine = {};

@@ -21,6 +21,7 @@
 #include "replay/outcome.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/program.hpp"
+#include "troupe/runtime/setting_names.hpp"
 
 namespace troupe::runtime {
 
@@ -163,12 +164,14 @@ actors::run_summary run_program(const program_order& order, const program_run& w
   if (order.part == program_part::leader) {
     auto run = order.replayed ? lead_again(order, what, out) : lead(order, what, out);
     if (!run)
-      throw error(run.error().kind == fault_kind::input ? error_kind::input : error_kind::run, run.error().message);
+      throw error(run.error().kind == fault_kind::input ? error_kind::input : error_kind::run,
+                  with_source_names(run.error().message, order.own_options));
     return std::move(*run);
   }
-  const auto done = order.part == program_part::child
-                        ? launch::play_role(order.child.role, order.child.rank, what.make_trainer, out, what.settings)
-                        : join(order, what, out);
+  auto done = order.part == program_part::child
+                  ? launch::play_role(order.child.role, order.child.rank, what.make_trainer, out, what.settings)
+                  : join(order, what, out);
+  if (!done) done.error().message = with_source_names(std::move(done.error().message), order.own_options);
   std::exit(out.finish(done ? launch::exit_done : out.error(done.error())));
 }
 

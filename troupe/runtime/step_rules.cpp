@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "troupe/error.hpp"
+#include "troupe/runtime/setting_names.hpp"
 
 namespace troupe::runtime {
 
@@ -18,11 +19,11 @@ std::vector<model::setting> all_settings(const run_options& chosen) {
 
 }  // namespace
 
-step_rules step_rules::of(const run_options& chosen) {
+step_rules step_rules::of(const run_options& chosen, std::span<const std::string> own) {
   std::vector<model::setting> settings = all_settings(chosen);
   settings.emplace_back("data", "tutorial");
   const auto job = model::parse_job(settings);
-  if (!job) throw error(error_kind::input, fmt::format("run: {}", job.error().message));
+  if (!job) throw error(error_kind::input, fmt::format("run: {}", with_source_names(job.error().message, own)));
   return {job->clip_norm, job->accumulate, job->nan, job->staleness};
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/nan_policy.hpp"
@@ -17,8 +19,9 @@ struct step_rules {
   nan_policy nan = nan_policy::stop;
   std::uint32_t staleness = 0;  ///< of lookups, in optimizer steps
 
-  /// Throws `error` if an option is out of range, or two do not go together, as `troupe train` does.
-  static step_rules of(const run_options& chosen);
+  /// Throws `error` if an option is out of range, or two do not go together, as `troupe train` does. `own`: the options
+  /// of the program's own, for that error (`with_source_names`).
+  static step_rules of(const run_options& chosen, std::span<const std::string> own);
   /// Those that are not the defaults: all processes of a run, and one that resumes it, have the same.
   std::vector<model::setting> settings() const;
 
