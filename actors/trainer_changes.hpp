@@ -38,7 +38,7 @@ class trainer_changes {
     const bool has_rules = phase != run_phase::unordered;
     if (has_rules && !rules.check)
       return "the run is a program's, which has as many trainers to its end; begin it anew with others";
-    const auto wrong = has_rules ? rules.check(trainers, step) : std::nullopt;
+    auto wrong = has_rules ? rules.check(trainers, step) : std::nullopt;
     if (phase != run_phase::training)
       return wrong.value_or(fmt::format("the run is not training (it is {}); ask again when it is", words_of(phase)));
     if (stops_) return "the run is being stopped";
