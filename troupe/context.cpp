@@ -12,7 +12,7 @@ context::context(context&&) noexcept = default;
 context& context::operator=(context&&) noexcept = default;
 context::~context() = default;
 
-future<> context::backward(const tensor& loss, double scale, std::source_location at) {
+future<> context::backward(const tensor& loss, double scale, source_location at) {
   tape_->owner().communicator().set_place(at);
   return tape_->backward(loss, scale);
 }

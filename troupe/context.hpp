@@ -5,9 +5,9 @@
 #pragma once
 
 #include <memory>
-#include <source_location>
 
 #include "troupe/future.hpp"
+#include "troupe/source_location.hpp"
 #include "troupe/tensor.hpp"
 
 namespace troupe {
@@ -34,7 +34,7 @@ class context {
   ///
   /// Gradients of several losses add up, and are exchanged once, in the optimizer's step. What a loss was computed from
   /// is freed: no other loss can go back through it, but through rows that were looked up.
-  future<> backward(const tensor& loss, double scale = 1, std::source_location at = std::source_location::current());
+  future<> backward(const tensor& loss, double scale = 1, source_location at = source_location::current());
 
   runtime::tape& tape() const { return *tape_; }
 

@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <source_location>
 #include <utility>
 #include <vector>
 
 #include "troupe/context.hpp"
 #include "troupe/group.hpp"
+#include "troupe/source_location.hpp"
 #include "troupe/state.hpp"
 #include "troupe/tensor.hpp"
 #include "troupe/trained.hpp"
@@ -57,13 +57,13 @@ class data_parallel {
   explicit data_parallel(std::shared_ptr<runtime::replica> of) : replica_(std::move(of)) {}
 
   /// Applies the module to `input`. Throws `error` if the module cannot take it.
-  tensor operator()(context& in, const tensor& input, std::source_location at = std::source_location::current()) const;
+  tensor operator()(context& in, const tensor& input, source_location at = source_location::current()) const;
   /// The same of a module that carries a state (`nn::module::state`), such as `nn::lstm`: begins with `state`, which is
   /// zeros if it is empty, as `tensor()` is, and returns the one after the input with the output. No gradient goes
   /// back into a state, so that each part of a sequence is trained alone (truncated backpropagation through time).
   /// Throws `error` if the module carries none, if it has another shape, or if a context has computed it.
   sequence_part operator()(context& in, const tensor& input, const tensor& state,
-                           std::source_location at = std::source_location::current()) const;
+                           source_location at = source_location::current()) const;
 
   /// Returns this trainer's parameters, flat, in the module's order.
   std::vector<float> parameters() const;

@@ -14,12 +14,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <source_location>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "troupe/future.hpp"
+#include "troupe/source_location.hpp"
 #include "troupe/tensor.hpp"
 
 namespace troupe {
@@ -38,7 +38,7 @@ enum class reduce_op : std::uint8_t { sum, mean, min, max };
 /// `error` on arguments that are wrong whatever the other members call. `at`: the caller's place, for errors.
 class group {
  public:
-  using place = std::source_location;
+  using place = source_location;
 
   group(std::shared_ptr<runtime::group_calls> of, std::chrono::milliseconds deadline)
       : calls_(std::move(of)), deadline_(deadline) {}

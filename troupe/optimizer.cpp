@@ -85,7 +85,7 @@ void distributed_optimizer::add_members(const optimizer_choice& choice, const st
   words_ = std::move(words);
 }
 
-future<> distributed_optimizer::step(context& with, std::source_location at) const {
+future<> distributed_optimizer::step(context& with, source_location at) const {
   if (words_ == nullptr) throw error(error_kind::input, "an optimizer step of an optimizer that has been moved away");
   with.tape().owner().communicator().set_place(at);
   return with.tape().owner().take_step(with.tape(), members_, *words_);

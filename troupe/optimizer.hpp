@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <ranges>
-#include <source_location>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "troupe/data_parallel.hpp"
 #include "troupe/future.hpp"
 #include "troupe/remote_module.hpp"
+#include "troupe/source_location.hpp"
 
 namespace troupe {
 
@@ -93,7 +93,7 @@ class distributed_optimizer {
 
   /// Takes a step. When it is done, this trainer's replicas have their new parameters; rows that are looked up from now
   /// on have them too. `at`: the caller's place, for errors.
-  future<> step(context& with, std::source_location at = std::source_location::current()) const;
+  future<> step(context& with, source_location at = source_location::current()) const;
 
  private:
   template <class Members>

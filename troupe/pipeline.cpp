@@ -31,7 +31,7 @@ std::uint32_t pipeline::replicas() const { return stage_->part().across().size()
 std::size_t pipeline::max_in_flight() const { return stage_->max_in_flight(); }
 
 task<double> pipeline::step(context& in, const tensor& input, std::span<const std::int64_t> classes,
-                            loss_of_classes loss, std::source_location at) const {
+                            loss_of_classes loss, source_location at) const {
   check_targets(input, shape(classes.size()));
   auto of = [all = std::vector<std::int64_t>(classes.begin(), classes.end()), loss = std::move(loss)](
                 context& where, const tensor& outputs, const model::micro_batch& samples) {
@@ -41,7 +41,7 @@ task<double> pipeline::step(context& in, const tensor& input, std::span<const st
 }
 
 task<double> pipeline::step(context& in, const tensor& input, const tensor& targets, loss_of_targets loss,
-                            std::source_location at) const {
+                            source_location at) const {
   check_targets(input, targets.shape());
   auto of = [targets, loss = std::move(loss)](context& where, const tensor& outputs,
                                               const model::micro_batch& samples) {

@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <source_location>
 #include <span>
 #include <utility>
 
 #include "nn/pipeline_schedule.hpp"
 #include "troupe/context.hpp"
+#include "troupe/source_location.hpp"
 #include "troupe/state.hpp"
 #include "troupe/task.hpp"
 #include "troupe/tensor.hpp"
@@ -61,9 +61,9 @@ class pipeline {
   /// the context and the loss are that one's; NaN as long as there is none. Once for each optimizer step, on all
   /// replicas.
   task<double> step(context& in, const tensor& input, std::span<const std::int64_t> classes, loss_of_classes loss,
-                    std::source_location at = std::source_location::current()) const;
+                    source_location at = source_location::current()) const;
   task<double> step(context& in, const tensor& input, const tensor& targets, loss_of_targets loss,
-                    std::source_location at = std::source_location::current()) const;
+                    source_location at = source_location::current()) const;
 
   /// Passes a batch forward, in a context of `trainer::no_grad`: returns the outputs on the last stage, and
   /// an empty tensor on the others. All stages of a replica call this; with `pipedream` those of all replicas, since it

@@ -30,12 +30,12 @@ void trainer::keep(const std::string& name, std::function<named_tensors()> state
   runtime_->kept().keep(name, std::move(state), load);
 }
 
-tensor data_parallel::operator()(context& in, const tensor& input, std::source_location at) const {
+tensor data_parallel::operator()(context& in, const tensor& input, source_location at) const {
   in.tape().owner().communicator().set_place(at);
   return replica_->apply(in.tape(), input).output;
 }
 sequence_part data_parallel::operator()(context& in, const tensor& input, const tensor& state,
-                                        std::source_location at) const {
+                                        source_location at) const {
   in.tape().owner().communicator().set_place(at);
   return replica_->apply(in.tape(), input, {.state = &state});
 }

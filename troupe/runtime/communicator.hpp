@@ -14,7 +14,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <utility>
 #include <variant>
@@ -27,6 +26,7 @@
 #include "troupe/group.hpp"
 #include "troupe/runtime/group_call.hpp"
 #include "troupe/runtime/wait_cycles.hpp"
+#include "troupe/source_location.hpp"
 
 namespace troupe::runtime {
 
@@ -50,7 +50,7 @@ struct group_name {
 /// How a call of a group is made.
 struct call_terms {
   std::chrono::milliseconds deadline;
-  std::source_location at = {};  ///< in the user's code; without a line: the library calls
+  source_location at = {};  ///< in the user's code; without a line: the library calls
   /// What the user gets in place of the call's own future; null: that.
   std::shared_ptr<const detail::future_state> user_result = nullptr;
   bool is_of_pass = false;  ///< a pass waits for it in its midst
@@ -67,7 +67,7 @@ struct group_calls {
     std::uint64_t since = 0;  ///< as the recorder counts time
     std::uint64_t step = 0;
     actors::shown_call shown = {};
-    std::source_location at = {};
+    source_location at = {};
     std::shared_ptr<const detail::future_state> user_result = nullptr;
     bool is_of_pass = false;
   };
@@ -133,12 +133,12 @@ class communicator {
     begin(in, std::move(what), words, std::move(answer), how);
     return coming;
   }
-  void send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag, const std::source_location& at);
+  void send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag, const source_location& at);
   future<tensor> receive(group_calls& in, std::uint32_t from, std::uint32_t tag, const call_terms& how);
 
   /// Where the function has last called what may wait for others in its midst: the place of such waits.
-  const std::source_location& place() const { return place_; }
-  void set_place(const std::source_location& at) { place_ = at; }
+  const source_location& place() const { return place_; }
+  void set_place(const source_location& at) { place_ = at; }
 
   // -- for the trainer ------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class communicator {
   std::function<void()> at_end_;
   std::function<bool()> stops_ = [] { return false; };
   std::optional<time_point> looks_at_;
-  std::source_location place_;
+  source_location place_;
   bool shows_all_ = true;  ///< open calls, on the board
 };
 

@@ -28,7 +28,7 @@ void for_each_call(group_calls& in, const auto& f) {
 // -- from one to another ----------------------------------------------------------------------
 
 void communicator::send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag,
-                        const std::source_location& at) {
+                        const source_location& at) {
   const std::string words = fmt::format("send of {} of {}", to_string(x.shape()), name_of(x.type()));
   check_partner(in, to, words);
   check_tensor(x, words);

@@ -5,7 +5,6 @@
 
 #include <exception>
 #include <memory>
-#include <source_location>
 #include <utility>
 
 #include "troupe/context.hpp"
@@ -13,6 +12,7 @@
 #include "troupe/group.hpp"
 #include "troupe/runtime/tape.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
+#include "troupe/source_location.hpp"
 
 namespace troupe {
 
@@ -22,7 +22,7 @@ using runtime::node;
 using runtime::tape;
 
 /// Calls the sum over a group, for a future that the user has in place of the call's own.
-future<tensor> sum_among(const group& members, tensor x, const std::source_location& at,
+future<tensor> sum_among(const group& members, tensor x, const source_location& at,
                          std::shared_ptr<const detail::future_state> user_result) {
   runtime::group_calls& in = members.calls();
   return in.owner.call<tensor>(in, {.kind = runtime::collective_kind::all_reduce, .input = std::move(x)},
@@ -52,7 +52,7 @@ class sum_of_members final : public node {
 /// What all members have; its gradient is the sum of theirs.
 class shared_by_members final : public node, public std::enable_shared_from_this<shared_by_members> {
  public:
-  shared_by_members(group members, node& source, const std::source_location& at)
+  shared_by_members(group members, node& source, const source_location& at)
       : members_(std::move(members)), source_(source), at_(at) {}
 
   void backward(tape& on) override {
@@ -76,7 +76,7 @@ class shared_by_members final : public node, public std::enable_shared_from_this
  private:
   group members_;
   node& source_;
-  std::source_location at_;
+  source_location at_;
 };
 
 /// Throws `error` if `x` is nothing that has a gradient.

@@ -126,13 +126,12 @@ void check_partner(const group_calls& in, std::uint32_t partner, const std::stri
                                : fmt::format("{}: rank {}, the group has ranks 0 to {}", words, partner, size - 1));
 }
 
-std::string receipt_words(const group_calls& in, std::uint32_t from, std::uint32_t tag,
-                          const std::source_location& at) {
+std::string receipt_words(const group_calls& in, std::uint32_t from, std::uint32_t tag, const source_location& at) {
   return fmt::format("trainer {} waits for a tensor with tag {} of trainer {}{}", in.name.members[in.me], tag,
                      in.name.members[from], in_brackets(at));
 }
 
-error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag, const std::source_location& at) {
+error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag, const source_location& at) {
   return {error_kind::input, receipt_words(in, from, tag, at) + ", whose function has returned"};
 }
 

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <source_location>
 #include <string>
 
 #include "troupe/error.hpp"
 #include "troupe/runtime/communicator.hpp"
+#include "troupe/source_location.hpp"
 
 namespace troupe::runtime {
 
@@ -34,8 +34,8 @@ void check_tensor(const tensor& x, const std::string& words);
 /// Throws `error` if `partner` is no other rank of the group.
 void check_partner(const group_calls& in, std::uint32_t partner, const std::string& words);
 /// `trainer 0 waits for a tensor with tag 5 of trainer 1 (train.cpp:14)`.
-std::string receipt_words(const group_calls& in, std::uint32_t from, std::uint32_t tag, const std::source_location& at);
-error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag, const std::source_location& at);
+std::string receipt_words(const group_calls& in, std::uint32_t from, std::uint32_t tag, const source_location& at);
+error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag, const source_location& at);
 
 /// Refuses a message that no trainer sends.
 [[noreturn]] void refuse(const std::string& why);

@@ -136,7 +136,7 @@ void pipeline_stage::check_idle(const char* what) const {
   trainer_.check_step_awaited(words);
 }
 
-task<double> pipeline_stage::take_step(context& in, tensor input, batch_loss loss, std::source_location at) {
+task<double> pipeline_stage::take_step(context& in, tensor input, batch_loss loss, source_location at) {
   ++begun_;
   trainer_.communicator().set_place(at_ = at);
   tape& on = in.tape();

@@ -17,7 +17,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <source_location>
 #include <utility>
 #include <vector>
 
@@ -28,6 +27,7 @@
 #include "troupe/pipeline.hpp"
 #include "troupe/runtime/network_part.hpp"
 #include "troupe/runtime/replica.hpp"
+#include "troupe/source_location.hpp"
 #include "troupe/task.hpp"
 
 namespace troupe::runtime {
@@ -47,7 +47,7 @@ class pipeline_stage {
   pipeline_stage(trainer_runtime& of, const std::vector<nn::sequential>& stages, const pipeline_options& options);
 
   /// See `pipeline`.
-  task<double> step(context& in, tensor input, batch_loss loss, std::source_location at) {
+  task<double> step(context& in, tensor input, batch_loss loss, source_location at) {
     ++asked_;
     return take_step(in, std::move(input), std::move(loss), at);
   }
@@ -98,7 +98,7 @@ class pipeline_stage {
   };
   using executor = model::pipeline_executor<kept>;
 
-  task<double> take_step(context& in, tensor input, batch_loss loss, std::source_location at);
+  task<double> take_step(context& in, tensor input, batch_loss loss, source_location at);
   void check_shapes(const tensor& input, std::size_t samples);
   task<> agree_on_samples(std::size_t samples);
   void begin_step(const tape& on);
@@ -122,7 +122,7 @@ class pipeline_stage {
   std::uint64_t asked_ = 0;     ///< tasks of `step`
   std::uint64_t begun_ = 0;     ///< of these, as they are when they are awaited
   std::uint32_t max_in_flight_ = 0;
-  std::source_location at_;            ///< of the last `step`: the place of what it sends and receives
+  source_location at_;                 ///< of the last `step`: the place of what it sends and receives
   executor order_ = executor(place_);  ///< of the batch under way, or of those that overlap
 
   // Where steps overlap.

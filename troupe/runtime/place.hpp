@@ -2,14 +2,15 @@
 
 #pragma once
 
-#include <source_location>
 #include <string>
 #include <string_view>
+
+#include "troupe/source_location.hpp"
 
 namespace troupe::runtime {
 
 /// `train.cpp:14`, without folders; empty: the library calls.
-inline std::string text_of(const std::source_location& at) {
+inline std::string text_of(const source_location& at) {
   if (at.line() == 0) return "";
   const std::string_view file = at.file_name();
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(at.line());
@@ -17,6 +18,6 @@ inline std::string text_of(const std::source_location& at) {
 
 /// What stands behind the text of a call: ` (train.cpp:14)`, or nothing.
 inline std::string in_brackets(const std::string& place) { return place.empty() ? "" : " (" + place + ")"; }
-inline std::string in_brackets(const std::source_location& at) { return in_brackets(text_of(at)); }
+inline std::string in_brackets(const source_location& at) { return in_brackets(text_of(at)); }
 
 }  // namespace troupe::runtime

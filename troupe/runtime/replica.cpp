@@ -351,11 +351,11 @@ void replica::backward(tape& of, std::uint64_t step, bool is_last, function_ref<
       full);
   if (!numbers_.is_on_host()) numbers_.synchronize();
   auto& passed = of.passed();
-  const auto gone = std::ranges::remove_if(passed, [this](node* one) {
+  const auto is_mine = [this](node* one) {
     const auto* mine = dynamic_cast<application*>(one);
     return mine && &mine->of() == this;
-  });
-  passed.erase(gone.begin(), gone.end());
+  };
+  passed.erase(std::remove_if(passed.begin(), passed.end(), is_mine), passed.end());
 }
 
 }  // namespace troupe::runtime

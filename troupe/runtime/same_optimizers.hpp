@@ -5,11 +5,11 @@
 
 #include <cstdint>
 #include <map>
-#include <source_location>
 #include <string>
 #include <vector>
 
 #include "protocol/messages.hpp"
+#include "troupe/source_location.hpp"
 #include "troupe/trained.hpp"
 
 namespace troupe::runtime {
@@ -43,7 +43,7 @@ class same_optimizers {
  private:
   struct first_use {
     std::uint64_t step = 0;
-    std::source_location at;
+    source_location at;
   };
 
   void tell(optimizer_words& one, std::uint64_t step);
