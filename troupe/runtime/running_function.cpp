@@ -16,7 +16,7 @@ void running_function::run(trainer me, const std::string& who, std::shared_ptr<c
                      .turn = turn,
                      .runs = turn % 2 != 0};
   });
-  task_ = running_task(function_(std::move(me)), std::move(on_end));
+  task_ = running_task(function_(me), std::move(on_end));
 }
 
 }  // namespace troupe::runtime

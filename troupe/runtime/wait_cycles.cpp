@@ -9,7 +9,7 @@ namespace {
 
 /// Returns the text of a cycle, the same for all of its members.
 std::string words_of_cycle(std::vector<msg::peer_wait> cycle) {
-  std::ranges::rotate(cycle, std::ranges::min_element(cycle, {}, &msg::peer_wait::rank));
+  std::rotate(cycle.begin(), std::ranges::min_element(cycle, {}, &msg::peer_wait::rank), cycle.end());
   std::string words = "trainers wait for each other, and none of them can continue: ";
   for (const msg::peer_wait& one : cycle) words += one.words + "; ";
   return words + "all trainers call what belongs together, in the same order";
