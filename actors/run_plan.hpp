@@ -41,7 +41,7 @@ class run_companion {
 /// Where a trainer begins.
 struct trainer_start {
   msg::trainer_position position;
-  /// Of the tensors in the position, where the trainers decide what is saved; else empty.
+  /// The names of the position's tensors, where the trainers decide what is saved; else empty.
   std::vector<msg::named_shape> names = {};
 };
 

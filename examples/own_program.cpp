@@ -77,7 +77,7 @@ nn::metric_of_sums f1() {
           .result = [](std::span<const double> sums, std::uint64_t) { return sums[0] / (sums[0] + sums[1]); }};
 }
 
-/// Who likes which film: people and films have one of three tastes each, and those of the same taste go together. A row
+/// Ratings of films: people and films have one of three tastes each, and those of the same taste match. A row
 /// is a number, of which person and film are made; "ratings:N" has N of them.
 class ratings final : public nn::own_data {
  public:

@@ -67,7 +67,7 @@ std::optional<told_run> ask_led_run(std::chrono::milliseconds timeout) {
 
 namespace {
 
-/// Who is named first.
+/// An error names what is stuck first, then what continues, then what waits.
 enum class blame : std::uint8_t { stuck, continues, waits };
 
 class unreturned_words {

@@ -85,7 +85,7 @@ struct peer_wait {
   std::uint32_t kind = for_call;
   std::vector<std::uint32_t> members;  ///< of the call's group
   std::uint32_t instance = 0;          ///< likewise
-  /// Of the call in the group; how many tensors have come from the one for which it waits; or of the optimizer step.
+  /// The number of the call in its group, of tensors that have come from that trainer, or of the optimizer step.
   std::uint64_t number = 0;
   std::string words;  ///< "trainer 0 calls barrier (train.cpp:14) as its 1st collective"
 

@@ -158,7 +158,7 @@ std::string refusal(const std::vector<setting>& settings) {
   return data.error().message;
 }
 
-/// Of a batch of all 8 rows.
+/// Returns the error of reading a batch of all 8 rows, or of checking it.
 std::string read_error(const std::string& fault) {
   const auto data = model::open_dataset(model::parse_job(on("broken:" + fault)).value()).value();
   const auto made = data->train_batch(0, 0);

@@ -59,7 +59,7 @@ class drawn_trainer final : public runtime::waiting_trainer {
   std::vector<probe_under_way>& mail_;
 };
 
-/// Who waits for itself in the end.
+/// Returns for each trainer whether its waits lead back to it.
 std::vector<bool> in_cycles(graph reached) {
   const std::size_t size = reached.size();
   for (std::size_t k = 0; k < size; ++k)
