@@ -7,7 +7,6 @@
 #include <caf/all.hpp>
 #include <cstdint>
 #include <mutex>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -77,8 +76,9 @@ class unreturned_words {
       : before_(before), run_(run) {
     for (const open_code& one : now)
       if (one.is_awaited) add_code(one);
-    for (const open_code& one : std::views::reverse(now))
+    std::for_each(now.rbegin(), now.rend(), [this](const open_code& one) {
       if (!one.is_awaited) add_code(one);
+    });
     if (!run_) return;
     for (const msg::actor_status& one : run_->status.actors)
       if (!here_.contains(one.name)) add_actor(one);

@@ -104,7 +104,7 @@ result<std::uint64_t> choose_run(const std::vector<trace_file>& files, const std
   if (from.run != 0) {
     if (runs.contains(from.run)) return from.run;
     return bad_input("run {}: not among these files, which are of run {}", from.run,
-                     fmt::join(std::views::keys(runs), ", "));
+                     fmt::join(mapped(runs, [](const auto& run) { return run.first; }), ", "));
   }
   if (from.attempt != 0) return choose_attempt(attempts, from.attempt);
   if (runs.size() > 1) runs.erase(0);  // 0: a process that had not joined a run yet
