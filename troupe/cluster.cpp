@@ -129,7 +129,7 @@ run_summary cluster::run_function(const run_options& how, trainer_function funct
             .tables =
                 {.all = all.tables, .accumulate = rules.accumulate, .staleness = rules.staleness, .servers_talk = true},
             .companion = std::make_shared<runtime::clients>(std::move(all.clients))},
-           all.order.free_on_resume),
+           all.order.own_options, all.order.free_on_resume),
        .make_trainer =
            [function = std::move(function), rules](
                caf::actor_system& system, std::uint64_t number, std::uint32_t rank,

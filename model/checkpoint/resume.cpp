@@ -118,8 +118,8 @@ std::vector<rank_position> positions_of(const run_position& saved, std::uint32_t
   return ranks;
 }
 
-std::optional<std::string> first_difference(std::span<const setting> saved, std::span<const setting> now,
-                                            std::span<const std::string_view> free) {
+std::optional<std::string> first_differing(std::span<const setting> saved, std::span<const setting> now,
+                                           std::span<const std::string_view> free) {
   const auto differs = [&](const setting& one) {
     if (std::ranges::find(free, one.first) != free.end()) return false;
     const std::string* before = value_of(saved, one.first);
@@ -128,16 +128,21 @@ std::optional<std::string> first_difference(std::span<const setting> saved, std:
   };
   for (const auto settings : {saved, now}) {
     const auto found = std::ranges::find_if(settings, differs);
-    if (found == settings.end()) continue;
-    const std::string& name = found->first;
-    const std::string* before = value_of(saved, name);
-    const std::string* after = value_of(now, name);
-    std::pair difference{shown(name, after), shown(name, before)};
-    if (name == "layers" && before != nullptr && after != nullptr) difference = layers_that_differ(*before, *after);
-    return fmt::format("{}: the run of the checkpoint has {}; go on with the same job, or start anew without --resume",
-                       difference.first, difference.second);
+    if (found != settings.end()) return found->first;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> first_difference(std::span<const setting> saved, std::span<const setting> now,
+                                            std::span<const std::string_view> free) {
+  const auto name = first_differing(saved, now, free);
+  if (!name) return std::nullopt;
+  const std::string* before = value_of(saved, *name);
+  const std::string* after = value_of(now, *name);
+  std::pair difference{shown(*name, after), shown(*name, before)};
+  if (*name == "layers" && before != nullptr && after != nullptr) difference = layers_that_differ(*before, *after);
+  return fmt::format("{}: the run of the checkpoint has {}; go on with the same job, or start anew without --resume",
+                     difference.first, difference.second);
 }
 
 }  // namespace troupe::model

@@ -44,6 +44,11 @@ std::vector<rank_position> positions_of(const run_position& saved, std::uint32_t
 /// Settings that may change on resume: they do not change what a step computes, except perhaps its rounding.
 extern const std::vector<std::string_view> settings_free_on_resume;
 
+/// Returns the name of the first setting, without those of `free`, in which the job `now` differs from the saved one;
+/// null if no other one differs.
+std::optional<std::string> first_differing(std::span<const setting> saved, std::span<const setting> now,
+                                           std::span<const std::string_view> free = settings_free_on_resume);
+
 /// Returns the first difference between the job `now` and the saved one, without the settings `free`: "--seed 2: the
 /// checkpoint's run has --seed 1; …"; null if there is none.
 std::optional<std::string> first_difference(std::span<const setting> saved, std::span<const setting> now,

@@ -32,11 +32,26 @@ std::optional<std::uint32_t> owner_of(const std::string& name, std::uint32_t tra
   return std::nullopt;
 }
 
-caf::error resume(actors::run_plan& plan, std::span<const std::string> free_on_resume) {
+/// Returns how the run of the checkpoint differs from this one, and what to do about it; null: it does not.
+std::optional<std::string> difference(std::span<const model::setting> saved, std::span<const model::setting> now,
+                                      std::span<const std::string> own, std::span<const std::string> free_on_resume) {
+  const std::vector<std::string_view> free(free_on_resume.begin(), free_on_resume.end());
+  const auto name = model::first_differing(saved, now, free);
+  if (!name) return std::nullopt;
+  std::string words = model::first_difference(saved, now, free).value();
+  if (std::ranges::find(own, *name) != own.end())
+    words += fmt::format(
+        "; if --{} decides nothing of what has been computed, let the program say so: "
+        "option(\"{}\", ...).may_change_on_resume()",
+        *name, *name);
+  return words;
+}
+
+caf::error resume(actors::run_plan& plan, std::span<const std::string> own,
+                  std::span<const std::string> free_on_resume) {
   const model::checkpoint& from = *plan.checkpoints.from;
   const model::checkpoint_manifest& saved = from.manifest;
-  const std::vector<std::string_view> free(free_on_resume.begin(), free_on_resume.end());
-  if (auto differs = model::first_difference(saved.settings, plan.settings, free))
+  if (auto differs = difference(saved.settings, plan.settings, own, free_on_resume))
     return actors::make_failure(actors::errc::bad_input, std::move(*differs));
   plan.steps_done = saved.step;
   if (saved.step == 0) return {};
@@ -72,14 +87,15 @@ caf::error resume(actors::run_plan& plan, std::span<const std::string> free_on_r
 
 }  // namespace
 
-actors::planner plan_program(actors::run_plan plan, std::vector<std::string> free_on_resume) {
+actors::planner plan_program(actors::run_plan plan, std::vector<std::string> own,
+                             std::vector<std::string> free_on_resume) {
   plan.starts.resize(plan.trainers);
-  return [plan = std::move(plan), free_on_resume = std::move(free_on_resume)](
+  return [plan = std::move(plan), own = std::move(own), free_on_resume = std::move(free_on_resume)](
              const msg::run&, const actors::run_checkpoints& checkpoints) -> caf::expected<actors::run_plan> {
     actors::run_plan made = plan;
     made.checkpoints = checkpoints;
     if (checkpoints.from)
-      if (auto wrong = resume(made, free_on_resume)) return wrong;
+      if (auto wrong = resume(made, own, free_on_resume)) return wrong;
     return made;
   };
 }

@@ -10,7 +10,8 @@
 namespace troupe::runtime {
 
 /// Returns the planner of this run, which adds where it begins. Errors: the checkpoint to resume from is of another
-/// program. `free_on_resume`: settings of which that may have had others.
-actors::planner plan_program(actors::run_plan plan, std::vector<std::string> free_on_resume);
+/// program. `own`: the program's own options; `free_on_resume`: settings of which that may have had others.
+actors::planner plan_program(actors::run_plan plan, std::vector<std::string> own,
+                             std::vector<std::string> free_on_resume);
 
 }  // namespace troupe::runtime
