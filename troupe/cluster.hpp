@@ -70,7 +70,8 @@ class cluster {
   troupe::server server(std::uint32_t rank);
   /// The run begins with such a table, spread over all servers (as far as it has rows or columns): trainers look up and
   /// train its rows where they are. Its bits are those of a table on one server, if optimizer steps train all that is
-  /// on the servers: each server counts the steps that it takes part in.
+  /// on the servers: each server counts the steps that it takes part in. Its state and its rows are those of the whole
+  /// table; no handle of it goes in messages.
   template <std::same_as<nn::embedding_bag> Module>
   remote_module<Module> make(const nn::embedding_bag::options& options) {
     return remote_module<Module>(make_table(options));

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "base/mapped.hpp"
 #include "model/random.hpp"
 #include "troupe/error.hpp"
 #include "troupe/remote_server.hpp"
+#include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/module_plans.hpp"
 #include "troupe/runtime/remote_pass.hpp"
+#include "troupe/runtime/remote_table.hpp"
 #include "troupe/runtime/server_desk.hpp"
+#include "troupe/runtime/table_parts.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe {
@@ -40,15 +44,44 @@ on_result to_value(const std::shared_ptr<promise<T>>& answer) {
   };
 }
 
-/// A call of the server about a module; in a trainer that trains there, after its last optimizer step.
-method_call about(const std::shared_ptr<const runtime::reference>& whom, const char* method,
-                  std::chrono::milliseconds deadline) {
+void check_handle(const runtime::reference_ptr& whom, const char* method) {
   if (whom == nullptr) throw error(error_kind::input, fmt::format("{}: a handle of no module", method));
-  whom->check_whole(method);
-  method_call order{.whom = whom, .method = method, .deadline = deadline, .of_server = true, .about_module = true};
+}
+
+/// A call of a shard's server about the module; in a trainer that trains there, after its last optimizer step.
+method_call about(const runtime::reference_ptr& whom, const char* method, std::chrono::milliseconds deadline,
+                  std::size_t shard = 0) {
+  check_handle(whom, method);
+  method_call order{
+      .whom = whom, .method = method, .deadline = deadline, .of_server = true, .about_module = true, .shard = shard};
   if (auto* const here = runtime::actor_executor::here())
-    if (auto* const trainer = here->owner().trainer()) order.step = trainer->tables().step_after_last(whom->server());
+    if (auto* const trainer = here->owner().trainer())
+      order.step = trainer->tables().step_after_last(whom->server(shard));
   return order;
+}
+
+using on_results = std::function<void(std::vector<detail::packed>&)>;
+
+/// Calls the servers of all `shards`, each by `order_of(shard)`. `then` gets their results; the first error of a call,
+/// or of `then`, is the answer's.
+template <class Answer>
+void call_all(std::size_t shards, const auto& order_of, const std::shared_ptr<Answer>& answer, const on_results& then) {
+  struct gathered {
+    std::vector<detail::packed> results;
+    std::size_t left;
+  };
+  const auto all = std::make_shared<gathered>(gathered{std::vector<detail::packed>(shards), shards});
+  for (std::size_t shard = 0; shard < shards; ++shard)
+    runtime::call(order_of(shard), [=](detail::packed& result, const std::exception_ptr& thrown) {
+      if (thrown) return answer->fail(thrown);
+      all->results[shard] = std::move(result);
+      if (--all->left > 0) return;
+      try {
+        then(all->results);
+      } catch (...) {
+        answer->fail(std::current_exception());
+      }
+    });
 }
 
 }  // namespace
@@ -58,11 +91,13 @@ future<std::vector<nn::parameter>> remote_handle::parameters() const {
   order.step = 0;  // no step changes them
   auto answer = std::make_shared<promise<std::vector<nn::parameter>>>();
   auto coming = answer->get_future();
-  runtime::call(std::move(order), [answer](detail::packed& result, const std::exception_ptr& thrown) {
+  runtime::call(std::move(order), [answer, of = reference_](detail::packed& result, const std::exception_ptr& thrown) {
     if (thrown) return answer->fail(thrown);
     try {
       detail::unpacker from(result);
-      answer->set(runtime::to_parameters(detail::unpack<std::vector<runtime::named_lengths>>(from)));
+      auto all = runtime::to_parameters(detail::unpack<std::vector<runtime::named_lengths>>(from));
+      if (of->shards() > 1) all.at(0).shape = runtime::table_shape(*of);  // the answer is of its first shard
+      answer->set(std::move(all));
     } catch (...) {
       answer->fail(std::current_exception());
     }
@@ -73,26 +108,53 @@ future<std::vector<nn::parameter>> remote_handle::parameters() const {
 future<named_tensors> remote_handle::state_dict() const { return ask_for_state(false); }
 
 future<named_tensors> remote_handle::ask_for_state(bool with_optimizer) const {
-  auto order = about(reference_, "state_dict", deadline_);
-  detail::pack(order.arguments, with_optimizer);
+  check_handle(reference_, "state_dict");
   auto answer = std::make_shared<promise<named_tensors>>();
   auto coming = answer->get_future();
-  runtime::call(std::move(order), to_value(answer));
+  const auto order_of = [&](std::size_t shard) {
+    auto order = about(reference_, "state_dict", deadline_, shard);
+    detail::pack(order.arguments, with_optimizer);
+    return order;
+  };
+  call_all(reference_->shards(), order_of, answer, [answer, of = reference_](std::vector<detail::packed>& results) {
+    answer->set(runtime::join_parts(*of, mapped(results, [](detail::packed& one) {
+      detail::unpacker from(one);
+      return detail::unpack<named_tensors>(from);
+    })));
+  });
   return coming;
 }
 
 future<> remote_handle::load_state_dict(const named_tensors& state) const {
-  auto order = about(reference_, "load_state_dict", deadline_);
+  check_handle(reference_, "load_state_dict");
   auto place = runtime::place_in_run::unknown;
   if (auto* const here = runtime::actor_executor::here())
     if (auto* const trainer = here->owner().trainer())
       place = trainer->kept().does_again() ? runtime::place_in_run::before_saved : runtime::place_in_run::new_ground;
-  detail::pack(order.arguments, reference_->words("load_state_dict"));
-  detail::pack(order.arguments, static_cast<std::uint8_t>(place));
-  detail::pack(order.arguments, state);
+  const auto order_of = [whom = reference_, deadline = deadline_, place,
+                         parts = runtime::cut_state(*reference_, state)](const char* method, std::size_t shard) {
+    auto order = about(whom, method, deadline, shard);
+    detail::pack(order.arguments, whom->words("load_state_dict"));
+    detail::pack(order.arguments, static_cast<std::uint8_t>(place));
+    detail::pack(order.arguments, parts[shard]);
+    return order;
+  };
   auto answer = std::make_shared<promise<>>();
   auto coming = answer->get_future();
-  runtime::call(std::move(order), to_nothing(answer));
+  const std::size_t shards = reference_->shards();
+  const auto load = [order_of, answer, shards] {
+    call_all(
+        shards, [&](std::size_t shard) { return order_of("load_state_dict", shard); }, answer,
+        [answer](std::vector<detail::packed>& /*nothing*/) { answer->set(); });
+  };
+  if (shards == 1) {
+    load();
+    return coming;
+  }
+  // No shard takes its part before all have accepted theirs.
+  call_all(
+      shards, [&](std::size_t shard) { return order_of("check_state_dict", shard); }, answer,
+      [load](std::vector<detail::packed>& /*nothing*/) { load(); });
   return coming;
 }
 
@@ -153,14 +215,44 @@ future<tensor> remote_module<nn::embedding_bag>::forward(context& in, std::span<
 
 future<tensor> remote_module<nn::embedding_bag>::rows(std::span<const std::int64_t> indices,
                                                       std::span<const std::int64_t> offsets) const {
-  auto order = about(reference_, "rows", deadline_);
-  order.step = 0;
-  table_->check_lookup("rows", {{indices.begin(), indices.end()}, {offsets.begin(), offsets.end()}, {}});
-  detail::pack(order.arguments, tensor::of<std::int64_t>({indices.size()}, indices));
-  detail::pack(order.arguments, tensor::of<std::int64_t>({offsets.size()}, offsets));
+  check_handle(reference_, "rows");
+  auto samples = std::make_shared<model::batch>();
+  samples->size = offsets.size();
+  samples->tables.push_back({{indices.begin(), indices.end()}, {offsets.begin(), offsets.end()}, {}});
+  table_->check_lookup("rows", samples->tables.front());
+  std::vector<msg::module_ref> shards(reference_->shards());
+  for (std::uint32_t shard = 0; shard < shards.size(); ++shard) shards[shard].rank = shard;
+  struct lookup {
+    actors::sparse_client client;
+    actors::sparse_client::context asked;
+  };
+  const auto all = std::make_shared<lookup>(
+      lookup{actors::sparse_client(table_->spec(), {std::move(shards)}, {.split = table_->split()}), {}});
+  all->asked = all->client.prepare(0, std::move(samples));
+  const auto order_of = [&](std::size_t shard) {
+    auto order = about(reference_, "rows", deadline_, shard);
+    order.step = 0;
+    const msg::lookup wanted = all->client.ask(all->asked, shard, {}, 0);
+    for (const msg::blob& numbers : {wanted.tables.front().indices, wanted.tables.front().offsets}) {
+      const auto one = numbers.as<std::int64_t>();
+      detail::pack(order.arguments, tensor::of<std::int64_t>({one.size()}, one));
+    }
+    return order;
+  };
   auto answer = std::make_shared<promise<tensor>>();
   auto coming = answer->get_future();
-  runtime::call(std::move(order), to_value(answer));
+  call_all(reference_->shards(), order_of, answer, [=, dim = table_->dim()](std::vector<detail::packed>& results) {
+    for (std::size_t shard = 0; shard < results.size(); ++shard) {
+      detail::unpacker from(results[shard]);
+      const tensor rows = from.next_tensor();
+      msg::rows found;
+      found.tables.emplace_back(rows.type(), rows.shape()[0], rows.shape()[1], runtime::column_of(rows).bytes);
+      actors::sparse_client::take(all->asked, shard, std::move(found));
+    }
+    auto pooled = runtime::pooled_rows(all->client, all->asked, dim);
+    if (!pooled) throw runtime::to_error(pooled.error());
+    answer->set(std::move(*pooled));
+  });
   return coming;
 }
 

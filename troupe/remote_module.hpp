@@ -39,7 +39,8 @@ class remote_handle {
   /// Returns the module's tensors, without its optimizer's state; in a trainer that trains it, as of its last optimizer
   /// step.
   future<named_tensors> state_dict() const;
-  /// Replaces them. Fails if names or shapes are of another module; then nothing changes.
+  /// Replaces them. Fails if names or shapes are of another module; then nothing changes. Servers that share a table
+  /// are asked twice: none takes its part before all have accepted theirs.
   ///
   /// A resumed run, also one that was begun again after a fault, has restored what `main` has made. There a trainer's
   /// call changes nothing until its loop has come to the saved place, since what it loads was loaded before; later ones
@@ -179,7 +180,8 @@ class remote_module<nn::embedding_bag> : public remote_handle {
     return ask_for_state(parts.optimizer);
   }
 
-  /// The same outside of any context, as of the newest optimizer step. Not for tables of mode max.
+  /// The same outside of any context, as of the newest optimizer step; of a table that is spread over servers, as of
+  /// the newest step of each.
   future<tensor> rows(std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets) const;
 
   runtime::trained trained() const { return table_; }

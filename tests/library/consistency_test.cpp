@@ -183,18 +183,5 @@ TEST(Consistency, WrongUsesAreNamed) {
             std::string::npos);
 }
 
-task<> ask_a_spread_table(trainer /*me*/, remote_module<embedding_bag> embedding) { co_await embedding.state_dict(); }
-
-TEST(Consistency, ASpreadTableHasNoOtherCalls) {
-  const std::string text = test::error_of([] {
-    made_cluster cluster({"--servers", "2"});
-    const auto embedding = cluster.make<embedding_bag>({.num_embeddings = 4, .embedding_dim = 2});
-    cluster.run(1, ask_a_spread_table, embedding);
-  });
-  EXPECT_NE(text.find("embedding_bag.state_dict of table 0 on 2 servers: a table that is spread over servers"),
-            std::string::npos)
-      << text;
-}
-
 }  // namespace
 }  // namespace troupe::consistency_test

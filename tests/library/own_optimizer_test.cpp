@@ -89,7 +89,7 @@ task<> train(trainer me, remote_module<nn::embedding_bag> table, remote_module<n
 
 std::vector<float> trained_by(const optimizer_choice& of_dense, const optimizer_choice& of_rows) {
   test::made_cluster cluster({"--servers", "2"});
-  const auto table = cluster.server(0).make<nn::embedding_bag>({.num_embeddings = 9, .embedding_dim = 6});
+  const auto table = cluster.make<nn::embedding_bag>({.num_embeddings = 9, .embedding_dim = 6});
   const auto far = cluster.server(1).make<nn::linear>({.in_features = 6, .out_features = 5});
   std::vector<float> weights;
   cluster.run(2, train, table, far, of_dense, of_rows, &weights);

@@ -54,6 +54,7 @@ struct course {
   int break_after = 0;             ///< optimizer steps of this attempt; 0: it goes to its end
   std::uint64_t loads_again = 99;  ///< in the iterations that it divides, but the first, states are set once more
   bool makes_late = false;         ///< the replica, in the first iteration of each attempt
+  int servers = 1;                 ///< over which the table is spread
 };
 
 task<> load_all(trainer me, hosted on, double value) {
@@ -106,10 +107,10 @@ task<> train(trainer me, hosted on, course how) {
 }
 
 std::string run(std::vector<std::string> words, course how) {
-  words.emplace_back("--quiet");
+  words.insert(words.end(), {"--quiet", "--servers", std::to_string(how.servers)});
   test::made_cluster cluster(std::move(words));
   const auto server = cluster.server(0);
-  const hosted on{server.make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4}),
+  const hosted on{cluster.make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4}),
                   server.make<nn::linear>({.in_features = 2, .out_features = 3}), server.make<total>()};
   return cluster.run(2, train, on, how).weights_digest;
 }
@@ -140,6 +141,12 @@ TEST(RestoredState, IsSetInTheLoopAsWritten) {
 }
 
 TEST(RestoredState, OfAReplicaThatIsMadeInTheLoopStays) { expect_same_bits(5, 3, {.makes_late = true}); }
+
+TEST(RestoredState, OfATableThatIsSpreadOverServersStays) {
+  EXPECT_EQ(run({}, {.servers = 3}), run({}, {}));
+  expect_same_bits(5, 3, {.servers = 3});
+  expect_same_bits(5, 3, {.loads_again = 3, .servers = 3});
+}
 
 // -- states that do not fit -----------------------------------------------------------------
 

@@ -16,12 +16,12 @@ namespace troupe::runtime {
 std::string reference::words(const std::string& method) const {
   return fmt::format("{}{}{}{}{} on {}", what_.type, method.empty() ? "" : ".", method,
                      what_.label.empty() ? "" : " of ", what_.label,
-                     shards_ > 1 ? fmt::format("{} servers", shards_) : fmt::format("server {}", server_));
+                     shards() > 1 ? fmt::format("{} servers", shards()) : fmt::format("server {}", server()));
 }
 
 void reference::release() const {
   if (is_released_.exchange(true) || !holder_) return;
-  const auto give_up = [server = server_, module = module_, calls = &holder_->owner()] {
+  const auto give_up = [server = server(), module = module_, calls = &holder_->owner()] {
     calls->count(server, module, calls->number(), -1);
   };
   if (executor::current() == holder_.get())
@@ -34,12 +34,12 @@ void reference::check_usable(const std::string& method) const {
   if (is_released_) throw error(error_kind::input, fmt::format("{}: the handle has been released", words(method)));
 }
 
-void reference::check_whole(const std::string& method) const {
-  if (shards_ > 1)
+void reference::check_whole() const {
+  if (shards() > 1)
     throw error(error_kind::input,
-                fmt::format("{}: a table that is spread over servers is looked up and trained by trainers, and has no "
-                            "other calls; make it on one server",
-                            words(method)));
+                fmt::format("{}: no message has a handle of a table that is spread over servers; make it on one "
+                            "server, or give the handle to trainers and clients as an argument of their functions",
+                            words()));
 }
 
 // -- messages -------------------------------------------------------------------------
@@ -50,7 +50,7 @@ std::string caller::fields_for(const detail::packed& what, std::uint32_t receive
   detail::packed tail;
   for (const reference_ptr& one : what.handles) {
     one->check_usable("");
-    one->check_whole("");
+    one->check_whole();
     const std::uint64_t module = module_of(*one);
     if (one->is_counted()) count(one->server(), module, receiver, 1);
     detail::pack(tail, one->server());
@@ -104,23 +104,24 @@ detail::packed caller::unpack(std::string&& fields, const std::vector<msg::tenso
 // -- calls ----------------------------------------------------------------------------
 
 void caller::call(method_call order, on_result then) {
-  const std::uint32_t server = order.whom->server();
+  const std::uint32_t server = order.whom->server(order.shard);
+  const std::uint64_t module = module_of(*order.whom, order.shard);
   msg::call message;
   message.head.step = order.step;
   message.in_step = order.step != 0;
-  message.module = order.of_server ? 0 : module_of(*order.whom);
+  message.module = order.of_server ? 0 : module;
   message.method = order.method;
   if (order.about_module) {
     detail::packed number;
-    detail::pack(number, module_of(*order.whom));
+    detail::pack(number, module);
     order.arguments.fields.insert(0, number.fields);
   }
   put(std::move(order.arguments), actors::server_number(server), message);
   const auto now = clock::now();
   const std::uint64_t id = ++last_;
   const auto due = now + bounded(order.deadline);
-  open_.emplace(id, open_call{due, order.deadline, std::move(order.whom), std::move(order.method), order.of_server,
-                              std::move(then)});
+  open_.emplace(id, open_call{due, order.deadline, std::move(order.whom), order.shard, std::move(order.method),
+                              order.of_server, std::move(then)});
   watch(due, now);
   send(server, std::move(message),
        [this, id](caf::expected<msg::returned> result) { answered(id, std::move(result)); });
@@ -163,7 +164,7 @@ void caller::when_answered(std::function<void()> then) {
 void caller::tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const {
   for (const auto& [id, one] : open_)
     to.push_back({name, fmt::format("{}.{}", one.whom->what().type, one.method), 0,
-                  fmt::format("server {}", one.whom->server())});
+                  fmt::format("server {}", one.whom->server(one.shard))});
 }
 
 void caller::look_if_answered() {

@@ -44,6 +44,8 @@ struct method_call {
   bool of_server = false;
   /// The module's number is its first argument.
   bool about_module = false;
+  /// Whose server is called.
+  std::size_t shard = 0;
 };
 
 /// Belongs to one actor, whose executor is entered wherever it calls back.
@@ -57,9 +59,9 @@ class caller {
   /// Has the server of `module` count a reference more or less for actor `holder`.
   void count(std::uint32_t server, std::uint64_t module, std::uint32_t holder, std::int32_t change);
 
-  /// The number of a module at its server.
-  std::uint64_t module_of(const reference& which) const {
-    return which.planned() ? planned_module(*which.planned()) : which.module();
+  /// The number of a module's shard at its server.
+  std::uint64_t module_of(const reference& which, std::size_t shard = 0) const {
+    return which.planned() ? planned_module(*which.planned(), shard) : which.module();
   }
 
   /// Takes what came in a message apart; the references in it are counted for this actor. Throws `error` if it is
@@ -100,7 +102,7 @@ class caller {
   virtual void send(std::uint32_t server, msg::call what) = 0;
   /// Calls `expire` after `delay`.
   virtual void wake_after(std::chrono::milliseconds delay) = 0;
-  virtual std::uint64_t planned_module(std::size_t planned) const = 0;
+  virtual std::uint64_t planned_module(std::size_t planned, std::size_t shard) const = 0;
 
   /// Fails the calls whose deadline has passed.
   void expire();
@@ -112,6 +114,7 @@ class caller {
     clock::time_point deadline;
     std::chrono::milliseconds allowed;
     reference_ptr whom;
+    std::size_t shard = 0;
     std::string method;
     bool of_server = false;
     on_result then;
@@ -134,14 +137,14 @@ class caller {
 template <class Pointer>
 class actor_caller : public caller {
  public:
-  /// `servers`, `tables`: as the actor addresses them.
   void start(Pointer self, actors::actor_trace& trace, std::uint32_t number, std::shared_ptr<actor_executor> executor) {
     self_ = self;
     trace_ = &trace;
     number_ = number;
     calls_from(std::move(executor));
   }
-  void reaches(std::vector<msg::parameter_server_actor> servers, std::vector<std::uint64_t> planned) {
+  /// `planned`: the shards of each planned module.
+  void reaches(std::vector<msg::parameter_server_actor> servers, std::vector<std::vector<msg::module_ref>> planned) {
     servers_ = std::move(servers);
     planned_ = std::move(planned);
   }
@@ -170,8 +173,8 @@ class actor_caller : public caller {
   void wake_after(std::chrono::milliseconds delay) override {
     self_->run_delayed(delay, [this] { expire(); });
   }
-  std::uint64_t planned_module(std::size_t planned) const override {
-    return planned < planned_.size() ? planned_[planned] : 0;
+  std::uint64_t planned_module(std::size_t planned, std::size_t shard) const override {
+    return planned < planned_.size() && shard < planned_[planned].size() ? planned_[planned][shard].module : 0;
   }
 
  private:
@@ -179,7 +182,7 @@ class actor_caller : public caller {
   actors::actor_trace* trace_ = nullptr;
   std::uint32_t number_ = 0;
   std::vector<msg::parameter_server_actor> servers_;
-  std::vector<std::uint64_t> planned_;  ///< the number at its server of each planned module
+  std::vector<std::vector<msg::module_ref>> planned_;
 };
 
 /// Calls from a thread that runs no task of an actor go by this executor; null: there is no run in this process.

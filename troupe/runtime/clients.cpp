@@ -54,8 +54,8 @@ class client_runtime {
   }
 
   void run(const client_function& function, const std::vector<msg::parameter_server_actor>& servers,
-           const std::vector<std::uint64_t>& planned) {
-    calls_.reaches(servers, planned);
+           const std::vector<std::vector<msg::module_ref>>& modules) {
+    calls_.reaches(servers, modules);
     under_way_.emplace([number = number_, executor = executor_]() -> std::optional<open_code> {
       const std::uint64_t turn = executor->turns();
       return open_code{
@@ -107,9 +107,6 @@ void clients::begin(caf::actor_system& system, std::uint64_t run,
                     const std::vector<std::vector<msg::module_ref>>& modules,
                     std::function<void(const caf::error&)> fail) {
   fail_ = std::move(fail);
-  std::vector<std::uint64_t> planned;
-  planned.reserve(modules.size());
-  for (const auto& shards : modules) planned.push_back(shards.empty() ? 0 : shards.front().module);
   {
     const std::lock_guard lock(mutex_);
     running_ = functions_.size();
@@ -122,9 +119,9 @@ void clients::begin(caf::actor_system& system, std::uint64_t run,
     actors_.push_back(caf::actor_cast<caf::actor>(made));
     auto* const self = caf::actor_cast<client_pointer>(made);
     actors::run_in(caf::actor_cast<caf::strong_actor_ptr>(made),
-                   [self, me = shared_from_this(), i, run, servers, planned] {
+                   [self, me = shared_from_this(), i, run, servers, modules] {
                      self->state.start(me, i, run);
-                     self->state.run(me->functions_[i], servers, planned);
+                     self->state.run(me->functions_[i], servers, modules);
                    });
   }
 }

@@ -48,7 +48,8 @@ std::uint64_t outside_run = 0;
 
 void outside_caller_handle::start(caf::actor_system& system, std::uint64_t run, std::uint32_t number,
                                   const std::vector<msg::parameter_server_actor>& servers,
-                                  const std::vector<std::uint64_t>& planned, std::shared_ptr<actor_executor> trainer) {
+                                  const std::vector<std::vector<msg::module_ref>>& planned,
+                                  std::shared_ptr<actor_executor> trainer) {
   const std::lock_guard lock(outside_mutex);
   if (outside_run == run) return;
   outside_run = run;

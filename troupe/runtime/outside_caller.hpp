@@ -23,8 +23,8 @@ class outside_caller_handle {
   /// Starts the actor, unless the process has one for this run. `number`, `trainer`: of the trainer that starts it, and
   /// fails if a callback of those threads throws.
   void start(caf::actor_system& system, std::uint64_t run, std::uint32_t number,
-             const std::vector<msg::parameter_server_actor>& servers, const std::vector<std::uint64_t>& planned,
-             std::shared_ptr<actor_executor> trainer);
+             const std::vector<msg::parameter_server_actor>& servers,
+             const std::vector<std::vector<msg::module_ref>>& planned, std::shared_ptr<actor_executor> trainer);
 
  private:
   caf::actor actor_;

@@ -18,13 +18,6 @@ program_assignment::program_assignment(const msg::train& order, const step_rules
   if (order.request_timeout_ms > 0) timeout = std::chrono::milliseconds(order.request_timeout_ms);
 }
 
-std::vector<std::uint64_t> program_assignment::planned() const {
-  std::vector<std::uint64_t> numbers;
-  numbers.reserve(modules.size());
-  for (const auto& shards : modules) numbers.push_back(shards.empty() ? 0 : shards.front().module);
-  return numbers;
-}
-
 std::vector<msg::module_ref> program_assignment::shards_of(const reference& module) const {
   if (module.planned()) return modules.at(*module.planned());
   msg::module_ref one;

@@ -31,8 +31,6 @@ struct program_assignment {
   /// names the members that are late.
   caf::timespan timeout = caf::infinite;
 
-  /// The number at its server of each planned module.
-  std::vector<std::uint64_t> planned() const;
   std::vector<msg::module_ref> shards_of(const reference& module) const;
   /// Calls `what(rank, server)` for each server that has a shard of the module.
   template <class F>

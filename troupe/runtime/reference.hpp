@@ -28,25 +28,25 @@ class reference {
  public:
   /// Refers to a module that main has planned, with a shard on each of the servers; `planned`: its place among those of
   /// the run. It lives as long as the run.
-  static std::shared_ptr<const reference> of_planned(module_identity what, const std::vector<std::uint32_t>& servers,
+  static std::shared_ptr<const reference> of_planned(module_identity what, std::vector<std::uint32_t> servers,
                                                      std::size_t planned) {
     const auto made = std::make_shared<reference>(std::move(what), servers.front(), std::uint64_t{0}, nullptr);
-    made->shards_ = static_cast<std::uint32_t>(servers.size());
+    made->servers_ = std::move(servers);
     made->planned_ = planned;
     return made;
   }
   /// `holder`: the actor for which it is counted; null: it is not counted.
   reference(module_identity what, std::uint32_t server, std::uint64_t module, std::shared_ptr<actor_executor> holder)
-      : what_(std::move(what)), server_(server), module_(module), holder_(std::move(holder)) {}
+      : what_(std::move(what)), servers_{server}, module_(module), holder_(std::move(holder)) {}
   ~reference() { release(); }
 
   reference(const reference&) = delete;
   reference& operator=(const reference&) = delete;
 
   const module_identity& what() const { return what_; }
-  /// Returns the rank of the server, which has the first shard.
-  std::uint32_t server() const { return server_; }
-  std::uint32_t shards() const { return shards_; }
+  /// Returns the rank of the server that has the shard.
+  std::uint32_t server(std::size_t shard = 0) const { return servers_[shard]; }
+  std::size_t shards() const { return servers_.size(); }
   /// Nullopt: `module` counts.
   std::optional<std::size_t> planned() const { return planned_; }
   std::uint64_t module() const { return module_; }
@@ -60,13 +60,12 @@ class reference {
   void release() const;
   /// Throws `error` if it has been given up.
   void check_usable(const std::string& method) const;
-  /// Throws `error` if it is spread over servers.
-  void check_whole(const std::string& method) const;
+  /// Throws `error` if it is spread over servers: messages have references to modules of one server.
+  void check_whole() const;
 
  private:
   module_identity what_;
-  std::uint32_t server_;
-  std::uint32_t shards_ = 1;
+  std::vector<std::uint32_t> servers_;  ///< by shard
   std::optional<std::size_t> planned_;
   std::uint64_t module_ = 0;
   std::shared_ptr<actor_executor> holder_;

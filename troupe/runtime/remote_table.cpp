@@ -43,6 +43,15 @@ actors::sparse_client::context table_client::prepare(std::shared_ptr<const model
   return made;
 }
 
+caf::expected<tensor> pooled_rows(const actors::sparse_client& by, actors::sparse_client::context& of,
+                                  std::size_t dim) {
+  kernels::stream& host = kernels::host_stream();
+  actors::network_input pooled;
+  pooled.resize(host, of.samples->size, dim);
+  if (caf::error wrong = by.pool(of, host, pooled)) return wrong;
+  return tensor({of.samples->size, dim}, dtype::f32, pooled.owner());
+}
+
 lookup::~lookup() {
   if (spent_->size() == spent_->capacity()) return;
   asked_.clear();

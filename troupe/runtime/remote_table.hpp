@@ -48,6 +48,9 @@ struct table_client {
   actors::sparse_client::context prepare(std::shared_ptr<const model::batch> samples) const;
 };
 
+/// Returns the pooled rows [bags, dim] of a batch of one table. Requires: its answers have come.
+caf::expected<tensor> pooled_rows(const actors::sparse_client& by, actors::sparse_client::context& of, std::size_t dim);
+
 /// Bags looked up; their gradient goes to the servers with the optimizer's step.
 class lookup final : public node {
  public:

@@ -59,7 +59,7 @@ void server_caller::wake_after(std::chrono::milliseconds delay) {
 }
 
 /// A server gets references to planned modules in messages, with their numbers.
-std::uint64_t server_caller::planned_module(std::size_t planned) const {
+std::uint64_t server_caller::planned_module(std::size_t planned, std::size_t /*shard*/) const {
   throw error(error_kind::input, fmt::format("module {} of the plan is not known on {}", planned, host_.name()));
 }
 
@@ -222,7 +222,7 @@ std::optional<actors::call_result> server_desk::call(msg::call& what,
   return answer;
 }
 
-void server_desk::load_state(actors::remote_module& into, detail::unpacker& from) {
+void server_desk::load_state(actors::remote_module& into, detail::unpacker& from, bool only_checks) {
   const std::string words = from.text();
   const auto place = static_cast<place_in_run>(detail::unpack<std::uint8_t>(from));
   // It was loaded before the checkpoint: it is checked as it was then.
@@ -234,10 +234,11 @@ void server_desk::load_state(actors::remote_module& into, detail::unpacker& from
                             "known of trainer functions only, so call it in one",
                             words));
   const auto state = detail::unpack<named_tensors>(from);
+  only_checks = only_checks || is_over;
   if (auto* const shaped = dynamic_cast<module_with_state*>(&into))
-    return is_over ? shaped->check(state) : shaped->load(state);
+    return only_checks ? shaped->check(state) : shaped->load(state);
   const auto entries = from_state(without_owner(state, into, words));
-  const caf::error wrong = is_over ? into.check_state_dict(entries) : into.load_state_dict(entries);
+  const caf::error wrong = only_checks ? into.check_state_dict(entries) : into.load_state_dict(entries);
   if (wrong) throw to_error(wrong);
 }
 
@@ -249,8 +250,8 @@ void server_desk::about(const std::string& method, detail::unpacker& from, detai
   } else if (method == "state_dict") {
     const auto parts = detail::unpack<bool>(from) ? actors::state_parts::all : actors::state_parts::weights;
     detail::pack(result, shaped != nullptr ? shaped->state_of() : to_state(one, parts));
-  } else if (method == "load_state_dict") {
-    load_state(one, from);
+  } else if (method == "load_state_dict" || method == "check_state_dict") {
+    load_state(one, from, method == "check_state_dict");
   } else if (method == "to") {
     const std::string device = from.text();
     if (shaped == nullptr)

@@ -64,7 +64,7 @@ class server_caller final : public caller {
   void send(std::uint32_t server, msg::call what, answer then) override;
   void send(std::uint32_t server, msg::call what) override;
   void wake_after(std::chrono::milliseconds delay) override;
-  std::uint64_t planned_module(std::size_t planned) const override;
+  std::uint64_t planned_module(std::size_t planned, std::size_t shard) const override;
 
   actors::module_host& host_;
 };
@@ -86,7 +86,8 @@ class server_desk final : public actors::remote_module {
   void count(detail::unpacker& from);
   /// Makes a call about a module.
   void about(const std::string& method, detail::unpacker& from, detail::packed& result);
-  static void load_state(actors::remote_module& into, detail::unpacker& from);
+  /// `only_checks`: it throws what is wrong with the state, and loads nothing.
+  static void load_state(actors::remote_module& into, detail::unpacker& from, bool only_checks);
   actors::remote_module& module(std::uint64_t number, const std::string& method);
 
   actors::module_host& host_;

@@ -48,15 +48,11 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
           actors::sparse_client::context& all = asked->asked();
           actors::sparse_client::take(all, s, std::move(rows));
           if (all.unanswered > 0) return;
-          kernels::stream& host = kernels::host_stream();
-          actors::network_input pooled;
-          pooled.resize(host, all.samples->size, dim);
-          if (const caf::error wrong = asked->client().pool(all, host, pooled))
-            return asked->answer().fail(to_error(wrong));
+          auto found = pooled_rows(asked->client(), all, dim);
+          if (!found) return asked->answer().fail(to_error(found.error()));
           if (stops)
             if (const caf::error wrong = asked->client().check_rows(all)) return asked->answer().fail(to_error(wrong));
-          tensor found({all.samples->size, dim}, dtype::f32, pooled.owner());
-          asked->answer().set(tape::with_numbers(unknown, *asked, std::move(found)));
+          asked->answer().set(tape::with_numbers(unknown, *asked, std::move(*found)));
         },
         [asked, timeout, own_deadline = timeout < assigned_.timeout](const caf::error& why) {
           const bool is_own = own_deadline && why == actors::errc::timeout;

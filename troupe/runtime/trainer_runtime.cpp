@@ -47,9 +47,8 @@ trainer_runtime& trainer_runtime::current() {
 void trainer_runtime::begin(msg::train& order) {
   enter(phase::running);
   assigned_ = program_assignment(order, assigned_.rules);
-  const auto planned = assigned_.planned();
-  calls_.reaches(assigned_.servers, planned);
-  calls_.outside().start(actor_.self->system(), order.head.run, calls_.number(), assigned_.servers, planned,
+  calls_.reaches(assigned_.servers, assigned_.modules);
+  calls_.outside().start(actor_.self->system(), order.head.run, calls_.number(), assigned_.servers, assigned_.modules,
                          requests_.executor());
   // The function decides when the last step is taken.
   schedule_ = {.total_steps = UINT64_MAX,
