@@ -8,7 +8,7 @@
 namespace troupe {
 
 /// To wake a sleeping core takes some 40 us, and more where a virtual core has to be given back first. So a thread
-/// looks for work for about that long. It yields the core to others meanwhile, and does not look for a while after
+/// looks for work for about that long. It yields the core to others meanwhile, and looks only once for a while after
 /// another thread has kept the core for long. Thread: one.
 class lingering {
  public:
@@ -20,25 +20,25 @@ class lingering {
     constexpr std::chrono::microseconds taken_for_long{300};
     constexpr std::chrono::milliseconds pause{100};
     if (time_.count() == 0) return false;
+    if (poll()) return true;
     const auto since = clock::now();
     if (since < sleeps_until_) return false;
-    while (!poll()) {
-      const auto before = clock::now();
-      if (before - since > time_) return false;
+    for (auto before = since; before - since <= time_; before = clock::now()) {
       std::this_thread::yield();
       if (const auto now = clock::now(); now - before > taken_for_long) {
         sleeps_until_ = now + pause;
         return false;
       }
+      if (poll()) return true;
     }
-    return true;
+    return false;
   }
 
  private:
   using clock = std::chrono::steady_clock;
 
   std::chrono::microseconds time_;
-  clock::time_point sleeps_until_;  ///< no polling until then
+  clock::time_point sleeps_until_;  ///< polls once, and no more, until then
 };
 
 }  // namespace troupe

@@ -6,7 +6,6 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <caf/all.hpp>
-#include <caf/policy/work_sharing.hpp>
 #include <caf/scheduler/coordinator.hpp>
 #include <cerrno>
 #include <cstring>
@@ -22,9 +21,9 @@
 #include "actors/parameter_server.hpp"
 #include "actors/traced_system.hpp"
 #include "base/descriptor.hpp"
-#include "base/lingering.hpp"
 #include "nodes/caf_network.hpp"
 #include "nodes/diagnosis.hpp"
+#include "nodes/one_queue.hpp"
 #include "nodes/rendezvous.hpp"
 #include "nodes/run_end.hpp"
 #include "nodes/thread_memory.hpp"
@@ -172,31 +171,6 @@ void describe_run(const run_options& options, std::uint64_t run_number, const ru
                                      {"numbers", boost::json::array(devices.numbers.begin(), devices.numbers.end())}});
   recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
 }
-
-/// A scheduler for few workers: one queue, at which workers without an actor to run linger before they sleep. CAF's own
-/// shared queue has each message wake a worker that has nothing to do: where cores sleep deeply, small steps then take
-/// more than twice as long.
-class one_queue : public caf::policy::work_sharing {
- public:
-  struct worker_data {
-    explicit worker_data(caf::scheduler::abstract_coordinator*) {}
-    lingering lingers{std::chrono::microseconds(30)};
-  };
-
-  template <class Worker>
-  caf::resumable* dequeue(Worker* self) {
-    auto& shared = d(self->parent());
-    caf::resumable* job = nullptr;
-    const auto take = [&] {
-      const std::lock_guard lock(shared.lock);
-      if (shared.queue.empty()) return false;
-      job = shared.queue.front();
-      shared.queue.pop_front();
-      return true;
-    };
-    return d(self).lingers.look(take) ? job : caf::policy::work_sharing::dequeue(self);
-  }
-};
 
 /// Has so many workers run the actors of this process. Those of a shared queue begin at once with each message, which
 /// pays where they are few, or where messages are rare and long work follows, as between parts of a network. Those that
