@@ -9,11 +9,6 @@
 
 namespace troupe::detail {
 
-bool future_state::is_ready() const {
-  const std::lock_guard lock(mutex_);
-  return ready_;
-}
-
 bool future_state::suspend(std::coroutine_handle<> task, executor& on) {
   const std::lock_guard lock(mutex_);
   if (ready_) return false;
@@ -61,7 +56,7 @@ void future_state::wait(std::chrono::milliseconds deadline) {
   if (executor::current() != nullptr)
     throw error(error_kind::input, "get() in a task would block the actor that runs it; co_await the future");
   blocked_ = &arrived;
-  const bool in_time = arrived.wait_for(lock, runtime::bounded(deadline), [this] { return ready_; });
+  const bool in_time = arrived.wait_for(lock, runtime::bounded(deadline), [this] { return ready_.load(); });
   blocked_ = nullptr;
   if (!in_time) throw error(error_kind::deadline, fmt::format("no answer within {} ms", deadline.count()));
 }
@@ -71,7 +66,7 @@ void future_state::fail(std::exception_ptr why) {
 }
 
 void future_state::finish(std::unique_lock<std::mutex> lock) {
-  ready_ = true;
+  ready_.store(true, std::memory_order_release);
   if (blocked_ != nullptr) blocked_->notify_all();
   const auto then = std::exchange(then_, nullptr);
   const bool has_task = task_ != nullptr;

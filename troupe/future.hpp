@@ -45,7 +45,7 @@ class future_state : public runnable, public std::enable_shared_from_this<future
   void wait(std::chrono::milliseconds deadline);
 
   void fail(std::exception_ptr why);
-  bool is_ready() const;
+  bool is_ready() const { return ready_.load(std::memory_order_acquire); }
   /// Whether a task waits for its value, or a callback.
   bool has_task() const;
   bool has_callback() const;
@@ -62,6 +62,7 @@ class future_state : public runnable, public std::enable_shared_from_this<future
   /// Stores a result by `store`, and wakes who waits. Does nothing if there is a result already.
   template <class F>
   void finish(F&& store) {
+    const auto kept = shared_from_this();  // a thread that finds it ready may drop it before this returns
     std::unique_lock lock(mutex_);
     if (ready_) return;
     store();
@@ -72,7 +73,7 @@ class future_state : public runnable, public std::enable_shared_from_this<future
   void finish(std::unique_lock<std::mutex> lock);
 
   mutable std::mutex mutex_;
-  bool ready_ = false;
+  std::atomic<bool> ready_ = false;  ///< set under the mutex, after the result
   std::atomic<bool> is_awaited_ = false;
   std::exception_ptr failure_;
   std::coroutine_handle<> task_;
