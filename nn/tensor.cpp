@@ -21,15 +21,12 @@ namespace {
 std::size_t checked_bytes(const shape& lengths, dtype type) {
   std::size_t bytes = size_of(type);
   bool is_too_large = false;
-  for (std::size_t i = 0; i < lengths.dimensions(); ++i) {
-    if (lengths[i] == 0) return 0;
-    is_too_large = is_too_large || bytes > std::size_t{PTRDIFF_MAX} / lengths[i];
-    if (!is_too_large) bytes *= lengths[i];
-  }
-  if (is_too_large)
+  for (const std::size_t length : lengths) is_too_large = __builtin_mul_overflow(bytes, length, &bytes) || is_too_large;
+  if (!is_too_large && bytes <= std::size_t{PTRDIFF_MAX}) return bytes;
+  if (std::ranges::find(lengths, std::size_t{0}) == lengths.end())
     throw error(error_kind::input, fmt::format("a tensor {} of {}: it has more than {} bytes; try a smaller one",
                                                to_string(lengths), name_of(type), PTRDIFF_MAX));
-  return bytes;
+  return 0;
 }
 
 void shape::refuse_more() {
@@ -85,9 +82,7 @@ void tensor::check_count(std::size_t given) const {
     throw error(error_kind::input, fmt::format("{} numbers for a tensor of shape {}", given, to_string(shape_)));
 }
 
-void tensor::check_type(dtype wanted) const {
-  if (wanted != type_) refuse(type_, wanted);
-}
+void tensor::refuse_type(dtype wanted) const { refuse(type_, wanted); }
 
 void tensor_view::refuse_type(dtype wanted) const { refuse(type_, wanted); }
 

@@ -143,7 +143,7 @@ class tensor {
   std::span<T> as() const&& = delete;
   template <class T>
   std::span<T> as() const& requires tensor_number<std::remove_const_t<T>> {
-    check_type(dtype_of<std::remove_const_t<T>>());
+    if (type_ != dtype_of<std::remove_const_t<T>>()) refuse_type(dtype_of<std::remove_const_t<T>>());
     return {reinterpret_cast<T*>(memory_.get()), count()};
   }
 
@@ -166,7 +166,7 @@ class tensor {
   void allocate();
   [[noreturn]] void refuse_numbers() const;
   void check_count(std::size_t given) const;
-  void check_type(dtype wanted) const;
+  [[noreturn]] void refuse_type(dtype wanted) const;
 
   troupe::shape shape_;
   dtype type_ = dtype::f32;
