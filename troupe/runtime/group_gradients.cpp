@@ -96,9 +96,10 @@ future<tensor> group::all_reduce(context& in, const tensor& x, place at) const {
   auto answer = std::make_shared<promise<tensor>>();
   auto coming = answer->get_future();
   auto summing = sum_among(*this, x, at, answer->state());
-  std::move(summing).then([answer, made, unknown = on.add({}, made)](future<tensor> sum) {
+  on.add({}, made);
+  std::move(summing).then([answer, made](future<tensor> sum) {
     try {
-      answer->set(tape::with_numbers(unknown, *made, sum.get()));
+      answer->set(tape::with_numbers(*made, sum.get()));
     } catch (...) {
       answer->fail(std::current_exception());
     }

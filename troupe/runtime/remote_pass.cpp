@@ -22,7 +22,7 @@ future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chro
   const auto made = std::make_shared<remote_pass>(
       in, whom, in.maker_of(input), in.owner().tables().step_of(whom->server()), calls.next_made(), deadline);
   if (in.is_training() && made->source_ == nullptr) made->given_ = input;
-  const tensor unknown = in.add({}, made);
+  in.add({}, made);
   method_call order{.whom = whom, .method = "forward", .deadline = deadline, .step = made->step_};
   if (in.is_training()) {
     detail::pack(order.arguments, made->number_);
@@ -35,13 +35,13 @@ future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chro
   auto answer = std::make_shared<promise<tensor>>();
   auto coming = answer->get_future();
   const bool trains = in.is_training();
-  call(std::move(order), [answer, unknown, made, trains](detail::packed& result, const std::exception_ptr& thrown) {
+  call(std::move(order), [answer, made, trains](detail::packed& result, const std::exception_ptr& thrown) {
     if (thrown) return answer->fail(thrown);
     try {
       detail::unpacker from(result);
       tensor numbers = from.next_tensor();
       if (trains) made->weight_ = detail::unpack<std::string>(from);
-      answer->set(tape::with_numbers(unknown, *made, std::move(numbers)));
+      answer->set(tape::with_numbers(*made, std::move(numbers)));
     } catch (...) {
       answer->fail(std::current_exception());
     }

@@ -63,6 +63,7 @@ class lookup final : public node {
 
   void backward(tape& /*on*/) override {}  // its gradient waits for the optimizer
   bool keeps_gradient() const override { return true; }
+  const void* belongs_to() const override { return table_.get(); }
 
   std::string spoilt() const override;
   const remote_table& table() const { return *table_; }

@@ -44,7 +44,7 @@ class application final : public node {
   }
 
   sequence_part made() const { return {pass_->output(), pass_->next_state()}; }
-  const replica& of() const { return replica_; }
+  const void* belongs_to() const override { return &replica_; }
 
   std::string spoilt() const override {
     if (!pass_) return {};
@@ -334,8 +334,8 @@ void replica::backward(tape& of, std::uint64_t step, bool is_last, function_ref<
   application* last = nullptr;
   const float without_pass = of.is_spoilt() ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
   for (node* one : of.passed())
-    if (auto* mine = dynamic_cast<application*>(one); mine && &mine->of() == this)
-      if (auto* before = std::exchange(last, mine)) before->finish(of);
+    if (one->belongs_to() == this)
+      if (auto* before = std::exchange(last, static_cast<application*>(one))) before->finish(of);
   kernels::stream& on = numbers_.compute();
   const float* const sum = of.finished_gradient_of(*this);
   numbers_.backward(
@@ -351,10 +351,7 @@ void replica::backward(tape& of, std::uint64_t step, bool is_last, function_ref<
       full);
   if (!numbers_.is_on_host()) numbers_.synchronize();
   auto& passed = of.passed();
-  const auto is_mine = [this](node* one) {
-    const auto* mine = dynamic_cast<application*>(one);
-    return mine && &mine->of() == this;
-  };
+  const auto is_mine = [this](const node* one) { return one->belongs_to() == this; };
   passed.erase(std::remove_if(passed.begin(), passed.end(), is_mine), passed.end());
 }
 

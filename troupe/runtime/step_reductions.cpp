@@ -51,12 +51,13 @@ void step_reductions::reduce_among_all(tape& with, replica& one, const update_pa
     msg::tensor share = numbers.share(bucket, requests_.actor().rank);
     send_share(
         one.first_bucket() + bucket, weight, std::move(share),
-        [this, &numbers, bucket, all](const msg::reduced& mean) {
+        // `all = all`: a capture of a constant would be constant, and copied where the callbacks are moved.
+        [this, &numbers, bucket, all = all](const msg::reduced& mean) {
           numbers.take(bucket, mean.grad);
           votes_.count({mean.stop, mean.save});
           all->end_part();
         },
-        [all](const caf::error& why) { all->fail(to_error(why)); });
+        [all = all](const caf::error& why) { all->fail(to_error(why)); });
   };
   one.backward(with, step(), as.ends, [&](std::uint32_t bucket) {
     if (one.is_synchronized()) send(bucket);  // else its parameters change when the pass is over

@@ -35,7 +35,7 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
   auto coming = asked->answer().get_future();
   const caf::timespan timeout =
       deadline ? std::min<caf::timespan>(bounded(*deadline), assigned_.timeout) : assigned_.timeout;
-  tensor unknown = on.add({}, asked);
+  on.add({}, asked);
   actors::sparse_client::context& c = asked->asked();
   for (std::size_t s = 0; s < client.servers(); ++s) {
     if (c.lookups[s].empty()) continue;
@@ -43,8 +43,7 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
     requests_.ask<msg::rows>(
         client.server(s), {.number = actors::server_number(client.rank(s)), .timeout = timeout},
         client.ask(c, s, requests_.actor().trace.next(at_step), on.is_training() ? assigned_.rules.staleness : 0),
-        [asked, unknown, s, dim = table->dim(), stops = !assigned_.rules.skips(),
-         under_way = under_way_](msg::rows& rows) {
+        [asked, s, dim = table->dim(), stops = !assigned_.rules.skips(), under_way = under_way_](msg::rows& rows) {
           actors::sparse_client::context& all = asked->asked();
           actors::sparse_client::take(all, s, std::move(rows));
           if (all.unanswered > 0) return;
@@ -52,7 +51,7 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
           if (!found) return asked->answer().fail(to_error(found.error()));
           if (stops)
             if (const caf::error wrong = asked->client().check_rows(all)) return asked->answer().fail(to_error(wrong));
-          asked->answer().set(tape::with_numbers(unknown, *asked, std::move(*found)));
+          asked->answer().set(tape::with_numbers(*asked, std::move(*found)));
         },
         [asked, timeout, own_deadline = timeout < assigned_.timeout](const caf::error& why) {
           const bool is_own = own_deadline && why == actors::errc::timeout;
@@ -84,8 +83,8 @@ void table_clients::send_gradients(const tape& with, const std::vector<trained>&
     const auto* table = std::get_if<std::shared_ptr<const remote_table>>(&one);
     if (table == nullptr || !counts_batch) continue;
     for (const auto& made : with.nodes()) {
-      const auto* looked_up = dynamic_cast<const lookup*>(made.get());
-      if (looked_up == nullptr || &looked_up->table() != table->get()) continue;
+      if (made->belongs_to() != table->get()) continue;
+      const auto* looked_up = static_cast<const lookup*>(made.get());
       auto gradients = looked_up->gradients();
       for (std::size_t s = 0; s < gradients.size(); ++s) {
         const auto to = std::ranges::lower_bound(servers, looked_up->client().rank(s), {}, &receiver::rank);

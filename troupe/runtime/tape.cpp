@@ -69,16 +69,15 @@ std::uint64_t tape::key_of(std::uint32_t rank, std::uint64_t place) const {
 
 tensor tape::add(tensor output, std::shared_ptr<node> made) {
   output.context_ = number_;
-  if (!training_) return output;
-  output.node_ = static_cast<std::uint32_t>(nodes_.size());
-  made->output = output;
-  nodes_.push_back(std::move(made));
+  if (training_) output.node_ = static_cast<std::uint32_t>(nodes_.size());
+  if (made) made->output = output;
+  if (training_) nodes_.push_back(std::move(made));
   return output;
 }
 
-tensor tape::with_numbers(const tensor& x, node& made, tensor numbers) {
-  numbers.context_ = x.context_;
-  numbers.node_ = x.node_;
+tensor tape::with_numbers(node& made, tensor numbers) {
+  numbers.context_ = made.output.context_;
+  numbers.node_ = made.output.node_;
   made.output = numbers;
   return numbers;
 }

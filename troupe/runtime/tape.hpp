@@ -49,6 +49,9 @@ class node {
   /// Whether what `backward` passes on comes later; then `tape::go_on` follows, or `tape::fail`.
   virtual bool waits() const { return false; }
 
+  /// The replica or the table that it belongs to, which finds its own nodes by it; null: neither.
+  virtual const void* belongs_to() const { return nullptr; }
+
   /// What it has computed, for `spoilt`; empty: that is not here yet, or the way back has passed it.
   tensor output;
   /// Of the output; empty until something has come.
@@ -84,8 +87,8 @@ class tape {
   /// Returns `output` as what `made` has computed, or will have computed.
   tensor add(tensor output, std::shared_ptr<node> made);
 
-  /// Returns `numbers` as those of `x`, which `add` returned without any, as what `made` has computed.
-  static tensor with_numbers(const tensor& x, node& made, tensor numbers);
+  /// Returns `numbers` as what `made` has computed, which `add` was given without any.
+  static tensor with_numbers(node& made, tensor numbers);
 
   /// The node that computed `x`; null: `x` is no result of a context, or nothing is recorded. Throws `error` if it is
   /// one of another context.
