@@ -81,6 +81,7 @@ function showRun() {
   if (state.textContent !== text) state.textContent = text;
   state.className = `pill ${kind}`;
   pauseButton.hidden = !run.live;
+  document.getElementById('perfetto').disabled = !run.run;
   const part =
     run.records > run.exported_most
       ? ` The newest ${short(run.exported_most)} of ${short(run.records)} records: troupe trace timeline writes all.`
