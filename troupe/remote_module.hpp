@@ -40,7 +40,8 @@ class remote_handle {
   /// step.
   future<named_tensors> state_dict() const;
   /// Replaces them. Fails if names or shapes are of another module; then nothing changes. Servers that share a table
-  /// are asked twice: none takes its part before all have accepted theirs.
+  /// are asked twice, each time within the deadline: none takes its part before all have accepted theirs. Await it
+  /// before other calls, which could come in between.
   ///
   /// A resumed run, also one that was begun again after a fault, has restored what `main` has made. There a trainer's
   /// call changes nothing until its loop has come to the saved place, since what it loads was loaded before; later ones

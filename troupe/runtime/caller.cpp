@@ -13,10 +13,11 @@ namespace troupe::runtime {
 
 // -- references -----------------------------------------------------------------------
 
-std::string reference::words(const std::string& method) const {
+std::string reference::words(const std::string& method, std::optional<std::size_t> shard) const {
   return fmt::format("{}{}{}{}{} on {}", what_.type, method.empty() ? "" : ".", method,
                      what_.label.empty() ? "" : " of ", what_.label,
-                     shards() > 1 ? fmt::format("{} servers", shards()) : fmt::format("server {}", server()));
+                     shards() > 1 && !shard ? fmt::format("{} servers", shards())
+                                            : fmt::format("server {}", server(shard.value_or(0))));
 }
 
 void reference::release() const {
@@ -139,10 +140,12 @@ void caller::answered(std::uint64_t id, caf::expected<msg::returned>&& result) {
       const bool is_late = result.error() == protocol::errc::timeout;  // of a link, which does not know the method
       error why = to_error(result.error());
       if (is_late)
-        why = error(why.kind(), fmt::format("{}: {}", done.whom->words(done.method), why.what()), why.is_transient());
+        why = error(why.kind(), fmt::format("{}: {}", done.whom->words(done.method, done.shard), why.what()),
+                    why.is_transient());
       const bool is_gone = protocol::is_secondary(result.error());
       thrown = std::make_exception_ptr(
-          is_gone ? error(error_kind::dropped, fmt::format("{}: the server has gone", done.whom->words(done.method)))
+          is_gone ? error(error_kind::dropped,
+                          fmt::format("{}: the server has gone", done.whom->words(done.method, done.shard)))
                   : why);
     } else {
       try {
@@ -197,7 +200,7 @@ void caller::expire() {
   for (const open_call& one : late)
     executor_->enter([&] {
       detail::packed nothing;
-      one.then(nothing, std::make_exception_ptr(not_in_time(one.whom->words(one.method), one.allowed)));
+      one.then(nothing, std::make_exception_ptr(not_in_time(one.whom->words(one.method, one.shard), one.allowed)));
       look_if_answered();
     });
 }

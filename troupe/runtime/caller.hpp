@@ -44,7 +44,7 @@ struct method_call {
   bool of_server = false;
   /// The module's number is its first argument.
   bool about_module = false;
-  /// Whose server is called.
+  /// The shard whose server is called.
   std::size_t shard = 0;
 };
 

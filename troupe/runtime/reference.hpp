@@ -53,8 +53,9 @@ class reference {
   bool is_counted() const { return holder_ != nullptr; }
 
   /// For error lines: `counter on server 0`, or with a method `counter.add on server 0`; with a label
-  /// `embedding_bag.rows of users on server 0`.
-  std::string words(const std::string& method = {}) const;
+  /// `embedding_bag.rows of users on server 0`. Of several shards, it names the server of `shard`, or how many there
+  /// are.
+  std::string words(const std::string& method = {}, std::optional<std::size_t> shard = {}) const;
 
   /// Gives it up; a second time does nothing.
   void release() const;
