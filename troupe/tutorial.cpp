@@ -1,15 +1,16 @@
 #include "troupe/tutorial.hpp"
 
-#include <string>
-
 #include "model/data.hpp"
 #include "model/job.hpp"
 
 namespace troupe {
 
 std::vector<tutorial_batch> tutorial_batches(std::uint64_t seed, std::uint32_t rank, std::uint64_t epoch) {
-  const auto data =
-      model::open_dataset(model::parse_job({{"data", "tutorial"}, {"seed", std::to_string(seed)}}).value()).value();
+  model::job what;  // not parsed, which would take longer than to draw the batches
+  what.data = "tutorial";
+  what.seed = seed;
+  what.loss = model::loss_kind::cross_entropy;
+  const auto data = model::open_dataset(what).value();
   std::vector<tutorial_batch> batches;
   const std::uint64_t steps = data->steps_per_epoch();
   batches.reserve(steps);

@@ -52,12 +52,13 @@ module_pass::module_pass(const nn::module& of, const nn::module_tensors& tensors
   make_saved(input);
   input_there_ = to_device(input);
   if (state != nullptr) {
-    next_state_there_ = make(checked_state(of, input, *state), dtype::f32);
-    if (state->count() > 0) state_there_ = to_device(*state);
+    carried_ = std::make_unique<carried>();
+    carried_->next_there = make(checked_state(of, input, *state), dtype::f32);
+    if (state->count() > 0) carried_->given_there = to_device(*state);
   }
   of.forward(this->how(false), this->numbers());
   output_ = to_host(on(), output_there_);
-  if (state != nullptr) next_state_ = to_host(on(), next_state_there_);
+  if (carried_) carried_->next = to_host(on(), carried_->next_there);
 }
 
 void module_pass::make_saved(const tensor& input) {
@@ -90,8 +91,8 @@ nn::pass_numbers module_pass::numbers() {
           .input = input_there_,
           .output = view_of(output_there_),
           .saved = {saved_.data(), saved_.size()},
-          .state = view_of(state_there_),
-          .next_state = view_of(next_state_there_)};
+          .state = carried_ ? view_of(carried_->given_there) : view<float>(),
+          .next_state = carried_ ? view_of(carried_->next_there) : view<float>()};
 }
 
 tensor module_pass::make(const shape& lengths, dtype type) const {

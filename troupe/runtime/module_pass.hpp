@@ -56,7 +56,7 @@ class module_pass {
   /// In the host's memory, as is all that comes from and goes to the caller.
   const tensor& output() const { return output_; }
   /// After the input; empty if there was none before it.
-  const tensor& next_state() const { return next_state_; }
+  tensor next_state() const { return carried_ ? carried_->next : tensor(); }
   /// Return where NaN or Inf is, as in `has NaN in sample 3 (number 13 of 32)`; "" if it is nowhere.
   std::string spoilt_input() const;
   std::string spoilt_output() const;
@@ -81,13 +81,17 @@ class module_pass {
   mode mode_;
   bool has_gone_back_ = false;
   tensor output_;
-  tensor next_state_;
   // On the device; if that is the processor, what the caller has.
   tensor input_there_;
   tensor output_there_;
-  tensor state_there_;
-  tensor next_state_there_;
   tensor grad_there_;
+  /// A state that the module carries from pass to pass.
+  struct carried {
+    tensor given_there;  ///< empty: zeros
+    tensor next_there;
+    tensor next;
+  };
+  std::unique_ptr<carried> carried_;  ///< null: none was given
   kernels::device_array<float> saved_;
 };
 

@@ -108,6 +108,7 @@ void tape::give(node& to, tensor grad) {
 }
 
 void tape::finish_passed() {
+  if (passed_.empty()) return;
   for (node* one : std::exchange(passed_, {})) one->finish(*this);
 }
 
@@ -196,7 +197,6 @@ void tape::go_on() {
 }
 
 void tape::go_back() {
-  passed_.reserve(passed_.size() + next_);
   while (next_ > 0) {
     node& next = *nodes_[--next_];
     if (next.grad.count() == 0 || next.is_spent) continue;
