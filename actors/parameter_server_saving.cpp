@@ -71,17 +71,22 @@ void parameter_server_state::begin_save(const msg::save_module& order, std::uint
     promise.deliver(msg::saved_module{trace.next(step, msg::id_of(order.head)), {}, 0, {}});
     return go_on();
   }
-  if (!is_kept && (!is_now || checkpoint_.is_writing_again(order.module, updates)))
+  if (checkpoint_.is_writing(order.module, updates))
+    return promise.deliver(refusal(errc::wrong_context,
+                                   "module {}: its state after optimizer step {} is still being written for the "
+                                   "checkpoint before; save less often",
+                                   order.module, updates));
+  if (!is_kept && !is_now)
     return promise.deliver(refusal(errc::wrong_context, "the state after optimizer step {} has gone: {} are applied",
                                    updates, contexts_.committed()));
   begin_checkpoint(updates);
   if (!is_kept) (*module)->keep(checkpoint_.allowance());
   checkpoint_.begin_module(order.module);
-  checkpoint_.writing_begins();
+  checkpoint_.writing_begins(order.module);
   const std::uint64_t begin = trace.is_on() ? trace::ticks_now() : 0;
   // Moved from thread to thread and back: CAF does not count a promise's owners atomically.
   auto done = [this, order, promise = std::move(promise), begin](caf::expected<remote_module::saved> made) mutable {
-    checkpoint_.writing_ends();
+    checkpoint_.writing_ends(order.module);
     { const actor_trace::range working(trace, trace::range_name::save, order.head.step, begin); }
     if (!made) return promise.deliver(std::move(made.error()));
     const auto& [file, parts] = *made;

@@ -48,14 +48,15 @@ class server_checkpoint {
     kept_.erase(module);
     begun_.insert(module);
   }
-  /// Whether that is so, after optimizer step `update`, and some module is being written.
-  bool is_writing_again(std::uint64_t module, std::uint64_t update) const {
-    return update_ == update && begun_.contains(module) && writing_ > 0;
+  /// Returns whether a module's state after optimizer step `update` is being written. An order to write it again may
+  /// come after that: the next checkpoint has the same state of a server that has taken no optimizer step since.
+  bool is_writing(std::uint64_t module, std::uint64_t update) const {
+    return update_ == update && writing_.contains(module);
   }
   void forget(std::uint64_t module) { kept_.erase(module); }
 
-  void writing_begins() { ++writing_; }
-  void writing_ends() { --writing_; }
+  void writing_begins(std::uint64_t module) { writing_.insert(module); }
+  void writing_ends(std::uint64_t module) { writing_.erase(writing_.find(module)); }
 
  private:
   std::uint64_t bytes_ = msg::any_memory;
@@ -63,7 +64,7 @@ class server_checkpoint {
   std::shared_ptr<model::memory_allowance> allowance_;  ///< of the last one
   std::set<std::uint64_t> kept_;                        ///< modules that keep their state until it is to be written
   std::set<std::uint64_t> begun_;                       ///< those of which it has begun to be written
-  std::size_t writing_ = 0;                             ///< those that are being written
+  std::multiset<std::uint64_t> writing_;                ///< those that are being written, perhaps for two checkpoints
 };
 
 }  // namespace troupe::actors

@@ -33,17 +33,21 @@ TEST(ServerCheckpoint, AModuleKeepsItsStateOnceUntilItIsWritten) {
   EXPECT_FALSE(one.keep(first)) << "it is written";
 }
 
-TEST(ServerCheckpoint, AStateIsWrittenAgainOnlyWhenNoneIsBeingWritten) {
+TEST(ServerCheckpoint, AModuleIsBeingWrittenUntilItsOwnWriteEnds) {
   server_checkpoint one;
   one.begin(7, [] {});
   one.begin_module(first);
-  EXPECT_FALSE(one.is_writing_again(first, 7));
-  one.writing_begins();
-  EXPECT_TRUE(one.is_writing_again(first, 7));
-  EXPECT_FALSE(one.is_writing_again(second, 7));
-  EXPECT_FALSE(one.is_writing_again(first, 8));
-  one.writing_ends();
-  EXPECT_FALSE(one.is_writing_again(first, 7));
+  EXPECT_FALSE(one.is_writing(first, 7));
+  one.writing_begins(first);
+  EXPECT_TRUE(one.is_writing(first, 7));
+  EXPECT_FALSE(one.is_writing(second, 7));
+  EXPECT_FALSE(one.is_writing(first, 8));
+  one.begin(8, [] {});
+  one.writing_begins(first);
+  one.writing_ends(first);
+  EXPECT_TRUE(one.is_writing(first, 8)) << "one of two writes has ended";
+  one.writing_ends(first);
+  EXPECT_FALSE(one.is_writing(first, 8));
 }
 
 TEST(ServerCheckpoint, TheNextOneBeginsAnewAndTheSameOneGoesOn) {

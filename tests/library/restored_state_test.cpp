@@ -55,6 +55,7 @@ struct course {
   std::uint64_t loads_again = 99;  ///< in the iterations that it divides, but the first, states are set once more
   bool makes_late = false;         ///< the replica, in the first iteration of each attempt
   int servers = 1;                 ///< over which the table is spread
+  bool trains_servers = true;      ///< what they have gets optimizer steps
 };
 
 task<> load_all(trainer me, hosted on, double value) {
@@ -77,7 +78,9 @@ task<> train(trainer me, hosted on, course how) {
   const auto make = [&] {
     model.push_back(me.data_parallel(nn::linear(4, 2)));
     model.back().load_state_dict(initial);
-    optimizer.emplace_back(adam{.lr = 0.05}, model.back(), on.layer);
+    optimizer.emplace_back(adam{.lr = 0.05}, model.back());
+    if (!how.trains_servers) return;
+    optimizer.back().add(adam{.lr = 0.05}, on.layer);
     optimizer.back().add(adagrad{.lr = 0.05}, on.rows);
   };
   if (!how.makes_late) make();
@@ -146,6 +149,16 @@ TEST(RestoredState, OfATableThatIsSpreadOverServersStays) {
   EXPECT_EQ(run({}, {.servers = 3}), run({}, {}));
   expect_same_bits(5, 3, {.servers = 3});
   expect_same_bits(5, 3, {.loads_again = 3, .servers = 3});
+}
+
+// A checkpoint then has the same state of the servers as the one before.
+TEST(RestoredState, OfServersThatTakeNoOptimizerStepIsSavedEachTime) {
+  for (const int servers : {1, 2}) {
+    const course how{.servers = servers, .trains_servers = false};
+    const trace::temporary_folder folder;
+    EXPECT_EQ(run({"--save", folder.path().string(), "--checkpoint-every", "2"}, how), run({}, how)) << servers;
+    expect_same_bits(7, 2, how);
+  }
 }
 
 // -- states that do not fit -----------------------------------------------------------------
