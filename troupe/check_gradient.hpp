@@ -31,6 +31,7 @@ struct gradient_check {
 /// - forward, or the two ways to ask backward (at once, one after the other), that do not repeat their numbers;
 /// - numbers written outside of outputs, saved numbers and gradients, or left unwritten in gradients;
 /// - `ranges` and `backward_parameters` that do not fit.
+/// It asks backward for both gradients and for each alone: one that writes a gradient that is not wanted crashes.
 /// On the processor, without a cluster. Thread: any.
 void check_gradient(const module& of, const tensor& input, const gradient_check& how = {});
 

@@ -305,7 +305,10 @@ sequence_part replica::apply(tape& on, const tensor& input, const pass_options& 
 }
 
 void replica::set_optimizer(const model::optimizer_spec& chosen) {
-  if (has_optimizer_) throw error(error_kind::input, fmt::format("{}: has an optimizer already", module_->type()));
+  if (has_optimizer_)
+    throw error(
+        error_kind::input,
+        fmt::format("{}: has an optimizer already; what is trained belongs to one distributed_optimizer", label_));
   if (const auto fault = model::device_fault(chosen, numbers_.compute().device(), "--device"))
     throw error(error_kind::input, fmt::format("{}: {}", module_->type(), *fault));
   const model::memory_claim of_state = claim_state(*module_, chosen, numbers_.compute().device());
