@@ -122,7 +122,7 @@ class [[nodiscard]] future {
 
   /// Calls `use` with this future, ready, when the result is here: at once, or on the thread that brings it, which must
   /// not be blocked. What `use` throws comes out of `then` if it is called at once; if it is called later it ends the
-  /// run.
+  /// run, and outside of a run it comes out of the promise's `set` or `fail`.
   template <class F>
   void then(F use) && {
     check();
@@ -197,9 +197,12 @@ class promise {
   }
 
  private:
-  void drop() {
-    if (state_ && !state_->is_ready())
+  void drop() noexcept {
+    if (!state_ || state_->is_ready()) return;
+    try {
       fail(error(error_kind::dropped, "there will be no answer: who owed it has ended"));
+    } catch (...) {  // a callback threw, and no run is under way that this could end
+    }
   }
 
   std::shared_ptr<detail::state_of<T>> state_;

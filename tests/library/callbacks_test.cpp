@@ -35,6 +35,21 @@ TEST(Callbacks, WhatTheyThrowGoesToTheirExecutor) {
   EXPECT_EQ(on->thrown.size(), 2u) << "its destructor has told it";
 }
 
+TEST(Callbacks, WhatTheyThrowOutsideOfARunComesOutOfSetButNotOfTheDestructor) {
+  promise<int> kept;
+  kept.get_future().then([](future<int> /*f*/) { throw error(error_kind::input, "not this"); });
+  EXPECT_THROW(kept.set(1), error);
+  bool was_called = false;
+  {
+    promise<int> dropped;
+    dropped.get_future().then([&](future<int> f) {
+      was_called = true;
+      (void)f.get();
+    });
+  }
+  EXPECT_TRUE(was_called);
+}
+
 /// An object whose methods use callbacks.
 class asking final : public remote_object {
  public:
