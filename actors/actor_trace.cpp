@@ -29,7 +29,7 @@ void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, st
   }
   trace::recorder* const recorder = recorder_of(system);
   if (recorder == nullptr || !recorder->wants_actor(name)) return;
-  const bool is_again = recorder_ != nullptr;  // restarted under its number in the run, which it did not know before
+  const bool is_again = recorder_ != nullptr;  // restarted with its number in the run, which it did not know before
   recorder_ = recorder;
   keeps_contents_ = recorder->wants_contents();
   keeps_payload_ = recorder->wants_payload(name);
@@ -184,7 +184,7 @@ void actor_trace::has_answer(msg::message_id asked) {
 }
 
 shown_call actor_trace::show(const trace::call_state& what) {
-  constexpr std::size_t shown_max = 4;  // with several hundred actors on one board, the rest waits for its turn
+  constexpr std::size_t shown_max = 4;  // with several hundred actors on one board, further calls are not shown
   if (board_ == nullptr) return {};
   auto place = std::ranges::find_if(calls_, &trace::board_call::is_free);
   if (place == calls_.end()) {

@@ -21,7 +21,7 @@
 
 namespace troupe::actors {
 
-/// A call that the board shows, until this object ends. Belongs to the actor whose call it is.
+/// A call shown on the board for this object's lifetime. Belongs to the actor that makes the call.
 class shown_call {
  public:
   shown_call() = default;
@@ -59,7 +59,7 @@ class actor_trace {
   /// The message being handled, or else the last one that was.
   msg::message_id cause() const { return cause_; }
   bool is_on() const { return recorder_ != nullptr; }
-  /// Whether another thread reads what messages hold, after their handlers.
+  /// Returns whether another thread reads the messages' contents after their handlers.
   bool keeps_contents() const { return keeps_contents_; }
   /// When the actor last read the clock for its current work, in ticks: close to now, and cheaper. It is no earlier
   /// than the start of the current message, or than the last record. 0: nothing is recorded.
@@ -67,7 +67,7 @@ class actor_trace {
   /// The gate that holds the actor to a recorded order; null: the run is no replay.
   replay_gate* replayed() const { return replayed_; }
 
-  /// A message is being handled during the lifetime of this object.
+  /// A message is being handled during this object's lifetime.
   class handling {
    public:
     template <class Message>
@@ -90,7 +90,7 @@ class actor_trace {
     }
     handling(const handling&) = delete;
 
-    /// The handler's result.
+    /// Notes the handler's result.
     template <class T>
     void note(const caf::result<T>& answer) {
       if (caf::holds_alternative<caf::error>(answer.get_data()))
@@ -143,39 +143,40 @@ class actor_trace {
     std::uint64_t begin_;
   };
 
-  /// Returns the number of a name that a program gives to its work or its metrics, for `range`, `asks` and `metric`.
-  /// Cheap for a known name.
+  /// Returns the number of a program's name for its work or metrics, for `range`, `asks` and `metric`. Cheap for a
+  /// known name.
   std::uint16_t number_of(const std::string& name);
   trace::range_name given_range(const std::string& name) { return static_cast<trace::range_name>(number_of(name)); }
   trace::metric_name given_metric(const std::string& name) { return static_cast<trace::metric_name>(number_of(name)); }
 
   // -- trainers only ------------------------------------------------------------------
 
-  /// The rows of a step have arrived. `step_ends`: the step is done and `next` is awaited; writes its record.
+  /// `step_begins`: the rows of a step have arrived. `step_ends`: the step is done and `next` is awaited; writes its
+  /// record.
   void step_begins(std::uint64_t step);
   void step_ends(std::uint64_t next);
-  /// Work outside any step that counts as progress, for the watchdog that looks for slow steps.
+  /// Reports work outside any step as progress, so that the watchdog does not see a slow step.
   void progresses();
   /// There are no further steps.
   void rests() { on_board(step_, 0); }
 
   // -- requests -------------------------------------------------------------------------
 
-  /// `asked` is sent to `peer`, which owes an answer.
+  /// Notes that `asked` has been sent to `peer`, whose answer is pending.
   void asks(const msg::header& asked, std::uint16_t type, std::uint32_t peer);
-  /// The answer has come, or never will.
+  /// Notes that the answer has come, or never will.
   void has_answer(msg::message_id asked);
 
-  /// Shows a call to other actors of its kind; empty if the board has no room, or nothing is recorded.
+  /// Shows a call to other actors; returns an empty object if the board has no room, or nothing is recorded.
   shown_call show(const trace::call_state& what);
 
   // -- other records -------------------------------------------------------------------
 
-  /// Writes a record of another kind. `what` has everything but kind, actor, and `begin` if that is now.
+  /// Writes a record of another kind. `with` holds everything but kind, actor, and `begin` if that is now.
   void note(trace::kind what, trace::record with, std::uint64_t bytes = 0);
   void note_drop(const caf::message& unexpected);
   void metric(trace::metric_name which, std::uint64_t step, double value);
-  /// Writes a record of each span that is over; their meaning is a range_name. Does not wait for the device.
+  /// Writes a record of each finished span; a span's meaning is a range_name. Does not wait for the device.
   void note_device_work(kernels::stream_timer& of);
 
  private:
@@ -239,7 +240,7 @@ class actor_trace {
   std::uint64_t step_begin_ = 0;
   std::uint64_t latest_ = 0;  ///< 0: the actor is idle, or its work is not recorded
   std::map<std::string, std::uint16_t> given_names_;
-  std::vector<trace::board_call*> calls_;  ///< its entries of the board for calls
+  std::vector<trace::board_call*> calls_;  ///< this actor's board entries for calls
 };
 
 /// The result of a handler whose promise is fulfilled elsewhere.
@@ -248,7 +249,7 @@ caf::result<T> answered_elsewhere(std::type_identity<caf::result<T>>) {
   return caf::delegated<T>{};
 }
 
-/// Returns whether `self` may handle `message` now; if not, the message is held until its turn comes.
+/// Returns whether `self` may handle `message` now; if not, holds the message until its turn comes.
 template <class Message, class Self>
 bool has_turn(Self* self, const Message& message) {
   replay_gate* const order = self->state.trace.replayed();
@@ -260,7 +261,7 @@ bool has_turn(Self* self, const Message& message) {
   return false;
 }
 
-/// Puts a held message whose turn has come back into the mailbox.
+/// Returns the next held message to the mailbox if its turn has come.
 void let_next_come(auto* self) {
   if (replay_gate* const order = self->state.trace.replayed())
     if (auto next = order->take_next()) self->enqueue(std::move(next), self->context());
@@ -274,7 +275,7 @@ auto recorded(Self* self) {
     constexpr bool has_answer = !std::is_void_v<answer_type>;
     if constexpr (protocol::traits_v<Message>.ordered) {
       if (!has_turn(self, message)) return answered_elsewhere(std::type_identity<answer_type>());
-      let_next_come(self);  // behind this one
+      let_next_come(self);  // after this one
     }
     if (auto* wrong = faults()) wrong->handles(self->state.name, caf::type_id_v<Message>);
     const std::uint8_t flags = has_answer ? trace::flag::request : 0;

@@ -1,4 +1,4 @@
-// How an actor with much to do yields its thread: it goes on as a message to itself, behind others.
+// How a busy actor yields its thread: it continues by a message to itself, after other actors.
 
 #pragma once
 
@@ -21,17 +21,17 @@ class actor_yield {
   /// Requires: the arguments outlive this object.
   actor_yield(pointer self, actor_trace& trace, const std::uint64_t& step) : self_(self), trace_(trace), step_(step) {}
 
-  /// Calls `go_on` after the actors that get messages from now on have run on this thread, or on another free thread: a
-  /// worker first runs the actors that became ready last.
+  /// Calls `go_on` after the actors that get messages from now on have run, on this thread or another free one: a
+  /// worker runs first the actors that became ready last.
   void to_woken(std::function<void()> go_on) { self_->spawn<caf::hidden>(turn_of(std::move(go_on))); }
 
-  /// Calls `go_on` behind all actors that are ready, and returns true; false: it has done so less than 50 ms ago.
+  /// Calls `go_on` after all actors that are ready, and returns true; returns false if it yielded less than 50 ms ago.
   bool to_all(std::function<void()> go_on) {
     constexpr std::chrono::milliseconds interval{50};
     const auto now = std::chrono::steady_clock::now();
     if (now < yielded_ + interval) return false;
     yielded_ = now;
-    self_->home_system().spawn<caf::hidden>(turn_of(std::move(go_on)));  // behind, as its parent is no actor
+    self_->home_system().spawn<caf::hidden>(turn_of(std::move(go_on)));  // runs last, since its parent is not an actor
     return true;
   }
 

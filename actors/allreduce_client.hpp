@@ -1,4 +1,4 @@
-// How a trainer has its shares of buckets summed up by its allreduce group.
+// How a trainer's shares of buckets are summed by its allreduce group.
 
 #pragma once
 
@@ -15,14 +15,16 @@ namespace troupe::actors {
 /// Belongs to the trainer's actor.
 class allreduce_client {
  public:
-  /// `number`: the group's, as an actor; `rank`: of the trainer in the group. Requires: `actor` outlives this object.
+  /// `number`: the group's actor number; `rank`: the trainer's rank in the group. Requires: `actor` outlives this
+  /// object.
   allreduce_client(const trainer_context& actor, msg::allreduce_actor group, std::uint32_t number, std::uint32_t rank)
       : actor_(actor), group_(std::move(group)), number_(number), rank_(rank) {}
 
   std::uint32_t rank() const { return rank_; }
 
-  /// Sends this rank's share of a bucket in step `step`, with its votes, and calls `on_mean` with the group's answer,
-  /// or `on_error`: also if the answer does not fit the share. `weight`: of the share, see `trained_parameters`.
+  /// Sends this rank's share of a bucket in step `step`, with its votes, and calls `on_mean` with the group's answer.
+  /// Calls `on_error` if that fails or the answer does not fit the share. `weight`: the share's, see
+  /// `trained_parameters`.
   template <class OnMean, class OnError>
   void reduce(std::uint64_t step, std::uint32_t bucket, std::uint32_t weight, msg::tensor share,
               const step_votes::vote& own, OnMean on_mean, OnError on_error) const {

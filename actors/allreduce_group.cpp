@@ -65,7 +65,7 @@ void allreduce_group_state::start(std::uint64_t run, group_layout layout) {
   numbers_ = std::move(layout.numbers);
   part_ = layout.part;
   parts_ = layout.parts;
-  // Several groups are named after the first rank that they have here.
+  // When there are several groups, each is named after its first rank in this process.
   const auto first = std::ranges::find(ranks_.process_of_rank, ranks_.me) - ranks_.process_of_rank.begin();
   trace.start(self_, self_->system(), run, number,
               number == group_number ? name : fmt::format("{} {}", name, member_of(static_cast<std::uint32_t>(first))));
@@ -189,7 +189,7 @@ caf::result<void> allreduce_group_state::refuse(std::uint64_t at_step, const caf
 
 // -- actions ----------------------------------------------------------------------------------------------------------
 
-/// Keeps a share that fits its bucket.
+/// Keeps a share, which must fit its bucket.
 void allreduce_group_state::take_part(const bucket_id& id, group_bucket& all, auto& share,
                                       caf::typed_response_promise<msg::reduced> promise) {
   note_launch(share.head, share.rank, all);
@@ -199,7 +199,7 @@ void allreduce_group_state::take_part(const bucket_id& id, group_bucket& all, au
   follow(id, all);
 }
 
-/// Does what is next for a bucket, after a share or a sum has come.
+/// Advances a bucket after a share or a sum has come.
 void allreduce_group_state::follow(const bucket_id& id, group_bucket& all) {
   if (all.sum.now() == ordered_sum::state::complete) {
     all.started = trace.latest();
@@ -261,13 +261,13 @@ void allreduce_group_state::close(const bucket_id& id, group_bucket& all) {
 
 // -- deadlines and status ---------------------------------------------------------------------------------------------
 
-/// One timer for all buckets: a timer per bucket would wake another thread each time. A group that lacks the sum of
-/// another waits a little longer, since that one knows whose share is missing.
+/// One timer for all buckets: a timer per bucket would wake another thread each time. A group that lacks another
+/// group's sum waits a little longer, since the other one knows whose share is missing.
 void allreduce_group_state::look_for_late_ranks() {
   collective_->look_for_late();
   constexpr int looks_per_timeout = 10;
   for (const auto& [id, all] : buckets_.under_way()) {
-    std::vector<std::uint32_t> shares, sums;  // of which ranks in the run
+    std::vector<std::uint32_t> shares, sums;  // ranks in the run whose share or sum is missing
     for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank) {
       if (all.sum.lacks_share(rank)) shares.push_back(member_of(rank));
       if (all.sum.lacks_sum(rank)) sums.push_back(member_of(rank));

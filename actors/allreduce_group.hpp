@@ -1,9 +1,9 @@
-// The allreduce group of one process: collects each rank's share of a bucket and answers its own ranks with the mean
+// The allreduce group of one process: it collects each rank's share of a bucket and answers its own ranks with the mean
 // over all batches, summed in rank order, whichever processes the ranks are in.
 //
-// The actor checks messages, enforces timeouts, records and answers. ordered_sum.hpp has the summation of a bucket, the
-// assignment of slices and the states; the mean is the sum times 1 / batches. For trainers on CUDA devices, the shares
-// are summed there (device_collective.hpp).
+// The actor checks messages, enforces timeouts, records and answers. ordered_sum.hpp sums a bucket, assigns its slices
+// and keeps its state; the mean is the sum times 1 / batches. The shares of trainers on CUDA devices are summed there
+// (device_collective.hpp).
 
 #pragma once
 
@@ -32,9 +32,9 @@ struct group_layout {
   std::chrono::milliseconds timeout{0};
   /// The sender of each other process's messages, by process. Empty: senders are not checked.
   std::vector<caf::actor_addr> senders{};
-  /// The actor number of each process's group, by process. Empty: there is only one process, whose is `group_number`.
+  /// The actor number of each process's group, by process. Empty: only one process, with number `group_number`.
   std::vector<std::uint32_t> numbers{};
-  /// The part of their replicas that the ranks have, of how many.
+  /// Which part of their replicas the ranks have, and the number of parts.
   std::uint32_t part = 0;
   std::uint32_t parts = 1;
 
@@ -55,10 +55,11 @@ struct group_bucket {
   struct participant {
     msg::header head;
     msg::tensor grad;  ///< whole for this process's ranks; for others, the slice summed here
-    caf::typed_response_promise<msg::reduced> promise;  ///< of this process's ranks
+    caf::typed_response_promise<msg::reduced> promise;  ///< for this process's ranks
   };
 
-  /// The memory of the mean, made with the first part of it: until then, the count may be only another process's claim.
+  /// The memory of the mean. Allocated only with its first part: until then, the count may be a false claim of a
+  /// process.
   float* room() {
     if (!mean) mean = std::make_shared_for_overwrite<float[]>(sum.count());
     return mean.get();
@@ -71,8 +72,8 @@ struct group_bucket {
   ordered_sum sum;
   std::vector<participant> ranks;
   std::shared_ptr<float[]> mean;
-  bool stop = false;           ///< some rank wants to end the run, as far as is known here
-  bool save = false;           ///< likewise: wants a checkpoint
+  bool stop = false;           ///< a rank votes to end the run, as far as known here
+  bool save = false;           ///< a rank votes for a checkpoint, as far as known here
   std::uint64_t sequence = 0;  ///< number of this group's collective, from 1
   std::uint64_t launched = 0;  ///< ticks: when the first share came
   std::uint64_t started = 0;   ///< ticks: when the last share came
@@ -91,26 +92,26 @@ class collective {
   /// Returns whether this collective can read the numbers of this process's ranks from where they are.
   virtual bool can_read(const msg::tensor& grad) const = 0;
 
-  /// Called when a rank of this process begins to take part: by then all processes are connected.
+  /// Called when a rank of this process begins to take part: all processes are connected by then.
   virtual void join() {}
 
   /// Returns why a share from another process's rank does not fit this collective; none if it fits.
   virtual caf::error check(const msg::bucket_share& share) const = 0;
 
-  /// Takes another process's description of its devices. Returns an error if they do not fit this collective.
+  /// Reads another process's description of its devices. Returns an error if they do not fit this collective.
   virtual caf::error introduce(const msg::group_devices& theirs) = 0;
 
-  /// Requires: all shares of the bucket are there. Sums it now, and returns true; or later, and finishes this bucket,
-  /// and perhaps others, by itself, even before it returns.
+  /// Sums the bucket now and returns true; or sums it later and finishes this bucket, and perhaps others, itself,
+  /// possibly before it returns. Requires: all shares of the bucket are there.
   virtual bool sum(const bucket_id& id, group_bucket& all) = 0;
 
   /// Ends the group if an operation of this collective takes too long or has failed. Called at intervals.
   virtual void look_for_late() {}
 
-  /// Returns how long it may pass unseen that an operation has failed.
+  /// Returns how long a failed operation may go unnoticed.
   virtual std::chrono::milliseconds look_interval() const { return std::chrono::milliseconds::max(); }
 
-  /// What a bucket waits for when every rank's share is there, in words for people.
+  /// Describes what a bucket waits for when every rank's share is there.
   virtual const char* awaited() const = 0;
 };
 
@@ -139,7 +140,7 @@ class allreduce_group_state {
   const rank_layout& ranks() const { return ranks_; }
   const std::vector<msg::allreduce_actor>& groups() const { return groups_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
-  /// Returns the time by which deadlines go: that of the actor system's clock.
+  /// The clock for deadlines: that of the actor system.
   std::chrono::steady_clock::time_point now() const { return self_->clock().now(); }
   /// A bucket under way.
   group_bucket& bucket(const bucket_id& id);
@@ -159,7 +160,7 @@ class allreduce_group_state {
  private:
   caf::error check(const msg::header& head, std::uint32_t rank, std::uint32_t bucket, bool local) const;
   std::uint32_t number_of(std::uint32_t process) const { return numbers_.empty() ? group_number : numbers_[process]; }
-  /// The rank in the run of a rank of this group.
+  /// The rank within the run of a rank of this group.
   std::uint32_t member_of(std::uint32_t rank) const { return rank * parts_ + part_; }
   bool may_come_from(std::uint32_t process) const;
   std::optional<std::uint32_t> process_of_sender() const;
@@ -177,10 +178,10 @@ class allreduce_group_state {
   std::uint64_t run_ = 0;
   rank_layout ranks_;
   std::vector<msg::allreduce_actor> groups_;  ///< as in `group_layout`
-  std::vector<caf::actor_addr> senders_;      ///< likewise
-  std::vector<std::uint32_t> numbers_;        ///< likewise
-  std::uint32_t part_ = 0;                    ///< likewise
-  std::uint32_t parts_ = 1;                   ///< likewise
+  std::vector<caf::actor_addr> senders_;      ///< as in `group_layout`
+  std::vector<std::uint32_t> numbers_;        ///< as in `group_layout`
+  std::uint32_t part_ = 0;                    ///< as in `group_layout`
+  std::uint32_t parts_ = 1;                   ///< as in `group_layout`
   std::chrono::milliseconds timeout_{0};
   bucket_window<group_bucket> buckets_;
   std::uint64_t collectives_ = 0;           ///< number launched so far

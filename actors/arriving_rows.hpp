@@ -20,7 +20,7 @@ struct arriving_rows {
     }
   }
 
-  /// Once for all rows of a lookup.
+  /// Waits once for all rows of a lookup.
   void wait() const {
     if (begun && begun->done && !begun->done->is_over()) begun->done->wait();
   }

@@ -17,13 +17,13 @@
 namespace troupe::actors {
 
 struct question {
-  std::uint32_t number = 0;               ///< of the actor that is asked
-  caf::timespan timeout = caf::infinite;  ///< after which it is an error
-  std::uint16_t type = 0;                 ///< as traces name it; 0: as the message's type
-  bool survives_error = false;            ///< the actor continues after an error, which is an answer then
+  std::uint32_t number = 0;               ///< the receiver's actor number
+  caf::timespan timeout = caf::infinite;  ///< after this time the request fails
+  std::uint16_t type = 0;                 ///< shown in traces; 0: the message's type
+  bool survives_error = false;            ///< the actor continues after an error, which then counts as an answer
 };
 
-/// Says that the master or a server has left a message unanswered for too long.
+/// Returns the error for a message that the master or a server has not answered in time.
 caf::error not_answered(const question& what, std::string_view message);
 
 /// Sends a request of `self`, and calls `on_answer` with its answer, or `on_error`. `woken`: runs the actors that the

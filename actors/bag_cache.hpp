@@ -24,7 +24,7 @@ kernels::bags_view view_of(const auto& message) {
           message.weights.template as<float>()};
 }
 
-/// Uploads the bags of a `bag_lookup` or `bag_gradient` into `room`; from pinned memory without a copy by the host.
+/// Uploads the bags of a `bag_lookup` or `bag_gradient` into `room`; pinned memory is not copied by the host.
 kernels::bags_view put_bags(kernels::uploaded_bags& room, kernels::stream& on, const auto& message) {
   return room.put(on, view_of(message),
                   {message.indices.pinned_memory(), message.offsets.pinned_memory(), message.weights.pinned_memory()});
@@ -51,7 +51,7 @@ class bag_cache {
   /// Returns whether the bags of a lookup or a gradient are cached.
   bool has(const auto& message) const { return find(message) != nullptr; }
 
-  /// Returns the bags of a gradient if they are still cached. They stay in place until `free_taken`.
+  /// Returns the bags of a gradient if they are still cached. They stay valid until `free_taken`.
   std::optional<kernels::bags_view> take(const msg::bag_gradient& grad) {
     const kept_lookup* known = find(grad);
     if (known == nullptr) return std::nullopt;
@@ -59,14 +59,15 @@ class bag_cache {
     return known->view;
   }
 
-  /// Frees what was taken for the next lookups. Requires: its use has been enqueued on the stream.
+  /// Makes room for later lookups where `take` was called. Requires: the use of those bags has been enqueued on the
+  /// stream.
   void free_taken() {
     for (kept_lookup& one : kept_)
       if (std::exchange(one.is_taken, false)) one.number = 0;
   }
 
  private:
-  /// Tells a blob of bytes from all others by weak reference, without owning it.
+  /// Recognizes a blob by a weak reference, without owning it.
   class same_bytes {
    public:
     same_bytes() = default;
@@ -102,9 +103,9 @@ class bag_cache {
     return known == kept_.end() ? nullptr : &*known;
   }
 
-  /// Returns a free entry, or else the oldest one that no gradient has taken.
+  /// Returns a free entry, or else the oldest that no gradient has taken.
   kept_lookup& place_for_next() {
-    // A lookup whose bags have been freed will have no gradient.
+    // A lookup whose bags have been freed gets no gradient.
     const auto is_free = [](const kept_lookup& one) {
       return one.number == 0 || (!one.is_taken && one.indices.are_gone());
     };

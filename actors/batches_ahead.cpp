@@ -19,7 +19,7 @@ void batch_threads::post(std::function<void()> make) {
 }
 
 std::size_t batches_made_ahead(const batch_threads_wish& wish, std::size_t trainers) {
-  constexpr std::size_t unasked_max = 8;  // a batch may take 100 MB
+  constexpr std::size_t unasked_max = 8;  // a batch may be 100 MB
   if (trainers == 0 || wish.count == 0U) return 0;
   const auto shares = [](std::size_t count, std::size_t among) { return (count + among - 1) / among; };
   if (wish.count) return shares(*wish.count, trainers) + 1;

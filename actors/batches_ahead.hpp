@@ -1,5 +1,5 @@
-// The batches of a trainer's next steps, which other threads draw or read, check and plan, while the trainer computes.
-// A batch is a function of its step and rank, so it makes no difference who makes it.
+// The batches of a trainer's next steps, which other threads draw or read, check and plan while the trainer computes. A
+// batch is a function of its step and rank, so the thread that makes it does not matter.
 
 #pragma once
 
@@ -20,16 +20,16 @@ namespace troupe::actors {
 /// The threads that make batches for a process's trainers. Thread: any.
 class batch_threads {
  public:
-  /// `own`: how many threads of its own; 0: the process's idle threads (kernels/idle_threads.hpp) make batches, if
-  /// these are large. `ahead`: how many batches each trainer has made ahead.
+  /// `own`: the number of threads of its own; 0: the process's idle threads (kernels/idle_threads.hpp) make batches if
+  /// these are large. `ahead`: how many batches are made ahead for each trainer.
   batch_threads(std::size_t own, std::size_t ahead);
 
-  /// Has `make` called by a thread that is free; perhaps by none, without threads of its own.
+  /// Has a free thread call `make`. Without threads of its own, perhaps none does.
   void post(std::function<void()> make);
 
-  /// How many batches a trainer has made ahead, of `numbers` indices and features each; 0: none.
+  /// How many batches, of `numbers` indices and features each, a trainer has made ahead; 0: none.
   std::size_t ahead(std::uint64_t numbers) const {
-    constexpr std::uint64_t few = 1 << 14;  // waking a thread takes longer than to make so few
+    constexpr std::uint64_t few = 1 << 14;  // making so few takes less time than waking a thread
     return pool_ || numbers >= few ? ahead_ : 0;
   }
 
@@ -38,26 +38,26 @@ class batch_threads {
   std::size_t ahead_;
 };
 
-/// How many threads make batches.
+/// How many threads are to make batches.
 struct batch_threads_wish {
-  std::optional<std::size_t> count = {};  ///< null: those that are idle
+  std::optional<std::size_t> count = {};  ///< null: the idle ones
   std::size_t sharers = 1;                ///< processes that share the cores, each with as many trainers
 };
 
-/// Returns how many large batches each of a process's trainers has made ahead; 0: none.
+/// Returns how many large batches are made ahead for each of a process's trainers; 0: none.
 std::size_t batches_made_ahead(const batch_threads_wish& wish, std::size_t trainers);
 
-/// Returns the threads for this process's trainers; null: they make their batches themselves.
+/// Returns the threads for this process's trainers; null: they make their own batches.
 std::shared_ptr<batch_threads> make_batch_threads(const batch_threads_wish& wish, std::size_t trainers);
 
-/// Belongs to a trainer. `Batch`: what is made of a step.
+/// Belongs to a trainer. `Batch`: what is made for a step.
 template <class Batch>
 class batches_ahead {
  public:
   /// Makes the batch of a step. Thread: any, for several steps at once.
   using maker = std::function<Batch(std::uint64_t step)>;
 
-  /// `threads`: null: none. `ahead`: how many batches. `make` must stay callable as long as this lives.
+  /// `threads` may be null. `ahead`: how many batches. Requires: `make` stays callable while this object lives.
   batches_ahead(std::shared_ptr<batch_threads> threads, std::size_t ahead, maker make)
       : threads_(std::move(threads)), ahead_(threads_ ? ahead : 0), make_(std::move(make)) {}
   /// Waits for the batches that are being made.
@@ -67,11 +67,11 @@ class batches_ahead {
   batches_ahead(const batches_ahead&) = delete;
   batches_ahead& operator=(const batches_ahead&) = delete;
 
-  /// Returns the batch of `step`: makes it if no thread has begun to, else waits for it. Offers the batches of the next
-  /// steps, up to `last`, to other threads.
+  /// Returns the batch of `step`: makes it unless a thread has begun to, else waits for it. Offers the batches of the
+  /// next steps, up to `last`, to other threads.
   Batch take(std::uint64_t step, std::uint64_t last) {
     if (ahead_ == 0) return make_(step);
-    for (; !coming_.empty() && next_ != step; ++next_) {  // after a resume, or of another order than was expected
+    for (; !coming_.empty() && next_ != step; ++next_) {  // after a resume, or in an unexpected order
       coming_.front()->drop();
       coming_.pop_front();
     }
@@ -101,7 +101,7 @@ class batches_ahead {
       make();
       return made_.get();
     }
-    /// Makes sure that nobody makes it any more.
+    /// Ensures that no thread makes it from now on.
     void drop() {
       if (begun_.exchange(true)) made_.wait();
     }
@@ -115,7 +115,7 @@ class batches_ahead {
   std::shared_ptr<batch_threads> threads_;
   std::size_t ahead_ = 0;
   maker make_;
-  std::uint64_t next_ = 0;  ///< the step of the first one that is coming
+  std::uint64_t next_ = 0;  ///< the step of the first one in `coming_`
   std::deque<std::shared_ptr<coming>> coming_;
 };
 

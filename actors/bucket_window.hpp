@@ -1,7 +1,7 @@
-// The buckets that a group has under way, and the finished ones.
+// A group's active and finished buckets.
 //
-// A rank has all means of a step before it starts the next one. So at most two steps have buckets under way, and a
-// finished bucket does not come again: otherwise a peer could fill this process's memory.
+// A rank has all means of a step before it starts the next one. So at most two steps have active buckets, and a
+// finished bucket does not come again. A peer that breaks this could otherwise fill this process's memory.
 
 #pragma once
 
@@ -33,7 +33,7 @@ class bucket_window {
   /// Far more than any model has layers.
   static constexpr std::size_t buckets_max = 1024;
 
-  /// Returns why this bucket is neither under way nor can be opened; none if it is or can.
+  /// Returns an empty error if this bucket is active or can be opened, else the reason.
   caf::error check(const bucket_id& id) const {
     using protocol::errc;
     if (id.bucket >= buckets_max)
@@ -49,13 +49,14 @@ class bucket_window {
                         oldest, newest);
   }
 
-  /// Returns the bucket if it is under way, else null.
+  /// Returns an active bucket, else null.
   Bucket* find(const bucket_id& id) {
     const auto known = open_.find(id);
     return known != open_.end() ? &known->second : nullptr;
   }
 
-  /// Requires: `check` passes and `find` returns null. Opens a bucket: a new one, or one as some bucket was at `close`.
+  /// Opens a bucket: a new one, or one in the state that some bucket had at `close`. Requires: `check` passes and
+  /// `find` returns null.
   Bucket& open(const bucket_id& id) {
     const auto [at, is_new] = open_.try_emplace(id);
     TROUPE_ASSERT(is_new);

@@ -7,12 +7,12 @@ namespace troupe::actors {
 caf::error captured_network::begin(const msg::trainer_position& from, kernels::device& device) {
   if (auto error = whole_network::begin(from, device)) return error;
   graphs_.turn_on();
-  first_ = from.steps_done + 2;  // what the first one needs is not there yet
+  first_ = from.steps_done + 2;  // no graph for the first step: what it needs is not there yet
   return {};
 }
 
-/// Launches the graph of the step before, waits for the one before that while the device has it to do, and begins this
-/// step's.
+/// Launches the previous step's graph, waits for the step before that while the device is busy with it, and begins this
+/// step's capture.
 void captured_network::begin_step() {
   whole_network::begin_step();
   if (work_.step < first_) return;
@@ -34,7 +34,7 @@ dense_replica::pass captured_network::pass_of(const model::batch& samples, const
   return made;
 }
 
-/// While the step is captured the device does none of it, and the host does not wait.
+/// While a step is captured the device executes none of it, and the host does not wait.
 void captured_network::await_device(bool needs_loss) {
   if (needs_loss || !graphs_.are_captured()) whole_network::await_device(needs_loss);
 }

@@ -1,5 +1,5 @@
-// A step of the whole network that is one CUDA graph, from its passes to the lookup of the next step: as a step begins,
-// the graph of the one before is launched, and the host waits for the one before that, whose loss it takes.
+// A step of the whole network as one CUDA graph, from its passes to the lookup of the next step: as a step begins, the
+// previous step's graph is launched, and the host waits for the step before that and reads its loss.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace troupe::actors {
 /// Belongs to the trainer's actor.
 class captured_network final : public whole_network {
  public:
-  /// `graphs`: of the trainer's device.
+  /// `graphs`: those of the trainer's device.
   captured_network(step_work& work, kernels::step_graphs& graphs) : whole_network(work), graphs_(graphs) {}
 
   caf::error begin(const msg::trainer_position& from, kernels::device& device) override;

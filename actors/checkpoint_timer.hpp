@@ -1,5 +1,4 @@
-// When rank 0 wants a checkpoint by time: a fixed time after the last one, or after one that follows from what
-// checkpoints have cost.
+// When rank 0 votes for a checkpoint by time: at a fixed interval, or at one computed from the cost of checkpoints.
 
 #pragma once
 
@@ -12,10 +11,10 @@
 
 namespace troupe::actors {
 
-/// A checkpoint's cost is the time that the run has lost by it: from when it began until it was written, less the time
-/// that the steps done meanwhile usually take. So one for which trainers stand still costs all of its time, and one
-/// that is written beside the steps costs by how much it has slowed them, a hundredth of its time at the least: less
-/// cannot be told from the steps' own ups and downs.
+/// A checkpoint's cost is the time that the run loses by it: the time from its beginning until it is written, less the
+/// usual time of the steps done meanwhile. If trainers stand still for it, all of its time is lost; if it is written
+/// beside the steps, the cost is how much it slows them, but at least a hundredth of its time: less cannot be
+/// distinguished from the normal variation of steps.
 ///
 /// Does not read the clock. Thread: one at a time.
 class checkpoint_timer {
@@ -26,23 +25,23 @@ class checkpoint_timer {
     return clock::now();
   }
 
-  /// When the first checkpoint is due whose cost nobody knows yet.
+  /// When the first checkpoint is due, while the cost is unknown.
   static constexpr double first_seconds = 60;
 
-  /// `mtbf`: the mean time between failures in seconds, with which the time between two checkpoints is the best one
-  /// (Young): sqrt(2 cost mtbf), at least as long as one takes. 0: it is `seconds`.
+  /// `seconds`: the interval if `mtbf` is 0. `mtbf`: mean time between failures in seconds; the interval is then the
+  /// best one (Young), sqrt(2 cost mtbf), but at least as long as a checkpoint takes.
   checkpoint_timer(double seconds, double mtbf) : seconds_(mtbf > 0 ? first_seconds : seconds), mtbf_(mtbf) {}
 
-  /// Training begins, `step` steps are done.
+  /// Training begins after `step` steps.
   void start(clock::time_point at, std::uint64_t step) {
     last_ = free_since_ = at;
     free_since_step_ = step;
   }
 
-  /// Never while one is being written.
+  /// Returns false while a checkpoint is being written.
   bool is_due(clock::time_point at) const { return !is_under_way_ && since(last_, at) >= seconds_; }
 
-  /// A checkpoint is taken after `step`, for whatever reason.
+  /// A checkpoint begins after `step`, for any reason.
   void begins(clock::time_point at, std::uint64_t step) {
     const auto steps = static_cast<double>(step - free_since_step_);
     if (steps > 0) step_seconds_ = since(free_since_, at) / steps;
@@ -51,7 +50,7 @@ class checkpoint_timer {
     is_under_way_ = true;
   }
 
-  /// It is on disk, or has failed, and `step` steps are done.
+  /// The checkpoint is on disk or has failed, and `step` steps are done.
   void ends(clock::time_point at, std::uint64_t step) {
     is_under_way_ = false;
     free_since_ = at;
@@ -64,7 +63,7 @@ class checkpoint_timer {
     seconds_ = std::max(std::sqrt(2 * cost_ * mtbf_), took);
   }
 
-  /// The seconds from one to the next.
+  /// The interval between checkpoints in seconds.
   double seconds() const { return seconds_; }
 
  private:
@@ -75,12 +74,12 @@ class checkpoint_timer {
   double seconds_;
   double mtbf_;
   clock::time_point last_;
-  clock::time_point free_since_;       ///< no checkpoint has been written since
+  clock::time_point free_since_;       ///< when the last checkpoint ended, or training began
   std::uint64_t free_since_step_ = 0;  ///< the steps done then
-  double step_seconds_ = 0;            ///< of a step, while none is written
+  double step_seconds_ = 0;            ///< time of a step while no checkpoint is written
   std::uint64_t begun_step_ = 0;
   bool is_under_way_ = false;
-  double cost_ = 0;  ///< the mean of those taken, in seconds
+  double cost_ = 0;  ///< mean cost of the checkpoints taken, in seconds
   std::uint64_t taken_ = 0;
 };
 

@@ -112,7 +112,7 @@ std::uint64_t checkpointing::step() const {
   return last;
 }
 
-/// Returns the step up to which a shard's server has been sent gradients.
+/// Returns the last step for which the shard's server has been sent gradients.
 std::uint64_t checkpointing::step_of(const msg::module_ref& shard) const {
   std::uint64_t last = 0;
   for (const auto& share : shares_) {
@@ -132,7 +132,7 @@ void checkpointing::write() {
     forget();
     return finish(folder.error());
   }
-  position_ = position();  // before any trainer's report of a later step
+  position_ = position();  // before any trainer reports a later step
   parts_missing_ = 1;      // the dense part
   for (std::size_t t = 0; t < tables_->size(); ++t)
     for (const msg::module_ref& shard : (*tables_)[t]) ask_for(t, shard, std::filesystem::absolute(*folder));
@@ -142,7 +142,7 @@ void checkpointing::write() {
       [this](result<model::saved_file> file) { written(std::move(file)); });
 }
 
-/// Servers need not keep the state any more that no file can be written of.
+/// Releases the state that servers keep for this checkpoint, whose files cannot be written any more.
 void checkpointing::forget() {
   for (const auto& shards : *tables_)
     for (const msg::module_ref& shard : shards)
@@ -152,7 +152,7 @@ void checkpointing::forget() {
           [](const caf::error&) {});
 }
 
-/// Has `work` done on the thread that writes, and then calls `then` with its result as the master, unless it has ended.
+/// Runs `work` on the writing thread, and then `then` with its result in the master, unless the checkpoint has ended.
 /// Requires: `work` refers to nothing of the master's.
 template <class Work, class Then>
 void checkpointing::aside(trace::range_name name, Work work, Then then) {
@@ -186,7 +186,7 @@ void checkpointing::ask_for(std::size_t table, const msg::module_ref& shard, con
         written(model::saved_file{std::move(file.name), file.length, std::move(file.digest)});
       },
       [this, writing](const caf::error& error) {
-        // The down message of a server that has ended gives the reason.
+        // A server that has ended reports its reason by its down message.
         if (protocol::is_secondary(error)) return;
         unwritten_.erase(writing);
         written(run_fault(protocol::describe(error)));
@@ -241,7 +241,7 @@ model::checkpoint_manifest checkpointing::manifest() const {
   made.step = step();
   made.settings = plan_->settings;
   made.data_digest = plan_->data_digest();
-  made.arithmetic = model::arithmetic_here();  // and that of all members: others are not let in
+  made.arithmetic = model::arithmetic_here();  // all members have the same: others are refused
   made.position = position_;
   for (const model::tensor_view& view : dense_views()) made.dense.push_back(view.what);
   for (std::size_t t = 0; t < tables_->size(); ++t) {
@@ -252,7 +252,7 @@ model::checkpoint_manifest checkpointing::manifest() const {
   return made;
 }
 
-/// The checkpoint has been committed or has failed: trainers that wait go on.
+/// The checkpoint has been committed or has failed: waiting trainers continue.
 void checkpointing::finish(std::optional<fault> problem) {
   const std::uint64_t at_step = step();
   if (problem) plan_->checkpoints.store->abandon();

@@ -1,6 +1,6 @@
-// How the master takes checkpoints. All trainers hand over their state after the same step, and wait for the end or go
-// on; the servers write their shards as of that step, the master has a thread write the dense part and commit. A failed
-// checkpoint is reported, and training continues.
+// How the master takes checkpoints. All trainers hand over their state after the same step, and wait for the end or
+// continue; the servers write their shards as of that step, the master has a thread write the dense part and commit. A
+// failed checkpoint is reported, and training continues.
 //
 //   trying ◀──▶ idle ──▶ gathering ──▶ writing
 //                 ▲                       │
@@ -11,8 +11,8 @@
 //   | idle      | trying    | the run begins; the servers try to write into an empty folder                 |
 //   | trying    | idle      | they have tried; the folder is removed                                        |
 //   | idle      | gathering | the first trainer has handed over its state                                   |
-//   | gathering | writing   | all trainers have                                                             |
-//   | writing   | idle      | all parts are written and committed, or one failed; trainers that wait go on  |
+//   | gathering | writing   | all trainers have handed over theirs                                          |
+//   | writing   | idle      | all parts are written and committed, or one failed; waiting trainers continue |
 
 #pragma once
 
@@ -45,34 +45,34 @@ class checkpointing {
 
   checkpointing(open_requests& requests, actor_trace& trace) : requests_(requests), trace_(trace) {}
 
-  /// Requires: the arguments outlive this object. `report` may be null; it is called with every checkpoint taken or
-  /// failed, and with one of step 0 only if that failed.
+  /// `report` may be null; it is called with every checkpoint taken or failed, and with one of step 0 only if that
+  /// failed. Requires: the arguments outlive this object.
   void start(const run_plan& plan, const table_shards& tables, const run_figures& figures,
              std::function<void(const checkpoint_summary&)> report);
 
-  /// At step 0 only the job is saved: resuming from it is the same as a fresh start.
+  /// At step 0 only the job is saved: resuming from there equals a fresh start.
   void save_beginning();
 
   /// Makes an empty folder beside the checkpoints, which a server finds only if it shares the folder with this process.
   /// Returns an empty text if nothing is saved or the folder cannot be made.
   std::string folder_to_try();
-  /// Removes that folder.
+  /// Removes the folder of `folder_to_try`.
   void tried();
 
-  /// A trainer has handed over its state; `go_on` is answered when the checkpoint is there, or has failed. Returns an
-  /// error if there is none to take, or not now.
+  /// A trainer has handed over its state; `go_on` is answered when the checkpoint is written or has failed. Returns an
+  /// error if no checkpoint is expected, or not now.
   caf::error add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on);
 
-  /// A trainer has ended, after a checkpoint if the run saves any: later ones have its last share.
+  /// A trainer has ended, after a checkpoint if the run saves any; later checkpoints reuse its last share.
   void ended(std::uint32_t rank);
 
   state now() const { return state_; }
-  /// Returns whether training stands still for the checkpoint that is being written.
+  /// Returns whether training stands still for the checkpoint being written.
   bool holds_up() const {
     return state_ == state::writing &&
            std::ranges::any_of(shares_, [](const auto& one) { return one && !one->goes_on; });
   }
-  /// Returns whether that trainer has reached the step of the checkpoint under way.
+  /// Returns whether that trainer has reached the step of the current checkpoint.
   bool has(std::uint32_t rank) const { return rank < waiting_.size() && (waiting_[rank] || ended_[rank]); }
   /// Returns the ranks of the servers that still have a shard to write.
   std::set<std::uint32_t> servers() const { return {unwritten_.begin(), unwritten_.end()}; }
@@ -103,18 +103,18 @@ class checkpointing {
   std::function<void(const checkpoint_summary&)> report_;
 
   state state_ = state::idle;
-  // By rank: what it saves, whom to tell to go on, and whether its training has ended.
+  // By rank: what it saves, its answer if it waits, and whether its training has ended.
   std::vector<std::optional<msg::save_dense>> shares_;
   std::vector<std::optional<caf::typed_response_promise<msg::committed>>> waiting_;
   std::vector<bool> ended_;
-  std::multiset<std::uint32_t> unwritten_;  ///< the server's rank for each shard
+  std::multiset<std::uint32_t> unwritten_;  ///< the server's rank, once for each shard
   std::size_t parts_missing_ = 0;
   model::run_position position_;
   std::vector<model::saved_file> files_;
-  std::map<std::size_t, std::vector<model::table_part>> parts_;  ///< of each table, as its servers tell them
+  std::map<std::size_t, std::vector<model::table_part>> parts_;  ///< of each table, as reported by its servers
   std::optional<fault> problem_;
   clock::time_point begin_;
-  std::optional<uncounted_time> time_to_write_;  ///< while it is writing
+  std::optional<uncounted_time> time_to_write_;  ///< while writing
   writing_thread writer_;
 };
 

@@ -1,4 +1,4 @@
-// What trainers order for an optimizer step whose whole gradient they know the norm of.
+// The optimizer step that trainers order once they know the norm of the whole gradient.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace troupe::actors {
 
-/// Clips a gradient by its global norm, as PyTorch's clip_grad_norm_ does; `limit` 0: not at all. A gradient whose norm
-/// is NaN or Inf is not applied.
+/// Clips a gradient by its global norm, as PyTorch's clip_grad_norm_ does; `limit` 0: no clipping. A gradient with a
+/// norm of NaN or Inf is not applied.
 inline step_order order_for(double norm, double limit) {
   constexpr double no_zero = 1e-6;
   const bool is_finite = std::isfinite(norm);

@@ -1,5 +1,5 @@
-// The coming steps of a trainer, in order: first those whose rows have been looked up, and then at most one more whose
-// batch is prepared.
+// A trainer's coming steps, in order: the steps whose rows have been looked up, then at most one more with a prepared
+// batch.
 
 #pragma once
 
@@ -22,7 +22,7 @@ class coming_steps {
   using context = sparse_client::context;
   using batches = batches_ahead<caf::expected<context>>;
 
-  /// The steps after `done`, up to `last`. The others are those of `batches_ahead`.
+  /// The steps after `done`, up to `last`. The other arguments are those of `batches_ahead`.
   coming_steps(std::uint64_t done, std::uint64_t last, std::shared_ptr<batch_threads> threads, std::size_t ahead,
                batches::maker make)
       : looked_up_(done), last_(last), batches_(std::move(threads), ahead, std::move(make)) {}
@@ -30,19 +30,19 @@ class coming_steps {
   /// The last step whose rows have been looked up.
   std::uint64_t looked_up() const { return looked_up_; }
 
-  /// The step to prepare next; none if that is done already, or there is none.
+  /// The step to prepare next; none if it is prepared already, or there is no further step.
   std::optional<std::uint64_t> lacking() const {
     const bool has_next = !steps_.empty() && steps_.back().step > looked_up_;
     return has_next || looked_up_ == last_ ? std::nullopt : std::optional(looked_up_ + 1);
   }
-  /// Requires: a step is lacking.
+  /// Prepares the step of `lacking`. Requires: there is one.
   caf::error prepare() {
     auto made = batches_.take(looked_up_ + 1, last_);
     if (!made) return made.error();
     steps_.push_back(std::move(*made));
     return {};
   }
-  /// Returns the prepared step, whose rows the caller looks up. Requires: none is lacking.
+  /// Returns the prepared step, whose rows the caller looks up. Requires: `lacking` returns none.
   context& look_up_next() {
     ++looked_up_;
     return steps_.back();
@@ -58,11 +58,11 @@ class coming_steps {
   /// Requires: the step is among the coming ones.
   context& of(std::uint64_t step) { return steps_[step - steps_.front().step]; }
 
-  /// Whether the rows of all steps up to `last` have come that have been looked up.
+  /// Returns whether all looked-up rows of the steps up to `last` have come.
   bool have_rows(std::uint64_t last) const {
     return std::ranges::none_of(steps_, [&](const context& one) { return one.step <= last && one.unanswered > 0; });
   }
-  /// Lookups without an answer.
+  /// The number of lookups without an answer.
   std::uint64_t unanswered() const {
     std::uint64_t sum = 0;
     for (const context& one : steps_) sum += one.unanswered;
@@ -72,8 +72,8 @@ class coming_steps {
  private:
   std::uint64_t looked_up_;
   std::uint64_t last_;
-  std::deque<context> steps_;  ///< they stay in place while answers are awaited
-  batches batches_;            ///< destroyed first: it may be making some
+  std::deque<context> steps_;  ///< entries keep their addresses while answers are pending
+  batches batches_;            ///< destroyed first: it may be making batches
 };
 
 }  // namespace troupe::actors

@@ -13,35 +13,35 @@
 
 namespace troupe::actors {
 
-/// Where a job computes best, for those whose user leaves it to `auto`.
+/// Where a job computes best, for users who choose `auto`.
 struct device_advice {
   bool on_devices = true;   ///< on CUDA devices; else on the processor
-  std::string reason = {};  ///< why, in words for people; empty: there is no advice
+  std::string reason = {};  ///< a readable reason; empty: there is no advice
 };
 
 /// Which actors compute on which CUDA devices; the others compute on the processor.
 struct compute_devices {
-  /// The devices' numbers: rank r has number r modulo their count.
+  /// The devices' numbers: rank r uses numbers[r modulo their count].
   std::vector<int> numbers;
   bool trainers = false;             ///< trainers compute on them
   bool servers = false;              ///< servers keep their tables on them
   bool elsewhere = false;            ///< in other processes, so that this process does not open them
   bool step_graphs = false;          ///< a trainer's steps are captured as CUDA graphs, where they can be
   bool trainers_by_default = false;  ///< the user has not said where trainers compute, and there are devices
-  bool servers_by_default = false;   ///< nor where servers keep their tables: where trainers compute
-  std::string reason;                ///< why `auto` has chosen so; empty: there is nothing to tell
+  bool servers_by_default = false;   ///< the user has not said where servers keep their tables: with the trainers
+  std::string reason;                ///< why `auto` has chosen so; empty: nothing to report
 
-  /// Has those who have a place by default compute where a job does best. Does nothing without advice.
+  /// Applies the advice to actors whose device was chosen by default. Does nothing without advice.
   void follow(const device_advice& advice);
 
-  /// Leaves trainers, and servers that have their place by default, on the processor.
+  /// Leaves trainers, and servers whose device was chosen by default, on the processor.
   void stay_on_processor();
 
   /// Returns a rank's device, opened on first use. Throws `kernels::device_error`.
   kernels::device& of_trainer(std::uint32_t rank) const { return pick(trainers, rank); }
   kernels::device& of_server(std::uint32_t rank) const { return pick(servers, rank); }
 
-  /// Returns the device at an index of `numbers`, likewise.
+  /// Returns the device at an index of `numbers`, opened on first use. Throws `kernels::device_error`.
   kernels::device& at(std::size_t place) const;
 
  private:
@@ -50,11 +50,11 @@ struct compute_devices {
   }
 };
 
-/// Where ranks on CUDA devices compute, in words for people: " on CUDA devices 0, 2".
+/// Describes where ranks on CUDA devices compute: " on CUDA devices 0, 2".
 std::string places_of(const compute_devices& devices, std::span<const std::uint32_t> ranks);
 
-/// One line for people on who computes on what, and why if `auto` has chosen; empty if all compute on the processor
-/// without a reason.
+/// Describes in one line which actors compute where, and why if `auto` has chosen; empty if all compute on the
+/// processor without a reason.
 std::string describe(const compute_devices& devices, std::uint32_t trainers, std::uint32_t servers);
 
 /// The user's choice of devices.
@@ -65,10 +65,10 @@ struct device_request {
   std::vector<int> numbers;        ///< empty: all
 };
 
-/// Looks at the machine without opening a device. Faults, of kind input: what is missing.
+/// Looks at the machine without opening a device. Fails with kind input, naming what is missing.
 result<compute_devices> choose_devices(const device_request& wish);
 
-/// Spawns on the worker threads; if `on_device`, on a thread of its own, which may block on a CUDA device. `spawner`:
+/// Spawns on the worker threads, or with `on_device` on a separate thread, which may block on a CUDA device. `spawner`:
 /// an actor system or one of its actors.
 template <class Spawner, class Actor, class... Args>
 auto spawn_computing(Spawner& spawner, bool on_device, Actor actor, Args... args) {

@@ -1,6 +1,6 @@
 // The tensors of a model's dense part, and their names in checkpoints: `top.0.weight`, and `top.0.weight.state.0` for
-// the optimizer's first buffer of it. A trainer has them in flat arrays: one of the weights, one for each buffer of the
-// optimizer, and one of the network's buffers, such as running means, if it has any.
+// its first optimizer buffer. A trainer keeps them in flat arrays: one for the weights, one for each optimizer buffer,
+// and one for the network's buffers, such as running means, if it has any.
 
 #pragma once
 
@@ -19,11 +19,11 @@ struct dense_layout {
   std::vector<nn::parameter> parameters = {};
   std::vector<nn::parameter> buffers = {};
 
-  /// Returns the named tensors of a trainer's arrays, which outlive them.
+  /// Returns the named tensors as views of a trainer's arrays. Requires: the arrays outlive the views.
   std::vector<model::tensor_view> views(std::span<const msg::tensor> arrays) const;
 
-  /// Reads a trainer's arrays, of an optimizer with so many buffers, from a checkpoint. Errors: bad input, one of the
-  /// tensors is not there or has another size.
+  /// Reads a trainer's arrays from a checkpoint, for an optimizer with `state_buffers` buffers. Errors: bad input, if a
+  /// tensor is missing or has another size.
   caf::expected<std::vector<msg::tensor>> read(const model::checkpoint& from, int state_buffers) const;
 };
 

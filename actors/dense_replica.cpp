@@ -37,7 +37,7 @@ dense_replica::dense_replica(model::network what, model::loss_function loss, ker
   losses_.resize(compute(), open_max * chosen.micro_batches);
 }
 
-/// The streams, which are destroyed later, may still use this object's arrays.
+/// Waits: the streams, which are destroyed later, may still use this object's arrays.
 dense_replica::~dense_replica() {
   try {
     compute().synchronize();
@@ -53,7 +53,7 @@ void dense_replica::start(std::span<const float> parameters, std::span<const flo
   trained_parameters::start(parameters, buffers.empty() ? initial : buffers);
 }
 
-/// Enqueues the copies to the host behind the pass.
+/// Enqueues the copies to the host after the pass.
 void dense_replica::begin_pass(const pass& batch) {
   TROUPE_ASSERT(batch.size > 0);
   TROUPE_ASSERT(open_.empty() || (open_.size() < open_max && open_.back().step + 1 == batch.step));
@@ -156,7 +156,7 @@ void dense_replica::run(const model::loss_targets& targets) {
   const kernels::step_graphs* const steps = compute().device().graphs();
   const bool is_captured = steps != nullptr && steps->are_captured();
   if (is_on_host() || is_captured || network_.module->uses_key() || batch_.ranks != nullptr) return calls();
-  // The addresses that the pass uses. Once no array grows any more, only a few combinations recur.
+  // The addresses that the pass uses. Once arrays stop growing, only a few combinations recur.
   std::vector<const void*> given = {batch_.input, batch_.wants_grad_input ? grad_input_.data() : nullptr,
                                     targets.classes, targets.values};
   for (const auto& one : activations_) given.insert(given.end(), {one->saved.data(), one->outputs.data()});
@@ -202,11 +202,11 @@ void dense_replica::begin_parts(const pass& batch) {
   if (batch.wants_grad_input) grad_input_.resize(compute(), batch.size * in_features_);
 }
 
-/// The others are still being read, by whom they were sent to, or wait for their way back.
+/// Activations with further references are still read by message receivers, or wait for their backward pass.
 std::shared_ptr<dense_replica::activations> dense_replica::free_activations() {
   const auto free = std::ranges::find_if(activations_, [](const auto& one) { return one.use_count() == 1; });
   if (free == activations_.end()) return activations_.emplace_back(std::make_shared<activations>());
-  std::atomic_thread_fence(std::memory_order_acquire);  // after what the last reader has read
+  std::atomic_thread_fence(std::memory_order_acquire);  // after the last reader's reads
   return *free;
 }
 

@@ -5,17 +5,17 @@
 //     begin_pass  end_pass       a batch: forward, loss, and backward to the input; then its loss is known
 //     backward_parameters        the rest of the backward pass
 //
-// A batch is passed through the network as a whole, or in micro-batches one after the other: each with its own
-// activations and statistics, their gradients are added in their order.
+// A batch passes through the network as a whole, or in micro-batches one after the other: each has its own activations
+// and statistics, and their gradients are added in order.
 //
 // A stage of a pipeline passes the micro-batches one at a time, as they come:
 //
 //   open
 //     begin_parts  (forward  loss  backward_inputs  backward_parameters)...  end_parts
 //
-// On a device the calls only enqueue. A batch's loss may be taken (`end_pass`) once the host has waited for it, by
-// which time the rest of the backward pass is enqueued too; or a batch later, when the next one's passes are enqueued:
-// then the host never waits for what it has just enqueued.
+// On a device the calls only enqueue. `end_pass` may read a batch's loss once the host has waited for it, when the rest
+// of the backward pass is enqueued as well; or a batch later, when the next batch's passes are enqueued: then the host
+// never waits for what it has just enqueued.
 
 #pragma once
 
@@ -48,7 +48,8 @@ class dense_replica : public trained_parameters {
     std::size_t passes_max = 32;
     /// The micro-batches of a batch (`model::micro_batch_of`).
     std::size_t micro_batches = 1;
-    /// The other slices of the network, on the processor; null: it is whole. Must outlive the replica's passes.
+    /// Connects to the other slices of the network, on the processor; null: it is whole. Must outlive the replica's
+    /// passes.
     nn::slice_sums* slices = nullptr;
   };
 
@@ -58,12 +59,12 @@ class dense_replica : public trained_parameters {
     std::size_t size = 0;
     /// [size, in_features] on the device, written in the order of `copies()`. Must stay until the next pass has ended.
     const float* input = nullptr;
-    /// What the loss compares the outputs with, on the host; must stay as long as `input`.
+    /// The loss's targets, on the host; must stay as long as `input`.
     std::span<const std::int64_t> classes = {};
     std::span<const float> values = {};
-    /// The key that the pass's random numbers are drawn from.
+    /// The key for the pass's random numbers.
     std::uint64_t key = 0;
-    /// The other ranks' passes, for networks that ask them.
+    /// The other ranks' passes, for networks that need them.
     nn::rank_means* ranks = nullptr;
     bool wants_grad_input = false;
     bool wants_it_on_host = false;  ///< in addition to the device
@@ -76,8 +77,8 @@ class dense_replica : public trained_parameters {
   dense_replica(const dense_replica&) = delete;
   dense_replica& operator=(const dense_replica&) = delete;
 
-  /// Starts from these parameters and buffers, as many as the network has, and the optimizer's initial state. Empty
-  /// buffers: the network's initial ones.
+  /// Starts from these parameters and buffers, as many as the network has, and the optimizer's initial state. If
+  /// `buffers` is empty, uses the network's initial ones.
   void start(std::span<const float> parameters, std::span<const float> buffers = {});
 
   /// The loss of a batch.
@@ -87,24 +88,24 @@ class dense_replica : public trained_parameters {
     double loss = 0;
   };
 
-  /// Requires: at most one pass has not ended, which is of the step before.
+  /// Requires: at most one pass has not ended, and it belongs to the step before.
   void begin_pass(const pass& batch);
-  /// The event in the order of `copies()` after which the last pass begun has its input, and the pass before may end.
+  /// The event in the order of `copies()` after which the last begun pass has its input, and the pass before may end.
   const kernels::event& begun() const { return *begun_; }
-  /// Blocks until the first pass that has not ended is over on the device. Requires: it is one to be waited for.
+  /// Blocks until the first open pass is over on the device. Requires: its `is_waited_for` is set.
   void wait_for_pass() const { open_.front().over->wait(); }
-  /// Ends the first pass that has not ended. Requires, on a device: the host has waited for it, for `copies()`, or for
-  /// `begun` of the next pass.
+  /// Ends the first open pass. Requires, on a device: the host has waited for it, for `copies()`, or for `begun` of the
+  /// next pass.
   batch_loss end_pass();
   /// The number of passes that have not ended.
   std::size_t open_passes() const { return open_.size(); }
   /// See `trained_parameters::backward`.
   void backward_parameters(bool last, const std::function<void(std::uint32_t bucket)>& full);
 
-  /// The input's gradient [size, in_features] of the pass under way, with the event after which it is written.
+  /// The gradient of the current pass's input [size, in_features]; `passed`: the event after which it is written.
   const kernels::mirrored_array<float>& grad_input() const { return grad_input_; }
   const std::shared_ptr<const kernels::event>& passed() const { return passed_; }
-  /// Frees it before the next pass, if it is large: of many trainers on one machine, few compute at the same time.
+  /// Frees a large input gradient before the next pass: of many trainers on one machine, few compute at the same time.
   void free_grad_input() {
     constexpr std::size_t large = std::size_t{1} << 18;
     if (grad_input_.size() >= large) grad_input_.release();
@@ -112,14 +113,14 @@ class dense_replica : public trained_parameters {
 
   // -- the batch in parts, on the processor only ------------------------------------------
 
-  /// What the passes of a micro-batch keep.
+  /// The memory of a micro-batch's passes.
   struct activations {
     kernels::device_array<float> saved;
-    kernels::device_array<float> outputs;  ///< which the loss overwrites with their gradient
-    nn::pass_numbers numbers;              ///< with both, and the shape of the input that they are for
+    kernels::device_array<float> outputs;  ///< the loss overwrites them with their gradient
+    nn::pass_numbers numbers;              ///< of both arrays, and the shape of their input
   };
 
-  /// A micro-batch under way. Its activations are its own as long as somebody refers to them.
+  /// An active micro-batch. Its activations are not reused while anything refers to them.
   struct part {
     std::size_t number = 0;
     model::micro_batch samples;
@@ -127,34 +128,35 @@ class dense_replica : public trained_parameters {
     std::shared_ptr<activations> kept;
     std::size_t batch_size = 0;
     std::uint64_t key = 0;
-    std::shared_ptr<const float> weights = {};  ///< that it is passed with; null: the current ones
+    std::shared_ptr<const float> weights = {};  ///< the weights that it is passed with; null: the current ones
   };
 
   std::size_t in_features() const { return in_features_; }
   std::size_t out_features() const { return out_features_; }
-  /// The multiplications with an addition that a sample's forward pass takes in products.
+  /// The multiply-adds of a sample's forward pass in matrix products.
   std::uint64_t multiply_adds() const { return multiply_adds_; }
-  /// Takes part in the passes of the other ranks, forward and back to the inputs, without samples.
+  /// Joins the other ranks' passes, forward and back to the inputs, without samples.
   void stand_by(nn::rank_means& ranks) const;
   /// Begins a batch whose `input`, `classes` and `values` are not read.
   void begin_parts(const pass& batch);
-  /// Passes micro-batch `number` of a batch forward, which need not have begun. `input` [its samples, in_features]
-  /// stays until it has been passed back. `weights`: a copy of those of now, if they change before that.
+  /// Passes micro-batch `number` of a batch forward; the batch need not have begun. `input` [its samples, in_features]
+  /// stays until it has been passed back. `weights`: a copy of the current ones, if they change before that.
   part forward(const pass& batch, std::size_t number, const float* input, std::shared_ptr<const float> weights = {});
-  /// Returns what it adds to the batch's mean loss, whose gradient overwrites its outputs. `targets`: of the part.
+  /// Returns the part's share of the batch's mean loss, and overwrites its outputs with their gradient. `targets`: the
+  /// part's.
   double loss(const part& which, const model::loss_targets& targets);
   /// `grad_input` may be null.
   void backward_inputs(const part& which, const float* grad_outputs, float* grad_input);
-  /// `last`: nothing follows it in the optimizer step. See `trained_parameters::backward`.
+  /// `last`: this is the last pass of the optimizer step. See `trained_parameters::backward`.
   void backward_parameters(const part& which, const float* grad_outputs, bool last,
                            const std::function<void(std::uint32_t bucket)>& full);
   void end_parts();
-  /// Where the gradient of a part's input goes, if the batch wants it.
+  /// Returns the destination of a part's input gradient; null if the batch does not want it.
   float* grad_input_of(const part& which) {
     return batch_.wants_grad_input ? grad_input_.data() + which.samples.first * in_features_ : nullptr;
   }
-  /// Passes `input` [size, in_features] forward without training. `are_last`: the outputs are the whole network's, so
-  /// they are searched for NaN and Inf.
+  /// Passes `input` [size, in_features] forward without training. `are_last`: these are the outputs of the whole
+  /// network, so they are checked for NaN and Inf.
   part evaluate(std::uint64_t step, std::size_t size, const float* input, bool are_last);
   /// Returns a part's outputs [its samples, out_features] for a message, without a copy.
   msg::tensor outputs_of(const part& which) const {
@@ -164,7 +166,7 @@ class dense_replica : public trained_parameters {
   }
 
   /// Returns the outputs [size, out_features] for `input` [size, in_features] on the device, as host memory, without
-  /// training. Waits for the device, and searches the outputs for NaN and Inf.
+  /// training. Waits for the device, and checks the outputs for NaN and Inf.
   std::span<const float> outputs(std::uint64_t step, std::size_t size, const float* input);
 
  private:
@@ -192,18 +194,18 @@ class dense_replica : public trained_parameters {
     std::uint64_t step = 0;
     std::size_t size = 0;
     place end;
-    std::unique_ptr<const kernels::event> over;  ///< null: it is not waited for
+    std::unique_ptr<const kernels::event> over;  ///< null: nothing waits for it
   };
   static constexpr std::size_t open_max = 2;
   double* losses_on_host(std::uint64_t step) const { return losses_.data() + step % open_max * options_.micro_batches; }
 
   std::deque<open_pass> open_;
-  kernels::staging_array<double> losses_;  ///< of these on the host, [step modulo `open_max`, micro-batch]
+  kernels::staging_array<double> losses_;  ///< open passes' losses on the host, [step modulo `open_max`, micro-batch]
 
-  // These belong to the last pass begun.
+  // The following belong to the last pass begun.
   pass batch_;
   std::unique_ptr<const kernels::event> begun_;
-  /// By micro-batch; of a batch in parts, those that nobody refers to are free.
+  /// By micro-batch. For a batch in parts, activations without another reference are free.
   std::vector<std::shared_ptr<activations>> activations_;
   kernels::mirrored_array<float> grad_input_;
   std::shared_ptr<const kernels::event> passed_;

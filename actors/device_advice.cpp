@@ -22,7 +22,7 @@ std::string in_millions(double count) {
 }  // namespace
 
 double step_multiplications(const model::job& what, const model::data_spec& spec) {
-  constexpr double passes = 3;  // forwards, backwards to the input, and backwards to the weights
+  constexpr double passes = 3;  // forward, backward to the input, and backward to the weights
   const model::network network = model::as_network(model::hybrid_model(spec, what));
   const std::uint64_t of_network = std::max<std::uint64_t>(network.parameter_count(), network.multiply_adds());
   double of_sample = passes * static_cast<double>(of_network);

@@ -1,5 +1,5 @@
-// Where a job computes best (what `--device auto` chooses): on CUDA devices, or on the processor where a step is too
-// small for them; and whether its steps can be graphs of a device.
+// Where a job computes best (what `--device auto` chooses): on CUDA devices, or on the processor if a step is too small
+// for them; and whether its steps can be device graphs.
 
 #pragma once
 
@@ -13,32 +13,32 @@
 
 namespace troupe::actors {
 
-/// From how many multiplications in a trainer's step on (`step_multiplications`) a CUDA device is worth it.
+/// A CUDA device is worth it from this many multiplications in a trainer's step (`step_multiplications`).
 ///
-/// A device waits for its kernels' launches and for what the host says in every step, however small the step is; the
-/// processor does not. Measured on an H100: Adult with its defaults, about 2.6 * 10^6, ran 574 steps/s on the device
-/// and 2,303 on the processor; batches of 1,024 for the network 512,256 and a table of width 64 with bags of 26, about
-/// 5 * 10^8, were the device's. The limit is halfway between, in powers of ten.
+/// A device waits in every step for its kernels' launches and for the host, however small the step is;
+/// the processor does not. Measured on an H100: Adult with its defaults, about 2.6 * 10^6, ran 574 steps/s on the
+/// device and 2,303 on the processor; batches of 1,024 for the network 512,256 and a table of width 64 with bags of 26,
+/// about 5 * 10^8, were faster on the device. The limit is halfway between, in powers of ten.
 constexpr double device_multiplications = 1 << 25;
 
-/// Returns about how many multiplications a trainer's step takes: for each sample one forwards and two backwards by
-/// each dense weight, and one by each number of the rows that its bags name. Requires: `check_network` accepts the job.
+/// Returns approximately how many multiplications a trainer's step takes: for each sample one forward and two backward
+/// for each dense weight, and one for each number of the rows in its bags. Requires: `check_network` accepts the job.
 double step_multiplications(const model::job& what, const model::data_spec& spec);
 
-/// Returns what the program has added to a job's network, to its losses or to the optimizers of its dense weights that
-/// computes on the processor only; nothing: there is no such thing.
+/// Returns a program's addition to the network, the losses or the dense optimizers that computes only on the processor;
+/// nothing if there is none.
 std::optional<std::string> only_on_processor(const model::job& what, const nn::module& network);
 
 /// Returns where a job on data of these shapes computes best: on devices from `device_multiplications` on, or if only
-/// they multiply in its precision. A function of settings that a resumed run shares with the run before, except for the
-/// precision. Requires: `check_network` accepts the job.
+/// they multiply in its precision. Depends only on settings that a resumed run shares with the run before, except for
+/// the precision. Requires: `check_network` accepts the job.
 device_advice advice_for(const model::job& what, const model::data_spec& spec);
 
-/// The same by the job alone (`model::spec_of`). None for data whose shapes only a file has.
+/// Derives the data's shapes from the job alone (`model::spec_of`). No advice for data whose shapes only a file has.
 device_advice advice_for(const model::job& what);
 
-/// Returns why a job's steps cannot each be a CUDA graph, and what to do about it; nothing: they can. That takes one
-/// trainer whose tables are all on its device, and a step within which the host needs no number.
+/// Returns why a job's steps cannot each be a CUDA graph, and what to do about it; nothing if they can. Graphs need one
+/// trainer whose tables are all on its device, and steps within which the host needs no number.
 std::optional<std::string> fault_of_step_graphs(const model::job& what, const model::data_spec& spec,
                                                 const compute_devices& devices);
 

@@ -89,7 +89,7 @@ caf::error device_collective::introduce(const msg::group_devices& theirs) {
 }
 
 /// Connects the devices of all processes once every process, including this one, has been introduced. Devices sum in
-/// the order of their trainers' ranks: the order of the processes is that in which they happened to join.
+/// the order of their trainers' ranks; the processes' order is the order in which they happened to join.
 void device_collective::connect() {
   const auto first_rank = [this](std::uint32_t process) {
     return std::ranges::find(ranks_.process_of_rank, process) - ranks_.process_of_rank.begin();
@@ -165,7 +165,7 @@ void device_collective::launch_ready() {
   }
 }
 
-/// Records the sums that are over; the next one is of `step`.
+/// Records the finished sums; the next one belongs to `step`.
 void device_collective::note_device_work(std::uint64_t step) {
   reduction_.for_each_timer(step, [this](kernels::stream_timer& one) { group_.trace.note_device_work(one); });
 }
@@ -197,14 +197,14 @@ void device_collective::answer(const bucket_id& id, group_bucket& all,
     const auto place = std::ranges::find(shares, rank, &device_reduction::share::rank) - shares.begin();
     return means[static_cast<std::size_t>(place)];
   });
-  // Only the deadline uses finished collectives, so they are removed in batches.
+  // Only the timeout check uses finished collectives, so they are removed in batches.
   constexpr std::size_t many = 256;
   if (running_.size() > many) forget_what_is_over();
 }
 
 // -- deadlines --------------------------------------------------------------------------------------------------------
 
-/// Asks every device, since a failed one tells its error.
+/// Asks every device, since a failed one reports its error.
 void device_collective::forget_what_is_over() {
   const auto is_over = [](const running& one) {
     bool all = true;

@@ -7,8 +7,8 @@
 // A bucket passes through these states, in an order that all processes share:
 //
 //   announced by every rank        `sum`
-//     -> ready                     the communicator is connected, and has taken the bucket before this one
-//     -> launched                  only the first of the ready ones; the communicator has taken it
+//     -> ready                     the communicator is connected, and has accepted the bucket before this one
+//     -> launched                  only the first of the ready ones; the communicator has accepted it
 //     -> running                   the ranks have their answers, and the devices write the means
 //     -> over                      the devices are done; only the timeout check asks for this
 //
@@ -30,7 +30,7 @@ namespace troupe::actors {
 /// The timeout of an allreduce on devices unless another one is set.
 constexpr std::chrono::seconds device_timeout{300};
 
-/// The trainers of a process, in words for people.
+/// Names the trainers of a process.
 std::string trainers_of(const rank_layout& ranks, std::uint32_t process);
 
 /// Belongs to one group's actor. Throws `kernels::device_error`.

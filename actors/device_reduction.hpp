@@ -32,7 +32,7 @@ class device_reduction {
   /// The UUIDs of the devices of this process's ranks, each once.
   std::vector<std::string> uuids() const;
 
-  /// Their numbers in this process.
+  /// The numbers of these devices in this process.
   std::vector<int> numbers() const;
 
   static kernels::communicator_id make_id();
@@ -41,13 +41,13 @@ class device_reduction {
   /// nothing to connect.
   void connect(const kernels::communicator_id& id, std::size_t first, std::size_t all);
 
-  /// Returns whether `launch` or `means` may be called; `busy` before `connect`, too.
+  /// Returns whether `launch` or `means` may be called; `busy` before `connect` as well.
   kernels::communicator::state poll();
   /// Requires: `poll` returns `failed`.
   kernels::device_error error() const { return kernels::device_error(communicator_->error(), communicator_->why()); }
 
-  /// Aborts all work under way, so that the streams waiting for it continue, and marks all means in use as invalid.
-  /// Does not wait, since the abort itself may take long. The reduction cannot be used afterwards.
+  /// Aborts all active work, so that the streams waiting for it continue, and marks all means in use as invalid. Does
+  /// not wait, since the abort itself may take long. The reduction cannot be used afterwards.
   void abandon();
 
   /// One local rank's part of a bucket.
@@ -57,10 +57,10 @@ class device_reduction {
     bool counts = true;  ///< whether the rank had a batch
   };
 
-  /// From now on times what the devices do: of each sum one span, named `what`, from its launch to its means, so that
-  /// the exchange between devices is in it. Waits for the devices.
+  /// From now on times the devices' work: one span named `what` for each sum, from its launch to its means, including
+  /// the exchange between devices. Waits for the devices.
   void time_work(std::uint16_t what);
-  /// Calls `take` with the timer of each device's stream. Sums that are launched from now on are of `step`.
+  /// Calls `take` with the timer of each device's stream. Sums launched from now on belong to `step`.
   void for_each_timer(std::uint64_t step, const std::function<void(kernels::stream_timer&)>& take);
 
   /// Enqueues the sum of a bucket's shares over all ranks on the streams.

@@ -25,8 +25,8 @@ struct device_matrix {
 /// A matrix that a stream writes.
 class device_block final : public msg::device_memory {
  public:
-  /// `written`: the event after which the matrix is written.
-  /// `lost`: becomes true if the contents become invalid; may be null.
+  /// `written`: the event after which the matrix is written. `lost`: becomes true if the contents become invalid; may
+  /// be null.
   device_block(device_matrix what, std::shared_ptr<const kernels::event> written,
                std::shared_ptr<const std::atomic<bool>> lost)
       : what_(std::move(what)), written_(std::move(written)), lost_(std::move(lost)) {}
@@ -45,16 +45,17 @@ class device_block final : public msg::device_memory {
   std::shared_ptr<const std::atomic<bool>> lost_;
 };
 
-/// Returns the matrix as a tensor. Its memory stays unchanged until the tensor is gone and its user's stream is done;
-/// in a `device_destination`, until the owner of the destination reuses it. The tensor's bytes claim a matrix without
-/// gaps, so only the first number is at their start: `block_of` knows the layout.
+/// Returns the matrix as a tensor. Its memory stays unchanged until the tensor is released and its user's stream is
+/// done;
+/// in a `device_destination`, until the owner of the destination reuses it. The tensor's size is that of a matrix
+/// without gaps, so only the first number is at the start of its bytes: `block_of` knows the layout.
 msg::tensor on_device(device_matrix what, std::shared_ptr<const kernels::event> written,
                       std::shared_ptr<const std::atomic<bool>> lost = nullptr);
 
 /// Returns the device memory of a blob; null: it is in host memory.
 inline const device_block* block_of(const msg::blob& bytes) { return static_cast<const device_block*>(bytes.device()); }
 
-/// Columns of a device matrix for another actor to fill. They are not used until it reports that it has.
+/// Columns of a device matrix for another actor to fill. They are not used until it reports that it has done so.
 struct device_destination final : msg::lookup_destination {
   explicit device_destination(device_matrix of) : what(std::move(of)) {}
 

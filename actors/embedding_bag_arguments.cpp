@@ -29,7 +29,7 @@ class argument_reader {
  public:
   explicit argument_reader(const msg::arguments& args) : args_(args) {}
 
-  /// `fallback`: the value of an argument that is left out; null: it must be given.
+  /// `fallback`: the value of an omitted argument; null: the argument is required.
   std::string text(const std::string& name, const char* fallback = nullptr) {
     known_.push_back(name);
     for (const auto& [key, value] : args_)
@@ -72,7 +72,7 @@ class argument_reader {
   std::string error_;
 };
 
-/// Reads `normal:DEVIATION` or `uniform:LEAST,MOST`; nullopt: it is neither.
+/// Reads `normal:DEVIATION` or `uniform:LEAST,MOST`; nullopt for any other text.
 std::optional<row_init> read_init(std::string_view text) {
   const auto number = [](std::string_view part) {
     const auto read = parse_number<double>(part);
@@ -137,7 +137,7 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
 
 namespace {
 
-/// Returns the bytes of a shard, with the state of this optimizer.
+/// Returns the bytes of a shard, including the state of this optimizer.
 std::uint64_t bytes_of(const model::embedding_bag_options& options, const model::optimizer_spec& optimizer) {
   const auto rows = static_cast<std::int64_t>(rows_on(static_cast<std::uint64_t>(options.rows), options.shard));
   return model::table_bytes(rows, columns_on(options.dim, options.shard).count, options.dtype, optimizer);

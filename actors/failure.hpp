@@ -26,13 +26,13 @@ inline caf::error failure_of(const std::string& actor, std::uint64_t step, const
   return make_failure(code, "{}, step {}: {}", actor, step, protocol::describe(cause));
 }
 
-/// Says that a program's run has no server of that rank.
+/// Describes the error that a program's run has no server of that rank.
 inline std::string no_server(std::uint32_t rank, std::size_t servers) {
   return fmt::format("server {}: there {} {}; begin the program with --servers {}", rank, servers == 1 ? "is" : "are",
                      servers, std::uint64_t{rank} + 1);
 }
 
-/// Returns the code of a device's error.
+/// Returns the error code for a device's error.
 inline errc code_of(kernels::device_error::reason why) {
   using enum kernels::device_error::reason;
   switch (why) {
@@ -59,7 +59,7 @@ inline caf::error out_of_memory(const std::bad_alloc& lack) {
                       text_of(lack));
 }
 
-/// Returns what an exception means, in its words.
+/// Returns the error for an exception, with its text.
 inline caf::error cause_of(const std::exception_ptr& thrown) {
   using kernels::device_error;
   try {

@@ -28,17 +28,17 @@ class fault_injector {
   virtual bool skips_reduce(std::uint32_t /*rank*/, std::uint64_t /*step*/, std::uint32_t /*bucket*/) { return false; }
   /// Trainer `rank` is about to cut its table gradients of `step` from these numbers.
   virtual void gradient(std::uint32_t /*rank*/, std::uint64_t /*step*/, std::span<float> /*grad*/) {}
-  /// Trainer `rank` is about to send this gradient of `step`.
+  /// Trainer `rank` is about to sign and send this gradient of `step`.
   virtual void signs(std::uint32_t /*rank*/, std::uint64_t /*step*/, troupe::msg::gradient& /*message*/) {}
-  /// A stage of a pipeline is about to pass a micro-batch.
+  /// A pipeline stage is about to pass a micro-batch.
   virtual void passing(std::uint32_t /*stage*/, bool /*forward*/) {}
   /// A piece of a table's shard is about to be written to a checkpoint.
   virtual void writing(std::size_t /*table*/, std::uint32_t /*shard*/) {}
-  /// Returns the time by which rank 0 takes checkpoints.
+  /// Returns the clock by which rank 0 times checkpoints.
   virtual std::chrono::steady_clock::time_point checkpoint_clock() { return std::chrono::steady_clock::now(); }
 };
 
-/// Access by `faults` and `install_faults`.
+/// Used only by `faults` and `install_faults`.
 inline std::atomic<fault_injector*> installed_faults = nullptr;
 
 /// Null except in tests.

@@ -82,7 +82,7 @@ bool weights_digest::answers(const piece& part, const msg::tensor& digests) cons
 
 void weights_digest::digest(const round& whole) {
   const std::size_t count = whole.shards.size();
-  std::vector<std::byte> bits;  // of a row
+  std::vector<std::byte> bits;  // the bits of a row
   for (std::uint64_t row = 0; row < whole.rows; ++row) {
     if (tables_[whole.table].columns == 0) {
       take(whole.shards[row % count].as<std::uint64_t>()[row / count]);
@@ -151,7 +151,7 @@ void final_weights::collect(const run_plan& plan, const table_shards& tables, st
   if (requests_.none_open()) then_();
 }
 
-/// Returns the step up to which a shard's server has been sent gradients.
+/// Returns the last step for which the shard's server has been sent gradients.
 std::uint64_t final_weights::step_of(const msg::module_ref& shard) const {
   std::uint64_t last = 0;
   for (const msg::trained& one : trained_) {
@@ -187,7 +187,7 @@ std::optional<double> final_weights::bubble() const {
     steps += one.step_seconds;
     passes += one.pass_seconds;
   }
-  if (plan_->parts == plan_->slices || steps == 0) return std::nullopt;  // there is one stage
+  if (plan_->parts == plan_->slices || steps == 0) return std::nullopt;  // there is a single stage
   return 1 - passes / (plan_->parts * steps);
 }
 

@@ -19,19 +19,19 @@
 
 namespace troupe::actors {
 
-/// Returns [rows, dim] in float32 from the shards' rows and columns, by shard number, of any `row_dtype`.
+/// Merges the shards' rows and columns, in order of shard number and of any `row_dtype`, into [rows, dim] in float32.
 msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim,
                          model::table_split split = model::table_split::rows);
 
 /// The digest of all weights: XXH3 of the digests of every table's rows in row order (8 bytes each, XXH3 of the row's
 /// bits), table by table, and of the digest of the dense weights' bits.
 ///
-/// The rows' digests are requested in pieces, from many shards at a time, and may arrive in any order; they are never
-/// all in memory. Of a table that is split by columns the rows themselves are requested, and digested here. Belongs to
-/// one actor.
+/// The rows' digests are requested in pieces, from many shards at a time, and may arrive in any order;
+/// they are never all in memory. For a table split by columns, the rows themselves are requested and digested here.
+/// Belongs to one actor.
 class weights_digest {
  public:
-  /// The most rows whose digests are requested, or have arrived before those of earlier rows; rows that are requested
+  /// The most rows whose digests are pending, or have arrived before those of earlier rows. Rows that are requested
   /// themselves count by their bytes.
   static constexpr std::uint64_t rows_max = std::uint64_t{1} << 21;
   static constexpr std::uint64_t bytes_max = rows_max * sizeof(std::uint64_t);
@@ -39,9 +39,9 @@ class weights_digest {
   struct table {
     std::uint64_t rows = 0;
     std::uint32_t shards = 1;
-    std::uint64_t columns = 0;  ///< of a table that is split by columns; 0: it is not
+    std::uint64_t columns = 0;  ///< of a table split by columns; 0: it is split by rows
 
-    /// Returns the shards among which the rows are divided.
+    /// Returns the number of shards that divide the rows.
     std::uint32_t shards_of_rows() const { return columns > 0 ? 1 : shards; }
   };
 
@@ -51,7 +51,7 @@ class weights_digest {
     std::uint32_t shard = 0;
     std::uint64_t first = 0;
     std::uint64_t rows = 0;
-    std::uint64_t round = 0;  ///< of `weights_digest`
+    std::uint64_t round = 0;  ///< the round of `weights_digest` that it belongs to
   };
 
   weights_digest() = default;
@@ -65,7 +65,7 @@ class weights_digest {
   /// wrong.
   bool add(const piece& part, msg::tensor digests);
 
-  /// Returns the digest as 16 hexadecimal digits. Requires: all pieces have been added. Call once.
+  /// Returns the digest as 16 hexadecimal digits. Requires: all pieces have been added. May be called once.
   std::string text(std::uint64_t dense_digest);
 
  private:
@@ -80,7 +80,7 @@ class weights_digest {
   bool open_round();
   bool answers(const piece& part, const msg::tensor& digests) const;
   void digest(const round& whole);
-  /// Returns the bytes that are requested for a row.
+  /// Returns the bytes requested for a row.
   static std::uint64_t bytes_of_row(const table& of) {
     return of.columns > 0 ? of.columns * sizeof(float) : sizeof(std::uint64_t);
   }
@@ -101,21 +101,21 @@ class final_weights {
  public:
   final_weights(open_requests& requests, actor_trace& trace) : requests_(requests), trace_(trace) {}
 
-  /// Rank `rank` has finished with these dense weights.
+  /// Rank `rank` has finished, with these dense weights.
   void add(std::uint32_t rank, msg::trained&& result);
-  /// The step after which they have finished.
+  /// The step after which the trainers have finished.
   std::uint64_t step() const { return trained_.front().steps; }
-  /// Returns an error that names the step unless all trainers finished with the same weights.
+  /// Returns an error that names the step if the trainers finished with different weights.
   caf::error check() const;
   /// Calls `then` when the servers have applied all gradients that the trainers have sent.
   void settle(const run_plan& plan, const table_shards& tables, const std::function<void()>& then);
-  /// Requests digests and weights from the servers, and calls `then` when all have answered. Requires: arguments
-  /// outlive this.
+  /// Requests digests and weights from the servers, and calls `then` when all have answered. Requires: the arguments
+  /// outlive this object.
   void collect(const run_plan& plan, const table_shards& tables, std::function<void()> then);
 
-  /// The share of the stages' time in which they had nothing to do; none: there are no stages, or no step was taken.
+  /// The idle share of the stages' time; none: there are no stages, or no step was taken.
   std::optional<double> bubble() const;
-  /// Call once, at the end: fills in steps, digest, bubble, and the weights if requested.
+  /// Fills in steps, digest, bubble, and the weights if requested. May be called once, at the end.
   void fill(msg::run_result& result);
 
  private:

@@ -67,7 +67,7 @@ float* gradient_buckets::at(nn::parameter_range range) {
 float* gradient_buckets::gradient_at(nn::parameter_range range) {
   TROUPE_ASSERT(state_of(bucket_of(range)) == state::filling);
   if (passes_ == 1) return at(range);
-  further_.resize(*on_, plan_.front().first + plan_.front().count);  // the first bucket is the end of the buffer
+  further_.resize(*on_, plan_.front().first + plan_.front().count);  // the first bucket ends the buffer
   return further_.data() + range.first;
 }
 

@@ -51,22 +51,21 @@ class gradient_buckets {
     return std::ranges::find(table, std::pair(from, to)) != std::end(table);
   }
 
-  /// `plan`: the buckets' parameters, from the last ones down to the first, without gaps. `on`: the stream for all
-  /// work.
+  /// `plan`: the buckets' parameters, from the last down to the first, without gaps. `on`: the stream for all work.
   gradient_buckets(kernels::stream& on, std::vector<nn::parameter_range> plan);
 
   std::size_t size() const { return buckets_.size(); }
   nn::parameter_range range(std::uint32_t bucket) const { return plan_[bucket]; }
   state state_of(std::uint32_t bucket) const { return buckets_[bucket].is; }
-  /// The number of batches whose gradients are summed in the buckets; one of several micro-batches counts once.
+  /// The number of batches whose gradients are summed in the buckets; a batch of several micro-batches counts once.
   std::uint32_t batches() const { return batches_; }
 
   /// Begins an optimizer step with empty buckets.
   void open();
 
-  /// Begins a backward pass: of a batch, or of a further micro-batch of the same one. `gradient_at` returns where to
-  /// write a layer's gradient; `finished` says that it is written, or enqueued on the stream, and for the last pass of
-  /// the optimizer step returns the bucket that is full now, if any.
+  /// `begin_pass` begins a backward pass of a batch, or of a further micro-batch of the same one. `gradient_at` returns
+  /// where to write a layer's gradient. `finished`: that gradient is written, or enqueued on the stream; in the last
+  /// pass of the optimizer step, returns the bucket that is full now, if any.
   void begin_pass(bool is_of_same_batch) {
     ++passes_;
     if (!is_of_same_batch) ++batches_;
@@ -80,7 +79,7 @@ class gradient_buckets {
   /// On a device: fixes the share of this full bucket as the work enqueued on the stream so far.
   void mark(std::uint32_t bucket);
 
-  /// Spoils the optimizer step for a batch without a loss; every rank sees that in the sum. `was_passed`: the backward
+  /// Spoils the optimizer step if a batch has no valid loss: every rank sees it in the sum. `was_passed`: the backward
   /// pass has run.
   void poison(bool was_passed);
 
@@ -106,7 +105,7 @@ class gradient_buckets {
   std::vector<nn::parameter_range> plan_;
   std::vector<contents> buckets_;
   std::uint32_t batches_ = 0;
-  std::uint32_t passes_ = 0;              ///< that have written into the buckets
+  std::uint32_t passes_ = 0;              ///< the passes that have written into the buckets
   kernels::device_array<float> all_;      ///< all buckets, on a device
   kernels::device_array<float> further_;  ///< a layer's gradient of a further pass, before it is added to its bucket
 };

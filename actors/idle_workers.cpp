@@ -9,7 +9,7 @@ namespace troupe::actors {
 
 namespace {
 
-/// Work among the actors that a worker runs.
+/// Offered work in a worker's queue of actors.
 class offered_work final : public caf::ref_counted, public caf::resumable {
  public:
   explicit offered_work(std::function<void()> help) : help_(std::move(help)) {}

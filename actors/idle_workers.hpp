@@ -1,4 +1,4 @@
-// The workers of an actor system, as threads that help with parts of others' work when they have no actor to run.
+// An actor system's workers, which help with parts of other threads' work while they have no actor to run.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace troupe::actors {
 
-/// Offered work goes behind the actors that a worker has to run. Thread: any.
+/// A worker runs offered work after its actors. Thread: any.
 class idle_workers final : public kernels::idle_threads {
  public:
   explicit idle_workers(caf::actor_system& system) : system_(&system) {}
@@ -20,7 +20,7 @@ class idle_workers final : public kernels::idle_threads {
   std::size_t count() const override;
   void offer(std::function<void()> help) override;
 
-  /// Offers nothing any more. Requires: called before the system is destroyed.
+  /// Ignores all later offers. Requires: called before the system is destroyed.
   void close();
 
  private:

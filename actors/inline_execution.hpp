@@ -1,5 +1,6 @@
 // Runs actors on the thread that received or sent their message: waking another thread costs more than most handlers
-// take. Actors that run users' code are left to the workers: it may take any time, and others wait for that thread.
+// take. Actors that run users' code stay on the workers: that code may take any time, and other actors wait for this
+// thread.
 
 #pragma once
 
@@ -29,7 +30,7 @@ namespace troupe::actors {
 /// A flag of CAF's actors that CAF does not use.
 inline constexpr int runs_users_code_flag = 0x4000;
 
-/// Says that an actor runs users' code from now on: only the workers run it, or its own thread. Thread: the actor's.
+/// Marks an actor as running users' code: from now on only the workers, or its own thread, run it. Thread: the actor's.
 inline void leave_to_workers(caf::local_actor* self) { self->setf(runs_users_code_flag); }
 
 /// Belongs to one thread, which passes it to `enqueue` as the context and then calls `run`.
@@ -51,7 +52,7 @@ class inline_execution : public caf::execution_unit {
       jobs_.push_back(job);
   }
 
-  /// Runs every actor that has a message, and the actors that those wake, until none is left.
+  /// Runs all actors that have messages, and the actors that they wake, until none is left.
   void run() {
     running_on_ = std::this_thread::get_id();
     while (!jobs_.empty()) {
@@ -60,17 +61,18 @@ class inline_execution : public caf::execution_unit {
       const auto outcome = job->resume(this, messages_max_);
       if (outcome == caf::resumable::resume_later)
         system().scheduler().enqueue(job);
-      else if (outcome != caf::resumable::shutdown_execution_unit)  // it is done, or waits for a message
+      else if (outcome != caf::resumable::shutdown_execution_unit)  // it has ended, or waits for a message
         caf::intrusive_ptr_release(job);
     }
     for (const auto& what : std::exchange(at_end_, {})) what();
     running_on_ = std::thread::id();
   }
 
-  /// During its lifetime `self`, which runs on a thread of its own, wakes actors on this thread; its end runs them.
+  /// During its lifetime `self`, which runs on a thread of its own, wakes actors on this thread; its destructor runs
+  /// them.
   class scope {
    public:
-    /// `on`: null: does nothing.
+    /// `on` may be null: then does nothing.
     scope(inline_execution* on, caf::local_actor* self) : on_(on), self_(self), before_(self->context()) {
       if (on_ != nullptr) self_->context(on_);
     }
@@ -87,7 +89,7 @@ class inline_execution : public caf::execution_unit {
     caf::execution_unit* before_;
   };
 
-  /// During its lifetime, within a `scope`, `self` wakes actors on other threads: those that may block it.
+  /// During its lifetime, within a `scope`, `self` wakes actors on other threads. For actors that may block this one.
   class elsewhere {
    public:
     elsewhere(const inline_execution* on, caf::local_actor* self) : self_(self), before_(self->context()) {
@@ -119,22 +121,23 @@ class inline_execution : public caf::execution_unit {
   std::atomic<std::thread::id> running_on_;
 };
 
-/// Returns what runs the actors that trainer `self` wakes: null, so that workers do, unless it has a thread of its own
-/// because it computes on a device, and the servers' work is on devices too: on the processor it takes long.
+/// Returns what runs the actors that trainer `self` wakes; null: the workers do. Not null only if trainers and servers
+/// both compute on devices: then the trainer has a thread of its own, and the servers' work, which is long on the
+/// processor, is short.
 inline std::unique_ptr<inline_execution> own_execution(caf::local_actor* self, const compute_devices& devices) {
-  constexpr std::size_t messages_max = 64;  // others go on sending while this thread serves them
+  constexpr std::size_t messages_max = 64;  // other actors keep sending while this thread runs an actor
   return devices.trainers && devices.servers ? std::make_unique<inline_execution>(&self->system(), messages_max)
                                              : nullptr;
 }
 
 /// Calls `what` as `actor`, between two of its messages, on the thread that runs it then; never if the actor has ended.
-/// `context`: of the calling actor, if any. Thread: any.
+/// `context`: the calling actor's, if any. Thread: any.
 template <class F>
 void run_in(const caf::strong_actor_ptr& actor, F&& what, caf::execution_unit* context = nullptr) {
   actor->enqueue(nullptr, caf::make_message_id(), caf::make_message(caf::make_action(std::forward<F>(what))), context);
 }
 
-/// Likewise, if the actor is still there.
+/// The same, if the actor still exists.
 template <class F>
 void run_in(const caf::weak_actor_ptr& actor, F&& what) {
   if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(actor)) run_in(strong, std::forward<F>(what));

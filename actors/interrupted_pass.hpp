@@ -1,4 +1,4 @@
-// A pass that waits in its midst for numbers of other ranks, while its actor handles other messages.
+// A pass that waits midway for numbers of other ranks, while its actor handles other messages.
 
 #pragma once
 
@@ -20,7 +20,7 @@ class interrupted_pass final : public nn::rank_means {
  public:
   explicit interrupted_pass(std::uint32_t ranks) : ranks_(ranks) {}
 
-  /// Runs a pass until it ends or waits. Requires: none is under way.
+  /// Runs a pass until it ends or waits. Requires: no pass is active.
   void begin(std::function<void()> pass) {
     TROUPE_ASSERT(!pass_);
     meetings_ = 0;
@@ -28,12 +28,12 @@ class interrupted_pass final : public nn::rank_means {
     resume();
   }
 
-  /// What the pass waits to have the means of; empty: it is over.
+  /// The numbers whose means the pass waits for; empty: the pass is over.
   std::span<const float> wanted() const { return wanted_; }
   /// How often the pass has waited before.
   std::uint32_t meetings() const { return meetings_; }
 
-  /// Goes on with the means of what is wanted, as many numbers.
+  /// Continues with the means of `wanted`, of the same count.
   void go_on(std::span<const float> means) {
     TROUPE_ASSERT(means.size() == wanted_.size() && !means.empty());
     std::ranges::copy(means, wanted_.begin());
@@ -58,7 +58,7 @@ class interrupted_pass final : public nn::rank_means {
   std::uint32_t ranks_;
   std::uint32_t meetings_ = 0;
   std::span<float> wanted_;
-  std::unique_ptr<fiber> pass_;  ///< null: none is under way
+  std::unique_ptr<fiber> pass_;  ///< null: no pass is active
 };
 
 }  // namespace troupe::actors

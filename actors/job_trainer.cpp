@@ -21,7 +21,7 @@ void job_trainer::begin(msg::train& order) {
   for (const auto& one : std::exchange(early_, {})) one();
 }
 
-/// Opens the data, which must be the master's.
+/// Opens the data, which must equal the master's.
 caf::error job_trainer::open(const msg::train& order) {
   auto job = model::shared_job(order.job);
   if (!job) return make_failure(errc::bad_input, job.error().message);
@@ -84,27 +84,28 @@ msg::part_actor job_trainer::part_at(std::uint32_t rank) const {
   return rank < all_.of_rank.size() ? caf::actor_cast<msg::part_actor>(all_.of_rank[rank]) : msg::part_actor();
 }
 
-/// Whether the current message may come from that trainer, if it is of another process.
+/// Returns whether the current message may come from that trainer. Only senders in other processes are checked.
 bool job_trainer::comes_from(std::uint32_t rank) const {
   if (rank >= all_.senders.size()) return false;
   const caf::actor_addr& known = all_.senders[rank];
   return known == nullptr || known == actor_.self->current_sender();
 }
 
-/// Whether the current message may come from the leader of this replica. Before the order to train this trainer does
-/// not know which that is.
+/// Returns whether the current message may come from the leader of this replica. Before the order to train, the leader
+/// is unknown, and messages are accepted up to a limit.
 bool job_trainer::comes_from_leader() const {
   return assigned_ ? comes_from(assigned_->leader()) : early_.size() < model::micro_batches_max;
 }
 
-/// Keeps what comes before the order to train, as far as others may be ahead. Returns false if this is too much.
+/// Keeps a message that comes before the order to train, since other trainers may be ahead. Returns false after that
+/// order, or if too many are kept.
 bool job_trainer::comes_early(std::function<void()> handle_it) {
   if (assigned_ || early_.size() >= model::micro_batches_max) return false;
   early_.push_back(std::move(handle_it));
   return true;
 }
 
-/// Has the part handle a message of trainer `from`.
+/// Has the part handle a message from trainer `from`.
 template <class Message>
 void job_trainer::pass(std::uint32_t from, Message&& message) {
   if (!part_ || !comes_from(from)) return refuse();
@@ -135,7 +136,7 @@ caf::error job_trainer::check_asker() const {
 template <class Query, class Promise>
 void job_trainer::pass_query(const Query& query, Promise promise) {
   if (part_) return part_->answer(query, std::move(promise));
-  // Not within the order to train, which may be answered with it.
+  // Not while handling the order to train, which may be answered with it.
   early_.push_back([this, query, promise] {
     run_in(caf::strong_actor_ptr(actor_.self->ctrl()), [this, query, promise] {
       const actor_trace::turn as_turn(actor_.trace, actor_.step);

@@ -1,5 +1,5 @@
-// The body of a trainer of a job. Ordered to train, it opens the data, and leads a replica of the network
-// (`training_loop`) or follows the trainer that leads it, with another part of the network (`part_follower`).
+// The body of a trainer of a job. When ordered to train, it opens the data, and either leads a replica of the network
+// (`training_loop`) or, with another part of the network, follows the trainer that leads it (`part_follower`).
 
 #pragma once
 
@@ -53,9 +53,9 @@ class job_trainer final : public trainer_body {
 
   trainer_peers all_;  ///< the other trainers
   bool is_to_stop_ = false;
-  std::optional<trainer_assignment> assigned_;  ///< null: there has been no order
-  std::vector<std::function<void()>> early_;    ///< what parts have sent before the order to train: handles it
-  std::unique_ptr<trainer_body> part_;          ///< leads or follows; null: likewise
+  std::optional<trainer_assignment> assigned_;  ///< null: the order to train has not come
+  std::vector<std::function<void()>> early_;    ///< handlers of messages that came before the order to train
+  std::unique_ptr<trainer_body> part_;          ///< leads or follows; null: the order to train has not come
 };
 
 /// The behavior of trainer `rank` of a job in run `run` with `servers` parameter servers; spawn with this function.

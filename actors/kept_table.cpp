@@ -34,7 +34,7 @@ kept_table::kept_table(std::size_t table, model::shard_of shard, std::vector<tab
       copies_.push_back(allocate_on_host(one.bytes.size()));
       kernels::download_bulk(on, one.bytes.data(), copies_.back().get(), one.bytes.size());
     }
-  } catch (const std::bad_alloc&) {  // more was allowed than there is
+  } catch (const std::bad_alloc&) {  // the limit allowed more than there is
     copies_.clear();
     memory_->give_back(std::exchange(copied_, 0));
     on_ = &on;
@@ -61,7 +61,7 @@ void kept_table::drop() {
   for (const auto& one : rows_) one->drop();
 }
 
-/// Returns an array as a tensor whose bytes are copied to `piece`, piece by piece, as it is written.
+/// Returns an array as a tensor whose bytes are copied to `piece`, piece by piece, while it is written.
 model::tensor_view kept_table::view_of(std::size_t array, std::vector<std::byte>& piece) {
   const auto& [name, type, columns, bytes] = arrays_[array];
   model::tensor_view view{{name, type, {bytes.size() / (columns * size_of(type)), columns}}, bytes};

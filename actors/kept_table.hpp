@@ -1,4 +1,4 @@
-// (A shard of) a table as it was at one moment, for a checkpoint that is written while the table goes on changing.
+// A snapshot of (a shard of) a table, for a checkpoint that is written while the table keeps changing.
 
 #pragma once
 
@@ -18,34 +18,35 @@ namespace troupe::actors {
 
 /// One array of a table in its device's memory: rows of `columns` numbers, without gaps.
 struct table_array {
-  std::string name;  ///< in checkpoints
+  std::string name;  ///< its name in checkpoints
   dtype type;
   std::size_t columns;
   std::span<std::byte> bytes;
 };
 
-/// Thread: the server's, but for `write`.
+/// Thread: the server's, except for `write`.
 class kept_table {
  public:
-  /// Keeps weights and optimizer state. On the host, rows are copied when they are about to change; from a device, all
-  /// are copied now, if the memory is there. Requires: the arrays stay in place until `drop` or destruction.
+  /// Keeps weights and optimizer state. On the host, rows are copied when they are about to change;
+  /// from a device, all are copied now if there is memory. Requires: the arrays stay in place until `drop` or
+  /// destruction.
   kept_table(std::size_t table, model::shard_of shard, std::vector<table_array> arrays, kernels::stream& on,
              std::shared_ptr<model::memory_allowance> memory);
   ~kept_table();
   kept_table(const kept_table&) = delete;
   kept_table& operator=(const kept_table&) = delete;
 
-  /// These rows, or all of them, are about to change. Returns false if they must not yet, for lack of memory.
+  /// Called before these rows, or all of them, change. Returns false if they may not change yet, for lack of memory.
   bool let_change(std::span<const std::int64_t> rows);
   bool let_all_change();
 
-  /// The table may change and go; `write` fails from now on.
+  /// Releases the snapshot: the table may change and be destroyed, and `write` fails from now on.
   void drop();
 
-  /// Returns whether `write` is for the server's thread, as the table is on a device, and not copied.
+  /// Returns whether `write` must run on the server's thread, since the table is on a device and not copied.
   bool is_written_here() const { return on_ != nullptr; }
 
-  /// Set when this object has gone, and with it the last use of the arrays. Thread: any.
+  /// Set when this object is gone, and with it the last use of the arrays. Thread: any.
   std::shared_ptr<const std::atomic<bool>> has_gone() const { return has_gone_; }
 
   /// Writes the table's file. Thread: any, once.
@@ -59,7 +60,7 @@ class kept_table {
   std::vector<table_array> arrays_;
   std::vector<std::unique_ptr<model::kept_rows>> rows_;  ///< by array, on the host
   std::vector<std::shared_ptr<std::byte>> copies_;       ///< by array, from a device
-  kernels::stream* on_ = nullptr;                        ///< where the arrays are that are not copied
+  kernels::stream* on_ = nullptr;                        ///< the stream for arrays that are not copied
   std::shared_ptr<model::memory_allowance> memory_;
   std::uint64_t copied_ = 0;  ///< bytes
   std::shared_ptr<std::atomic<bool>> has_gone_ = std::make_shared<std::atomic<bool>>(false);

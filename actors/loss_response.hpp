@@ -1,4 +1,4 @@
-// What the master does about the loss of a member: the run ends at once, or after the master has learned more.
+// How the master responds to the loss of a member: it ends the run at once, or after it has learned more.
 
 #pragma once
 
@@ -18,12 +18,12 @@ class loss_response {
   enum class action : std::uint8_t {
     none,
     fail,              ///< the run ends with the verdict's reason
-    find_late,         ///< likewise, once it is known which members handle no message
-    learn_step,        ///< likewise, once the step is known: another attempt may follow
-    await_better_one,  ///< it ends after a moment, with `reason_after_wait`
+    find_late,         ///< as `fail`, once it is known which members handle no message
+    learn_step,        ///< as `fail`, once the step is known: another attempt may follow
+    await_better_one,  ///< the run ends after a moment, with `reason_after_wait`
   };
 
-  /// Returns what is to be done about a verdict, in that phase of the run.
+  /// Returns the action for a verdict in that phase of the run.
   action respond(const verdict& found, run_phase phase) {
     if (is_ending_ || found.what == verdict::kind::harmless) return action::none;
     if (found.what == verdict::kind::doubtful) {
@@ -38,16 +38,16 @@ class loss_response {
     return protocol::is_transient(found.why) && begin_end() ? action::learn_step : action::fail;
   }
 
-  /// Notes that the run ends once the step of a loss is known. Returns false if it does already.
+  /// Notes that the run ends once the step of a loss is known. Returns false if that was noted before.
   bool begin_end() { return !std::exchange(is_ending_, true); }
 
-  /// Returns the best reason so far to end the run; null: it ends in another way.
+  /// Returns the best reason so far to end the run; null: the run ends in another way.
   std::optional<caf::error> reason_after_wait() const {
     return finds_late_ || is_ending_ ? std::nullopt : std::optional(doubt_);
   }
 
  private:
-  caf::error doubt_;         ///< of the verdicts that await a better one
+  caf::error doubt_;         ///< the reason of the verdicts that await a better one
   bool finds_late_ = false;  ///< the run fails when it is known which members are late
   bool is_ending_ = false;   ///< the run fails when the step of the loss is known
 };

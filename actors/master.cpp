@@ -105,7 +105,7 @@ caf::result<msg::run_result> master_state::handle(const msg::run& order) {
   return promise_;
 }
 
-/// Members of the attempt before may come back for a while. Then those who are here host the lost ranks.
+/// Waits some time for members of the previous attempt to come back. Then the present members host the lost ranks.
 void master_state::wait_for_lost_members() {
   self_->run_delayed(members_.rules()->rejoin_timeout, [this] {
     if (phase_ != run_phase::gathering) return;
@@ -136,7 +136,8 @@ void master_state::connect_nodes() {
   enter(run_phase::connecting);
   std::vector<msg::peer_node> peers;
   for (const auto& [number, one] : members_.nodes()) peers.push_back(one.what);
-  // A later attempt does not end because the disk fails for a moment: its servers could write before.
+  // A later attempt does not try: its servers could write before, and it must not end because the disk fails for a
+  // moment.
   const bool tries = members_.rules()->attempt == 1;
   const std::string folder = tries ? checkpoints_.folder_to_try() : std::string();
   for (const auto& [number, one] : members_.nodes())
@@ -175,7 +176,7 @@ void master_state::start_training() {
                            [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)](const caf::error& why) {
                              run_in(me, [this, why] { fail(why); });
                            });
-  // A replay of a run of several processes does here what that run did between processes.
+  // In a replay, this process does what the recorded run did between its processes.
   const replay_control* again = replay_of(self_->system());
   const auto& rules = members_.rules();
   std::vector<msg::blob> row_index;
@@ -209,7 +210,7 @@ void master_state::trainer_done(std::uint32_t rank, msg::trained&& result) {
   if (plan_.total_steps == 0)
     for (const msg::trainer_actor& one : members_.trainers())
       self_->send(one, msg::trainer_ended{trace.next(result.steps, plan_.cause), rank, result.steps});
-  if (rank % plan_.parts > 0) return;  // its replica's first part tells for all
+  if (rank % plan_.parts > 0) return;  // the replica's first part reports for all
   checkpoints_.ended(rank / plan_.parts);
   weights_.add(rank / plan_.parts, std::move(result));
 }
@@ -217,7 +218,7 @@ void master_state::trainer_done(std::uint32_t rank, msg::trained&& result) {
 /// All trainers have ended; what runs beside them ends now.
 void master_state::training_done() {
   if (!plan_.companion) return collect();
-  weights_.settle(plan_, tables_.tables(), [this] {  // so that it finds what training has left
+  weights_.settle(plan_, tables_.tables(), [this] {  // so that the companion finds the state that training has left
     plan_.companion->end([this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)] {
       run_in(me, [this] {
         if (phase_ == run_phase::training) collect();
@@ -321,7 +322,7 @@ void master_state::handle(const msg::progress& report) {
 void master_state::handle(msg::epoch_report& report) {
   if (!is_under_way(phase_)) return;
   step = std::max(step, report.head.step);
-  // The next attempt's trainers finish this epoch and report it whole.
+  // The next attempt's trainers finish this epoch and report all of it.
   const bool is_partial = plan_.epochs && !plan_.epochs->completes_epoch(report.head.step);
   if (is_partial && changes_.after(report.head.step, plan_.changes, plan_.total_steps) > 0) return;
   pass_on(figures_.add(std::move(report)));
@@ -347,7 +348,7 @@ void master_state::pass_on(const std::vector<epoch_summary>& complete) {
 }
 
 caf::result<msg::committed> master_state::handle(msg::save_dense& share) {
-  step = std::max(step, share.head.step);  // a loss after the checkpoint is of this step or a later one
+  step = std::max(step, share.head.step);  // a loss after the checkpoint belongs to this step or a later one
   auto go_on = self_->make_response_promise<msg::committed>();
   if (auto error = checkpoints_.add(std::move(share), go_on)) go_on.deliver(std::move(error));
   return go_on;
@@ -356,7 +357,7 @@ caf::result<msg::committed> master_state::handle(msg::save_dense& share) {
 msg::master_actor::behavior_type master(master_state::pointer self, std::uint64_t run_number, run_observer observer,
                                         run_checkpoints checkpoints, std::optional<node_rules> nodes, planner plan) {
   self->state.start(run_number, std::move(observer), std::move(checkpoints), std::move(nodes), std::move(plan));
-  // The failure is the answer to the requester of the run: no other actor monitors the master.
+  // The failure is the answer to the run's requester: no other actor monitors the master.
   fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {
       recorded<msg::join_server>(self),   recorded<msg::join_trainer>(self), recorded<msg::run>(self),

@@ -2,9 +2,9 @@
 // to the trainers, forwards the trainers' reports, gathers the results, and ends everything after the last step or when
 // any actor fails.
 //
-// The master sequences the run (`run_phase`); its parts do the work: members (`membership`), questions to them
+// The master sequences the run (`run_phase`); its parts do the work: members (`membership`), requests to them
 // (`open_requests`), tables (`table_setup`), checkpoints (`checkpointing`), figures (`run_figures`), weights
-// (`final_weights`), losses (`loss_response`), other numbers of trainers (`trainer_changes`).
+// (`final_weights`), losses (`loss_response`), changes of the number of trainers (`trainer_changes`).
 
 #pragma once
 
@@ -44,7 +44,7 @@ class master_state {
   std::uint64_t step = 0;
   actor_trace trace;
 
-  /// `nodes`: members are in other processes. Null: they are in this one, and all present when the run is requested.
+  /// `nodes`: members are in other processes; null: all are in this process, and present when the run is requested.
   void start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints, std::optional<node_rules> nodes,
              planner plan);
 
@@ -69,7 +69,7 @@ class master_state {
   caf::result<msg::collected_evidence> handle(const msg::collect_evidence& query);
   void handle(const msg::verdict_found& found) { diagnosis_ = found.words; }
 
-  /// Ends the run, if one is under way, and its actors.
+  /// Ends the run, if one is active, and its actors.
   void fail(const caf::error& error);
 
  private:
@@ -94,7 +94,7 @@ class master_state {
   void end_members(bool done, const std::string& words, bool again);
   void pass_on(const std::vector<epoch_summary>& complete);
 
-  // Losses, and answers that do not come.
+  // Losses, and late answers.
   template <class Answer, class Ask>
   void ask_nodes(std::chrono::seconds time, const std::string* except_session, const Ask& ask,
                  const std::function<void(Answer&)>& take, std::function<void()> then);
@@ -121,7 +121,7 @@ class master_state {
   loss_response losses_;
   std::vector<std::pair<msg::join_node, caf::typed_response_promise<msg::admitted>>>
       early_;                             ///< came before the run was requested
-  run_figures::clock::time_point began_;  ///< the set-up, and then the training
+  run_figures::clock::time_point began_;  ///< the beginning of the set-up, and then of the training
 
   membership members_;
   open_requests requests_{self_, trace, members_};

@@ -1,5 +1,4 @@
-// What the master does about members that are lost, and about answers that do not come: these end the run, and the
-// error names who was late.
+// How the master handles lost members and late answers: they end the run, and the error names the late member.
 
 #include <fmt/format.h>
 
@@ -14,7 +13,7 @@ namespace troupe::actors {
 
 namespace {
 
-/// Returns the earliest step of which others wait for actor `name`; none if nothing waits for it.
+/// Returns the earliest step for which others wait for actor `name`; none if nothing waits for it.
 std::optional<std::uint64_t> awaited_step(const status_round& round, const std::string& name) {
   std::optional<std::uint64_t> first;
   const auto look = [&](const std::vector<msg::wait_status>& waits) {
@@ -26,7 +25,7 @@ std::optional<std::uint64_t> awaited_step(const status_round& round, const std::
   return first;
 }
 
-/// Whether a text names that actor: "trainer 1", but not "trainer 12".
+/// Returns whether a text names that actor: "trainer 1", but not "trainer 12".
 bool is_named(const std::string& text, const std::string& name) {
   for (auto at = text.find(name); at != text.npos; at = text.find(name, at + 1))
     if (at + name.size() == text.size() || std::isdigit(static_cast<unsigned char>(text[at + name.size()])) == 0)
@@ -39,7 +38,7 @@ bool is_named(const std::string& text, const std::string& name) {
 void master_state::handle(const msg::node_lost& word) {
   const bool is_member =
       std::ranges::any_of(members_.nodes(), [&](const auto& one) { return one.second.session == word.session; });
-  const auto own_stop = members_.own_stop();  // what it is now: others take time to answer
+  const auto own_stop = members_.own_stop();  // read now, before others take time to answer
   if (phase_ < run_phase::training || !is_member) return act_on(members_.judge(word, step, own_stop));
   if (!losses_.begin_end()) return;
   learn_step(word.session, [this, word, own_stop] { fail(members_.judge(word, step, own_stop).why); });
@@ -49,7 +48,7 @@ void master_state::handle(const msg::link_lost& word) {
   learn_step({}, [this, word] { act_on(members_.judge(word, step)); });
 }
 
-/// After a loss, another attempt may follow: it has to know how far this one was.
+/// After a loss another attempt may follow, which needs to know how far this one came.
 void master_state::act_on(const verdict& found) {
   constexpr std::chrono::seconds grace{1};
   using action = loss_response::action;
@@ -70,7 +69,7 @@ void master_state::act_on(const verdict& found) {
   }
 }
 
-/// Fails with an answer that did not come, once it is known which members handle no message: others wait for those.
+/// Fails because of a late answer, once it is known which members handle no message: others wait for them.
 void master_state::fail_late(const caf::error& error) {
   ask_all_how_they_are({}, [this, error](const status_round& round) {
     for (const msg::actor_status& one : round.links) step = std::max(step, one.step);
@@ -79,8 +78,8 @@ void master_state::fail_late(const caf::error& error) {
   });
 }
 
-/// Returns which members handle no message: the one that the error `said` names, else those that others wait for; "" if
-/// all do. The member that has failed with the error, and so handles no message either, is left out.
+/// Describes the members that handle no message: the one named in the error `said`, else those that others wait for; ""
+/// if all do. Leaves out the member that has failed with the error, and therefore handles no message either.
 std::string master_state::words_of_late(const status_round& round, const std::string& said) const {
   std::string named, awaited, others;
   for (const msg::actor_status& one : round.told.actors) {

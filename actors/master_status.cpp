@@ -1,5 +1,5 @@
-// The master's answer to status queries. It asks its members with a short timeout: a member that is computing handles
-// no message until it is done, and is reported as computing. A query does not change the run, in any phase.
+// The master's answer to status queries. It asks its members with a short timeout: a member handles no message while it
+// computes, and is then reported as computing. A query does not change the run, in any phase.
 
 #include <fmt/format.h>
 
@@ -17,8 +17,8 @@ namespace troupe::actors {
 
 namespace {
 
-/// To collect evidence, a process takes the stack of each of its threads and may send its whole ring, perhaps on a busy
-/// or slow machine. If one does not answer, the others' evidence is reported without it.
+/// For evidence, a process reads the stack of each of its threads and may send its whole ring, perhaps on a busy or
+/// slow machine. Without an answer by then, the others' evidence is reported alone.
 constexpr std::chrono::seconds evidence_timeout{10};
 
 std::string plural(std::size_t count, std::string_view what) {
@@ -30,7 +30,7 @@ std::size_t present(const std::vector<Handle>& members) {
   return static_cast<std::size_t>(std::ranges::count_if(members, [](const Handle& one) { return one != nullptr; }));
 }
 
-/// Returns what the master receives in answer to a message of type `question`, in words for people.
+/// Describes what the master receives in answer to a message of type `question`.
 const char* answer_to(caf::type_id_t question) {
   constexpr std::pair<caf::type_id_t, const char*> answers[] = {
       {caf::type_id_v<msg::expect_peers>, "data links"},
@@ -168,7 +168,7 @@ std::vector<msg::wait_status> master_state::causes_of(const msg::wait_status& wa
   return causes;
 }
 
-/// Adds what the run as a whole and the master wait for.
+/// Adds the waits of the master and of the run as a whole.
 void master_state::add_own_waits(std::vector<msg::wait_status>& waits) const {
   if (phase_ == run_phase::gathering) {
     const auto missing = [](std::size_t wanted, std::size_t here) { return wanted - std::min(wanted, here); };
@@ -192,8 +192,8 @@ void master_state::handle(const msg::trouble& word) {
   if (observer_.on_trouble) observer_.on_trouble(word.words);
 }
 
-/// Sends each node what `ask` returns, but none to that of session `*except_session`, which may be null. Calls `take`
-/// with each answer, and `then` once all have answered, or have not in that time.
+/// Sends each node what `ask` returns, except the node of session `*except_session`, which may be null. Calls `take`
+/// with each answer, and `then` once all have answered or `time` is over.
 template <class Answer, class Ask>
 void master_state::ask_nodes(std::chrono::seconds time, const std::string* except_session, const Ask& ask,
                              const std::function<void(Answer&)>& take, std::function<void()> then) {
@@ -230,7 +230,7 @@ caf::result<msg::collected_evidence> master_state::handle(const msg::collect_evi
   return promise;
 }
 
-/// Learns how far the processes are that are left, then calls `then`: what trainers report of their progress is older.
+/// Updates `step` from the remaining processes, since the trainers' progress reports are older, then calls `then`.
 /// `lost`: the session of a process that does not answer.
 void master_state::learn_step(const std::string& lost, std::function<void()> then) {
   if (phase_ < run_phase::training) return then();

@@ -28,8 +28,7 @@ std::uint32_t first_free(const std::vector<Handle>& taken) {
   return static_cast<std::uint32_t>(free - taken.begin());
 }
 
-/// A process that ends closes its connections. Of one that a network has cut off nothing is heard, or its connection
-/// fails.
+/// A process that ends closes its connections. If the network has cut it off, its connection falls silent or fails.
 const char* what_became_of_it(const std::string& why) {
   return why.empty() || why.starts_with("its connection was ") ? "died" : "lost its connection";
 }
@@ -83,11 +82,11 @@ caf::expected<std::uint32_t> membership::place(std::vector<Handle>& members, boo
     return make_failure(errc::wrong_context, "the run has begun: no {} can join any more", role_name(trains));
   if (rank == msg::any_rank) rank = first_free(members);
   const node* home = node_of(trains, rank);
-  if (rules_ && (home == nullptr || home->handle.address() != sender))  // only the node that was given the rank
+  if (rules_ && (home == nullptr || home->handle.address() != sender))  // only the node with that rank may
     return make_failure(errc::bad_input, "{} {} was not given to this process", role_name(trains), rank);
   members.resize(std::max<std::size_t>(members.size(), std::size_t{rank} + 1));
   members[rank] = one;
-  // Error lines name a server or trainer with its process, if it is in another process.
+  // In error lines, the name of a server or trainer in another process includes that process.
   const std::string process = home == nullptr ? "" : home->what.name.substr(home->what.name.find(" ("));
   members_.push_back({one.address(), fmt::format("{} {}{}", role_name(trains), rank, process), trains});
   return rank;
@@ -251,7 +250,8 @@ std::string membership::who_is(const caf::actor_addr& address) const {
 
 // -- losses -------------------------------------------------------------------------
 
-/// The death of a member ends the run. If it died because of another actor's death, that actor's report is awaited.
+/// The death of a member ends the run. If another actor's death was the cause, the verdict waits for that actor's
+/// report.
 verdict membership::judge(const caf::down_msg& down, std::uint64_t step) {
   if (state_ != state::closed) {
     const auto known =

@@ -1,4 +1,4 @@
-// Who gets which rank: members that come, and those who host the ranks of members that were lost.
+// How ranks are assigned: to joining members, and to the nodes that host the ranks of lost members.
 
 #include <algorithm>
 #include <set>
@@ -10,8 +10,8 @@
 
 namespace troupe::actors {
 
-/// How well a trainer's rank would be placed on a host: 0, other slices of its stage are there; 1, they have no place
-/// yet; 2, they are elsewhere.
+/// Rates a host for a trainer's rank: 0, it has other slices of the rank's stage; 1, these slices are not assigned yet;
+/// 2, they are on other hosts.
 int membership::distance(std::uint32_t trainer, const std::string& host) const {
   int found = 1;
   const std::uint32_t first = trainer - trainer % slices_;
@@ -23,8 +23,7 @@ int membership::distance(std::uint32_t trainer, const std::string& host) const {
   return found;
 }
 
-/// Returns the ranks from the requested one on, or the lowest free ranks; slices of a stage on one host, if they can
-/// be.
+/// Returns the ranks from the requested one on, or the lowest free ranks; slices of a stage on one host if possible.
 caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join_node& offer) const {
   const std::uint32_t wanted = offer.trains ? wanted_trainers_ : wanted_servers_;
   std::vector<std::uint32_t> ranks;
@@ -40,7 +39,7 @@ caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join
   std::ranges::sort(ranks);
   if (offer.rank != msg::any_rank && (ranks.empty() || ranks.front() != offer.rank))
     return make_failure(errc::bad_input, "{} {} is taken, or the job has none", role_name(offer.trains), offer.rank);
-  const bool may_be_fewer = is_elastic() && rules_->attempt > 1 && !ranks.empty();  // it has come back for what is left
+  const bool may_be_fewer = is_elastic() && rules_->attempt > 1 && !ranks.empty();  // back for the remaining ranks
   if ((ranks.size() < offer.count && !may_be_fewer) || offer.count == 0)
     return make_failure(errc::bad_input, "{} {}{} offered: the job asks for {}, {} have joined", offer.count,
                         role_name(offer.trains), offer.count == 1 ? "" : "s", wanted, taken);
@@ -95,7 +94,7 @@ std::vector<std::uint32_t> membership::surplus(std::uint32_t trainers) const {
   return found;
 }
 
-/// Says which stages have slices on several hosts.
+/// Notes which stages have slices on several hosts.
 void membership::tell_stages_apart() const {
   for (std::uint32_t first = 0; slices_ > 1 && rules_ && first < wanted_trainers_; first += slices_) {
     std::set<std::string> hosts;

@@ -16,7 +16,7 @@ constexpr double mib = 1024.0 * 1024.0;
 constexpr double gib = 1024.0 * mib;
 constexpr double float_bytes = sizeof(float);
 
-/// How many indices a sample has in a table.
+/// Returns how many indices a sample has in a table.
 double indices_per_sample(const model::job& what, const model::table_spec& table) {
   return std::max(table.indices_per_sample, static_cast<double>(what.bag));
 }
@@ -28,7 +28,7 @@ host_need need_on_host(const model::job& what, const model::data_spec& spec, con
   const model::network model = model::as_network(model::hybrid_model(spec, what));
   const double samples = model::samples_per_step(what);
   double indices = 0;
-  double most_indices = 0;  // of a table
+  double most_indices = 0;  // of one table
   for (const model::table_spec& table : spec.tables) {
     indices += samples * indices_per_sample(what, table);
     most_indices = std::max(most_indices, samples * indices_per_sample(what, table));
@@ -39,12 +39,12 @@ host_need need_on_host(const model::job& what, const model::data_spec& spec, con
       need.tables +=
           static_cast<double>(model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
     constexpr double bytes_of_bag = 24;    // its source and scale, and room for growth
-    constexpr double bytes_of_index = 40;  // its place in the order, twice, and its row's list; one table at a time
+    constexpr double bytes_of_index = 40;  // its position in the order, twice, and its row's list; one table at a time
     const double bags = samples * static_cast<double>(spec.tables.size());
     need.servers = what.trainers * what.accumulate * (bags * bytes_of_bag + most_indices * bytes_of_index);
   }
-  // A step computes, the next one is looked up, others are ready: they hold indices and dense features. The rows that
-  // arrive and the gradients that leave are as wide as the input, and not there at the same time.
+  // One step computes, the next is looked up, others are ready: they hold indices and dense features. The arriving rows
+  // and the leaving gradients are as wide as the input, and do not exist at the same time.
   const auto batches = static_cast<double>(ahead + 2 + model::lookups_ahead(what.staleness));
   const double features = samples * static_cast<double>(spec.dense_features) * float_bytes;
   const double prepared = batches * (indices * static_cast<double>(sizeof(std::int64_t)) + features);
@@ -70,10 +70,10 @@ std::optional<std::string> describe(const host_need& need, const model::job& wha
 
 namespace {
 
-/// Bytes that ranks take on a device.
+/// Bytes that ranks need on a device.
 struct device_need {
   double tables = 0;   ///< of one server, with the optimizer's state
-  double step = 0;     ///< of one server's step: indices, how they are sorted by row, pooled rows and their gradients
+  double step = 0;     ///< of one server's step: indices, their sorting by row, pooled rows and their gradients
   double weights = 0;  ///< of one trainer: dense weights, the optimizer's state, gradient; and the group's sum
   double batch = 0;    ///< of one trainer: activations, their gradients, and the workspace of matrix products
 
@@ -96,9 +96,9 @@ device_need need_on_device(const model::job& what, const model::dataset& data, b
     const double pooled = 2 * samples * static_cast<double>(table.dim) * float_bytes;
     need.step += what.trainers * what.accumulate * (indices * bytes_of_index + pooled) / servers;
   }
-  // Gradients of two steps are there at a time if each step is a graph.
+  // If each step is a graph, the gradients of two steps exist at a time.
   const double buffers = 3 + model::state_buffers(what.dense_optimizer) + (step_graphs ? 1 : 0);
-  // Besides the current step's: inputs of the steps around it, and gradients that servers have not applied yet.
+  // Besides the current step's input: inputs of the steps around it, and gradients that servers have not applied yet.
   const std::uint64_t ahead = model::lookups_ahead(what.staleness);
   const auto further = static_cast<double>(ahead + 2 + what.accumulate + ahead);
   // In bf16 the layers save x, weights and gradients rounded as well.
@@ -106,7 +106,7 @@ device_need need_on_device(const model::job& what, const model::dataset& data, b
   need.weights = static_cast<double>(model.parameter_count()) * (buffers + with_saved - 1) * float_bytes;
   const auto numbers =
       with_saved * static_cast<double>(model.numbers_per_sample()) + further * static_cast<double>(model.in_features());
-  // Activations grow if more test rows are evaluated at once than a batch has, and their gradients do not.
+  // If an evaluation passes more test rows at once than a batch has, activations grow, but their gradients do not.
   const std::uint64_t evaluated = what.eval_every > 0 ? std::min(data.test_rows(), test_rows_at_once) : 0;
   const double more = std::max(0.0, static_cast<double>(evaluated) - samples);
   const double numbers_of_row =

@@ -1,4 +1,4 @@
-// What a server does with several of its modules, one after another or side by side.
+// How a server runs a function for several of its modules, one after another or side by side.
 
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace troupe::actors {
 
-/// Calls `what(i)` for each i below `count`, if `side_by_side` on idle threads too. Returns the error of the first one
-/// that has one.
+/// Calls `what(i)` for each i below `count`; if `side_by_side`, on idle threads as well. Returns the first error by
+/// index.
 template <class F>
 caf::error first_error(std::size_t count, bool side_by_side, F what) {
   if (!side_by_side) {
@@ -30,7 +30,7 @@ caf::error first_error(std::size_t count, bool side_by_side, F what) {
   return first == errors.end() ? caf::error() : std::move(*first);
 }
 
-/// A module and its number; lists of a few need no allocation, since steps can be short.
+/// A module and its number. Short lists need no allocation, since steps can be short.
 struct hosted {
   std::uint64_t number;
   remote_module* module;

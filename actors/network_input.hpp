@@ -1,4 +1,4 @@
-// The input of a network [samples, features], which comes from the batch and from servers.
+// The input of a network [samples, features], filled from the batch and by servers.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace troupe::actors {
 /// come from the host, packed, and are copied between them. Not thread-safe.
 class network_input {
  public:
-  /// [size, features]; uninitialized. Requires: the former contents are not in use.
+  /// Resizes to [size, features]; uninitialized. Requires: the former contents are not in use.
   void resize(kernels::stream& on, std::size_t size, std::size_t features);
 
   float* data() const { return numbers_.data(); }
@@ -24,11 +24,11 @@ class network_input {
   /// Keeps the numbers alive.
   const std::shared_ptr<std::byte>& owner() const { return numbers_.owner(); }
 
-  /// Returns room for `columns` columns on the host, until uploaded; on the processor, returns the input itself.
+  /// Returns host memory for `columns` columns, valid until the upload; on the processor, returns the input itself.
   kernels::row_matrix<float> on_host(kernels::stream& on, std::size_t columns);
 
-  /// Copies the columns at `from`, those of all `ranges` in turn without gaps, to their places. `from`: of `on_host`,
-  /// or staging memory that stays until the stream has passed.
+  /// Copies the columns at `from`, which are those of all `ranges` in turn without gaps, to their positions. `from`:
+  /// from `on_host`, or staging memory that stays until the stream has passed.
   void upload(kernels::stream& on, const float* from, std::span<const model::column_range> ranges);
 
  private:

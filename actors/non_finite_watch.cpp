@@ -26,8 +26,8 @@ void non_finite_watch::look(kernels::stream& on, std::uint64_t step, const float
   ++next_;
 }
 
-/// The next searches begin again at the first slot if the last ones would not hold those of a step: so each step makes
-/// the same calls.
+/// The next searches start again at slot 0 if the remaining slots cannot hold a step's searches: so each step makes the
+/// same calls.
 std::uint64_t non_finite_watch::fetch(kernels::stream& on) {
   if (const std::size_t count = next_ - fetched_; count > 0) {
     const std::size_t end = slot_ % results_.size();

@@ -1,4 +1,4 @@
-// The search for NaN and Inf in what a device computes: it is enqueued on a stream, and judged when the host has waited
+// The search for NaN and Inf in a device's results: it is enqueued on a stream, and checked when the host has waited
 // for that stream anyway. So it costs no further wait, and a finding may be reported a step or two late, but names its
 // own step.
 //
@@ -28,7 +28,7 @@ class non_finite_watch {
   struct finding {
     std::uint64_t step = 0;
     std::string what;
-    /// Where the numbers begin among the parameters, if they are of these.
+    /// If the numbers belong to the parameters: their first index among these.
     std::optional<std::size_t> first = std::nullopt;
     float number = 0;
     std::uint64_t place = 0;  ///< an index below `count`
@@ -39,25 +39,25 @@ class non_finite_watch {
   };
 
   non_finite_watch() = default;
-  /// `open_max`: the most searches that may be unjudged at a time, on the device of `on`. `step_max`: those that are
-  /// usually fetched at once; then each `fetch` is one copy.
+  /// `open_max`: the most unjudged searches at a time, on the device of `on`. `step_max`: how many are usually fetched
+  /// at once; then each `fetch` is one copy.
   non_finite_watch(kernels::stream& on, std::size_t open_max, std::size_t step_max = 1)
       : open_max_(open_max), step_max_(step_max) {
     results_.resize(on, open_max + step_max);
   }
 
-  /// Enqueues on `on` a search of `numbers` [count] of `step`. `what`: what they are, for people. `first`: as in
+  /// Enqueues on `on` a search of `numbers` [count] of `step`. `what`: their description for users. `first`: as in
   /// `finding`.
   void look(kernels::stream& on, std::uint64_t step, const float* numbers, std::size_t count, const char* what,
             std::optional<std::size_t> first = std::nullopt);
 
-  /// Enqueues a copy of the results to the host, of the searches so far that have not been fetched, and of nothing
-  /// else: a later search may write its result, and the host read earlier ones, meanwhile. Returns the number of all
-  /// searches so far. On the processor they are known.
+  /// Enqueues a copy of the results that have not been fetched yet to the host, and of nothing else: meanwhile, a later
+  /// search may write its result, and the host may read earlier ones. Returns the number of all searches so far. On the
+  /// processor, their results are known at once.
   std::uint64_t fetch(kernels::stream& on);
 
-  /// The first `searches` are known. Requires: the host has waited for the stream, behind the `fetch` that returned
-  /// that.
+  /// The first `searches` results are known. Requires: the host has waited for the stream after the `fetch` that
+  /// returned that number.
   void know(std::uint64_t searches) { known_ = searches; }
 
   /// Returns the first known finding in the steps up to `last_step`.
@@ -69,10 +69,10 @@ class non_finite_watch {
     std::size_t count;
     const char* what;
     std::optional<std::size_t> first;
-    std::size_t slot;  ///< of its result
+    std::size_t slot;  ///< the position of its result
   };
-  std::deque<search> open_;  ///< the last ones, which have not been judged
-  // Numbers of searches since the beginning.
+  std::deque<search> open_;  ///< the last searches, not judged yet
+  // Counts of searches since the beginning.
   std::uint64_t known_ = 0;
   std::uint64_t fetched_ = 0;
   std::uint64_t next_ = 0;

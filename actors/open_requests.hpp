@@ -33,8 +33,8 @@ class open_requests {
   /// The run is over: further answers are ignored.
   void close() { is_closed_ = true; }
 
-  /// Sends a request to `whom`, who answers with an `Answer`. `on_answer` may return what is wrong with it, a
-  /// caf::error. After the last open request, calls `then`.
+  /// Sends a request to `whom`, which answers with an `Answer`. `on_answer` may return a caf::error if the answer is
+  /// invalid. Calls `then` after the last open request.
   template <class Answer, class Handle, class Message, class OnAnswer>
   void ask(const Handle& whom, Message message, OnAnswer on_answer, std::function<void()> then) {
     ++pending_;
@@ -68,7 +68,7 @@ class open_requests {
 
   msg::master_actor::pointer self() const { return self_; }
   bool none_open() const { return pending_ == 0; }
-  /// The requests with a timeout, in the order in which they were sent.
+  /// The open requests with a timeout, in the order in which they were sent.
   const std::map<std::uint64_t, question>& questions() const { return questions_; }
 
  private:

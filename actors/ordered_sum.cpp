@@ -12,7 +12,7 @@ namespace troupe::actors {
 
 namespace {
 
-/// Of so few shares, a list takes no memory of its own.
+/// A list that needs no allocation for so few shares.
 template <class T>
 using few = boost::container::small_vector<T, 8>;
 

@@ -1,6 +1,6 @@
-// A sum of what several ranks give, as one process sees it: the caller adds shares and the sums of other processes, and
-// asks for the state. It uses no actors, messages, clock or threads, and knows bytes, not types. An allreduce group
-// drives one for each bucket (allreduce_group.cpp); the library, one for each call of a collective
+// A sum of several ranks' shares, as one process sees it: the caller adds shares and the sums of other processes, and
+// reads the state. It uses no actors, messages, clock or threads, and knows bytes, not types. An allreduce group uses
+// one for each bucket (allreduce_group.cpp); the library, one for each call of a collective
 // (troupe/runtime/group_call.cpp), with a process for each rank.
 //
 // The result is ((r0 + r1) + r2) + ...: one sum in rank order, with the same bits however the ranks are spread over
@@ -8,9 +8,9 @@
 // before it adds the first two.
 //
 // Few numbers are sent whole to every process, and each process sums all of them, which takes the time of one message.
-// Of many processes they are gathered by one, the root, which sends its sum to the others: that takes the time of two
-// messages, but 2 (n - 1) messages instead of n (n - 1). Many numbers are cut into one slice per process, so that no
-// element is summed twice (all-to-all, ordered sum, all-gather). With ranks 0 and 1 in process 0 and rank 2 in
+// With many processes, one of them, the root, gathers the numbers and sends its sum to the others: that takes the time
+// of two messages, but 2 (n - 1) messages instead of n (n - 1). Many numbers are cut into one slice per process, so
+// that no element is summed twice (all-to-all, ordered sum, all-gather). With ranks 0 and 1 in process 0 and rank 2 in
 // process 1:
 //
 //             slice 0         slice 1
@@ -20,7 +20,7 @@
 //             |               |
 //   sum     [ (a0+b0)+c0  ] [ (a1+b1)+c1 ]   process 0 sends the left part to process 1, which sends the right one back
 //
-// Slices begin at multiples of 16 elements, which are whole cache lines; the last slice takes the rest.
+// Slices begin at multiples of 16 elements, which are whole cache lines; the last slice has the rest.
 //
 // The states, and the calls that leave them:
 //
@@ -59,18 +59,18 @@ struct rank_layout {
 /// What a process receives of the shares of other processes' ranks.
 enum class share_exchange : std::uint8_t {
   whole,      ///< all numbers
-  gathered,   ///< all numbers if it is the root, which sums them for all; else nothing
-  slices,     ///< the numbers of the slice that it sums for all
-  parts,      ///< the numbers of the part that it sums for itself, all parts of one size
+  gathered,   ///< the root, which sums them for all processes, gets all numbers; the others none
+  slices,     ///< the numbers of the slice that it sums for all processes
+  parts,      ///< the numbers of the part that it sums for itself; all parts have one size
   announced,  ///< no numbers: they are summed elsewhere, or not at all; only the arrival of the shares counts
 };
 
-/// Returns the fastest exchange: for at most 64 KiB gathered, if `may_gather` and there are four processes or more;
-/// whole, if that sends at most 64 KiB to all other processes together; else slices.
+/// Returns the fastest exchange: `gathered` for at most 64 KiB, if `may_gather` and there are at least four processes;
+/// `whole` if that sends at most 64 KiB to all other processes together; else `slices`.
 share_exchange fastest_exchange(std::uint32_t processes, std::uint64_t count, std::size_t number_bytes,
                                 bool may_gather);
 
-/// Elements [first, first + size) of what is summed.
+/// Elements [first, first + size) of the whole sum.
 struct sum_slice {
   std::uint64_t first = 0;
   std::uint64_t size = 0;
@@ -78,7 +78,7 @@ struct sum_slice {
   bool operator==(const sum_slice&) const = default;
 };
 
-/// What is summed, and how. `root`: of a sum that is gathered.
+/// What is summed, and how. `root`: the gathering process.
 struct sum_plan {
   share_exchange how = share_exchange::whole;
   std::uint64_t count = 0;
@@ -86,11 +86,11 @@ struct sum_plan {
   std::uint32_t root = 0;
 };
 
-/// What one rank gives.
+/// The share of one rank.
 struct share_of_rank {
   std::uint32_t rank = 0;
   std::uint32_t batches = 1;  ///< 0: the rank had no batch, and its numbers are ignored
-  std::uint64_t count = 0;    ///< elements of the whole
+  std::uint64_t count = 0;    ///< elements of the whole sum
   std::uint64_t first = 0;    ///< the first element of `numbers`
   std::span<const std::byte> numbers = {};
 };
@@ -98,7 +98,7 @@ struct share_of_rank {
 /// Why a share or a sum is refused.
 struct refusal {
   enum class cause : std::uint8_t {
-    not_due,  ///< it has come before, or should have gone to another process
+    not_due,  ///< it has come before, or belongs to another process
     misfit    ///< it has other elements than expected
   };
 
@@ -119,21 +119,21 @@ class ordered_sum {
   /// The most elements that another process may claim.
   static constexpr std::uint64_t count_max = std::uint64_t{1} << 28;
 
-  /// Starts a sum. Requires: `layout` outlives it.
+  /// Begins a sum. Requires: `layout` outlives it.
   void begin(const rank_layout& layout, const sum_plan& plan);
 
   /// Adds a rank's share: whole for this process's ranks, this process's slice for others. A refused share changes
   /// nothing. Requires: `numbers` stay in place until the sum is reduced.
   std::optional<refusal> add_share(const share_of_rank& share);
 
-  /// Writes this process's slice of the sum to `to`; zeros if no rank had a batch. Requires: complete.
+  /// Writes this process's slice of the sum to `to`; zeros if no rank had a batch. Requires: the state is complete.
   void sum(const reduction& add, std::byte* to);
 
-  /// Process `from` has summed this slice; none: the sender is unknown, and the slice identifies it. The caller copies
-  /// the numbers of what is not refused.
+  /// Process `from` has summed this slice; none: the sender is unknown, and the slice identifies it. Unless the sum is
+  /// refused, the caller copies its numbers.
   std::optional<refusal> add_sum(std::optional<std::uint32_t> from, const sum_slice& which);
 
-  /// What was announced has been summed elsewhere, or there is nothing to sum.
+  /// The announced shares have been summed elsewhere, or there is nothing to sum.
   void summed_elsewhere();
 
   void end() { enter(state::idle); }
@@ -142,13 +142,13 @@ class ordered_sum {
   std::uint64_t count() const { return plan_.count; }
   bool has_share(std::uint32_t rank) const { return shares_[rank].has_value(); }
   bool lacks_share(std::uint32_t rank) const { return needs_share(rank) && !has_share(rank); }
-  /// Returns whether all shares are here, and the sum of this rank's process is not.
+  /// Returns whether all shares are here, but not the sum of this rank's process.
   bool lacks_sum(std::uint32_t rank) const;
   /// Returns whether `process` needs the shares of other processes' ranks.
   bool takes_shares(std::uint32_t process) const { return root().value_or(process) == process; }
-  /// Returns whether `process` sends the others what it sums.
+  /// Returns whether `process` sends its sum to the others.
   bool sends_sum(std::uint32_t process) const { return plan_.how == share_exchange::slices || root() == process; }
-  /// The process that sums everything for all; none: it is not gathered.
+  /// The process that sums everything for all; none: the sum is not gathered.
   std::optional<std::uint32_t> root() const {
     return plan_.how == share_exchange::gathered ? std::optional(plan_.root) : std::nullopt;
   }

@@ -1,4 +1,4 @@
-// Which failure an actor that computes on a device reports: its device's first, since others may fail because of it.
+// Which failure an actor on a device reports: its own device's first, since other actors may fail because of it.
 
 #pragma once
 
@@ -9,11 +9,11 @@ namespace troupe::actors {
 
 /// Throws if the device has failed. Does not wait for its streams.
 inline void check_device(const kernels::device& own) {
-  if (!own.is_host()) own.memory();  // as every call does from then on
+  if (!own.is_host()) own.memory();  // throws after a failure, as every call does
 }
 
-/// Returns the cause of `answer`, an error that an actor got: the failure of its own device, if the error only says
-/// that another actor has ended.
+/// Returns the cause of `answer`, an error that an actor received: the failure of its own device, if the error only
+/// says that another actor has ended.
 inline caf::error cause_behind(const caf::error& answer, const kernels::device& own) {
   if (!protocol::is_secondary(answer)) return answer;
   try {

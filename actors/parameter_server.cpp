@@ -26,7 +26,7 @@ caf::error parameter_server_state::check_run(const msg::header& head) const {
   return refusal(errc::wrong_context, "a message of run {}, this is run {}", head.run, run_);
 }
 
-/// A message must be for the current optimizer step or for one that a trainer can be ahead.
+/// A message must be for the current optimizer step, or for a later one that trainers may be in.
 caf::error parameter_server_state::check_context(const msg::header& head) const {
   if (auto error = check_run(head)) return error;
   const std::uint64_t first = contexts_.is_async() ? 1 : step + 1;

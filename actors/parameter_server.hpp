@@ -1,9 +1,9 @@
-// The parameter server: holds modules, answers lookups, and applies each optimizer step's gradients once, in rank
+// The parameter server: it holds modules, answers lookups, and applies each optimizer step's gradients once, in rank
 // order.
 //
-// An optimizer step takes `accumulate` global steps; all messages name the global step. Gradients are collected in the
-// context of their optimizer step; when every trainer's are complete, contexts are applied in order. A lookup is parked
-// until at most as many optimizer steps before it are missing as it allows, so no acknowledgement is needed. That also
+// An optimizer step consists of `accumulate` global steps; all messages name the global step. Gradients are collected
+// in the context of their optimizer step; when every trainer's are complete, contexts are applied in order. A lookup is
+// parked until no more optimizer steps before it are missing than it allows, so no acknowledgement is needed. That also
 // bounds how far apart trainers can be, and so the number of open contexts; messages beyond are refused.
 //
 // In a run over several processes, a trainer's messages are accepted from its own process only (`trainer_origins`).
@@ -39,7 +39,7 @@ namespace troupe::actors {
 struct trainer_origins {
   std::uint32_t servers = 0;               ///< of the run; the trainers' actor numbers follow from it
   std::vector<caf::actor_addr> of_rank{};  ///< the sender of messages from that trainer's process; empty: not checked
-  /// The parts of the trainers' networks, whose first ones have the rows: the trainer of rank r is number r x parts.
+  /// The number of parts of a trainer's network; the first part has the rows: rank r is trainer number r x parts.
   std::uint32_t parts = 1;
 };
 
@@ -94,7 +94,7 @@ class parameter_server_state {
     std::uint64_t updates = 0;
     std::function<void()> answer;
   };
-  /// What waits for optimizer steps.
+  /// Requests that wait for optimizer steps.
   struct parked_requests {
     std::vector<parked_lookup> lookups;
     std::vector<parked_call> calls;
@@ -151,7 +151,7 @@ class parameter_server_state {
   void begin_save(const msg::save_module& order, std::uint64_t updates,
                   caf::typed_response_promise<msg::saved_module> promise);
 
-  /// The tables' work from now on is of this step. Records what the device has done.
+  /// Starts the tables' work of this step, and records what the device has done.
   void work_on(std::uint64_t at_step) {
     if (device_.timer == nullptr) return;
     trace.note_device_work(*device_.timer);
@@ -179,23 +179,23 @@ class parameter_server_state {
   std::vector<msg::parameter_server_actor> servers_;  ///< by rank
   std::uint64_t next_module_ = 1;
 
-  // Devices may read the gradients of the last optimizer steps: `modules_`, which is destroyed before, waits for them.
+  // Declared first: devices may still read the last steps' gradients, and the destructor of `modules_` waits for them.
   step_contexts contexts_;
   device_work device_;
-  std::map<std::uint64_t, std::unique_ptr<remote_module>> modules_;  ///< 0: what the server offers itself
+  std::map<std::uint64_t, std::unique_ptr<remote_module>> modules_;  ///< 0: the server's own methods
   update_phase phase_ = update_phase::gathering;
-  bool side_by_side_ = false;  ///< the collected gradients are many: modules work side by side
+  bool side_by_side_ = false;  ///< there are many collected gradients: modules work side by side
   parked_requests parked_;
   server_checkpoint checkpoint_;
   writing_thread writer_;
   std::unique_ptr<module_host> host_;
 };
 
-/// Sets the senders that a server of this process accepts trainers' messages from. Before that it accepts any, as a run
-/// in one process needs. Thread: any.
+/// Sets the senders from which a server of this process accepts trainers' messages. Before that it accepts any, as a
+/// run in one process needs. Thread: any.
 void tell_origins(const msg::parameter_server_actor& server, trainer_origins origins);
 
-/// Tells a server how it reaches the others, and itself. Thread: any.
+/// Gives a server the handles of all servers, including itself. Thread: any.
 void tell_servers(const msg::parameter_server_actor& server, std::vector<msg::parameter_server_actor> all);
 
 /// The behavior of server `rank` in run `run`; spawn with this function.

@@ -1,4 +1,4 @@
-// The parameter server's calls: of its modules' methods, and those that its modules make themselves.
+// The parameter server's calls: calls of its modules' methods, and calls that its modules make.
 
 #include <algorithm>
 #include <utility>
@@ -20,7 +20,7 @@ class parameter_server_state::host final : public module_host {
     try {
       server_.work_on(0);
     } catch (const kernels::device_error&) {
-      // The device has failed, which has been told.
+      // The device has failed, which has been reported.
     }
   }
   host(const host&) = delete;
@@ -108,7 +108,7 @@ caf::expected<std::unique_ptr<remote_module>> parameter_server_state::make(const
   return made;
 }
 
-/// Returns the module to call; null: there is none. Module 0 is made when it is first called.
+/// Returns the module to call; null: it does not exist. Module 0 is made when it is first called.
 remote_module* parameter_server_state::called_module(std::uint64_t module) {
   if (const auto known = modules_.find(module); known != modules_.end()) return known->second.get();
   if (module != 0) return nullptr;
@@ -147,7 +147,7 @@ caf::result<msg::returned> parameter_server_state::handle(msg::call& what) {
   return std::move(*now);
 }
 
-/// Calls the method that a call was parked for.
+/// Runs a parked call.
 void parameter_server_state::dispatch(parked_call& one) {
   remote_module* const module = called_module(one.what.module);
   if (module == nullptr)
@@ -162,7 +162,7 @@ void parameter_server_state::dispatch(parked_call& one) {
   if (auto now = module->call(one.what, [&] { return answer; })) answer(std::move(*now));
 }
 
-/// In the order in which they came.
+/// Runs the parked calls that are ready, in the order of arrival.
 void parameter_server_state::release_parked_calls() {
   if (parked_.calls.empty()) return;
   std::vector<parked_call> ready;

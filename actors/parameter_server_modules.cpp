@@ -17,7 +17,7 @@ caf::expected<remote_module*> parameter_server_state::find(const msg::header& he
   return refusal(errc::unknown_module, "there is no module {} here", module);
 }
 
-/// Fixes whose gradients make up an optimizer step, once; all modules of a run agree on that.
+/// Fixes, once, which gradients make up an optimizer step; all modules of a run must agree.
 caf::error parameter_server_state::expect(const step_contexts::rules& rules, std::uint64_t steps_done) {
   if (rules.trainers == 0 || rules.accumulate == 0)
     return refusal(errc::bad_input, "a module for {} trainers and {} batches a step", rules.trainers, rules.accumulate);

@@ -1,5 +1,5 @@
-// The parameter server's checkpoints: what is kept when (`server_checkpoint`) is written by a thread of its own.
-// Optimizer steps go on meanwhile, and wait when the memory for what they change is used up.
+// The parameter server's checkpoints: a separate thread writes the state that modules keep (`server_checkpoint`).
+// Optimizer steps continue meanwhile, and wait when there is no memory left for copies of what they change.
 
 #include <utility>
 
@@ -10,21 +10,21 @@
 
 namespace troupe::actors {
 
-/// A checkpoint is taken of the state after optimizer step `update`.
+/// Begins a checkpoint of the state after optimizer step `update`.
 void parameter_server_state::begin_checkpoint(std::uint64_t update) {
   checkpoint_.begin(update, [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)] {
     if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me)) run_in(strong, [this] { go_on(); });
   });
 }
 
-/// Has all modules keep their state, which is that after optimizer step `update`.
+/// Has all modules keep their state, which is the state after optimizer step `update`.
 void parameter_server_state::keep_state(std::uint64_t update) {
   begin_checkpoint(update);
   for (const auto& [number, module] : modules_)
     if (checkpoint_.keep(number)) module->keep(checkpoint_.allowance());
 }
 
-/// Returns whether the collected gradients may be applied: what they change has been copied, or is written.
+/// Returns whether the collected gradients may be applied: the state that they change has been copied or written.
 bool parameter_server_state::make_way() {
   if (checkpoint_.allowance() == nullptr) return true;
   const module_list modules = all_of(modules_);
@@ -33,7 +33,7 @@ bool parameter_server_state::make_way() {
   });
 }
 
-/// There is more memory for what optimizer steps change, or nothing left to keep.
+/// Continues when there is more memory for copies, or nothing left to keep.
 void parameter_server_state::go_on() {
   if (phase_ != update_phase::held_up) return;
   enter(update_phase::collected);
@@ -67,7 +67,7 @@ void parameter_server_state::begin_save(const msg::save_module& order, std::uint
   if (order.folder.empty()) {
     if (is_kept) (*module)->forget();
     if (!checkpoint_.update() || *checkpoint_.update() < updates) begin_checkpoint(updates);
-    checkpoint_.begin_module(order.module);  // nor is it kept when the next optimizer step comes
+    checkpoint_.begin_module(order.module);  // the next optimizer step does not keep it either
     promise.deliver(msg::saved_module{trace.next(step, msg::id_of(order.head)), {}, 0, {}});
     return go_on();
   }
@@ -99,7 +99,7 @@ void parameter_server_state::begin_save(const msg::save_module& order, std::uint
     if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
       run_in(strong, [done = std::move(done), made = std::move(made)]() mutable { done(std::move(made)); });
   });
-  go_on();  // the module may have been written here, since it had no memory
+  go_on();  // without memory, the module may have been written on this thread
 }
 
 }  // namespace troupe::actors

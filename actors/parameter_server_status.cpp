@@ -1,5 +1,5 @@
-// A parameter server's answer to status queries: its phase and what it waits for. A query changes nothing. Handlers run
-// to their end before the next message is handled, so a server that answers is waiting or idle.
+// A parameter server's answer to status queries: its phase and what it waits for. A query changes nothing. A handler
+// ends before the next message is handled, so a server that answers is waiting or idle.
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ std::string parameter_server_state::trainer_name(std::uint32_t rank) const {
   return fmt::format("trainer {}", rank * origins_.parts);
 }
 
-/// Adds what optimizer step `update` lacks: gradients, or if all have arrived, the order what to do with them.
+/// Adds what optimizer step `update` lacks: gradients, or if all have arrived, the order to apply them.
 void parameter_server_state::tell_missing(std::uint64_t update, msg::actor_status& now) const {
   const step_context& open = contexts_.of(update);
   const auto is_here = [this](const contribution& one) {
@@ -30,7 +30,7 @@ void parameter_server_state::tell_missing(std::uint64_t update, msg::actor_statu
   }
 }
 
-/// Consistency async: adds the trainers whose optimizer steps lookups and queries wait for.
+/// Consistency async: adds the trainers whose optimizer steps are awaited by lookups, calls and queries.
 void parameter_server_state::tell_missing_async(msg::actor_status& now) const {
   std::uint64_t needed = 0;
   for (const parked_lookup& one : parked_.lookups)

@@ -22,7 +22,7 @@ contributors parameter_server_state::contributors_to(std::span<const contributio
   return from;
 }
 
-/// Returns whether these gradients are worth the threads that are idle.
+/// Returns whether these gradients are large enough to use idle threads.
 bool parameter_server_state::is_much(std::span<const contribution> ranks) const {
   constexpr std::size_t many_bytes = std::size_t{1} << 20;
   std::size_t bytes = 0;
@@ -74,8 +74,8 @@ caf::error parameter_server_state::apply(std::uint64_t update, step_order order)
   return fault;
 }
 
-/// Ends the optimizer steps on devices but for the last ones. They have gone on since they were applied: the host does
-/// not wait within a step.
+/// Waits for the optimizer steps on devices, except for the last `but_last` ones. They have been running since they
+/// were applied: the host does not wait within a step.
 caf::error parameter_server_state::finish_steps(std::size_t but_last) {
   if (device_.unfinished.size() <= but_last) return {};
   std::optional<actor_trace::range> waiting;
@@ -89,7 +89,7 @@ caf::error parameter_server_state::finish_steps(std::size_t but_last) {
   return fault;
 }
 
-/// Drops a rank's gradients, unless devices still read them.
+/// Releases a rank's gradients, unless devices still read them.
 void parameter_server_state::drop_gradients(contribution& rank) {
   if (!device_.unfinished.empty()) std::ranges::move(rank.parts, std::back_inserter(device_.unfinished.back().in_use));
   rank.parts.clear();
@@ -100,8 +100,8 @@ void parameter_server_state::deliver_committed(step_context& done) {
     promise.deliver(msg::committed{trace.next(step, msg::id_of(head))});
 }
 
-/// Applies the optimizer steps that are complete. The next one may have been completed before the last one: a trainer
-/// without data does not wait for lookups.
+/// Applies the complete optimizer steps. The next one may have been complete before the last one: a trainer without
+/// data does not wait for lookups.
 caf::error parameter_server_state::commit_complete() {
   while (phase_ != update_phase::held_up && contexts_.is_next_complete())
     if (auto error = commit()) return error;
@@ -113,7 +113,7 @@ caf::error parameter_server_state::commit() {
   const std::uint64_t update = contexts_.committed() + 1;
   step_context& ready = contexts_.next();
   const std::uint64_t begin = trace.latest();
-  // Where steps are captured as graphs, the last one's has been launched, and the one before it is over.
+  // If steps are captured as graphs, the last step's graph has been launched, and the one before it is over.
   const std::size_t under_way = device_.graphs != nullptr && device_.graphs->are_captured() ? 1 : 0;
   if (auto error = finish_steps(under_way)) return error;
   work_on(ready.last_step);

@@ -79,9 +79,9 @@ bool part_follower::judge() {
   return !is_over();
 }
 
-// -- what comes from the parts before, beside and after --------------------------------------------------
+// -- messages from the parts before, beside and after --------------------------------------------------
 
-/// Why an activation does not fit into the run; it may come from another process.
+/// Returns why an activation does not fit the run; it may come from another process.
 caf::error part_follower::check(const msg::activation& input) const {
   const msg::tensor& numbers = input.numbers;
   const std::uint64_t rows = numbers.rows;
@@ -129,7 +129,7 @@ void part_follower::take(msg::activation_gradient&& grad) {
 
 void part_follower::take(msg::part_outputs&& outputs) {
   if (is_over()) return;
-  if (outputs.rank != actor_.rank + job_.tensor_parallel) return fail(refusal());  // of the next stage
+  if (outputs.rank != actor_.rank + job_.tensor_parallel) return fail(refusal());  // the next stage's rank
   links_.send_back(msg::part_outputs{.head = {.step = step_}, .numbers = std::move(outputs.numbers)});
 }
 
@@ -139,13 +139,13 @@ void part_follower::take(msg::partial_sum&& share) {
   go_on();
 }
 
-/// Takes what has come, in order, as far as the current step allows.
+/// Handles the received activations in order, as far as the current step allows.
 void part_follower::go_on() {
   while (!inputs_.empty() && !is_over()) {
     msg::activation& next = inputs_.front();
     if (phase_ == stage_phase::idle && slices_.is_waiting()) break;
     if (job_.streams() && next.trains) {
-      if (phase_ != stage_phase::idle && passes_.order().has_ended()) break;  // of the next stream
+      if (phase_ != stage_phase::idle && passes_.order().has_ended()) break;  // it belongs to the next stream
       msg::activation input = std::move(next);
       inputs_.pop_front();
       take_into_stream(std::move(input));
@@ -193,7 +193,7 @@ stage_passes::pass part_follower::batch_of(const msg::activation& input) const {
           .wants_grad_input = at_.is_first() && !spec().tables.empty()};
 }
 
-/// A step that may overlap with those before it, or word that none follows before all have been passed back.
+/// Adds a step that may overlap with those before it, or notes that no step follows, before all have been passed back.
 void part_follower::take_into_stream(msg::activation&& input) {
   if (phase_ == stage_phase::idle) {
     passes_.begin_stream();
@@ -209,10 +209,10 @@ void part_follower::take_into_stream(msg::activation&& input) {
 }
 
 void part_follower::advance() {
-  if (slices_.is_waiting()) return;  // it sees what has come when it goes on
+  if (slices_.is_waiting()) return;  // the waiting pass handles what has come when it resumes
   slices_.run(step_, [this] {
     const bool are_through = passes_.advance();
-    if (last_of_stream_ && passes_.order().are_all_forward())  // the next stage gets no further batch, either
+    if (last_of_stream_ && passes_.order().are_all_forward())  // the next stage gets no further batch either
       links_.send_on({.head = {.step = *std::exchange(last_of_stream_, std::nullopt)}}, {});
     if (!are_through || is_over()) return;
     if (!job_.streams())
@@ -285,7 +285,7 @@ void part_follower::evaluate(const msg::activation& input) {
     links_.send_on(input, replica_.outputs_of(part));
 }
 
-// -- what its leader asks ------------------------------------------------------------------------
+// -- the leader's queries ------------------------------------------------------------------------
 
 void part_follower::answer(const msg::part_query& query, caf::typed_response_promise<msg::part_state> promise) {
   state_query_ = {query, std::move(promise)};
@@ -311,7 +311,7 @@ caf::result<msg::committed> part_follower::answer(const msg::optimizer_step& ord
   return done;
 }
 
-/// Answers those whose step has come.
+/// Answers the queries whose step has come.
 void part_follower::answer_queries() {
   if (norm_query_ && phase_ == stage_phase::deciding && norm_query_->query.head.step == step_) {
     auto [query, promise] = *std::exchange(norm_query_, std::nullopt);

@@ -1,22 +1,23 @@
-// What a trainer does that has another part of a network than its leader: a stage of a pipeline after the first one, or
-// a slice after the first one of its stage. It passes the micro-batches that come from the stage before, or from the
-// leader, forward, and their gradients back, reduces its gradient with the same part of the other replicas, and applies
-// it. Slices wait for each other within a pass (`sliced_passes`).
+// A trainer with another part of a network than its leader: a stage of a pipeline after the first one, or a slice after
+// the first one of its stage. It passes the micro-batches from the stage before, or from the leader, forward, and their
+// gradients back, reduces its gradient with the same part of the other replicas, and applies it. Slices wait for each
+// other within a pass (`sliced_passes`).
 //
 //   idle ──▶ passing ──▶ reducing ──▶ deciding ──▶ idle          idle ──▶ done        any but done ──▶ failed
 //
-// Where steps overlap, it passes several of them until word comes that none follows, and reduces after each way back.
+// If steps overlap, it passes several of them until it is notified that no further one follows, and reduces after each
+// backward pass.
 //
 //   | from     | to       | when                                                                             |
 //   |----------|----------|----------------------------------------------------------------------------------|
 //   | idle     | passing  | the first micro-batch of a step comes                                            |
-//   | idle     | reducing | word comes that the replica has no batch in the last step of an optimizer step   |
+//   | idle     | reducing | a message says that the replica has no batch in an optimizer step's last step    |
 //   | passing  | idle     | all are passed back, and the optimizer step has further batches                  |
 //   | passing  | reducing | all are passed back                                                              |
 //   | reducing | idle     | the means have come, and are applied                                             |
-//   | reducing | passing  | likewise, and steps overlap                                                      |
+//   | reducing | passing  | the means have come, and are applied, and steps overlap                          |
 //   | reducing | deciding | the means have come; all ranks must agree on them first                          |
-//   | deciding | idle     | the leader has told to apply the means, or to leave them out                     |
+//   | deciding | idle     | the leader has ordered to apply the means, or to leave them out                  |
 //   | idle     | done     | the leader has asked for the final state                                         |
 
 #pragma once
@@ -58,12 +59,12 @@ constexpr bool may_follow(stage_phase from, stage_phase to) {
 /// Belongs to the trainer's actor.
 class part_follower final : public trainer_body {
  public:
-  /// `assigned`: of a job that has its `stages`, if it is a pipeline. Requires: the arguments outlive this object.
+  /// `assigned`: its job has `stages` if it is a pipeline. Requires: the arguments outlive this object.
   part_follower(trainer_context actor, const trainer_assignment& assigned, const model::stage_place& at,
                 part_links::neighbours beside);
 
   void begin(msg::train& order) override;
-  void stop() override {}  // its leader says when it ends
+  void stop() override {}  // the leader decides when it ends
   void tell(msg::actor_status& now) const override;
   void take(msg::activation&& input) override;
   void take(msg::activation_gradient&& grad) override;
@@ -74,7 +75,7 @@ class part_follower final : public trainer_body {
   caf::result<msg::committed> answer(const msg::optimizer_step& order) override;
 
  private:
-  /// A request that is answered later.
+  /// A query to be answered later.
   template <class Query, class Answer>
   struct open_query {
     Query query;
@@ -104,25 +105,25 @@ class part_follower final : public trainer_body {
   const model::data_spec& spec() const { return assigned_.data->spec(); }
   std::uint32_t rank_before() const { return actor_.rank - at_.ranks_from_input(); }
 
-  actor_trace& trace_;   ///< of the actor
-  std::uint64_t& step_;  ///< likewise: the current or last one
+  actor_trace& trace_;   ///< the actor's
+  std::uint64_t& step_;  ///< the actor's: the current or last step
   const trainer_assignment& assigned_;
-  const model::job& job_;  ///< of the assignment
+  const model::job& job_;  ///< the assignment's
   const allreduce_client group_;
   const model::stage_place at_;
-  const part_links links_;  ///< to the parts beside it
+  const part_links links_;  ///< to the parts around it
 
   dense_replica replica_;
   stage_passes passes_;
   sliced_passes slices_;  ///< destroyed before the replica, whose pass may wait
 
   stage_phase phase_ = stage_phase::idle;
-  std::deque<msg::activation> inputs_;  ///< that have come and are not passed
-  std::uint64_t update_ = 0;            ///< the optimizer step that is open
+  std::deque<msg::activation> inputs_;  ///< received and not passed yet
+  std::uint64_t update_ = 0;            ///< the open optimizer step
   bool ends_update_ = false;
-  bool is_spoilt_ = false;                       ///< some loss of the step is NaN or Inf, and such steps are left out
-  std::size_t missing_ = 0;                      ///< means
-  std::optional<std::uint64_t> last_of_stream_;  ///< the step, until the next stage has been told that it ends
+  bool is_spoilt_ = false;                       ///< a loss of the step is NaN or Inf, and such steps are left out
+  std::size_t missing_ = 0;                      ///< means that have not come
+  std::optional<std::uint64_t> last_of_stream_;  ///< the last step, until the next stage is notified
   std::optional<open_query<msg::gradient_norm, msg::squared_norm>> norm_query_;
   std::optional<open_query<msg::part_query, msg::part_state>> state_query_;
 };

@@ -12,7 +12,7 @@ namespace troupe::actors {
 
 namespace {
 
-/// The parts beside the first one, of all the `others`.
+/// Picks the parts beside the first one out of `others`.
 part_links::neighbours beside_first(const std::vector<msg::part_actor>& others, const model::job& what) {
   const auto next_stage = others.begin() + (what.tensor_parallel - 1);
   return {.before = {},
@@ -20,7 +20,7 @@ part_links::neighbours beside_first(const std::vector<msg::part_actor>& others, 
           .slices = {others.begin(), next_stage}};
 }
 
-/// Returns some of a batch's targets without a copy: of each sample `width` numbers.
+/// Returns the targets of some samples of a batch, `width` numbers each, without a copy.
 template <class Number>
 msg::tensor targets_of(const std::shared_ptr<const model::batch>& whole, const std::vector<Number>& all,
                        model::micro_batch samples, std::size_t width) {
@@ -59,7 +59,7 @@ caf::error part_leader::begin(const msg::trainer_position& from, kernels::device
 
 // -- a step -------------------------------------------------------------------
 
-/// Sends the step's micro-batches through the parts. When they are back, `passed_through_parts` follows.
+/// Sends the step's micro-batches through the parts; `passed_through_parts` is called when they are back.
 void part_leader::run() {
   work_.begin_step();
   work_.take_batch();
@@ -94,7 +94,7 @@ stage_passes::pass part_leader::pass_of(std::uint64_t of_step, std::size_t size)
       .step = of_step, .size = size, .key = work_.pass_key(of_step), .wants_grad_input = work_.client.servers() > 0};
 }
 
-/// What a step's activations have in common; for a batch without samples it is all.
+/// The common fields of a step's activations; a batch without samples needs no others.
 msg::activation part_leader::activation_of(std::uint64_t of_step) const {
   const step_schedule& schedule = work_.schedule;
   return {.head = {.step = of_step}, .update = schedule.update(of_step), .ends_update = schedule.ends_update(of_step)};
@@ -112,7 +112,7 @@ msg::activation part_leader::activation_of(std::uint64_t of_step, const std::sha
   return made;
 }
 
-/// Sends the other slices of its stage a copy of an input, which is used again before they have ended.
+/// Sends the other slices of its stage a copy of an input, whose memory is reused before they have ended.
 void part_leader::send_input_beside(msg::activation what, const float* numbers, std::size_t samples) {
   if (work_.job().tensor_parallel == 1) return;
   msg::tensor_buffer copy(samples, work_.replica->in_features());
@@ -121,7 +121,7 @@ void part_leader::send_input_beside(msg::activation what, const float* numbers, 
   links_.send_beside(what);
 }
 
-/// Passes what has come. A pass that waits prevents that, and finds it when it resumes.
+/// Passes what has come. A waiting pass prevents that, and handles it when it resumes.
 void part_leader::advance_passes() {
   if (slices_.is_waiting()) return;
   slices_.run(work_.step, [this] {
@@ -130,7 +130,7 @@ void part_leader::advance_passes() {
   after_passes();
 }
 
-/// Goes on if its own part's passes have ended; not as their work, which would take the next step in.
+/// Continues after this part's passes, outside of their work, which would otherwise include the next step.
 void part_leader::after_passes() {
   if (slices_.is_waiting() || work_.is_over()) return;
   if (std::exchange(are_through_, false)) {
@@ -148,8 +148,8 @@ void part_leader::after_passes() {
   }
 }
 
-/// The micro-batches are back, or the batch has no samples: their gradient goes to the servers, and the next rows are
-/// asked for.
+/// The micro-batches are back, or the batch has no samples: sends their gradient to the servers and looks up the next
+/// rows.
 void part_leader::passed_through_parts() {
   work_.send_gradients();
   if (work_.is_over()) return;
@@ -203,7 +203,7 @@ msg::activation part_leader::tested_activation() const {
 void part_leader::evaluate(const std::function<void()>& then) {
   ++work_.waiting;
   scored_ = then;
-  // Its own ones, or those that come back from the next stage, and those of the other slices.
+  // Outputs of this part, or those that the next stage sends back, and those of the other slices.
   missing_outputs_ = work_.job().tensor_parallel;
   const float* const input = work_.evaluation.input().data();
   const std::size_t size = work_.evaluation.samples().size;
@@ -214,7 +214,7 @@ void part_leader::evaluate(const std::function<void()>& then) {
   after_passes();
 }
 
-/// Takes outputs for the current test rows; null: those of another slice, which are the same.
+/// Handles outputs for the current test rows; null: another slice's, which are the same.
 void part_leader::has_outputs(const float* outputs) {
   if (outputs != nullptr) work_.evaluation.score(outputs);
   if (--missing_outputs_ > 0) return;
@@ -222,7 +222,7 @@ void part_leader::has_outputs(const float* outputs) {
   if (!work_.is_over()) work_.arrived();
 }
 
-/// Has the states of all parts in `states_` then.
+/// Fills `states_` with the states of all parts, then calls `then`.
 void part_leader::gather(bool ends, const std::function<void()>& then) {
   const std::uint32_t parts = work_.job().parts();
   states_.assign(parts, {});
@@ -289,7 +289,7 @@ caf::error part_leader::take(msg::part_outputs&& outputs) {
 
 // -- status -------------------------------------------------------------------------
 
-/// Adds its own part's micro-batches, and what they wait for.
+/// Adds this part's micro-batches, and what they wait for.
 void part_leader::tell(msg::actor_status& now) const {
   const stage_passes& mine = *passes_;
   const bool waits_for_slices = slices_.is_waiting();

@@ -1,7 +1,7 @@
-// A step of a network that is cut into parts, the slices of stages: this trainer has the first one, and leads those of
-// its replica. A batch's micro-batches go through them and back (`stage_passes`, `sliced_passes`) in place of passes of
-// its own. The other trainers follow (`part_follower`). So do they with test rows, and their states are part of each
-// checkpoint and of the final weights.
+// A step of a network that is cut into parts, the slices of stages: this trainer has the first part, and leads the
+// other parts of its replica. A batch's micro-batches go through the parts and back (`stage_passes`, `sliced_passes`)
+// instead of passing this part alone. The other trainers follow (`part_follower`), with test rows as well; their states
+// belong to each checkpoint and to the final weights.
 
 #pragma once
 
@@ -26,7 +26,7 @@ namespace troupe::actors {
 /// Belongs to the trainer's actor. On the processor only.
 class part_leader : public step_body {
  public:
-  /// `others`: those that have the other parts of the network, from part 1.
+  /// `others`: the trainers with the other parts of the network, from part 1.
   part_leader(step_work& work, std::vector<msg::part_actor> others);
 
   caf::error begin(const msg::trainer_position& from, kernels::device& device) override;
@@ -50,7 +50,7 @@ class part_leader : public step_body {
   msg::activation activation_of(std::uint64_t of_step, const std::shared_ptr<const model::batch>& of,
                                 std::uint32_t number) const;
   void advance_passes();
-  /// Passes what has come. Returns whether the step's batch has been passed back; of a stream, `passed_back` says so.
+  /// Passes what has come. Returns whether the step's batch has been passed back; for a stream, `passed_back` says so.
   virtual bool pass_on() { return passes_->advance(); }
 
  private:
@@ -68,16 +68,16 @@ class part_leader : public step_body {
   void has_outputs(const float* outputs);
 
   const std::vector<msg::part_actor> others_;
-  const part_links links_;                        ///< of its own part
-  model::exact_sum squared_norm_;                 ///< of the others' gradients
-  std::vector<std::vector<msg::tensor>> states_;  ///< of all parts, as they come
-  double pass_seconds_ = 0;                       ///< of all parts, likewise
+  const part_links links_;                        ///< of this part
+  model::exact_sum squared_norm_;                 ///< of the other parts' gradients
+  std::vector<std::vector<msg::tensor>> states_;  ///< of all parts, added as they come
+  double pass_seconds_ = 0;                       ///< of all parts, added as they come
   bool are_through_ = false;                      ///< the step's micro-batches have been passed back
-  std::optional<dense_replica::part> evaluated_;  ///< its own part of the current test rows
-  std::size_t missing_outputs_ = 0;               ///< of the current test rows
-  std::function<void()> scored_;                  ///< what follows when they have come
-  std::optional<stage_passes> passes_;            ///< of its own part
-  sliced_passes slices_;                          ///< destroyed first: a pass that waits uses the others
+  std::optional<dense_replica::part> evaluated_;  ///< this part's passes of the current test rows
+  std::size_t missing_outputs_ = 0;               ///< the outputs of the current test rows that have not come
+  std::function<void()> scored_;                  ///< called when they have come
+  std::optional<stage_passes> passes_;            ///< of this part
+  sliced_passes slices_;                          ///< destroyed first: a waiting pass uses the others
 };
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// What a part of a network sends to the parts before, behind and beside it.
+// Sends the messages of a part of a network to the parts before, behind and beside it.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-/// Belongs to the trainer's actor. Gives each message its header, of the step that it has, and its rank.
+/// Belongs to the trainer's actor. Fills in each message's rank, and its header for the step that it names.
 class part_links {
  public:
   using pointer = msg::full_trainer_actor::pointer;
@@ -19,27 +19,27 @@ class part_links {
   /// The trainers with these parts.
   struct neighbours {
     msg::part_actor before;               ///< sends this part its input; null: the leader has none
-    msg::part_actor behind;               ///< of the next stage; null at the last one
-    std::vector<msg::part_actor> slices;  ///< the others of its stage
+    msg::part_actor behind;               ///< the next stage's part; null at the last stage
+    std::vector<msg::part_actor> slices;  ///< the other slices of its stage
   };
 
-  /// `rank`: of this trainer. Requires: `trace` outlives this object.
+  /// `rank`: this trainer's. Requires: `trace` outlives this object.
   part_links(pointer self, actor_trace& trace, std::uint32_t rank, neighbours to)
       : self_(self), trace_(trace), rank_(rank), to_(std::move(to)) {}
 
   std::uint32_t rank() const { return rank_; }
 
-  /// To the next stage, if there is one: what this part got, or would have, with other numbers.
+  /// Sends to the next stage, if there is one, the received (or own) activation `what` with other numbers.
   void send_on(msg::activation what, msg::tensor numbers) const {
     what.numbers = std::move(numbers);
     if (to_.behind) send(to_.behind, std::move(what));
   }
-  /// To the part before.
+  /// Sends to the part before.
   template <class Message>
   void send_back(Message what) const {
     send(to_.before, std::move(what));
   }
-  /// To the other slices of its stage.
+  /// Sends to the other slices of the stage.
   template <class Message>
   void send_beside(const Message& what) const {
     for (const msg::part_actor& one : to_.slices) send(one, what);

@@ -26,7 +26,7 @@ bool is_column(const msg::tensor& what, std::size_t count) {
   return what.type == dtype::f32 && what.rows == count && what.cols == 1 && what.consistent();
 }
 
-/// Returns a part of a saved state; empty if that is of another network.
+/// Returns a part of a saved state; empty if it belongs to another network.
 std::vector<msg::tensor> part_of_state(const std::vector<msg::tensor>& saved, const model::network_parts& of,
                                        const model::part_tensors& mine, std::size_t buffers) {
   if (saved.size() != 1 + buffers + (of.buffers > 0 ? 1 : 0)) return {};

@@ -1,4 +1,4 @@
-// The losses since a trainer's last report of progress, and when the next report is due.
+// The losses since a trainer's last progress report, and when the next report is due.
 
 #pragma once
 
@@ -16,19 +16,19 @@ class progress_losses {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// `interval`: the time between two reports, at least.
+  /// `interval`: the minimum time between two reports.
   explicit progress_losses(std::chrono::milliseconds interval) : interval_(interval) {}
 
   /// Training begins.
   void start(clock::time_point now) { begin_ = now; }
-  /// Adds the sum of the losses of so many samples, or of so many batches.
+  /// Adds the sum of the losses of `count` samples or batches.
   void add(double sum, std::uint64_t count) {
     sum_ += sum;
     count_ += count;
   }
   bool empty() const { return count_ == 0; }
 
-  /// Returns a report with these losses alone, and begins anew; none within the interval after the last one.
+  /// Returns a report of these losses, and starts over; none within the interval after the last report.
   std::optional<msg::progress> report(clock::time_point now) {
     if (now - last_ < interval_) return std::nullopt;
     last_ = now;

@@ -1,6 +1,6 @@
-// How far a rank is with its checkpoints: whether one is due by time, and whether the last one is written.
+// The state of a rank's checkpoints: whether one is due by time, and whether the last one is written.
 //
-//   none ──▶ writing ──▶ none                  training goes on meanwhile
+//   none ──▶ writing ──▶ none                  training continues meanwhile
 //   none ──▶ awaited ──▶ none                  the rank stands still until it is written
 //   writing ──▶ queued ──▶ due ──▶ writing     or awaited: another one follows, for which the rank stands still
 //
@@ -10,7 +10,7 @@
 //   | writing   | queued           | another checkpoint is to be taken                          |
 //   | queued    | due              | the one before is on disk, or has failed                   |
 //   | writing, awaited | none      | the checkpoint is on disk, or has failed                   |
-//   | awaited   | none             | the master has not taken the state                         |
+//   | awaited   | none             | the master has not accepted the state                      |
 
 #pragma once
 
@@ -33,24 +33,24 @@ class rank_checkpoint {
   using clock = std::chrono::steady_clock;
   enum class phase : std::uint8_t { none, writing, awaited, queued, due };
 
-  /// Rank 0 votes for those that are taken by time; see `checkpoint_timer`.
+  /// Reads the rules for checkpoints by time, for which rank 0 votes; see `checkpoint_timer`.
   void plan(const msg::train& order, std::uint32_t rank) {
     is_by_time_ = order.saves && (order.checkpoint_seconds > 0 || order.checkpoint_mtbf > 0);
     if (is_by_time_ && rank == 0) timer_.emplace(order.checkpoint_seconds, order.checkpoint_mtbf);
   }
-  /// Training continues behind `step`, of which there is a checkpoint if it is not 0.
+  /// Training continues after `step`; if that is not 0, it has a checkpoint.
   void start(std::uint64_t step) {
     last_step_ = step;
     if (timer_) timer_->start(checkpoint_timer::now(), step);
   }
 
-  /// Whether checkpoints are taken by time.
+  /// Returns whether checkpoints are taken by time.
   bool is_by_time() const { return is_by_time_; }
-  /// Whether this rank is to vote for one now.
+  /// Returns whether this rank votes for a checkpoint now.
   bool is_due_by_time() const { return timer_ && timer_->is_due(checkpoint_timer::now()); }
 
-  /// One is to be taken, for which the rank stands still since `now`. Returns whether it can hand over its state; else
-  /// it waits for the checkpoint before (`written`).
+  /// A checkpoint is to be taken, for which the rank stands still since `now`. Returns whether the rank can hand over
+  /// its state; if not, it waits until the checkpoint before is written (`written`).
   bool begin(clock::time_point now) {
     stands_still_since_ = now;
     if (phase_ == phase::none) return true;
@@ -60,7 +60,7 @@ class rank_checkpoint {
   bool is_due() const { return phase_ == phase::due; }
   clock::time_point stands_still_since() const { return stands_still_since_; }
 
-  /// The state after `step` is handed over. `goes_on`: training goes on while it is written.
+  /// The state after `step` is handed over. `goes_on`: training continues while it is written.
   void handed_over(std::uint64_t step, bool goes_on) {
     if (timer_) timer_->begins(checkpoint_timer::now(), step);
     enter(goes_on ? phase::writing : phase::awaited);
@@ -69,12 +69,12 @@ class rank_checkpoint {
   }
   /// The step of the last checkpoint.
   std::uint64_t last_step() const { return last_step_; }
-  /// Whether servers must keep their state before the next optimizer step: once for each checkpoint that is written
-  /// while training goes on.
+  /// Returns whether servers must keep their state before the next optimizer step; true once for each checkpoint that
+  /// is written while training continues.
   bool take_keeps() { return std::exchange(keeps_, false); }
 
-  /// It is on disk, or has failed, and `step` steps are done. Returns the phase that this ends; the rank stands still
-  /// if that is not `writing`.
+  /// The checkpoint is on disk or has failed, and `step` steps are done. Returns the phase that this ends; the rank
+  /// stands still unless that is `writing`.
   phase written(std::uint64_t step) {
     if (timer_) timer_->ends(checkpoint_timer::now(), step);
     const phase before = phase_;
@@ -82,7 +82,7 @@ class rank_checkpoint {
     return before;
   }
 
-  /// The master has not taken the state for which the rank stands still.
+  /// The master has not accepted the state for which the rank stands still.
   void given_up() {
     TROUPE_ASSERT(phase_ == phase::awaited);
     enter(phase::none);

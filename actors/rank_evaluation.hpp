@@ -1,4 +1,4 @@
-// A rank's evaluation: its share of the test rows, chunk by chunk, from the rows to the sums that it reports. It sends
+// A rank's evaluation: its share of the test rows, chunk by chunk, from the rows to the reported sums. It sends
 // nothing: the loop (`training_loop`) looks the rows up, and the step's body (`step_body`) passes them through the
 // network.
 //
@@ -21,10 +21,10 @@
 
 namespace troupe::actors {
 
-/// Most test rows that a rank scores at once.
+/// The most test rows that a rank scores at once.
 inline constexpr std::uint64_t test_rows_at_once = 1024;
 
-/// Which test rows a rank scores. The ranks take chunks in turn, so that they read a file together.
+/// Assigns test rows to a rank. The ranks score chunks in turn, so that they read a file together.
 class test_share {
  public:
   struct chunk {
@@ -61,17 +61,17 @@ class rank_evaluation {
 
   /// Starts over, with sums of 0.
   void begin();
-  /// Reads this rank's next rows, which are the current ones then. Returns false when it has scored all. Errors: of
-  /// reading and preparing them.
+  /// Reads this rank's next rows, which become the current ones. Returns false when all have been scored. Fails if they
+  /// cannot be read or prepared.
   caf::expected<bool> take_next(const preparation& prepare);
 
-  /// The current rows, which stay in place while they are looked up, and the network's input for them.
+  /// The current rows, which keep their address while they are looked up, and the network's input for them.
   context& rows() { return rows_; }
   const context& rows() const { return rows_; }
   network_input& input() { return input_; }
   const model::batch& samples() const { return *rows_.samples; }
 
-  /// Adds the current rows; `outputs` [samples, outputs] are the network's for them.
+  /// Scores the current rows; `outputs` [samples, outputs] are the network's outputs for them.
   void score(const float* outputs);
   /// Returns the sums since `begin`, without header, rank and epoch.
   msg::evaluation report();

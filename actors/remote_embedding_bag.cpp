@@ -84,7 +84,7 @@ class remote_embedding_bag final : public remote_module {
   caf::error collect(std::span<const msg::bag_gradient* const> grads, contributors from) override {
     contributions_.clear();
     decoded_.clear();
-    looked_up_.free_taken();  // by a step that was left out
+    looked_up_.free_taken();  // taken by a step that was left out
     std::uint64_t indices = 0;
     uploads_.resize(std::max(uploads_.size(), grads.size()));
     for (const msg::bag_gradient* grad : grads) {
@@ -197,7 +197,7 @@ class remote_embedding_bag final : public remote_module {
   std::string words() const override { return model::words_of(table_.options()); }
 
  private:
-  /// Returns the table as it was kept, or null if no other thread reads it any more.
+  /// Returns the kept table, or null if no other thread reads it any more.
   std::shared_ptr<kept_table> in_use() const {
     auto kept = in_use_.lock();
     // A weak pointer that has expired does not order the other thread's reads before this thread's writes.
@@ -206,12 +206,12 @@ class remote_embedding_bag final : public remote_module {
   }
   bool is_on_host() const { return table_.stream().device().is_host(); }
 
-  /// Looks up rows on the table's device, with all lookups of its batch when the first of them is awaited. Pooled rows
-  /// go to the offered columns if those are on this device, all others to the host.
+  /// Looks up rows on the table's device, together with all lookups of its batch, when the first of them is awaited.
+  /// Pooled rows go to the offered columns if those are on this device, otherwise to the host.
   lookup_future lookup_on_device(const msg::bag_lookup& wanted, std::size_t count, kernels::row_dtype type) {
     const std::size_t dim = table_.dim();
     kernels::stream& on = table_.stream();
-    if (!begun_.expired()) table_.look_up();  // its bags may go when others are put
+    if (!begun_.expired()) table_.look_up();  // putting further bags may release its bags
     const kernels::bags_view bags = looked_up_.put(on, wanted);
     const device_destination* const room = columns_of(wanted.room);
     if (room != nullptr && room->what.where == &on.device() && type == kernels::row_dtype::f32) {
@@ -257,7 +257,7 @@ class remote_embedding_bag final : public remote_module {
                         room->what.rows, room->what.cols, bags, table_.dim());
   }
 
-  /// Returns a gradient's bags on the table's device, where their lookup has left them, unless they came in other
+  /// Returns a gradient's bags on the table's device: those that their lookup has left there, unless they came in other
   /// memory.
   kernels::bags_view bags_on_table(const msg::bag_gradient& grad, kernels::uploaded_bags& room) {
     if (is_on_host()) return view_of(grad);
@@ -351,7 +351,7 @@ class remote_embedding_bag final : public remote_module {
     return result;
   }
 
-  /// A gradient's uploads to the device, besides the bags that its lookup left there.
+  /// A gradient's uploads to the device, except for bags left there by its lookup.
   struct upload {
     kernels::uploaded_bags bags;
     kernels::uploaded_array<float> grad;
@@ -359,8 +359,8 @@ class remote_embedding_bag final : public remote_module {
   bag_cache looked_up_;
   std::weak_ptr<const model::table_batch::lookup> begun_;  ///< the last lookup, until it is answered
   std::vector<upload> uploads_;
-  bool is_chosen_ = false;                     ///< the optimizer, by `set_optimizer`
-  std::optional<model::checkpoint> restored_;  ///< where the weights come from
+  bool is_chosen_ = false;                     ///< `set_optimizer` has chosen the optimizer
+  std::optional<model::checkpoint> restored_;  ///< the weights' source
   model::sparse_reduction reduce_;
   float scale_ = 1;
   std::vector<model::embedding_bag::contribution> contributions_;

@@ -1,4 +1,4 @@
-// The modules of a parameter server, made from specifications behind one interface, and the registry of their types.
+// The modules of a parameter server: one interface, and the registry of the types that specifications name.
 
 #pragma once
 
@@ -27,13 +27,13 @@ struct contributors {
   std::uint64_t batches = 0;   ///< batches of all of them
 };
 
-/// What a called method has returned, without a header; or its error.
+/// The result of a called method, without a header; or its error.
 using call_result = caf::expected<msg::returned>;
 using call_return = std::function<void(call_result)>;
 
 class remote_module;
 
-/// The server that hosts a module, as the module sees it. Thread: the server's, but for `post`.
+/// The server that hosts a module, as the module sees it. Thread: the server's, except for `post`.
 class module_host {
  public:
   virtual ~module_host() = default;
@@ -41,48 +41,47 @@ class module_host {
   virtual std::uint32_t rank() const = 0;
   virtual std::uint64_t run() const = 0;
   virtual caf::strong_actor_ptr actor() const = 0;
-  /// For error lines, such as `server 0`.
+  /// The name in error lines, such as `server 0`.
   virtual const std::string& name() const = 0;
 
   /// Makes a module of a registered type.
   virtual caf::expected<std::unique_ptr<remote_module>> make(const msg::instantiate& order) = 0;
   /// Hosts another module, and returns its number.
   virtual std::uint64_t add(std::unique_ptr<remote_module> made) = 0;
-  /// Null: there is none.
+  /// Returns a module; null: there is none.
   virtual remote_module* find(std::uint64_t module) = 0;
   /// Frees a module, after the current message.
   virtual void remove(std::uint64_t module) = 0;
   /// Returns the batch that the server's tables on its device join. Null for the processor: there each table is alone,
-  /// and idle threads take them side by side.
+  /// and idle threads process tables side by side.
   virtual std::shared_ptr<model::table_batch> tables_on(kernels::device& where) = 0;
-  /// The gradients of the order's trainers make up an optimizer step, by its other rules. Returns an error if others
-  /// were told before.
+  /// Makes the gradients of the order's trainers form an optimizer step, by the order's other rules. Returns an error
+  /// if other rules were set before.
   virtual caf::error expect_trainers(const msg::instantiate& order) = 0;
 
-  /// Has the server run `what` behind the messages that wait, not before `delay` has passed; never if it has ended.
+  /// Has the server run `what` after its waiting messages, and not before `delay` has passed; never if it has ended.
   /// Thread: any.
   virtual void post(std::function<void()> what, std::chrono::microseconds delay) = 0;
-  /// Calls a method of a module of server `rank`: `then` is called once, unless this server ends before. The header is
-  /// filled in here.
+  /// Calls a method of a module of server `rank`, and `then` once with the result, unless this server ends before.
+  /// Fills in the header.
   virtual void call(std::uint32_t rank, msg::call what, call_return then) = 0;
   /// The same, without an answer.
   virtual void tell(std::uint32_t rank, msg::call what) = 0;
 };
 
-/// What a state has of a module: its weights, or also the buffers of its optimizer.
+/// The parts of a module's state: its weights, or also the buffers of its optimizer.
 enum class state_parts : std::uint8_t { weights, all };
 
 /// A module on a parameter server, or one shard of it. Belongs to that server. Errors have one line of context, without
-/// the server's name. What a module does not override is that of one without tables, optimizer and state.
+/// the server's name. The default methods are those of a module without tables, optimizer and state.
 class remote_module {
  public:
   virtual ~remote_module() = default;
 
-  /// What it is, for errors, as in `table 2`.
+  /// Describes it for errors, as in `table 2`.
   virtual std::string words() const { return "a module"; }
 
-  /// Chooses the optimizer, with the state that it begins with. Returns an error if it is invalid, or not the one that
-  /// was chosen before.
+  /// Chooses the optimizer and its initial state. Returns an error if it is invalid, or not the one chosen before.
   virtual caf::error set_optimizer(const msg::set_optimizer& /*chosen*/) {
     return protocol::make_failure(protocol::errc::bad_input, "an optimizer of a module without parameters");
   }
@@ -90,27 +89,28 @@ class remote_module {
   /// Prepares a lookup that is parked until its step. Returns an error if it is invalid.
   virtual caf::error expect(const msg::bag_lookup& /*wanted*/) { return no_table(); }
 
-  /// Waits for a lookup that has begun, and returns its rows. Call at most once, while the module exists.
+  /// Waits for a begun lookup, and returns its rows. Call at most once, while the module exists.
   using lookup_future = std::function<msg::tensor()>;
 
   /// Begins to look up rows, as `type`. They go to the columns that the message offers, if those are on the module's
   /// device. Several lookups may begin before the first is awaited: then those of tables on one device run together,
-  /// and one that is not awaited may not run.
+  /// and a lookup that is not awaited may not run.
   virtual caf::expected<lookup_future> lookup(const msg::bag_lookup& /*wanted*/, kernels::row_dtype /*type*/) {
     return no_table();
   }
 
-  /// Returns whether its work may take any time: it is of a type that a program registers.
+  /// Returns whether its work may take any time: its type is registered by a program.
   virtual bool runs_users_code() const { return false; }
 
-  /// Returns whether other threads may look up, collect and apply while the server waits for them, each module on one.
+  /// Returns whether other threads may look up, collect and apply while the server waits for them, one thread per
+  /// module.
   virtual bool runs_on_any_thread() const { return false; }
 
   /// Returns an error if `grad` is no gradient of this module. Called when it arrives.
   virtual caf::error check(const msg::bag_gradient& /*grad*/) const { return no_table(); }
 
-  /// Collects the gradients of a context, in rank order. Requires: they stay in place until the step is finished, or if
-  /// it is not applied until the next `collect`. Returns an error if they are more than an optimizer step can have.
+  /// Collects the gradients of a context, in rank order. Returns an error if they exceed the limit of an optimizer
+  /// step. Requires: they stay in place until the step is finished or, if it is not applied, until the next `collect`.
   virtual caf::error collect(std::span<const msg::bag_gradient* const> /*grads*/, contributors /*from*/) { return {}; }
 
   /// Returns the squared norm of the collected gradient, scaled as in `apply`.
@@ -118,13 +118,13 @@ class remote_module {
 
   /// Begins optimizer step `update` (from 1) with the collected gradient times `factor`.
   virtual void apply(std::uint64_t /*update*/, float /*factor*/) {}
-  /// Leaves that optimizer step out, with whatever its passes have changed.
+  /// Drops that optimizer step, with everything that its passes have changed.
   virtual void leave_out() {}
 
   /// Waits for the first step that is not finished. Returns an error if a gradient was NaN or Inf.
   virtual caf::error finish() { return {}; }
-  /// Returns whether `finish` waits for a device. If so it is called before the next `collect`, or before the one after
-  /// that where steps are captured as graphs: the device is done by that time, and the host need not wait within the
+  /// Returns whether `finish` waits for a device. If so, it is called before the next `collect`, or if steps are
+  /// captured as graphs, before the one after that: the device is done by then, and the host need not wait within the
   /// step.
   virtual bool finishes_later() const { return false; }
   /// Has the device begin the step. Called for modules that finish later, when all have been applied.
@@ -132,15 +132,15 @@ class remote_module {
 
   virtual std::vector<msg::parameter_info> parameters() const { return {}; }
   virtual msg::state_entries state_dict(state_parts /*which*/) { return {}; }
-  /// Returns the name of the optimizer whose buffers the state has, as `adagrad`; "": it has none.
+  /// Returns the name of the optimizer whose buffers the state has, such as `adagrad`; "": it has none.
   virtual std::string state_owner() const { return {}; }
-  /// Takes weights, and the optimizer's buffers if they are all there. Returns an error, and changes nothing, if the
-  /// entries are of another module.
+  /// Loads weights, and the optimizer's buffers if they are complete. Returns an error, and changes nothing, if the
+  /// entries belong to another module.
   virtual caf::error load_state_dict(const msg::state_entries& /*entries*/) { return {}; }
-  /// Returns that error, and takes nothing.
+  /// Returns the error of `load_state_dict`, and loads nothing.
   virtual caf::error check_state_dict(const msg::state_entries& /*entries*/) { return {}; }
 
-  /// What `save` has written: the file, and the tensors in it.
+  /// The result of `save`: the file, and the tensors in it.
   struct saved {
     model::saved_file file;
     std::vector<msg::parameter_info> parts;
@@ -148,15 +148,15 @@ class remote_module {
   /// Writes weights and optimizer state to a new file in `folder`.
   virtual caf::expected<saved> save(const std::string& /*folder*/) { return no_table(); }
 
-  /// Keeps weights and optimizer state as they are, for `begin_save`, while optimizer steps go on. A module that does
-  /// nothing here is saved before the next one.
+  /// Keeps the current weights and optimizer state for `begin_save`, while optimizer steps continue. A module that does
+  /// nothing here is saved before the next step.
   virtual void keep(const std::shared_ptr<model::memory_allowance>& /*memory*/) {}
-  /// Called before the collected gradient is applied. Returns false if it must not be yet, since what is kept would be
-  /// lost: ask again when memory has been given back.
+  /// Called before the collected gradient is applied. Returns false if that would destroy kept state: ask again when
+  /// memory has been released.
   virtual bool make_way() { return true; }
-  /// What is kept is not needed.
+  /// Drops the kept state.
   virtual void forget() {}
-  /// Returns the call that writes what was kept, else the state as it is now, as `save` does. Thread of that call: any.
+  /// Returns the call that writes the kept state, or else the current one, as `save` does. Thread of that call: any.
   virtual std::function<caf::expected<saved>()> begin_save(const std::string& folder) {
     return [made = save(folder)] { return made; };
   }
@@ -164,10 +164,10 @@ class remote_module {
   /// Reads weights and optimizer state from a checkpoint, whatever its number of shards. If trainers choose the
   /// optimizer later, `set_optimizer` reads its state.
   virtual caf::error restore(const model::checkpoint& /*from*/) { return no_table(); }
-  /// Whether it began with a checkpoint's.
+  /// Returns whether it started from a checkpoint.
   virtual bool is_restored() const { return false; }
 
-  /// Calls a method. Returns its result; or nullopt, and gives it later to what `later` returns.
+  /// Calls a method. Returns its result; or nullopt, and passes the result later to what `later` returns.
   virtual std::optional<call_result> call(msg::call& what, const std::function<call_return()>& later);
 
   /// Returns the digests [count, 1] of the bits of `count` local rows from row `first` on. Returns an error if the
@@ -180,15 +180,15 @@ class remote_module {
   static caf::error no_table() { return protocol::make_failure(protocol::errc::bad_input, "this module is no table"); }
 };
 
-/// Writes the file of a module, or of a shard of it, into a checkpoint's folder. `place`: among the modules of the run.
-/// Thread: any.
+/// Writes the file of a module, or of a shard of it, into a checkpoint's folder. `place`: its index among the run's
+/// modules. Thread: any.
 caf::expected<remote_module::saved> write_module(const std::string& folder, std::size_t place, model::shard_of shard,
                                                  std::span<const model::tensor_view> tensors);
 
 /// Returns the optimizer that a message chooses. Errors: it is invalid.
 caf::expected<model::optimizer_spec> optimizer_of(const msg::set_optimizer& chosen, model::optimizer_use use);
 
-/// Returns the error of a choice for the module `of` that differs from the one `before` it.
+/// Returns the error for a choice for module `of` that differs from the previous one, `before`.
 caf::error other_optimizer(const std::string& of, const msg::set_optimizer& chosen,
                            const model::optimizer_spec& before);
 
@@ -196,7 +196,7 @@ caf::error other_optimizer(const std::string& of, const msg::set_optimizer& chos
 using module_maker = std::function<caf::expected<std::unique_ptr<remote_module>>(
     const msg::instantiate& order, module_host& host, kernels::device& where)>;
 
-/// Adds a type to those that servers of this process can make. The type of no name is made once on each server, and
+/// Adds a type that servers of this process can make. The type with an empty name is made once on each server, and
 /// called as module 0. Thread: any; before the first server.
 void add_module_type(const std::string& name, module_maker make);
 
@@ -207,7 +207,7 @@ void add_module_type(const std::string& name, module_maker make);
 caf::expected<std::unique_ptr<remote_module>> make_remote_module(const msg::instantiate& order, module_host& host,
                                                                  kernels::device& where);
 
-/// The same for the type `EmbeddingBag`. `batch`: of `where`, joined by the table; null: it is alone.
+/// The same for the type `EmbeddingBag`. `batch`: a batch on `where` that the table joins; null: it is alone.
 caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(
     const msg::instantiate& order, kernels::device& where, std::shared_ptr<model::table_batch> batch = nullptr);
 

@@ -1,4 +1,4 @@
-// The interface by which a replay holds a run's actors to a recorded order (replay/replay.hpp).
+// The interface through which a replay holds a run's actors to a recorded order (replay/replay.hpp).
 
 #pragma once
 
@@ -14,13 +14,13 @@ struct content;
 
 namespace troupe::actors {
 
-/// The key by which a message of one run is found in another. Messages with the same key are in the order in which they
+/// The key of a message, by which it is found in another run. Messages with the same key are in the order in which they
 /// were sent. Actors are numbered as in a run in one process, however many processes the run had.
 struct replay_key {
   std::uint16_t receiver = 0;
   std::uint16_t sender = 0;
   std::uint16_t type = 0;    ///< this program's type number
-  std::uint16_t bucket = 0;  ///< of messages that are sent once for each bucket
+  std::uint16_t bucket = 0;  ///< for messages that are sent once for each bucket
   std::uint64_t step = 0;
 
   auto operator<=>(const replay_key&) const = default;

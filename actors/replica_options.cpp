@@ -14,7 +14,7 @@ dense_replica::options replica_options(const model::job& what, const model::data
                                              .precision = what.matmul_precision},
                               .micro_batches = what.micro_batches,
                               .slices = slices};
-  // The leader adds up the norms of all parts, and some tensors are in each slice.
+  // The leader adds the norms of all parts, so tensors that every slice has must count once.
   if (at.slice.slices > 1)
     made.parameters.normed = model::counted_once(model::parts_of_network(what, spec).parts[at.part()], at.slice.slice);
   return made;

@@ -1,4 +1,4 @@
-// What a job says of a replica's part of its network.
+// The options that a job sets for a replica's part of its network.
 
 #pragma once
 
@@ -9,8 +9,7 @@
 
 namespace troupe::actors {
 
-/// `slices`: the other slices of this part's stage, if there are any. Requires: the job has its `stages`, or is no
-/// pipeline.
+/// `slices`: the other slices of this part's stage, if any. Requires: the job has its `stages`, or is no pipeline.
 dense_replica::options replica_options(const model::job& what, const model::data_spec& spec,
                                        const model::stage_place& at, nn::slice_sums* slices);
 

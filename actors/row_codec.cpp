@@ -31,7 +31,7 @@ std::size_t find_non_finite(const msg::tensor& numbers) {
     kernels::host_stream().find_non_finite(numbers.rows * numbers.cols, numbers.as<float>().data(), &found);
     return found.place;
   }
-  // Exactly NaN and Inf have all bits of the exponent set.
+  // Only NaN and Inf have all bits of the exponent set.
   const std::uint16_t exponent = numbers.type == dtype::f16 ? 0x7c00 : 0x7f80;
   const auto is_bad = [exponent](std::uint16_t pattern) { return (pattern & exponent) == exponent; };
   const auto patterns = numbers.as<std::uint16_t>();

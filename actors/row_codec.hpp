@@ -19,11 +19,11 @@ msg::tensor encode_rows(const float* numbers, std::uint64_t rows, std::uint64_t 
 /// Writes a tensor's numbers as float32. Requires: the tensor is consistent and of a type of rows.
 void decode_rows(const msg::tensor& from, float* to);
 
-/// Returns the position of the first NaN or Inf; the number of elements if there is none. Requires: as above.
+/// Returns the position of the first NaN or Inf; the number of elements if there is none. Requires: as `decode_rows`.
 std::size_t find_non_finite(const msg::tensor& numbers);
 
 /// Returns the answer to `row_digests`: XXH3 of the bits of rows [first, first + count), or these rows if the shard has
-/// only some columns. Errors: there are no such rows, they are more than a message asks for, or one is NaN or Inf.
+/// only some columns. Errors: the rows do not exist, are more than a message may request, or contain NaN or Inf.
 caf::expected<msg::tensor> digests_of_rows(const model::embedding_bag& table, std::uint64_t first, std::uint64_t count);
 
 }  // namespace troupe::actors

@@ -98,7 +98,7 @@ void run_figures::start(const run_plan& plan) {
   so_far_.seconds = position.seconds;
   so_far_.skipped_steps = position.skipped_steps;
   so_far_.figures = position.last_epoch.value_or(model::epoch_figures{});
-  // The run may have other metrics than the one that saved.
+  // The run may have other metrics than the run that saved.
   const model::own_figures saved = std::exchange(so_far_.figures.own, {});
   for (const auto& metric : plan.figures.metrics)
     if (std::ranges::find(saved, metric->name, &model::own_figures::figure::name) != saved.end())
@@ -139,7 +139,7 @@ std::vector<epoch_summary> run_figures::take_complete() {
   while (!gathering_.empty() && gathering_.begin()->second.complete()) {
     epoch_summary epoch = gathering_.begin()->second.summary();
     gathering_.erase(gathering_.begin());
-    // An epoch that had ended before this run, which has only evaluated it.
+    // An epoch that ended before this run, which has only evaluated it.
     if (epoch.samples == 0 && epoch.losses.front().empty()) epoch.figures.loss = so_far_.figures.loss;
     so_far_.samples += epoch.samples;
     so_far_.seconds += epoch.seconds;

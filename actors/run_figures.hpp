@@ -27,7 +27,7 @@ class epoch_totals {
   bool complete() const;
 
   /// Loss: mean over the samples. Seconds: the slowest rank's. Metrics: over all ranks' test rows. Throws
-  /// std::invalid_argument if a rank's sums are not those of the metrics.
+  /// std::invalid_argument if a rank's sums do not fit the metrics.
   epoch_summary summary() const;
 
  private:
@@ -50,7 +50,7 @@ class run_figures {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// From the last progress report, for status queries.
+  /// The rates of the last progress report, for status queries.
   struct rates {
     double samples_per_s = 0;
     double steps_per_s = 0;
@@ -60,7 +60,7 @@ class run_figures {
   /// A resumed run continues the checkpoint's counts. Requires: `plan` outlives this object.
   void start(const run_plan& plan);
   void set_up_took(double seconds) { so_far_.setup_seconds = seconds; }
-  /// Adds the seconds of training. For a run without epochs: else their reports have them.
+  /// Adds the seconds of training. For a run without epochs: otherwise the epoch reports contain them.
   void training_took(double seconds) { so_far_.seconds += seconds; }
 
   run_progress add(const msg::progress& report);
@@ -72,7 +72,7 @@ class run_figures {
   const run_summary& so_far() const { return so_far_; }
   const std::optional<rates>& last_progress() const { return last_progress_; }
   void fill(msg::run_result& result) const;
-  /// Returns whether the run that is resumed had ended an epoch.
+  /// Returns whether the resumed run had finished an epoch.
   bool has_epoch() const;
 
  private:

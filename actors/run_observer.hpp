@@ -33,7 +33,7 @@ struct epoch_summary {
   std::uint64_t step = 0;   ///< global step at its end
   std::uint64_t steps = 0;  ///< global steps of this epoch
   std::uint64_t samples = 0;
-  double seconds = 0;  ///< training loop alone
+  double seconds = 0;  ///< of the training loop alone
   model::epoch_figures figures;
   std::uint64_t skipped_steps = 0;  ///< optimizer steps skipped because of a NaN or Inf
   /// How many optimizer steps the rows of a training lookup lacked: maximum, sum, and the number of lookups.
@@ -49,19 +49,19 @@ struct run_summary {
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
   double setup_seconds = 0;      ///< from the call of `run_job` to the first step
-  double seconds = 0;            ///< training loop alone
+  double seconds = 0;            ///< of the training loop alone
   model::epoch_figures figures;  ///< of the last epoch
   std::string weights_digest;
   bool stopped = false;
   std::uint64_t skipped_steps = 0;  ///< optimizer steps skipped because of a NaN or Inf
-  /// How many optimizer steps the rows of a training lookup lacked: maximum and mean, since the run was resumed if it
-  /// was.
+  /// How many optimizer steps the rows of a training lookup lacked: maximum and mean; in a resumed run, since it was
+  /// resumed.
   std::uint32_t staleness_max = 0;
   double staleness_mean = 0;
   /// The final weights, if requested: each table [rows, dim], and rank 0's dense weights in `initial_weights` order.
   std::optional<model::initial_weights> weights;
-  std::uint32_t goes_on_with = 0;  ///< not 0: an elastic run goes on with so many trainers, in another attempt
-  /// The share of the stages' time in which they had nothing to do; none: networks are not cut into stages.
+  std::uint32_t goes_on_with = 0;  ///< not 0: an elastic run continues with this number of trainers, in another attempt
+  /// The idle share of the stages' time; none: networks are not cut into stages.
   std::optional<double> bubble;
 };
 
@@ -70,24 +70,25 @@ struct checkpoint_summary {
   std::uint64_t step = 0;
   double seconds = 0;
   std::optional<fault> problem;  ///< why it failed; training continues
-  double stood_still = 0;        ///< seconds for which a trainer stood still, at the most
+  double stood_still = 0;        ///< the longest time in seconds for which a trainer stood still
 };
 
-/// Where a run saves checkpoints, and the one that it resumes from.
+/// Where a run saves checkpoints, and the checkpoint that it resumes from.
 struct run_checkpoints {
-  /// Null: it saves none.
+  /// Null: the run saves none.
   std::shared_ptr<model::checkpoint_store> store;
   /// Steps between checkpoints; 0: only at the end.
   std::uint64_t every = 0;
-  /// And seconds between them; 0: none by time.
+  /// Seconds between checkpoints, in addition to `every`; 0: none by time.
   double seconds = 0;
-  /// The seconds between them follow from what they cost, and from `mtbf`: the mean time between failures in seconds;
-  /// 0: a day, divided by the number of hosts.
+  /// If `automatic`, the seconds between checkpoints follow from their cost and from `mtbf`: the mean time between
+  /// failures in seconds; 0: a day, divided by the number of hosts.
   bool automatic = false;
   double mtbf = 0;
-  /// Bytes that each server may take for what changes while a checkpoint is written; msg::any_memory: it decides.
+  /// Bytes that each server may use for copies of what changes while a checkpoint is written;
+  /// msg::any_memory: it decides.
   std::uint64_t memory = std::numeric_limits<std::uint64_t>::max();
-  /// Null: the run begins anew. Requires: `first_difference` finds none between its job and the run's.
+  /// Null: the run starts anew. Requires: `first_difference` finds none between its job and the run's.
   std::shared_ptr<const model::checkpoint> from;
 };
 
@@ -100,10 +101,10 @@ struct run_observer {
   std::function<void(std::uint64_t step)> on_failure;  ///< the run fails, in that step
   std::function<void(const std::string&)> on_note;     ///< one line for each member that joins or leaves
   std::function<void(const std::string&)> on_trouble;  ///< a process reports that something takes too long
-  std::function<void()> on_stop;                       ///< somebody has asked the run to stop
+  std::function<void()> on_stop;                       ///< a stop of the run has been requested
 };
 
-/// Sets `has_begun`, beside what the observer does already, when training begins.
+/// Makes the observer set `has_begun` when training begins, in addition to its former call.
 inline void note_begin(run_observer& observer, bool& has_begun) {
   observer.on_begin = [&has_begun, then = std::move(observer.on_begin)](std::uint64_t step) {
     has_begun = true;

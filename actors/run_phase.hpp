@@ -40,7 +40,7 @@ constexpr bool may_follow(run_phase from, run_phase to) {
 /// Returns whether the run has begun and not ended: no member can join, and the loss of one ends the run.
 constexpr bool is_under_way(run_phase phase) { return phase > run_phase::gathering && phase < run_phase::over; }
 
-/// The phase in words for people.
+/// Describes the phase for users.
 constexpr const char* words_of(run_phase phase) {
   constexpr const char* words[] = {"waiting for members",
                                    "waiting for members",

@@ -23,7 +23,7 @@
 
 namespace troupe::actors {
 
-/// What runs beside the trainers in the master's process. Thread: the master's.
+/// Work that runs beside the trainers in the master's process. Thread: the master's.
 class run_companion {
  public:
   virtual ~run_companion() = default;
@@ -32,16 +32,16 @@ class run_companion {
                      const std::vector<msg::parameter_server_actor>& servers,
                      const std::vector<std::vector<msg::module_ref>>& modules,
                      std::function<void(const caf::error&)> fail) = 0;
-  /// All trainers have ended. The run goes on when `then` is called, from any thread.
+  /// All trainers have ended. The run continues when `then` is called, from any thread.
   virtual void end(std::function<void()> then) = 0;
   /// The run is over, perhaps by an error.
   virtual void stop() = 0;
 };
 
-/// Where a trainer begins.
+/// Where a trainer starts.
 struct trainer_start {
   msg::trainer_position position;
-  /// The names of the position's tensors, where the trainers decide what is saved; else empty.
+  /// The names of the position's tensors, if the trainers decide what is saved; else empty.
   std::vector<msg::named_shape> names = {};
 };
 
@@ -51,18 +51,19 @@ struct run_plan {
   msg::message_id cause = 0;
   std::uint32_t servers = 0;
   std::uint32_t trainers = 0;
-  /// The parts of each trainer's network, which as many members have: replica r's part p is member r x parts + p.
+  /// The number of parts of each trainer's network, each with its own member: replica r's part p is member r x parts +
+  /// p.
   std::uint32_t parts = 1;
-  /// So many neighbouring parts are slices of one stage.
+  /// The number of neighbouring parts that are slices of one stage.
   std::uint32_t slices = 1;
   std::uint32_t members() const { return trainers * parts; }
-  /// What trainers are told, checkpoints keep, and members that join must agree with.
+  /// The settings that trainers get, checkpoints keep, and joining members must agree with.
   msg::arguments settings = {};
   /// Null: the trainers of a program have their own.
   std::shared_ptr<const model::dataset> data = {};
   std::string data_digest() const { return data ? data->digest() : std::string(); }
   table_plan tables = {};
-  /// Where members that leave it to `auto` compute.
+  /// Where members that choose `auto` compute.
   device_advice devices = {};
   dense_layout dense = {};
   model::figure_sources figures = {};
@@ -79,14 +80,14 @@ struct run_plan {
   std::vector<trainer_start> starts = {};  ///< by trainer
 };
 
-/// Makes the plan of the run that an order requests. Errors: what is ordered is invalid.
+/// Makes the plan of the run that an order requests. Errors: the order is invalid.
 using planner =
     std::function<caf::expected<run_plan>(const troupe::msg::run& order, const run_checkpoints& checkpoints)>;
 
 /// The planner of jobs. Errors: the job or its data are invalid, or the run cannot resume from the checkpoint.
 caf::expected<run_plan> plan_job(const troupe::msg::run& order, const run_checkpoints& checkpoints);
 
-/// Returns a plan of what a job on these data consists of.
+/// Returns a plan that has the members, tables and dense part of a job on these data.
 run_plan parts_of(const model::job& what, const std::shared_ptr<const model::dataset>& data);
 
 }  // namespace troupe::actors

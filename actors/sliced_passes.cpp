@@ -32,7 +32,7 @@ caf::error sliced_passes::take(msg::partial_sum&& share) {
                         share.rank);
   const std::uint32_t slice = share.rank - first_rank_;
   std::deque<msg::tensor>& queue = shares_[slice];
-  // A slice gives a share of the next sum at most before it has this one's of the current sum.
+  // Before it has this slice's share of the current sum, a slice sends at most its share of the next one.
   if (slice == at_.slice || share.number != number_ + queue.size() || queue.size() > 1)
     return make_failure(errc::wrong_context, "a share of sum {} of slice {}, the next one is {}", share.number, slice,
                         number_ + queue.size());

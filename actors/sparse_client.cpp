@@ -26,7 +26,7 @@ std::shared_ptr<std::byte> staged(kernels::device& of, const std::vector<T>& num
   return memory;
 }
 
-/// Returns columns of `rows` rows at `from`.
+/// Copies `columns` columns of `rows` rows at `from`.
 msg::tensor cut_columns(kernels::row_matrix<const float> from, std::size_t rows, std::size_t columns) {
   msg::tensor_buffer part(rows, columns);
   for (std::size_t row = 0; row < rows; ++row)
@@ -52,7 +52,7 @@ sparse_client::sparse_client(const model::data_spec& spec, std::vector<std::vect
       tables_(std::move(shards)),
       inputs_(chosen.where->is_host() ? chosen.steps_together : chosen.steps_ahead + 3) {
   TROUPE_ASSERT(tables_.size() == spec_.tables.size());
-  std::vector<std::size_t> counts;  // by server: its number of shards
+  std::vector<std::size_t> counts;  // the number of shards, by server
   for (const auto& spread : tables_) {
     auto& places = places_.emplace_back();
     for (const msg::module_ref& shard : spread) {
@@ -67,7 +67,7 @@ sparse_client::sparse_client(const model::data_spec& spec, std::vector<std::vect
   }
 }
 
-/// Requires: shard `s` of `table` is there.
+/// Requires: shard `s` of `table` exists.
 model::shard_of sparse_client::shard(std::size_t table, std::size_t s) const {
   const auto count = static_cast<std::uint32_t>(tables_[table].size());
   return {static_cast<std::uint32_t>(s), count, options_.split};
@@ -105,7 +105,7 @@ sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_pt
   return c;
 }
 
-/// The numbers as they are in `owner`, or a copy in the staging memory of the tables' device.
+/// Returns the numbers as they are in `owner`, or a copy in the staging memory of the tables' device.
 template <class Owner, class T>
 msg::blob sparse_client::as_blob(const std::shared_ptr<Owner>& owner, const std::vector<T>& numbers) const {
   if (options_.staging == nullptr || numbers.empty()) return msg::blob::view(owner, numbers);
@@ -123,14 +123,14 @@ void sparse_client::free_copied(const context& c, model::batch& samples) const {
 /// Plans to look up each distinct row once, in the order of first occurrence. Returns false and plans nothing once
 /// `distinct_end` distinct rows are found.
 bool sparse_client::plan_local(const model::bags& b, std::size_t table, std::size_t distinct_end, context& c) const {
-  // Shards of columns are all asked for the same rows.
+  // Shards of columns all get the same rows.
   const bool by_columns = options_.split == model::table_split::columns;
   const auto shards = static_cast<std::int64_t>(by_columns ? 1 : tables_[table].size());
-  // Divisions would dominate the time.
+  // With one shard, divisions would take most of the time.
   const auto shard_of = [shards](std::int64_t row) { return shards == 1 ? 0 : static_cast<std::size_t>(row % shards); };
   context::local& local = c.tables[table];
   std::vector<std::vector<std::int64_t>> wanted(static_cast<std::size_t>(shards));
-  boost::unordered_flat_map<std::int64_t, std::int64_t> position;  // of a row among its shard's wanted rows
+  boost::unordered_flat_map<std::int64_t, std::int64_t> position;  // of a row among the requested rows of its shard
   position.reserve(std::min(b.indices.size(), distinct_end));
   local.indices.resize(b.indices.size());
   for (std::size_t i = 0; i < b.indices.size(); ++i) {
@@ -202,8 +202,8 @@ sparse_client::context::range sparse_client::rows_of(const context::local& local
   return {local.shard_begin[at], local.shard_begin[at + 1] - local.shard_begin[at]};
 }
 
-/// Finds the answers, by table and shard, and notes which are already in the input. Returns an error if one is not what
-/// was asked for.
+/// Finds the answers, by table and shard, and notes which are already in the input. Returns an error if an answer does
+/// not match its request.
 caf::error sparse_client::find_answers(context& c, const network_input& input,
                                        std::vector<const msg::tensor*>& found) const {
   TROUPE_ASSERT(c.unanswered == 0);
@@ -279,7 +279,7 @@ caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& i
     column += dim;
   }
   if (timer != nullptr && !from_host.empty()) timer->begin(static_cast<std::uint16_t>(trace::range_name::copy));
-  input.upload(on, here.data, from_host);  // while servers write the other columns
+  input.upload(on, here.data, from_host);  // meanwhile, servers write the other columns
   if (timer != nullptr) timer->end();
   for (const msg::tensor* const one : found)
     if (const device_block* const block = block_of(one->bytes)) on.wait(block->written());

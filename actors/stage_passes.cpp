@@ -16,7 +16,7 @@ model::loss_targets loss_targets_of(const msg::activation& input) {
 
 }  // namespace
 
-// -- what comes ------------------------------------------------------------------------
+// -- inputs and gradients ------------------------------------------------------------------------
 
 void stage_passes::begin(const pass& batch, std::uint32_t count, bool last) {
   executor_.begin(batch.step, count, {.batch = batch});

@@ -1,4 +1,4 @@
-// The answers of the master's members to one round of questions how they are.
+// The answers of the master's members to one round of status queries.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe::actors {
 
-/// A member that does not answer for so long is computing.
+/// A member that does not answer within this time is computing.
 constexpr std::chrono::seconds status_timeout{1};
 
 struct status_round {
@@ -19,7 +19,7 @@ struct status_round {
   std::vector<msg::actor_status> groups;
   std::vector<std::size_t> group_of;     ///< by trainer: an index into `groups`
   std::vector<msg::actor_status> links;  ///< in the order of told.nodes
-  std::size_t missing = 1;               ///< answers, plus one until all members have been asked
+  std::size_t missing = 1;               ///< pending answers, plus one until all members have been asked
 };
 
 }  // namespace troupe::actors

@@ -1,10 +1,10 @@
-// What a trainer does in a step, from its rows to its gradients, and with test rows and at the end: each way of passing
-// batches through the network is a class. The loop (`training_loop`) says when, and does not know which one it has:
+// A trainer's work in a step, from its rows to its gradients, and with test rows and at the end: each way of passing
+// batches through the network is a class. The loop (`training_loop`) calls it, and does not know which class it has:
 //
 //   `whole_network`        passes batches through the whole network itself
 //     `captured_network`   and captures each step as a CUDA graph
-//   `part_leader`          has a part of the network, and leads the trainers that have the others
-//     `stream_leader`      and begins the next steps before it takes a step's gradient
+//   `part_leader`          has a part of the network, and leads the trainers with the other parts
+//     `stream_leader`      and begins the next steps before it uses a step's gradient
 
 #pragma once
 
@@ -22,11 +22,11 @@ namespace troupe::actors {
 /// Belongs to the trainer's actor, and is destroyed before `work`.
 class step_body {
  public:
-  /// What a run leaves of the whole network.
+  /// The whole network at the end of the run.
   struct outcome {
     msg::tensor weights;
     msg::tensor buffers;
-    double step_seconds = 0;  ///< of a network in parts, with what follows: see `msg::trained`
+    double step_seconds = 0;  ///< for a network in parts, with the next member: see `msg::trained`
     double pass_seconds = 0;
   };
 
@@ -35,45 +35,44 @@ class step_body {
   step_body(const step_body&) = delete;
   step_body& operator=(const step_body&) = delete;
 
-  /// Makes the replica, and what its passes need. The loop calls it once, first.
+  /// Makes the replica, and what its passes need. Called once, first.
   virtual caf::error begin(const msg::trainer_position& from, kernels::device& device) = 0;
 
   // -- a step, in order ------------------------------------------------------------------
 
-  /// Looks up the rows without which `step` does not run.
+  /// Looks up the rows that `step` needs to run.
   virtual void look_up_for(std::uint64_t step) { work_.look_up_through(step); }
-  /// Whether these rows have come.
+  /// Returns whether these rows have come.
   virtual bool has_rows_for(std::uint64_t step) const { return work_.coming->have_rows(step); }
   /// Begins the next step, passes its batch, sends its gradients, and looks up the rows for the step after it. The step
-  /// is done when no answer is awaited. Requires: its rows have come.
+  /// is done when no answer is pending. Requires: its rows have come.
   virtual void run() = 0;
   /// Returns the squared norm of the whole network's mean gradient. Requires: the step is done.
   virtual model::exact_sum squared_norm() { return work_.replica->mean_squared_norm(); }
-  /// Applies the mean gradient times `factor` where ranks had to agree on it first, or leaves it out.
+  /// Applies the mean gradient times `factor`, or leaves it out, if ranks had to agree on it first.
   virtual void decide(bool applies, float factor) {
     if (applies)
       work_.replica->apply(factor);
     else
       work_.replica->leave_out();
   }
-  /// Takes the losses that are not known yet: something other than a step follows.
+  /// Reads the losses that are not known yet, before something other than a step.
   virtual void settle() {}
 
   // -- between steps ---------------------------------------------------------------------
 
-  /// Passes the current test rows, whose input is there, forward, scores them, and calls `then`.
+  /// Passes the current test rows forward, scores them, and calls `then`. Requires: their input is filled.
   virtual void evaluate(const std::function<void()>& then) = 0;
-  /// Calls `then` when this trainer has what `state` and `end` return, as of the step just done. `ends`: no step
-  /// follows.
+  /// Calls `then` when `state` and `end` can return the values after the last step. `ends`: no step follows.
   virtual void gather(bool ends, const std::function<void()>& then) = 0;
   /// Returns the dense state of the whole network. Requires: `gather` has called back.
   virtual std::vector<msg::tensor> state() = 0;
-  /// Returns what the run leaves. Requires: likewise, when the steps had ended.
+  /// Returns the network at the end of the run. Requires: `gather` with `ends` has called back.
   virtual outcome end() = 0;
-  /// Adds what only this body knows of its phase, waits and queues.
+  /// Adds the phase, waits and queues that only this body knows.
   virtual void tell(msg::actor_status& /*now*/) const {}
 
-  // -- messages of other parts, which fail if none is expected ----------------------------
+  // -- messages of other parts; they fail if none is expected ----------------------------
 
   virtual caf::error take(msg::activation_gradient&& /*grad*/) { return work_.actor.refusal(); }
   virtual caf::error take(msg::part_outputs&& /*outputs*/) { return work_.actor.refusal(); }

@@ -1,7 +1,7 @@
-// The optimizer steps to come at a parameter server: what each trainer has contributed to them, and how far they are.
+// The coming optimizer steps at a parameter server: what each trainer has contributed to them, and how far they are.
 //
-// An optimizer step takes `accumulate` global steps; messages name the global step. How far trainers can be apart
-// bounds the number of open contexts.
+// An optimizer step consists of `accumulate` global steps; messages name the global step. The distance between trainers
+// is limited, which bounds the number of open contexts.
 
 #pragma once
 
@@ -19,7 +19,7 @@ namespace troupe::actors {
 /// What one trainer has contributed to an optimizer step.
 struct contribution {
   std::vector<msg::gradient> parts;
-  bool wants_norm = false;  ///< no gradient can be added any more
+  bool wants_norm = false;  ///< no more gradients can be added
   bool complete = false;
 };
 
@@ -35,7 +35,7 @@ struct step_context {
   std::vector<contribution> ranks;
   std::uint32_t complete = 0;
   std::uint64_t last_step = 0;
-  bool keeps = false;  ///< a checkpoint is taken of the state before it
+  bool keeps = false;  ///< a checkpoint saves the state before it
   step_order order;
   std::vector<std::pair<msg::header, caf::typed_response_promise<msg::committed>>> waiting;
   std::vector<std::pair<msg::header, caf::typed_response_promise<msg::squared_norm>>> norm_waiting;
@@ -44,7 +44,7 @@ struct step_context {
 /// Belongs to the server's actor.
 class step_contexts {
  public:
-  /// Say which gradients make up an optimizer step, and how far lookups may run ahead of it.
+  /// Which gradients make up an optimizer step, and how far lookups may run ahead of it.
   struct rules {
     std::uint32_t trainers = 0;
     std::uint32_t accumulate = 1;
@@ -63,7 +63,7 @@ class step_contexts {
     contexts_.resize(is_async() ? 1 : 2 * (std::size_t{rules_.staleness} + 1) + 1);
     for (step_context& one : contexts_) one.ranks.resize(rules_.trainers);
   }
-  /// Whether there are rules.
+  /// Returns whether the rules are set.
   bool have_begun() const { return rules_.trainers != 0; }
   const rules& by() const { return rules_; }
   bool is_async() const { return rules_.staleness == model::any_staleness; }
@@ -80,9 +80,9 @@ class step_contexts {
     return is_async() ? UINT64_MAX : (committed_ + contexts_.size()) * rules_.accumulate;
   }
 
-  /// The optimizer steps that have been applied.
+  /// The number of optimizer steps that have been applied.
   std::uint64_t committed() const { return committed_; }
-  /// The next one has been applied: its context is free again, but for what waits for it.
+  /// Marks the next optimizer step as applied: its context is free again, except for requests that wait for it.
   void commit() {
     step_context& done = next();
     for (contribution& rank : done.ranks) rank.wants_norm = rank.complete = false;
@@ -90,9 +90,9 @@ class step_contexts {
     done.keeps = false;
     ++committed_;
   }
-  /// Consistency async: that of one rank.
+  /// Consistency async: marks optimizer step `update` of one rank as applied.
   void commit(std::uint64_t update, std::uint32_t rank) { last_update_[rank] = update; }
-  /// By rank, consistency async: the last one that has been applied.
+  /// Consistency async: the last optimizer step applied, by rank.
   const std::vector<std::uint64_t>& last_of_ranks() const { return last_update_; }
   /// The number of optimizer steps whose gradients of all trainers have been applied.
   std::uint64_t of_all() const { return is_async() ? *std::ranges::min_element(last_update_) : committed_; }
@@ -102,7 +102,7 @@ class step_contexts {
     return before - std::min(before, of_all());
   }
 
-  /// The number of a rank's last gradient, among its messages; 0: there was none.
+  /// The sequence number of a rank's last gradient; 0: there was none.
   std::uint64_t last_sequence(std::uint32_t rank) const {
     return rank < last_sequence_.size() ? last_sequence_[rank] : 0;
   }
@@ -119,7 +119,7 @@ class step_contexts {
   std::vector<step_context> contexts_{2};
   std::uint64_t committed_ = 0;
   std::vector<std::uint64_t> last_update_;    ///< by rank, async
-  std::vector<std::uint64_t> last_sequence_;  ///< by rank, to ignore a repeated one
+  std::vector<std::uint64_t> last_sequence_;  ///< by rank, to ignore a repeated gradient
 };
 
 }  // namespace troupe::actors

@@ -14,7 +14,7 @@ struct step_schedule {
   model::epoch_plan epochs = model::epoch_plan(1);
   /// Steps (one batch of each rank) in an optimizer step.
   std::uint64_t accumulate = 1;
-  /// Epochs from one evaluation to the next; 0: no evaluation, for instance without test rows.
+  /// Epochs between evaluations; 0: no evaluation, for instance without test rows.
   std::uint64_t eval_every = 0;
   /// Whether checkpoints are taken: at the end, and every `checkpoint_every` steps (0: only at the end).
   bool saves = false;
@@ -46,8 +46,8 @@ struct step_schedule {
     return is_last(step) || epochs.epochs_after(step) % eval_every == 0;
   }
 
-  /// Returns whether the next step follows this one, and nothing else: no end of an epoch or of the run, no evaluation,
-  /// no checkpoint, unless the run is stopped or the trainers agree on a checkpoint.
+  /// Returns whether the next step directly follows this one: no end of an epoch or of the run, no evaluation, no
+  /// checkpoint, unless the run is stopped or the trainers agree on a checkpoint.
   bool goes_on_after(std::uint64_t step) const {
     return !is_last(step) && step != changes_after && !completes_epoch(step) && !saves_after(step, false);
   }

@@ -32,7 +32,7 @@ void step_work::enter(trainer_phase next) {
 }
 
 void step_work::fail(std::uint64_t at_step, const caf::error& cause) {
-  // Lookups may be unanswered when a run is stopped; their answers are not needed.
+  // Lookups may be pending when a run is stopped; their answers are not needed.
   if (is_over()) return;
   enter(trainer_phase::failed);
   fail_job(actor, at_step, cause);
@@ -211,7 +211,7 @@ void step_work::send_bucket(std::uint32_t bucket, bool hears_others) {
 }
 
 bool step_work::is_long(const model::batch& samples) const {
-  constexpr std::size_t many_multiplications = std::size_t{1} << 22;  // takes about as long as waking a thread
+  constexpr std::size_t many_multiplications = std::size_t{1} << 22;  // this takes about as long as waking a thread
   return replica->is_on_host() && samples.size * replica->multiply_adds() >= many_multiplications;
 }
 

@@ -1,7 +1,7 @@
-// What a trainer's loop (`training_loop`) and the body of its steps (`step_body`) share: what the trainer is to do, how
-// far it is, and the objects that do the work: the network's numbers and passes (`dense_replica`), the tables' rows and
-// gradients (`sparse_client`), the test rows (`rank_evaluation`), figures (`epoch_tally`), the schedule
-// (`step_schedule`). It has the requests to other actors that both of them make.
+// The state that a trainer's loop (`training_loop`) and the body of its steps (`step_body`) share: the trainer's task,
+// its progress, and the objects that do the work: the network's numbers and passes (`dense_replica`), the tables' rows
+// and gradients (`sparse_client`), the test rows (`rank_evaluation`), figures (`epoch_tally`), the schedule
+// (`step_schedule`). It also has the requests to other actors that both of them make.
 
 #pragma once
 
@@ -35,15 +35,15 @@ namespace troupe::actors {
 struct step_work {
   using context = sparse_client::context;
 
-  /// The step under way.
+  /// The current step.
   struct current_step {
     context rows = {};
-    context before = {};  ///< the rows of the step before, where a graph that reads them may be under way
+    context before = {};  ///< the rows of the step before, if a graph that reads them may be active
     bool has_gradient = false;
-    std::uint64_t begun = 0;  ///< the last step that has begun: where steps overlap, perhaps a later one
+    std::uint64_t begun = 0;  ///< the last step that has begun; if steps overlap, perhaps a later one
   };
 
-  /// `go_on` is called when an answer has come: the trainer continues if it lacks nothing. Requires: `by` and `what`
+  /// `go_on` is called when an answer has come: the trainer continues if nothing is missing. Requires: `by` and `what`
   /// outlive this object.
   step_work(const trainer_context& by, const trainer_assignment& what, std::function<void()> go_on);
   step_work(const step_work&) = delete;
@@ -84,40 +84,41 @@ struct step_work {
 
   // -- set-up and lookups ----------------------------------------------------------------
 
-  /// Makes the replica of this trainer's part of the network, which begins after `from`. `slices`: the other slices of
-  /// the part's stage; null: it has one.
+  /// Makes the replica of this trainer's part of the network, which starts after `from`. `slices`: the other slices of
+  /// the part's stage; null: there are none.
   caf::error make_replica(const msg::trainer_position& from, kernels::device& device, nn::slice_sums* slices);
   /// Plans the lookups of a batch, once it has been checked. Thread: any.
   caf::expected<context> prepare(std::uint64_t of_step, result<model::batch>&& samples) const;
-  /// Prepares the batch after the last one looked up, unless that is done.
+  /// Prepares the batch after the last one looked up, unless it is prepared.
   void prepare_next();
-  /// Looks up the rows of the next step, which may lack so many updates. Returns false if this trainer has failed.
+  /// Looks up the rows of the next step, which may lack `staleness` updates. Returns false if this trainer has failed.
   /// Requires: there is a next step.
   bool look_up_next(std::uint32_t staleness);
   /// Looks up the rows of the steps up to `last` that have not been looked up, as stale as the job allows.
   void look_up_through(std::uint64_t last);
-  /// Requires: until the answers have arrived, `wanted` stays in place and, on a device, `into` is not used otherwise.
+  /// Requires: until the answers have arrived, `wanted` keeps its address and, on a device, `into` is not used
+  /// otherwise.
   void look_up(context& wanted, std::uint32_t staleness, network_input& into);
 
   // -- a step, in order ------------------------------------------------------------------
 
-  /// The next step is the current one.
+  /// Makes the next step the current one.
   void begin_step();
-  /// Takes its batch, and looks up the rows of the steps after it.
+  /// Takes the step's batch from `coming`, and looks up the rows of the steps after it.
   void take_batch();
   /// Fills an input with a batch's rows, and checks them.
   caf::error pool_input(context& of, network_input& input);
   /// The key of the random numbers in a step's passes.
   std::uint64_t pass_key(std::uint64_t of_step) const;
-  /// Takes a batch's loss. Returns false if it is not finite: then this trainer has failed, or the batch has no
+  /// Counts a batch's loss. Returns false if it is not finite: then this trainer has failed, or the batch has no
   /// gradient.
   bool take_step_loss(std::uint64_t of_step, std::size_t size, double loss);
   /// Sends the tables' gradients to the servers.
   void send_gradients();
-  /// Asks the servers for the norm of their gradients.
+  /// Requests the norm of the servers' gradients.
   void ask_for_norms();
-  /// Sends a bucket to the group. `hears_others`: between steps this trainer waits for other actors anyway, and then
-  /// hears what others tell it; so if the mean is its own share, no actor need be woken for it.
+  /// Sends a bucket to the group. `hears_others`: between steps this trainer waits for other actors anyway, and handles
+  /// their messages then; so if the mean is its own share, no actor need be woken for it.
   void send_bucket(std::uint32_t bucket, bool hears_others);
   /// Returns whether a step's backward pass takes so long that other actors should not wait for its thread.
   bool is_long(const model::batch& samples) const;
@@ -125,10 +126,10 @@ struct step_work {
     for (kernels::stream_timer* one : replica->timers()) trace.note_device_work(*one);
   }
 
-  // What to do.
+  // The task.
   const trainer_context& actor;
-  actor_trace& trace;   ///< of the actor
-  std::uint64_t& step;  ///< likewise
+  actor_trace& trace;   ///< the actor's
+  std::uint64_t& step;  ///< the actor's
   const trainer_assignment& assigned;
   const std::function<void()> advance;  ///< `go_on`
   const allreduce_client group;
@@ -136,7 +137,7 @@ struct step_work {
 
   // Progress.
   trainer_phase phase = trainer_phase::idle;
-  std::size_t waiting = 0;  ///< awaited answers, except to lookups
+  std::size_t waiting = 0;  ///< pending answers, except to lookups
   current_step now;
   step_votes votes;
   rank_checkpoint checkpoint;
@@ -148,7 +149,7 @@ struct step_work {
   sparse_client client;
   std::optional<coming_steps> coming;
   rank_evaluation evaluation;
-  std::optional<dense_replica> replica;  ///< its streams may use the others' memory, so it is destroyed before them
+  std::optional<dense_replica> replica;  ///< destroyed before the others, whose memory its streams may use
 };
 
 }  // namespace troupe::actors

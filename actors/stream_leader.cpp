@@ -5,8 +5,8 @@
 
 namespace troupe::actors {
 
-/// The last step that begins before the gradient of step `from` is taken. None begins beyond a step that an evaluation,
-/// a checkpoint or the end follows, for which the pipeline must be empty.
+/// The last step that begins before the gradient of step `from` is used. No step begins beyond one that is followed by
+/// an evaluation, a checkpoint or the end, for which the pipeline must be empty.
 std::uint64_t stream_leader::forwards_through(std::uint64_t from) const {
   const step_schedule& schedule = work_.schedule;
   const auto empties = [&](std::uint64_t of_step) {
@@ -18,7 +18,8 @@ std::uint64_t stream_leader::forwards_through(std::uint64_t from) const {
   return last;
 }
 
-/// All steps that begin before its gradient is taken need theirs. So many updates lack as are not sent.
+/// Looks up the rows of all steps that begin before the gradient of `step` is used. They lack the updates that are not
+/// sent.
 void stream_leader::look_up_for(std::uint64_t step) {
   const std::uint64_t last = std::min(forwards_through(step), work_.schedule.total_steps);
   while (work_.coming->looked_up() < last)
@@ -46,7 +47,7 @@ void stream_leader::run() {
     if (auto error = begin_in_stream(next == step ? now.rows : work_.coming->of(next))) return work_.fail(next, error);
     now.begun = next;
   }
-  // So that it ends: the next step begins only after this one's gradient, or not at all.
+  // The stream ends here: the next step begins only after this one's gradient, or not at all.
   const bool ends = !had_ended && forwards_through(step) + 1 < step + work_.job().pipeline;
   if (ends) order.end_stream();
   advance_passes();
@@ -56,7 +57,7 @@ void stream_leader::run() {
   links().send_on(std::move(none), {});
 }
 
-/// Takes a step into the pipeline, whose rows are here.
+/// Begins a step in the pipeline. Requires: its rows have come.
 caf::error stream_leader::begin_in_stream(step_work::context& next) {
   const std::size_t size = next.samples->size;
   work_.tally.add_rows(next.answers);
@@ -66,7 +67,7 @@ caf::error stream_leader::begin_in_stream(step_work::context& next) {
   return passes().add_batch(pass_of(next.step, size), activation_of(next.step, next.samples, 0), input.data());
 }
 
-/// A stream is not through when one of its batches is: `passed_back` says that.
+/// A step of a stream ends by `passed_back`, not when the passes are through.
 bool stream_leader::pass_on() {
   passes().advance();
   return false;

@@ -1,5 +1,5 @@
-// Steps of a network in parts that overlap (`--schedule pipedream`). The leader begins the next steps before it takes a
-// step's gradient, as many as there are stages. A step of the trainer is that of its gradient.
+// Overlapping steps of a network in parts (`--schedule pipedream`). The leader begins the next steps, as many as there
+// are stages, before it uses a step's gradient. The trainer's current step is the one whose gradient comes next.
 
 #pragma once
 

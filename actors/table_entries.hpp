@@ -11,9 +11,9 @@
 
 namespace troupe::actors {
 
-/// Returns what is wrong with the entries for the arrays `own` of `table`, the rows first: an unknown name, one that is
-/// there twice, another shape or type, no rows, or a part of the optimizer's state. Only the rows may have another type
-/// than float32: entries of float32 are rounded to that.
+/// Returns an error if the entries do not fit the arrays `own` of `table`, rows first: an unknown or repeated name,
+/// another shape or type, no rows, or only a part of the optimizer's state. Only the rows may have another type than
+/// float32: entries of float32 are rounded to that type.
 caf::error check_entries(const msg::state_entries& entries, std::span<const table_array> own,
                          const model::embedding_bag& table);
 

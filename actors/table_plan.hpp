@@ -1,4 +1,4 @@
-// What the servers of a run make: its tables and other modules, each cut into shards, and on which terms they train.
+// What the servers of a run make: its tables and other modules, each cut into shards, and the rules of their training.
 
 #pragma once
 
@@ -28,15 +28,15 @@ struct planned_table {
 
 struct table_plan {
   std::vector<planned_table> all = {};
-  /// Global steps in an optimizer step of the tables, and by how many optimizer steps lookups may run ahead.
+  /// Global steps in an optimizer step of the tables, and how many optimizer steps lookups may run ahead.
   std::uint32_t accumulate = 1;
   std::uint32_t staleness = 0;
-  /// Modules of one server may call those of another.
+  /// Whether modules of one server may call those of another.
   bool servers_talk = false;
-  /// How many steps of the resumed run had gradients for each server, by its rank; empty: all of them.
+  /// The number of the resumed run's steps with gradients for each server, by its rank; empty: all of them.
   std::vector<std::uint64_t> server_steps = {};
 
-  /// Returns how many of the `steps_done` by the resumed run had gradients for that server.
+  /// Returns how many of the resumed run's `steps_done` steps had gradients for that server.
   std::uint64_t steps_of(std::uint32_t server, std::uint64_t steps_done) const {
     return server_steps.empty() ? steps_done : server_steps.at(server);
   }

@@ -18,7 +18,7 @@ constexpr bool may_follow(table_setup::state from, table_setup::state to) {
   return std::ranges::find(table, std::pair(from, to)) != std::end(table);
 }
 
-/// Returns what `shard` has of a whole table with `dim` columns.
+/// Returns the part of a whole table with `dim` columns that `shard` holds.
 msg::tensor part_of(const std::vector<float>& table, std::size_t dim, model::shard_of shard) {
   const auto [first, count] = model::columns_on(dim, shard);
   const std::uint64_t rows = model::rows_on(table.size() / dim, shard);

@@ -23,7 +23,7 @@ struct traced_config : caf::actor_system_config {
   /// Must outlive the actor system; null: the run is no replay.
   replay_control* replayed = nullptr;
   compute_devices devices;
-  /// Null: trainers make their batches themselves.
+  /// Null: trainers make their own batches.
   std::shared_ptr<batch_threads> batch_makers;
 };
 

@@ -21,7 +21,7 @@ trained_parameters::trained_parameters(const std::vector<nn::parameter_range>& r
   constexpr std::size_t first_bucket_bytes = std::size_t{1} << 20;  // small, so that the group starts early
   buckets_.emplace(*compute_,
                    plan_buckets(ranges, std::min(options_.bucket_bytes, first_bucket_bytes), options_.bucket_bytes));
-  const std::size_t searches = buckets_->size() + 1;  // of a step
+  const std::size_t searches = buckets_->size() + 1;  // searches of a step
   watch_ = non_finite_watch(*compute_, 3 * searches, searches);
   norms_.resize(*compute_, normed_.size());
 }
@@ -103,7 +103,7 @@ void trained_parameters::keep_buffers() {
   compute_->copy(buffers_.now.data(), buffers_.before.data(), buffers_.now.size() * sizeof(float));
 }
 
-/// The buffers leave behind the buckets, which the pass has filled.
+/// The buffers are sent after the buckets, which the pass has filled.
 namespace {
 
 class places_in_buckets final : public nn::gradient_places {
@@ -146,7 +146,7 @@ void trained_parameters::look_at_bucket(std::uint64_t step, std::uint32_t bucket
 
 msg::tensor trained_parameters::share(std::uint32_t bucket, std::uint32_t rank) {
   if (is_of_buffers(bucket)) return share_of_buffers(rank == 0);
-  // Batches of an optimizer step whose last one this rank has not: no pass has searched their sum.
+  // This rank lacks the optimizer step's last batch, so no pass has searched the sum of its batches.
   if (options_.watches && last_pass_ > 0 && buckets_->state_of(bucket) == gradient_buckets::state::filling) {
     look_at_bucket(last_pass_, bucket);
     if (is_on_host()) watch_.fetch(*compute_);
@@ -154,7 +154,7 @@ msg::tensor trained_parameters::share(std::uint32_t bucket, std::uint32_t rank) 
   return buckets_->share(bucket);
 }
 
-/// On a device the share is in memory of its own: evaluations may run before all ranks have taken theirs.
+/// On a device the share has memory of its own: evaluations may run before all ranks have read theirs.
 msg::tensor trained_parameters::share_of_buffers(bool is_theirs) {
   TROUPE_ASSERT(!buffers_.are_shared);
   buffers_.are_shared = true;
@@ -176,7 +176,7 @@ msg::tensor trained_parameters::as_share(std::span<const float> numbers) { retur
 
 msg::tensor trained_parameters::as_mean(std::span<const float> numbers) { return copied_to(given_mean_, numbers); }
 
-/// On the host they are copied, too, so that they are the caller's again.
+/// Copies on the host as well, so that the caller may reuse its numbers.
 msg::tensor trained_parameters::copied_to(kernels::device_array<float>& array, std::span<const float> numbers) {
   const std::uint64_t count = numbers.size();
   if (is_on_host()) return msg::tensor::own(count, 1, std::vector<float>(numbers.begin(), numbers.end()));
@@ -184,8 +184,7 @@ msg::tensor trained_parameters::copied_to(kernels::device_array<float>& array, s
   return share_in(array);
 }
 
-/// The group's stream reads the array when the message may be gone, and then another one may get memory that is freed.
-/// So the array stays, and is written again when the mean has come.
+/// The array outlives the message: the group's stream may still read it. It is written again when the mean has come.
 msg::tensor trained_parameters::share_in(const kernels::device_array<float>& array) {
   return on_device({&compute_->device(), array.size(), 1, {array.data(), 1}, array.owner()}, compute_->record());
 }
@@ -258,7 +257,7 @@ void trained_parameters::look_at_weights(std::uint64_t step) {
   synchronize();
 }
 
-/// Returns a finding with the name of its parameter, and the place within that.
+/// Returns a finding with the name of its parameter, and the position within it.
 non_finite_watch::finding trained_parameters::named(non_finite_watch::finding found) const {
   if (!found.first) return found;
   const std::size_t whole_place = *found.first + found.place;
@@ -308,7 +307,7 @@ void trained_parameters::arrive(const place& at) {
   watch_.know(at.searches);
   for (; forgotten_means_ < at.means; ++forgotten_means_) {
     if (block_of(means_.front())->is_lost()) {
-      check_device(compute_->device());  // whose own failure is the cause
+      check_device(compute_->device());  // throws the device's own failure, if that is the cause
       throw kernels::device_error("an allreduce on CUDA devices was given up", kernels::device_error::reason::given_up);
     }
     means_.pop_front();

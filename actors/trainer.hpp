@@ -42,7 +42,7 @@ class trainer_state {
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
   void handle(const msg::stop& /*order*/) { body_->stop(); }
   void handle(const msg::trainer_ended& word) { body_->take(word); }
-  // From other trainers.
+  // Messages of other trainers.
   void handle(msg::activation& input) { body_->take(std::move(input)); }
   void handle(msg::activation_gradient& grad) { body_->take(std::move(grad)); }
   void handle(msg::part_outputs& outputs) { body_->take(std::move(outputs)); }
@@ -80,11 +80,11 @@ class trainer_state {
   pointer self_;
   phase phase_ = phase::waiting;
   caf::typed_response_promise<msg::trained> promise_;
-  std::unique_ptr<inline_execution> woken_;  ///< runs the actors that this one wakes; null: workers do
+  std::unique_ptr<inline_execution> woken_;  ///< runs the actors that this one wakes; null: the workers do
   std::unique_ptr<trainer_body> body_;
 };
 
-/// Spawns trainer `rank` of run `run` (see `trainer_maker`), on the devices that the system is set to.
+/// Spawns trainer `rank` of run `run` (see `trainer_maker`), on the devices in the system's settings.
 made_trainer spawn_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank, std::uint32_t servers,
                            const body_maker& make);
 

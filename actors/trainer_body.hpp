@@ -1,5 +1,5 @@
-// What a trainer's actor runs: the steps of a job, a part of its network, or a user's function. The actor receives the
-// messages (`trainer_state`); its body handles them.
+// The body of a trainer's actor: the steps of a job, a part of its network, or a user's function. The actor receives
+// the messages (`trainer_state`); its body handles them.
 
 #pragma once
 
@@ -18,13 +18,13 @@
 
 namespace troupe::actors {
 
-/// What a body has of its trainer's actor, which outlives it.
+/// The members of the trainer's actor that a body uses. The actor outlives the body.
 struct trainer_context {
   msg::full_trainer_actor::pointer self;
   const std::string& name;
   actor_trace& trace;
-  std::uint64_t& step;      ///< the current one, for error lines
-  inline_execution* woken;  ///< runs the actors that this one wakes; null: workers do
+  std::uint64_t& step;      ///< the current step, for error lines
+  inline_execution* woken;  ///< runs the actors that this one wakes; null: the workers do
   std::uint32_t rank;       ///< in the run
   std::uint32_t servers;    ///< of the run
   /// Ends the actor, and with it the run. Only the first call of `fail` or `done` counts.
@@ -32,7 +32,7 @@ struct trainer_context {
   /// Answers the order to train.
   std::function<void(msg::trained&& result)> done;
 
-  /// Says that another trainer's message does not fit what this one does.
+  /// Returns the error for another trainer's message that this one does not expect.
   caf::error refusal() const {
     return make_failure(errc::wrong_context, "a message of another trainer for {}, which expects none", name);
   }
@@ -51,23 +51,24 @@ class trainer_body {
   trainer_body(const trainer_body&) = delete;
   trainer_body& operator=(const trainer_body&) = delete;
 
-  /// `all`: the other trainers. Before `begin`.
+  /// `all`: the other trainers. Called before `begin`.
   virtual void meet(const trainer_peers& /*all*/) {}
-  /// The order to train has come; it comes once.
+  /// The order to train has come. Called once.
   virtual void begin(msg::train& order) = 0;
-  /// The run is to stop; perhaps before `begin`.
+  /// The run is to stop. May be called before `begin`.
   virtual void stop() = 0;
-  /// Another trainer takes no more steps: of interest where trainers decide how many they take.
+  /// Another trainer does no more steps. Matters if trainers decide on their number of steps.
   virtual void take(const msg::trainer_ended& /*word*/) {}
   /// Adds its phase, waits and queues.
   virtual void tell(msg::actor_status& now) const = 0;
 
-  // From trainers with other parts of its network; perhaps before `begin`. One that expects none fails.
+  // From trainers with other parts of its network; perhaps before `begin`. A trainer that expects none fails.
   virtual void take(msg::activation&& /*input*/) { refuse(); }
   virtual void take(msg::activation_gradient&& /*grad*/) { refuse(); }
   virtual void take(msg::part_outputs&& /*outputs*/) { refuse(); }
   virtual void take(msg::partial_sum&& /*share*/) { refuse(); }
-  /// Whether the sender of the current message may ask the two that follow; once there is a promise, it is not known.
+  /// Checks whether the sender of the current message may send the next two queries. Called before there is a promise,
+  /// since the sender is unknown after that.
   virtual caf::error check_asker() const { return {}; }
   virtual void answer(const msg::part_query& /*query*/, caf::typed_response_promise<msg::part_state> promise) {
     promise.deliver(refusal());
@@ -77,7 +78,7 @@ class trainer_body {
   }
   virtual caf::result<msg::committed> answer(const msg::optimizer_step& /*order*/) { return refusal(); }
 
-  // From the other trainers of a user's program, likewise.
+  // From the other trainers of a user's program; perhaps before `begin`. A trainer that expects none fails.
   virtual void take(msg::collective_share&& /*share*/) { refuse(); }
   virtual void take(const msg::collective_sum& /*sum*/) { refuse(); }
   virtual void take(msg::peer_tensor&& /*sent*/) { refuse(); }
@@ -87,7 +88,7 @@ class trainer_body {
 
  protected:
   caf::error refusal() const { return actor_.refusal(); }
-  /// Fails with that.
+  /// Fails with `refusal`.
   void refuse() const { actor_.fail(failure_of(actor_.name, actor_.step, refusal())); }
 
   const trainer_context actor_;

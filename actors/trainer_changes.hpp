@@ -1,5 +1,5 @@
-// How the number of a run's trainers changes: as its job says, or as somebody asks meanwhile. The run continues with
-// the new number in another attempt.
+// How the number of a run's trainers changes: by its job's plan, or on request. The run continues with the new number
+// in another attempt.
 
 #pragma once
 
@@ -14,25 +14,25 @@
 
 namespace troupe::actors {
 
-/// What a run's plan says of it.
+/// The rules of a run's plan.
 struct trainer_rules {
-  /// The step after which the number changes, as the job has it, and to what; 0: it does not.
+  /// The step after which the job changes the number, and the new number; 0: no change.
   std::uint64_t after = 0;
   std::uint32_t to = 0;
-  /// Returns why the run cannot go on with so many trainers after a step; null if it can. Null: the run is a program's,
-  /// which never can.
+  /// Returns why the run cannot continue with `trainers` trainers after a step; null if it can. An empty function: the
+  /// run is a program's, whose number never changes.
   std::function<std::optional<std::string>(std::uint32_t trainers, std::uint64_t step)> check = {};
 };
 
 /// Belongs to the master.
 class trainer_changes {
  public:
-  /// The run is to stop: it continues with none.
+  /// The run is to stop, so no attempt with another number follows.
   void stop() { stops_ = true; }
   bool stops() const { return stops_; }
 
-  /// Asks for so many trainers once the present ones have done their step. Returns why the run cannot have them; null
-  /// if it will. `rules` are not known in the phase `unordered`.
+  /// Requests `trainers` trainers after the current step. Returns why the run cannot have them; null if it will.
+  /// `rules` are unknown in the phase `unordered`.
   std::optional<std::string> ask(std::uint32_t trainers, const trainer_rules& rules, run_phase phase,
                                  std::uint64_t step) {
     const bool has_rules = phase != run_phase::unordered;
@@ -47,7 +47,7 @@ class trainer_changes {
     return wrong;
   }
 
-  /// Returns how many trainers the run continues with if its present ones end after this step; 0: it is over then.
+  /// Returns how many trainers the run continues with if the present ones end after this step; 0: the run is over then.
   std::uint32_t after(std::uint64_t step, const trainer_rules& rules, std::uint64_t total_steps) const {
     if (stops_ || step == total_steps) return 0;
     return asked_ == 0 && step == rules.after ? rules.to : asked_;
@@ -55,7 +55,7 @@ class trainer_changes {
 
  private:
   bool stops_ = false;
-  std::uint32_t asked_ = 0;  ///< trainers that are asked for; 0: none are
+  std::uint32_t asked_ = 0;  ///< the requested number of trainers; 0: no request
 };
 
 }  // namespace troupe::actors

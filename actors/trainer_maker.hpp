@@ -1,4 +1,4 @@
-// Which trainers a run has: the program's, or those of a user's program.
+// How a run's trainers are made: the program's, or those of a user's program.
 
 #pragma once
 
@@ -16,10 +16,10 @@ namespace troupe::actors {
 /// The trainers of a run, as one of them sees the others.
 struct trainer_peers {
   std::vector<msg::peer_actor> of_rank;  ///< null: itself
-  std::vector<caf::actor_addr> senders;  ///< who sends a trainer's messages, if it is in another process; else null
+  std::vector<caf::actor_addr> senders;  ///< the sender of a trainer's messages if it is in another process; else null
 };
 
-/// A new trainer, and what tells it its peers, before it is ordered to train; null: it talks to none of them.
+/// A new trainer, and a function that gives it its peers before the order to train; null: it talks to no other trainer.
 struct made_trainer {
   made_trainer(msg::trainer_actor made, std::function<void(trainer_peers)> tell = {})
       : actor(std::move(made)), tell_peers(std::move(tell)) {}
@@ -28,7 +28,7 @@ struct made_trainer {
   std::function<void(trainer_peers)> tell_peers;
 };
 
-/// Tells each of these trainers of one process its peers. `all`: of every rank; null where `made` has the trainer.
+/// Gives each of these trainers of one process its peers. `all`: by rank; null for the trainers in `made`.
 inline void introduce(const std::map<std::uint32_t, made_trainer>& made, trainer_peers all) {
   for (const auto& [rank, one] : made) all.of_rank[rank] = caf::actor_cast<msg::peer_actor>(one.actor);
   for (const auto& [rank, one] : made) {
@@ -39,7 +39,7 @@ inline void introduce(const std::map<std::uint32_t, made_trainer>& made, trainer
   }
 }
 
-/// Spawns trainer `rank` of run `run`, which has so many servers. Thread: any.
+/// Spawns trainer `rank` of run `run`, which has `servers` servers. Thread: any.
 using trainer_maker = std::function<made_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
                                                  std::uint32_t servers)>;
 

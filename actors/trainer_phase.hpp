@@ -10,15 +10,15 @@
 //
 //   | from       | to         | when                                                                    |
 //   |------------|------------|-------------------------------------------------------------------------|
-//   | idle       | looking_up | it is ordered to train, and there is a step to do                       |
+//   | idle       | looking_up | the order to train comes, and there is a step to do                     |
 //   | idle       | evaluating | it resumes after the last step, whose test rows have not been scored    |
-//   | idle       | saving     | it resumes after the last step, of which a checkpoint is taken          |
+//   | idle       | saving     | it resumes after the last step, which still needs its checkpoint        |
 //   | idle       | done       | it resumes after the last step, and nothing is left                     |
 //   | looking_up | reducing   | the step's rows have arrived                                            |
 //   | reducing   | evaluating | the step is done, and the test rows follow                              |
 //   | reducing, evaluating         | saving     | a checkpoint follows                                  |
 //   | reducing, evaluating, saving | looking_up | there is a next step                                  |
-//   | reducing, evaluating, saving | done       | there is none, or a stop is requested                 |
+//   | reducing, evaluating, saving | done       | there is no next step, or a stop is requested         |
 //   | any but done, failed         | failed     | the run cannot continue: the actor ends               |
 
 #pragma once

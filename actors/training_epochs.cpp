@@ -1,4 +1,4 @@
-// What happens between steps: epochs and their reports, evaluation, checkpoints, the end.
+// The work between steps: epochs and their reports, evaluation, checkpoints, the end.
 
 #include <utility>
 
@@ -27,7 +27,7 @@ void training_loop::go_on() {
   work_.prepare_next();
 }
 
-/// Has a checkpoint taken of all actors' states after this step, once the one before is written.
+/// Begins a checkpoint of all actors' states after this step, once the previous one is written.
 void training_loop::save() {
   enter(trainer_phase::saving);
   trace_.progresses();
@@ -35,8 +35,8 @@ void training_loop::save() {
   ++work_.waiting;
 }
 
-/// Hands over this rank's state. With consistency sync training goes on while it is written, as servers keep theirs;
-/// else, and at the end, the trainer waits until it is on disk, or has failed.
+/// Hands over this rank's state. With consistency sync training continues while it is written, since servers keep their
+/// state; otherwise, and at the end, the trainer waits until the checkpoint is on disk or has failed.
 void training_loop::begin_save() {
   // A rank whose device has found a NaN that the host does not know yet must prevent the commit.
   work_.replica->synchronize();
@@ -88,7 +88,7 @@ void training_loop::begin_evaluation() {
   evaluate_next();
 }
 
-/// Looks up the next of this rank's test rows, in the state after the step just done.
+/// Looks up this rank's next test rows, in the state after the last step.
 void training_loop::evaluate_next() {
   const std::uint64_t looked_up_in = work_.schedule.first_after_update(step_);
   const auto has_rows = work_.evaluation.take_next(
@@ -132,7 +132,7 @@ void training_loop::finish() {
   body_->gather(true, [this] { deliver(); });
 }
 
-/// Tells the final weights: those of all parts.
+/// Reports the final weights of all parts.
 void training_loop::deliver() {
   enter(trainer_phase::done);
   trace_.rests();

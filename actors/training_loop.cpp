@@ -1,4 +1,4 @@
-// Set-up, and what follows what.
+// Set-up, and the sequence of the work.
 
 #include "actors/training_loop.hpp"
 
@@ -34,7 +34,7 @@ void training_loop::begin(msg::train& order) {
 
 // -- set-up -------------------------------------------------------------------
 
-/// Makes what the steps need.
+/// Makes the objects that the steps need.
 caf::error training_loop::set_up(msg::train& order) {
   const model::data_spec& spec = work_.spec();
   if (order.tables.size() != spec.tables.size() ||
@@ -57,7 +57,7 @@ caf::error training_loop::set_up(msg::train& order) {
   return body_->begin(order.from, device);
 }
 
-/// Decides what happens when.
+/// Plans steps, evaluations and checkpoints.
 void training_loop::plan(const msg::train& order) {
   const model::dataset& data = *work_.assigned.data;
   work_.schedule = {.total_steps = total_steps(job(), data),
@@ -70,7 +70,7 @@ void training_loop::plan(const msg::train& order) {
   work_.checkpoint.plan(order, work_.assigned.replica);
 }
 
-/// Makes what needs the tables, and the batches.
+/// Makes the client of the tables, the source of batches, and the evaluation.
 void training_loop::make_client(msg::train& order, const compute_devices& devices, kernels::device& device) {
   const trainer_assignment& assigned = work_.assigned;
   const bool uploads = devices.servers && !order.remote && !order.tables.empty();
@@ -107,7 +107,7 @@ void training_loop::make_body(const compute_devices& devices, kernels::device& d
     body_ = std::make_unique<part_leader>(work_, std::move(others_));
 }
 
-/// Begins with the first thing to do after `from`. Requires: `set_up`.
+/// Begins with the first work after `from`. Requires: `set_up`.
 void training_loop::start(const msg::trainer_position& from) {
   const step_schedule& schedule = work_.schedule;
   step_ = from.steps_done;
@@ -129,7 +129,7 @@ void training_loop::start(const msg::trainer_position& from) {
   advance();
 }
 
-// -- what follows what --------------------------------------------------------
+// -- sequence -----------------------------------------------------------------
 
 /// Continues until an answer is needed.
 void training_loop::advance() {
@@ -168,8 +168,9 @@ bool training_loop::blocks_link(const model::batch& samples) const {
          dynamic_cast<inline_execution*>(actor_.self->context()) != nullptr;
 }
 
-/// Now and then lets everybody else have a turn first. Trainers without tables wait for each other only, and a worker
-/// runs the actors first that became ready last: on a single one, the master would never hear a wish to stop.
+/// Lets all other actors run first, from time to time. Trainers without tables wait only for each other, and a worker
+/// runs first the actors that became ready last: with a single worker, the master would never receive a request to
+/// stop.
 bool training_loop::yields_to_all() {
   if (work_.assigned.replica != 0 || work_.client.servers() > 0 || !work_.replica->is_on_host()) return false;
   if (!work_.yield.to_all([this] { work_.arrived(); })) return false;

@@ -1,12 +1,11 @@
-// A trainer's training loop as an event-driven state machine. It says what follows what: steps, evaluations,
-// checkpoints, the end. Its phases and their transitions: `trainer_phase`. What a step is, from its rows to its
-// gradients, is the step's body (`step_body`), of which the loop makes one at the beginning; what both of them need is
-// in `step_work`.
+// A trainer's training loop as an event-driven state machine. It sequences steps, evaluations, checkpoints and the end.
+// Its phases and their transitions: `trainer_phase`. The work of a step, from its rows to its gradients, is done by the
+// step's body (`step_body`), which the loop makes at the beginning; their common state is `step_work`.
 //
 // A step runs when its rows have arrived and the previous step's buckets have been reduced. With accumulation, buckets
 // and the optimizer step are sent only with the last batch of each optimizer step. If all ranks must agree on the
 // gradient first (clipping, NaN policy `skip`), gradients do not order the optimizer step: the trainer asks the servers
-// for the norm of theirs, and every rank decides the same from the same numbers.
+// for the norm of theirs, and every rank makes the same decision from the same numbers.
 
 #pragma once
 
@@ -30,7 +29,8 @@ namespace troupe::actors {
 /// Belongs to the trainer's actor.
 class training_loop final : public trainer_body {
  public:
-  /// `others`: those that have the other parts of its network, from part 1. Requires: `assigned` outlives this object.
+  /// `others`: the trainers with the other parts of its network, from part 1. Requires: `assigned` outlives this
+  /// object.
   training_loop(trainer_context actor, const trainer_assignment& assigned, std::vector<msg::part_actor> others);
 
   void begin(msg::train& order) override;
@@ -46,7 +46,7 @@ class training_loop final : public trainer_body {
   const model::job& job() const { return work_.job(); }
   void enter(trainer_phase next) { work_.enter(next); }
   void fail(std::uint64_t at_step, const caf::error& cause) { work_.fail(at_step, cause); }
-  /// Has the body take a message of another part.
+  /// Passes a message of another part to the body.
   template <class Message>
   void hand_over(Message&& message) {
     if (work_.is_over()) return;
@@ -60,7 +60,7 @@ class training_loop final : public trainer_body {
   void make_body(const compute_devices& devices, kernels::device& device);
   void start(const msg::trainer_position& from);
 
-  // What follows what.
+  // Sequence.
   void advance();
   bool blocks_link(const model::batch& samples) const;
   bool yields_to_all();
@@ -68,7 +68,8 @@ class training_loop final : public trainer_body {
   void step_done();
 
   // Between steps.
-  /// An elastic run that stops may go on with other trainers, which could not tell of this epoch.
+  /// Returns whether test rows are scored after this step. An elastic run that stops may continue with other trainers,
+  /// which could not report this epoch.
   bool evaluates_now() const {
     return work_.schedule.evaluates_after(step_) &&
            (!work_.votes.stops() || (job().elastic.is_on() && work_.schedule.completes_epoch(step_)));
@@ -85,7 +86,7 @@ class training_loop final : public trainer_body {
   void go_on();
   void finish();
   void deliver();
-  /// To the master, which may block where people read slowly.
+  /// Sends to the master, which may block if its output is read slowly.
   template <class Message>
   void send_report(Message message) {
     const inline_execution::elsewhere there(actor_.woken, actor_.self);
@@ -95,11 +96,11 @@ class training_loop final : public trainer_body {
   void tell_missing_rows(const context& batch, msg::actor_status& now) const;
   void tell_missing_gradient(msg::actor_status& now) const;
 
-  actor_trace& trace_;   ///< of the actor
-  std::uint64_t& step_;  ///< likewise
+  actor_trace& trace_;   ///< the actor's
+  std::uint64_t& step_;  ///< the actor's
   step_work work_;
-  std::vector<msg::part_actor> others_;  ///< until the body is made, which may lead them
-  std::unique_ptr<step_body> body_;      ///< null before the order to train. Destroyed first: it uses the work
+  std::vector<msg::part_actor> others_;  ///< moved into the body if it leads them
+  std::unique_ptr<step_body> body_;      ///< null before the order to train. Destroyed first: it uses `work_`
 };
 
 }  // namespace troupe::actors

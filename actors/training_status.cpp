@@ -1,5 +1,5 @@
-// A trainer's answer to status queries: its phase and what it waits for. A query changes nothing. Handlers run to their
-// end before the next message is handled, so a trainer that answers is waiting, idle or about to compute.
+// A trainer's answer to status queries: its phase and what it waits for. A query changes nothing. A handler ends before
+// the next message is handled, so a trainer that answers is waiting, idle or about to compute.
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ void training_loop::tell_missing_rows(const context& batch, msg::actor_status& n
       now.waits.push_back({now.name, "rows", batch.step, fmt::format("server {}", work_.client.rank(s))});
 }
 
-/// Adds what the current step lacks.
+/// Adds the means and norms that the current step lacks.
 void training_loop::tell_missing_gradient(msg::actor_status& now) const {
   for (std::uint32_t i = 0; i < work_.replica->buckets(); ++i)
     if (work_.replica->is_reducing(i)) now.waits.push_back({now.name, fmt::format("bucket {}", i), step_, "allreduce"});

@@ -1,4 +1,4 @@
-// How far a parameter server is with its next optimizer step.
+// The phase of a parameter server's next optimizer step.
 //
 //   gathering ──▶ collected ──▶ gathering          collected ◀──▶ held_up
 //
@@ -6,7 +6,7 @@
 //   |-----------|-----------|---------------------------------------------------------------------------------------|
 //   | gathering | collected | all gradients have come, and the modules hold them                                    |
 //   | collected | gathering | they are applied, or left out                                                         |
-//   | collected | held_up   | they are to be applied, and what they change waits for the memory of a checkpoint     |
+//   | collected | held_up   | a checkpoint lacks the memory to keep the state that they would change                |
 //   | held_up   | collected | there is more memory                                                                  |
 
 #pragma once

@@ -11,7 +11,7 @@ whole_network::whole_network(step_work& work) : step_body(work) {
   if (work.network.module->synchronizes() && work.job().trainers > 1) others_.emplace(work.job().trainers);
 }
 
-/// The step's passes; where the network asks the other ranks in their midst, they may wait.
+/// Runs the step's passes. They may wait midway if the network needs the other ranks' numbers.
 void whole_network::run() {
   if (!others_) return run_step();
   ++work_.waiting;
@@ -19,7 +19,7 @@ void whole_network::run() {
   meet_or_end();
 }
 
-/// Asks the group for what a pass waits for, as one more bucket of the step, until the pass is over.
+/// Until the pass is over, reduces the numbers that it waits for, as one more bucket of the step.
 void whole_network::meet_or_end() {
   const std::span<const float> mine = others_->wanted();
   if (mine.empty()) return work_.arrived();
@@ -63,7 +63,7 @@ void whole_network::join_without_batch() {
   work_.tally.add_absent();
 }
 
-/// Runs forward, loss, and backward to the tables' rows. On a device enqueues the whole backward pass, and then waits.
+/// Runs forward, loss, and backward to the tables' rows. On a device, enqueues the whole backward pass, and then waits.
 caf::error whole_network::backward_inputs() {
   if (auto error = begin_pass()) return error;
   if (work_.replica->is_on_host()) {
@@ -76,8 +76,8 @@ caf::error whole_network::backward_inputs() {
   return {};
 }
 
-/// Returns whether the host needs this step's loss, or its rows' gradient, to continue. Trainers that do not wait
-/// for each other's gradients (async) would hear from a server of a NaN that one of them has not seen yet.
+/// Returns whether the host needs this step's loss, or its rows' gradient, to continue. Trainers that do not wait for
+/// each other's gradients (async) would learn from a server of a NaN that the trainer responsible has not seen yet.
 bool whole_network::waits_for_loss() const {
   return work_.clips_or_skips() || work_.job().staleness == model::any_staleness ||
          sparse_client::needs_host(work_.now.rows);
@@ -107,8 +107,8 @@ dense_replica::pass whole_network::pass_of(const model::batch& samples, const fl
           .wants_it_on_host = has_tables && sparse_client::needs_host(work_.now.rows)};
 }
 
-/// Waits for the device, and takes the losses that have come: that of the step before, and with `all` this step's.
-/// Without, the host waits until the device has this step's input: the device then has its passes to do.
+/// Waits for the device, and reads the losses that have come: that of the step before and, with `all`, this step's.
+/// Without `all`, the host waits until the device has this step's input: the device then has its passes to compute.
 void whole_network::take_losses(bool all) {
   dense_replica& replica = *work_.replica;
   {
@@ -126,7 +126,7 @@ void whole_network::settle() {
   if (work_.replica->open_passes() > 0) take_losses(true);
 }
 
-/// Takes the first loss that has not been taken, which the host knows now, and decides whether there is a gradient.
+/// Reads the first loss that has not been read, which the host knows now, and decides whether there is a gradient.
 void whole_network::take_loss() {
   const auto [of_step, size, loss] = work_.replica->end_pass();
   if (!work_.judge(of_step - 1)) return;
@@ -136,7 +136,7 @@ void whole_network::take_loss() {
     work_.replica->poison();
 }
 
-/// Sends the gradient's buckets to the group. On the processor, first computes them.
+/// Sends the gradient's buckets to the group; on the processor, computes them first.
 void whole_network::reduce_gradient() {
   if (work_.now.has_gradient && work_.replica->is_on_host()) return backward_parameters();
   if (!work_.ends_update()) return;

@@ -1,4 +1,4 @@
-// A step whose passes are this trainer's alone, on the processor or a CUDA device: it has the whole network.
+// A step of a trainer that has the whole network and makes its passes alone, on the processor or a CUDA device.
 //
 //   forward, loss, and backward to the inputs;
 //   the table gradients are sent to the servers and order the optimizer step; the lookup of the next step follows at
@@ -9,10 +9,10 @@
 //   servers work, the next batch is prepared.
 //
 // On a CUDA device the trainer has a thread of its own, which also runs the actors that it wakes. The host waits once a
-// step. If it needs the loss or the rows' gradient to go on, it waits for those; the next step's rows are copied when
-// they arrive, during the backward pass, the allreduce and the update. Otherwise it continues: it waits until the
-// device has the step's input, and so the loss of the step before, with this step's passes enqueued. It takes the last
-// loss before anything but a step follows.
+// step. If it needs the loss or the rows' gradient to continue, it waits for those; the next step's rows are copied
+// when they arrive, during the backward pass, the allreduce and the update. Otherwise it only waits until the device
+// has the step's input, and so the loss of the step before; this step's passes are enqueued by then. It reads the last
+// loss before it does anything but a step.
 
 #pragma once
 
@@ -29,7 +29,7 @@ namespace troupe::actors {
 /// Belongs to the trainer's actor.
 class whole_network : public step_body {
  public:
-  /// Requires: `work` has the network.
+  /// Requires: `work.network` is set.
   explicit whole_network(step_work& work);
 
   caf::error begin(const msg::trainer_position& from, kernels::device& device) override {
@@ -43,10 +43,10 @@ class whole_network : public step_body {
   outcome end() override { return {.weights = work_.replica->weights(), .buffers = work_.replica->buffers()}; }
 
  protected:
-  /// The next step is the current one. Its batch is taken after this.
+  /// Makes the next step the current one, before its batch is taken.
   virtual void begin_step() { work_.begin_step(); }
   virtual dense_replica::pass pass_of(const model::batch& samples, const float* input);
-  /// Waits for the device, which has the step's passes to do. `needs_loss`: until it has done them.
+  /// Waits for the device, which has the step's passes to compute. `needs_loss`: waits until it has computed them.
   virtual void await_device(bool needs_loss) { take_losses(needs_loss); }
   void take_loss();
 
@@ -62,7 +62,7 @@ class whole_network : public step_body {
   void backward_parameters();
   void send_bucket(std::uint32_t bucket) { work_.send_bucket(bucket, work_.client.servers() > 0); }
 
-  /// The other ranks' passes, if the network asks them. A pass that waits uses the replica.
+  /// Connects to the other ranks' passes, if the network needs them. A waiting pass uses the replica.
   std::optional<interrupted_pass> others_;
 };
 

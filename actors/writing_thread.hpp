@@ -1,4 +1,4 @@
-// A thread beside an actor that does what may block on a disk.
+// A thread beside an actor, for calls that may block on a disk.
 
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace troupe::actors {
 
-/// Begins with the first call. In a system whose actors all run on one thread, as in tests, the calls do too. Belongs
-/// to one actor, and ends with it: a call under way goes on to its end, those that wait are dropped.
+/// The thread starts with the first call. In a system whose actors all run on one thread, as in tests, the calls run
+/// there as well. Belongs to one actor, and ends with it: the current call runs to its end, waiting ones are dropped.
 class writing_thread {
  public:
   writing_thread() = default;
@@ -26,7 +26,7 @@ class writing_thread {
   writing_thread(const writing_thread&) = delete;
   writing_thread& operator=(const writing_thread&) = delete;
 
-  /// Calls `what` behind the calls before it. Requires: it throws nothing.
+  /// Calls `what` after the previous calls. Requires: it throws nothing.
   void run(caf::actor_system& system, std::function<void()> what) {
     if (!thread_) {
       const auto idle = [](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; };
