@@ -11,13 +11,13 @@
 
 namespace troupe::model {
 
-/// One row, of a cache line's size, since training reads rows in random order.
+/// One row; it fits a cache line, since training reads rows in random order.
 struct adult_row {
-  /// By categorical column: the row of its table; 0 for a value that the training file does not have.
+  /// By categorical column: the row of its table; 0 for a value that is not in the training file.
   std::array<std::int32_t, adult_tables> categories;
-  /// log1p of each numeric column, less the training rows' mean, over their deviation (of the population).
+  /// log1p of each numeric column, standardized by the training rows' mean and (population) deviation.
   std::array<float, adult_dense_features> numbers;
-  /// The income is above 50K.
+  /// Whether the income is above 50K.
   bool above_50k = false;
 };
 

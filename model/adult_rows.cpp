@@ -57,7 +57,7 @@ class file_reader {
   file_reader(const char* file, std::array<vocabulary, adult_tables>& vocabularies, bool learn)
       : file_(file), vocabularies_(vocabularies), learn_(learn) {}
 
-  // Numbers are log1p of the file's, not standardised.
+  // Numbers are log1p of the file's, not standardized yet.
   result<std::vector<adult_row>> read(std::string_view text) {
     while (!text.empty()) {
       ++line_;
@@ -91,7 +91,7 @@ class file_reader {
     return std::nullopt;
   }
 
-  // Returns what a wrong field must be; null if it is right.
+  // Returns what a wrong field must be; null if the field is right.
   const char* read_field(const column& what, std::string_view field, adult_row& row) {
     switch (what.kind) {
       case column_kind::category:
@@ -125,7 +125,7 @@ class file_reader {
   std::vector<adult_row> rows_;
 };
 
-// Standardises a column of both files by the training file's mean and deviation.
+// Standardizes a column of both files by the training file's mean and deviation.
 void standardise(adult_data& data, std::size_t column) {
   const auto count = static_cast<double>(data.train.size());
   double mean = 0;

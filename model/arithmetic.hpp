@@ -1,4 +1,4 @@
-// What decides the last bits of numbers that a processor computes.
+// The properties of a machine that determine the last bits of computed numbers.
 
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace troupe::model {
 
-/// Returns it for this machine, by name: its instruction set, and the kernels that BLAS has for it.
+/// Returns this machine's, by name: its instruction set, and the kernels that BLAS has for it.
 const std::vector<setting>& arithmetic_here();
 
-/// Returns a line for the user if a run that another machine began is to go on with other arithmetic than `saved`; null
-/// if it is the same, or if it was not saved.
+/// Returns a line for the user if a run from another machine is to continue with other arithmetic than `saved`; null if
+/// it is the same, or was not saved.
 std::optional<std::string> other_arithmetic(std::span<const setting> saved, std::span<const setting> here);
 
 }  // namespace troupe::model

@@ -19,7 +19,7 @@ namespace troupe::model {
 
 enum class loss_kind : std::uint8_t { cross_entropy, bce_logits, mse };
 
-/// A job's loss: one of these, or one that the program has added, of the same form as one of them.
+/// A job's loss: one of these, or one added by the program, with the form of one of these.
 struct loss_choice {
   loss_kind kind = loss_kind::bce_logits;
   std::shared_ptr<const nn::own_loss> own = nullptr;  ///< null: it is `kind` itself
@@ -29,7 +29,7 @@ struct loss_choice {
       : kind(static_cast<loss_kind>(added->form)), own(std::move(added)) {}
   operator loss_kind() const { return kind; }
   bool operator==(const loss_choice&) const = default;
-  /// Whether it is of that form.
+  /// Returns whether the loss has that form.
   bool operator==(loss_kind form) const { return kind == form; }
 };
 
@@ -41,7 +41,7 @@ struct data_spec {
   std::size_t dense_features = 0;
   /// Width of the network's output: classes for cross-entropy, else the number of target values of a sample.
   std::size_t outputs = 1;
-  /// Targets are 0 or 1 in one output, or two classes: predictions have an AUC.
+  /// Whether targets are 0 or 1 in one output, or two classes: then predictions have an AUC.
   bool binary_targets = false;
   /// {channels, height, width}, whose product is `dense_features`, if the dense features are an image; else empty.
   troupe::shape image = {};
@@ -83,8 +83,9 @@ struct batch {
 std::optional<std::string> check_bags(const table_spec& spec, const bags& what, std::size_t samples);
 
 /// Checks `what` as input of a model for `spec`: the numbers of tables, bags, dense values and targets; indices;
-/// offsets; per-sample weights; class numbers. Either `classes` or `values` has the targets. Returns the first problem,
-/// which names table, index, rows and sample; null if there is none. Allocates only for a problem. Thread: any.
+/// offsets; per-sample weights; class numbers. The targets are in either `classes` or `values`. Returns the first
+/// problem, which names table, index, rows and sample; null if there is none. Allocates only for a problem. Thread:
+/// any.
 std::optional<std::string> check_batch(const data_spec& spec, const batch& what);
 
 }  // namespace troupe::model

@@ -1,4 +1,4 @@
-// Whether a data set's batches have what the layers of a job's network need.
+// Checks whether a data set's batches satisfy the layers of a job's network.
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@ namespace troupe::model {
 
 namespace {
 
-/// Returns the first batch normalisation with one value a channel and sample, such as "layer 4 (batch_norm)"; none if
-/// each has more.
+/// Returns the first batch normalisation that gets only one value per channel, such as "layer 4 (batch_norm)"; none if
+/// each gets more.
 std::optional<std::string> find_single_values(const std::vector<nn::layer_spec>& specs, const troupe::shape& in) {
   const auto made = nn::make_layers(specs, in);
   if (!made) return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<std::string> find_single_values(const std::vector<nn::layer_spec>&
   return std::nullopt;
 }
 
-/// Returns what a trainer's batch has, if one sample of it is passed through the network alone.
+/// Describes a trainer's batch if one of its samples passes through the network alone; else null.
 std::optional<std::string> single_sample(std::uint64_t batch_size, std::uint64_t micro_batches) {
   if (batch_size == 0 || batch_size >= 2 * micro_batches) return std::nullopt;
   if (micro_batches == 1) return "1 sample";
@@ -51,8 +51,8 @@ std::optional<std::string> check_batches(const job& what, const dataset& data, s
   std::vector<std::uint64_t> first_steps = {0};
   for (const membership& one : what.elastic.memberships) first_steps.push_back(one.first_step);
   for (const std::uint64_t first : first_steps) {
-    // A full batch, what is left at the end of an epoch in which the number of trainers has changed, and of a whole
-    // one.
+    // A full batch, the last one of an epoch in which the number of trainers has changed, and the last one of a whole
+    // epoch.
     const std::uint64_t epoch = epochs.of(first).epoch;
     for (const std::uint64_t step : {first, epochs.steps_until(epoch + 1) - 1, epochs.steps_until(epoch + 2) - 1}) {
       const epoch_plan::place at = epochs.of(step);

@@ -16,10 +16,10 @@
 
 namespace troupe::model {
 
-/// `own`: those that the program has added (nn/own_data.hpp), whose names are their own.
+/// `own`: data sets added by the program (nn/own_data.hpp), under their own names.
 enum class data_kind : std::uint8_t { adult, tutorial, synthetic, criteo, csv, mnist, idx, replay, own };
 constexpr std::size_t data_kinds = 9;
-/// The first ones, which are listed for users; `troupe parity` uses replays.
+/// The number of kinds listed for users, which are the first ones; replays are for `troupe parity`.
 constexpr std::size_t listed_data_kinds = 7;
 
 /// Prefixes of a job's `data` that names a file.
@@ -35,7 +35,7 @@ constexpr std::string_view replay_prefix = "replay:";
 
 /// Returns the kind of the data set that the setting `data` names; null for an unknown name.
 std::optional<data_kind> data_kind_of(std::string_view data);
-/// Returns its name, such as csv of csv:FILE.
+/// Returns the data set's name, such as csv for csv:FILE.
 inline std::string_view data_name(std::string_view data) { return data.substr(0, data.find(':')); }
 
 // Sizes that data sets and the checks of settings share.
@@ -85,12 +85,13 @@ inline void append_target(batch& to, loss_kind loss, std::size_t target) {
     to.values.push_back(static_cast<float>(target));
 }
 
-/// A cache of objects by key, which keeps an object while somebody holds it. Thread: any; a call blocks while another
-/// thread makes an object.
+/// A cache of objects by key; each stays while anything holds it. Thread: any; a call blocks while another thread makes
+/// an object.
 template <class Key, class T>
 class shared_while_held {
  public:
-  /// Returns the held object of `key`, else makes it by `make()`, which returns a result<T>. Faults are not cached.
+  /// Returns the held object of `key`, or else makes it with `make()`, which returns a result<T>. Faults are not
+  /// cached.
   template <class Make>
   result<std::shared_ptr<const T>> get(const Key& key, Make make) {
     const std::lock_guard lock(mutex_);

@@ -70,7 +70,7 @@ std::uint64_t first_step_samples(const job& what) {
 }
 
 epoch_plan epochs_of(const job& what, std::uint64_t rows) {
-  rows = std::max<std::uint64_t>(rows, 1);  // none are refused elsewhere
+  rows = std::max<std::uint64_t>(rows, 1);  // 0 rows are refused elsewhere
   std::vector<membership> memberships = what.elastic.memberships;
   if (!what.elastic.is_on()) memberships = {{0, what.trainers}};
   std::vector<epoch_plan::part> parts;

@@ -1,4 +1,4 @@
-// Elastic jobs: the number of trainers changes between steps. What such a run computes is a function of its job, its
+// Elastic jobs: the number of trainers changes between steps. The result of such a run is a function of its job, its
 // seed and its memberships, which are part of the job.
 
 #pragma once
@@ -18,7 +18,7 @@ namespace troupe::model {
 class dataset;
 struct job;
 
-/// From this global step on (0 for the first of the run) the run has so many trainers.
+/// The number of trainers from this global step on (0 for the run's first step).
 struct membership {
   std::uint64_t first_step = 0;
   std::uint32_t trainers = 0;
@@ -26,18 +26,18 @@ struct membership {
   bool operator==(const membership&) const = default;
 };
 
-/// What stays when the number of trainers changes: the samples of a step, or those of each trainer.
+/// What stays constant when the number of trainers changes: the samples of a step, or of each trainer.
 enum class elastic_batch_kind : std::uint8_t { total, rank };
 
 /// How the learning rates follow the samples of a step.
 enum class elastic_lr_rule : std::uint8_t { none, linear, sqrt };
 
-/// The range of a job's trainers, and when it has how many.
+/// The range of a job's number of trainers, and the number for each step.
 struct elasticity {
   /// The fewest and the most trainers that the run may have; 0: their number is fixed.
   std::uint32_t trainers_min = 0;
   std::uint32_t trainers_max = 0;
-  /// By first step, that of the first one is 0. Empty if the number of trainers is fixed.
+  /// In order of their first steps, beginning with 0. Empty if the number of trainers is fixed.
   std::vector<membership> memberships;
 
   bool is_on() const { return trainers_max > 0; }
@@ -52,20 +52,19 @@ std::string to_string(const std::vector<membership>& memberships);
 /// Returns how many trainers a run has in global step `step` (from 0). Requires: there are memberships.
 std::uint32_t trainers_at(const std::vector<membership>& memberships, std::uint64_t step);
 
-/// Returns the memberships of a run that has `trainers` trainers from `step` on; if it had others planned, what was
-/// planned for later is dropped.
+/// Returns the memberships of a run that has `trainers` trainers from `step` on. Later planned changes are dropped.
 std::vector<membership> changed(std::vector<membership> memberships, std::uint64_t step, std::uint32_t trainers);
 
-/// Returns the step before which the number of trainers changes next, after `step`; null: it does not.
+/// Returns the step before which the number of trainers next changes, after `step`; null: it does not change.
 std::optional<std::uint64_t> next_change(const std::vector<membership>& memberships, std::uint64_t step);
 
 /// Returns the samples of a global step in which all ranks have a full batch, with `trainers` trainers.
 std::uint64_t samples_of_step(const job& what, std::uint32_t trainers);
 
-/// Returns the samples of the run's first step: what does not depend on later memberships is made of them.
+/// Returns the samples of the run's first step, the basis of values that must not depend on later memberships.
 std::uint64_t first_step_samples(const job& what);
 
-/// Returns how epochs of so many rows are cut into the job's steps.
+/// Returns how epochs of `rows` rows are cut into the job's steps.
 epoch_plan epochs_of(const job& what, std::uint64_t rows);
 
 /// Returns the most samples that a trainer has in a step, with the job's present number of trainers.
@@ -77,7 +76,7 @@ optimizer_spec with_rates_of_members(optimizer_spec spec, const job& what);
 /// Returns why the job cannot have `trainers` trainers; null if it can.
 std::optional<std::string> check_trainers(const job& what, std::uint32_t trainers);
 
-/// Returns why the job on these data cannot go on with so many trainers after `step` steps; null if it can.
+/// Returns why the job on these data cannot continue with `trainers` trainers after `step` steps; null if it can.
 std::optional<std::string> check_change(const job& what, const dataset& data, std::uint32_t trainers,
                                         std::uint64_t step);
 

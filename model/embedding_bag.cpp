@@ -49,7 +49,7 @@ void embedding_bag::set_optimizer(const optimizer_spec& chosen) {
 
 namespace {
 
-/// Ends the making of a table whose run is over.
+/// Throws if a stop was requested while the table is made.
 void check_not_stopped() {
   if (stop_asked()) throw std::runtime_error("a stop was asked for while its rows are drawn");
 }
@@ -71,7 +71,8 @@ void embedding_bag::initialize() {
     }
     return;
   }
-  // The numbers of a row follow each other: those before its columns are drawn too, some rows at a time on the host.
+  // The numbers of a row are drawn in order, so those before its columns are drawn as well, some rows at a time on the
+  // host.
   constexpr std::size_t drawn_bytes = std::size_t{1} << 22;
   const std::size_t number = size_of(options_.dtype);
   const std::size_t drawn = columns_.first + dim();

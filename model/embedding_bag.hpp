@@ -1,6 +1,6 @@
 // An embedding bag module: (one shard of) a table of rows in a device's memory, pooled lookup, and its optimizer.
 //
-// A shard has some of the rows, or some columns of every row (`table_split`); all numbers of rows and columns here are
+// A shard has some of the rows, or some columns of every row (`table_split`); all row and column numbers here are
 // local. Initial weights are keyed by (seed, table, whole-table row), so they do not depend on the sharding.
 
 #pragma once
@@ -34,29 +34,30 @@ struct embedding_bag_options {
   shard_of shard;
   optimizer_spec optimizer;
   kernels::row_dtype dtype = kernels::row_dtype::f32;  ///< how rows are stored; the optimizer's state is always f32
-  std::string name = {};                               ///< in errors; empty: it goes by its number
-  row_init init = {};                                  ///< of the rows' first numbers
+  std::string name = {};                               ///< in errors; empty: errors use its number
+  row_init init = {};                                  ///< the distribution of the initial rows
 };
 
 /// Returns a table's name for errors: "table 3".
 std::string words_of(const embedding_bag_options& table);
 
-/// Thread: one at a time, for all tables of a batch. Its arguments and results are addresses in its device's memory.
+/// Thread: one at a time, for all tables of a batch. Pointer arguments and results are addresses in the device's
+/// memory.
 class embedding_bag {
  public:
-  /// Allocates the shard and fills it as `init` says, rounded to the stored type. The table is alone: all its work is
-  /// enqueued when it is asked for.
+  /// Allocates the shard and fills it according to `init`, rounded to the stored type. The table is alone: all its work
+  /// is enqueued when it is requested.
   explicit embedding_bag(const embedding_bag_options& options, kernels::device& where = kernels::host_device());
 
-  /// The same for a table of a batch, on its device. The batch's first `squared_norm` of a step groups the gradients of
-  /// all its tables, and its first `launch` or `bad_row` applies them, so that these share launches.
+  /// The same for a table of a batch, on the batch's device. The batch's first `squared_norm` of a step groups the
+  /// gradients of all its tables, and its first `launch` or `bad_row` applies them, so that the tables share launches.
   embedding_bag(const embedding_bag_options& options, std::shared_ptr<table_batch> batch);
 
   ~embedding_bag() { leave(); }
   embedding_bag(embedding_bag&&) noexcept = default;
   embedding_bag& operator=(embedding_bag&&) = delete;
 
-  /// Goes on with another optimizer, and the state that it begins with. Requires: no step is under way.
+  /// Continues with another optimizer and its initial state. Requires: no step is active.
   void set_optimizer(const optimizer_spec& chosen);
 
   /// Returns the stream on which all work of the table is ordered.
@@ -66,7 +67,7 @@ class embedding_bag {
   std::int64_t rows() const { return rows_; }
   std::size_t dim() const { return columns_.count; }
 
-  /// Enqueues out [bags, dim] = the pooled rows, on the table's device; for bags without offsets the rows themselves.
+  /// Enqueues out [bags, dim] = the pooled rows, on the table's device; for bags without offsets, the rows themselves.
   void forward(const kernels::bags_view& bags, float* out);
 
   /// The same for bags with offsets, into columns of a wider matrix.
@@ -89,9 +90,9 @@ class embedding_bag {
   std::optional<std::int64_t> step(std::uint64_t step, std::span<const contribution> contributions, float scale);
 
   /// The same in parts, for callers that need the gradient's norm before it is applied, or that overlap several tables.
-  /// `collect` begins a step. Requires: the contributions stay valid until `bad_row`; the bags of a table that is alone
-  /// on a device only until the stream has passed, those of a batch until it has passed the batch's `squared_norm` or
-  /// `bad_row`.
+  /// `collect` begins a step. Requires: the contributions stay valid until `bad_row`. The bags may be released earlier:
+  /// for a table that is alone on a device once the stream has passed, for a table of a batch once the stream has
+  /// passed the batch's `squared_norm` or `bad_row`.
   void collect(std::span<const contribution> contributions);
 
   /// Returns the squared norm of the collected gradient times `scale`: the sum over rows of `kernels::squared_norm`, as
@@ -101,12 +102,12 @@ class embedding_bag {
   /// Applies the collected gradient; see `step`.
   void apply(std::uint64_t step, float scale);
 
-  /// Has the device begin what `apply` has asked for, of all tables of the batch.
+  /// Has the device begin the work of `apply`, for all tables of the batch.
   void launch() { batch_->launch(place_); }
 
-  /// Blocks until the first `apply` that has not been asked for is done, of all tables of the batch; returns the result
-  /// of `step`, for the first of them that has one. A table on a device may be asked some steps later
-  /// (`kernels::applies_max`).
+  /// Blocks until the first `apply` that has not been asked for is done, for all tables of the batch;
+  /// returns the result of `step`, for the first of them that has one. For a table on a device the call may come some
+  /// steps later (`kernels::applies_max`).
   std::optional<std::int64_t> bad_row();
 
   /// Returns the rows in the stored type.
@@ -117,7 +118,7 @@ class embedding_bag {
   std::span<float> weights();
   std::span<const float> weights() const;
 
-  /// Returns one of the optimizer's buffers: `columns` numbers for each row.
+  /// One of the optimizer's buffers: `columns` numbers for each row.
   struct state_buffer {
     std::span<float> numbers;
     std::size_t columns = 0;
@@ -133,7 +134,7 @@ class embedding_bag {
   std::size_t size() const { return static_cast<std::size_t>(rows_) * dim(); }
   /// Row r's key is random_key(seed, table_weights, table, whole_row(r)).
   void initialize();
-  /// The memory may be freed afterwards.
+  /// Afterwards the table's memory may be freed.
   void leave() noexcept {
     if (batch_) batch_->leave(place_);
   }
@@ -141,13 +142,13 @@ class embedding_bag {
   embedding_bag_options options_;
   std::int64_t rows_;
   column_range columns_;
-  kernels::device_array<std::byte> weights_;  // the batch's stream has passed it when it is freed: see `leave`
+  kernels::device_array<std::byte> weights_;  // freed only after the batch's stream has passed: see `leave`
   kernels::device_array<float> first_state_;
   kernels::device_array<float> second_state_;
   std::shared_ptr<table_batch> batch_;
   bool is_alone_ = false;
   table_batch::place place_;
-  std::deque<table_batch::place> unasked_;  ///< of the steps that `bad_row` has not been asked for
+  std::deque<table_batch::place> unasked_;  ///< of the steps for which `bad_row` has not been called
 };
 
 }  // namespace troupe::model

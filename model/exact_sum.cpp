@@ -13,12 +13,12 @@ namespace {
 
 constexpr int limb_bits = 32;
 constexpr std::int64_t limb_mask = (std::int64_t{1} << limb_bits) - 1;
-// The top limb, which takes all carries, and the index of the count after it.
+// The top limb, which receives all carries, and the index of the count after it.
 constexpr std::size_t top = exact_sum::size - 2;
 constexpr std::size_t left_out = exact_sum::size - 1;
 // The exponent of the unit of limb 0: that of the smallest double.
 constexpr int unit = -1074;
-// Each adds less than 2^32 to a limb below the top one.
+// Each addition adds less than 2^32 to a limb below the top one.
 constexpr std::uint32_t carry_after = 1U << 30;
 
 }  // namespace

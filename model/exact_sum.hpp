@@ -17,10 +17,10 @@ namespace troupe::model {
 /// Thread: one at a time.
 class exact_sum {
  public:
-  /// 66 limbs of the sum, and the count of numbers that were left out (negative, NaN or Inf).
+  /// 66 limbs of the sum, and the count of numbers left out (negative, NaN or Inf).
   static constexpr std::size_t size = 67;
 
-  /// Returns the sum of such limbs; null if they are invalid.
+  /// Returns the sum with these limbs; null if they are invalid.
   static std::optional<exact_sum> from(std::span<const std::int64_t> limbs);
 
   /// Adds x. NaN, Inf and negative numbers are counted instead.

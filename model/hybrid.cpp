@@ -96,7 +96,7 @@ std::vector<nn::layer_spec> layers_of_top(const job& what, const data_spec& spec
 
 troupe::shape top_input(const job& what, const data_spec& spec) {
   const bool is_image = !spec.image.empty() && spec.tables.empty() && what.interaction == interaction_kind::cat;
-  const bool is_mlp = top_layers(what, spec).empty();  // it takes images as rows
+  const bool is_mlp = top_layers(what, spec).empty();  // an MLP reads images as rows
   return is_image && !is_mlp ? spec.image : troupe::shape(joined_width(what, spec));
 }
 
@@ -185,7 +185,7 @@ std::uint64_t hybrid_model::multiply_adds(const troupe::tensor_view& input) cons
 
 // -- passes ---------------------------------------------------------------------------------
 
-/// Where the parts' numbers are within those of a pass.
+/// The positions of the parts' numbers within those of a pass.
 struct hybrid_model::places {
   nn::pass_numbers bottom = {};
   nn::pass_numbers top = {};
@@ -194,10 +194,10 @@ struct hybrid_model::places {
   float* grad_joined = nullptr;     ///< its gradient
   float* grad_of_bottom = nullptr;  ///< gradient of the bottom MLP's output
   float* zeros = nullptr;           ///< a zero for each dense feature
-  std::size_t saved = 0;            ///< how many there are
+  std::size_t saved = 0;            ///< the number of saved floats
 };
 
-/// The top network saves in all that is left behind the other parts; `hybrid_model::saved` computes how much it needs.
+/// The top network saves in all the memory behind the other parts; `hybrid_model::saved` computes how much it needs.
 hybrid_model::places hybrid_model::places_of(const nn::pass_numbers& numbers, const kernels::stream& on) const {
   const std::size_t size = numbers.input.shape()[0];
   places at;
@@ -282,7 +282,7 @@ void hybrid_model::backward(const nn::pass& how, const nn::pass_numbers& numbers
 
 namespace {
 
-/// The top network's ranges, among those of the whole.
+/// Maps the top network's ranges to those of the whole.
 class places_of_top final : public nn::gradient_places {
  public:
   places_of_top(nn::gradient_places& whole, std::size_t first) : whole_(whole), first_(first) {}

@@ -5,13 +5,13 @@
 // describes them. The interaction between input and top network:
 //
 //   cat  none.
-//   dot  as in DLRM (Naumov et al., 2019): a bottom MLP, ReLU after each of its layers, makes a vector of the tables'
-//        width from the dense features. The top network's input: that vector, then the dots of all pairs of the vectors
-//        (the bottom MLP's, then the tables'), in the order of kernels/interaction.hpp. Without dense features it is
-//        only the dots, without a bottom MLP.
+//   dot  as in DLRM (Naumov et al., 2019): a bottom MLP, with a ReLU after each of its layers, makes a vector of the
+//        tables' width from the dense features. The top network's input: that vector, then the dots of all pairs of the
+//        vectors (the bottom MLP's, then the tables'), in the order of kernels/interaction.hpp. Without dense features
+//        there is no bottom MLP, and the input is only the dots.
 //   dcn  as in DLRM-DCNv2 (Wang et al., 2021): the bottom MLP as with dot. The top network's input: that vector, then
-//        the tables' pooled rows; its first layer are low-rank cross layers. Without dense features, or without tables,
-//        there is no bottom MLP.
+//        the tables' pooled rows; its first layers are low-rank cross layers. Without dense features or tables there is
+//        no bottom MLP.
 //
 // The parameters are one flat buffer: the bottom MLP's, then the top network's.
 
@@ -48,9 +48,9 @@ struct network {
   std::size_t in_features() const { return in.count(); }
   std::size_t out_features() const;
   std::size_t parameter_count() const { return nn::count_of(module->parameters()); }
-  /// The multiplications with an addition that the forward pass of a sample takes in products.
+  /// The multiply-adds of a sample's forward pass in matrix products.
   std::uint64_t multiply_adds() const;
-  /// The floats that a step keeps for each sample: activations and their gradients, with the input's.
+  /// The floats that a step keeps for each sample: activations and gradients, including the input's.
   std::size_t numbers_per_sample() const;
 };
 
@@ -62,8 +62,8 @@ class hybrid_model final : public nn::module {
 
   /// The model of a job. Requires: `check_network` accepts the job.
   hybrid_model(const data_spec& spec, const job& what);
-  /// The model with the top network's layers before `end` only (`layers_of_top`): the first stage of a pipeline.
-  /// Of several slices (`tensor_parallel.hpp`) it is one's.
+  /// The model whose top network has only the layers before `end` (`layers_of_top`): the first stage of a pipeline.
+  /// With several slices (`tensor_parallel.hpp`) it is one slice's model.
   hybrid_model(const data_spec& spec, const job& what, std::size_t end, std::uint32_t slices = 1);
 
   const data_spec& spec() const { return spec_; }
@@ -78,14 +78,14 @@ class hybrid_model final : public nn::module {
                   const nn::tensor_list<float>& buffers) const override;
   troupe::shape output(const troupe::tensor_view& input) const override;
   std::size_t saved(const troupe::tensor_view& input, const kernels::stream& on) const override;
-  /// Those that the top network takes, if the dense features are its input.
+  /// The ids that the top network reads, if the dense features are its input.
   std::optional<nn::id_range> ids() const override;
   void forward(const nn::pass& how, const nn::pass_numbers& numbers) const override;
-  /// The gradient of the input may be left out if there are no tables. The dense features' columns get their gradients
-  /// where they are the top network's input, but zeros where a bottom MLP is between: they are not needed.
+  /// The gradient of the input may be left out if there are no tables. The dense features' columns get gradients if
+  /// they are the top network's input, but zeros if a bottom MLP is in between: their gradients are not needed.
   void backward(const nn::pass& how, const nn::pass_numbers& numbers, const nn::gradients& of) const override;
   std::vector<nn::parameter_range> ranges() const override;
-  /// Goes from the top network's last layer to the bottom MLP's first one.
+  /// Runs from the top network's last layer to the bottom MLP's first one.
   void backward_parameters(const nn::pass& how, const nn::pass_numbers& numbers,
                            const troupe::view<const float>& grad_output, nn::gradient_places& to) const override;
   bool runs_on_devices() const override { return top_.module->runs_on_devices(); }
@@ -103,9 +103,9 @@ class hybrid_model final : public nn::module {
   hybrid_model(const data_spec& spec, const job& what, network top);
 
   std::size_t bottom_count() const { return nn::count_of(bottom_parameters_); }
-  /// Whether the top network's input is made of the model's.
+  /// Returns whether the top network's input is computed from the model's input.
   bool joins() const { return bottom_ || interaction_ == interaction_kind::dot; }
-  /// Whether its passes are the top network's, with the same numbers.
+  /// Returns whether its passes are the top network's, with the same numbers.
   bool is_top_alone() const { return !joins() && top_.in.dimensions() == 1; }
   places places_of(const nn::pass_numbers& numbers, const kernels::stream& on) const;
   template <class T>
@@ -128,28 +128,29 @@ network as_network(hybrid_model of);
 
 /// Returns an MLP of these widths as layers.
 std::vector<nn::layer_spec> mlp_layers(std::span<const std::size_t> hidden, std::size_t out);
-/// Whether a bottom MLP is between the dense features and the top network.
+/// Returns whether a bottom MLP is between the dense features and the top network.
 bool has_bottom(const job& what, const data_spec& spec);
-/// Returns its layers.
+/// Returns the layers of the bottom MLP.
 std::vector<nn::layer_spec> bottom_layers(const job& what, const data_spec& spec);
-/// Returns the layers of a job's top network for samples of `spec`; none if it is an MLP of the job's hidden widths.
+/// Returns the layers of a job's top network for samples of `spec`; none if it is an MLP with the job's hidden widths.
 std::vector<nn::layer_spec> top_layers(const job& what, const data_spec& spec);
-/// Returns the same; of an MLP its layers.
+/// Returns the same; for an MLP, its layers.
 std::vector<nn::layer_spec> layers_of_top(const job& what, const data_spec& spec);
 /// Makes the top network.
 nn::sequential make_top(const data_spec& spec, const job& what);
-/// Makes layers of the top network, a stage of a pipeline after the first. Its bits are those of the whole network. Of
-/// several slices it is one's.
+/// Makes layers of the top network, for a stage of a pipeline after the first. Its bits are those of the whole network.
+/// With several slices, it is one slice's network.
 network make_layers_of_top(const data_spec& spec, const job& what, layer_range part, std::uint32_t slices = 1);
-/// Returns the shape of its input: an image where the data are images and it is given by layers, else a vector.
+/// Returns the shape of the top network's input: an image if the data are images and the job gives layers, else a
+/// vector.
 troupe::shape top_input(const job& what, const data_spec& spec);
 
-/// Returns the shapes of a job's data as the job alone tells them, without its file: a bag of a file counts as one
-/// index. A data set of the program's own is opened for that. Null if it cannot be, and for idx and a reference run.
-/// Requires: `parse_job` accepted the job.
+/// Returns the shapes of a job's data from the job alone, without its file: a bag of a file counts as one index. A
+/// program's own data set is opened for that. Null if that fails, and for idx and a reference run. Requires:
+/// `parse_job` accepted the job.
 std::optional<data_spec> spec_of(const job& what);
 
-/// Returns how many samples a trainer's step has; the tutorial's steps differ, and have so many on average.
+/// Returns how many samples a trainer's step has; for the tutorial, whose steps differ, the mean.
 double samples_per_step(const job& what);
 
 /// Checks the network of the job `what` on data of `spec`: settings that do not apply to the data, vectors of different
@@ -159,8 +160,8 @@ std::optional<std::string> check_network(const job& what, const data_spec& spec)
 /// Returns the ids that the dense features must be, if the network looks them up first.
 std::optional<nn::id_range> ids_of(const job& what, const data_spec& spec);
 
-/// Checks that the batches of a run of `steps` global steps have what the network's layers need: more than one value a
-/// channel for batch normalisation. Returns the first problem as a message. Requires: `check_network` accepts the job.
+/// Checks that the batches of a run of `steps` global steps satisfy the network's layers: batch normalisation needs
+/// more than one value per channel. Returns the first problem as a message. Requires: `check_network` accepts the job.
 std::optional<std::string> check_batches(const job& what, const dataset& data, std::uint64_t steps);
 
 }  // namespace troupe::model

@@ -36,11 +36,11 @@ std::optional<std::string> check_vectors(const data_spec& spec) {
                      other->dim, table + 1, std::next(other)->dim);
 }
 
-/// A network given by layers: whether each takes what the one before it makes, and the last makes the outputs. Messages
-/// have the numbers of the job's layers. Sets `weights` to the network's parameters.
+/// Checks a network given by layers: each must accept the output of the one before it, and the last must make the
+/// outputs. Messages use the numbers of the job's layers. Sets `weights` to the network's parameters.
 std::optional<std::string> check_layers(const job& what, const data_spec& spec, std::uint64_t& weights) {
   const troupe::shape in = top_input(what, spec);
-  // Cross layers before these keep the shape, so they fit whatever else does.
+  // Cross layers before these keep the shape, so they fit whenever the others do.
   const auto given = nn::make_layers(what.layers, in);
   if (!given) return "--layers: " + given.error().message;
   if (!given->empty() && !(given->back().out == troupe::shape(spec.outputs)))

@@ -1,4 +1,4 @@
-// The data sets of images in files, which are kept in memory as bytes: mnist, and any in the IDX format.
+// The data sets of images in files, kept in memory as bytes: mnist, and any in the IDX format.
 
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ float number_of(std::uint8_t pixel) { return static_cast<float>(pixel) / 255.0F;
 
 class image_set final : public dataset {
  public:
-  /// `test` may be null. Labels of both are below `classes`.
+  /// `test` may be null. Requires: the labels of both are below `classes`.
   image_set(std::shared_ptr<const labeled_images> train, std::shared_ptr<const labeled_images> test,
             std::size_t classes, const job& job)
       : train_(std::move(train)),
@@ -89,7 +89,7 @@ struct split_files {
   std::optional<image_files> test;
 };
 
-// Where tools/setup.sh puts the files: by the XDG specification, which has relative paths ignored.
+// The folder in which tools/setup.sh puts the files: by the XDG specification, which ignores relative paths.
 result<std::string> mnist_folder(const job& job) {
   if (job.data.starts_with(mnist_prefix)) return job.data.substr(mnist_prefix.size());
   const char* cache = std::getenv("XDG_CACHE_HOME");
@@ -138,7 +138,7 @@ std::optional<std::string> check_classes(const labeled_images& what, const std::
                      wrong - what.labels.get(), classes, is_mnist ? " of MNIST" : "; use more --classes");
 }
 
-/// Refuses pixels that the network does not take as ids.
+/// Refuses pixels that the network does not accept as ids.
 std::optional<std::string> check_pixels(const labeled_images& what, const std::string& file, const job& job,
                                         const data_spec& spec) {
   const auto ids = ids_of(job, spec);

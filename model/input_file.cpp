@@ -38,7 +38,7 @@ file_identity identity_of(const std::string& path) {
 result<input_file> input_file::open(const std::string& path, const std::string& wanted) {
   input_file file;
   file.name_ = printable_path(path);
-  // Without O_NONBLOCK opening a named pipe would block until it has a writer.
+  // Without O_NONBLOCK, opening a named pipe would block until it has a writer.
   file.descriptor_ = descriptor::adopt(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!file.descriptor_.is_open() || ::fstat(file.descriptor_.number(), &status) != 0)
@@ -76,7 +76,7 @@ result<std::size_t> input_file::read_some(std::uint64_t offset, std::span<std::b
 }
 
 result<void> input_file::read(std::uint64_t offset, std::span<std::byte> to) const {
-  constexpr std::size_t piece = std::size_t{16} << 20;  // after which a wish to stop is looked for
+  constexpr std::size_t piece = std::size_t{16} << 20;  // a requested stop is checked after each piece
   while (!to.empty()) {
     TROUPE_TRY(got, read_some(offset, to.first(std::min(to.size(), piece))));
     if (got == 0) return bad_input("{}: ends at byte {} while it is being read: was it cut?", name_, offset);

@@ -29,8 +29,8 @@ struct file_identity {
 /// Returns the identity; only the path if stat(2) fails, since opening will then fail with the reason.
 file_identity identity_of(const std::string& path);
 
-/// An open regular file. All faults name it; faults of reading are of kind run if the system fails or `stop_asked`, and
-/// of kind input if the file is too short. Thread: any, for reading.
+/// An open regular file. All faults name it; read faults are of kind run if the system fails or `stop_asked`, and of
+/// kind input if the file is too short. Thread: any, for reading.
 class input_file {
  public:
   input_file() = default;
@@ -38,7 +38,7 @@ class input_file {
   /// Opens `path`; a fault if it is no regular file. `wanted` is its purpose in the fault ("a job file").
   static result<input_file> open(const std::string& path, const std::string& wanted);
 
-  /// Remembers it as an input of this command (base/input_files.hpp). `what`: what it is, as in "the job file".
+  /// Registers it as an input of this command (base/input_files.hpp). `what`: its description, as in "the job file".
   void remember(const std::string& what) const;
 
   /// Returns the path for messages.
@@ -50,7 +50,7 @@ class input_file {
   /// Returns a fault if the file has changed since it was opened.
   std::optional<fault> changed() const;
 
-  /// Reads up to `to.size()` bytes from `offset` on; returns how many, 0 only at the end of the file.
+  /// Reads up to `to.size()` bytes from `offset` on; returns the number read, 0 only at the end of the file.
   result<std::size_t> read_some(std::uint64_t offset, std::span<std::byte> to) const;
 
   /// Reads `to.size()` bytes from `offset` on; a fault if the file is too short.
@@ -62,7 +62,7 @@ class input_file {
   file_identity identity_;
 };
 
-/// Opens a file with rows. Faults: it is empty, or no regular file, which can be read several times.
+/// Opens a data file. Faults: it is empty, or not a regular file and so cannot be read several times.
 result<std::shared_ptr<const input_file>> open_data_file(const std::string& path);
 
 }  // namespace troupe::model

@@ -40,7 +40,7 @@ const std::string* last_given(const std::vector<setting>& given, const std::stri
   return found == given.rend() ? nullptr : &found->second;
 }
 
-// Fills in what elastic jobs have besides their range: they begin with the first of their memberships.
+// Completes an elastic job besides its range: it begins with the first of its memberships.
 std::optional<std::string> complete_elastic(job& made, const std::vector<setting>& given) {
   if (!made.elastic.is_on()) {
     for (const char* name : {"elastic-batch", "elastic-lr", "memberships"})
@@ -54,7 +54,7 @@ std::optional<std::string> complete_elastic(job& made, const std::vector<setting
   return std::nullopt;
 }
 
-// Fills in what follows from steps that overlap: tables' rows are as old as the first stage's weights.
+// Completes a job with overlapping steps: tables' rows are as old as the first stage's weights.
 std::optional<std::string> complete_stream(job& made, const std::vector<setting>& given) {
   const std::uint32_t staleness = made.pipeline - 1;
   if (const std::string* text = last_given(given, "consistency"); text != nullptr && made.staleness != staleness)
@@ -66,7 +66,7 @@ std::optional<std::string> complete_stream(job& made, const std::vector<setting>
   return std::nullopt;
 }
 
-// Fills in the micro-batches of a pipeline: one for each stage, if they are not given; or what else its schedule has.
+// Completes a job with a pipeline: its micro-batches, one for each stage if not given; or what its schedule requires.
 std::optional<std::string> complete_pipeline(job& made, const std::vector<setting>& given) {
   if (made.streams()) return complete_stream(made, given);
   if (made.pipeline > 1) {
@@ -138,7 +138,7 @@ result<job> parse_job(const std::vector<setting>& given) {
   if (auto wrong = check_names(given)) return bad_input(std::move(*wrong));
   job made;
   std::optional<data_kind> kind;
-  // `data` is the first in the table, because it decides the defaults of the others.
+  // `data` is first in the table, because it determines the defaults of the others.
   for (const auto& one : job_table()) {
     const char* by_default = one.defaults[kind ? index_of(*kind) : 0];
     const std::string* text = last_given(given, one.name);

@@ -1,4 +1,4 @@
-// A job: everything that decides what a training run computes. It is made from named settings, which are the same on
+// A job: everything that determines the result of a training run. It is made from named settings, which are the same on
 // the command line, in job files and in messages.
 
 #pragma once
@@ -40,16 +40,16 @@ using troupe::pipeline_schedule;
 /// A staleness without bound: consistency `async`.
 constexpr std::uint32_t any_staleness = 0xffff'ffff;
 
-/// Returns how many steps ahead a trainer looks up rows, which may lack `staleness` updates. More steps would only cost
-/// memory.
+/// Returns how many steps ahead a trainer looks up rows, which may lack `staleness` updates. Looking further ahead
+/// would only cost memory.
 constexpr std::uint32_t lookups_ahead_max = 8;
 constexpr std::uint32_t lookups_ahead(std::uint32_t staleness) {
   return staleness == any_staleness ? 1 : std::min(staleness, lookups_ahead_max);
 }
 
-/// Widths of the hidden layers of DLRM's bottom MLP.
+/// The widths of the bottom MLP's hidden layers in DLRM.
 inline std::vector<std::size_t> default_bottom_hidden() { return {64}; }
-/// The cross layers of `dcn`, as MLPerf's DLRM-DCNv2 has them.
+/// The cross layers of `dcn`, as in MLPerf's DLRM-DCNv2.
 constexpr std::size_t default_cross_layers = 3;
 constexpr std::size_t default_cross_rank = 512;
 
@@ -72,25 +72,25 @@ struct job {
   model::table_split table_split = model::table_split::rows;
   /// csv: a JSON array that describes the columns; see `parse_columns`.
   std::string columns;
-  std::vector<csv_column> parsed_columns;  ///< by `parse_job`; none if `columns` are wrong
+  std::vector<csv_column> parsed_columns;  ///< set by `parse_job`; empty if `columns` are wrong
   /// csv: the first line names the columns.
   bool header = true;
   char separator = ',';
-  /// Files: the file of test rows. Empty: none, or a share of the training file.
+  /// Files: the file of test rows. Empty: no test rows, or a share of the training file.
   std::string test_file;
   double test_fraction = 0;
   std::uint64_t shuffle_rows = 0;
   std::vector<std::size_t> hidden;
-  /// The network, layer by layer, in place of `hidden`, which is empty then. Empty: an MLP of `hidden`.
+  /// The network, layer by layer, instead of `hidden`, which is empty then. Empty: an MLP of `hidden`.
   std::vector<nn::layer_spec> layers;
   interaction_kind interaction = interaction_kind::cat;
-  /// Null: not given; with `dot`, or `dcn`, and dense features this means `default_bottom_hidden`.
+  /// Null: not given; with `dot` or `dcn`, and dense features, this means `default_bottom_hidden`.
   std::optional<std::vector<std::size_t>> bottom_hidden;
   /// With `dcn`. Null: not given, which means the defaults above.
   std::optional<std::size_t> cross_layers;
   std::optional<std::size_t> cross_rank;
   loss_choice loss;
-  nn::own_metrics metrics = {};  ///< that the program has added, of the test rows
+  nn::own_metrics metrics = {};  ///< metrics of the test rows, added by the program
   optimizer_spec dense_optimizer;
   optimizer_spec sparse_optimizer;
   sparse_reduction sparse_reduce = sparse_reduction::mean;
@@ -104,14 +104,14 @@ struct job {
   std::uint32_t accumulate = 1;
   /// The parts in which a trainer's batch is passed through the network (`micro_batch_of`).
   std::uint32_t micro_batches = 1;
-  /// The stages that a trainer's network is cut into, each of which a trainer of its own has.
+  /// The stages into which a trainer's network is cut, each with its own trainer.
   std::uint32_t pipeline = 1;
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
-  /// The layer at which each stage begins. Empty: the stages are to take about as long.
+  /// The layer at which each stage begins. Empty: chosen so that the stages take similar time.
   std::vector<std::size_t> stages;
-  /// The slices of each stage, or of the network, which trainers of their own have.
+  /// The slices of each stage, or of the network, each with its own trainer.
   std::uint32_t tensor_parallel = 1;
-  /// Limit of the global norm of a step's gradient; 0: none.
+  /// Limit of the global norm of a step's gradient; 0: no limit.
   double clip_norm = 0;
   nan_policy nan = nan_policy::stop;
   double bucket_mib = 25;
@@ -121,9 +121,9 @@ struct job {
   elastic_batch_kind elastic_batch = elastic_batch_kind::total;
   elastic_lr_rule elastic_lr = elastic_lr_rule::none;
 
-  /// Whether steps overlap in the pipeline: each stage applies a step's gradient while later steps are under way.
+  /// Returns whether steps overlap in the pipeline: each stage applies a step's gradient while later steps are active.
   bool streams() const { return pipeline > 1 && schedule == pipeline_schedule::pipedream; }
-  /// The most steps of a trainer that are under way at the same time.
+  /// The most steps of a trainer that are active at the same time.
   std::uint32_t steps_together() const { return streams() ? pipeline : 1; }
   /// The parts of each trainer's network: slices of stages.
   std::uint32_t parts() const { return pipeline * tensor_parallel; }
@@ -141,13 +141,14 @@ constexpr std::uint32_t micro_batches_max = 1024;
 constexpr std::uint32_t stages_max = 64;
 constexpr std::uint32_t slices_max = 64;
 
-/// What `trainers` may be instead of a number, until the machine that runs the job is known: one a device, or a core.
+/// A value of `trainers` other than a number, until the machine that runs the job is known: one per device, or per
+/// core.
 constexpr const char* all_trainers = "all";
 
 /// A setting: its name without dashes, and its text.
 using setting = std::pair<std::string, std::string>;
 
-/// Returns the text of the first setting of that name; null: it is not given.
+/// Returns the text of the first setting with that name; null: it is not given.
 inline const std::string* value_of(std::span<const setting> settings, std::string_view name) {
   const auto found = std::ranges::find(settings, name, &setting::first);
   return found == settings.end() ? nullptr : &found->second;
@@ -159,8 +160,8 @@ enum class setting_type : std::uint8_t {
   whole,    ///< a whole number
   real,     ///< a number
   truth,    ///< true or false
-  widths,   ///< a list of whole numbers; `none` is the empty one
-  names,    ///< a list of texts; `none` is the empty one
+  widths,   ///< a list of whole numbers; `none` is the empty list
+  names,    ///< a list of texts; `none` is the empty list
   entries,  ///< a JSON array of objects, one [[name]] entry each
 };
 
@@ -178,15 +179,15 @@ struct setting_info {
 const std::vector<setting_info>& job_settings();
 
 /// Makes a job from the data set's defaults, overridden by `given`. Refuses unknown names (with the nearest valid one),
-/// malformed values, values out of range, and settings that the data set does not have. A message about a setting
+/// malformed values, values out of range, and settings that do not apply to the data set. A message about a setting
 /// begins with `--name value` or `--name:`; `located` converts this to a job file's line.
 result<job> parse_job(const std::vector<setting>& given);
 
 /// Returns every setting that applies to the job's data. Guarantees: `parse_job` makes the same job from them.
 std::vector<setting> to_settings(const job& job);
 
-/// Returns the job that a message's settings make; they are not parsed while this process holds it. `known`: that job,
-/// if the caller has it; null: it has not. Thread: any.
+/// Returns the job of a message's settings; they are not parsed while this process holds it. `known`: that job, if the
+/// caller has it; else null. Thread: any.
 result<std::shared_ptr<const job>> shared_job(const std::vector<setting>& settings, const job* known = nullptr);
 
 }  // namespace troupe::model

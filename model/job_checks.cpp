@@ -25,7 +25,7 @@ struct file_features {
   std::uint64_t rows = 0;
 };
 
-// For a csv file with wrong columns, which `check_files` refuses, all zero.
+// All zero for a csv file with wrong columns, which `check_files` refuses.
 file_features features_of(const job& what, data_kind kind) {
   if (kind == data_kind::criteo)
     return {criteo_tables, criteo_dense_features, criteo_tables * static_cast<std::uint64_t>(what.rows)};
@@ -51,7 +51,7 @@ std::optional<std::string> check_files(const job& what, data_kind kind) {
     if (what.parsed_columns.empty()) return std::move(parse_columns(what).error().message);
   }
   const auto features = features_of(what, kind);
-  // At most 2^44 rows in all: divide instead of multiplying.
+  // At most 2^44 rows in total: divides instead of multiplying.
   if (features.rows > table_weights_max / what.dim)
     return fmt::format("--rows {}: {} table(s) of {} rows in all, x {}, would be more than {} weights; use fewer rows",
                        what.rows, features.tables, features.rows, what.dim, table_weights_max);
@@ -84,7 +84,7 @@ std::optional<std::string> check_metrics(const job& what) {
 
 std::optional<std::string> check_synthetic(const job& what) {
   const auto rows = static_cast<std::uint64_t>(what.rows);
-  // rows <= 10^12 < 2^40 and tables * dim <= 2^28, so divide instead of multiplying.
+  // rows <= 10^12 < 2^40 and tables * dim <= 2^28, so it divides instead of multiplying.
   if (rows > table_weights_max / (what.tables * what.dim))
     return fmt::format("--rows {}: {} table(s) of {} rows x {} would be more than {} weights; use fewer rows",
                        what.rows, what.tables, what.rows, what.dim, table_weights_max);
@@ -153,7 +153,7 @@ std::optional<std::string> check_network_parts(const job& what) {
   return std::nullopt;
 }
 
-/// Steps that overlap have nothing in common that all ranks could agree on before a gradient is applied.
+/// Refuses settings that need all ranks to agree before a gradient is applied, which overlapping steps cannot do.
 std::optional<std::string> check_stream(const job& what) {
   if (!what.streams()) return std::nullopt;
   constexpr const char* schedule = "--schedule pipedream";

@@ -25,13 +25,13 @@ result<double> read_real(std::string_view text, double high, bool zero_allowed) 
                    zero_allowed ? "between 0 and " : "above 0 and at most ", high);
 }
 
-/// Names the part of a setting's text that a number's fault is about.
+/// Prefixes a number's fault with the part of a setting's text that it is about.
 template <class T>
 result<T> named(const char* part, result<T> number) {
   return std::move(number).map_error([part](const fault& wrong) { return fault{wrong.kind, part + wrong.message}; });
 }
 
-/// Reads whole numbers with commas between them; null: they are not within the limits, or more than `most`.
+/// Reads whole numbers separated by commas; null: a number is out of range, or there are more than `most`.
 std::optional<std::vector<std::size_t>> read_list(std::string_view text, std::uint64_t low, std::uint64_t high,
                                                   std::size_t most) {
   std::vector<std::size_t> numbers;

@@ -1,4 +1,4 @@
-// How the settings of a job are read from text and written: `job_table.cpp` names them.
+// How the settings of a job are read from text and written: used by `job_table.cpp`.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace troupe::model::codecs {
 
-/// Returns a value's text: by `to_string`, if there is one for it.
+/// Returns a value's text, by `to_string` if there is one for it.
 template <class T>
 std::string usual_text(const T& value) {
   if constexpr (requires { to_string(value); })
@@ -36,7 +36,7 @@ struct text_form {
   setting_type type = setting_type::text;
 };
 
-/// How a setting reads and writes a part of a job.
+/// How a setting reads and writes one part of a job.
 struct codec {
   decltype(job_setting::read) read;
   decltype(job_setting::write) write;
@@ -46,7 +46,8 @@ struct codec {
 using condition = bool (*)(const job&);
 inline bool always(const job& /*any*/) { return true; }
 
-/// Reads and writes what `of` returns of a job. Jobs that do not fulfil `has`, or lack an optional value, write none.
+/// Reads and writes the part of a job that `of` returns. Writes nothing for a job that does not fulfil `has`, or lacks
+/// an optional value.
 template <class Of, class T>
 codec of_job(Of of, text_form<T> how, condition has = always) {
   return {[of, read = std::move(how.read)](job& to, std::string_view text) -> std::optional<std::string> {
@@ -66,7 +67,7 @@ codec of_job(Of of, text_form<T> how, condition has = always) {
           how.type};
 }
 
-/// Returns a function that returns a field of a part of a job.
+/// Returns a function that returns a field of a member of a job.
 template <class Part, class T>
 auto within(Part job::*part, T Part::*field) {
   return [=](auto& of) -> auto& { return of.*part.*field; };
@@ -83,12 +84,12 @@ text_form<char> separator();
 text_form<double> id_skew();
 text_form<std::vector<std::size_t>> layer_widths();
 text_form<std::vector<nn::layer_spec>> layer_list();
-/// One of the usual ones, or one that the program has added.
+/// One of the usual losses, or one added by the program.
 text_form<loss_choice> loss_name();
-/// Metrics that the program has added, by their names.
+/// Metrics added by the program, by their names.
 text_form<nn::own_metrics> metric_names();
 text_form<optimizer_options> optimizer(optimizer_use use);
-/// Without memberships, which are a setting of their own.
+/// Without memberships, which are a separate setting.
 text_form<elasticity> elastic_range();
 /// The layers at which the stages of a pipeline begin.
 text_form<std::vector<std::size_t>> stage_begins();
@@ -103,7 +104,7 @@ codec whole(T job::*field, std::uint64_t low, std::uint64_t high) {
   return of_job(field, text_form<number>{.read = read, .type = setting_type::whole});
 }
 
-/// A field that has one of a few values, by their names.
+/// A field with one of a few values, by their names.
 template <class Enum>
 codec choice(Enum job::*field, const std::vector<std::pair<std::string, std::type_identity_t<Enum>>>& names,
              condition has = always) {

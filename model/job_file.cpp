@@ -26,8 +26,8 @@ namespace {
 using toml_value = toml::basic_value<toml::discard_comments, std::map>;
 
 constexpr std::size_t file_bytes_max = std::size_t{1} << 20;
-// The parser recurses with every bracket and dot, and takes time that grows with the square of a line's length. (It
-// also reads out of bounds on its way to say that a literal string is not UTF-8.)
+// The parser recurses with every bracket and dot, and its time grows with the square of a line's length. (It also reads
+// out of bounds before it reports that a literal string is not UTF-8.)
 constexpr int nesting_max = 32;
 constexpr std::size_t line_bytes_max = 16384;
 
@@ -60,7 +60,7 @@ std::size_t line_of(std::string_view text, std::size_t at) {
   return 1 + static_cast<std::size_t>(std::ranges::count(text.substr(0, at), '\n'));
 }
 
-/// Returns the end of the string that begins at `at`: after its quotes, or where it breaks off.
+/// Returns the end of the string that begins at `at`: after its closing quotes, or where it breaks off.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const std::string delimiter(text.substr(at).starts_with(std::string(3, quote)) ? 3 : 1, quote);
@@ -147,7 +147,7 @@ std::string source_text(const toml_value& value) {
   return place.line_str().substr(place.column() - 1, place.region());
 }
 
-/// Returns a number's text in the settings' spelling. It reads the file's text, because the parser silently saturates
+/// Returns a number's text in the settings' spelling. Reads the file's text, since the parser silently saturates
 /// numbers that are too large.
 std::string number_text(const toml_value& value) {
   std::string text = source_text(value);
@@ -196,7 +196,7 @@ or_mistake<std::string> names_of(const std::string& name, const toml_value& valu
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ","));
 }
 
-/// What the values of an entry's keys may be: those of columns, or of layers, which have real numbers and other layers.
+/// The kind of an entry: a column or a layer. Only layers may contain real numbers and other layers.
 enum class entry_kind : std::uint8_t { column, layer };
 
 or_mistake<boost::json::value> json_of(entry_kind of, const std::string& name, const toml_value& value);
@@ -336,7 +336,7 @@ std::string place_of(const std::string& path, std::size_t line) {
   return line == 0 ? printable_path(path) : fmt::format("{}:{}", printable_path(path), line);
 }
 
-/// Returns the line of the layer that a message names, else the setting's.
+/// Returns the line of the layer that a message names, else the setting's line.
 std::size_t line_named(std::string_view message, const job_file::entry& from) {
   constexpr std::string_view before_number = "layer ";
   const auto at = message.find(before_number);

@@ -16,7 +16,7 @@ struct job_file {
   struct entry {
     setting given;
     std::size_t line = 0;
-    std::vector<std::size_t> lines = {};  ///< of [[layers]] those of all layers
+    std::vector<std::size_t> lines = {};  ///< for [[layers]]: those of all layers
   };
 
   std::string path;
@@ -28,8 +28,8 @@ struct job_file {
 /// check values.
 result<job_file> read_job_file(const std::string& path, const std::vector<setting_info>& known);
 
-/// Returns `what` as a fault of the job file's line, if its message begins with a setting of `file`: `--name value` or
-/// `--name:`. The line is a layer's where it names one, as in `layer 2`.
+/// Returns `what` as a fault of a job file's line, if its message begins with a setting of `file`: `--name value` or
+/// `--name:`. The line is a layer's if the message names one, as in `layer 2`.
 fault located(fault what, const job_file& file);
 
 /// Returns the settings as the text of a job file, one a line in the order of `known`, columns last. Guarantees:

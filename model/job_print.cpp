@@ -50,7 +50,7 @@ std::string list_of(const std::vector<std::string>& elements) {
   return out + "\n]";
 }
 
-/// Returns the list of a text with commas, which may be `none`.
+/// Returns a comma-separated text, which may be `none`, as a list.
 template <class ToToml>
 std::string list_in(std::string_view text, const ToToml& to_toml) {
   std::vector<std::string> elements;
@@ -59,7 +59,7 @@ std::string list_in(std::string_view text, const ToToml& to_toml) {
   return list_of(elements);
 }
 
-/// Returns a number that reads back as the same bits, and is no integer.
+/// Returns a text that reads back as the same bits, and not as an integer.
 std::string real_text(double number) {
   std::string text = fmt::format("{}", number);
   return text.find_first_of(".en") == text.npos ? text + ".0" : text;
@@ -88,8 +88,8 @@ std::string value_text(const setting_info& info, const std::string& text) {
 
 std::optional<std::string> toml_of(bool of_layer, const boost::json::value& json);
 
-/// Returns `key = value` of each key, in the order of job files, which layers have already; null if it has other keys,
-/// or a value that job files cannot have.
+/// Returns `key = value` for each key, in the order of job files, which layers have already; null if the object has
+/// other keys, or a value that job files cannot have.
 std::optional<std::vector<std::string>> pairs_of(bool of_layer, const boost::json::object& object) {
   std::vector<std::string> keys = column_keys();
   if (of_layer) {
@@ -106,7 +106,8 @@ std::optional<std::vector<std::string>> pairs_of(bool of_layer, const boost::jso
   return pairs.empty() || pairs.size() < object.size() ? std::nullopt : std::optional(std::move(pairs));
 }
 
-/// Converts JSON to TOML; null for JSON that has no such form in a job file. Only layers have real numbers, and layers.
+/// Converts JSON to TOML; null for JSON that has no form in a job file. Only layers may contain real numbers and
+/// layers.
 std::optional<std::string> toml_of(bool of_layer, const boost::json::value& json) {
   if (json.is_string()) {
     const std::string_view text(json.get_string().data(), json.get_string().size());
@@ -130,7 +131,7 @@ std::optional<std::string> toml_of(bool of_layer, const boost::json::value& json
   return list_of(elements);
 }
 
-/// Returns a list as entries [[name]], or the text itself if its JSON does not fit into such.
+/// Returns a list as [[name]] entries, or the text itself if its JSON has no such form.
 std::string entries_text(const std::string& name, const std::string& text) {
   std::string as_text = fmt::format("{} = {}\n", name, toml_quoted(text));
   const auto json = parse_json(text);

@@ -19,7 +19,7 @@ using namespace codecs;
 using defaults = decltype(job_setting::defaults);
 using default_of = std::pair<data_kind, const char*>;
 
-/// One default for all data sets but those of `others`, which have their own; null: such a one lacks the setting.
+/// One default for all data sets except those in `others`, which have their own; null: that data set lacks the setting.
 defaults everywhere(const char* text, std::initializer_list<default_of> others = {}) {
   defaults made;
   made.fill(text);
@@ -167,7 +167,7 @@ std::vector<job_setting> network_settings() {
   // clang-format on
 }
 
-/// Settings of how the trainers make a step together.
+/// Settings of how the trainers combine their work in a step.
 std::vector<job_setting> step_settings() {
   using enum reduction;
   using enum kernels::matmul_precision;
@@ -198,7 +198,7 @@ std::vector<job_setting> step_settings() {
   // clang-format on
 }
 
-/// Settings of how a batch and a network are cut.
+/// Settings of how batches and networks are cut.
 std::vector<job_setting> splitting_settings() {
   using enum pipeline_schedule;
   // clang-format off
@@ -217,7 +217,8 @@ std::vector<job_setting> splitting_settings() {
   // clang-format on
 }
 
-/// Settings of jobs whose number of trainers changes. Data sets whose batches do not depend on `batch-size` have none.
+/// Settings of jobs with a variable number of trainers. They do not apply to data sets whose batches ignore
+/// `batch-size`.
 std::vector<job_setting> elastic_settings() {
   using enum elastic_batch_kind;
   using enum elastic_lr_rule;

@@ -17,7 +17,7 @@ constexpr std::size_t block_bytes_wanted = std::size_t{1} << 17;
 constexpr std::size_t chunk_bytes_max = std::size_t{1} << 20;
 constexpr std::size_t whole_bytes_max = std::size_t{1} << 26;
 
-/// Returns log2 of the most rows, a power of two, that take at most `bytes`; at least 0.
+/// Returns log2 of the largest number of rows, a power of two, that fit into `bytes`; at least 0.
 std::uint32_t shift_for(std::size_t bytes, std::size_t row_bytes) {
   return static_cast<std::uint32_t>(std::bit_width(std::max<std::size_t>(bytes / row_bytes, 1)) - 1);
 }
@@ -41,7 +41,7 @@ kept_rows::kept_rows(std::span<const std::byte> rows, std::size_t row_bytes, std
       row_bytes_(row_bytes),
       count_(rows.size() / row_bytes),
       block_shift_(shift_for(block_bytes_wanted, row_bytes)),
-      // A small array has small chunks, so that it takes no more memory than its own.
+      // A small array has small chunks, so that they need no more memory than the array.
       chunk_shift_(shift_for(std::min(chunk_bytes_max, rows.size() / 16), row_bytes)),
       block_rows_(std::size_t{1} << block_shift_),
       blocks_((count_ + block_rows_ - 1) >> block_shift_),
@@ -54,7 +54,7 @@ std::uint64_t kept_rows::rows_of(std::uint64_t block) const {
   return std::min<std::uint64_t>(block_rows_, count_ - (block << block_shift_));
 }
 
-/// Frees everything. Requires: the lock.
+/// Frees everything. Requires: the lock is held.
 void kept_rows::end() {
   if (is_over_.exchange(true)) return;
   is_alone_ = std::vector<std::uint64_t>();
@@ -104,7 +104,7 @@ bool kept_rows::keep(std::uint64_t row) {
 
 bool kept_rows::let_change(std::span<const std::int64_t> which) {
   if (is_over_) return true;
-  // The reader gets its turn now and then.
+  // Releases the lock now and then for the reader.
   constexpr std::size_t at_once = 4096;
   for (; !which.empty(); which = which.subspan(std::min(at_once, which.size()))) {
     const std::lock_guard lock(mutex_);
@@ -159,7 +159,7 @@ bool kept_rows::let_all_change() {
 
 // -- reading ------------------------------------------------------------------------------------------
 
-/// Copies a block as it was. Rows that may be changing now have been copied, and are not touched in the array.
+/// Copies a block as it was. Rows that may be changing now have been copied, and are not read from the array.
 void kept_rows::read_block(std::uint64_t block, std::span<std::byte> to) const {
   struct copied {
     std::uint32_t row;

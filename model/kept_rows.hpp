@@ -1,5 +1,5 @@
-// The rows of an array as they were at one moment, read in order while the array goes on changing (copy on write):
-// whoever is about to change rows has those copied first that the reader has not passed yet.
+// A snapshot of an array's rows, read in order while the array keeps changing (copy on write): before rows change,
+// those that the reader has not passed yet are copied.
 
 #pragma once
 
@@ -14,14 +14,14 @@
 
 namespace troupe::model {
 
-/// Bytes that several users may take. Thread: any.
+/// A number of bytes that several users share. Thread: any.
 class memory_allowance {
  public:
-  /// `on_return` is called whenever somebody needs no more, on his thread; may be null.
+  /// `on_return` is called whenever a user returns its memory, on that user's thread; may be null.
   explicit memory_allowance(std::uint64_t bytes, std::function<void()> on_return = {})
       : left_(bytes), on_return_(std::move(on_return)) {}
 
-  /// Returns false, and takes nothing, if fewer are left.
+  /// Returns false, and takes nothing, if fewer bytes are left.
   bool take(std::uint64_t bytes);
   void give_back(std::uint64_t bytes);
   std::uint64_t left() const { return left_.load(); }
@@ -31,10 +31,9 @@ class memory_allowance {
   std::function<void()> on_return_;
 };
 
-/// Thread: one that changes the array, and one that reads; each any.
+/// Thread: one that changes the array, and one that reads; each may be any thread.
 ///
-/// A row that is copied alone takes 8 bytes more than its own, and the object a bit for each row: these are not
-/// counted.
+/// Not counted: 8 more bytes for each row that is copied alone, and a bit for each row of the array.
 class kept_rows {
  public:
   /// Keeps `rows` [count, row_bytes]. Requires: they stay in place until `drop` or the destruction of this object.
@@ -45,8 +44,8 @@ class kept_rows {
 
   // -- the thread that changes the array ---------------------------------------------------------
 
-  /// These rows are about to change. Returns false if there is no memory left to keep one of them, which must not
-  /// change yet then: ask again when memory has been given back.
+  /// Called before these rows change. Returns false if there is no memory to keep one of them; then they must not
+  /// change yet: ask again when memory has been returned.
   bool let_change(std::span<const std::int64_t> which);
   /// The same for all rows.
   bool let_all_change();
@@ -55,18 +54,18 @@ class kept_rows {
 
   // -- the thread that reads ------------------------------------------------------------------------
 
-  /// Reads must begin at multiples of this many bytes, and be as long, but for the last.
+  /// Reads must begin at multiples of this many bytes, and have this length, except for the last.
   std::size_t block_bytes() const { return block_rows_ * row_bytes_; }
-  /// Copies the next rows into `to`. Requires: in order. Returns false after `drop`.
+  /// Copies the next rows into `to`. Returns false after `drop`. Requires: calls are in order.
   bool read(std::span<std::byte> to);
 
  private:
-  /// Of rows that were copied alone: `rows_in` rows of the array, and where each belongs.
+  /// A block of memory for rows that were copied alone, and where each belongs.
   struct chunk {
     std::unique_ptr<std::byte[]> bytes;
     struct place {
       std::uint32_t row;   ///< within its block
-      std::uint32_t next;  ///< the slot of another row of this block; `none`: this was the first
+      std::uint32_t next;  ///< the slot of another row of this block; `none`: there is none
     };
     std::unique_ptr<place[]> places;
   };
@@ -87,18 +86,18 @@ class kept_rows {
   std::size_t block_rows_ = 1;
   std::uint64_t blocks_ = 0;
 
-  std::mutex mutex_;  ///< of all that follows
+  std::mutex mutex_;  ///< protects all members below
   std::atomic<bool> is_over_ = false;
   bool is_dropped_ = false;
   std::uint64_t passed_ = 0;             ///< blocks that have been read
-  std::vector<std::uint64_t> is_alone_;  ///< bits, by row: it has been copied alone
-  std::vector<std::uint32_t> newest_;    ///< by block: the slot of the row that was copied alone last
-  std::vector<chunk> chunks_;            ///< of slots
-  std::uint32_t slots_ = 0;              ///< used
-  std::vector<const std::byte*> whole_;  ///< by block: the copy of all of it; null: there is none
+  std::vector<std::uint64_t> is_alone_;  ///< bits by row: the row has been copied alone
+  std::vector<std::uint32_t> newest_;    ///< by block: the slot of the row that was last copied alone
+  std::vector<chunk> chunks_;            ///< they contain the slots
+  std::uint32_t slots_ = 0;              ///< the number of used slots
+  std::vector<const std::byte*> whole_;  ///< by block: the copy of the whole block; null: there is none
   std::vector<std::shared_ptr<std::byte>> whole_owners_;
   std::shared_ptr<memory_allowance> memory_;
-  std::uint64_t taken_ = 0;  ///< of it
+  std::uint64_t taken_ = 0;  ///< bytes taken from `memory_`
 };
 
 }  // namespace troupe::model

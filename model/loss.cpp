@@ -9,7 +9,7 @@ namespace troupe::model {
 
 namespace {
 
-/// Adds up in row order.
+/// Adds in row order.
 void mean_of(const nn::own_loss& loss, kernels::batch_part samples, std::size_t count, const loss_targets& targets,
              float* outputs, double* sum) {
   const double share = 1 / static_cast<double>(samples.whole);

@@ -17,13 +17,13 @@ struct loss_targets {
   const float* values = nullptr;          ///< [size, outputs]
 };
 
-/// Computes into `loss` what samples with these `outputs` [size, out_features] add to the mean loss of their batch, and
-/// overwrites the outputs with their gradient.
+/// Computes into `loss` the share of samples with these `outputs` [size, out_features] in the mean loss of their batch,
+/// and overwrites the outputs with their gradient.
 using loss_function = std::function<void(kernels::stream& on, kernels::batch_part samples, const loss_targets& targets,
                                          float* outputs, double* loss)>;
 
-/// Returns the mean loss over samples with so many outputs (targets: classes for cross-entropy, else values).
-/// One that a program has added computes on the processor only.
+/// Returns the mean loss over samples with `outputs` outputs (targets: classes for cross-entropy, else values). A loss
+/// added by a program computes on the processor only.
 loss_function loss_of(const loss_choice& chosen, std::size_t outputs);
 
 }  // namespace troupe::model

@@ -23,13 +23,13 @@ struct lr_schedule {
 
   struct piece {
     shape form = shape::constant;
-    std::uint64_t steps = 0;  ///< STEPS or EVERY; constant has none
-    double gamma = 0;         ///< step
+    std::uint64_t steps = 0;  ///< STEPS or EVERY; unused by constant
+    double gamma = 0;         ///< GAMMA, for `step`
 
     bool operator==(const piece&) const = default;
   };
 
-  /// Not empty; all but the last one end.
+  /// Not empty; all pieces except the last one end.
   std::vector<piece> pieces{{}};
 
   bool operator==(const lr_schedule&) const = default;

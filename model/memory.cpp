@@ -34,7 +34,7 @@ std::uint64_t address_space_left() {
   return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
 }
 
-/// Returns what the system says is available.
+/// Returns the available bytes according to the system.
 std::uint64_t memory_of_system() {
   std::uint64_t available = unlimited;
   std::ifstream meminfo("/proc/meminfo");
@@ -53,7 +53,7 @@ struct claims {
   std::mutex mutex;
   std::uint64_t bytes = 0;
 
-  /// Requires: the caller has the lock.
+  /// Requires: the caller holds the lock.
   std::uint64_t available() const {
     const std::uint64_t all = memory_of_system();
     return all > bytes ? all - bytes : 0;

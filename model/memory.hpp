@@ -14,11 +14,11 @@
 namespace troupe::model {
 
 /// Returns the bytes that this process can allocate without swapping: the kernel's MemAvailable, or what its control
-/// groups or `ulimit -v` leave, if that is less; without those that it has claimed.
+/// groups or `ulimit -v` leave, if that is less; minus the process's own claims.
 std::uint64_t available_memory();
 
-/// Memory that this process is going to use and has not written yet, so that the system still calls it available. Gives
-/// it up when it is destroyed. Thread: one at a time; any of different claims.
+/// Memory that this process will use but has not written yet, so that the system still counts it as available. The
+/// destructor releases the claim. Thread: one at a time for each claim.
 class memory_claim {
  public:
   memory_claim() = default;
@@ -32,7 +32,7 @@ class memory_claim {
   ~memory_claim() { shrink(0); }
 
   std::uint64_t bytes() const { return bytes_; }
-  /// Gives up all but so many bytes: the others have been written.
+  /// Reduces the claim to `bytes`: the rest has been written.
   void shrink(std::uint64_t bytes);
 
  private:
@@ -41,7 +41,7 @@ class memory_claim {
   std::uint64_t bytes_ = 0;
 };
 
-/// Claims so many bytes. Returns how many are available if these are fewer. Thread: any.
+/// Claims `bytes`. Returns the available bytes if these are fewer. Thread: any.
 tl::expected<memory_claim, std::uint64_t> claim_memory(std::uint64_t bytes);
 
 /// Returns the bytes of all claims of this process.
@@ -49,14 +49,14 @@ std::uint64_t claimed_memory();
 
 /// Returns a * b, saturated at the largest number.
 std::uint64_t bounded_product(std::uint64_t a, std::uint64_t b);
-/// Returns a + b, likewise.
+/// Returns a + b, saturated at the largest number.
 std::uint64_t bounded_sum(std::uint64_t a, std::uint64_t b);
 
 /// Returns the bytes of a table's rows and optimizer state, saturated at the largest number.
 std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, kernels::row_dtype dtype,
                           const optimizer_spec& optimizer);
 
-/// Returns the error line: `what` would take `bytes`, only `available` are available, and the advice.
+/// Returns the error line: `what` would need `bytes`, only `available` are available, and the advice.
 std::string memory_fault(const std::string& what, std::uint64_t bytes, std::uint64_t available = available_memory(),
                          const std::string& advice = "use less, or an optimizer with less state");
 

@@ -15,7 +15,7 @@ namespace troupe::model {
 
 namespace {
 
-/// Calls a function of a metric's. Throws `error`, with its name, if that throws.
+/// Calls a function of a metric. If it throws, throws `error` with the metric's name.
 template <class F>
 auto in_metric(const nn::own_metric& metric, const F& call) {
   std::string why = "an exception of unknown type";

@@ -1,4 +1,4 @@
-// The sums of metrics that the program has added (nn/own_metric.hpp), over test rows.
+// The sums of metrics added by the program (nn/own_metric.hpp), over test rows.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace troupe::model {
 
-/// The sums of a job's metrics. They are exact, so their bits depend neither on the order of the rows nor on which
-/// trainer has which of them. Thread: one at a time.
+/// The sums of a job's metrics. They are exact, so their bits depend neither on the order of the rows nor on their
+/// distribution over trainers. Thread: one at a time.
 class metric_sums {
  public:
   explicit metric_sums(nn::own_metrics metrics = {});
@@ -22,12 +22,14 @@ class metric_sums {
   /// Adds the rows of `samples` with the network's `outputs` [size, width].
   void add(const batch& samples, std::size_t width, const float* outputs);
 
-  /// Returns the sums for a message: of each its positive shares, then its negative ones, with exact_sum::size limbs.
+  /// Returns the sums for a message: for each sum its positive shares, then its negative ones, with exact_sum::size
+  /// limbs each.
   std::vector<std::int64_t> limbs();
-  /// Adds the sums of other rows. Returns false, and adds nothing, if these are no limbs of the same metrics' sums.
+  /// Adds the sums of other rows. Returns false, and adds nothing, if these are not the limbs of the same metrics'
+  /// sums.
   bool merge(std::span<const std::int64_t> limbs);
 
-  /// Returns the metrics of so many rows; without rows none has a value.
+  /// Returns the metrics of `rows` rows; with 0 rows, none has a value.
   own_figures figures(std::uint64_t rows) const;
 
  private:

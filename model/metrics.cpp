@@ -36,9 +36,9 @@ double value_loss(loss_kind loss, std::span<const float> out, const float* targe
   return sum / static_cast<double>(out.size());
 }
 
-/// Returns the loss of a row by one that the program has added.
+/// Returns the loss of a row, for a loss added by the program.
 double added_loss(const nn::own_loss& loss, const batch& samples, std::size_t row, std::span<const float> out) {
-  std::vector<float> copy(out.begin(), out.end());  // the loss overwrites it
+  std::vector<float> copy(out.begin(), out.end());  // the loss overwrites the copy
   nn::loss_sample one{.outputs = copy};
   if (loss.form == nn::loss_form::classes)
     one.target_class = samples.classes[row];

@@ -17,18 +17,18 @@
 
 namespace troupe::model {
 
-/// The values of metrics that the program has added, in the job's order. Attempts at a run keep them as bytes.
+/// The values of metrics added by the program, in the job's order. Attempts at a run pass them on as bytes.
 class own_figures {
  public:
   struct figure {
-    std::array<char, nn::metric_name_max + 1> text{};  ///< the name, which ends with 0
-    std::optional<double> value;                       ///< null: the epoch lacks it
+    std::array<char, nn::metric_name_max + 1> text{};  ///< the name, terminated by 0
+    std::optional<double> value;                       ///< null: the epoch has no value
 
     std::string_view name() const { return text.data(); }
     bool operator==(const figure&) const = default;
   };
 
-  /// Leaves out what no job has: metrics beyond nn::metrics_max, and letters beyond nn::metric_name_max.
+  /// Drops what no job has: metrics beyond nn::metrics_max, and letters beyond nn::metric_name_max.
   void add(std::string_view name, std::optional<double> value) {
     if (count_ == all_.size()) return;
     figure& one = all_[count_++];
@@ -39,7 +39,7 @@ class own_figures {
   const figure* begin() const { return all_.data(); }
   const figure* end() const { return all_.data() + count_; }
   bool empty() const { return count_ == 0; }
-  /// Returns the value of a metric; null: it has none.
+  /// Returns the value of a metric; null: there is none.
   std::optional<double> value_of(std::string_view name) const {
     const figure* found = std::ranges::find(begin(), end(), name, &figure::name);
     return found == end() ? std::nullopt : found->value;
@@ -52,7 +52,7 @@ class own_figures {
   std::size_t count_ = 0;
 };
 
-/// What a job's figures are of: its loss, and the metrics that it names.
+/// The sources of a job's figures: its loss, and the metrics that it names.
 struct figure_sources {
   loss_choice loss = {};
   nn::own_metrics metrics = {};
@@ -77,10 +77,10 @@ struct epoch_figures {
 
 /// Sums over the predictions of test rows.
 struct predictions {
-  /// All rows, and the sum of the job's loss over them; of a row with several outputs the mean over these.
+  /// All rows, and the sum of the job's loss over them; for a row with several outputs, the mean over these.
   std::uint64_t tested = 0;
   double loss_sum = 0;
-  /// Rows with a predicted class; 0 if targets are no classes.
+  /// Rows with a predicted class; 0 if the targets are not classes.
   std::uint64_t rows = 0;
   /// Rows whose most likely class is the true one.
   std::uint64_t correct = 0;

@@ -1,5 +1,6 @@
-// How a rank's batch is cut into micro-batches: runs of neighbours, the first ones one sample longer where they are not
-// all equal. With fewer samples than micro-batches the last ones are empty, and take no part.
+// How a rank's batch is cut into micro-batches: ranges of neighbouring samples; if they cannot have equal sizes, the
+// first ones have one sample more. With fewer samples than micro-batches, the last micro-batches are empty, and
+// skipped.
 
 #pragma once
 
@@ -19,7 +20,7 @@ constexpr micro_batch micro_batch_of(std::size_t size, std::size_t count, std::s
   return {number * (size / count) + std::min(number, longer), size / count + (number < longer ? 1 : 0)};
 }
 
-/// Returns how many of `count` are not empty: the first ones.
+/// Returns how many of `count` micro-batches have samples; these are the first ones.
 constexpr std::size_t micro_batches_with_samples(std::size_t size, std::size_t count) { return std::min(size, count); }
 
 }  // namespace troupe::model

@@ -1,4 +1,4 @@
-// The layers of a job's network, for people.
+// The layers of a job's network, for display.
 
 #pragma once
 
@@ -18,10 +18,10 @@ struct network_row {
   std::size_t number = 0;
   std::string kind;
   std::string options;  ///< `nn::options_text`
-  troupe::shape in;     ///< of a sample, as `out`
+  troupe::shape in;     ///< a sample's, as is `out`
   troupe::shape out;
   std::size_t parameters = 0;
-  std::uint64_t multiply_adds = 0;  ///< of a sample's forward pass, in products
+  std::uint64_t multiply_adds = 0;  ///< in matrix products of a sample's forward pass
 };
 
 /// Returns the layers of the bottom MLP, if there is one, and of the top network. Requires: `check_network` accepts the

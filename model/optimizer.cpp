@@ -28,14 +28,14 @@ constexpr double option_max = 1e6;
 
 using option_fault = std::optional<std::string>;
 
-/// An option by its name, in the options that have it.
+/// An option's name, and its value in the options that have it.
 struct option {
   const char* name;
   std::variant<double*, bool*> value;
   bool is_fraction = false;  ///< values below 1 only
 };
 
-// Each describes an optimizer, in the order of its text.
+// Each returns an optimizer's options, in the order of its text.
 std::vector<option> described(sgd_options& of) {
   return {{"momentum", &of.momentum}, {"weight_decay", &of.weight_decay}, {"nesterov", &of.nesterov}};
 }
@@ -62,7 +62,7 @@ struct optimizer_entry {
   const char* name;
   optimizer_kind kind;
   optimizer_options (*defaults)();
-  // The replacement for dense weights; null if the optimizer works for them.
+  // The replacement for dense weights; null if the optimizer is for dense weights.
   const char* for_dense = nullptr;
 };
 
@@ -78,7 +78,7 @@ constexpr std::array optimizers{
 
 constexpr std::size_t dense_optimizers = 3;  // the first ones
 
-/// Requires: it is one of Troupe's.
+/// Requires: it is one of Troupe's optimizers.
 const optimizer_entry& entry_of(const optimizer_spec& spec) { return optimizers.at(spec.options.index()); }
 
 std::string name_of(const optimizer_spec& spec) { return spec.own() ? spec.own()->name() : entry_of(spec).name; }
@@ -100,7 +100,7 @@ std::vector<std::string> texts_of(optimizer_options of) {
   return texts;
 }
 
-/// The same of those that have to be given to a program's optimizer to make it such as it is.
+/// The same, but only the options that are needed to make an equal optimizer of the program's.
 std::vector<std::string> texts_of(const nn::chosen_optimizer& of) {
   std::vector<std::string> texts;
   for (const auto& one : of.options().fields())
@@ -136,7 +136,7 @@ option_fault read_value(const option& one, std::string_view text) {
   return check(one);
 }
 
-/// Reads `key=value,...`: calls `read(i, value)`, which returns what is wrong, for each option that is given.
+/// Reads `key=value,...`: calls `read(i, value)`, which returns an error text or null, for each given option.
 template <class Read>
 option_fault read_options(const std::string& optimizer, const std::vector<std::string>& names, std::string_view text,
                           const Read& read) {
@@ -166,7 +166,7 @@ option_fault read_options(optimizer_spec& spec, std::string_view text) {
 
 // -- optimizers that a program has added -------------------------------------------------
 
-/// Returns what an option is given; null: it is neither a number, nor true or false.
+/// Returns the value of an option's text; null: it is neither a number, nor true or false.
 std::optional<nn::option_value> own_value(std::string_view text) {
   if (text == "true" || text == "false") return text == "true";
   if (const auto whole = parse_number<std::uint64_t>(text)) return *whole;
@@ -192,7 +192,7 @@ option_fault read_options(const std::string& optimizer, std::optional<std::strin
                               });
     if (wrong) return wrong;
   }
-  // Limits may follow from other options, wherever these stand in the text.
+  // Limits may depend on other options, wherever they are in the text.
   for (std::size_t i = 0; i < fields.size(); ++i)
     if (given[i]) to.set(i, given[i]->first);
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -226,7 +226,7 @@ result<optimizer_spec> parse_optimizer(std::string_view text, optimizer_use use)
     return choose_own(*own, options);
   const auto* const entry = std::ranges::find(optimizers, name, &optimizer_entry::name);
   if (entry == optimizers.end()) {
-    // Those for dense weights come first.
+    // Optimizers for dense weights come first.
     const auto all = std::span(optimizers).first(use == optimizer_use::dense ? dense_optimizers : optimizers.size());
     std::vector<std::string> names = names_in(all, &optimizer_entry::name);
     std::ranges::copy(names_in(added, &nn::added_optimizer::name), std::back_inserter(names));

@@ -23,8 +23,8 @@ struct written_file {
 };
 
 /// Buffers small pieces, writes large ones without a copy. Thread: one at a time. All faults are of kind run and name
-/// the file, the system's reason, and the number of bytes; after a fault the file is unusable. One that was not closed
-/// stays incomplete.
+/// the file, the system's reason, and the number of bytes; after a fault the file is unusable. A file that is not
+/// closed stays incomplete.
 class output_file {
  public:
   /// Creates `path`, to be filled with exactly `length` bytes. Removes an existing file or link first, so that it never
@@ -57,7 +57,7 @@ class output_file {
 /// Writes a whole file.
 result<written_file> write_whole_file(const std::string& path, std::span<const std::byte> bytes);
 
-/// Checks whether files can be written in a folder: writes one of that name and removes it. Faults as those of a file.
+/// Checks whether files can be written in a folder: writes a file of that name and removes it. Faults as for a file.
 result<void> try_folder(const std::string& folder, const std::string& name);
 
 /// Blocks until a folder's entries are on the disk: files created, renamed or removed in it.

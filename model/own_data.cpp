@@ -1,5 +1,5 @@
-// Data sets that a program has added (nn/own_data.hpp): what they say of themselves and every sample that they read is
-// checked, and what they throw becomes a fault.
+// Data sets added by a program (nn/own_data.hpp): their descriptions and every sample that they read are checked, and
+// their exceptions become faults.
 
 #include <fmt/format.h>
 
@@ -31,7 +31,7 @@ constexpr std::uint64_t own_width_max = 65536;  // of tables, bags and targets
 constexpr std::uint64_t own_features_max = std::uint64_t{1} << 28;
 constexpr std::uint64_t own_weights_max = std::uint64_t{1} << 40;
 
-/// Calls code of the program. Returns what it throws as one line; null: nothing.
+/// Calls code of the program. Returns its exception as one line; null: none.
 template <class Call>
 std::optional<std::string> thrown_by(Call call) {
   constexpr std::size_t length = 1000;
@@ -45,7 +45,7 @@ std::optional<std::string> thrown_by(Call call) {
   return std::nullopt;
 }
 
-/// An open data set, and what it says of itself.
+/// An open data set, and its description.
 struct opened_data {
   std::shared_ptr<const nn::own_data> data;
   nn::data_form form;
@@ -54,7 +54,7 @@ struct opened_data {
   std::string digest;
 };
 
-// -- what a data set says of itself ----------------------------------------------------------------------------------
+// -- the description of a data set -----------------------------------------------------------------------------------
 
 std::optional<std::string> check_table(const table_spec& table, std::size_t number) {
   if (table.rows < 1 || static_cast<std::uint64_t>(table.rows) > own_rows_max)
@@ -71,7 +71,7 @@ std::optional<std::string> check_table(const table_spec& table, std::size_t numb
   return std::nullopt;
 }
 
-/// Also fills in the dense features of an image.
+/// Also fills in the number of dense features of an image.
 std::optional<std::string> check_form(nn::data_form& form) {
   if (form.tables.size() > tables_max)
     return fmt::format("{} tables: must be at most {}", form.tables.size(), tables_max);
@@ -122,21 +122,21 @@ result<opened_data> open_added(const job& job) {
     if (rows > own_rows_max) wrong = fmt::format("{} rows: must be at most {}", rows, own_rows_max);
   if (wrong) return bad_input("--data {}: {}", printable_path(job.data), *wrong);
   if (made.digest.empty()) return made;
-  // Any text will do for the program; checkpoints and messages have it short.
+  // The program may use any text; checkpoints and messages get it shortened.
   running_digest digest;
   digest.add(std::as_bytes(std::span(made.digest)));
   made.digest = digest.hex();
   return made;
 }
 
-// -- what does not go with a job -------------------------------------------------------------------------------------
+// -- checks against a job ---------------------------------------------------------------------------------------------
 
 std::string targets_text(const nn::data_form& form) {
   if (form.classes > 0) return fmt::format("{} classes", form.classes);
   return fmt::format("{} target value{} a sample", form.values, form.values == 1 ? "" : "s");
 }
 
-/// Classes can be values, too.
+/// Classes may also be used as values.
 std::optional<std::string> check_own_loss(const job& what, const nn::data_form& form) {
   const bool needs_two = what.loss == loss_kind::bce_logits;
   const bool fits = needs_two ? form.classes == 2 : form.classes > 0 || what.loss == loss_kind::mse;
@@ -216,7 +216,7 @@ class own_rows final : public dataset {
   std::shared_ptr<const opened_data> of_;
   sharded_sampler sampler_;
   data_spec spec_;
-  std::optional<nn::id_range> ids_;  ///< the network takes the dense features as these
+  std::optional<nn::id_range> ids_;  ///< the ids that the network reads from the dense features
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A batch that a data set of a program fills, sample by sample.
+// A batch that a program's data set fills, sample by sample.
 
 #pragma once
 
@@ -14,11 +14,11 @@
 
 namespace troupe::model {
 
-/// Belongs to a call of `own_data::read`, and refuses at once what does not fit.
+/// Belongs to a call of `own_data::read`, and refuses at once any value that does not fit.
 class own_samples final : public nn::data_samples {
  public:
-  /// `loss`: decides whether classes become values. `ids`: what the dense features must be, if they are ids. `rows`:
-  /// those to be read. Requires: `form` and `rows` outlive it.
+  /// `loss`: decides whether classes become values. `ids`: the allowed dense features, if these are ids. `rows`: the
+  /// rows to be read. Requires: `form` and `rows` outlive this object.
   own_samples(const nn::data_form& form, loss_kind loss, std::optional<nn::id_range> ids,
               std::span<const std::uint64_t> rows);
 
@@ -30,7 +30,7 @@ class own_samples final : public nn::data_samples {
 
   /// Throws `error` unless there is a whole sample for each row.
   void finish() const;
-  /// Returns the row of the sample that was begun last; the first row before that. Requires: there are rows.
+  /// Returns the row of the last begun sample; before that, the first row. Requires: there are rows.
   std::uint64_t row() const { return rows_[made_.size > 0 ? made_.size - 1 : 0]; }
   /// Requires: `finish` has accepted the samples.
   batch take() && { return std::move(made_); }
@@ -45,7 +45,7 @@ class own_samples final : public nn::data_samples {
   std::optional<nn::id_range> ids_;
   std::span<const std::uint64_t> rows_;
   batch made_;
-  bool has_target_ = false;  ///< the sample that was begun last
+  bool has_target_ = false;  ///< of the last begun sample
 };
 
 }  // namespace troupe::model

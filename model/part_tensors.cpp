@@ -6,7 +6,7 @@ namespace troupe::model {
 
 namespace {
 
-/// Calls `copy(in the whole, in the part, how many)` for each run of numbers that a part has.
+/// Calls `copy(index in the whole, index in the part, count)` for each run of numbers of a part.
 template <class F>
 void for_each_run(const part_tensors& part, const F& copy) {
   std::size_t in_part = 0;

@@ -1,4 +1,4 @@
-// Where the numbers of a network's parts, which are on several trainers, are among those of the whole network.
+// Maps the numbers of a network's parts, which are on several trainers, to those of the whole network.
 
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace troupe::model {
 
-/// The place of a part's tensor: `rows` runs of `cols` neighbours.
+/// The position of a part's tensor in the whole: `rows` runs of `cols` neighbours.
 struct tensor_place {
   std::size_t first = 0;
   std::size_t rows = 1;
   std::size_t cols = 0;
   std::size_t stride = 0;  ///< from one run to the next
-  bool is_cut = false;     ///< the other slices have other numbers of it
+  bool is_cut = false;     ///< the other slices have other numbers of the tensor
 
   std::size_t count() const { return rows * cols; }
 };
@@ -33,17 +33,17 @@ struct network_parts {
   std::vector<part_tensors> parts;
 };
 
-/// Returns the places of a slice's tensors: those that are not as large as the whole one are cut by their first or
-/// their second dimension. `whole`: with their places.
+/// Returns the positions of a slice's tensors: a tensor that is smaller than the whole one is cut along its first or
+/// second dimension. `whole`: the whole network's parameters, with their positions.
 std::vector<tensor_place> places_of_slice(std::span<const nn::parameter> whole, std::span<const nn::parameter> mine,
                                           std::uint32_t slice);
 
-/// Returns the ranges of a part's parameters whose numbers no earlier slice has: of the first slice, all.
+/// Returns the ranges of a part's parameters whose numbers no earlier slice has; for the first slice, all.
 std::vector<nn::parameter_range> counted_once(const part_tensors& of, std::uint32_t slice);
 
-/// Returns a part's parameters.
+/// Copies a part's parameters out of the whole.
 std::vector<float> part_of(std::span<const float> whole, const part_tensors& part);
-/// Puts a part's parameters to their places.
+/// Copies a part's parameters into the whole.
 void put_part(std::span<const float> mine, const part_tensors& part, std::span<float> whole);
 
 }  // namespace troupe::model

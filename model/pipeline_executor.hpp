@@ -1,6 +1,6 @@
 // The micro-batches of a batch at one stage of a pipeline: which of them is passed next, forward or back, what each of
 // them lacks, and with which weights it is passed. It computes and sends nothing: the trainer reports what has come,
-// passes what `next` names, and reports that.
+// passes what `next` returns, and reports that.
 //
 // The schedule fixes the order, whatever comes first: a stage passes `alive_max` micro-batches forward, or as many as
 // there are, then one back and one forward in turn, and the rest back. The gradients are added in the order of the
@@ -10,10 +10,10 @@
 //   stage 1      F0 F1 .  B0 F2 B1 F3 B2 .  B3
 //   stage 2         F0 B0 F1 B1 F2 B2 F3 B3
 //
-// Where steps overlap (PipeDream: Narayanan et al., 2019) the same is done with whole batches, each an optimizer step:
-// a stream of them, which ends where all actors must agree. After each B the stage waits for the mean and applies it.
-// A batch goes back with the weights that it came forward with, of which a stage keeps a version for each batch under
-// way; its gradient is applied to the newest. Stage s of P passes batch b with the weights of b - (P - s - 1) batches.
+// If steps overlap (PipeDream: Narayanan et al., 2019) the same is done with whole batches, each an optimizer step: a
+// stream of batches, which ends where all actors must agree. After each B the stage waits for the mean and applies it.
+// A batch goes back with the weights of its forward pass, so a stage keeps a version of them for each active batch; its
+// gradient is applied to the newest. Stage s of P passes batch b with the weights of b - (P - s - 1) batches.
 //
 // The executor:                              A micro-batch:
 //
@@ -27,12 +27,12 @@
 //   | passing  | resting  | all have been passed back                                                       |
 //   | passing  | updating | one has been passed back, and steps overlap                                     |
 //   | updating | passing  | the mean of its gradient has been applied                                       |
-//   | updating | resting  | likewise, and it was the last one of the stream                                 |
+//   | updating | resting  | the mean has been applied, and it was the last batch of the stream              |
 //   | awaited  | ready    | its input has come                                                              |
 //   | ready    | forward  | it is the next one, and its forward pass begins                                 |
-//   | forward  | away     | that has ended                                                                  |
+//   | forward  | away     | its forward pass has ended                                                      |
 //   | away     | returned | the gradient of its outputs has come; at once at the last stage, or without samples |
-//   | returned | back     | it is the next one, and its backward pass begins, after which it is gone        |
+//   | returned | back     | it is the next one, and its backward pass begins, after which it is removed     |
 
 #pragma once
 
@@ -66,7 +66,7 @@ struct stage_place {
   std::uint32_t ranks_from_input() const { return is_first() ? slice.slice : slice.slices; }
 };
 
-/// The most micro-batches of `count` that are under way at a stage: passed forward, and not back.
+/// The most micro-batches of `count` that are active at a stage: passed forward, and not back.
 constexpr std::uint32_t alive_max(const stage_place& at, std::uint32_t count) {
   return at.schedule == pipeline_schedule::gpipe ? count : std::min(at.stages - at.stage, count);
 }
@@ -81,21 +81,21 @@ enum class pass_state : std::uint8_t { awaited, ready, forward, away, returned, 
 
 constexpr bool may_follow(pass_state from, pass_state to) { return static_cast<int>(from) + 1 == static_cast<int>(to); }
 
-/// `Kept`: what the trainer keeps of a micro-batch under way. Belongs to one trainer.
+/// `Kept`: the trainer's data of an active micro-batch. Belongs to one trainer.
 template <class Kept>
 class pipeline_executor {
  public:
   static constexpr std::uint32_t endless = UINT32_MAX;
 
-  /// A micro-batch that has not been passed back; where steps overlap, a batch.
+  /// A micro-batch that has not been passed back; if steps overlap, a batch.
   struct entry {
-    std::uint64_t step = 0;    ///< of its batch
-    std::uint32_t number = 0;  ///< in the batch
+    std::uint64_t step = 0;    ///< its batch's
+    std::uint32_t number = 0;  ///< index in the batch
     bool has_samples = true;
     pass_state state = pass_state::awaited;
-    double loss = 0;                                 ///< what it adds to the loss of its batch
-    std::uint32_t updates = 0;                       ///< of the stream, that its weights have
-    std::shared_ptr<const float> weights = nullptr;  ///< that it is passed with; null: the newest
+    double loss = 0;                                 ///< its share of the loss of its batch
+    std::uint32_t updates = 0;                       ///< the number of the stream's updates in its weights
+    std::shared_ptr<const float> weights = nullptr;  ///< the weights that it is passed with; null: the newest
     Kept kept = {};
   };
 
@@ -103,9 +103,9 @@ class pipeline_executor {
 
   const stage_place& place() const { return at_; }
 
-  // -- what begins ----------------------------------------------------------------------
+  // -- begin and end ---------------------------------------------------------------------
 
-  /// A batch of `count` micro-batches begins, each of which keeps `kept` at first.
+  /// Begins a batch of `count` micro-batches, each with `kept` as its initial data.
   void begin(std::uint64_t step, std::uint32_t count, const Kept& kept = {}) {
     TROUPE_ASSERT(count > 0 && count < endless);
     restart(count);
@@ -113,23 +113,23 @@ class pipeline_executor {
   }
 
   void begin_stream() { restart(endless); }
-  /// Takes the next batch of the stream. Fails if that is not of a later step.
+  /// Adds the next batch of the stream. Fails unless it belongs to a later step.
   result<entry*> add(std::uint64_t step, bool has_samples = true, const Kept& kept = {}) {
     TROUPE_ASSERT(streams_ && !has_ended() && !is_resting());
     if (!all_.empty() && step <= all_.back().step) return bad_input("a batch of step {} out of order", step);
     all_.push_back({.step = step, .has_samples = has_samples, .kept = kept});
     return &all_.back();
   }
-  /// No further batch follows: all are passed back.
+  /// Ends the stream: no further batch follows, and all are passed back.
   void end_stream() {
     TROUPE_ASSERT(streams_ && !has_ended() && !is_resting());
     count_ = back_ + static_cast<std::uint32_t>(all_.size());
     if (!is_updating() && is_through()) enter(executor_phase::resting);
   }
 
-  // -- what comes -------------------------------------------------------------------------
+  // -- inputs and gradients -----------------------------------------------------------------
 
-  /// Returns the micro-batch whose input is awaited. Fails if there is no such one.
+  /// Returns the micro-batch whose input is expected. Fails if there is none.
   result<entry*> awaiting_input(std::uint64_t step, std::uint32_t number) {
     return find(step, number, pass_state::awaited, "the input");
   }
@@ -139,30 +139,30 @@ class pipeline_executor {
   }
   void take_input(entry& one) { set_state(one, pass_state::ready); }
   void take_gradient(entry& one) { set_state(one, pass_state::returned); }
-  /// The mean of the gradient of the batch passed back has been applied.
+  /// The mean of the gradient of the last batch passed back has been applied.
   void update() {
     TROUPE_ASSERT(is_updating());
     version_ = nullptr;
     enter(is_through() ? executor_phase::resting : executor_phase::passing);
   }
 
-  // -- what is passed -----------------------------------------------------------------------
+  // -- passes -------------------------------------------------------------------------------
 
-  /// Whether the next one is passed forward; else back. Requires: some are not passed back.
+  /// Returns whether the next pass is forward; else it is back. Requires: some are not passed back.
   bool is_forward_next() const { return forward_ < count_ && alive() < alive_max(at_, count_); }
-  /// The one to pass next, whether or not it can be; null: its batch has not been added.
+  /// The micro-batch to pass next, whether or not it can be; null: its batch has not been added.
   entry* next() { return next_in(*this); }
   const entry* next() const { return next_in(*this); }
-  /// Whether the next one can be passed now.
+  /// Returns whether the next one can be passed now.
   bool can_pass() const {
     const entry* const one = next();
     return phase_ == executor_phase::passing && one != nullptr &&
            one->state == (is_forward_next() ? pass_state::ready : pass_state::returned);
   }
-  /// Whether that is the last one of a batch in micro-batches that is passed back.
+  /// Returns whether the next one is the last of a batch in micro-batches to be passed back.
   bool is_last_back() const { return back_ + 1 == count_; }
 
-  /// The next one begins its pass. Requires: it can.
+  /// Begins the next pass. Requires: `can_pass`.
   entry& begin_pass() {
     TROUPE_ASSERT(can_pass());
     entry& one = *next();
@@ -179,14 +179,14 @@ class pipeline_executor {
     return one;
   }
   /// Has a batch that is passed forward keep its version of the weights, if they change before it goes back. `copy`
-  /// returns a copy of the newest, which is made once for each update.
+  /// returns a copy of the newest weights; it is called once for each update.
   template <class Copy>
   void keep_weights(entry& one, const Copy& copy) {
     if (!streams_ || alive_max(at_, count_) == 1) return;
     if (version_ == nullptr) version_ = copy();
     one.weights = version_;
   }
-  /// Its pass has ended. One that was passed back is gone.
+  /// Ends the pass of `one`. After a backward pass, `one` is removed.
   void end_pass(entry& one) {
     if (one.state == pass_state::forward) {
       set_state(one, pass_state::away);
@@ -200,24 +200,24 @@ class pipeline_executor {
     if (streams_ || is_through()) enter(streams_ ? executor_phase::updating : executor_phase::resting);
   }
 
-  // -- where it is ----------------------------------------------------------------------------
+  // -- progress -------------------------------------------------------------------------------
 
   bool is_resting() const { return phase_ == executor_phase::resting; }
   bool is_updating() const { return phase_ == executor_phase::updating; }
-  /// Whether all have been passed back.
+  /// Returns whether all have been passed back.
   bool is_through() const { return back_ == count_; }
   bool are_all_forward() const { return forward_ == count_; }
   bool has_ended() const { return count_ != endless; }
-  /// The micro-batches passed forward, and not back, and the most of them there have been.
+  /// The number of active micro-batches (passed forward, and not back), and their maximum so far.
   std::uint32_t alive() const { return forward_ - back_; }
   std::uint32_t max_in_flight() const { return max_in_flight_; }
   bool streams() const { return streams_; }
-  /// The batches of the stream that have been passed back, each an update of the weights.
+  /// The number of the stream's batches that have been passed back, each an update of the weights.
   std::uint32_t updates() const { return back_; }
-  /// The loss of the micro-batches of the batch that have been passed back; in a stream, of the last batch.
+  /// The loss of the batch's micro-batches that have been passed back; in a stream, of the last batch.
   double loss() const { return loss_; }
 
-  /// For people: what the next one lacks, and of which step. `now`: the trainer's step. Requires: some are not passed
+  /// Describes what the next micro-batch lacks, with the step. `now`: the trainer's step. Requires: some are not passed
   /// back.
   std::pair<std::string, std::uint64_t> lacks(std::uint64_t now) const {
     const bool is_forward = is_forward_next();
@@ -263,13 +263,13 @@ class pipeline_executor {
   stage_place at_;
   executor_phase phase_ = executor_phase::resting;
   bool streams_ = false;
-  std::uint32_t count_ = 0;  ///< of the batch, or the stream
+  std::uint32_t count_ = 0;  ///< in the batch, or the stream
   std::uint32_t forward_ = 0;
   std::uint32_t back_ = 0;
   std::uint32_t max_in_flight_ = 0;
   double loss_ = 0;
-  std::shared_ptr<const float> version_;  ///< of the newest weights; null: not copied yet
-  std::deque<entry> all_;                 ///< from the one on that goes back next
+  std::shared_ptr<const float> version_;  ///< a copy of the newest weights; null: not copied yet
+  std::deque<entry> all_;                 ///< in order, beginning with the one to be passed back next
 };
 
 }  // namespace troupe::model

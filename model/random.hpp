@@ -31,7 +31,7 @@ using kernels::random_bits;
 using kernels::uniform;
 using kernels::unit_from;
 
-/// Returns what a key is made of before its last number b: `random_key(seed, stream, a, b)` is mix(base + b).
+/// Returns the part of a key before its last number b: `random_key(seed, stream, a, b)` is mix(base + b).
 constexpr std::uint64_t random_key_base(std::uint64_t seed, random_stream stream, std::uint64_t a) {
   return mix(mix(mix(seed) + static_cast<std::uint64_t>(stream)) + a);
 }
@@ -47,7 +47,7 @@ constexpr std::uint64_t below_from(std::uint64_t bits, std::uint64_t bound) { re
 /// A stream that is read sequentially.
 class random_sequence {
  public:
-  /// `first`: how many numbers are left out.
+  /// `first`: how many numbers are skipped.
   explicit constexpr random_sequence(std::uint64_t key, std::uint64_t first = 0) : key_(key), counter_(first) {}
 
   constexpr std::uint64_t bits() { return random_bits(key_, counter_++); }

@@ -31,7 +31,7 @@ struct rank_data {
   std::vector<float> values;
 };
 
-// A whole reference run in memory, shared by all data sets of it.
+// A whole reference run in memory, shared by all of its data sets.
 struct replay_data {
   replay_config config;
   data_spec spec;
@@ -70,7 +70,7 @@ batch replay_data::batch_of(std::uint64_t step, std::uint32_t rank) const {
 // Reads a tensor of counts by step, as the offsets of the steps; steps + 1 entries.
 result<std::vector<std::uint64_t>> read_starts(const replay_file& from, const std::string& name) {
   constexpr std::int64_t count_max = std::int64_t{1} << 31;
-  // Multiplied by a sample's values, at most 2^16, this cannot overflow.
+  // With this limit, the product with a sample's values, at most 2^16, cannot overflow.
   constexpr std::uint64_t total_max = std::uint64_t{1} << 40;
   TROUPE_TRY(counts, from.integers(name, from.config.steps));
   std::vector<std::uint64_t> starts{0};
@@ -105,9 +105,9 @@ result<void> read_features(const replay_file& from, const std::string& prefix, r
   return {};
 }
 
-// Reads the input of a rank of a run with layers.
+// Reads one rank's input in a run with layers.
 result<void> read_input_samples(const replay_file& from, const std::string& prefix, rank_data& to) {
-  // The tensor bounds the number of steps by the file's length.
+  // The tensor limits the number of steps by the file's length.
   TROUPE_SET(to.dense, from.samples(prefix + "input", from.config.steps * from.config.batch));
   for (std::uint64_t step = 0; step <= from.config.steps; ++step) to.bag_starts.push_back(step * from.config.batch);
   return {};
@@ -161,7 +161,7 @@ class replay final : public dataset {
   std::shared_ptr<const replay_data> data_;
 };
 
-// Checks that the job agrees with the run in the settings that the file's batches and weights depend on.
+// Checks that the job has the run's settings wherever the file's batches and weights depend on them.
 std::optional<std::string> check_fit(const job& job, const std::string& path, const replay_config& config) {
   constexpr std::array<std::string_view, 5> fitting{"trainers", "loss", "hidden", "layers", "interaction"};
   const auto given = to_settings(job);

@@ -1,5 +1,5 @@
 // Reference runs: files with a whole small training run of another program: its batches, initial and final weights. The
-// data set `replay:FILE` has its batches. tests/reference_runs/README.md describes the format.
+// data set `replay:FILE` provides its batches. tests/reference_runs/README.md describes the format.
 
 #pragma once
 
@@ -17,11 +17,11 @@ struct reference_run {
   data_spec spec;
   /// [rows, dim] of each table after the last step.
   std::vector<std::vector<double>> tables;
-  /// For each layer its parameters after the last step: of a linear layer its weight [out, in], then its bias [out].
+  /// For each layer its parameters after the last step: for a linear layer its weight [out, in], then its bias [out].
   std::vector<double> dense;
   /// The layers' buffers after the last step, such as running means.
   std::vector<double> buffers;
-  /// Of a run with layers: samples [n, input], and what the network returns for them after the last step, in evaluation
+  /// For a run with layers: samples [n, input], and the network's outputs for them after the last step, in evaluation
   /// mode [n, outputs]. Otherwise empty.
   std::vector<float> eval_input;
   std::vector<double> eval_output;

@@ -21,7 +21,7 @@ namespace json = boost::json;
 
 constexpr std::uint64_t width_max = 65536;
 constexpr std::uint64_t count_max = 1'000'000'000'000;
-// These limit a run with layers. Their product cannot overflow.
+// Limits for a run with layers. Their product cannot overflow.
 constexpr std::uint64_t sample_numbers_max = std::uint64_t{1} << 20;
 constexpr std::uint64_t samples_max = std::uint64_t{1} << 40;
 
@@ -76,7 +76,7 @@ class object_reader {
     return value->is_bool() && value->as_bool();
   }
 
-  /// Returns the elements of an array; none if it is absent.
+  /// Returns the elements of an array; an empty one if it is absent.
   const json::array& array(const char* key) {
     static const json::array no_elements;
     const auto* value = find(key);
@@ -85,7 +85,7 @@ class object_reader {
     return value->is_array() ? value->as_array() : no_elements;
   }
 
-  /// Returns the value of the text of `key` among `names`; `otherwise` if it is absent.
+  /// Returns the value that `names` has for the text of `key`; `otherwise` if the key is absent.
   template <class Enum>
   Enum name(const char* key, const std::vector<std::pair<std::string, Enum>>& names, Enum otherwise) {
     const auto* value = find(key);
@@ -112,12 +112,12 @@ double number_of(object_reader& reader, const std::string& key, const json::valu
   return ec ? 0 : number;
 }
 
-// Options of PyTorch that Troupe does not have; 0 is accepted.
+// Options of PyTorch that Troupe lacks; 0 is accepted.
 bool is_left_at_zero(const std::string& key, const json::value& value) {
   return (key == "dampening" || key == "lr_decay") && value.is_number() && value.to_number<double>() == 0;
 }
 
-// Returns the text for parse_optimizer of an optimizer's object. Valid if `reader` has no error.
+// Returns an optimizer's object as text for parse_optimizer. Valid if `reader` has no error.
 std::string optimizer_text(object_reader& reader, const json::object& object) {
   std::string options;
   const auto append = [&options](std::string_view key, const std::string& value) {
@@ -184,7 +184,7 @@ void read_input(object_reader& reader, replay_config& config) {
   std::vector<std::uint64_t> lengths;
   for (const auto& length : reader.array("input")) {
     lengths.push_back(reader.whole(length, "input", 1, width_max));
-    // Beyond the limit it stays just above it, so that this cannot overflow.
+    // Capped just above the limit, so that this cannot overflow.
     config.dense_features = std::min(config.dense_features * lengths.back(), sample_numbers_max + 1);
   }
   if (reader.wrong()) return;
@@ -197,7 +197,7 @@ void read_input(object_reader& reader, replay_config& config) {
         fmt::format("input {}: a sample must have at most {} numbers", shown_value(*value), sample_numbers_max));
 }
 
-// Reads the input and network of a run with layers, and checks that the network takes the input and has the outputs.
+// Reads the input and network of a run with layers, and checks that the network accepts the input and has the outputs.
 void read_layers(object_reader& reader, const json::value& value, replay_config& config) {
   for (const char* other : {"dense_features", "hidden", "tables"}) {
     const auto* given = reader.find(other);

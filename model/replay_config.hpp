@@ -17,16 +17,16 @@ struct replay_config {
   std::uint64_t steps = 0;
   std::size_t dense_features = 0;
   std::vector<std::size_t> hidden;
-  /// The network layer by layer. Then there are no tables and no `hidden`, and `dense_features` is the count of
+  /// The network layer by layer. If given, there are no tables and no `hidden`, and `dense_features` is the count of
   /// `input`.
   std::vector<nn::layer_spec> layers;
-  troupe::shape input;    ///< with layers: of one sample, [features] or [channels, height, width]
+  troupe::shape input;    ///< with layers: the shape of a sample, [features] or [channels, height, width]
   std::size_t batch = 0;  ///< with layers: samples of each rank in each step
   std::uint32_t micro_batches = 1;
   std::size_t outputs = 0;
   loss_kind loss = loss_kind::cross_entropy;
   std::vector<table_spec> tables;
-  /// With their learning rates.
+  /// Including their learning rates.
   optimizer_spec dense_optimizer;
   optimizer_spec sparse_optimizer;
   sparse_reduction sparse_reduce = sparse_reduction::mean;

@@ -14,7 +14,7 @@ namespace troupe::model {
 
 result<replay_file> replay_file::open(const std::string& path) {
   TROUPE_TRY(file, safetensors_file::open(path));
-  // All of it is read into memory; a sparse file may have any size.
+  // All tensors are read into memory; a sparse file may have any size.
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : file.header().tensors) bytes = std::max(bytes, tensor.end);
   if (const std::uint64_t available = available_memory(); bytes > available)
@@ -126,12 +126,12 @@ template result<std::vector<double>> replay_file::buffers(std::string_view) cons
 
 namespace {
 
-// The settings that a reference run decides.
+// The settings that a reference run determines.
 constexpr std::array decided{"data",        "trainers",      "steps",           "hidden",           "layers",
                              "interaction", "loss",          "dense-optimizer", "sparse-optimizer", "dense-lr",
                              "sparse-lr",   "sparse-reduce", "micro-batches"};
 
-// Reads what the network of layers returned in the end, in evaluation mode.
+// Reads the samples and outputs of the final evaluation of a network of layers.
 result<void> read_evaluation(const replay_file& from, reference_run& to) {
   const auto* entry = from.file.find("eval.input");
   const bool has_samples = entry != nullptr && !entry->shape.empty() && entry->shape.front() > 0;

@@ -50,7 +50,7 @@ struct replay_file {
                                       std::vector<nn::parameter> (nn::module::*tensors)() const) const;
 };
 
-/// Returns the settings that a reference run decides; see reference_run::settings.
+/// Returns the settings that a reference run determines; see reference_run::settings.
 std::vector<setting> replay_settings(const std::string& path, const replay_config& config);
 
 }  // namespace troupe::model

@@ -29,7 +29,7 @@ class safetensors_file {
   const std::string& name() const { return file_.name(); }
   const safetensors_header& header() const { return header_; }
 
-  /// Returns the tensor's location and shape; null if there is none of that name.
+  /// Returns the tensor's location and shape; null if there is no tensor of that name.
   const tensor_entry* find(std::string_view name) const;
 
   /// Reads a tensor of type F32 or F64, rounded to float.

@@ -15,7 +15,7 @@ namespace troupe::model {
 namespace {
 
 // The handler of Boost.JSON's basic_parser, which refuses everything that a header must not have. A parsed tree would
-// not do, because it silently drops repeated keys.
+// not suffice, because it silently drops repeated keys.
 class header_handler {
  public:
   static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
@@ -106,7 +106,7 @@ class header_handler {
   bool on_uint64(std::uint64_t value, string_view, error_code& ec) { return add_number(value, ec); }
   bool on_double(double, string_view, error_code& ec) { return refuse_value(ec); }
   bool on_bool(bool, error_code& ec) { return refuse_value(ec); }
-  /// Published files have metadata that are null.
+  /// Some published files have null as metadata.
   bool on_null(error_code& ec) {
     return where_ == place::names && is_metadata() ? begin_metadata(ec) : refuse_value(ec);
   }

@@ -16,10 +16,10 @@ namespace troupe::model {
 
 struct tensor_entry {
   std::string type_text;  ///< the type's name in the file
-  /// Null: one of which nothing is known, neither its size nor whether the tensor's bytes fit.
+  /// Null: an unknown type, whose size, and so whether the tensor's bytes fit, is unknown.
   std::optional<dtype> type;
   std::vector<std::uint64_t> shape;
-  /// First byte and end, from the first byte after the header.
+  /// First byte and end, counted from the first byte after the header.
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 
@@ -39,8 +39,8 @@ struct safetensors_header {
 };
 
 /// Parses a header's JSON text for `data_size` bytes of tensors. Refuses unknown keys, repeated keys, sizes that
-/// overflow or do not fit the shape, and tensors that overlap, leave gaps or exceed the data. A tensor of a type that
-/// is not read here is refused when it is read. Its memory is proportional to the text. Thread: any.
+/// overflow or do not fit the shape, and tensors that overlap, leave gaps or exceed the data. A tensor of an unknown
+/// type is refused only when it is read. Memory use is proportional to the text. Thread: any.
 result<safetensors_header> parse_safetensors_header(std::string_view json, std::uint64_t data_size);
 
 }  // namespace troupe::model

@@ -1,6 +1,6 @@
 // Writes safetensors files (https://github.com/huggingface/safetensors): 8 bytes little-endian header length, a JSON
-// header that blanks fill up to a multiple of 8 bytes, and the tensors' little-endian bytes without holes. Wider types
-// come first, then the order of the names, so that every tensor begins at a multiple of its number's size.
+// header padded with blanks to a multiple of 8 bytes, and the tensors' little-endian bytes without holes. Wider types
+// come first, then the order of names, so that every tensor begins at a multiple of its number's size.
 
 #pragma once
 
@@ -37,7 +37,7 @@ struct tensor_view {
   std::span<const std::byte> bytes;
   /// Copies a part of `bytes` to host memory that stays valid until the next call. Null: `bytes` is in host memory.
   std::function<std::span<const std::byte>(std::span<const std::byte> some)> fetch = nullptr;
-  std::size_t piece_bytes = std::size_t{64} << 20;  ///< what is fetched at a time
+  std::size_t piece_bytes = std::size_t{64} << 20;  ///< how many bytes are fetched at a time
 };
 
 /// Text by name.
@@ -69,7 +69,7 @@ class safetensors_writer {
   std::vector<tensor_declaration> tensors_;
 };
 
-/// Writes a whole file of tensors in memory, without copying them, but for what `fetch` copies.
+/// Writes a whole file of tensors in memory, without copying them, except for the copies made by `fetch`.
 result<written_file> write_safetensors(const std::string& path, std::span<const tensor_view> tensors,
                                        const tensor_metadata& metadata);
 

@@ -11,9 +11,9 @@
 
 namespace troupe::model {
 
-/// Distributes the rows of an epoch, reshuffled every epoch: of a step's rows in the epoch's permutation, rank r takes
-/// the r-th and then every n-th of n ranks. In the last step of an epoch ranks may have fewer, or none. Guarantees:
-/// every row occurs once in an epoch. Stateless. Thread: any.
+/// Distributes the rows of an epoch, reshuffled every epoch: of a step's rows in the epoch's permutation, rank r has
+/// the r-th and then every n-th, with n ranks. In an epoch's last step ranks may have fewer, or none. Guarantees: every
+/// row occurs once in an epoch. Stateless. Thread: any.
 class sharded_sampler {
  public:
   sharded_sampler(epoch_plan epochs, std::uint64_t seed) : epochs_(std::move(epochs)), seed_(seed) {}
@@ -33,7 +33,7 @@ class sharded_sampler {
     /// Returns the row number of sample `i`, i < size().
     std::uint64_t row(std::size_t i) const { return shuffled(rows_, key_, position(i)); }
 
-    /// Returns its position in the epoch, for data sets with another shuffling.
+    /// Returns the sample's position in the epoch, for data sets with another shuffling.
     std::uint64_t position(std::size_t i) const { return first_ + i * stride_; }
 
    private:

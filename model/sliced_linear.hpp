@@ -1,4 +1,4 @@
-// A slice's part of a linear layer that tensor parallelism cuts (tensor_parallel.hpp).
+// A slice's part of a linear layer cut by tensor parallelism (tensor_parallel.hpp).
 
 #pragma once
 
@@ -11,10 +11,11 @@
 
 namespace troupe::model {
 
-/// By `outputs`, the gradient of the input is the sum over all slices; by `inputs`, the output is, plus the bias.
+/// If cut by `outputs`, the gradient of the input is a sum over all slices; if cut by `inputs`, the output is, plus the
+/// bias.
 class sliced_linear final : public nn::module {
  public:
-  /// `options` of the slice. Requires: `cut` is not none.
+  /// `options`: the slice's. Requires: `cut` is not none.
   sliced_linear(const nn::linear::options& options, layer_cut cut) : whole_(options), cut_(cut) {}
 
   std::string type() const override { return whole_.type(); }

@@ -21,8 +21,8 @@ bool has_parameters(const nn::module& of) { return nn::count_of(of.parameters())
 
 const char* network_option(const job& what) { return what.layers.empty() ? "--hidden" : "--layers"; }
 
-/// The layers at which a stage may begin: none amid a pair of layers that slices share. If several trainers must agree,
-/// the second one only after a layer with parameters.
+/// The layers at which a stage may begin: not within a pair of layers that slices share. If several trainers must
+/// agree, the second stage begins only after a layer with parameters.
 std::vector<std::size_t> possible_begins(const job& what, const data_spec& spec) {
   const std::size_t layers = layers_of_top(what, spec).size();
   const auto cuts = what.tensor_parallel > 1 ? cuts_of(make_top(spec, what)) : std::vector<layer_cut>(layers);
@@ -129,7 +129,8 @@ network_parts parts_of_network(const job& what, const data_spec& spec) {
 std::vector<std::size_t> balanced_stages(std::span<const double> seconds, std::size_t stages) {
   const std::size_t layers = seconds.size();
   TROUPE_ASSERT(stages > 0 && stages <= layers);
-  // longest[k][n]: of the first n layers in k + 1 stages; begins[k][n]: where the last of these stages begins.
+  // longest[k][n]: the longest of k + 1 stages with the first n layers; begins[k][n]: where the last of these stages
+  // begins.
   std::vector longest(stages, std::vector<double>(layers + 1, std::numeric_limits<double>::infinity()));
   std::vector begins(stages, std::vector<std::size_t>(layers + 1, 0));
   double sum = 0;
@@ -190,7 +191,7 @@ double measure(const network& what, std::size_t size, std::uint64_t seed) {
   return shortest;
 }
 
-/// Layer `i` of the top network alone; the first one with the bottom MLP and the interaction.
+/// Layer `i` of the top network alone; the first layer includes the bottom MLP and the interaction.
 network layer_alone(const job& what, const data_spec& spec, std::size_t i) {
   return i == 0 ? as_network(hybrid_model(spec, what, 1)) : make_layers_of_top(spec, what, {i, i + 1});
 }
@@ -211,7 +212,7 @@ std::vector<double> measure_layers(const job& what, const data_spec& spec) {
 
 namespace {
 
-/// What a layer keeps of a sample, besides its output and the output's gradient.
+/// Returns the numbers that a layer keeps for a sample, besides its output and the output's gradient.
 std::size_t saved_by(const nn::layer_spec& layer, const nn::made_layer& made) {
   const auto* residual = layer.as<nn::residual>();
   if (residual == nullptr) return made.what->saved(nn::batch_of(1, made.in), kernels::host_stream());
@@ -225,8 +226,8 @@ std::size_t saved_by(const nn::layer_spec& layer, const nn::made_layer& made) {
   return numbers;
 }
 
-/// What each layer costs by its products and outputs alone: where the cut decides the numbers, it must not be measured,
-/// nor depend on how passes use memory.
+/// Returns each layer's cost from its products and outputs alone: if the cut affects the results, it must depend
+/// neither on measurements nor on how passes use memory.
 std::vector<double> count_layers(const job& what, const data_spec& spec) {
   const auto layers = layers_of_top(what, spec);
   const auto made = nn::make_layers(layers, top_input(what, spec));

@@ -1,12 +1,12 @@
 // Synthetic data of any size, computed on demand: random bags and a class that depends on them.
 //
-// What can be learned: every row of every table belongs to a class, by a hash of (seed, table, row), so it takes no
+// What can be learned: every row of every table belongs to a class, by a hash of (seed, table, row), which needs no
 // memory. A sample's class is drawn first, then its indices; four out of five of these (`pull`) move to the row of the
-// sample's class in their block, a block being as many neighbouring rows as there are classes, one of each class. So
-// all classes are equally frequent, blocks of rows are as frequent as the skew says, and a sum of embeddings can tell
-// the class, the better the more indices a sample has. How fast a model learns it depends on how often it sees each
-// row: with 1000 rows and otherwise default settings it is right for about 62 % of the test rows after one epoch; with
-// 100,000 rows that takes many epochs or higher learning rates.
+// sample's class in their block. A block has as many neighbouring rows as there are classes, one of each class. So all
+// classes are equally frequent, the frequencies of blocks follow the skew, and a sum of embeddings indicates the class,
+// the better the more indices a sample has. How fast a model learns depends on how often it sees each row: with 1000
+// rows and otherwise default settings it is right for about 62 % of the test rows after one epoch; with 100,000 rows
+// that takes many epochs or higher learning rates.
 
 #include "base/uint128.hpp"
 #include "kernels/idle_threads.hpp"
@@ -54,7 +54,7 @@ class synthetic final : public dataset {
 
   std::uint64_t test_rows() const override { return held_out_rows; }
 
-  // A stream for each row, so that rows do not depend on the batches.
+  // Each row has its own stream, so that rows do not depend on the batches.
   result<batch> test_batch(std::uint64_t first, std::size_t count) const override {
     const auto key_of = [&](std::size_t sample) {
       return random_key(seed_, random_stream::synthetic_test, first + sample);
@@ -64,16 +64,16 @@ class synthetic final : public dataset {
   }
 
  private:
-  // How many numbers a sample with uniform indices takes: one for its class, two for each index.
+  // The count of numbers that a sample with uniform indices uses: one for its class, two for each index.
   std::uint64_t draws() const { return 1 + 2 * spec_.tables.size() * bag_; }
 
-  // Where a sample's numbers are.
+  // The position of a sample's random numbers.
   struct place {
     std::uint64_t key;
     std::uint64_t first;
   };
 
-  // Samples with uniform indices, side by side. `place_of(sample)`: of its numbers.
+  // Makes samples with uniform indices, side by side. `place_of(sample)`: the position of its random numbers.
   template <class PlaceOf>
   batch uniform(std::size_t size, PlaceOf place_of) const {
     batch made = empty(size);
@@ -102,7 +102,7 @@ class synthetic final : public dataset {
     return made;
   }
 
-  // Samples whose indices take as many numbers as it takes. `random_of(sample)`: their stream.
+  // Makes samples whose indices use a variable count of numbers. `random_of(sample)`: their stream.
   template <class RandomOf>
   batch skewed(std::size_t size, RandomOf random_of) const {
     batch made = empty(size);
@@ -133,13 +133,13 @@ class synthetic final : public dataset {
     return made;
   }
 
-  // Returns a drawn row, or the row of the sample's class in its block. `hash`: of the block.
+  // Returns the drawn row, or the row of the sample's class in its block. `hash`: the block's.
   std::int64_t pulled(std::uint64_t row, double unit, std::uint64_t target, std::uint64_t block,
                       std::uint64_t hash) const {
     // The block's rows have the classes in order, beginning with a random one.
     const std::uint64_t first = below_from(hash, classes_);
     const std::uint64_t moved = block * classes_ + (target >= first ? target - first : target + classes_ - first);
-    // The last block may be short. Without a branch: processors guess one in five draws wrong.
+    // The last block may be short. Without a branch, since processors would mispredict one in five draws.
     const std::uint64_t pulls = std::uint64_t{0} - static_cast<std::uint64_t>((unit < pull) & (moved < rows_));
     return static_cast<std::int64_t>((moved & pulls) | (row & ~pulls));
   }
@@ -155,7 +155,7 @@ class synthetic final : public dataset {
   std::uint64_t rows_;
   loss_kind loss_;
   std::optional<zipf_distribution> zipf_;
-  std::vector<std::uint64_t> keys_;  // by table: of the hashes of its blocks
+  std::vector<std::uint64_t> keys_;  // by table: the key for the hashes of its blocks
   data_spec spec_;
 };
 

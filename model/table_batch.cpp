@@ -106,8 +106,8 @@ void table_batch::apply() {
   for (std::size_t i = 0; i < widths_.size(); ++i) last.first_rows[i] = widths_[i].first_rows;
 }
 
-/// Returns the place of the step that is being applied, behind the others: that of the first one, which is known then,
-/// if there are as many as are asked for. On the processor there is one.
+/// Returns the entry for the step being applied, after the others: a new one, or if there are `applies_max`, the oldest
+/// one, after its result is known. On the processor there is a single entry.
 table_batch::applied_step& table_batch::next_applied() {
   if (on_->device().is_host()) return applied_.empty() ? applied_.emplace_back() : applied_.front();
   if (applied_.size() < kernels::applies_max) return applied_.emplace_back();
@@ -117,7 +117,7 @@ table_batch::applied_step& table_batch::next_applied() {
   return applied_.back();
 }
 
-/// Waits for a step, and asks for its bad rows. Requires: those of earlier steps are known.
+/// Waits for a step, and reads its bad rows. Requires: those of earlier steps are known.
 void table_batch::know(applied_step& one) {
   if (!one.bad_rows.empty()) return;
   if (one.done && !one.done->is_over()) one.done->wait();

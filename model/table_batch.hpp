@@ -1,5 +1,5 @@
-// Tables on one device that share launches: a lookup in several of them, and an optimizer step of all, take as many
-// launches as one table of each width would, and the host waits once for a step. `embedding_bag` says when.
+// Tables on one device that share launches: a lookup in several of them, or an optimizer step of all, needs as many
+// launches as one table of each width would, and the host waits once per step. `embedding_bag` makes the calls.
 
 #pragma once
 
@@ -25,14 +25,14 @@ class table_batch {
   /// Returns the stream on which all work of the tables is ordered.
   kernels::stream& stream() const { return *on_; }
 
-  /// The names that `timer` gives to spans of the stream's work.
+  /// The names of `timer`'s spans, by kind of work.
   struct span_names {
-    std::uint16_t pool = 0;    ///< of rows
-    std::uint16_t copy = 0;    ///< of pooled rows, to the host
-    std::uint16_t group = 0;   ///< of gradients, by row
-    std::uint16_t update = 0;  ///< of rows
+    std::uint16_t pool = 0;    ///< pooling rows
+    std::uint16_t copy = 0;    ///< copying pooled rows to the host
+    std::uint16_t group = 0;   ///< grouping gradients by row
+    std::uint16_t update = 0;  ///< updating rows
   };
-  /// From now on times what the device does. Waits for it.
+  /// From now on times the device's work. Waits for the device.
   void time_work(const span_names& names) {
     names_ = names;
     timer_.start(*on_);
@@ -46,28 +46,28 @@ class table_batch {
     std::size_t dim = 0;
     kernels::row_dtype type = kernels::row_dtype::f32;
     kernels::bag_pass pass;
-    std::function<void()> then;                    ///< enqueues what follows on the lookup; may be empty
-    std::shared_ptr<const kernels::event> done{};  ///< after that; null until it is launched
+    std::function<void()> then;                    ///< enqueues the work that follows the lookup; may be empty
+    std::shared_ptr<const kernels::event> done{};  ///< recorded after `then`; null until it is launched
   };
 
-  /// Begins a lookup, which `look_up` launches, unless it has been destroyed before. Requires: until then, the pass
-  /// stays valid.
+  /// Begins a lookup; `look_up` launches it, unless it has been destroyed before. Requires: until then, the pass stays
+  /// valid.
   std::shared_ptr<const lookup> begin(lookup wanted);
 
-  /// Launches all lookups that have begun; those of one width together. One event follows all.
+  /// Launches all begun lookups; those of one width together. One event follows all.
   void look_up();
 
   // -- optimizer steps ------------------------------------------------------------------------------------------------
 
-  /// A table as a step sees it. Tables that differ in no more than their rows are handled together.
+  /// A table's properties in a step. Tables that differ only in their rows are handled together.
   struct shape {
     std::int64_t rows = 0;
     std::size_t dim = 0;
     kernels::row_dtype type = kernels::row_dtype::f32;
-    bool every_row = false;  ///< the optimizer visits
+    bool every_row = false;  ///< the optimizer visits every row
   };
 
-  /// A table's place in a step.
+  /// A table's position in a step.
   struct place {
     std::uint64_t step = 0;
     std::size_t width = 0;
@@ -75,10 +75,10 @@ class table_batch {
   };
 
   /// Adds a table, with `indices` indices, to the step that is being collected. Begins another step if that one has
-  /// been grouped, or has the table already, at `last`.
+  /// been grouped, or already has the table, at `last`.
   place join(const shape& of, std::size_t indices, const place& last);
 
-  /// Returns the gradient that a table's contributions are added to, as those of table `at.table`.
+  /// Returns the gradient to which a table's contributions are added, as those of table `at.table`.
   kernels::table_gradient& gradient(const place& at) { return *widths_[at.width].gradient; }
 
   /// Groups the gradients of all tables. Does nothing if they are grouped.
@@ -87,26 +87,27 @@ class table_batch {
   /// Returns the squared norms of a table's touched rows, valid until the next call. Groups first; blocks.
   std::span<const double> norms(const place& at, float scale);
 
-  /// Sets what `apply` does with a table. Without it, and for a table that is not in the step, nothing.
+  /// Sets what `apply` does with a table. A table without it, or not in the step, is left alone.
   void set(const place& at, const kernels::table_step& step);
 
   /// Enqueues the optimizer step of all tables. Groups first.
   void apply();
 
-  /// Has `apply` done, by whichever table of the step asks first.
+  /// Calls `apply` for the first table of the step that needs it.
   void launch(const place& at) {
     if (is_in_step(at) && stage_ < stage::applied) apply();
   }
 
-  /// Returns the first row of a step whose gradient is NaN or Inf, if it is this table's; or -1. Launches first; blocks
-  /// until all tables' step is done. On a device the next steps may have been applied, up to `applies_max`.
+  /// Returns the first row of a step whose gradient is NaN or Inf, if it belongs to this table; else -1. Launches
+  /// first; blocks until all tables' step is done. On a device the next steps may have been applied, up to
+  /// `applies_max`.
   std::int64_t bad_row(const place& at);
 
-  /// Takes a table out, whose memory may be freed afterwards. Ends a step that is still being collected.
+  /// Removes a table, whose memory may be freed afterwards. Ends a step that is still being collected.
   void leave(const place& at) noexcept;
 
  private:
-  /// Tables that are handled together; as many as one `table_gradient` takes.
+  /// Tables that are handled together; at most as many as one `table_gradient` handles.
   struct width {
     shape of;
     std::unique_ptr<kernels::table_gradient> gradient;
@@ -121,12 +122,12 @@ class table_batch {
 
   enum class stage : std::uint8_t { collecting, grouped, applied, done };
 
-  /// A step that has been applied, of which tables ask one by one.
+  /// A step that has been applied, and whose result the tables read one by one.
   struct applied_step {
     std::uint64_t step = 0;
     std::unique_ptr<const kernels::event> done;           ///< null: it is done
-    std::vector<std::vector<std::int64_t>> first_rows{};  ///< by width: of its tables
-    std::vector<std::int64_t> bad_rows{};                 ///< likewise; empty: not known yet
+    std::vector<std::vector<std::int64_t>> first_rows{};  ///< by width: the tables' first rows
+    std::vector<std::int64_t> bad_rows{};                 ///< by width; empty: not known yet
   };
 
   void begin_step();
@@ -140,8 +141,8 @@ class table_batch {
   std::vector<std::weak_ptr<lookup>> begun_;
   std::uint64_t step_ = 1;
   stage stage_ = stage::done;
-  std::deque<applied_step> applied_;  ///< the last ones
-  std::vector<width> widths_;         // those without tables keep their memory for later steps
+  std::deque<applied_step> applied_;  ///< the last applied steps
+  std::vector<width> widths_;         // widths without tables keep their memory for later steps
 };
 
 }  // namespace troupe::model

@@ -32,12 +32,12 @@ constexpr std::uint64_t rows_on(std::uint64_t rows, shard_of shard) {
   return rows / shard.count + (shard.index < rows % shard.count ? 1 : 0);
 }
 
-/// Returns the whole table's number of row `row` of `shard`.
+/// Returns the whole-table number of row `row` of `shard`.
 constexpr std::uint64_t whole_row(std::uint64_t row, shard_of shard) {
   return shard.split == table_split::columns ? row : row * shard.count + shard.index;
 }
 
-/// Returns the number on `shard` of a row that is there.
+/// Returns the number on `shard` of a row that the shard has.
 constexpr std::uint64_t local_row(std::uint64_t row, shard_of shard) {
   return shard.split == table_split::columns ? row : row / shard.count;
 }

@@ -24,7 +24,7 @@ bool takes_each_number_by_itself(const nn::module& layer) {
 std::vector<layer_cut> cuts_of(const nn::sequential& whole) {
   std::vector<layer_cut> cuts(whole.size(), layer_cut::none);
   const std::size_t none = whole.size();
-  std::size_t first = none;  // of a pair that may be
+  std::size_t first = none;  // the first layer of a possible pair
   for (std::size_t i = 0; i < whole.size(); ++i) {
     if (as_linear(whole.at(i)) == nullptr) {
       if (!takes_each_number_by_itself(whole.at(i))) first = none;

@@ -30,7 +30,7 @@ class tutorial final : public dataset {
   epoch_plan epochs() const override { return epoch_plan(tutorial_epoch_steps); }
 
   // Step and rank key the stream, so a later epoch has other batches. This function costs about as much as the rest of
-  // the step: therefore it uses no growing vectors, and two numbers from each draw.
+  // the step: so it uses no growing vectors, and two numbers from each draw.
   result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
     random_sequence random(random_key(seed_, random_stream::tutorial, step, rank));
     const std::size_t count = indices_min + random.below(indices_max - indices_min + 1);

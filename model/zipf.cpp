@@ -7,7 +7,7 @@ namespace troupe::model {
 
 namespace {
 
-// The integral of x^-1 is a logarithm, the others are powers. An exponent nearer to 1 than this counts as 1: the
+// The integral of x^-1 is a logarithm, the others are powers. An exponent closer to 1 than this counts as 1: the
 // power's rounding error would exceed the difference.
 constexpr double power_min = 1e-6;
 
@@ -36,7 +36,7 @@ std::uint64_t zipf_distribution::draw(random_sequence& random) const {
 double zipf_distribution::integral(double x) const { return power_ == 0 ? std::log(x) : std::pow(x, power_) / power_; }
 
 double zipf_distribution::inverse_integral(double y) const {
-  // Rounding may make the base negative, where x would be infinite.
+  // Rounding may make the base negative where x would be infinite.
   return power_ == 0 ? std::exp(y) : std::pow(std::max(y * power_, 0.0), 1 / power_);
 }
 

@@ -16,7 +16,7 @@ class zipf_distribution {
   /// Requires: rows >= 1, exponent > 0.
   zipf_distribution(std::uint64_t rows, double exponent);
 
-  /// Takes a number from `random` for each attempt; less than 1.1 on average.
+  /// Uses one number of `random` per attempt, on average less than 1.1.
   std::uint64_t draw(random_sequence& random) const;
 
  private:

@@ -75,7 +75,7 @@ result<void> append_whole(safetensors_writer& to, const source& from, std::uint6
   return {};
 }
 
-/// Appends a tensor of which several files have columns, some rows at a time.
+/// Appends a tensor whose columns are spread over several files, some rows at a time.
 result<void> append_columns(safetensors_writer& to, const source& from) {
   const std::uint64_t rows = from.what.shape.front();
   const std::uint64_t columns = from.what.shape.back();
@@ -109,7 +109,7 @@ result<void> append_rows(safetensors_writer& to, const source& from) {
   if (from.split == table_split::columns) return append_columns(to, from);
   const std::uint64_t rows = from.what.shape.front();
   const std::uint64_t row_bytes = length / rows;
-  // Rows of each file at a time.
+  // The rows of each file that are copied at a time.
   const std::uint64_t block = std::clamp<std::uint64_t>(copy_bytes / shards / row_bytes, 1, rows);
   std::vector<std::byte> piece(block * row_bytes);
   std::vector<std::byte> whole(std::min(block * shards, rows) * row_bytes);
@@ -154,7 +154,7 @@ bool is_part_of_checkpoint(const fs::path& path, const std::string& directory) {
          step_of_files_folder(folder.filename().native()).has_value() && is_checkpoint_file(path.filename().native());
 }
 
-/// Returns what is wrong with `path` as the name of a new file; null if nothing is.
+/// Returns why `path` cannot be the name of a new file; null if it can.
 std::optional<std::string> wrong_target(const std::string& path, bool overwrite) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {

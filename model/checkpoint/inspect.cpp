@@ -27,7 +27,7 @@ struct file_fault {
   std::string message;
 };
 
-/// Converts a fault of reading: after a system error the bytes may be intact.
+/// Converts a read fault: after a system error the bytes may be intact.
 file_fault reading_fault(const fault& why) { return {why.kind == fault_kind::input, why.message}; }
 
 /// Null: no fault.
@@ -149,7 +149,7 @@ result<std::vector<std::uint64_t>> checkpoint_steps(const std::string& directory
 
 damage find_damage(const checkpoint& saved, inspection_depth depth) {
   const auto& manifest = saved.manifest;
-  // Each depth requires that the one before found no fault.
+  // Each depth is reached only if the previous one found no fault.
   damage found = check_files(manifest, [&](const saved_file& file, auto) { return check_length(saved, file); });
   if (found.faults.empty() && depth == inspection_depth::bytes)
     found = check_files(manifest, [&](const saved_file& file, auto) { return check_digest(saved, file); });

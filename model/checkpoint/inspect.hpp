@@ -1,4 +1,4 @@
-// Inspects the checkpoints of a folder: which exist, and whether they are whole.
+// Inspects the checkpoints of a folder: which ones exist, and whether they are whole.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace troupe::model {
 
-/// How thorough an inspection is. Each depth includes those before it.
+/// How thorough an inspection is. Each depth includes the previous ones.
 enum class inspection_depth : std::uint8_t {
   lengths,  ///< the manifest, and the existence and lengths of the files
   headers,  ///< the files' tensors
@@ -21,7 +21,7 @@ enum class inspection_depth : std::uint8_t {
 enum class checkpoint_state : std::uint8_t {
   whole,
   torn,        ///< bytes are missing or have changed
-  unreadable,  ///< of another version, or the system cannot read it
+  unreadable,  ///< of an unknown version, or the system cannot read it
 };
 
 /// "whole", "torn", "unreadable".
@@ -40,8 +40,8 @@ struct inspection {
   damage found;
 };
 
-/// Returns the steps of the checkpoints in a folder, newest first. Faults, kind input: the folder does not exist or
-/// cannot be read. A folder without checkpoints is no fault.
+/// Returns the steps of the checkpoints in a folder, newest first; none is no fault. Faults, kind input: the folder
+/// does not exist or cannot be read.
 result<std::vector<std::uint64_t>> checkpoint_steps(const std::string& directory);
 
 /// Inspects a checkpoint; null if it has vanished, since a run that saves here removes old ones. Uses a buffer of a few
@@ -51,10 +51,10 @@ std::optional<inspection> inspect_checkpoint(const std::string& directory, std::
 /// The same for the files of a known manifest.
 damage find_damage(const checkpoint& saved, inspection_depth depth);
 
-/// Remembers manifest and files as inputs of this command (base/input_files.hpp).
+/// Registers manifest and files as inputs of this command (base/input_files.hpp).
 void remember_files(const checkpoint& saved);
 
-/// Returns the fault of a folder without checkpoints.
+/// Returns the fault for a folder without checkpoints.
 fault no_checkpoint_in(const std::string& directory);
 
 }  // namespace troupe::model

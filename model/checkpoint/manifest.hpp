@@ -18,15 +18,15 @@
 
 namespace troupe::model {
 
-/// Version 3 has `split`, version 4 also `arithmetic`, version 5 also `own` figures; without these, older ones are
-/// written.
+/// Version 3 adds `split`, version 4 `arithmetic`, version 5 `own` figures; manifests without these are written in an
+/// older version.
 constexpr std::uint64_t manifest_version = 5;
 /// The oldest readable version. Version 1 has no `test_loss` and no `rmse`.
 constexpr std::uint64_t manifest_version_min = 1;
-/// Limit of a manifest's bytes: files of 10,000 shards take about a quarter.
+/// Limit of a manifest's bytes: the files of 10,000 shards need about a quarter.
 constexpr std::size_t manifest_bytes_max = std::size_t{8} << 20;
 
-/// A trainer's sums in the current epoch.
+/// A rank's sums in the current epoch.
 struct rank_position {
   double loss_sum = 0;
   std::uint64_t samples = 0;
@@ -34,7 +34,7 @@ struct rank_position {
   bool operator==(const rank_position&) const = default;
 };
 
-/// The state of a run's report.
+/// The figures of a run so far.
 struct run_position {
   std::uint64_t samples = 0;                ///< all trainers, since the run's beginning
   double seconds = 0;                       ///< training loop alone, since the run's beginning
@@ -55,7 +55,7 @@ struct table_part {
   bool operator==(const table_part&) const = default;
 };
 
-/// A table, of which each file has a shard.
+/// A table with a shard in each of its files.
 struct saved_table {
   std::uint64_t rows = 0;  ///< of the whole table
   std::uint32_t shards = 1;
@@ -84,14 +84,14 @@ struct checkpoint_manifest {
   std::vector<setting> settings;
   /// `dataset::digest` of the data.
   std::string data_digest;
-  /// `arithmetic_here` of the processors that computed; empty: not known, or nothing was computed.
+  /// `arithmetic_here` of the processors that computed; empty: unknown, or nothing was computed.
   std::vector<setting> arithmetic;
   run_position position;
   std::vector<saved_table> tables;
   /// The tensors of the dense file.
   std::vector<tensor_declaration> dense;
-  /// The dense file, then each table's shards in order. A checkpoint of step 0 has none: resuming from it starts the
-  /// run.
+  /// The dense file, then each table's shards in order. A checkpoint of step 0 has no files: resuming from it starts
+  /// the run.
   std::vector<saved_file> files;
 
   bool operator==(const checkpoint_manifest&) const = default;
@@ -105,8 +105,8 @@ constexpr std::size_t plain_name_max = 200;
 /// Returns whether a tensor is optimizer state: "state.0" of a table, "top.0.weight.state.0".
 bool is_optimizer_state(std::string_view tensor_name);
 
-/// Returns whether a dense tensor of a program's checkpoint says where a trainer was ("rank0.loops", "rank1.steps") or
-/// is state that its trainer function keeps ("rank0.kept.losses.sum"), and so no weight of a replica.
+/// Returns whether a dense tensor of a program's checkpoint is a trainer's position ("rank0.loops", "rank1.steps") or
+/// state kept by its trainer function ("rank0.kept.losses.sum"), and so not a replica's weight.
 bool is_trainer_position(std::string_view tensor_name);
 
 /// Returns the names of `files`, in order, for the manifest's tables and dense tensors.
@@ -119,13 +119,13 @@ std::optional<std::string> find_contradiction(const checkpoint_manifest& manifes
 std::string to_text(const checkpoint_manifest& manifest);
 
 struct manifest_fault {
-  /// True: the bytes have changed; false: the text is intact but of another version.
+  /// True: the bytes have changed; false: the text is intact but has another version.
   bool torn = true;
   std::string message;
 };
 
-/// Parses exactly the texts of `to_text`: it detects any changed byte. Its messages do not name the file. Its memory is
-/// proportional to the text.
+/// Parses only texts exactly as `to_text` writes them: it detects any changed byte. Its messages do not name the file.
+/// Memory use is proportional to the text.
 tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_view text);
 
 }  // namespace troupe::model

@@ -26,16 +26,16 @@ namespace {
 constexpr std::string_view format_name = "troupe-checkpoint";
 constexpr std::size_t digest_digits = 32;
 constexpr std::array<std::string_view, 2> split_names = {"rows", "columns"};  // by value
-/// What follows the digest of the text before it.
+/// The end of a manifest, after the digest of the text before it.
 constexpr std::string_view ending = "\"\n}\n";
 
-/// How settings have bytes that are not UTF-8, as paths may: escaped, or as they are, which is no JSON, but was written
-/// before.
+/// How settings store bytes that are not UTF-8, as in paths: escaped, or raw, which is not JSON but was written in the
+/// past.
 enum class spelling : std::uint8_t { escaped, raw };
 
 // -- writing ------------------------------------------------------------------
 
-/// Reading returns the same text, whatever bytes it has.
+/// The result reads back as the same text, whatever bytes it has.
 std::string json_quoted(std::string_view text, spelling how = spelling::escaped) {
   return how == spelling::escaped ? lossless_json(json::string(text)) : json::serialize(json::string(text));
 }
@@ -45,7 +45,7 @@ std::string real(double value) { return fmt::format("\"{}\"", value); }
 
 std::string real(const std::optional<double>& value) { return value ? real(*value) : "null"; }
 
-/// Returns JSON values, one a line, between brackets; `indent`: of the closing bracket.
+/// Returns JSON values between brackets, one per line; `indent`: the closing bracket's indentation.
 std::string lines(const std::vector<std::string>& values, std::string_view brackets, std::size_t indent) {
   if (values.empty()) return std::string(brackets);
   const std::string margin = fmt::format("\n{:{}}", "", indent);
@@ -121,8 +121,8 @@ std::string digest_of_text(std::string_view text) {
 
 // -- reading ------------------------------------------------------------------
 
-// Boost.JSON throws if a value is missing or of another type, and so do these; `parse_manifest` catches. What they
-// accept (unknown or repeated keys, 4e1 for 40) is detected by writing the manifest again.
+// Like Boost.JSON, these throw if a value is missing or of another type; `parse_manifest` catches. Deviations that they
+// accept (unknown or repeated keys, 4e1 for 40) are detected by writing the manifest again.
 
 std::string text_of(const json::value& value) { return std::string(value.as_string()); }
 
@@ -230,7 +230,7 @@ json::value read_json(std::string_view text, spelling how) {
   return json::parse(text, {}, options);
 }
 
-/// Returns the text of a given version.
+/// Returns the text in a given version.
 std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest, spelling how = spelling::escaped) {
   const std::string arithmetic =
       version < 4 ? "" : fmt::format(",\n  \"arithmetic\": {}", settings_text(manifest.arithmetic, how));
@@ -247,7 +247,7 @@ std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest, 
   return text;
 }
 
-/// Reads a text whose digest is right.
+/// Reads a text whose digest is correct.
 tl::expected<checkpoint_manifest, manifest_fault> parse_digested(std::string_view text, spelling how) try {
   const json::value parsed = read_json(text, how);
   const json::object& object = parsed.as_object();
@@ -280,7 +280,7 @@ std::string to_text(const checkpoint_manifest& manifest) {
 }
 
 tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_view text) {
-  // The digest is checked before anything else. All versions end like this.
+  // The digest is checked before anything else. All versions end with it.
   if (text.size() > manifest_bytes_max)
     return torn(fmt::format("{} bytes: must be at most {}", text.size(), manifest_bytes_max));
   if (text.size() < digest_digits + ending.size() || !text.ends_with(ending))

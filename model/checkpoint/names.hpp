@@ -24,7 +24,7 @@ std::string files_folder_name(std::uint64_t step, std::uint32_t token);
 /// Returns the file name of a shard of a table: "table-0.shard-1-of-2.safetensors".
 std::string table_file_name(std::size_t table, std::uint32_t shard, std::uint32_t shards);
 
-/// Return the step in such a name; null for other names.
+/// Return the step in a name of that kind; null for other names.
 std::optional<std::uint64_t> step_of_manifest(std::string_view name);
 std::optional<std::uint64_t> step_of_uncommitted_manifest(std::string_view name);
 std::optional<std::uint64_t> step_of_files_folder(std::string_view name);

@@ -31,7 +31,7 @@ tl::unexpected<fault> refuse(const std::string& path, const std::string& why) {
   return bad_input("{}: {}", printable_path(path), why);
 }
 
-/// Makes a folder and its parents. Syncs each to the disk before it is used.
+/// Makes a folder and its parents. Syncs each to disk before using it.
 result<void> make_folders(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {
@@ -47,7 +47,7 @@ result<void> make_folders(const fs::path& path) {
   return sync_folder(above);
 }
 
-/// Removes the tensor files of a folder, and the folder if it is empty then.
+/// Removes the tensor files of a folder, then the folder if it is empty.
 void remove_files_folder(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(fs::symlink_status(path, ignored))) return;
@@ -64,7 +64,7 @@ std::string read_owner(int lock) {
   return {owner.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
 }
 
-/// Writes the owner into the lock file, and a number that no other owner has; returns what the file has now.
+/// Writes the owner and a unique number into the lock file; returns its new content.
 std::string write_owner(int lock) {
   std::random_device random;
   const std::string owner = fmt::format("host {}, pid {}\n{:08x}{:08x}", host_name(), ::getpid(), random(), random());
@@ -123,7 +123,7 @@ result<void> checkpoint_store::lock() {
     owner_ = write_owner(lock_);
     return {};
   }
-  constexpr mode_t owner_only = 0600;  // others could hold the lock
+  constexpr mode_t owner_only = 0600;  // otherwise another user could hold the lock
   const std::string name = path(checkpoint_lock_name);
   lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, owner_only);
   if (lock_ < 0) {
@@ -149,7 +149,7 @@ result<void> checkpoint_store::lock() {
   return refuse(path(checkpoint_lock_name), std::strerror(errno));
 }
 
-/// Refuses the save of a process that was taken for dead, and has woken while a later attempt goes on.
+/// Refuses the save of a process that was believed dead, and has woken while a later attempt runs.
 result<void> checkpoint_store::check_owner() const {
   if (read_owner(lock_) == owner_) return {};
   return run_fault("checkpoint step {} in {}: another attempt at the run{} saves there now", step_,

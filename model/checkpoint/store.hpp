@@ -18,7 +18,7 @@ class checkpoint_store {
  public:
   /// Makes `directory` with its parents if it does not exist, and locks it until the store's destruction. `resumed`:
   /// the checkpoint to resume from, in this folder or another; null for a new run. `lock`: the lock of an earlier
-  /// attempt at the same run, which this one holds on; -1: there is none. Faults, kind input: not a folder, not
+  /// attempt at the same run, which this store keeps; -1: there is none. Faults, kind input: not a folder, not
   /// writable, another run saves there, or it has checkpoints that this run does not resume from.
   static result<checkpoint_store> open(const std::string& directory, const resume_point* resumed, int lock = -1);
 
@@ -28,16 +28,16 @@ class checkpoint_store {
   ~checkpoint_store();
 
   const std::string& directory() const { return directory_; }
-  /// Returns the descriptor of the locked file, for the attempts that follow this one.
+  /// Returns the descriptor of the locked file, for later attempts.
   int lock_descriptor() const { return lock_; }
 
   /// Begins the checkpoint after step `step`; returns the folder for its files.
   result<std::string> begin(std::uint64_t step);
 
-  /// Commits the save, and removes all checkpoints but this and the one before. Requires: the caller fills in
-  /// everything but `folder`, and the files, listed in any order, exist. After a fault, kind run, nothing is committed
-  /// and the save is removed, with one exception: if only the last sync failed, the checkpoint exists but may not
-  /// survive a power loss. Refused once a later attempt at the run has opened the folder.
+  /// Commits the save, and removes all checkpoints except this one and the previous one. Requires: the caller has
+  /// filled in everything but `folder`, and the files, listed in any order, exist. After a fault, kind run, nothing is
+  /// committed and the save is removed, with one exception: if only the last sync failed, the checkpoint exists but may
+  /// not survive a power loss. Refused once a later attempt at the run has opened the folder.
   result<void> commit(checkpoint_manifest manifest);
 
   /// Removes an uncommitted save, if there is one.
@@ -57,7 +57,7 @@ class checkpoint_store {
   int lock_ = -1;
   /// What this store has written into the locked file.
   std::string owner_;
-  /// Torn checkpoints of the folder, which are removed.
+  /// Torn checkpoints of the folder, which will be removed.
   std::set<std::uint64_t> torn_;
   std::uint64_t step_ = 0;
   /// The folder's name of the current save; empty if there is none.

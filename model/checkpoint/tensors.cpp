@@ -44,7 +44,7 @@ common_rows rows_in_common(shard_of from, shard_of to) {
   if (from.split == table_split::columns) from = {};
   if (to.split == table_split::columns) to = {};
   // Saved row j is the table's row j * from.count + from.index, which is on `to` if it is to.index modulo to.count. The
-  // remainders repeat with this period, and each occurs at most once in it.
+  // remainders repeat with this period, and each occurs at most once per period.
   common_rows common;
   common.stride = to.count / std::gcd(from.count, to.count);
   for (std::uint64_t j = 0; j < common.stride && !common.any; ++j) {
@@ -55,7 +55,7 @@ common_rows rows_in_common(shard_of from, shard_of to) {
   return common;
 }
 
-/// What one of two shards has of a row: all of its bytes, and where the common columns begin in it.
+/// The layout of a row in one of two shards: all of its bytes, and the offset of the common columns.
 struct row_side {
   shard_of shard;
   std::uint64_t row_bytes = 0;
@@ -71,7 +71,7 @@ struct row_copy {
   row_side to;
 };
 
-/// Returns the copy of what two shards have in common of a part; of no bytes if they have no common columns.
+/// Returns the copy of the columns that two shards have in common; it has no bytes if there are none.
 row_copy columns_in_common(const safetensors_file& file, const tensor_entry& entry, std::uint64_t rows,
                            const table_part& part, shard_of from, shard_of to) {
   const column_range there = columns_on(part.columns, from);

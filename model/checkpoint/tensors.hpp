@@ -27,8 +27,8 @@ struct checkpoint {
 result<saved_file> write_table(const std::string& folder, std::size_t table, shard_of shard,
                                std::span<const tensor_view> parts);
 
-/// The same for the dense part: named tensors, e.g. "top.0.weight" [out, in]. Optimizer state has the name of its
-/// tensor followed by ".state.0" and so on.
+/// The same for the dense part: named tensors, e.g. "top.0.weight" [out, in]. Optimizer state is named after its
+/// tensor, with ".state.0" and so on appended.
 result<saved_file> write_dense(const std::string& folder, std::span<const tensor_view> tensors);
 
 /// Reads a part ("weight", "state.0") of table number `table` into `out` [rows of `shard`, columns of `shard`]. The

@@ -12,7 +12,7 @@ namespace troupe::model {
 
 namespace {
 
-// Returns the number of selected rows before each piece, and in all.
+// Returns the number of selected rows before each piece, and the total.
 std::vector<std::uint64_t> count_rows(const file_rows& from, row_selection which) {
   std::vector<std::uint64_t> before(1, 0);
   std::uint64_t row = 0;
@@ -58,7 +58,7 @@ void block_reader::begin(std::uint64_t number) {
       (from_.end_row(end - 1) - first_row_ + from_.cut.window_rows - 1) / from_.cut.window_rows;
   made_ = {};
   made_.rows = rows_before(number + 1) - rows_before(number);
-  // Each thread writes its own part first, so that none waits while another one clears the memory.
+  // Each thread is the first to write its own part, so that none waits while another clears the memory.
   made_.records = std::make_unique_for_overwrite<std::uint32_t[]>(made_.rows * from_.format->layout().width());
   made_.window_begin.assign(windows + 1, made_.rows);
   parts_.clear();
@@ -69,7 +69,7 @@ void block_reader::begin(std::uint64_t number) {
   end_ = end;
 }
 
-// Returns the pass nearest before row `row`.
+// Returns the pass that is closest before row `row`.
 std::list<block_reader::pass>::iterator block_reader::pass_to(std::uint64_t row) {
   auto best = passes_.end();
   for (auto it = passes_.begin(); it != passes_.end(); ++it)
@@ -101,13 +101,13 @@ void block_reader::help(const std::atomic<bool>& cancelled) {
   }
 }
 
-// Gives up the unclaimed pieces. Threads have claimed all pieces before these, so the first fault in the file is found.
+// Drops the unclaimed pieces. All pieces before them are claimed, so the first fault in the file is found.
 void block_reader::stop() {
   const std::lock_guard lock(taking_);
   next_ = end_.load();
 }
 
-// Takes the next piece, and copies its lines if the file is compressed.
+// Claims the next piece, and copies its lines if the file is compressed.
 std::optional<std::size_t> block_reader::take(copied_lines& lines, const std::atomic<bool>& cancelled) {
   const std::lock_guard lock(taking_);
   if (!has_more()) return std::nullopt;
@@ -191,7 +191,7 @@ result<row_block> block_reader::finish() {
   }
   auto rows = joined();
   if (!rows && !passes_.empty()) passes_.pop_front();
-  // If the file has changed, this is the fault to report, instead of its consequences.
+  // If the file has changed, this is the fault to report, not its consequences.
   if (auto wrong = from_.file->changed()) return tl::unexpected(std::move(*wrong));
   return rows;
 }

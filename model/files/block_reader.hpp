@@ -16,33 +16,33 @@
 
 namespace troupe::model {
 
-/// Reads one block at a time: `begin`, `help`, `finish`. Threads that help take its pieces in order. Each reads its
-/// pieces of a plain file itself. A compressed file can only be read from its beginning, by one thread at a time, which
-/// copies a piece's lines and then parses them while the next one reads on. A few passes over it are kept open: several
-/// callers that read in order each continue their pass. Thread: `help`: any number at once; the others: one at a time,
-/// while nobody helps.
+/// Reads one block at a time: `begin`, `help`, `finish`. Helping threads process its pieces in order. With a plain
+/// file, each thread reads its own pieces. A compressed file can only be read from its beginning, by one thread at a
+/// time, which copies a piece's lines and parses them while the next thread continues reading. A few passes over it
+/// stay open: several callers that read in order each continue their own pass. Thread: `help`: any number at once; the
+/// others: one at a time, while no thread helps.
 class block_reader {
  public:
   block_reader(const file_rows& from, row_selection which);
 
-  /// Returns how many passes over a compressed file are kept open: one if each takes much memory for its window.
+  /// Returns how many passes over a compressed file stay open: one if each needs much memory for its window.
   static std::size_t passes_kept(const file_rows& of) { return of.window > zstd_usual_window_max ? 1 : 4; }
 
-  /// Returns the number of selected rows before block `number`, which may be the one behind the last one.
+  /// Returns the number of selected rows before block `number`, which may be one past the last.
   std::uint64_t rows_before(std::uint64_t number) const { return rows_before_[from_.block_pieces[number]]; }
 
   /// Begins to read block `number`.
   void begin(std::uint64_t number);
 
-  /// Returns whether pieces of the block are left to take; once false, it stays so. Thread: any.
+  /// Returns whether unclaimed pieces of the block are left; once false, it stays false. Thread: any.
   bool has_more() const { return next_ < end_; }
 
-  /// Reads pieces of the block until none is left to take. Returns soon after `cancelled` has become true.
+  /// Reads pieces of the block until all are claimed. Returns soon after `cancelled` has become true.
   void help(const std::atomic<bool>& cancelled);
 
-  /// Returns the selected rows of the block. Requires: nothing is left to take. Faults, of several the first one in the
-  /// file: a wrong line; the file has changed or cannot be read; reading was cancelled. Throws std::bad_alloc if there
-  /// was no memory in `help`.
+  /// Returns the selected rows of the block. Requires: all pieces are claimed. Faults (if several, the first one in the
+  /// file): a wrong line; the file has changed or cannot be read; reading was cancelled. Throws std::bad_alloc if
+  /// `help` ran out of memory.
   result<row_block> finish();
 
  private:
@@ -51,13 +51,13 @@ class block_reader {
     std::uint64_t next_row;
   };
 
-  // A compressed file's lines of a piece, read as a line_reader is.
+  // A piece's lines of a compressed file, read like a line_reader.
   class copied_lines {
    public:
     void clear();
     void add(std::string_view line, std::uint64_t number);
     void end_with(fault wrong) { wrong_ = std::move(wrong); }
-    // Makes the text readable some bytes after the last line.
+    // Makes a few bytes after the last line readable.
     void complete() { text_.append(line_reader::padding, '\0'); }
     result<std::optional<std::string_view>> next();
     std::uint64_t line() const { return next_ == 0 ? 0 : ends_[next_ - 1].line; }
@@ -74,7 +74,7 @@ class block_reader {
     std::optional<fault> wrong_;  // instead of the line after the last one
   };
 
-  // What is read of a piece, beside the records.
+  // The result of reading a piece, besides the records.
   struct part {
     row_bags bags;
     std::optional<fault> wrong;
@@ -93,7 +93,7 @@ class block_reader {
 
   const file_rows& from_;
   row_selection which_;
-  std::vector<std::uint64_t> rows_before_;  // selected ones, by piece, and one more
+  std::vector<std::uint64_t> rows_before_;  // selected rows by piece; one more entry for the end
   std::list<pass> passes_;                  // of a compressed file; most recently used first
 
   // The block being read.
@@ -101,9 +101,9 @@ class block_reader {
   std::size_t first_piece_ = 0;
   row_block made_;
   std::vector<part> parts_;
-  std::mutex taking_;                  // held to take pieces, and to read the front pass
-  std::atomic<std::size_t> next_ = 0;  // piece
-  std::atomic<std::size_t> end_ = 0;   // of the pieces
+  std::mutex taking_;                  // held to claim pieces, and to read the front pass
+  std::atomic<std::size_t> next_ = 0;  // the next piece to claim
+  std::atomic<std::size_t> end_ = 0;   // the end of the block's pieces
   std::atomic<bool> no_memory_ = false;
 };
 

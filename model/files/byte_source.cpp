@@ -37,13 +37,13 @@ class plain_source final : public byte_source {
   std::uint64_t next_;
 };
 
-// The common part of the two decompressors: the compressed input, and its faults.
+// The common part of both decompressors: the compressed input, and its faults.
 class compressed_input {
  public:
   compressed_input(std::shared_ptr<const input_file> file, const char* format)
       : file_(std::move(file)), format_(format), buffer_(std::size_t{256} << 10) {}
 
-  // Reads the next bytes of the file; none at its end.
+  // Reads the next bytes of the file; returns 0 at its end.
   result<std::size_t> refill() {
     auto got = file_->read_some(next_, std::as_writable_bytes(std::span(buffer_)));
     if (got) next_ += *got;
@@ -53,12 +53,12 @@ class compressed_input {
   char* data() { return buffer_.data(); }
   const std::string& name() const { return file_->name(); }
 
-  // Reads again from the first byte on that is not consumed, past the end of the buffer, too. `left`: as below.
+  // Reads again from the first unconsumed byte on, also beyond the end of the buffer. `left`: as below.
   result<std::size_t> look_ahead(std::size_t left, std::span<char> to) const {
     return file_->read_some(next_ - left, std::as_writable_bytes(to));
   }
 
-  // `left`: bytes of the buffer that are not consumed.
+  // `left`: unconsumed bytes of the buffer.
   tl::unexpected<fault> damaged(std::size_t left, const char* why) const {
     return bad_input("{}: damaged {} data near byte {}: {}; get the file again", file_->name(), format_, next_ - left,
                      why);
@@ -69,7 +69,7 @@ class compressed_input {
                      file_->name(), format_, next_);
   }
 
-  // A little input may have output for minutes, so that reading the file is too rare to ask.
+  // A little input may decompress for minutes, so the check for a stop when reading the file would be too rare.
   tl::unexpected<fault> ended_early() const { return stopped(file_->name()); }
 
   tl::unexpected<fault> followed(std::size_t left) const {
@@ -129,7 +129,7 @@ class gzip_source final : public byte_source {
   bool between_members_ = false;
 };
 
-// Returns the window of the frame that begins with these bytes, by RFC 8878, 3.1.1.1; 0 if none does.
+// Returns the window of the frame that begins with these bytes, by RFC 8878, 3.1.1.1; 0 if no frame does.
 std::uint64_t window_of_frame(std::string_view frame) {
   constexpr std::string_view magic_number = "\x28\xb5\x2f\xfd";
   constexpr std::size_t window_power_min = 10;
@@ -166,7 +166,7 @@ class zstd_source final : public byte_source {
         taken_ = {input_.data(), *got, 0};
         ended = *got == 0;
       }
-      // Without input there may still be output, but only of a started frame.
+      // Without input there may still be output, but only from a started frame.
       if (ended && !in_frame_) break;
       if (!in_frame_) TROUPE_DO(check_frame());
       const std::size_t status = ZSTD_decompressStream(context_.get(), &out, &taken_);
@@ -185,9 +185,9 @@ class zstd_source final : public byte_source {
   }
 
  private:
-  // Checks that the frame which begins now can be read here.
+  // Checks whether the frame that begins now can be read.
   result<void> check_frame() {
-    std::array<char, 18> header{};  // as long as a frame's header may be
+    std::array<char, 18> header{};  // the maximum length of a frame's header
     TROUPE_TRY(got, input_.look_ahead(taken_.size - taken_.pos, header));
     const std::string_view frame(header.data(), got);
     if (const unsigned dictionary = ZSTD_getDictID_fromFrame(frame.data(), frame.size()); dictionary != 0)
@@ -212,7 +212,7 @@ class zstd_source final : public byte_source {
   bool in_frame_ = false;
 };
 
-// Compressed and packed files that no text is like.
+// Compressed and packed formats, recognized by bytes that do not begin any text.
 struct format_not_read {
   std::size_t offset;
   std::string_view bytes;

@@ -29,7 +29,7 @@ class category_hash {
   }
 
  private:
-  // Criteo's categories are eight digits. Of a text whose length the compiler knows, the hash is a few instructions.
+  // Criteo's categories are eight digits. For a text of constant length, the hash compiles to a few instructions.
   static constexpr std::size_t usual_size = 8;
   [[gnu::flatten]] static std::uint64_t hash_of_usual(const char* text) { return XXH3_64bits(text, usual_size); }
 

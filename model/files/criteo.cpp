@@ -1,5 +1,6 @@
-// The public Criteo TSV (display advertising challenge): a label, 13 integers and 26 hashed categories a line, with
-// tabs between them; an empty field is a missing value.
+// The public Criteo TSV (display advertising challenge): a label, 13 integers and 26 hashed categories a line,
+// separated by tabs;
+// an empty field is a missing value.
 
 #include <fmt/format.h>
 
@@ -22,7 +23,7 @@ constexpr std::size_t columns_in_line = 1 + criteo_dense_features + criteo_table
 
 float log1p_of(std::int64_t x) { return static_cast<float>(std::log1p(static_cast<double>(x))); }
 
-// Most integers are a few digits, of which a general parser takes longer.
+// Most integers have a few digits; a general parser is slower for these.
 std::optional<std::int64_t> whole_number(std::string_view field) {
   constexpr std::size_t few = 8;
   if (field.size() > few) return parse_number<std::int64_t>(field);
@@ -64,7 +65,7 @@ class criteo final : public row_format {
     for (std::size_t column = 0; column < columns_in_line; ++column) {
       const char* const stop = field_end(next, end, '\t');
       const std::string_view field(next, static_cast<std::size_t>(stop - next));
-      // Only the last field ends at the line's end.
+      // Only the last field may end at the line's end.
       if ((stop == end) != (column + 1 == columns_in_line)) return wrong_count(line);
       if (column > criteo_dense_features)
         record[column] = hash_.row_of(field);
@@ -86,7 +87,7 @@ class criteo final : public row_format {
                        printable(line), columns_in_line);
   }
 
-  // Reads the label, or an integer's feature. Returns what a wrong field must be; null if it is right.
+  // Reads the label, or an integer's feature. Returns what a wrong field must be; null if the field is right.
   const char* read_number(std::string_view field, std::size_t column, std::uint32_t& to) const {
     float value = 0;
     if (column == 0) {

@@ -52,7 +52,7 @@ class category_rows {
 // A column of the file.
 struct file_column {
   csv_column what;
-  // For a label, numeric or categorical column: its word in the record.
+  // For a label, numeric or categorical column: the index of its word in the record.
   std::size_t word = 0;
   std::optional<category_rows> rows;
 };
@@ -69,7 +69,7 @@ class csv final : public row_format {
         classes_(job.classes) {
     spec_.outputs = outputs_for(loss_, classes_);
     spec_.binary_targets = loss_ == loss_kind::bce_logits || (loss_ == loss_kind::cross_entropy && classes_ == 2);
-    // Dense features and tables have the order of the descriptions; bags have the file's order.
+    // Dense features and tables are in the order of the descriptions; bags are in the file's order.
     for (std::size_t i = 0; i < descriptions.size(); ++i)
       if (descriptions[i].kind == csv_kind::numeric) columns_[described[i]].word = 1 + layout_.dense++;
     for (std::size_t i = 0; i < descriptions.size(); ++i) {
@@ -146,7 +146,7 @@ class csv final : public row_format {
                        separator_ == '\t' ? "tabs" : fmt::format("'{}'", separator_));
   }
 
-  // Returns what a wrong field must be; null if it is right.
+  // Returns what a wrong field must be; null if the field is right.
   std::optional<std::string> read_field(const file_column& column, std::string_view field, std::uint32_t* record,
                                         row_bags& to) const {
     switch (column.what.kind) {
@@ -185,10 +185,10 @@ class csv final : public row_format {
     return std::nullopt;
   }
 
-  // The number itself must be finite, whatever the transform would make of it.
+  // The number itself must be finite, whatever the transform would turn it into.
   static std::optional<std::string> read_finite(std::string_view field, bool log1p, float& to) {
     const auto number = parse_number<double>(field);
-    const bool has_digits = field.find_first_of("0123456789") != field.npos;  // others are infinite or nan by name
+    const bool has_digits = field.find_first_of("0123456789") != field.npos;  // else infinity or nan by name
     if (!number || std::isnan(*number) || (std::isinf(*number) && !has_digits))
       return "a finite number, without blanks around it";
     to = static_cast<float>(log1p ? std::log1p(std::max(*number, 0.0)) : *number);
@@ -208,7 +208,7 @@ class csv final : public row_format {
     return std::nullopt;
   }
 
-  // An empty field is an empty bag; an empty value among others is a missing one.
+  // An empty field is an empty bag; an empty value among others is a missing value.
   static void read_bag(const file_column& column, std::string_view field, row_bags& to) {
     const char* next = field.data();
     const char* const end = next + field.size();
@@ -222,7 +222,7 @@ class csv final : public row_format {
 
   row_layout layout_;
   data_spec spec_;
-  std::optional<nn::id_range> ids_;  ///< the network takes the numeric columns as these
+  std::optional<nn::id_range> ids_;  ///< the ids that the network reads from the numeric columns
   std::vector<file_column> columns_;
   char separator_;
   std::uint64_t header_lines_;
@@ -230,7 +230,7 @@ class csv final : public row_format {
   std::size_t classes_;
 };
 
-// The names of the columns, and the number of their line.
+// The names of the columns, and the number of the header's line.
 struct csv_header {
   std::vector<std::string> names;
   std::uint64_t line = 0;
@@ -255,7 +255,7 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
-// Says that a header does not have a name: what is nearest, or that blanks around it are the difference.
+// Describes that a header lacks a name: the nearest name, or one that differs only in blanks around it.
 std::string no_such_column(const std::string& name, const std::vector<std::string>& names) {
   for (const std::string& one : names)
     if (without_blanks(one) == without_blanks(name))
@@ -264,7 +264,7 @@ std::string no_such_column(const std::string& name, const std::vector<std::strin
   return fmt::format("no column is called {}; the nearest is {}", printable(name), printable(nearest(name, names)));
 }
 
-// Returns for each description the number of its column, found by its name in the header.
+// Returns each description's column number, found by name in the header.
 result<std::vector<std::size_t>> find_columns(const std::vector<csv_column>& descriptions, const csv_header& header,
                                               const std::string& file) {
   const std::vector<std::string>& names = header.names;

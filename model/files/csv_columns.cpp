@@ -18,7 +18,7 @@ namespace {
 
 namespace json = boost::json;
 
-// An error text about a column, for after "column 2 (age): "; null: none.
+// An error text about a column, to follow "column 2 (age): "; null: none.
 using column_fault = std::optional<std::string>;
 
 std::string shown(const json::value& value) {
@@ -98,7 +98,7 @@ column_fault read_transform(const json::value& value, csv_column& to) {
 // A key of a description.
 struct column_key {
   const char* name;
-  std::vector<csv_kind> kinds;  // the kinds that have it; empty: all
+  std::vector<csv_kind> kinds;  // the kinds that it applies to; empty: all
   column_fault (*read)(const json::value&, csv_column&);
 };
 
@@ -125,9 +125,9 @@ column_fault no_such_key(const std::string& name, csv_kind kind) {
   return fmt::format("{}: {} has no such key; it has {}", name, kind_name, alternatives(of_kind));
 }
 
-// `to` has a name already, if the description has one.
+// Requires: `to` already has the name, if the description has one.
 column_fault read_column(const json::object& from, const job& job, csv_column& to) {
-  // The kind says which known_keys there may be.
+  // The kind determines which known_keys are allowed.
   const auto* kind = from.if_contains("kind");
   if (kind == nullptr) return "kind is missing: must be label, numeric, categorical, multi or ignore";
   if (auto refused = read_kind(*kind, to)) return refused;

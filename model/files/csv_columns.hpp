@@ -14,13 +14,13 @@ namespace troupe::model {
 
 struct job;
 
-/// Whether `text` can separate columns, or values of a field: one byte, since a character beyond ASCII has several in
-/// UTF-8.
+/// Returns whether `text` can separate columns, or values of a field: it must be one byte, since characters beyond
+/// ASCII have several in UTF-8.
 bool is_separator(std::string_view text);
 constexpr const char* separator_limit = "one ASCII character, of one byte, other than a line's end";
 
-/// The use of a column: the target, a dense feature, a table with one index a sample, a table with a bag a sample, or
-/// none.
+/// The use of a column: the target, a dense feature, a table with one index per sample, a table with a bag per sample,
+/// or none.
 enum class csv_kind : std::uint8_t { label, numeric, categorical, multi, ignore };
 
 struct csv_column {
@@ -42,7 +42,7 @@ struct csv_column {
 };
 
 /// Parses `job.columns`, a JSON array of objects with the keys name, kind, rows, vocabulary, separator, mode and
-/// transform. Faults name column and key: unknown keys, keys that the kind does not have, malformed values, repeated
+/// transform. Faults name column and key: unknown keys, keys that do not apply to the kind, malformed values, repeated
 /// names, no label or several, no features.
 result<std::vector<csv_column>> parse_columns(const job& job);
 

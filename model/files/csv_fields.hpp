@@ -14,11 +14,11 @@ class csv_fields {
   csv_fields(std::string_view line, char separator)
       : next_(line.data()), end_(line.data() + line.size()), separator_(separator) {}
 
-  /// Returns the next field without its quotes, valid until the next call; false after the last field, and if the
-  /// quotes are wrong.
+  /// Returns the next field without its quotes, valid until the next call; false after the last field, or if the quotes
+  /// are wrong.
   bool next(std::string_view& field);
 
-  /// Returns what is wrong with the quotes of the refused field; null after the last field.
+  /// Returns the error in the quotes of the refused field; null after the last field.
   const char* wrong() const { return wrong_; }
 
  private:

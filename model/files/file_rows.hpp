@@ -1,4 +1,4 @@
-// Where the rows of a file are, found by reading the file once.
+// The locations of a file's rows, found by reading the file once.
 
 #pragma once
 
@@ -14,12 +14,12 @@
 
 namespace troupe::model {
 
-/// Selects rows of a file: all, those held out for evaluation, or the others. A hash of a row's number decides whether
-/// it is held out.
+/// Selects rows of a file: all, those held out for evaluation, or the others. A hash of the row number decides whether
+/// a row is held out.
 class row_selection {
  public:
   static row_selection all() { return {0, false}; }
-  /// `share` of the rows is held out.
+  /// Holds out `share` of the rows.
   static row_selection held_out(double share) { return {share, true}; }
   static row_selection kept(double share) { return {share, false}; }
 
@@ -44,16 +44,17 @@ struct row_cut {
   std::uint64_t block_rows() const { return window_rows * windows_in_block; }
 };
 
-/// Consecutive rows of a block, as many as one thread parses at a time.
+/// Consecutive rows of a block that one thread parses at a time.
 struct file_piece {
-  /// Soon behind so many bytes of text ends a piece: little enough for many pieces in a block, and mostly for one read.
+  /// A piece ends soon after this many bytes of text: few enough for many pieces in a block, and usually for a single
+  /// read.
   static constexpr std::uint64_t bytes = std::uint64_t{240} << 10;
 
   std::uint64_t first_row = 0;
-  /// The byte of the text at which it begins, and how many lines are before it.
+  /// The byte of the text at which the piece begins, and the number of lines before it.
   std::uint64_t offset = 0;
   std::uint64_t lines_before = 0;
-  /// How many values are in the bags of its rows.
+  /// The number of values in the bags of its rows.
   std::uint64_t values = 0;
   /// `lines_digest` of its rows.
   std::uint64_t digest = 0;
@@ -79,22 +80,23 @@ struct file_rows {
   /// The digest of all lines, including the header.
   std::string digest = {};
   std::uint64_t header_digest = 0;
-  /// Lines that are no rows, and the number of the first one. Not known if another process has found the rows.
+  /// The number of blank lines, which are no rows, and the first one's line number. Unknown if another process has
+  /// found the rows.
   std::uint64_t blank_lines = 0;
   std::uint64_t first_blank_line = 0;
-  /// The bytes of the window that decompressing needs.
+  /// The bytes of the window needed for decompression.
   std::uint64_t window = 0;
   std::vector<file_piece> pieces = {};
-  /// Another process has found the rows: pieces are compared with their digests when they are read.
+  /// Whether another process has found the rows: then the pieces' digests are checked when they are read.
   bool is_unread = false;
   /// By block: the number of values in the bags of all its rows.
   std::vector<std::uint64_t> block_values = {};
-  /// By block: its first piece; and how many pieces there are.
+  /// By block: its first piece; then the number of pieces.
   std::vector<std::size_t> block_pieces = {};
 
   std::uint64_t blocks() const { return (rows + cut.block_rows() - 1) / cut.block_rows(); }
 
-  /// Returns the row behind the last one of piece `piece`.
+  /// Returns the first row after piece `piece`.
   std::uint64_t end_row(std::size_t piece) const {
     return piece + 1 < pieces.size() ? pieces[piece + 1].first_row : rows;
   }
@@ -105,12 +107,12 @@ struct file_rows {
   /// Returns all lines.
   line_reader lines() const;
 
-  /// Sets what is known by block. Requires: a piece begins with each block.
+  /// Sets the members that are by block. Requires: each block begins with a piece.
   void count_blocks();
 };
 
-/// Reads the whole file once. Faults: no rows, a row with more than `bag_values_max` values in its bags, those of
-/// `row_format::check`, and those of `line_reader` and `byte_source`. Values are not parsed.
+/// Reads the whole file once, without parsing values. Faults: no rows, a row with more than `bag_values_max` values in
+/// its bags, those of `row_format::check`, and those of `line_reader` and `byte_source`.
 result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_ptr<const row_format> format,
                             row_cut cut);
 

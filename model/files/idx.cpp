@@ -19,10 +19,10 @@ namespace troupe::model {
 namespace {
 
 constexpr std::uint8_t idx_unsigned_byte = 8;
-// More than any file has; below it no sum here overflows.
+// More than any file has; below this limit no sum here overflows.
 constexpr std::uint64_t idx_elements_max = std::uint64_t{1} << 48;
 
-// What a file must be.
+// The required content of a file.
 struct idx_wanted {
   std::size_t dimensions_min;
   std::size_t dimensions_max;

@@ -17,7 +17,7 @@ bool is_blank(std::string_view line) {
   return line.empty() || (line.front() <= ' ' && line.find_first_not_of(" \t\r") == line.npos);
 }
 
-/// Whether a text begins as UTF-16 does, in either byte order.
+/// Returns whether a text begins like UTF-16, in either byte order.
 bool is_utf_16(std::string_view text) { return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"); }
 
 }  // namespace
@@ -45,7 +45,7 @@ result<std::optional<std::string_view>> line_reader::next() {
   }
 }
 
-// Returns the line up to `end`; the next one begins at `behind`.
+// Returns the line up to `end`; the next line begins at `behind`.
 std::string_view line_reader::take(std::size_t end, std::size_t behind) {
   std::string_view text(buffer_.data() + begin_, end - begin_);
   begin_ = scanned_ = behind;

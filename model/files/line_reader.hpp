@@ -30,22 +30,22 @@ class line_reader {
   line_reader(std::unique_ptr<byte_source> from, std::string file, std::uint64_t offset = 0,
               std::uint64_t lines_before = 0);
 
-  /// Returns the next line that is not blank, without its end (LF or CR LF; the last line may lack it) and without the
-  /// text's byte order mark, valid until the next call; null after the last line. A line that has nothing but blanks
-  /// and tabs is blank. Faults: the source's, a line that is too long, a zero byte.
+  /// Returns the next line that is not blank, valid until the next call; null after the last line. Removes the line's
+  /// end (LF or CR LF, which may be missing in the last line) and the text's byte order mark. A line of only blanks and
+  /// tabs is blank. Faults: the source's, a line that is too long, a zero byte.
   result<std::optional<std::string_view>> next();
 
   /// Returns how many lines `next` has returned.
   std::uint64_t returned() const { return returned_; }
 
-  /// Returns the number of the last line that was read, from 1.
+  /// Returns the number of the last line read, from 1.
   std::uint64_t line() const { return line_; }
 
-  /// Returns how many blank lines were passed over, and the number of the first one, or 0.
+  /// Returns the number of blank lines skipped, and the line number of the first one, or 0.
   std::uint64_t blank_lines() const { return blank_lines_; }
   std::uint64_t first_blank_line() const { return first_blank_line_; }
 
-  /// Returns the bytes that decompressing has needed for the text so far.
+  /// Returns the bytes of the window that decompression has needed so far.
   std::uint64_t window() const { return from_->window(); }
 
   /// Returns the offset of the next line in the text.
@@ -58,8 +58,8 @@ class line_reader {
   std::unique_ptr<byte_source> from_;
   std::string file_;
   std::vector<char> buffer_;
-  std::uint64_t offset_;     // of the buffer's first byte in the text
-  std::size_t begin_ = 0;    // of the next line
+  std::uint64_t offset_;     // the offset in the text of the buffer's first byte
+  std::size_t begin_ = 0;    // the beginning of the next line
   std::size_t scanned_ = 0;  // no line end in [begin_, scanned_)
   std::size_t end_ = 0;
   std::uint64_t line_;
@@ -71,7 +71,8 @@ class line_reader {
 
 static_assert(std::endian::native == std::endian::little, "a word's first byte is taken to be its lowest");
 
-/// Returns the first `separator` in [from, to), or `to`. Reads eight bytes at a time, up to seven of them after `to`.
+/// Returns the first `separator` in [from, to), or `to`. Reads eight bytes at a time, and so up to seven bytes after
+/// `to`.
 inline const char* field_end(const char* from, const char* to, char separator) {
   constexpr std::uint64_t ones = 0x0101010101010101;
   const std::uint64_t wanted = ones * static_cast<unsigned char>(separator);
@@ -92,7 +93,7 @@ inline const char* field_end(const char* from, const char* to, char separator) {
 /// Returns how often `wanted` occurs in `text`, 16 bytes at a time.
 inline std::size_t count_of(std::string_view text, char wanted) {
   using bytes [[gnu::vector_size(16)]] = signed char;
-  constexpr std::size_t rounds_max = 127;  // of what a byte counts
+  constexpr std::size_t rounds_max = 127;  // the largest count that a byte can hold
   std::size_t count = 0;
   const char* next = text.data();
   for (std::size_t chunks = text.size() / sizeof(bytes); chunks > 0;) {
@@ -100,7 +101,7 @@ inline std::size_t count_of(std::string_view text, char wanted) {
     for (std::size_t left = std::min(chunks, rounds_max); left > 0; --left, --chunks, next += sizeof(bytes)) {
       bytes chunk;
       std::memcpy(&chunk, next, sizeof(chunk));
-      found -= chunk == wanted;  // -1 where it is
+      found -= chunk == wanted;  // -1 for each match
     }
     for (std::size_t i = 0; i < sizeof(bytes); ++i) count += static_cast<std::size_t>(found[i]);
   }

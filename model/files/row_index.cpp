@@ -16,7 +16,8 @@ constexpr std::size_t digest_letters = 32;
 constexpr std::size_t words_of_file = digest + digest_letters / sizeof(std::uint64_t);
 enum word_of_piece : std::size_t { first_row, offset, lines_before, values, piece_digest, words_of_piece };
 
-// Whether the pieces cut all rows of `made`, each block's from its first row on, and lie in a file of that length.
+// Returns whether the pieces cut all rows of `made`, beginning a new piece with each block, and fit a file of that
+// length.
 bool are_in_order(const file_rows& made) {
   std::uint64_t next_block = 0;
   for (std::size_t i = 0; i < made.pieces.size(); ++i) {

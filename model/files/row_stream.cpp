@@ -30,11 +30,11 @@ std::string smaller_blocks(const file_rows& of) {
   return "use " + alternatives(ways);
 }
 
-// Rows and bag values of the largest blocks that are in memory together, including the one being read.
+// Rows and bag values of the largest blocks that are in memory at the same time, including the one being read.
 struct held_blocks {
   std::uint64_t rows = 0;
   std::uint64_t values = 0;
-  std::uint64_t values_being_joined = 0;  // of the pieces of the block being read, which become one
+  std::uint64_t values_being_joined = 0;  // of the block being read, whose pieces are joined
 };
 
 held_blocks largest_blocks(const file_rows& of) {
@@ -55,7 +55,7 @@ std::uint64_t bytes_of_blocks(const file_rows& of) {
   return bytes_of_windows(of) +
          held.rows * (layout.width() * sizeof(std::uint32_t) + layout.bags * sizeof(std::uint64_t)) +
          (held.values + held.values_being_joined) * sizeof(std::uint32_t) +
-         std::min(of.rows, of.cut.block_rows()) * layout.bags * sizeof(std::uint64_t);  // of the pieces being joined
+         std::min(of.rows, of.cut.block_rows()) * layout.bags * sizeof(std::uint64_t);  // offsets being joined
 }
 
 std::optional<std::string> check_blocks(const file_rows& of, std::uint64_t available) {
@@ -121,7 +121,7 @@ std::shared_ptr<row_stream::slot> row_stream::want(std::uint64_t number) const {
   return wanted;
 }
 
-// Blocks that callers wait for come before blocks read ahead, and earlier requests before later ones.
+// Awaited blocks come before blocks read ahead, and earlier requests before later ones.
 row_stream::slots::const_iterator row_stream::next_to_read() const {
   auto best = slots_.end();
   for (auto it = slots_.begin(); it != slots_.end(); ++it) {
@@ -146,7 +146,7 @@ void row_stream::drop_oldest() const {
   }
 }
 
-// A reader's loop: all of them read the same block, and the last one to leave it finishes it.
+// A reader's loop: all readers read the same block, and the last one to leave it finishes it.
 void row_stream::read_ahead() {
   std::unique_lock lock(mutex_);
   for (;;) {

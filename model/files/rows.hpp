@@ -16,9 +16,9 @@
 
 namespace troupe::model {
 
-/// The layout of a row, and the part of each table.
+/// The layout of a row, with the location of each table's rows.
 struct row_layout {
-  /// The location of a table's rows: among the single ones (one a sample), or among the bags.
+  /// The location of a table's rows: among the singles (one per sample), or among the bags.
   struct table {
     bool is_bag = false;
     /// Its number among the tables of its kind.
@@ -35,7 +35,7 @@ struct row_layout {
   std::size_t width() const { return 1 + dense + singles; }
 };
 
-/// Limit of values in all bags of a row, the same as of `--bag`.
+/// Limit of values in all bags of a row, equal to that of `--bag`.
 constexpr std::uint64_t bag_values_max = 65536;
 
 /// The bags of several rows, row by row.
@@ -45,7 +45,7 @@ struct row_bags {
   std::vector<std::uint32_t> rows;
 };
 
-/// Consecutive rows of a file in a compact form: a table's row takes 4 bytes.
+/// Consecutive rows of a file in a compact form: a table's row number needs 4 bytes.
 struct row_block {
   std::size_t rows = 0;
   /// [rows, width]: the label's bits, the dense features' bits, the single tables' rows.
@@ -69,8 +69,8 @@ class batch_builder {
   batch finish() &&;
 
  private:
-  // So many samples' singles are copied into the indices together: these lie as far apart as a batch is long, often a
-  // power of two, so that the lines of all would come to the same places in a cache and drive each other out.
+  // The number of samples whose singles are copied into the indices together. The tables' indices are a batch's length
+  // apart, often a power of two, so that their lines would compete for the same sets of a cache.
   static constexpr std::size_t tile_rows = 64;
 
   void empty_tile();
@@ -79,8 +79,8 @@ class batch_builder {
   loss_kind loss_;
   batch made_;
   std::vector<std::int64_t*> singles_;  // indices of the single tables, by number
-  std::vector<bags*> bags_;             // the others, by number
-  std::vector<std::uint32_t> tile_;     // [tile_rows, singles]: of the samples that `indices` lack
+  std::vector<bags*> bags_;             // bags of the other tables, by number
+  std::vector<std::uint32_t> tile_;     // [tile_rows, singles]: samples that are not in `indices` yet
   std::size_t in_tile_ = 0;
   std::size_t next_ = 0;
 };
@@ -95,8 +95,8 @@ class row_format {
   /// then meaningless.
   virtual std::optional<std::string> parse(std::string_view line, std::uint32_t* record, row_bags& to) const = 0;
 
-  /// Checks what can be seen without a look at the values: how many columns the line has, and their quotes. Adds to
-  /// `bag_values` how many values `parse` would append to the bags. Returns and requires what `parse` does.
+  /// Checks a line without reading the values: the number of its columns, and their quotes. Adds to `bag_values` the
+  /// number of values that `parse` would append to the bags. Returns and requires the same as `parse`.
   virtual std::optional<std::string> check(std::string_view line, std::uint64_t& bag_values) const = 0;
 
   /// Returns the number of lines before the first row.

@@ -28,7 +28,7 @@ namespace {
 // neighbouring blocks.
 constexpr std::uint64_t steps_in_block = 4;
 
-// Limit of the pieces in a row index: 80 MiB, of some 500 GB of text.
+// Limit of the pieces in a row index: 80 MiB, for some 500 GB of text.
 constexpr std::size_t indexed_pieces_max = std::size_t{1} << 21;
 
 row_cut cut_for(const job& job) {
@@ -85,8 +85,8 @@ class streamed final : public dataset {
     return test_ && test_->source().file != train_.source().file ? of_train + test_->source().digest : of_train;
   }
 
-  /// First the words of the training file's index, their number before them; then those of the test file. Nothing if
-  /// there are too many pieces.
+  /// The number of words in the training file's index, these words, then those of the test file. Empty if there are too
+  /// many pieces.
   std::vector<std::uint64_t> row_index() const override {
     const auto pieces = train_.source().pieces.size() + (test_ ? test_->source().pieces.size() : 0);
     if (pieces > indexed_pieces_max) return {};
@@ -169,7 +169,7 @@ class streamed final : public dataset {
 
 std::string path_of(const job& job) { return job.data.substr(job.data.find(':') + 1); }
 
-// Whether the beginning of a file's text has CR line ends, which make it a single line.
+// Returns whether the beginning of a file's text has CR line ends, which make it a single line.
 bool has_cr_line_ends(std::shared_ptr<const input_file> file) {
   const auto how = compression_of(*file);
   if (!how) return false;
@@ -206,7 +206,7 @@ result<std::shared_ptr<const file_rows>> open_rows(const job& job, const std::st
                    file->name());
 }
 
-// Refuses blocks that do not fit into memory, before they are read. `test` may be null, or `train` itself; then the two
+// Refuses blocks that do not fit into memory, before they are read. `test` may be null, or `train` itself; then both
 // streams have different rows of the same blocks.
 std::optional<std::string> check_memory(const file_rows& train, const file_rows* test) {
   const std::uint64_t available = available_memory();
@@ -247,7 +247,7 @@ result<std::unique_ptr<const streamed>> open_streamed(const job& job, std::span<
   }
 }
 
-// The shared state of all data sets of a job's files.
+// The key under which the data sets of a job's files are shared.
 struct job_files {
   job what;
   file_identity train;
