@@ -44,7 +44,7 @@ class blob {
 
   blob() = default;
 
-  /// Shares `size` bytes at `data`, kept alive by `owner`. Nobody may change these bytes afterwards.
+  /// Shares `size` bytes at `data`, kept alive by `owner`. The bytes must not change afterwards.
   blob(std::shared_ptr<const void> owner, const void* data, std::size_t size)
       : data_(std::move(owner), static_cast<const std::byte*>(data)), size_(size) {}
 
@@ -55,7 +55,7 @@ class blob {
     return bytes;
   }
 
-  /// Shares the first `size` bytes of `memory`, host memory from which devices copy by themselves (pinned).
+  /// Shares the first `size` bytes of `memory`, host memory that devices read directly (pinned).
   static blob in_pinned_memory(std::shared_ptr<const std::byte> memory, std::size_t size) {
     const auto owner = std::make_shared<const std::shared_ptr<const std::byte>>(std::move(memory));
     blob bytes(owner, owner->get(), size);
@@ -81,11 +81,11 @@ class blob {
   std::size_t size() const { return size_; }
   /// The memory that holds the bytes; null: host memory.
   const device_memory* device() const { return device_; }
-  /// The pinned memory that holds the bytes; null: other memory. A device's copy from there is under way when the call
-  /// returns: who begins one keeps this until it is done, even if all blobs are gone (`owner`).
+  /// The pinned memory that holds the bytes; null: other memory. A device may still copy from it after the call that
+  /// begins the copy: the caller holds this pointer until the copy is done, even if all blobs are gone (`owner`).
   std::shared_ptr<const std::byte> pinned_memory() const { return pinned_ == nullptr ? nullptr : *pinned_; }
 
-  /// Returns the same bytes in host memory; copies them only if they are elsewhere.
+  /// Returns the same bytes in host memory; copies them only if they are in device memory.
   blob on_host() const {
     if (device_ == nullptr) return *this;
     auto bytes = std::make_shared_for_overwrite<std::byte[]>(size_);

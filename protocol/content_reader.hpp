@@ -1,4 +1,4 @@
-// Rebuilds a message from what a trace in mode `payload` kept of it.
+// Rebuilds a message from its contents in a trace of mode `payload`.
 
 #pragma once
 
@@ -32,13 +32,13 @@ class content_reader : public field_loader<content_reader> {
 
 inline bool inspect(content_reader&, caf::strong_actor_ptr&) { return true; }
 
-/// Whether all bytes of the message were kept and match their digests.
+/// Returns whether all bytes of the message were kept and match their digests.
 bool is_kept(const trace::content& one);
 
 enum class reading : std::uint8_t { on, over, failed };
 
-/// Fills in `message` except its header and handles. Returns false if `from` does not fit that message type; all of the
-/// fields that are new since it was recorded may be missing.
+/// Fills in `message` except its header and handles. Returns false if `from` does not fit that message type; the fields
+/// added since it was recorded may all be missing.
 template <class Message>
 bool read_content_into(const trace::content& from, Message& message) {
   content_reader reader(from);

@@ -43,17 +43,17 @@ struct message_traits {
   bool ordered = false;
   /// A replay compares these messages with the recorded ones.
   bool replayed = false;
-  /// Handling it changes no state, so such messages may be reordered among themselves.
+  /// Handling it changes no state, so two such messages may be reordered.
   bool only_reads = false;
-  /// A later message of its sender to the same actor may have the same blobs, and then travels without them.
+  /// A later message of the same sender to the same actor may have the same blobs, and then travels without them.
   bool blobs_return = false;
   /// What `troupe trace diff` compares.
   comparable diff = comparable::whole;
   /// There is one such message per bucket of a step. Set if the type has a field `bucket`.
   bool by_bucket = false;
-  /// How many of its last fields contents in older recordings lack: they have their default values then.
+  /// The number of its last fields that older recordings lack; these then have their default values.
   std::uint8_t added = 0;
-  /// How many of its last fields contents leave out: they depend on the time, and change no number.
+  /// The number of its last fields that contents leave out: they depend on the time, and change no number.
   std::uint8_t untold = 0;
 };
 
@@ -82,7 +82,7 @@ bool inspect_first(Inspector& f, T& x) {
   }(boost::mp11::mp_take_c<fields_of<T>, count>());
 }
 
-/// Whether T carries bulk bytes.
+/// Whether T holds bulk bytes.
 template <class T>
 constexpr bool holds_blobs = std::is_same_v<T, msg::blob> || std::is_same_v<T, msg::tensor>;
 template <class T>

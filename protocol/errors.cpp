@@ -14,14 +14,14 @@ constexpr std::array<std::string_view, 13> names = {
     "none",          "bad_input", "unknown_module", "bad_index", "shape_mismatch", "wrong_context", "not_finite",
     "out_of_memory", "exception", "peer_failed",    "timeout",   "malformed",      "device_failed"};
 
-/// Returns an enumerator of CAF in plain English: `caf::sec::type_clash` is "type clash".
+/// Returns the name of a CAF enumerator in plain English: `caf::sec::type_clash` is "type clash".
 std::string plain(std::string name) {
-  name.erase(0, name.rfind(':') + 1);  // nothing where there is no colon
+  name.erase(0, name.rfind(':') + 1);  // erases nothing if there is no colon
   std::ranges::replace(name, '_', ' ');
   return name;
 }
 
-/// Returns what an error of CAF means. Most of them are of one of its parts that Troupe does not use.
+/// Describes an error of CAF. Most codes belong to parts of CAF that Troupe does not use.
 std::string meaning_of(const caf::error& error) {
   if (!error) return "no error";
   if (error == caf::sec::request_timeout) return "no answer came in time";
@@ -63,7 +63,7 @@ caf::error make_failure(errc code, std::string context) { return caf::make_error
 std::string describe(const caf::error& error) {
   if (error && error.category() == caf::type_id_v<errc> && error.context().match_elements<std::string>())
     return for_this_program(error.context().get_as<std::string>(0));
-  // CAF has a word of its own for each way in which a receiver can go.
+  // CAF has a code for each way in which a receiver can end.
   if (is_secondary(error) || error == caf::sec::disconnect_during_handshake)
     return "the receiver has ended before it answered";
   return meaning_of(error);

@@ -22,13 +22,13 @@ enum class errc : std::uint8_t {
   shape_mismatch,  ///< a tensor of another dtype or shape than the receiver expects
   wrong_context,   ///< a message from another run, from a finished step, or in another actor's name
   not_finite,      ///< NaN or Inf in a loss, gradient or weight
-  out_of_memory,   ///< what does not fit into the memory of the host or of a device
+  out_of_memory,   ///< something does not fit into the memory of the host or of a device
   exception,       ///< a handler threw
   peer_failed,     ///< a request was left unanswered because its receiver ended
   timeout,         ///< a request was not answered in time
   malformed,       ///< bytes from another process that do not form a message
-  /// A compute device, its driver or the connection between devices failed: what was asked for was right, and may well
-  /// succeed in a new process. Not too little memory of a device, which is `out_of_memory`.
+  /// A compute device, its driver or the connection between devices failed: the request was valid, and may well succeed
+  /// in a new process. If a device lacks memory, the code is `out_of_memory` instead.
   device_failed,
 };
 
@@ -49,15 +49,14 @@ caf::error make_failure(errc code, fmt::format_string<First, Rest...> text, Firs
   return make_failure(code, fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
 }
 
-/// Returns an error's text for people: the context line of one made by `make_failure`, without options that this
-/// program lacks (base/advice.hpp); of other errors, what they mean. All errors become text here.
+/// Returns an error's readable text: for errors from `make_failure`, the context line without options that this program
+/// lacks (base/advice.hpp); for others, their meaning. All errors become text here.
 std::string describe(const caf::error& error);
 
 /// True if `error` only reports that another actor is gone.
 bool is_secondary(const caf::error& error);
 
-/// True if `error` is of the processes, machines and links of a run, not of its job: begun again, the run may get past
-/// it.
+/// True if the cause of `error` is in a run's processes, machines or links, not in its job: a new attempt may succeed.
 bool is_transient(const caf::error& error);
 
 }  // namespace troupe::protocol

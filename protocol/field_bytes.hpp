@@ -1,6 +1,6 @@
 // The bytes of a message's fields, as used in data link frames and trace contents: numbers little-endian without
-// padding, a list as its length (u32) and its elements, a text likewise, an optional value after a bool. Bulk bytes are
-// stored separately: the derived class says where.
+// padding; a list as its length (u32) and its elements; a text in the same way; an optional value after a bool. Bulk
+// bytes are stored separately, by the derived class.
 
 #pragma once
 
@@ -50,8 +50,8 @@ class field_saver : public caf::save_inspector_base<Derived> {
   void append(const void* bytes, std::size_t size) { fields.append(static_cast<const char*>(bytes), size); }
 };
 
-/// Reads the fields back. Never reads beyond the bytes given, whatever they are, and never allocates more than they
-/// account for. The derived class provides `bulk(blob&)` and `parts_left()`, the number of bulk parts still unread.
+/// Reads the fields back. Never reads beyond the given bytes, whatever they are, and allocates in proportion to them.
+/// The derived class provides `bulk(blob&)` and `parts_left()`, the number of bulk parts still unread.
 template <class Derived>
 class field_loader : public caf::load_inspector_base<Derived> {
  public:
@@ -98,7 +98,7 @@ class field_loader : public caf::load_inspector_base<Derived> {
     return true;
   }
 
-  /// Whether all bytes and parts have been read.
+  /// Returns whether all bytes and parts have been read.
   bool is_done() const { return fields_.empty() && parts_left() == 0; }
 
  private:

@@ -45,7 +45,7 @@ bool inspect(Inspector& f, header& x) {
                             f.field("cause", x.cause), f.field("sent", x.sent));
 }
 
-/// Makes the headers of one actor's messages, numbered in the order they are made. Thread: that actor's only.
+/// Makes the headers of one actor's messages, numbered in the order in which they are made. Thread: only that actor's.
 class header_source {
  public:
   header_source(std::uint64_t run, std::uint32_t sender, std::uint32_t incarnation = 0)

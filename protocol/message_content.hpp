@@ -17,7 +17,7 @@
 
 namespace troupe::protocol {
 
-/// Whether any part of the message is in device memory, where the buffer may soon be reused.
+/// Returns whether any part of the message is in device memory, where the buffer may soon be reused.
 template <class Message>
 bool is_on_device(const Message& message) {
   bool found = false;
@@ -33,7 +33,7 @@ std::uint64_t weight_of(const Message& message) {
   return bytes;
 }
 
-/// Collects a message's parts with their names; everything else except the header goes into `fields`.
+/// Collects a message's parts with their names; everything else except the header is written to `fields`.
 class content_writer : public field_saver<content_writer> {
  public:
   /// `with_bytes`: keep the parts' bytes as well as their digests.
@@ -54,7 +54,7 @@ class content_writer : public field_saver<content_writer> {
   bool bulk(const msg::blob& x);
 
  private:
-  /// A field, or an element of a list of them.
+  /// A field, or an element of a list.
   struct level {
     std::string name;
     bool is_list = false;

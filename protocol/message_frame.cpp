@@ -21,7 +21,8 @@ constexpr std::size_t alignment = 64;
 
 constexpr std::size_t gap_after(std::size_t size) { return (alignment - size % alignment) % alignment; }
 
-/// Calls `use` with a null T*, T being the type with number `id`. Returns false if that type does not use data links.
+/// Calls `use` with a null T*, where T is the type with number `id`. Returns false if that type does not use data
+/// links.
 template <class F>
 bool for_link_type(caf::type_id_t id, F use) {
   return [&]<class... T>(boost::mp11::mp_list<T...>) {
@@ -72,7 +73,7 @@ constexpr int width_shift = 58;
 constexpr std::uint64_t width_mask = 15;
 constexpr std::uint64_t value_mask = (std::uint64_t{1} << width_shift) - 1;
 
-/// Writes entries as the words of a body.
+/// Encodes entries as the 64-bit words of a body.
 std::vector<std::uint64_t> words_of(std::span<const blob_entry> entries, std::span<const msg::blob> blobs) {
   using kind = blob_entry::kind;
   std::vector<std::uint64_t> words;
@@ -87,7 +88,7 @@ std::vector<std::uint64_t> words_of(std::span<const blob_entry> entries, std::sp
   return words;
 }
 
-/// Returns at most how many bytes a body has.
+/// Returns an upper bound of a body's bytes.
 std::uint64_t bytes_at_most(const frame_writer& from) {
   std::uint64_t bytes = head_bytes + from.fields.size();
   for (const msg::blob& bulk : from.blobs) bytes += bulk.size() + alignment + 2 * sizeof(std::uint64_t);
@@ -123,7 +124,7 @@ std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame
     }
     if (bulk.empty()) continue;
     if (how[i].width != 0) {
-      parts.push_back(bulk.part(0, 0));  // which `sent_blobs` takes for alive until the frame is sent
+      parts.push_back(bulk.part(0, 0));  // `sent_blobs` counts its owner as alive until the frame is sent
       bulk = narrowed(bulk, how[i].width);
     }
     if (const std::size_t gap = gap_after(total)) parts.emplace_back(zeros, zeros->data(), gap);
@@ -133,7 +134,7 @@ std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame
   return parts;
 }
 
-/// Sets the widths of the blobs that travel.
+/// Sets the widths of the blobs that are sent.
 void narrow(std::vector<blob_entry>& how, std::span<const msg::blob> blobs) {
   using kind = blob_entry::kind;
   for (std::size_t i = 0; i < blobs.size(); ++i) {
@@ -153,10 +154,10 @@ struct disassembled {
   std::vector<msg::blob> blobs;
 };
 
-/// Reads the entries of a body, and the blobs that they tell of.
+/// Reads a body's entries, and the blobs that they describe.
 class blob_reader {
  public:
-  /// `first`: the place of the first blob, which may lie behind a gap.
+  /// `first`: the offset of the first blob, which may follow a gap.
   blob_reader(const msg::blob& body, std::size_t entries, std::size_t first, kept_blobs* kept)
       : body_(body), entries_(entries), at_(first), kept_(kept) {}
 

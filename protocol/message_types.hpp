@@ -1,5 +1,4 @@
-// All message types in the order of their numbers, with lookup by number or name. type_ids.hpp holds the only list of
-// them.
+// All message types in the order of their numbers, with lookup by number or name. type_ids.hpp holds the only list.
 
 #pragma once
 
@@ -16,7 +15,7 @@
 
 namespace troupe::protocol {
 
-/// The name of a message type for people and traces: `name` without its namespace.
+/// The readable name of a message type, also in traces: `name` without its namespace.
 constexpr std::string_view message_name(caf::string_view name) {
   const std::string_view whole(name.data(), name.size());
   const std::size_t colons = whole.find("::");

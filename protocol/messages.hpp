@@ -1,5 +1,5 @@
-// The messages between actors. Every message starts with a header; every response that is traced does too. They know
-// nothing of models: settings and module arguments travel as named text, numbers as tensors and blobs. This file:
+// The messages between actors. Every message starts with a header; so does every response that is traced. Messages are
+// independent of models: settings and module arguments travel as named text, numbers as tensors and blobs. This file:
 // messages to the master and to nodes, i.e. the processes of a distributed run.
 
 #pragma once
@@ -90,9 +90,9 @@ struct run_result {
   double staleness_mean = 0;
   std::optional<double> test_loss;
   std::optional<double> rmse;
-  std::uint32_t goes_on_with = 0;  ///< not 0: an elastic run goes on with so many trainers, in another attempt
+  std::uint32_t goes_on_with = 0;  ///< not 0: an elastic run continues with this number of trainers, in another attempt
   std::vector<named_figure> own;   ///< metrics that the program has added
-  std::optional<double> bubble;    ///< the share of the stages' time in which they had nothing to do
+  std::optional<double> bubble;    ///< the idle share of the stages' time
 
   static constexpr message_traits traits{.added = 2, .untold = 1};
 };
@@ -109,7 +109,7 @@ struct stop {
 };
 BOOST_DESCRIBE_STRUCT(stop, (), (head))
 
-/// Asks to finish the current step, and then to go on with so many trainers. Answered when the run will, or refused.
+/// Asks to finish the current step, then continue with this number of trainers. Answered when the run will, or refused.
 struct scale {
   header head;
   std::uint32_t trainers = 0;
@@ -123,7 +123,7 @@ BOOST_DESCRIBE_STRUCT(scale, (), (head, trainers))
 /// A process with servers or trainers, described for its peers.
 struct peer_node {
   std::uint32_t node = 0;
-  /// How many processes have taken this node number before.
+  /// How many processes have had this node number before.
   std::uint32_t incarnation = 0;
   /// For error lines, e.g. `server 0 (host a, pid 17)`.
   std::string name;
@@ -135,14 +135,14 @@ struct peer_node {
 };
 BOOST_DESCRIBE_STRUCT(peer_node, (), (node, incarnation, name, trains, ranks, address, certificate))
 
-/// The peers to expect, the receiver included. Answered when it would accept links from them, and its servers could
+/// The peers to expect, including the receiver. Answered when the node would accept their links, and its servers could
 /// write to `save_folder`.
 struct expect_peers {
   header head;
   std::vector<peer_node> peers;
-  std::string save_folder;    ///< the master's folder, for the servers to try; empty: nothing is saved
+  std::string save_folder;    ///< the master's folder, in which the servers try to write; empty: nothing is saved
   bool servers_talk = false;  ///< servers need links to each other
-  std::uint32_t parts = 1;    ///< of each replica of the network: a trainer has one of them
+  std::uint32_t parts = 1;    ///< the parts of each replica of the network: a trainer has one of them
 
   static constexpr message_traits traits{.diff = comparable::no, .added = 1};
 };
@@ -171,14 +171,14 @@ struct connected {
   allreduce_actor group;
   /// The group's actor number.
   std::uint32_t group_number = 1;
-  /// The groups of the process's trainers that have another part of the network; `group` is that of the first one.
+  /// The groups of the process's trainers that have another part of the network; `group` is the first part's.
   std::vector<part_group> other_parts = {};
 
   static constexpr message_traits traits{.diff = comparable::no, .added = 1};
 };
 BOOST_DESCRIBE_STRUCT(connected, (), (head, servers, group, group_number, other_parts))
 
-/// The node is to host these ranks too, whose processes were lost: nobody else came for them.
+/// The node is to host these ranks as well: their processes were lost, and no other has joined for them.
 struct host_ranks {
   header head;
   std::vector<std::uint32_t> ranks;
@@ -187,11 +187,11 @@ struct host_ranks {
 };
 BOOST_DESCRIBE_STRUCT(host_ranks, (), (head, ranks))
 
-/// The run has ended, with success or not; the node may exit. Or this attempt has, with success or not.
+/// The run, or this attempt at it, has ended, with success or not. The node may exit.
 struct run_over {
   header head;
   bool done = false;
-  std::string words;   ///< if not done, or another attempt follows: one line that says why
+  std::string words;   ///< if not done, or another attempt follows: the reason in one line
   bool again = false;  ///< another attempt follows: the node is to come back to the master
 
   static constexpr message_traits traits{.diff = comparable::no};
@@ -202,7 +202,7 @@ using node_actor = caf::typed_actor<caf::result<committed>(expect_peers), caf::r
                                     caf::result<void>(host_ranks), caf::result<void>(run_over),
                                     caf::result<actor_status>(actor_query), caf::result<evidence>(evidence_query)>;
 
-/// A process asks to join a run. Answered with its place in the run, or refused with the reason.
+/// A process asks to join a run. Answered with its node number and ranks, or refused with the reason.
 struct join_node {
   header head;
   bool trains = false;
@@ -213,7 +213,7 @@ struct join_node {
   std::uint64_t pid = 0;
   std::string address;  ///< where it accepts data links
   std::string session;  ///< the id of its control connection
-  arguments job;        ///< the job as the node knows it; empty: it does not know
+  arguments job;        ///< the job as the node knows it; empty: unknown
   node_actor node;
 
   static constexpr message_traits traits{.diff = comparable::no};
@@ -228,11 +228,11 @@ struct admitted {
   std::vector<std::uint32_t> ranks;
   std::uint32_t servers = 0;
   std::string resume;  ///< the command that resumes from the last checkpoint if the run ends early
-  /// Where to compute if the node's user leaves it to `auto`: on CUDA devices or the processor, and why; no reason: as
-  /// the node likes.
+  /// Where to compute if the node's user chose `auto`: on CUDA devices or the processor, and why; no reason: the node
+  /// decides.
   bool on_devices = true;
   std::string device_reason = {};
-  /// For so long the node tries to come back if the run or its master is lost; 0: it does not.
+  /// How long the node tries to come back if the run or its master is lost; 0: it does not.
   std::uint64_t rejoin_ms = 0;
 
   static constexpr message_traits traits{.diff = comparable::no};
@@ -259,7 +259,7 @@ struct give_up {
 };
 BOOST_DESCRIBE_STRUCT(give_up, (), (head, words))
 
-/// A node reports that it lost a peer. The master may know the cause better.
+/// A node reports that it has lost a peer. The master may know the cause better.
 struct link_lost {
   header head;
   std::uint32_t node = 0;

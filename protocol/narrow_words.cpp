@@ -41,7 +41,7 @@ void widen(const std::byte* from, std::span<std::uint64_t> words) {
   }
 }
 
-/// Calls `use` with the width as a constant: a copy of a known size is an instruction.
+/// Calls `use` with the width as a constant: a copy of constant size is a single instruction.
 void with_constant(std::size_t width, auto&& use) {
   TROUPE_ASSERT(is_narrow(width));
   if (width == 2) return use.template operator()<2>();
@@ -52,7 +52,7 @@ void with_constant(std::size_t width, auto&& use) {
 }  // namespace
 
 std::size_t width_of(const msg::blob& words) {
-  constexpr std::size_t block = 512;  // numbers of another kind are told by their first ones
+  constexpr std::size_t block = 512;  // the first numbers already show that a blob holds something else
   const bool is_whole =
       words.size() % word_bytes == 0 && reinterpret_cast<std::uintptr_t>(words.data()) % word_bytes == 0;
   if (!is_whole || words.size() < narrowed_blob_bytes_min || words.size() > msg::blob::max_bytes) return word_bytes;

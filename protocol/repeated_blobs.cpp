@@ -7,7 +7,7 @@ std::vector<blob_entry> sent_blobs::enter(std::span<const msg::blob> blobs, bool
   std::vector<blob_entry> entries;
   entries.reserve(blobs.size());
   const std::lock_guard lock(mutex_);
-  // First, since new blobs may lie where those that are gone have lain.
+  // First, since new blobs may reuse the memory of released ones.
   const std::vector<blob_entry> gone = come_again ? forget_gone() : std::vector<blob_entry>();
   for (const msg::blob& one : blobs) {
     if (const std::uint64_t known = number_of(one); known != 0) {
@@ -33,7 +33,7 @@ std::uint64_t sent_blobs::number_of(const msg::blob& one) const {
   return is_same ? found->second.number : 0;
 }
 
-/// Returns an entry for each blob that no later message can have.
+/// Returns an entry for each kept blob that no later message can have.
 std::vector<blob_entry> sent_blobs::forget_gone() {
   std::vector<blob_entry> told;
   erase_if(kept_, [&](const auto& one) {

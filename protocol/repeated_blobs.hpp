@@ -1,6 +1,6 @@
 // Blobs that two messages of a link carry, and that travel once: a gradient has the bags of its lookup. The sender
-// tells a blob by its memory. The receiver keeps those that the sender says may come again, until it says that they
-// will not, which it knows when nobody on its side owns them any more.
+// identifies a blob by its memory. The receiver keeps the blobs that the sender may send again, until the sender
+// reports that it will not, since nothing on its side owns them any more.
 //
 //   sender    lookup {bags kept as 7}   gradient {bags 7, grad}   lookup {forget 7, bags kept as 8}
 //   receiver  keeps 7                   takes 7                   drops 7, keeps 8
@@ -19,12 +19,12 @@
 
 namespace troupe::protocol {
 
-/// The least bytes of a blob that is worth keeping.
+/// The smallest size of a blob that is kept.
 inline constexpr std::size_t kept_blob_bytes_min = 1024;
-/// The most blobs of which a sender knows that they are kept, on a link in each direction.
+/// The most blobs that a sender counts as kept, on a link in each direction.
 inline constexpr std::size_t sent_blobs_max = std::size_t{1} << 14;
-/// The most that a receiver keeps. More, since it drops the old ones of a frame behind the new ones, and frames of
-/// several threads may leave in another order than they were entered.
+/// The most blobs that a receiver keeps. It needs more, since it drops a frame's old blobs after adding the new ones,
+/// and frames of several threads may be sent in another order than they were entered.
 inline constexpr std::size_t kept_blobs_max = 4 * sent_blobs_max;
 
 /// How a blob of a message travels.
@@ -32,15 +32,16 @@ struct blob_entry {
   enum class kind : std::uint8_t { bytes, kept_bytes, kept, forgotten };
 
   kind how = kind::bytes;
-  std::uint64_t number = 0;  ///< under which the receiver keeps it; 0: it does not
-  std::size_t width = 0;     ///< if it has bytes: how many of each 64-bit word travel; 0: all
+  std::uint64_t number = 0;  ///< the number under which the receiver keeps it; 0: it does not
+  std::size_t width = 0;     ///< with bytes: how many bytes of each 64-bit word travel; 0: all
 };
 
 /// The blobs that the other side of a link keeps. Thread: any.
 class sent_blobs {
  public:
-  /// Returns how the blobs of a message travel, then the numbers of those that the receiver is to forget. `come_again`:
-  /// a later message may have the same blobs. Requires: the message is sent, and its blobs have owners until then.
+  /// Returns how the blobs of a message travel, then the numbers of the blobs that the receiver is to drop.
+  /// `come_again`: a later message may have the same blobs. Requires: the message is sent, and its blobs have owners
+  /// until then.
   std::vector<blob_entry> enter(std::span<const msg::blob> blobs, bool come_again);
 
  private:
@@ -58,8 +59,8 @@ class sent_blobs {
   std::uint64_t last_number_ = 0;
 };
 
-/// The blobs that this side keeps for the other one. Each function returns false if that is not what a sender does.
-/// Thread: one at a time.
+/// The blobs that this side keeps for the other one. Each function returns false if a correct sender would not ask for
+/// this. Thread: one at a time.
 class kept_blobs {
  public:
   bool keep(std::uint64_t number, const msg::blob& one) {

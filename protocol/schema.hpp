@@ -1,4 +1,4 @@
-// The message layouts of this build, so that two processes can check that they agree on them.
+// The message layouts of this build, so that two processes can check that they agree.
 
 #pragma once
 

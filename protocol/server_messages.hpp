@@ -1,4 +1,4 @@
-// Messages to a parameter server: modules are created on it, looked up, trained, saved and restored.
+// Messages to a parameter server: they create, look up, train, save and restore modules.
 
 #pragma once
 
@@ -42,8 +42,8 @@ BOOST_DESCRIBE_STRUCT(module_spec, (), (type, args))
 
 constexpr std::uint64_t any_memory = std::numeric_limits<std::uint64_t>::max();
 
-/// Creates a module, or one of its `shards` shards if it is spread over several servers. How a table is split is among
-/// its arguments.
+/// Creates a module, or one of its `shards` shards if it is spread over several servers. A table's arguments include
+/// how it is split.
 struct instantiate {
   header head;
   module_spec spec;
@@ -57,7 +57,7 @@ struct instantiate {
   std::uint32_t staleness = 0;
   /// Global steps that the run has already completed.
   std::uint64_t steps_done = 0;
-  /// The bytes that the server may take for rows that change while a checkpoint is written; any_memory: it decides.
+  /// The bytes that the server may use to keep rows that change while a checkpoint is written; any_memory: it decides.
   std::uint64_t checkpoint_memory = any_memory;
 
   static constexpr message_traits traits{.added = 1};
@@ -77,7 +77,7 @@ struct module_ref {
 };
 BOOST_DESCRIBE_STRUCT(module_ref, (), (head, server, module, shard, shards, rank))
 
-/// The rows wanted from one table. Indices are row numbers within the server's shard.
+/// The rows requested from one table. Indices are row numbers within the server's shard.
 struct bag_lookup {
   std::uint64_t module = 0;
   blob indices;  ///< i64
@@ -88,8 +88,8 @@ struct bag_lookup {
 };
 BOOST_DESCRIBE_STRUCT(bag_lookup, (), (module, indices, offsets, weights))
 
-/// Asks for rows as of the optimizer steps before step head.step, all but the last `staleness` of them. Parked until
-/// those have been applied.
+/// Asks for the rows after the optimizer steps before step head.step, or after all but at most the last `staleness` of
+/// these. Parked until the required steps have been applied.
 struct lookup {
   header head;
   std::vector<bag_lookup> tables;
@@ -134,14 +134,14 @@ struct gradient {
   /// The optimizer step is part of this gradient; no `optimizer_step` follows.
   bool step = true;
   std::vector<bag_gradient> tables;
-  /// A checkpoint is taken of the state before this optimizer step: the server keeps that state until it is written.
+  /// A checkpoint saves the state before this optimizer step: the server keeps that state until it is written.
   bool keeps = false;
 
   static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true, .untold = 1};
 };
 BOOST_DESCRIBE_STRUCT(gradient, (), (head, rank, has_batch, step, tables, keeps))
 
-/// Asks for the squared norm of the step's gradient in this server's modules, as the optimizer would see it. Answered
+/// Asks for the squared norm of the step's gradient in this server's modules, as the optimizer would use it. Answered
 /// when all trainers have asked, i.e. when all their gradients have arrived.
 struct gradient_norm {
   header head;
@@ -241,8 +241,8 @@ struct row_digests {
 };
 BOOST_DESCRIBE_STRUCT(row_digests, (), (head, module, first_row, rows))
 
-/// Writes a module's weights and optimizer state after step head.step to a file in `folder`; empty: that state, if it
-/// was kept, is not needed any more. Answered when it is on disk.
+/// Writes a module's weights and optimizer state after step head.step to a file in `folder`, and is answered when it is
+/// on disk. With an empty `folder`, drops that state if it was kept.
 struct save_module {
   header head;
   std::uint64_t module = 0;
@@ -273,9 +273,8 @@ struct restore_module {
 };
 BOOST_DESCRIBE_STRUCT(restore_module, (), (head, module, directory, step))
 
-/// Chooses a module's optimizer: a setting as `--sparse-optimizer` takes it, its learning rate, and a schedule as
-/// `--lr-schedule` takes it. All trainers choose the same one, before their first gradient; the first choice sets the
-/// optimizer's state to its beginning.
+/// Chooses a module's optimizer: a value of `--sparse-optimizer`, its learning rate, and a value of `--lr-schedule`.
+/// All trainers choose the same one, before their first gradient; the first choice initializes the optimizer's state.
 struct set_optimizer {
   header head;
   std::uint64_t module = 0;
@@ -290,9 +289,9 @@ BOOST_DESCRIBE_STRUCT(set_optimizer, (), (head, module, optimizer, lr, schedule)
 /// Calls a method of a module. Answered when the method has returned.
 struct call {
   header head;
-  std::uint64_t module = 0;  ///< 0: what the server offers itself, such as making modules
+  std::uint64_t module = 0;  ///< 0: the server's own methods, such as making modules
   std::string method;
-  /// The arguments; tensors are flat columns, whose shapes are among the fields.
+  /// The arguments; tensors are flat columns, with their shapes in `fields`.
   std::string fields;
   std::vector<tensor> tensors = {};
   /// Parked until all optimizer steps before head.step have been applied.
@@ -302,7 +301,7 @@ struct call {
 };
 BOOST_DESCRIBE_STRUCT(call, (), (head, module, method, fields, tensors, in_step))
 
-/// What a called method has returned, as `call` has its arguments.
+/// The result of a called method, encoded as the arguments of `call`.
 struct returned {
   header head;
   std::string fields;

@@ -1,4 +1,4 @@
-// The current state of a run, for status queries: its members, its phase, and who waits on whom.
+// The current state of a run, for status queries: its members, its phase, and which actor waits for which.
 
 #pragma once
 
@@ -98,7 +98,7 @@ struct run_status {
   std::vector<wait_status> waits;    ///< of all actors, each with its last known cause
   /// The last diagnosis: its verdict, and where it is stored; empty: there was none.
   std::string diagnosis;
-  /// The number of this attempt at the run, and why the one before has failed.
+  /// The number of this attempt at the run, and the failure of the previous one.
   std::uint64_t attempt = 1;
   std::string lost;
 
@@ -110,7 +110,7 @@ BOOST_DESCRIBE_STRUCT(run_status, (),
 
 // -- diagnosis: the recordings of all processes, collected when something takes too long -------------------------
 
-/// Tells the master, in words, that something takes too long or that a user requests a diagnosis.
+/// Reports to the master that something takes too long, or that a user requests a diagnosis.
 struct trouble {
   header head;
   std::string words;
@@ -156,7 +156,7 @@ struct collected_evidence {
 };
 BOOST_DESCRIBE_STRUCT(collected_evidence, (), (head, parts))
 
-/// The verdict of a diagnosis, shown to those who ask for the status.
+/// The verdict of a diagnosis, shown in answers to status queries.
 struct verdict_found {
   header head;
   std::string words;

@@ -1,4 +1,4 @@
-// A matrix as it travels: dtype and shape in typed fields, the numbers in a blob.
+// A matrix in a message: dtype and shape in typed fields, the numbers in a blob.
 
 #pragma once
 
@@ -50,7 +50,7 @@ struct tensor {
     return bytes.as<T>();
   }
 
-  /// Whether the blob's size matches dtype and shape.
+  /// Returns whether the blob's size matches dtype and shape.
   bool consistent() const {
     std::uint64_t count = 0;
     return !__builtin_mul_overflow(rows, cols, &count) && count <= blob::max_bytes * 64 &&
@@ -84,7 +84,7 @@ class tensor_buffer {
   const float* data() const { return data_.get(); }
   std::size_t size() const { return rows_ * cols_; }
 
-  /// Returns `count` numbers from `first` as a column. Requires: these will not change any more; the others still may.
+  /// Returns `count` numbers from `first` as a column. Requires: these do not change afterwards; the others may.
   tensor part(std::size_t first, std::size_t count) const {
     return {dtype::f32, count, 1, blob(data_, data_.get() + first, count * sizeof(float))};
   }
@@ -110,7 +110,7 @@ class tensor_buffer {
 
 // A buffer in device memory that the receiver of a lookup may write.
 
-/// Stays within the process: it is left out when its message is recorded or sent to another process.
+/// Stays within the process: it is omitted when its message is recorded or sent to another process.
 class lookup_destination {
  public:
   virtual ~lookup_destination() = default;

@@ -25,10 +25,10 @@ struct reduce {
   std::uint32_t bucket = 0;
   /// The number of batches whose gradients are summed in `grad`; 0: zeros, from a rank that has run out of data.
   std::uint32_t batches = 1;
-  /// This rank wants to end the run after this step; the answer tells all ranks at the same step.
+  /// This rank votes to end the run after this step; the answer carries the vote to all ranks in the same step.
   bool stop = false;
   tensor grad;
-  /// This rank wants a checkpoint after this step; the answer tells all ranks.
+  /// This rank votes for a checkpoint after this step; the answer carries the vote to all ranks.
   bool save = false;
 
   static constexpr message_traits traits{.replayed = true, .untold = 1};
@@ -41,7 +41,7 @@ struct reduced {
   std::uint32_t bucket = 0;
   bool stop = false;
   tensor grad;
-  /// Some rank wants a checkpoint after this step.
+  /// Some rank votes for a checkpoint after this step.
   bool save = false;
 
   static constexpr message_traits traits{.replayed = true, .diff = comparable::parts, .added = 1};
@@ -71,9 +71,9 @@ struct bucket_sum {
   header head;
   std::uint32_t bucket = 0;
   std::uint64_t first = 0;
-  bool stop = false;  ///< some rank whose share the sender has wants to end the run
+  bool stop = false;  ///< some rank whose share the sender has votes to end the run
   tensor grad;
-  bool save = false;  ///< likewise: wants a checkpoint
+  bool save = false;  ///< some rank whose share the sender has votes for a checkpoint
 
   static constexpr message_traits traits{.via = plane::data, .untold = 1};
 };
@@ -84,7 +84,7 @@ BOOST_DESCRIBE_STRUCT(bucket_sum, (), (head, bucket, first, stop, grad, save))
 struct group_devices {
   header head;
   std::uint32_t process = 0;
-  /// The host id by which NCCL tells hosts apart.
+  /// The host id by which NCCL distinguishes hosts.
   std::string host;
   std::vector<std::string> uuids;
   /// The id of the NCCL communicator, set by process 0 only.
@@ -94,7 +94,8 @@ struct group_devices {
 };
 BOOST_DESCRIBE_STRUCT(group_devices, (), (head, process, host, uuids, id))
 
-/// The allreduce group of one process: takes its own ranks' shares, and exchanges with the groups of other processes.
+/// The allreduce group of one process: collects its own ranks' shares, and exchanges with the groups of other
+/// processes.
 using allreduce_actor =
     caf::typed_actor<caf::result<reduced>(reduce), caf::result<void>(bucket_share), caf::result<void>(bucket_sum),
                      caf::result<void>(group_devices), caf::result<actor_status>(actor_query)>;
@@ -119,7 +120,7 @@ struct trainer_position {
 };
 BOOST_DESCRIBE_STRUCT(trainer_position, (), (steps_done, samples, loss_sum, seconds, dense, evaluated))
 
-/// A tensor's name and shape, of which a `tensor` has rows and columns only.
+/// A tensor's name and shape; a `tensor` has only rows and columns.
 struct named_shape {
   std::string name;
   std::vector<std::uint64_t> shape;
@@ -158,12 +159,12 @@ struct train {
   std::vector<named_shape> names = {};
   /// All servers, by rank.
   std::vector<server_place> servers = {};
-  /// Rank 0 wants a checkpoint so many seconds after the last one (0: none by time). With `checkpoint_mtbf`, the mean
-  /// time between failures in seconds, the time between two follows from what they have cost.
+  /// The seconds after which rank 0 votes for the next checkpoint (0: none by time). With `checkpoint_mtbf`, the mean
+  /// time between failures in seconds, the interval follows from the cost of checkpoints.
   double checkpoint_seconds = 0;
   double checkpoint_mtbf = 0;
-  /// One of u64, which spares the trainer from reading all of the data set's files before it begins; none: it reads
-  /// them.
+  /// One blob of u64, with which the trainer need not read all of the data set's files before it begins;
+  /// none: it reads them.
   std::vector<blob> row_index = {};
 
   static constexpr message_traits traits{.diff = comparable::parts, .added = 5};
@@ -178,11 +179,11 @@ struct trained {
   std::uint64_t steps = 0;
   bool stopped = false;
   tensor dense = {};               ///< rank 0 only: the dense weights, then the networks' buffers
-  std::uint64_t dense_digest = 0;  ///< of the dense weights' bits
-  /// The steps for which each server has had gradients, by its rank; empty: `steps` for all.
+  std::uint64_t dense_digest = 0;  ///< digest of the dense weights' bits
+  /// The number of steps with gradients for each server, by its rank; empty: `steps` for all.
   std::vector<std::uint64_t> server_steps = {};
-  /// In a pipeline: the time from a step's first pass to its last one, of all steps, and how long all stages have
-  /// passed micro-batches meanwhile.
+  /// In a pipeline: the time from the first pass of a step to its last one, summed over all steps, and the time that
+  /// all stages spent on micro-batches.
   double step_seconds = 0;
   double pass_seconds = 0;
 
@@ -237,7 +238,7 @@ struct evaluation {
   double probability_sum = 0;  ///< binary targets only: predicted probability of the positive class, sum over the rows
   std::uint64_t tested = 0;    ///< the number of all test rows of the rank
   double loss_sum = 0;         ///< sum of the job's loss over the `tested` rows
-  std::vector<tensor> own = {};  ///< one of i64, the limbs of `metric_sums` of the `tested` rows; none: no metrics
+  std::vector<tensor> own = {};  ///< one blob of i64, the limbs of `metric_sums` of the `tested` rows; none: no metrics
 
   static constexpr message_traits traits{.added = 1};
 };
@@ -245,7 +246,7 @@ BOOST_DESCRIBE_STRUCT(evaluation, (),
                       (head, rank, epoch, rows, correct, scores, labels, log_loss_sum, probability_sum, tested,
                        loss_sum, own))
 
-/// A trainer has reached a step with a checkpoint. Answered when the checkpoint is done or has failed.
+/// A trainer has reached a step with a checkpoint. Answered when the checkpoint is written or has failed.
 struct save_dense {
   header head;
   std::uint32_t rank = 0;
@@ -260,7 +261,7 @@ struct save_dense {
   std::vector<named_shape> names = {};
   /// As in `trained`.
   std::vector<std::uint64_t> server_steps = {};
-  /// The trainer goes on without waiting for the answer, and has stood still so many seconds.
+  /// The trainer continues without waiting for the answer, after standing still for `stood_still` seconds.
   bool goes_on = false;
   double stood_still = 0;
 
@@ -271,7 +272,7 @@ BOOST_DESCRIBE_STRUCT(save_dense, (),
                        stood_still))
 
 /// Another trainer's loop has ended after `steps` optimizer steps, in a run whose trainers decide when they end. A
-/// trainer that takes more steps would wait for ever.
+/// trainer that does more steps would wait forever.
 struct trainer_ended {
   header head;
   std::uint32_t rank = 0;

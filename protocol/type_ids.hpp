@@ -1,5 +1,6 @@
-// The numbers of message types on the wire: their positions in this list, counted from 200. Append, never reorder. What
-// nobody sends may be taken out: recordings have the names beside the numbers, and processes compare all forms.
+// The numbers of message types on the wire: their positions in this list, counted from 200. Append, never reorder.
+// Unused types may be removed: recordings have names beside the numbers, and processes compare the forms of all
+// messages.
 
 #pragma once
 
