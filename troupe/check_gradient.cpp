@@ -20,7 +20,7 @@ namespace troupe::nn {
 
 namespace {
 
-/// Numbers between two margins, which nobody may write.
+/// Numbers between two margins, which must not be written.
 class guarded {
  public:
   explicit guarded(std::size_t count) : count_(count), all_(count + 2 * margin, mark()) {}
@@ -32,7 +32,7 @@ class guarded {
     return std::all_of(all_.begin(), all_.begin() + margin, is_mark) &&
            std::all_of(all_.end() - margin, all_.end(), is_mark);
   }
-  /// The first number that was never written; `count` if there is none.
+  /// The index of the first number that was never written; `count` if all were.
   std::size_t first_unwritten() {
     const auto found = std::ranges::find(numbers(), mark_bits, [](float x) { return std::bit_cast<std::uint32_t>(x); });
     return static_cast<std::size_t>(found - numbers().begin());
@@ -57,7 +57,7 @@ std::string element(const std::string& name, const troupe::shape& lengths, std::
   return fmt::format("{}[{}]", name, places);
 }
 
-/// A module with all that its passes need.
+/// A module with the buffers that its passes need.
 class checked_module {
  public:
   checked_module(const module& of, const tensor& input, const gradient_check& how)
@@ -69,7 +69,7 @@ class checked_module {
         parameters_(placed(of.parameters())),
         buffers_(placed(of.buffers())),
         first_(initial_numbers(of, how.key)) {
-    // None near 0, so that no output is out of sight.
+    // No weight is near 0, so that every output counts.
     for (std::size_t i = 0; i < weights_.size(); ++i)
       weights_[i] =
           model::uniform(~how.key, 2 * i, 0.5, 1) * (model::random_bits(~how.key, 2 * i + 1) % 2 ? 1.0F : -1.0F);
@@ -98,7 +98,7 @@ class checked_module {
     throw error(error_kind::input, fmt::format("{}: {}", module_.type(), words));
   }
 
-  /// A pass forward, after which `use(pass, numbers)` goes back.
+  /// Runs forward, then `use(pass, numbers)`, which runs backward.
   template <class F>
   std::vector<float> passed(F use) {
     guarded output(output_.count());
@@ -134,7 +134,7 @@ class checked_module {
       if (!one->is_intact()) fail(fmt::format("{} writes outside of the {}", which, name));
   }
 
-  /// What `ask` writes to the gradients that it is given.
+  /// Returns what `ask` writes to the gradients that it gets.
   template <class F>
   flat_gradients asked(bool of_input, bool of_parameters, const char* which, F ask) {
     guarded input(of_input ? input_.count() : 0);
@@ -163,7 +163,7 @@ class checked_module {
     return made;
   }
 
-  /// First the input's gradient, then that of the parameters by their ranges: as replicas go back.
+  /// Computes the input's gradient first, then the parameters' by their ranges, as replicas do.
   flat_gradients backward_in_steps(bool of_input) {
     flat_gradients made;
     passed([&](const pass& how, const pass_numbers& numbers) {
@@ -208,7 +208,7 @@ class checked_module {
     return "no parameter";
   }
 
-  /// The gradient's dot product with the outputs, in double, and how far rounding may move it.
+  /// The dot product of gradient and outputs, in double, and how far rounding may move it.
   struct projection {
     double value = 0;
     double noise = 0;
@@ -225,7 +225,7 @@ class checked_module {
     return all;
   }
 
-  /// A central difference by an element, with the step really taken.
+  /// A central difference by one element, with the step that float32 really gives.
   struct difference {
     double slope = 0;
     double noise = 0;
@@ -248,7 +248,7 @@ class checked_module {
     agreement is = agreement::yes;
     double expected = 0;
   };
-  /// Whether differences with this step and twice the step agree with `given`; `usual`: the size of other gradients.
+  /// Checks differences with this step and twice the step against `given`; `usual`: the mean size of the gradient.
   verdict compare(float& x, double step, double given, double usual) {
     const difference wide = difference_by(x, 2 * step);
     const difference close = difference_by(x, step);
@@ -270,7 +270,7 @@ class checked_module {
       const auto given = static_cast<double>(gradient[i]);
       const double step = 0.01 * std::max(1.0, std::abs(static_cast<double>(numbers[i])));
       verdict found = compare(numbers[i], step, given, usual);
-      // A kink may be near: the shorter steps may be on one side of it.
+      // The function may have a kink nearby: shorter steps may stay on one side of it.
       if (found.is != agreement::yes) found = compare(numbers[i], step / 10, given, usual);
       if (found.is == agreement::no)
         fail(fmt::format("backward gives the gradient of {} as {}, forward's differences give {}",

@@ -1,4 +1,4 @@
-// What runs beside the trainers: a client asks servers for rows or calls their objects while training goes on.
+// Functions that run beside the trainers: a client asks servers for rows or calls their objects during training.
 
 #pragma once
 
@@ -14,18 +14,19 @@ namespace runtime {
 class client_runtime;
 }
 
-/// A client, as its own function sees it (`cluster::client`). Belongs to that function; copies are the same client.
+/// A client, for its own function (`cluster::client`). Belongs to that function; copies refer to the same client.
 class client {
  public:
   explicit client(runtime::client_runtime& of) : runtime_(&of) {}
 
-  /// All trainers have ended; the function is to return. The run waits for it for 10 s, then drops it where it waits.
+  /// Returns whether all trainers have ended; the function should return then. The run waits 10 s for it, then drops
+  /// it.
   bool run_is_over() const;
 
-  /// To make modules there.
+  /// Returns a server, to make modules there.
   remote_server server(std::uint32_t rank) const { return remote_server(rank); }
 
-  /// Waits.
+  /// Waits for this time.
   future<> sleep(std::chrono::milliseconds how_long) const;
 
  private:

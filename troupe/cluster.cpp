@@ -27,13 +27,13 @@ struct cluster::parts {
   std::shared_ptr<const runtime::reference> add(const std::vector<std::uint32_t>& servers,
                                                 const runtime::module_plan& plan,
                                                 model::table_split split = model::table_split::rows);
-  /// Adds a table likewise.
+  /// Adds a table in the same way.
   std::shared_ptr<const runtime::reference> add(const std::vector<std::uint32_t>& servers,
                                                 const nn::embedding_bag::options& options);
 
   const runtime::program_order order;
   std::vector<actors::planned_table> tables = {};
-  std::set<std::string> labels = {};  ///< of tables
+  std::set<std::string> labels = {};  ///< the labels of tables
   std::vector<runtime::client_function> clients = {};
   bool has_run = false;
 };
@@ -114,7 +114,7 @@ run_summary cluster::run_function(const run_options& how, trainer_function funct
   runtime::register_modules();
   std::vector<model::setting> settings = all.order.settings;
   settings.emplace_back("servers", std::to_string(all.order.servers));
-  // A program may have an option of this name, most often for this number.
+  // A program may have an option of this name, often for the number of trainers.
   const std::string* own = model::value_of(settings, "trainers");
   if (own == nullptr || *own != std::to_string(trainers))
     settings.emplace_back(own == nullptr ? "trainers" : "trainers-of-run", std::to_string(trainers));

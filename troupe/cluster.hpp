@@ -1,4 +1,4 @@
-// A run of one's own program: parameter servers and trainers.
+// Runs a user's program: parameter servers and trainers.
 
 #pragma once
 
@@ -23,8 +23,8 @@ class cluster;
 /// One of a cluster's parameter servers.
 class server {
  public:
-  /// The run begins with such a table there, or such a module of a registered type: `make<counter>({.from = 3})`.
-  /// Throws `error` as its constructor does.
+  /// Adds a table, or a module of a registered type, that this server makes when the run begins: `make<counter>({.from
+  /// = 3})`. Throws `error` if its constructor does.
   template <detail::can_be_made Module>
   remote_module<Module> make(const detail::remote_options_type<Module>& options = {}) const {
     return remote_module<Module>(make_module(detail::wanted<Module>(options)));
@@ -40,24 +40,24 @@ class server {
   std::uint32_t rank_;
 };
 
-/// What a run leaves.
+/// The result of a run.
 struct run_summary {
   /// Steps of trainer 0: calls of `distributed_optimizer::step`, rounded up to whole optimizer steps.
   std::uint64_t steps = 0;
   double seconds = 0;
   /// A digest of all weights: of the rows of every table, and of trainer 0's replicas.
   std::string weights_digest;
-  /// The user ended it early.
+  /// Whether the user ended it early.
   bool stopped = false;
 };
 
-/// Where a program's run happens: in this process, in one process for each role (`--processes`), or on any number of
+/// The place where a program runs: in this process, in one process for each role (`--processes`), or on any number of
 /// hosts (`--listen` and `--join`); see `--help`. Every process runs the same main.
 class cluster {
  public:
-  /// Reads the program's arguments, and sets the variables of its `own` options. Ends the program after --help. Throws
-  /// `error` on arguments that are wrong. From now on, an `error` that nobody catches ends the program with its line
-  /// and an exit code: 2 for wrong input, else 1.
+  /// Parses the program's arguments, and sets the variables of its `own` options. Ends the program after --help. Throws
+  /// `error` on wrong arguments. From now on an uncaught `error` ends the program with its line and an exit code: 2 for
+  /// wrong input, else 1.
   cluster(int argc, char** argv, std::vector<option> own = {});
   cluster(const cluster&) = delete;
   cluster& operator=(const cluster&) = delete;
@@ -68,30 +68,30 @@ class cluster {
 
   /// Throws `error` if there is no such server.
   troupe::server server(std::uint32_t rank);
-  /// The run begins with such a table, spread over all servers (as far as it has rows or columns): trainers look up and
-  /// train its rows where they are. Its bits are those of a table on one server, if optimizer steps train all that is
-  /// on the servers: each server counts the steps that it takes part in. Its state and its rows are those of the whole
-  /// table; no handle of it goes in messages.
+  /// Adds a table that is spread over all servers (as far as it has rows or columns). Trainers look up and train rows
+  /// where they are. Its bits are those of a table on one server if optimizer steps train all modules on the servers:
+  /// each server counts the steps that it takes part in. State and rows are those of the whole table; its handle cannot
+  /// be sent in messages.
   template <std::same_as<nn::embedding_bag> Module>
   remote_module<Module> make(const nn::embedding_bag::options& options) {
     return remote_module<Module>(make_table(options));
   }
 
-  /// Runs `function(me, arguments...)` beside the trainers of the run that follows, in the process that leads it: to
-  /// ask servers while they train. Returns at once.
+  /// Runs `function(me, arguments...)` beside the trainers of the next run, in its leading process, to ask servers
+  /// during training. Returns at once.
   template <class Function, class... Arguments>
   void client(Function function, Arguments... arguments) {
     add_client([=](troupe::client me) -> task<> { return function(me, arguments...); });
   }
 
-  /// Runs `function(me, arguments...)` on each of `trainers` trainers, and returns when all have ended. In processes
-  /// that are only members of the run it does not return: they end with it. Throws `error` if a trainer fails: with its
-  /// text, trainer and step; and if the last checkpoint could not be written. Once.
+  /// Runs `function(me, arguments...)` on each of `trainers` trainers, and returns when all have ended. Processes that
+  /// are only members of the run end with it: there it does not return. Throws `error` if a trainer fails, with its
+  /// text, trainer and step, or if the last checkpoint could not be written. Call it once.
   template <class Function, class... Arguments>
   run_summary run(std::uint32_t trainers, Function function, Arguments... arguments) {
     return run(run_options{.trainers = trainers}, function, arguments...);
   }
-  /// The same with rules of how the trainers take their optimizer steps: `run({.trainers = 2, .clip_norm = 1}, ...)`.
+  /// The same, with rules for the optimizer steps: `run({.trainers = 2, .clip_norm = 1}, ...)`.
   template <class Function, class... Arguments>
   run_summary run(const run_options& how, Function function, Arguments... arguments) {
     return run_function(how, [=](trainer me) -> task<> { return function(me, arguments...); });

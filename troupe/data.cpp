@@ -22,7 +22,7 @@ class open_data {
 
 namespace {
 
-/// Returns a text about settings of a job as one about the settings of a data set, which are no options.
+/// Removes the dashes of option names from an error text: the settings of a data set are not options.
 std::string without_dashes(std::string text) {
   for (const model::setting_info& one : model::job_settings())
     for (std::size_t at = 0; (at = text.find("--" + one.name, at)) != text.npos;) text.erase(at, 2);

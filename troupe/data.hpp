@@ -1,5 +1,5 @@
-// The data sets that `troupe train` reads, for programs of one's own: Adult, synthetic rows, files of Criteo and CSV,
-// images, and what `nn::add_data` adds.
+// The data sets of `troupe train`, for users' programs: Adult, synthetic rows, files of Criteo and CSV, images, and
+// those added by `nn::add_data`.
 
 #pragma once
 
@@ -21,13 +21,13 @@ namespace runtime {
 class open_data;
 }
 
-/// The bags of a table: bag b has the rows `indices[offsets[b]]` up to `indices[offsets[b + 1]]`.
+/// The bags of a table: bag b has the rows `indices[offsets[b]]` to `indices[offsets[b + 1] - 1]`.
 struct table_bags {
   std::vector<std::int64_t> indices = {};
   std::vector<std::int64_t> offsets = {};
 };
 
-/// A trainer's samples of a step.
+/// One trainer's samples of a step.
 struct data_batch {
   std::size_t size = 0;                    ///< samples; 0: this trainer has no more in this epoch
   std::vector<table_bags> tables = {};     ///< for each table, `size` bags
@@ -37,27 +37,27 @@ struct data_batch {
 };
 
 /// A data set, shared out over the trainers. A pure function of (seed, step, rank), so resuming needs no state. Copies
-/// share it.
+/// refer to the same data.
 class data_set {
  public:
-  /// `settings`: as `troupe train --help` has them, as in {{"data", "criteo:day_0.gz"}, {"rows", "1000000"},
-  /// {"batch-size", "512"}}. Seed and number of trainers are the run's. Throws `error` if a setting or a file is wrong.
+  /// `settings`: as in `troupe train --help`, such as {{"data", "criteo:day_0.gz"}, {"rows", "1000000"}, {"batch-size",
+  /// "512"}}. Seed and number of trainers come from the run. Throws `error` on a wrong setting or file.
   data_set(trainer me, const std::vector<std::pair<std::string, std::string>>& settings);
 
-  /// The rows of each table.
+  /// The number of rows of each table.
   std::vector<std::int64_t> table_rows() const;
   std::size_t dense_features() const;
   std::uint64_t steps_per_epoch() const;
-  /// About how many indices and dense features a batch has.
+  /// About how many indices and dense features a batch has in all.
   std::uint64_t numbers_per_batch() const;
 
   /// Thread: any.
   data_batch batch(std::uint64_t epoch, std::uint64_t step) const;
-  /// Returns this trainer's batches of an epoch, as a range that reads them as it goes: see `trainer::batches`. A file
-  /// that cannot be read throws `error` there.
+  /// Returns this trainer's batches of an epoch, as a range that reads each when it is used: see `trainer::batches`.
+  /// Its iterators throw `error` if a file cannot be read.
   epoch_range<data_set, &data_set::batch> epoch(std::uint64_t number) const;
 
-  /// The rows held out for tests, and this trainer's share of them in batches of at most `size`.
+  /// The number of rows held out for tests, and this trainer's share of them in batches of at most `size`.
   std::uint64_t test_rows() const;
   std::vector<data_batch> test_batches(std::size_t size) const;
 

@@ -1,4 +1,4 @@
-// The batches of an epoch as a range, for what gives each of them by its number.
+// The batches of an epoch as a range, for sources that return a batch by its number.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace troupe {
 
-/// The batches of an epoch, one after the other: see `trainer::batches`. `Batch`: the member function of `Source` that
-/// returns one of them, by the numbers of epoch and step. Has a copy of the source.
+/// The batches of an epoch in order: see `trainer::batches`. `Batch`: the member function of `Source` that returns one
+/// of them by epoch and step. Holds a copy of the source.
 template <class Source, auto Batch>
 class epoch_range {
  public:
@@ -40,7 +40,7 @@ class epoch_range {
   iterator begin() const { return iterator(*this); }
   static std::default_sentinel_t end() { return {}; }
 
-  /// The same by their numbers.
+  /// Access by number.
   std::uint64_t size() const { return source_.steps_per_epoch(); }
   auto batch(std::uint64_t step) const { return (source_.*Batch)(epoch_, step); }
 

@@ -1,5 +1,4 @@
-// Where tasks run: an executor resumes them, one at a time. A trainer is one, on the thread that its actor has at the
-// moment.
+// Executors resume tasks, one at a time. A trainer is an executor, on the thread that its actor currently runs on.
 
 #pragma once
 
@@ -21,23 +20,23 @@ class executor : public std::enable_shared_from_this<executor> {
  public:
   virtual ~executor() = default;
 
-  /// Has `what` run later, after what was posted before, never two at a time. Once the executor has ended, drops it.
-  /// Thread: any.
+  /// Runs `what` later, in the order of the posts, never two at a time. Drops it once the executor has ended. Thread:
+  /// any.
   virtual void post(std::shared_ptr<runnable> what) = 0;
 
-  /// A callback that one of its tasks gave to a future threw that. Thread: any.
+  /// Handles an exception thrown by a callback that one of its tasks gave to a future. Thread: any.
   virtual void callback_threw(const std::exception_ptr& thrown) { std::rethrow_exception(thrown); }
 
-  /// How many of its tasks wait for a future. Thread: that of its tasks.
+  /// How many of its tasks wait for a future. Thread: the one of its tasks.
   std::size_t waiting_tasks() const { return waiting_tasks_; }
-  /// One more waits, or one less.
+  /// Count a waiting task up or down.
   void task_waits() { ++waiting_tasks_; }
   void task_waits_no_more() { --waiting_tasks_; }
 
-  /// Returns the executor that the calling thread runs tasks of; null: none.
+  /// Returns the executor whose tasks the calling thread runs; null if it runs none.
   static executor* current();
 
-  /// The calling thread runs tasks of `which` during the lifetime of this object.
+  /// Marks the calling thread as running tasks of `which`, for this object's lifetime.
   class scope {
    public:
     explicit scope(executor& which);

@@ -23,12 +23,13 @@ namespace {
 
 using runtime::node;
 
-/// Passes on to each source its gradient, which `of_source(i, grad)` returns from that of the output.
+/// Gives each source its gradient, which `of_source(i, grad)` computes from the output's.
 class function_node final : public node {
  public:
   using gradient = std::function<tensor(std::size_t i, const tensor& grad)>;
 
-  /// `inputs`: of the function called `name`, each with its source. `fault`: what is not finite besides; "": nothing.
+  /// `inputs`: those of the function called `name`, each with its source. `fault`: describes another value that is not
+  /// finite; "" if there is none.
   function_node(const char* name, std::vector<node*> sources, std::span<const tensor* const> inputs, gradient of_source,
                 std::string fault)
       : name_(name), fault_(std::move(fault)), sources_(std::move(sources)), of_source_(std::move(of_source)) {
@@ -61,11 +62,11 @@ class function_node final : public node {
   const char* name_;
   std::string fault_;
   std::vector<node*> sources_;
-  std::vector<tensor> given_;  ///< the inputs that nothing in the context has computed
+  std::vector<tensor> given_;  ///< the inputs that the context has not computed
   gradient of_source_;
 };
 
-/// `output` as the function `name` of `inputs`.
+/// Records `output` as the result of function `name` of `inputs`.
 tensor record(context& in, const char* name, tensor output, std::span<const tensor* const> inputs,
               function_node::gradient of_source, std::string fault = {}) {
   runtime::tape& tape = in.tape();
@@ -83,7 +84,7 @@ tensor record(context& in, const char* name, tensor output, const tensor& input,
       [of = std::move(of_input)](std::size_t /*i*/, const tensor& grad) { return of(grad); }, std::move(fault));
 }
 
-/// Calls `use` with the numbers of x, of float or double. Throws if they are of another type, or none.
+/// Calls `use` with the numbers of x as float or double. Throws if they have another type, or there are none.
 template <class F>
 auto with_reals(const char* function, const tensor& x, F use) {
   if (x.type() == dtype::i64 || x.count() == 0)
@@ -119,7 +120,7 @@ tensor times(const char* function, const tensor& x, double factor) {
   });
 }
 
-/// The gradient of a factor: that of the product times the other factor, which may be float64.
+/// Returns the gradient of a factor: the product's gradient times the other factor, which may be float64.
 tensor grad_of_factor(const tensor& grad, const tensor& other) {
   tensor made(grad.shape());
   const auto from = grad.as<float>();
@@ -130,7 +131,7 @@ tensor grad_of_factor(const tensor& grad, const tensor& other) {
   return made;
 }
 
-/// Sum times a factor; every element's gradient is that of the result times the factor.
+/// The sum times a factor; every element's gradient is the result's gradient times the factor.
 tensor sum_times(context& in, const char* function, const tensor& x, double factor) {
   tensor made(shape(1), dtype::f64);
   with_reals(function, x, [&](auto numbers) {
@@ -186,7 +187,7 @@ namespace {
 
 std::size_t last_of(const tensor& x) { return x.shape()[x.shape().dimensions() - 1]; }
 
-/// Columns of a matrix, `first` up to the width of `part`, as a part has them; or the other way.
+/// Copies `columns` columns of a matrix, from `first` on, between the whole and a part.
 template <bool IntoWhole>
 void copy_part(std::size_t rows, float* whole, std::size_t width, std::size_t first, float* part, std::size_t columns) {
   for (std::size_t row = 0; row < rows; ++row) {
@@ -248,7 +249,7 @@ tensor detail::pairwise_dots(context& in, std::span<const tensor* const> parts) 
   const std::size_t pairs = kernels::pair_count(x.size());
   tensor dots(shape(first[0], pairs));
   kernels::host_stream().pairwise_dots(first[0], first[1], views, {dots.as<float>().data(), pairs});
-  // All gradients come from one pass; they are computed for the first one asked for.
+  // One pass computes all gradients, when the first of them is asked for.
   return record(
       in, "pairwise_dots", std::move(dots), parts,
       [x = std::move(x), views = std::move(views), pairs, grads = std::vector<tensor>()](std::size_t i,

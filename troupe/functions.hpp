@@ -1,5 +1,5 @@
-// Functions of tensors in a context, with their gradients: what joins the parts of a model. Gradients go to what the
-// context has computed; data have none. All throw `error` if shapes or types do not fit.
+// Functions of tensors in a context, with their gradients: they join the parts of a model. Gradients pass to inputs
+// that the context has computed; data get none. All throw `error` if shapes or types do not fit.
 
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace troupe {
 
-/// The sum, element by element, of two tensors of one shape, of float32 or float64.
+/// The element-wise sum of two tensors of one shape, of float32 or float64.
 tensor add(context& in, const tensor& a, const tensor& b);
-/// The product, element by element, of two tensors of one shape, of float32 or float64.
+/// The element-wise product of two tensors of one shape, of float32 or float64.
 tensor multiply(context& in, const tensor& a, const tensor& b);
 /// x times a number; float32 or float64.
 tensor scale(context& in, const tensor& x, double factor);
@@ -31,15 +31,15 @@ tensor concat(context& in, std::span<const tensor* const> parts);
 tensor pairwise_dots(context& in, std::span<const tensor* const> parts);
 }  // namespace detail
 
-/// Tensors of float32 side by side, along the last dimension; in the others they are alike.
+/// Concatenates tensors of float32 along the last dimension; the other dimensions are equal.
 template <std::same_as<tensor>... More>
 tensor concat(context& in, const tensor& first, const More&... more) {
   const std::array<const tensor*, 1 + sizeof...(More)> parts = {&first, &more...};
   return detail::concat(in, parts);
 }
 
-/// The dot products of rows: of each pair of the matrices [n, d], of float32, a column of [n, pairs]. The pairs are
-/// (1, 0), (2, 0), (2, 1), (3, 0), ...: of two matrices, as in a two-tower model, their only one; of many, as in DLRM.
+/// The dot products of the rows of each pair of matrices [n, d], of float32: a column of [n, pairs] for each pair. The
+/// pairs are (1, 0), (2, 0), (2, 1), (3, 0), ...: one pair for two matrices, as in a two-tower model; many, as in DLRM.
 template <std::same_as<tensor>... More>
 tensor pairwise_dots(context& in, const tensor& first, const tensor& second, const More&... more) {
   const std::array<const tensor*, 2 + sizeof...(More)> parts = {&first, &second, &more...};

@@ -74,14 +74,14 @@ void future_state::finish(std::unique_lock<std::mutex> lock) {
   lock.unlock();
   try {
     if (then) then();
-  } catch (...) {  // what brings the result has no part in that, and may be a destructor
+  } catch (...) {  // the code that delivers the result is not at fault, and may be a destructor
     if (on == nullptr) throw;
     on->callback_threw(std::current_exception());
   }
   if (has_task && on) on->post(shared_from_this());
 }
 
-/// The task's executor resumes it, unless it has been destroyed since.
+/// Resumes the task on its executor, unless it has been destroyed since.
 void future_state::run() noexcept {
   std::unique_lock lock(mutex_);
   const auto task = std::exchange(task_, nullptr);

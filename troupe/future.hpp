@@ -1,8 +1,8 @@
-// The result of a remote call, which comes later. There is one future for each promise, and one way out of it:
-// `co_await` in a task, `get` on a thread of one's own, or `then`.
+// The result of a remote call, which arrives later. Each promise has one future, whose result is read in one way:
+// `co_await` in a task, `get` on a thread of the user's own, or `then`.
 //
-// A value is moved to who waits. A promise that is dropped without a value gives the error `dropped`. A future that is
-// dropped forgets the value; so does a task that is destroyed while it waits.
+// The value is moved to the reader. A promise that is dropped without a value gives the error `dropped`. A future that
+// is dropped, or a task that is destroyed while it waits, discards the value.
 
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace troupe {
 
-/// How long `get` waits unless told otherwise.
+/// The timeout of `get`, unless it is given one.
 inline constexpr std::chrono::milliseconds default_deadline{300'000};
 
 namespace detail {
@@ -32,24 +32,24 @@ struct nothing {};
 template <class T>
 using value_of = std::conditional_t<std::is_void_v<T>, nothing, T>;
 
-/// What a promise and its future share, but for the value. Thread: any.
+/// The state that a promise and its future share, except the value. Thread: any.
 class future_state : public runnable, public std::enable_shared_from_this<future_state> {
  public:
-  /// Makes `task` go on, on its executor, when there is a value. Returns false if there is one already.
+  /// Resumes `task` on its executor when there is a result. Returns false if there is one already.
   bool suspend(std::coroutine_handle<> task, executor& on);
-  /// The suspended task is being destroyed.
+  /// Forgets the suspended task, which is being destroyed.
   void forget_task();
-  /// Calls `then` when there is a value: on the promise's thread, or here at once.
+  /// Calls `then` when there is a result: on the promise's thread, or at once here.
   void call(std::function<void()> then);
-  /// Blocks until there is a value. Throws if the deadline passes, or if the calling thread runs tasks.
+  /// Blocks until there is a result. Throws after the deadline, or if the calling thread runs tasks.
   void wait(std::chrono::milliseconds deadline);
 
   void fail(std::exception_ptr why);
   bool is_ready() const { return ready_.load(std::memory_order_acquire); }
-  /// Whether a task waits for its value, or a callback.
+  /// Whether a task or a callback waits for the result.
   bool has_task() const;
   bool has_callback() const;
-  /// A task that has awaited it gets its result.
+  /// Called when a task that awaited it gets its result.
   void mark_awaited() { is_awaited_ = true; }
   bool was_awaited() const { return is_awaited_; }
   void rethrow() const {
@@ -59,7 +59,7 @@ class future_state : public runnable, public std::enable_shared_from_this<future
   void run() noexcept final;
 
  protected:
-  /// Stores a result by `store`, and wakes who waits. Does nothing if there is a result already.
+  /// Stores a result by `store`, and wakes the waiter. Does nothing if there is a result already.
   template <class F>
   void finish(F&& store) {
     const auto kept = shared_from_this();  // a thread that finds it ready may drop it before this returns
@@ -100,7 +100,7 @@ class state_of final : public future_state {
 
 }  // namespace detail
 
-/// A result that comes later: of one promise, for one taker. Thread: one at a time.
+/// A result that arrives later, from one promise, for one reader. Thread: one at a time.
 template <class T = void>
 class [[nodiscard]] future {
  public:
@@ -109,20 +109,20 @@ class [[nodiscard]] future {
   future(future&&) noexcept = default;
   future& operator=(future&&) noexcept = default;
 
-  /// Returns whether it has a result that was not taken.
+  /// Returns whether it has a result that has not been read.
   bool is_ready() const { return state_ && state_->is_ready(); }
 
-  /// Blocks until the result is here, and returns it or throws its error; throws the error `deadline` if it is late,
-  /// after which the future can be asked again. Not for threads that run tasks: those `co_await`.
+  /// Blocks until the result is there, and returns it or throws its error; throws the error `deadline` if it is late:
+  /// `get` may be called again then. Not for threads that run tasks, which must `co_await`.
   T get(std::chrono::milliseconds deadline = default_deadline) {
     check();
     state_->wait(deadline);
     return std::exchange(state_, nullptr)->take();
   }
 
-  /// Calls `use` with this future, ready, when the result is here: at once, or on the thread that brings it, which must
-  /// not be blocked. What `use` throws comes out of `then` if it is called at once; if it is called later it ends the
-  /// run, and outside of a run it comes out of the promise's `set` or `fail`.
+  /// Calls `use` with this future once the result is there: at once, or later on the thread that delivers it, which
+  /// must not be blocked. An exception of `use` leaves `then` if it is called at once. Later, it ends the run; outside
+  /// of a run it leaves the promise's `set` or `fail`.
   template <class F>
   void then(F use) && {
     check();
@@ -131,7 +131,7 @@ class [[nodiscard]] future {
     shared->call([state = std::move(state), use = std::move(use)]() mutable { use(future(std::move(state))); });
   }
 
-  /// What waits in a task.
+  /// Waits in a task.
   class awaiter {
    public:
     explicit awaiter(std::shared_ptr<detail::state_of<T>> state) : state_(std::move(state)) {}
@@ -158,7 +158,7 @@ class [[nodiscard]] future {
   }
 
  private:
-  /// Throws if the result was taken, or never promised.
+  /// Throws if the result was read already, or if there is no promise.
   void check() const {
     if (!state_) throw error(error_kind::input, "a future that has been taken already, or was never one; ask again");
   }
@@ -166,7 +166,7 @@ class [[nodiscard]] future {
   std::shared_ptr<detail::state_of<T>> state_;
 };
 
-/// Gives its future a result, or an error. Without either, its destructor gives the error `dropped`. Thread: one at a
+/// Gives its future a result or an error. Without either, its destructor gives the error `dropped`. Thread: one at a
 /// time.
 template <class T = void>
 class promise {
@@ -189,7 +189,7 @@ class promise {
     state_->set(detail::value_of<T>(std::forward<Value>(value)...));
   }
   void fail(std::exception_ptr why) const { state_->fail(std::move(why)); }
-  /// What it shares with its future, which says whether that was awaited.
+  /// The state shared with its future, which knows whether that was awaited.
   std::shared_ptr<const detail::future_state> state() const { return state_; }
   template <class Error>
   void fail(Error why) const {

@@ -1,4 +1,4 @@
-// Loops of a trainer function that a resumed run enters where the saved one was.
+// Loops of a trainer function; a resumed run enters them at the saved iteration.
 
 #pragma once
 
@@ -16,19 +16,19 @@ namespace troupe {
 namespace runtime {
 class trainer_runtime;
 
-/// The place of a loop, from its beginning to its end.
+/// The position of a loop, from its beginning to its end.
 class loop_place {
  public:
   explicit loop_place(trainer_runtime& of);
-  /// `n`: the loop's iterations.
+  /// `n`: the number of iterations.
   loop_place(trainer_runtime& of, std::uint64_t n);
   loop_place(const loop_place&) = delete;
   loop_place& operator=(const loop_place&) = delete;
   ~loop_place();
 
-  /// The first iteration begins. Returns how many are not to be done again.
+  /// Called when the first iteration begins. Returns how many iterations to skip.
   std::uint64_t enter();
-  /// An iteration has ended.
+  /// Called when an iteration has ended.
   void advance();
 
  private:
@@ -36,20 +36,21 @@ class loop_place {
   std::uint64_t done_ = 0;
 };
 
-/// The batches of a loop, which other threads make ahead of it if they are idle, or there for that (`--prepare`).
+/// Batches of a loop, which idle threads, or threads started for that (`--prepare`), make ahead of it.
 class prefetcher {
  public:
-  /// Makes the batch of a step. Thread: any, for several steps at once.
+  /// Makes the batch of a step. Thread: any; called for several steps at once.
   using maker = std::function<std::shared_ptr<void>(std::uint64_t step)>;
 
-  /// `numbers`: about how many a batch has: idle threads are not woken for few.
+  /// `numbers`: about how many numbers a batch has: idle threads are not woken for few.
   prefetcher(const trainer_runtime& of, std::uint64_t numbers, maker make);
   prefetcher(const prefetcher&) = delete;
   prefetcher& operator=(const prefetcher&) = delete;
   /// Waits for the batches that are being made.
   ~prefetcher();
 
-  /// Returns the batch of `step`, or throws what its making has thrown. Has those of the next steps made, up to `last`.
+  /// Returns the batch of `step`, or throws the exception of its maker. Starts making those of the next steps, up to
+  /// `last`.
   std::shared_ptr<void> take(std::uint64_t step, std::uint64_t last);
 
  private:
@@ -120,11 +121,11 @@ class batch_loop {
   runtime::loop_place place_;
 };
 
-/// What a function of the numbers 0 to n - 1 returns; see `trainer::prefetch`.
+/// The results of a function for the numbers 0 to n - 1; see `trainer::prefetch`.
 template <class Batch>
 class prefetch_loop {
  public:
-  /// `numbers`: about how many a batch has.
+  /// `numbers`: about how many numbers a batch has.
   prefetch_loop(runtime::trainer_runtime& of, std::uint64_t n, std::function<Batch(std::uint64_t)> make,
                 std::uint64_t numbers)
       : steps_(of, n), last_(n - 1), batches_(of, numbers, [make = std::move(make)](std::uint64_t step) {
@@ -134,7 +135,7 @@ class prefetch_loop {
   class iterator {
    public:
     explicit iterator(prefetch_loop& of) : loop_(&of), at_(of.steps_.begin()) {}
-    /// Call it once for each step: the batch is gone then.
+    /// Moves the batch out: call it once for each step.
     Batch operator*() const { return std::move(*static_cast<Batch*>(loop_->batches_.take(*at_, loop_->last_).get())); }
     iterator& operator++() {
       ++at_;

@@ -14,7 +14,7 @@ namespace troupe::nn {
 
 namespace {
 
-/// A loss knows its gradient from the beginning; it comes back times that of the loss.
+/// A loss computes its gradient in the forward pass; `backward` multiplies it by the loss's own gradient.
 class loss_node final : public runtime::node {
  public:
   /// `spoilt`: see `node`.
@@ -40,7 +40,7 @@ class loss_node final : public runtime::node {
   std::string spoilt_;
 };
 
-/// Throws unless a loss of these can be computed.
+/// Throws unless a loss can be computed from these tensors.
 void check_targets(const char* loss, const tensor& outputs, const tensor& targets) {
   const bool fit = outputs.type() == dtype::f32 && targets.type() == dtype::f32 && outputs.shape() == targets.shape() &&
                    outputs.count() > 0 && targets.count() > 0;
@@ -53,14 +53,14 @@ void check_targets(const char* loss, const tensor& outputs, const tensor& target
                     name_of(targets.type())));
 }
 
-/// Returns where the outputs of a loss that is not finite are so, if nothing in the context has computed them; else "".
+/// If the loss is not finite and the context has not computed the outputs, says where they are not finite; else "".
 std::string spoilt_outputs(const char* name, const tensor& loss, const tensor& outputs, const runtime::node* source) {
   if (source != nullptr || std::isfinite(loss.item())) return {};
   const std::string where = runtime::where_spoilt(outputs);
   return where.empty() ? "" : fmt::format("the first input of {} {}; {}", name, where, runtime::given_spoilt);
 }
 
-/// A loss whose kernel is (count, 1, outputs, targets, grad, loss).
+/// Computes a loss whose kernel is (count, 1, outputs, targets, grad, loss).
 template <class Kernel>
 tensor loss_of(context& in, const char* name, const tensor& outputs, const tensor& targets, Kernel kernel) {
   tensor grad(outputs.shape());

@@ -1,4 +1,4 @@
-// Losses: the mean over a batch, a tensor of one number from which `context::backward` goes back.
+// Losses: the mean over a batch, as a tensor of one number, from which `context::backward` starts.
 
 #pragma once
 
@@ -18,7 +18,7 @@ tensor cross_entropy(context& in, const tensor& outputs, std::span<const std::in
 /// if shapes or types do not fit.
 tensor mse_loss(context& in, const tensor& outputs, const tensor& targets);
 
-/// The mean binary cross-entropy of sigmoid(outputs) against the targets, which are between 0 and 1. Otherwise as
+/// The mean binary cross-entropy of sigmoid(outputs) against the targets, which are between 0 and 1. In all else as
 /// `mse_loss`.
 tensor bce_with_logits(context& in, const tensor& outputs, const tensor& targets);
 

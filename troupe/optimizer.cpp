@@ -19,7 +19,7 @@ namespace troupe {
 
 namespace {
 
-/// For errors: a member on a server; empty: it is a replica.
+/// Describes a member on a server, for errors; empty for a replica.
 std::string words_of(const runtime::trained& member) {
   if (const auto* table = std::get_if<std::shared_ptr<const runtime::remote_table>>(&member))
     return (*table)->reference()->words();
@@ -27,7 +27,7 @@ std::string words_of(const runtime::trained& member) {
   return module != nullptr ? (*module)->words() : "";
 }
 
-/// Returns the chosen optimizer for parameters of this use. Throws `error` if the choice is invalid.
+/// Returns the chosen optimizer for this kind of parameters. Throws `error` if the choice is invalid.
 model::optimizer_spec optimizer_of(const optimizer_choice& choice, model::optimizer_use use) {
   model::optimizer_spec spec;
   if (const auto* of_sgd = std::get_if<sgd>(&choice.options)) {

@@ -1,4 +1,4 @@
-// Optimizers of local and remote parameters alike, by PyTorch's definitions.
+// Optimizers for local and remote parameters, by PyTorch's definitions.
 
 #pragma once
 
@@ -23,19 +23,20 @@ namespace runtime {
 struct optimizer_words;
 }
 
-/// Stochastic gradient descent, with momentum and weight decay as PyTorch has them.
+/// Stochastic gradient descent, with PyTorch's momentum and weight decay.
 struct sgd {
   double lr = 0.01;
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;
-  /// A factor on `lr` for each optimizer step, as `troupe train --lr-schedule` takes it: "warmup:100+cosine:900".
+  /// The schedule of the factor on `lr` for each optimizer step, as in `troupe train --lr-schedule`:
+  /// "warmup:100+cosine:900".
   std::string lr_schedule = "constant";
 
   operator optimizer_choice() const;
 };
 
-/// Adagrad, with the constants of PyTorch.
+/// Adagrad, with PyTorch's constants.
 struct adagrad {
   double lr = 0.01;
   double weight_decay = 0;
@@ -46,7 +47,7 @@ struct adagrad {
   operator optimizer_choice() const;
 };
 
-/// Adam, with the constants of PyTorch.
+/// Adam, with PyTorch's constants.
 struct adam {
   double lr = 0.001;
   double beta1 = 0.9;
@@ -58,8 +59,8 @@ struct adam {
   operator optimizer_choice() const;
 };
 
-/// A choice of optimizer: the options of one of these; or, without options, a setting as `troupe train
-/// --sparse-optimizer` takes it, such as "lazy-adam:eps=1e-6", or of one that the program has added
+/// A choice of optimizer: the options of one of these; or, without options, a setting as in `troupe train
+/// --sparse-optimizer`, such as "lazy-adam:eps=1e-6", or the name of one that the program has added
 /// (nn::add_optimizer).
 struct optimizer_choice {
   std::string name;
@@ -82,7 +83,7 @@ class distributed_optimizer {
     add(choice, members...);
   }
 
-  /// Trains more members, by another choice; each is a replica, a remote module, or a range of them.
+  /// Adds members with another choice; each is a replica, a remote module, or a range of them.
   template <class... Members>
   distributed_optimizer& add(const optimizer_choice& choice, const Members&... members) {
     std::vector<runtime::trained> all;
@@ -91,8 +92,8 @@ class distributed_optimizer {
     return *this;
   }
 
-  /// Takes a step. When it is done, this trainer's replicas have their new parameters; rows that are looked up from now
-  /// on have them too. `at`: the caller's place, for errors.
+  /// Takes a step. When it is done, this trainer's replicas have their new parameters, and so have rows that are looked
+  /// up from now on. `at`: the caller's source location, for errors.
   future<> step(context& with, source_location at = source_location::current()) const;
 
  private:
@@ -109,7 +110,7 @@ class distributed_optimizer {
   void add_members(const optimizer_choice& choice, const std::vector<runtime::trained>& members);
 
   std::vector<runtime::trained> members_;
-  std::shared_ptr<runtime::optimizer_words> words_;  ///< for the other trainers
+  std::shared_ptr<runtime::optimizer_words> words_;  ///< shown to the other trainers
 };
 
 }  // namespace troupe

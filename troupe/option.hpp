@@ -1,4 +1,4 @@
-// Options that a program has beside those of every cluster.
+// A program's own options, beside those of every cluster.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace troupe {
 
-/// An option `--name`, which sets a variable. The variable's value before is the default. A bool is a switch;
-/// a std::uint64_t takes no negative number.
+/// An option `--name`, which sets a variable. The variable's initial value is the default. A bool is a switch; a
+/// std::uint64_t does not accept negative numbers.
 class option {
  public:
   using target = std::variant<std::int64_t*, std::uint64_t*, double*, std::string*, bool*>;
@@ -23,21 +23,21 @@ class option {
   requires std::constructible_from<target, Value*> option(std::string name, Value& sets, std::string meaning)
       : name_(std::move(name)), sets_(&sets), meaning_(std::move(meaning)) {}
 
-  /// The same, for numbers from `least` to `most` only: others end the program with an error.
+  /// Returns a copy that accepts numbers from `least` to `most` only: others end the program with an error.
   option within(std::int64_t least, std::int64_t most) const {
     option limited = *this;
     limited.range_ = {least, most};
     return limited;
   }
-  /// The same, for these texts only.
+  /// Returns a copy that accepts these texts only.
   option one_of(std::vector<std::string> texts) const {
     option limited = *this;
     limited.texts_ = std::move(texts);
     return limited;
   }
 
-  /// The same, which a resumed run may have another value of: it decides nothing of what has been computed so far, such
-  /// as how many epochs there are, or where a file lies.
+  /// Returns a copy whose value may differ in a resumed run: it does not affect what has been computed so far, such as
+  /// the number of epochs, or the path of a file.
   option may_change_on_resume() const {
     option free = *this;
     free.may_change_ = true;
@@ -47,7 +47,7 @@ class option {
   const std::string& name() const { return name_; }
   const target& sets() const { return sets_; }
   const std::string& meaning() const { return meaning_; }
-  /// None: it takes any.
+  /// Empty if it accepts any number.
   const std::optional<std::pair<std::int64_t, std::int64_t>>& range() const { return range_; }
   const std::vector<std::string>& texts() const { return texts_; }
   bool may_change() const { return may_change_; }

@@ -1,5 +1,5 @@
-// Arguments and results of remote calls on their way: bytes, tensors and handles. Methods take and return bool,
-// integers, floating-point numbers, std::string, tensors, handles, and vectors and pairs of these.
+// Packed arguments and results of remote calls: bytes, tensors and handles. Methods accept and return bool, integers,
+// floating-point numbers, std::string, tensors, handles, and vectors and pairs of these.
 
 #pragma once
 
@@ -32,13 +32,13 @@ struct packed {
   std::vector<std::shared_ptr<const runtime::reference>> handles = {};
 };
 
-/// Reads what `pack` wrote. Throws `error` where the bytes are not those of the type.
+/// Reads what `pack` wrote. Throws `error` if the bytes do not fit the type.
 class unpacker {
  public:
   explicit unpacker(packed& from) : from_(from) {}
 
   void bytes(void* to, std::size_t size);
-  /// A length; each element takes at least one byte.
+  /// Reads a length; each element needs at least one byte.
   std::size_t length();
   std::string text();
   tensor next_tensor();
@@ -67,7 +67,7 @@ constexpr bool is_handle<remote_module<Module>> = true;
 template <class T>
 constexpr bool never = false;
 
-/// Copies the tensor's numbers unless nobody else has them.
+/// Copies the tensor's numbers if they are shared.
 void pack_tensor(packed& to, tensor what);
 void pack_handle(packed& to, std::shared_ptr<const runtime::reference> what);
 
@@ -123,7 +123,7 @@ T unpack(unpacker& from) {
   }
 }
 
-/// The arguments of a method, in their order.
+/// Unpacks the arguments of a method, in order.
 template <class... P>
 std::tuple<std::decay_t<P>...> unpack_all(packed& from) {
   unpacker reader(from);

@@ -1,4 +1,4 @@
-// The program `troupe` with layers, losses, metrics, optimizers and data sets of one's own: what `main` calls, in a
+// The program `troupe` with the user's own layers, losses, metrics, optimizers and data sets: for the `main` of a
 // program that links troupe::program.
 //
 //   int main(int argc, char** argv) {
@@ -10,9 +10,9 @@
 //     return troupe::program(argc, argv);
 //   }
 //
-// Its jobs may then say kind = "swish", loss = "huber", metrics = ["mae"], dense-optimizer = "lion:beta1=0.95" and
-// data = "ratings"; else it is the whole of `troupe`: train, resume, processes, hosts, trace, page. Every process of a
-// run is such a program; one that lacks a name reports it and refuses the job.
+// Its jobs may then use kind = "swish", loss = "huber", metrics = ["mae"], dense-optimizer = "lion:beta1=0.95" and data
+// = "ratings"; else it is the whole of `troupe`: train, resume, processes, hosts, trace, page. Every process of a run
+// must be this program; one that lacks a name reports it and refuses the job.
 
 #pragma once
 

@@ -21,7 +21,7 @@ namespace {
 using runtime::method_call;
 using runtime::on_result;
 
-/// A promise's end of a call that returns nothing.
+/// Returns a callback that completes a promise without a value.
 on_result to_nothing(const std::shared_ptr<promise<>>& answer) {
   return [answer](detail::packed& /*result*/, const std::exception_ptr& thrown) {
     if (thrown)
@@ -48,7 +48,7 @@ void check_handle(const runtime::reference_ptr& whom, const char* method) {
   if (whom == nullptr) throw error(error_kind::input, fmt::format("{}: a handle of no module", method));
 }
 
-/// A call of a shard's server about the module; in a trainer that trains there, after its last optimizer step.
+/// Returns a call of a shard's server about the module; in a trainer that trains there, after its last optimizer step.
 method_call about(const runtime::reference_ptr& whom, const char* method, std::chrono::milliseconds deadline,
                   std::size_t shard = 0) {
   check_handle(whom, method);
@@ -62,8 +62,8 @@ method_call about(const runtime::reference_ptr& whom, const char* method, std::c
 
 using on_results = std::function<void(std::vector<detail::packed>&)>;
 
-/// Calls the servers of all `shards`, each by `order_of(shard)`. `then` gets their results; the first error of a call,
-/// or of `then`, is the answer's.
+/// Calls the servers of all `shards`, each by `order_of(shard)`. Passes their results to `then`; the first error of a
+/// call, or of `then`, fails `answer`.
 template <class Answer>
 void call_all(std::size_t shards, const auto& order_of, const std::shared_ptr<Answer>& answer, const on_results& then) {
   struct gathered {
@@ -96,7 +96,7 @@ future<std::vector<nn::parameter>> remote_handle::parameters() const {
     try {
       detail::unpacker from(result);
       auto all = runtime::to_parameters(detail::unpack<std::vector<runtime::named_lengths>>(from));
-      if (of->shards() > 1) all.at(0).shape = runtime::table_shape(*of);  // the answer is of its first shard
+      if (of->shards() > 1) all.at(0).shape = runtime::table_shape(*of);  // the answer describes its first shard
       answer->set(std::move(all));
     } catch (...) {
       answer->fail(std::current_exception());
@@ -151,7 +151,7 @@ future<> remote_handle::load_state_dict(const named_tensors& state) const {
     load();
     return coming;
   }
-  // No shard takes its part before all have accepted theirs.
+  // No shard is loaded before all have accepted theirs.
   call_all(
       shards, [&](std::size_t shard) { return order_of("check_state_dict", shard); }, answer,
       [load](std::vector<detail::packed>& /*nothing*/) { load(); });

@@ -1,6 +1,6 @@
-// Modules on parameter servers: modules of networks, tables of rows, and objects of one's own (remote_object.hpp). A
-// handle can be copied, passed to every trainer, and passed in calls. A module that was made during the run is freed
-// when no handle of it is left; one that main has made lives as long as the run.
+// Modules on parameter servers: modules of networks, tables of rows, and users' objects (remote_object.hpp). A handle
+// can be copied, passed to every trainer, and passed in calls. A module that was made during the run is freed with its
+// last handle; one that main has made lives as long as the run.
 //
 // Every call has a deadline: `handle.with_deadline(std::chrono::seconds(2)).call(...)`; its error names callee, method
 // and time.
@@ -30,28 +30,29 @@
 
 namespace troupe {
 
-/// What all handles can do. Throws `error` if the handle has been released.
+/// The interface of all handles. Functions throw `error` if the handle has been released.
 class remote_handle {
  public:
-  /// Returns names and shapes of the tensors that optimizers train: of a module of a network as its `parameters` says,
-  /// of a table `weight` [num_embeddings, embedding_dim]. An object has none; its tensors are in its state.
+  /// Returns names and shapes of the tensors that optimizers train: those of a network's module, as in its
+  /// `parameters`, or `weight` [num_embeddings, embedding_dim] of a table. An object has none; its tensors are in its
+  /// state.
   future<std::vector<nn::parameter>> parameters() const;
-  /// Returns the module's tensors, without its optimizer's state; in a trainer that trains it, as of its last optimizer
-  /// step.
+  /// Returns the module's tensors, without its optimizer's state; a trainer that trains it gets those after its last
+  /// optimizer step.
   future<named_tensors> state_dict() const;
-  /// Replaces them. Fails if names or shapes are of another module; then nothing changes. Servers that share a table
-  /// are asked twice, each time within the deadline: none takes its part before all have accepted theirs. Await it
-  /// before other calls, which could come in between.
+  /// Replaces them. Fails if names or shapes do not fit, and changes nothing then. Servers that share a table are asked
+  /// twice, each time within the deadline: no shard is loaded before all have accepted theirs. Await it before other
+  /// calls, which might come in between.
   ///
-  /// A resumed run, also one that was begun again after a fault, has restored what `main` has made. There a trainer's
-  /// call changes nothing until its loop has come to the saved place, since what it loads was loaded before; later ones
-  /// are as any. Calls by clients, by methods of objects and from threads of one's own have no such place: in such a
-  /// run they are refused, of a module that was restored.
+  /// A resumed run, also one that restarted after a fault, has restored what `main` has made. There a trainer's call
+  /// changes nothing until its loop has reached the saved position, since its state was loaded before; later calls work
+  /// as usual. Calls from clients, methods of objects and users' threads have no such position: in a resumed run they
+  /// are refused for a restored module.
   future<> load_state_dict(const named_tensors& state) const;
-  /// Moves the module to another device of its server: `cpu`, `cuda:0`. Fails if it has no code for it.
+  /// Moves the module to another device of its server: `cpu`, `cuda:0`. Fails if the module has no code for it.
   future<> to(const std::string& device) const;
 
-  /// Gives the handle up, and all copies of it in this process: what is called by them is an error.
+  /// Releases the handle and all its copies in this process: calls by them are errors from then on.
   void release() const;
 
   const std::shared_ptr<const runtime::reference>& reference() const { return reference_; }
@@ -76,21 +77,22 @@ class remote_module : public remote_handle {
   remote_module() = default;
   explicit remote_module(std::shared_ptr<const runtime::reference> of) : remote_handle(std::move(of)) {}
 
-  /// The same handle, whose calls have that deadline.
+  /// Returns a copy of the handle whose calls have that deadline.
   remote_module with_deadline(std::chrono::milliseconds deadline) const {
     remote_module copy = *this;
     copy.deadline_ = deadline;
     return copy;
   }
 
-  /// Applies a module of a network to `input`, as of the trainers' last optimizer step; `in` can go back through it.
+  /// Applies a module of a network to `input`, as of the trainers' last optimizer step; records it in `in` for
+  /// `backward`.
   future<tensor> forward(context& in, const tensor& input) const requires std::derived_from<Module, nn::module>;
   /// The same outside of any context, as of the newest optimizer step.
   future<tensor> infer(const tensor& input) const requires std::derived_from<Module, nn::module>;
   /// For optimizers.
   runtime::trained trained() const requires std::derived_from<Module, nn::module> { return reference_; }
 
-  /// Calls a method that the type describes. Fails with what it throws.
+  /// Calls a method that the type describes. Fails with the method's exception.
   template <class R, class... P, class... A>
   requires(sizeof...(P) == sizeof...(A)) future<detail::unwrapped_t<R>> call(R (Module::*method)(P...),
                                                                              A&&... arguments)
@@ -144,10 +146,10 @@ future<tensor> remote_module<Module>::infer(const tensor& input) const requires 
   return detail::infer_remote(reference_, deadline_, input);
 }
 
-/// Which tensors the state of a table has, besides the rows, `weight`.
+/// Selects the tensors of a table's state besides the rows, `weight`.
 struct table_state_options {
-  /// The buffers of the table's optimizer: `state.0`, `state.1`, as many as it has; and, if it has any, an entry of one
-  /// number whose name says which optimizer it is, such as `optimizer.adagrad`.
+  /// The buffers of the table's optimizer: `state.0`, `state.1`, and so on; if it has any, also an entry of one number
+  /// whose name is the optimizer's, such as `optimizer.adagrad`.
   bool optimizer = false;
 };
 
@@ -159,7 +161,7 @@ class remote_module<nn::embedding_bag> : public remote_handle {
   explicit remote_module(std::shared_ptr<const runtime::remote_table> of);
   explicit remote_module(std::shared_ptr<const runtime::reference> of);
 
-  /// The same handle, whose calls have that deadline, those of `forward` too.
+  /// Returns a copy of the handle whose calls, including `forward`, have that deadline.
   remote_module with_deadline(std::chrono::milliseconds deadline) const {
     remote_module copy = *this;
     copy.deadline_ = deadline;
@@ -167,29 +169,28 @@ class remote_module<nn::embedding_bag> : public remote_handle {
     return copy;
   }
 
-  /// Looks up bags of rows, pooled: bag b has the rows `indices[offsets[b]]` up to `indices[offsets[b + 1]]`. The
-  /// answer is [bags, embedding_dim], as of the trainers' last optimizer step. Fails with `error` on an index out of
-  /// range. Without `with_deadline`, it waits as long as `--request-timeout` allows; in one process, as long as it
-  /// takes.
+  /// Looks up bags of rows, pooled: bag b has the rows `indices[offsets[b]]` to `indices[offsets[b + 1] - 1]`. Returns
+  /// [bags, embedding_dim], as of the trainers' last optimizer step. Fails with `error` on an index out of range.
+  /// Without `with_deadline`, the timeout is `--request-timeout`; in one process there is none.
   future<tensor> forward(context& in, std::span<const std::int64_t> indices,
                          std::span<const std::int64_t> offsets) const;
 
-  /// Returns the rows as `weight` [num_embeddings, embedding_dim], as of this trainer's last optimizer step. Such a
-  /// state goes into any table of that shape (`load_state_dict`), whose optimizer keeps its own state; one with the
-  /// optimizer's state into a table that has been given an optimizer of the same kind (`distributed_optimizer`).
+  /// Returns the rows as `weight` [num_embeddings, embedding_dim], as of this trainer's last optimizer step. Any table
+  /// of that shape can load such a state (`load_state_dict`); its optimizer keeps its own state. A state with the
+  /// optimizer's needs a table with an optimizer of the same kind (`distributed_optimizer`).
   future<named_tensors> state_dict(const table_state_options& parts = {}) const {
     return ask_for_state(parts.optimizer);
   }
 
-  /// The same outside of any context, as of the newest optimizer step; of a table that is spread over servers, as of
-  /// the newest step of each.
+  /// Looks bags up outside of any context, as of the newest optimizer step; for a table that is spread over servers, as
+  /// of the newest step of each.
   future<tensor> rows(std::span<const std::int64_t> indices, std::span<const std::int64_t> offsets) const;
 
   runtime::trained trained() const { return table_; }
 
  private:
   std::shared_ptr<const runtime::remote_table> table_;
-  std::optional<std::chrono::milliseconds> lookup_deadline_;  ///< of `forward`; null: only that of the run's requests
+  std::optional<std::chrono::milliseconds> lookup_deadline_;  ///< of `forward`; null: only the run's request timeout
 };
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// Objects of one's own on servers, whose methods others call. Derive from `remote_object`, say which methods can be
-// called, and register the type by name:
+// Users' objects on servers, whose methods can be called remotely. Derive from `remote_object`, describe the methods
+// that can be called, and register the type by name:
 //
 //   class counter final : public remote_object {
 //    public:
@@ -16,10 +16,10 @@
 //   };
 //   const registered<counter> counters("counter");  // at namespace scope: every process of a run has it
 //
-// `server.make<counter>({.from = 3})` makes one. A type without options is made of nothing.
+// `server.make<counter>({.from = 3})` makes one. A type without options is made by its default constructor.
 //
 // A server runs one method at a time. A method that waits is a task: others run meanwhile. Arguments and results:
-// packed.hpp. What a method throws comes back to its caller.
+// packed.hpp. A method's exception is passed to its caller.
 
 #pragma once
 
@@ -45,7 +45,7 @@
 
 namespace troupe {
 
-/// What objects on servers derive from.
+/// The base of objects on servers.
 class remote_object {
  public:
   remote_object() = default;
@@ -53,36 +53,36 @@ class remote_object {
   remote_object& operator=(const remote_object&) = delete;
   virtual ~remote_object() = default;
 
-  /// What is saved of it. Default: nothing.
+  /// Returns the state to save. Default: empty.
   virtual named_tensors state_dict() const { return {}; }
-  /// Goes on from that. Throws `error` if it does not fit; so does the default, if there is anything.
+  /// Restores that state. Throws `error` if it does not fit; the default does for any tensor.
   virtual void load_state_dict(const named_tensors& state);
 };
 
-/// How calls are joined to one.
+/// How calls are joined to one batch.
 struct batching {
-  /// Rows in all, at most; a call of more is alone.
+  /// The most rows of a batch; a larger call runs alone.
   std::size_t max_batch_size = 64;
-  /// How long the first call waits for others. 0: only those are joined that wait for the server already.
+  /// How long the first call waits for others. 0: only calls that are already waiting for the server are joined.
   std::chrono::microseconds wait{0};
 };
 
 namespace detail {
 
-/// Gives the result of a method that waits, or its exception. Call once, on the server's thread.
+/// Accepts the result of a method that waits, or its exception. Call once, on the server's thread.
 using reply = std::function<void(packed, std::exception_ptr)>;
 
-/// What makes a call of a method wait for its result.
+/// Lets a method's call return its result later.
 class later {
  public:
   virtual ~later() = default;
-  /// Returns where to give the result.
+  /// Returns the function that accepts the result.
   virtual reply answer() = 0;
   /// Runs a task of the object, which ends with the object at the latest.
   virtual void run(task<> what) = 0;
 };
 
-/// A member function pointer's bytes, by which it is found.
+/// A member function pointer's bytes, as a key.
 using method_key = std::array<std::byte, 2 * sizeof(void*)>;
 
 template <class Method>
@@ -96,9 +96,9 @@ method_key key_of(Method method) {
 struct method {
   std::string name;
   method_key key;
-  /// Returns the result; nullopt: it comes later. Null for a batched method.
+  /// Returns the result; nullopt if it comes later. Null for a batched method.
   std::function<std::optional<packed>(remote_object&, packed&, later&)> call = {};
-  /// Rows [n, ...] to rows [n, ...].
+  /// Maps rows [n, ...] to rows [n, ...].
   std::function<tensor(remote_object&, const tensor&)> call_batched = {};
   batching how = {};
 };
@@ -107,9 +107,9 @@ struct method {
 class method_table {
  public:
   explicit method_table(const std::type_index& of) : of_(of) {}
-  /// Throws `error` if the type has a method of that name, or has that method by another name.
+  /// Throws `error` if the type has a method of that name, or that method by another name.
   void add(method one);
-  /// Null: there is none.
+  /// Returns null if there is none.
   const method* find(const std::string& name) const;
   const method* find(const method_key& key) const;
   std::string names() const;
@@ -119,7 +119,7 @@ class method_table {
   std::vector<method> all_;
 };
 
-/// What a method is called with at the end: its value, or that of its task.
+/// The type of a call's result: the method's value, or that of its task.
 template <class R>
 struct unwrapped {
   using type = std::decay_t<R>;
@@ -174,8 +174,8 @@ std::optional<packed> call_method(T& object, Method method, packed& given, later
 
 }  // namespace detail
 
-/// Says which methods of T can be called, by the names that errors and traces have of them. All throw `error` if T has
-/// a method of that name already, or has that method by another name.
+/// Describes which methods of T can be called, by their names in errors and traces. All throw `error` if T has a method
+/// of that name already, or that method by another name.
 template <class T>
 class methods {
  public:
@@ -190,8 +190,8 @@ class methods {
     put<R, P...>(name, method);
   }
 
-  /// A method that takes rows [n, ...] and returns as many: calls that wait at the same time are joined to one with all
-  /// of their rows, in the order in which they came.
+  /// Adds a method that maps rows [n, ...] to as many rows: calls that wait at the same time are joined to one with all
+  /// of their rows, in the order of arrival.
   void add_batched(const std::string& name, tensor (T::*method)(const tensor&), const batching& how = {}) {
     put_batched(name, method, how);
   }
@@ -249,7 +249,7 @@ registered_type described_type(const std::string& name) {
   return what;
 }
 
-/// Throws `error` if the name is taken by another type.
+/// Throws `error` if another type has the name.
 void register_type(const std::type_index& of, registered_type what);
 
 /// Returns the name by which a type is registered. Throws `error` if it is not.
@@ -257,9 +257,9 @@ const std::string& type_name(const std::type_index& of);
 
 }  // namespace detail
 
-/// Registers T, so that servers can make it: of its nested `options`, whose `fields()` describe all of them
-/// (nn/option_fields.hpp), by a constructor that takes `const options&`; or of nothing, if it has none. One object for
-/// each T, at namespace scope.
+/// Registers T, so that servers can make it: from its nested `options`, whose `fields()` describe all of them
+/// (nn/option_fields.hpp), by a constructor with `const options&`; or by its default constructor, if it has none.
+/// Define one object for each T, at namespace scope.
 template <detail::can_be_remote T>
 class registered {
  public:

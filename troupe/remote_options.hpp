@@ -1,4 +1,4 @@
-// What types on servers are made of: their `options`, or nothing.
+// What types on servers are made from: their `options`, or nothing.
 
 #pragma once
 
@@ -28,17 +28,17 @@ using remote_options_type = typename nn::detail::options_of_added<T>::type;
 
 using made_remote = std::variant<std::shared_ptr<const nn::module>, std::unique_ptr<remote_object>>;
 
-/// The options of a type, for those that do not know it.
+/// The options of a type, for code that does not know the type.
 class remote_options : public nn::detail::added_options {
  public:
   virtual const std::type_info& type() const = 0;
-  /// Returns how many members they have.
+  /// Returns the number of members of the options.
   virtual std::size_t members() const = 0;
-  /// Makes an object of the type. Throws as its constructor does.
+  /// Makes an object of the type. Throws if its constructor does.
   virtual made_remote make() const = 0;
 };
 
-/// Is converted to any member of `Options`.
+/// Converts to any member of `Options`.
 template <class Options>
 struct any_member {
   template <class T>
@@ -83,7 +83,7 @@ class remote_options_of final
 template <class T>
 concept can_be_made = can_be_remote<T> || std::same_as<T, nn::embedding_bag>;
 
-/// What a server is to make: a table, or a module of a registered type. The other one is null.
+/// What a server shall make: a table, or a module of a registered type. The other is null.
 struct wanted_module {
   const nn::embedding_bag::options* table = nullptr;
   std::unique_ptr<const remote_options> registered = nullptr;

@@ -1,4 +1,4 @@
-// A server of a run, as trainers, clients and methods of remote objects see it: they make modules there.
+// A server of a run, for trainers, clients and methods of remote objects, which make modules there.
 
 #pragma once
 
@@ -12,13 +12,13 @@
 
 namespace troupe {
 
-/// A server during the run. Copies are the same one.
+/// A server during the run. Copies refer to the same one.
 class remote_server {
  public:
   explicit remote_server(std::uint32_t rank) : rank_(rank) {}
 
   /// Makes a table, or a module of a registered type: `co_await me.server(0).make<counter>({.from = 3})`. Fails with
-  /// `error` as its constructor does.
+  /// the constructor's `error`.
   template <detail::can_be_made Module>
   future<remote_module<Module>> make(const detail::remote_options_type<Module>& options = {}) const {
     auto answer = std::make_shared<promise<remote_module<Module>>>();

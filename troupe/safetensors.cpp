@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-/// The value, or its fault as an exception.
+/// Returns the value, or throws the fault.
 template <class T>
 T value_of(result<T> from) {
   if (!from)

@@ -1,5 +1,5 @@
-// Tensors by name from and to safetensors files (https://github.com/huggingface/safetensors), which PyTorch reads and
-// writes as well.
+// Reads and writes named tensors in safetensors files (https://github.com/huggingface/safetensors), which PyTorch reads
+// and writes as well.
 
 #pragma once
 
@@ -11,11 +11,10 @@
 namespace troupe {
 
 /// Reads all tensors of a file, in the order of their names. Throws `error` if the file is not valid, or has tensors of
-/// other types than float32, float64 and int64, or of more than `shape::dimensions_max` dimensions.
+/// types other than float32, float64 and int64, or of more than `shape::dimensions_max` dimensions.
 named_tensors load_safetensors(const std::string& path);
 
-/// Reads the tensors `names` of a file, in that order. Others may be of any type. Throws `error` also if one is
-/// missing.
+/// Reads the tensors `names` of a file, in that order. Others may have any type. Also throws `error` if one is missing.
 named_tensors load_safetensors(const std::string& path, const std::vector<std::string>& names);
 
 /// Writes a file, or overwrites it. Throws `error` if two tensors have one name, or the file cannot be written.

@@ -11,23 +11,23 @@
 
 namespace troupe {
 
-/// Deals out rows 0 to n - 1, every epoch in another order: this trainer gets positions rank, rank + trainers, ... of
-/// it. Every row occurs once in an epoch. All trainers have as many batches; the last may be short, or empty for some
-/// of them: these take their step without a batch. A pure function of (seed, epoch, rank), so resuming needs no state.
+/// Deals out rows 0 to n - 1, in another order every epoch: this trainer gets the positions rank, rank + trainers, ...
+/// of the order. Every row occurs once in an epoch. All trainers have as many batches; the last may be short, or empty
+/// for some, which take their step without a batch. A pure function of (seed, epoch, rank), so resuming needs no state.
 class distributed_sampler {
  public:
-  /// How it deals.
+  /// How rows are dealt out.
   struct options {
-    /// Otherwise rows come in their order.
+    /// Whether rows are shuffled; if not, they keep their order.
     bool shuffle = true;
   };
 
-  /// Throws `error` if there are no rows, `batch_size` is 0, or one of them is above 2^63 - 1.
+  /// Throws `error` if there are no rows, `batch_size` is 0, or one of the two is above 2^63 - 1.
   distributed_sampler(trainer me, std::uint64_t rows, std::size_t batch_size, options chosen);
   distributed_sampler(trainer me, std::uint64_t rows, std::size_t batch_size)
       : distributed_sampler(me, rows, batch_size, options()) {}
 
-  /// The batches of an epoch, of every trainer.
+  /// The number of batches of an epoch, the same for every trainer.
   std::uint64_t steps_per_epoch() const { return steps_; }
 
   /// Returns this trainer's rows in a batch of an epoch. Throws `error` if the epoch has no such batch.

@@ -1,4 +1,4 @@
-// Where in the user's code a function is called: std::source_location, or its like for compilers that have none.
+// The caller's location in the user's code: std::source_location, or a replacement for compilers without it.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace troupe {
 #ifdef __cpp_lib_source_location
 using std::source_location;
 #else
-/// As far as Troupe uses it. (clang 14 lacks it.)
+/// The part that Troupe uses. (clang 14 lacks std::source_location.)
 class source_location {
  public:
   static constexpr source_location current(const char* file = __builtin_FILE(),

@@ -1,4 +1,4 @@
-// The state of modules, replicas and objects of one's own: tensors by name.
+// The state of modules, replicas and users' objects: tensors by name.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-/// Tensors with their names, in the order of the object's parameters; then its buffers.
+/// Tensors with their names: the object's parameters in order, then its buffers.
 using named_tensors = std::vector<std::pair<std::string, tensor>>;
 
 }  // namespace troupe

@@ -4,7 +4,7 @@ namespace troupe {
 
 namespace {
 
-/// Only the functions below name it: a task may go on on another thread in the midst of a function of the user's, which
+/// Used only by the functions below: a task may resume on another thread in the middle of a user's function, whose code
 /// would keep the address.
 thread_local executor* current_executor = nullptr;
 

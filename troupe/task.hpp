@@ -2,8 +2,8 @@
 // on that executor, one at a time with the others there. A task that is destroyed while it waits ends there: its local
 // variables are destroyed, and an answer that comes later is dropped.
 //
-// gcc 12 destroys twice what a `co_await` expression holds of braced aggregates. So nothing of this library that is
-// awaited takes an aggregate by value; where a call of one's own does, two statements are right:
+// gcc 12 destroys braced aggregates in a `co_await` expression twice. So no awaited function of this library has an
+// aggregate by value; for a user's function that does, use two statements:
 //
 //   call c{self, name};
 //   auto answer = co_await c;
@@ -45,7 +45,7 @@ class task_promise_base {
   void unhandled_exception() noexcept { thrown_ = std::current_exception(); }
 
   void go_on_with(std::coroutine_handle<> next) { next_ = next; }
-  /// Returns whether it was awaited before.
+  /// Returns whether it had been awaited before.
   bool mark_awaited() { return std::exchange(is_awaited_, true); }
   void rethrow() const {
     if (thrown_) std::rethrow_exception(thrown_);
@@ -84,7 +84,7 @@ class task_promise<void> final : public task_promise_base {
 
 }  // namespace detail
 
-/// A coroutine's handle. It runs when it is awaited, on the executor of who awaits it. Thread: that executor's.
+/// A coroutine's handle. It runs when it is awaited, on the awaiter's executor. Thread: that executor's.
 template <class T>
 class [[nodiscard]] task {
  public:
@@ -114,8 +114,8 @@ class [[nodiscard]] task {
     std::coroutine_handle<promise_type> frame_;
   };
 
-  /// Runs the task, which must outlive that, and returns its value or throws its exception. Once:
-  /// then, or if it has been moved from, it throws `error`.
+  /// Runs the task, which must outlive the wait, and returns its value or throws its exception. Throws `error` the
+  /// second time, or if the task has been moved from.
   awaiter operator co_await() && { return await(); }
   awaiter operator co_await() & { return await(); }
 
@@ -140,7 +140,7 @@ inline task<void> task_promise<void>::get_return_object() {
   return task<void>(std::coroutine_handle<task_promise>::from_promise(*this));
 }
 
-/// Runs a task that nobody awaits.
+/// Runs a task without an awaiter.
 class root_task {
  public:
   struct promise_type {
@@ -173,13 +173,13 @@ root_task run_root(task<> what, std::function<void(std::exception_ptr)> on_end);
 
 }  // namespace detail
 
-/// A task that runs on an executor on its own. Belongs to that executor's thread, which also destroys it: that ends the
-/// task where it waits.
+/// A task that an executor runs without an awaiter. Belongs to that executor's thread, which also destroys it: that
+/// ends the task where it waits.
 class running_task {
  public:
   running_task() = default;
-  /// Runs `what` until it waits for the first time. `on_end` is called once, when it has ended, with its exception or
-  /// null; it must not destroy this object.
+  /// Runs `what` until it waits for the first time. Calls `on_end` once, when the task has ended, with its exception or
+  /// null; `on_end` must not destroy this object.
   running_task(task<> what, std::function<void(std::exception_ptr)> on_end);
 
  private:

@@ -1,4 +1,4 @@
-// What an optimizer trains: a replica of this trainer, or a remote module.
+// The members of an optimizer: a replica of this trainer, or a remote module.
 
 #pragma once
 

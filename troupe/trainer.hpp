@@ -1,4 +1,4 @@
-// What a trainer function gets: who it is, and what it makes.
+// A trainer, as the trainer function uses it: its rank, and the objects that it makes.
 
 #pragma once
 
@@ -28,7 +28,7 @@ namespace runtime {
 class trainer_runtime;
 }
 
-/// One of the run's trainers, as its own function sees it. Belongs to that function; copies are the same trainer.
+/// One of the run's trainers, for its own function. Belongs to that function; copies are the same trainer.
 class trainer {
  public:
   explicit trainer(runtime::trainer_runtime& of) : runtime_(&of) {}
@@ -41,26 +41,26 @@ class trainer {
   /// The run's seed (`--seed`).
   std::uint64_t seed() const;
 
-  /// Whether the run continues from a checkpoint: by `--resume`, or begun again after a fault. What comes before the
-  /// loop that was saved is done again then; `load_state_dict` there changes nothing that has been restored.
+  /// Whether the run continues from a checkpoint: by `--resume`, or restarted after a fault. Code before the saved loop
+  /// runs again then; `load_state_dict` there does not change restored state.
   bool resumed() const;
 
-  /// The optimizer steps that all trainers have left out so far (`run_options::nan`).
+  /// The optimizer steps that all trainers have skipped so far (`run_options::nan`).
   std::uint64_t skipped_steps() const;
 
   /// The group of all trainers.
   troupe::group group() const;
 
   context new_context() const;
-  /// A context for passes that do not train: modules are told so, and nothing is remembered.
+  /// Returns a context for passes that do not train: modules see that, and nothing is recorded.
   context no_grad() const;
 
   /// The numbers 0 to n - 1, for a loop. A resumed run enters loops of `steps` and `batches` where the saved one was,
-  /// behind the iteration whose optimizer step the checkpoint followed. A run that saves checkpoints takes its
-  /// optimizer steps in such loops, at most one in an iteration.
+  /// after the iteration whose optimizer step the checkpoint followed. A run that saves checkpoints takes its optimizer
+  /// steps in such loops, at most one in each iteration.
   step_loop steps(std::uint64_t n) const { return {*runtime_, n}; }
-  /// The elements of a range, for a loop that is resumed as one of `steps` is. Those of `data_set::epoch` are made
-  /// ahead as `prefetch` has it, if they are large or `--prepare` is given.
+  /// The elements of a range, for a loop that resumes as one of `steps` does. Those of `data_set::epoch` are made ahead
+  /// as in `prefetch`, if they are large or `--prepare` is given.
   template <std::ranges::input_range Range>
   auto batches(Range&& range) const {
     if constexpr (requires { range.source().numbers_per_batch(); }) {
@@ -71,14 +71,13 @@ class trainer {
       return batch_loop<Range>(*runtime_, std::forward<Range>(range));
     }
   }
-  /// `make(0)` to `make(n - 1)`, for a loop that is resumed as one of `steps` is. While the loop's body is at a step,
-  /// threads that have nothing else to do call `make` for the next ones, those of a later one perhaps before; with
-  /// `--prepare N`, N threads that do nothing else. With `--prepare 0`, or if no other thread has come to it, the loop
-  /// itself calls `make`, at its step.
+  /// `make(0)` to `make(n - 1)`, for a loop that resumes as one of `steps` does. While the loop's body runs, idle
+  /// threads call `make` for the next steps, maybe in another order; with `--prepare N`, N threads that do nothing
+  /// else. With `--prepare 0`, or if no thread has called it yet, the loop itself calls `make`, at its step.
   ///
   /// So `make` must be a function of the step alone that any thread can call, for several steps at once: it changes
-  /// nothing outside, awaits nothing, and computes in no context. What it throws is thrown at the head of the loop,
-  /// when the loop comes to that step. A loop that is left waits for the calls under way, and drops what they return.
+  /// nothing outside, awaits nothing, and computes in no context. Its exceptions are thrown at the head of the loop,
+  /// when the loop reaches that step. A loop that is left waits for the running calls, and drops their results.
   template <std::copy_constructible Make>
   requires std::invocable<const Make&, std::uint64_t>
   auto prefetch(std::uint64_t n, Make make) const {
@@ -86,17 +85,17 @@ class trainer {
     return prefetch_loop<batch>(*runtime_, n, std::move(make), UINT64_MAX);
   }
 
-  /// Has checkpoints hold what `object.state_dict()` returns, under `name`, for each trainer its own. In a resumed run,
-  /// `object.load_state_dict` is called with it at once. Requires: `object` outlives the trainer function's last step.
-  /// Beyond the place of the checkpoint, objects begin anew. Throws `error` if the name is taken, has other characters
-  /// than letters, digits, '_' and '-', or if the checkpoint has no such state.
+  /// Saves `object.state_dict()` in checkpoints, under `name`, each trainer its own. In a resumed run, calls
+  /// `object.load_state_dict` with it at once. Requires: `object` outlives the trainer function's last step. Past the
+  /// position of the checkpoint, objects begin anew. Throws `error` if the name is in use, has characters other than
+  /// letters, digits, '_' and '-', or if the checkpoint has no such state.
   template <class Object>
   void register_state(const std::string& name, Object& object) const {
     keep(
         name, [&object] { return object.state_dict(); },
         [&object](const named_tensors& state) { object.load_state_dict(state); });
   }
-  /// To make modules there during the run.
+  /// Returns a server, to make modules there during the run.
   remote_server server(std::uint32_t rank) const { return remote_server(rank); }
 
   /// Makes this trainer's replica of a module. All trainers make the same modules in the same order.
@@ -105,9 +104,9 @@ class trainer {
     return make_replica(std::make_shared<const Module>(std::move(module)), options);
   }
 
-  /// Makes this trainer's stage of a network that is the stages' modules, one after the other, numbered from the first
-  /// stage's on as in one `nn::sequential`. With P stages, trainer r has stage r % P of replica r / P. All trainers
-  /// make the same pipelines, in the same order among their modules and subgroups. Throws `error` unless the number of
+  /// Makes this trainer's stage of a network: the stages' modules, one after the other, are numbered from the first
+  /// stage on as in one `nn::sequential`. With P stages, trainer r has stage r % P of replica r / P. All trainers make
+  /// the same pipelines, in the same order among their modules and subgroups. Throws `error` unless the number of
   /// trainers is a multiple of P, or if a module synchronizes.
   troupe::pipeline pipeline(const std::vector<nn::sequential>& stages, const pipeline_options& options = {}) const;
 

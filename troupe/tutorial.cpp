@@ -6,7 +6,7 @@
 namespace troupe {
 
 std::vector<tutorial_batch> tutorial_batches(std::uint64_t seed, std::uint32_t rank, std::uint64_t epoch) {
-  model::job what;  // not parsed, which would take longer than to draw the batches
+  model::job what;  // not parsed, which would take longer than drawing the batches
   what.data = "tutorial";
   what.seed = seed;
   what.loss = model::loss_kind::cross_entropy;

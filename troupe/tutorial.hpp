@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-/// Bags of rows of a table of 100, and a class of 8 for each bag.
+/// Bags of rows of a table of 100, and one of 8 classes for each bag.
 struct tutorial_batch {
   std::vector<std::int64_t> indices = {};
   std::vector<std::int64_t> offsets = {};
