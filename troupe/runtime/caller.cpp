@@ -45,7 +45,8 @@ void reference::check_whole() const {
 
 // -- messages -------------------------------------------------------------------------
 
-// After the fields come the handles, each with server, module, whether it is counted, and type; then their number.
+// The handles follow the fields, each with server, module, whether it is counted, and identity; then their size and
+// number.
 
 std::string caller::fields_for(const detail::packed& what, std::uint32_t receiver) {
   detail::packed tail;
@@ -73,7 +74,7 @@ std::string caller::fields_for(const detail::packed& what, std::uint32_t receive
 detail::packed caller::unpack(std::string&& fields, const std::vector<msg::tensor>& tensors, bool from_elsewhere) {
   const auto refuse = [] { throw error(error_kind::run, "a call that is malformed"); };
   detail::packed made;
-  std::uint32_t ends[2] = {};  // bytes of the handles, and their number
+  std::uint32_t ends[2] = {};  // size of the handles in bytes, and their number
   if (fields.size() < sizeof ends) refuse();
   std::memcpy(ends, fields.data() + fields.size() - sizeof ends, sizeof ends);
   if (ends[0] > fields.size() - sizeof ends) refuse();
@@ -95,7 +96,8 @@ detail::packed caller::unpack(std::string&& fields, const std::vector<msg::tenso
   made.fields = std::move(fields);
   for (const msg::tensor& one : tensors) {
     const msg::tensor column(one.type, one.rows * one.cols, 1, one.bytes.on_host());
-    auto flat = tensor_of(column, {column.rows}, from_elsewhere);  // from elsewhere it lies in memory of the link
+    auto flat = tensor_of(column, {column.rows}, from_elsewhere);  // from elsewhere, the bytes are in memory of the
+                                                                   // link
     if (!flat) refuse();
     made.tensors.push_back(std::move(*flat));
   }
@@ -184,7 +186,7 @@ void caller::watch(clock::time_point deadline, clock::time_point now) {
 
 void caller::expire() {
   const auto now = clock::now();
-  if (wakes_at_ && *wakes_at_ > now) return;  // an earlier wish has come since, or this one was early
+  if (wakes_at_ && *wakes_at_ > now) return;  // an earlier deadline has been added since, or this timer was early
   wakes_at_.reset();
   std::vector<open_call> late;
   std::optional<clock::time_point> next;

@@ -1,5 +1,5 @@
-// The calls that an actor makes of modules on servers: it numbers them, gives each a deadline, and translates arguments
-// and results.
+// Makes an actor's calls of modules on servers: numbers them, gives each a deadline, and converts arguments and
+// results.
 
 #pragma once
 
@@ -29,7 +29,7 @@ namespace troupe::runtime {
 
 class trainer_runtime;
 
-/// A result, or why there is none.
+/// Gets a result, or the error.
 using on_result = std::function<void(detail::packed&, const std::exception_ptr&)>;
 
 /// A call of a method.
@@ -38,25 +38,25 @@ struct method_call {
   std::string method;
   detail::packed arguments = {};
   std::chrono::milliseconds deadline = default_deadline;
-  /// The server calls the method after this optimizer step; 0: at once.
+  /// The optimizer step after which the server calls the method; 0: at once.
   std::uint64_t step = 0;
-  /// The server itself is called: `make`, `state_dict`, and so on.
+  /// Whether the server itself is called: `make`, `state_dict`, and so on.
   bool of_server = false;
-  /// The module's number is its first argument.
+  /// Whether the module's number is its first argument.
   bool about_module = false;
   /// The shard whose server is called.
   std::size_t shard = 0;
 };
 
-/// Belongs to one actor, whose executor is entered wherever it calls back.
+/// Belongs to one actor, whose executor is entered for its callbacks.
 class caller {
  public:
   virtual ~caller() = default;
 
-  /// `then` is called once, unless the actor ends before: with what was returned, or the error.
+  /// Calls `then` once, with the result or the error, unless the actor ends before.
   void call(method_call order, on_result then);
 
-  /// Has the server of `module` count a reference more or less for actor `holder`.
+  /// Makes the server of `module` count a reference of actor `holder` more or less.
   void count(std::uint32_t server, std::uint64_t module, std::uint32_t holder, std::int32_t change);
 
   /// The number of a module's shard at its server.
@@ -64,8 +64,7 @@ class caller {
     return which.planned() ? planned_module(*which.planned(), shard) : which.module();
   }
 
-  /// Takes what came in a message apart; the references in it are counted for this actor. Throws `error` if it is
-  /// malformed.
+  /// Unpacks the content of a message, and counts its references for this actor. Throws `error` if it is malformed.
   detail::packed unpack(std::string&& fields, const std::vector<msg::tensor>& tensors, bool from_elsewhere);
   /// Puts arguments or a result for actor `receiver` into a message.
   template <class Message>
@@ -74,19 +73,19 @@ class caller {
     for (const tensor& one : what.tensors) into.tensors.push_back(column_of(one));
   }
 
-  /// Counts what this actor makes and does at servers.
+  /// Numbers what this actor makes at servers.
   std::uint64_t next_made() { return ++made_; }
 
-  /// A callback of the actor's tasks threw that: the run ends.
+  /// Handles an exception of a callback of the actor's tasks: the run ends.
   virtual void callback_threw(const std::exception_ptr& thrown) = 0;
 
-  /// Calls `then` when servers have answered all questions about themselves and their modules; methods of objects may
-  /// take any time.
+  /// Calls `then` when servers have answered all calls to themselves about their modules; methods of objects may take
+  /// any time.
   void when_answered(std::function<void()> then);
 
-  /// Whether a call has no answer yet.
+  /// Whether a call is unanswered.
   bool is_asking() const { return !open_.empty(); }
-  /// Adds the calls that are not answered yet; `name`: of the actor that waits.
+  /// Adds the unanswered calls; `name`: the waiting actor's.
   void tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const;
 
   const std::shared_ptr<actor_executor>& executor() const { return executor_; }
@@ -185,12 +184,12 @@ class actor_caller : public caller {
   std::vector<std::vector<msg::module_ref>> planned_;
 };
 
-/// Calls from a thread that runs no task of an actor go by this executor; null: there is no run in this process.
-/// Thread: any.
+/// The executor for calls from threads that run no task of an actor; null if there is no run in this process. Thread:
+/// any.
 std::shared_ptr<actor_executor> outside();
 void set_outside(std::shared_ptr<actor_executor> calls);
 
-/// Makes a call as the actor whose task runs on this thread, or from outside. Throws `error` if `whom` has been
+/// Makes a call for the actor whose task runs on this thread, or from outside. Throws `error` if `whom` has been
 /// released, or there is no run.
 void call(method_call order, on_result then);
 

@@ -17,14 +17,14 @@ namespace {
 
 using client_pointer = caf::stateful_actor<client_runtime>*;
 
-/// The numbers of clients' messages.
+/// The first number of clients in messages.
 constexpr std::uint32_t first_client_number = 0x5000;
 /// How long the run waits for a client's function to return.
 constexpr std::chrono::seconds patience{10};
 
 }  // namespace
 
-/// The calls of a client's function.
+/// Makes the calls of a client's function.
 class client_caller final : public actor_caller<client_pointer> {
  public:
   std::function<void(const std::exception_ptr&)> on_callback_threw;
@@ -69,7 +69,7 @@ class client_runtime {
     });
   }
 
-  /// Training is over.
+  /// Called when training is over.
   void end() {
     is_over_ = true;
     if (!has_ended_) self_->run_delayed(patience, [this] { self_->quit(); });

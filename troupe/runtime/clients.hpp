@@ -1,4 +1,4 @@
-// The clients of a run: tasks on actors of their own in the process that leads it.
+// The clients of a run: tasks on their own actors, in the run's leading process.
 
 #pragma once
 
@@ -21,7 +21,7 @@ namespace troupe::runtime {
 
 using client_function = std::function<task<>(client)>;
 
-/// Begins the clients' functions with the training, and ends them after it.
+/// Starts the clients' functions with the training, and ends them after it.
 class clients final : public actors::run_companion, public std::enable_shared_from_this<clients> {
  public:
   explicit clients(std::vector<client_function> functions) : functions_(std::move(functions)) {}
@@ -32,9 +32,9 @@ class clients final : public actors::run_companion, public std::enable_shared_fr
   void end(std::function<void()> then) override;
   void stop() override;
 
-  /// A client has failed. Thread: any.
+  /// Reports a client's failure. Thread: any.
   void failed(const std::exception_ptr& thrown, std::size_t number) const;
-  /// A client's function has ended, or was dropped. Thread: any.
+  /// Called when a client's function has ended, or was dropped. Thread: any.
   void ended(const std::exception_ptr& thrown, std::size_t number);
 
  private:

@@ -15,13 +15,13 @@ namespace troupe::runtime {
 
 namespace {
 
-/// Of one other trainer: calls and tensors that this one has not called for. Far more than any program has under way.
+/// The limit of calls and tensors of one other trainer that this one has not called for. Far above any program's.
 constexpr std::uint64_t backlog_max = std::uint64_t{1} << 16;
 constexpr std::size_t groups_max = std::size_t{1} << 16;
 
 }  // namespace
 
-/// The numbers of a message become the user's, who may change them: not those that the recorder still reads.
+/// Copies a message's numbers if the recorder still reads them: the user may change theirs.
 void communicator::keep_from_recorder(msg::tensor& numbers) const {
   if (!trace_.keeps_contents() || numbers.bytes.empty()) return;
   const auto bytes = numbers.bytes.as<std::byte>();
@@ -68,7 +68,7 @@ std::shared_ptr<group_calls> communicator::subgroup(const group_calls& parent,
   if (std::ranges::find(ranks, parent.me) == ranks.end())
     throw error(error_kind::input,
                 fmt::format("{} called by rank {}, which is not in it; only members call it", list, parent.me));
-  // The group of all trainers counts as the first of its members: no two groups are told by one name.
+  // The group of all trainers counts as the first of its members, so that every group's name is unique.
   const std::uint32_t before = name.members.size() == peers_.of_rank.size() ? 1 : 0;
   name.instance = before + ++subgroups_[name.members];
   return find_or_make(std::move(name));
@@ -161,7 +161,7 @@ void communicator::begin(group_calls& in, call_order what, const std::string& wo
   look_at(due);
 }
 
-/// Returns why a call cannot come to its end.
+/// Returns why a call cannot complete.
 std::optional<error> communicator::broken(const group_calls& in, const group_calls::under_way& one,
                                           std::uint64_t number) const {
   if (const auto other = one.call.disagreeing()) return error(error_kind::input, disagreement(in, number, *other));
@@ -172,7 +172,7 @@ std::optional<error> communicator::broken(const group_calls& in, const group_cal
   return {};
 }
 
-/// Does what is next for a call, after something has changed.
+/// Does a call's next step, after a change.
 void communicator::advance(group_calls& in, calls_at at) {
   auto& [number, one] = *at;
   if (!one.call.is_called()) return;

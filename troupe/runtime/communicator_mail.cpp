@@ -1,4 +1,4 @@
-// What a trainer sends to another one and receives; how its part ends; and deadlines.
+// What a trainer sends and receives, the end of its part, and deadlines.
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ namespace troupe::runtime {
 
 namespace {
 
-/// Calls `f` for each call that this trainer has open in a group; `f` may end it.
+/// Calls `f` for each open call of this trainer in a group; `f` may end it.
 void for_each_call(group_calls& in, const auto& f) {
   for (auto at = in.open.begin(); at != in.open.end();) {
     const auto one = at++;
@@ -25,7 +25,7 @@ void for_each_call(group_calls& in, const auto& f) {
 
 }  // namespace
 
-// -- from one to another ----------------------------------------------------------------------
+// -- sending and receiving ----------------------------------------------------------------
 
 void communicator::send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag,
                         const source_location& at) {
@@ -102,7 +102,7 @@ void communicator::end(std::uint64_t steps, std::function<void()> then) {
   end_if_received();
 }
 
-/// Whether the trainer function has asked for something that others still owe.
+/// Whether the trainer function waits for something from others.
 bool communicator::has_waits() const {
   return std::ranges::any_of(groups_, [](const auto& group) {
     const auto& [name, in] = group;
@@ -155,7 +155,7 @@ void communicator::fail_waits_for(std::uint32_t rank) {
 
 // -- deadlines --------------------------------------------------------------------------------
 
-/// One timer for all calls: a timer for each would wake another thread every time.
+/// Uses one timer for all calls: a timer for each would wake another thread every time.
 void communicator::look_at(time_point due) {
   if (looks_at_ && *looks_at_ <= due) return;
   looks_at_ = due;

@@ -1,4 +1,4 @@
-// What a trainer shows of its open calls: on the board, where analyses find them, and to those who ask for its status.
+// Shows a trainer's open calls: on the board, for analyses, and in its status.
 
 #include <fmt/format.h>
 
@@ -42,14 +42,14 @@ trace::call_state communicator::state_of(const group_calls& in, group_calls::add
   return made;
 }
 
-/// A share or a sum has come for that call, which may be over.
+/// Called when a share or a sum has arrived for a call, which may be over.
 void communicator::show_after(group_calls& in, std::uint64_t number) {
   const auto at = in.open.find(number);
   if (at != in.open.end() && at->second.call.is_called()) show(in, number, at->second);
   show_rest();
 }
 
-/// Shows those for which the board had no room before.
+/// Shows the calls that the board had no room for before.
 void communicator::show_rest() {
   if (shows_all_) return;
   shows_all_ = true;

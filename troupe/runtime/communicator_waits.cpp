@@ -1,4 +1,4 @@
-// For what of others a trainer's function waits, and what others wait for of this trainer.
+// What a trainer's function waits for from other trainers, and what they wait for from this one.
 
 #include <algorithm>
 #include <type_traits>
@@ -12,7 +12,7 @@ namespace troupe::runtime {
 
 namespace {
 
-/// Returns what the user has of a call: that is awaited, or calls back.
+/// Returns the future state that the user has for a call: it may be awaited, or have a callback.
 const detail::future_state* result_of(const group_calls::under_way& one) {
   if (one.user_result) return one.user_result.get();
   return std::visit(
@@ -25,8 +25,8 @@ const detail::future_state* result_of(const group_calls::under_way& one) {
       one.answer);
 }
 
-/// Whether more happens when a call or a receipt ends, though no task awaits it: it calls back what the user has given,
-/// or a way back that has not been awaited continues.
+/// Whether the end of a call or receive runs more code though no task awaits it: the user's callback, or a backward
+/// pass that has not been awaited.
 bool calls_back_user(const group_calls::wait& one, const detail::future_state* result) {
   if (one.is_of_pass || result == nullptr) return false;
   return (one.at.line() != 0 && result->has_callback()) || (one.user_result != nullptr && !result->has_task());
@@ -89,8 +89,7 @@ bool communicator::owes(const msg::peer_wait& theirs) const {
   const auto known = groups_.find({theirs.members, theirs.instance});
   if (known == groups_.end()) return true;
   const group_calls& in = *known->second;
-  // A trainer without data that joins passes calls again by itself when its last call ends: what ends that is on its
-  // way.
+  // A trainer without data that joins passes calls again by itself when its last call ends, which is pending.
   if (is_of_passes(known->first) && in.open.contains(in.calls)) return false;
   return in.calls < theirs.number;
 }

@@ -1,4 +1,4 @@
-// Deadlines that are "for ever".
+// Bounds "for ever" deadlines.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace troupe::runtime {
 
-/// Returns a wish within what clocks can add to their time: ten years at most.
+/// Clamps a timeout to ten years: clocks can add that to their time.
 inline std::chrono::milliseconds bounded(std::chrono::milliseconds wish) {
   constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 365 * 10);
   return std::min(wish, longest);

@@ -1,4 +1,4 @@
-// The library's exceptions, from errors of actors.
+// Converts errors of actors to the library's exceptions.
 
 #pragma once
 
@@ -23,10 +23,10 @@ inline error to_error(const caf::error& why) {
   return {kind, protocol::describe(why), protocol::is_transient(why)};
 }
 
-/// Ends a trainer function when the run is to stop. No std::exception, so that it passes through handlers of those.
+/// Ends a trainer function when the run stops. Not a std::exception, so that handlers of those do not catch it.
 struct run_stopped {};
 
-/// The error of what a callback of `future::then` threw; none if that only says that the run is to stop.
+/// Returns the error for an exception of a callback of `future::then`; none if the exception only stops the run.
 inline std::optional<error> error_in_callback(const std::exception_ptr& thrown) {
   const auto failed = [](const std::string& words, bool is_transient = false) {
     return error(error_kind::run, "a callback given to then() threw: " + words, is_transient);
@@ -46,7 +46,7 @@ inline std::optional<error> error_in_callback(const std::exception_ptr& thrown) 
   }
 }
 
-/// The error of a call that is not answered in time. `what`: as in `counter.add on server 0`.
+/// The error of a call without an answer in time. `what`: such as `counter.add on server 0`.
 inline error not_in_time(const std::string& what, std::chrono::duration<double> allowed) {
   return {error_kind::deadline, fmt::format("{} did not return within {} s", what, allowed.count())};
 }

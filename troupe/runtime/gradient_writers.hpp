@@ -19,10 +19,10 @@ inline void add_gradient(kernels::stream& on, std::size_t count, const float* mo
   on.sum_in_rank_order(parts, count, 1.0F, sum);
 }
 
-/// A flat sum of gradients, to which passes are added one after another; empty before the first.
+/// Sums the gradients of passes, flat, one pass after another; empty before the first.
 class summed_gradient final : public nn::gradient_places {
  public:
-  /// `count`: of all parameters. Must outlive the work that the pass enqueues on `on`.
+  /// `count`: the number of all parameters. Must outlive the work that the pass enqueues on `on`.
   summed_gradient(kernels::stream& on, kernels::device_array<float>& sum, std::size_t count)
       : on_(on), sum_(sum), adds_(sum.size() > 0) {
     sum.resize(on, count);
@@ -43,10 +43,10 @@ class summed_gradient final : public nn::gradient_places {
   kernels::device_array<float> further_;
 };
 
-/// The buckets of an optimizer step: a sum of earlier passes, if there is one, and the last pass.
+/// Writes the buckets of an optimizer step: the last pass, added to the sum of earlier passes, if there is one.
 class bucket_gradient final : public nn::gradient_places {
  public:
-  /// `sum`: flat; null: there is none.
+  /// `sum`: flat; null if there is none.
   bucket_gradient(kernels::stream& on, nn::gradient_places& buckets, const float* sum)
       : on_(on), buckets_(buckets), sum_(sum) {}
 
@@ -67,11 +67,11 @@ class bucket_gradient final : public nn::gradient_places {
   kernels::stream& on_;
   nn::gradient_places& buckets_;
   const float* sum_;
-  std::vector<float*> asked_;  ///< with a sum: the places of ranges, in the order in which they are finished
+  std::vector<float*> asked_;  ///< with a sum: the addresses of ranges, in the order in which they are finished
   std::size_t finished_ = 0;
 };
 
-/// Throws `error` if a module does not write its ranges one by one, from the last to the first.
+/// Throws `error` unless a module writes its ranges one by one, from the last to the first.
 class checked_places final : public nn::gradient_places {
  public:
   checked_places(const nn::module& of, std::span<const nn::parameter_range> all, nn::gradient_places& to)
@@ -85,7 +85,7 @@ class checked_places final : public nn::gradient_places {
     take(which, left_);
     to_.finished(which);
   }
-  /// The pass is over.
+  /// Checks that the pass has written everything.
   void check_end() const;
 
  private:

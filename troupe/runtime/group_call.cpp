@@ -36,9 +36,9 @@ void group_call::call(call_order what, called call) {
   results_ = {tensor(is_part ? lengths.with_first(lengths[0] / members_.ranks()) : lengths, input.type())};
 }
 
-// -- what the others get ------------------------------------------------------------------
+// -- shares for others ---------------------------------------------------------------------
 
-/// Returns whether `from` gives `to` numbers in such a call.
+/// Returns whether `from` gives `to` numbers in this call.
 bool group_call::gives(std::uint32_t from, std::uint32_t to) const {
   switch (order_.kind) {
     case collective_kind::broadcast:
@@ -57,7 +57,7 @@ const tensor& group_call::tensor_for(std::uint32_t member) const {
   return order_.kind == collective_kind::scatter ? order_.parts[member] : order_.input;
 }
 
-/// `is_copied`: the caller may change its input while others still read this.
+/// `is_copied`: the caller may change its input while others still read the part.
 msg::tensor group_call::part_of_input(const actors::sum_slice& which, bool is_copied) {
   if (is_copied && !std::exchange(owns_input_, true)) order_.input = clone_of(order_.input);
   return column_of(order_.input, which.first, which.size);
@@ -65,13 +65,13 @@ msg::tensor group_call::part_of_input(const actors::sum_slice& which, bool is_co
 
 given_numbers group_call::share_for(std::uint32_t member, bool keeps) {
   if (!gives(members_.me, member)) return {};
-  // What is exchanged in slices is read before the sums come, which this trainer's future waits for.
+  // Slices are read before the sums arrive, which this trainer's future waits for.
   if (reduces()) return {{}, part_of_input(sum_.slice_of(member), !sum_.sends_sum(members_.me))};
   if (keeps || order_.kind == collective_kind::scatter) return numbers_of(clone_of(tensor_for(member)));
   return {lengths_of(order_.input.shape()), part_of_input({0, order_.input.count()}, true)};
 }
 
-// -- what comes of it -----------------------------------------------------------------------
+// -- result --------------------------------------------------------------------------------
 
 std::optional<std::uint32_t> group_call::disagreeing() const {
   for (std::uint32_t member = 0; member < shares_.size(); ++member)
@@ -79,7 +79,7 @@ std::optional<std::uint32_t> group_call::disagreeing() const {
   return {};
 }
 
-/// Whether that member or this one gives no numbers to a meeting.
+/// Whether that member or this one joins a meeting without numbers.
 bool group_call::stands_by(std::uint32_t member) const {
   return is_meeting() && (order_.input.count() == 0 || shares_[member]->given.numbers.rows == 0);
 }
@@ -94,7 +94,7 @@ bool group_call::finish() {
   return take_given();
 }
 
-/// Returns what a member gives to the sum: this one its input, another one the slice that is summed here.
+/// Returns a member's summand: this one's whole input, or another one's share of the slice that is summed here.
 actors::share_of_rank group_call::summand_of(std::uint32_t member) const {
   actors::share_of_rank one{.rank = member, .count = sum_.count()};
   if (!reduces()) return one;
@@ -119,12 +119,12 @@ void group_call::reduce() {
     reduce_in_rank_order(order_.how, order_.input.type(), in, count, out);
   };
   sum_.sum(add, to);
-  // The others may read the sum when this trainer changes its result.
+  // Copied: this trainer may change its result while others read the sum.
   if (sum_.sends_sum(members_.me))
     slice_ = numbers_of(clone_of(tensor(shape(mine.size), input.type(), {result.owner(), to}))).numbers;
 }
 
-/// Returns false if a share has no tensor, or, where all are alike, another one than this member has.
+/// Returns false if a share has no valid tensor, or a wrong one where all must have the same shape and type.
 bool group_call::take_given() {
   if (reduces()) return true;
   const bool are_alike = order_.kind != collective_kind::broadcast && order_.kind != collective_kind::scatter;

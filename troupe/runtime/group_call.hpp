@@ -1,9 +1,9 @@
-// One call of a collective, as one of the group's members sees it: what it gives each of the others, and the result of
-// what they have given. It uses no messages, clock or threads; communicator.cpp drives it.
+// One call of a collective, for one member of the group: computes the shares for the other members, and the result from
+// theirs. It uses no messages, clock or threads; communicator.cpp drives it.
 //
-// Each member gives each other one a share. What is reduced, and the states, are those of an `ordered_sum`, in which
-// each member is a process of its own; other calls wait for all shares, and have no sum. A meeting gathers tensors as
-// all_gather does. Members who give no numbers may have other words than the rest.
+// Each member gives each other member a share. The reduction and the states are those of an `ordered_sum` in which each
+// member is its own process; other calls wait for all shares, and have no sum. A meeting gathers tensors as all_gather
+// does. Members without numbers in a meeting may call with another text than the rest.
 //
 //   idle        shares of others may have come        `call`                  -> collecting
 //   collecting  this trainer has called, too          `finish`, on all shares -> exchanging or reduced
@@ -36,17 +36,17 @@ enum class collective_kind : std::uint8_t {
   meeting
 };
 
-/// What a trainer calls. `root`: its rank in the group.
+/// A trainer's call. `root`: its rank in the group.
 struct call_order {
   collective_kind kind = collective_kind::barrier;
   reduce_op how = reduce_op::sum;
   std::uint32_t root = 0;
-  tensor input = {};               ///< null where the call needs none of this trainer
-  std::vector<tensor> parts = {};  ///< of the root of a scatter
+  tensor input = {};               ///< null if the call needs no input of this trainer
+  std::vector<tensor> parts = {};  ///< at the root of a scatter
   std::string words = {};          ///< of a meeting
 };
 
-/// Numbers on their way between trainers. Empty lengths and numbers: none.
+/// Numbers sent between trainers. Without numbers, both are empty.
 struct given_numbers {
   std::vector<std::uint64_t> lengths = {};
   msg::tensor numbers = {};
@@ -54,7 +54,7 @@ struct given_numbers {
 
 /// Shares the numbers of `x`.
 given_numbers numbers_of(const tensor& x);
-/// Returns the tensor that was given; none if it is no tensor of the library. Shares the memory.
+/// Returns the tensor that was sent; none if it is not a valid tensor. Shares the memory.
 std::optional<tensor> tensor_of(const given_numbers& given);
 /// Copies a tensor.
 tensor clone_of(const tensor& x);
@@ -72,7 +72,7 @@ class group_call {
   bool is_meeting() const { return order_.kind == collective_kind::meeting; }
   bool has_share(std::uint32_t member) const { return shares_[member].has_value(); }
   bool lacks_sum(std::uint32_t member) const { return sum_.lacks_sum(member); }
-  /// What a member has called, the same text for all that call the same, and where in its code.
+  /// A member's call: a text, equal for all that make the same call, and its location in the code.
   struct called {
     std::string words;
     std::string place;
@@ -80,28 +80,28 @@ class group_call {
   /// Requires: that member has called.
   const called& call_of(std::uint32_t member) const { return shares_[member]->call; }
 
-  /// Requires: there is no share of this member.
+  /// Requires: there is no share of this member yet.
   void add_share(std::uint32_t member, called call, given_numbers given);
 
-  /// This trainer calls.
+  /// Makes this trainer's call.
   void call(call_order what, called call);
-  /// What this trainer gives another member. `keeps`: the receiver gets the memory itself, as it is in this process.
+  /// Returns this trainer's share for another member. `keeps`: the receiver is in this process and keeps the memory.
   given_numbers share_for(std::uint32_t member, bool keeps);
 
-  /// Returns a member that has called something else; in a meeting, one who gives numbers, as this one does.
+  /// Returns a member with a different call; in a meeting, only a member with numbers, if this one has some.
   std::optional<std::uint32_t> disagreeing() const;
   bool has_all_shares() const {
     return std::ranges::all_of(shares_, [](const auto& one) { return one.has_value(); });
   }
-  /// Computes the result, or this member's slice of it. Returns false if a share is not what such a call has.
-  /// Requires: all shares are there, and nobody disagrees.
+  /// Computes the result, or this member's slice of it. Returns false if a share does not fit the call. Requires: all
+  /// shares are there, and no member disagrees.
   bool finish();
-  /// After `finish`: the sum that goes to all other members, if there is one.
+  /// After `finish`: the sum to send to all other members, if there is one.
   const std::optional<msg::tensor>& sum() const { return slice_; }
-  /// Returns false if this sum is not due.
+  /// Returns false if this sum is not expected.
   bool add_sum(std::uint32_t member, const msg::tensor& numbers);
 
-  /// Requires: reduced.
+  /// Requires: the call is reduced.
   std::vector<tensor> take_results() { return std::move(results_); }
 
  private:
@@ -123,9 +123,9 @@ class group_call {
 
   const actors::rank_layout& members_;
   call_order order_;
-  std::vector<std::optional<share>> shares_;  ///< by member; of this one, no numbers
+  std::vector<std::optional<share>> shares_;  ///< by member; this one's has no numbers
   actors::ordered_sum sum_;
-  bool owns_input_ = false;  ///< it is a copy
+  bool owns_input_ = false;  ///< the input is a copy
   std::optional<msg::tensor> slice_;
   std::vector<tensor> results_;
 };

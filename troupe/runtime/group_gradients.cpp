@@ -1,5 +1,5 @@
-// The collectives that gradients pass through, as nodes of a context's tape. One is the other's way back: the sum over
-// a group passes its gradient on as it is, and what passes a tensor on as it is sums its gradient.
+// The collectives that gradients pass through, as nodes of a context's tape. Each is the backward pass of the other:
+// the sum over a group passes its gradient on unchanged, and a tensor that is passed on unchanged sums its gradient.
 
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ namespace {
 using runtime::node;
 using runtime::tape;
 
-/// Calls the sum over a group, for a future that the user has in place of the call's own.
+/// Calls the sum over a group, when the user has another future than the call's own.
 future<tensor> sum_among(const group& members, tensor x, const source_location& at,
                          std::shared_ptr<const detail::future_state> user_result) {
   runtime::group_calls& in = members.calls();
@@ -32,7 +32,7 @@ future<tensor> sum_among(const group& members, tensor x, const source_location& 
 /// The sum over a group.
 class sum_of_members final : public node {
  public:
-  /// `source`: what computed this trainer's part; null: nothing whose gradient is wanted.
+  /// `source`: the node of this trainer's part; null if it needs no gradient.
   explicit sum_of_members(node* source) : source_(source) {}
 
   void backward(tape& /*on*/) override {
@@ -49,14 +49,14 @@ class sum_of_members final : public node {
   node* source_;
 };
 
-/// What all members have; its gradient is the sum of theirs.
+/// A tensor that all members have; its gradient is the sum of theirs.
 class shared_by_members final : public node, public std::enable_shared_from_this<shared_by_members> {
  public:
   shared_by_members(group members, node& source, const source_location& at)
       : members_(std::move(members)), source_(source), at_(at) {}
 
   void backward(tape& on) override {
-    // If the context is dropped meanwhile, so is this node, and with it the sum.
+    // If the context is dropped meanwhile, so is this node, and the sum is ignored.
     sum_among(members_, std::exchange(grad, {}), at_, on.way_back())
         .then([me = weak_from_this(), &on](future<tensor> sum) {
           const auto here = me.lock();
@@ -79,7 +79,7 @@ class shared_by_members final : public node, public std::enable_shared_from_this
   source_location at_;
 };
 
-/// Throws `error` if `x` is nothing that has a gradient.
+/// Throws `error` if `x` cannot have a gradient.
 void check_has_gradient(const char* call, const tensor& x) {
   if (x.type() == dtype::i64 || x.count() == 0)
     throw error(error_kind::input,

@@ -19,7 +19,7 @@ std::string ordinal(std::uint64_t number) {
   return fmt::format("{}{}", number, last == 1 ? "st" : last == 2 ? "nd" : last == 3 ? "rd" : "th");
 }
 
-/// Returns which trainers the subgroup has; empty for the group of all trainers.
+/// Names the trainers of a subgroup; empty for the group of all trainers.
 std::string with_whom(const group_calls& in) {
   if (in.name.instance == 0) return "";
   return fmt::format(" with trainer{} {}", in.name.members.size() == 1 ? "" : "s", fmt::join(in.name.members, ", "));
@@ -99,7 +99,7 @@ std::string lateness(const group_calls& in, std::uint64_t number,
   std::string text =
       fmt::format("{}, which {} {} within {} s", call_words(in, number), trainers(missing.empty() ? sums : missing),
                   missing.empty() ? "did not sum" : "did not call", static_cast<double>(one.deadline.count()) / 1000);
-  // A trainer that has not called this collective may wait for this one in another collective: say which.
+  // A trainer that has not called this collective may have called another one, which this trainer has not: name it.
   for (const auto& [name, other] : all)
     for (const auto& [at, call] : other->open) {
       if (call.call.is_called()) continue;
@@ -111,7 +111,7 @@ std::string lateness(const group_calls& in, std::uint64_t number,
 }
 
 void check_tensor(const tensor& x, const std::string& words) {
-  constexpr std::uint64_t bytes_max = msg::blob::max_bytes - (std::uint64_t{1} << 20);  // of a message
+  constexpr std::uint64_t bytes_max = msg::blob::max_bytes - (std::uint64_t{1} << 20);  // a message's limit
   if (x.owner() == nullptr) throw error(error_kind::input, fmt::format("{}: a tensor without numbers", words));
   if (const std::size_t bytes = x.bytes().size(); bytes > bytes_max)
     throw error(error_kind::input,

@@ -1,4 +1,4 @@
-// What people are told about collectives.
+// Texts about collectives, for people.
 
 #pragma once
 
@@ -18,26 +18,26 @@ bool has_root(collective_kind kind);
 /// Whether the call needs the input of rank `me`.
 bool needs_input(const call_order& what, std::uint32_t me);
 
-/// What is called: the same for all members that call the same. `all_reduce sum [4] of float32`.
+/// Describes a call, the same for all members that make the same call: `all_reduce sum [4] of float32`.
 std::string words_of(const call_order& what, const group_calls& in);
 
-/// This trainer's open call: `trainer 0 calls WORDS (train.cpp:14) as its 3rd collective`.
+/// Describes this trainer's open call: `trainer 0 calls WORDS (train.cpp:14) as its 3rd collective`.
 std::string call_words(const group_calls& in, std::uint64_t number);
-/// `other`: the rank in the group that has called something else.
+/// `other`: the group rank of a member with a different call.
 std::string disagreement(const group_calls& in, std::uint64_t number, std::uint32_t other);
-/// Returns which trainers have not made the late call, and what they have called instead, if this trainer knows.
+/// Describes which trainers have not made the late call, and what they have called instead, if this trainer knows.
 std::string lateness(const group_calls& in, std::uint64_t number,
                      const std::map<group_name, std::shared_ptr<group_calls>>& all);
 
-/// Throws `error` if `x` cannot be sent. `words`: for what it is.
+/// Throws `error` if `x` cannot be sent. `words`: its use.
 void check_tensor(const tensor& x, const std::string& words);
-/// Throws `error` if `partner` is no other rank of the group.
+/// Throws `error` unless `partner` is another rank of the group.
 void check_partner(const group_calls& in, std::uint32_t partner, const std::string& words);
 /// `trainer 0 waits for a tensor with tag 5 of trainer 1 (train.cpp:14)`.
 std::string receipt_words(const group_calls& in, std::uint32_t from, std::uint32_t tag, const source_location& at);
 error never_comes(const group_calls& in, std::uint32_t from, std::uint32_t tag, const source_location& at);
 
-/// Refuses a message that no trainer sends.
+/// Refuses a message that no trainer would send.
 [[noreturn]] void refuse(const std::string& why);
 
 }  // namespace troupe::runtime

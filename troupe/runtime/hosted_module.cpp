@@ -18,7 +18,7 @@ namespace troupe::runtime {
 
 namespace {
 
-/// A trainer that asks for more in one step has forgotten its optimizer.
+/// The limit for one trainer and step: more means that it has forgotten its optimizer.
 constexpr std::size_t passes_max = 4096;
 
 }  // namespace
@@ -43,7 +43,7 @@ hosted_module::hosted_module(std::shared_ptr<const nn::module> module, const hos
   keep_gradient(claim_, *module_);
 }
 
-/// Drops the numbers, if there are any.
+/// Begins on a device. Drops the previous numbers, if any.
 void hosted_module::begin_on(kernels::device& where) {
   check_runs_on(*module_, where, "--server-device");
   gradients_.clear();
@@ -146,7 +146,7 @@ caf::error hosted_module::set_optimizer(const msg::set_optimizer& chosen) {
   return restored_ ? restore_from(*restored_) : caf::error();
 }
 
-/// No trainer is beyond the step that is collected: its passes wait for this one.
+/// No trainer is past the step that is collected: its passes wait for this one.
 caf::error hosted_module::collect(std::span<const msg::bag_gradient* const> /*grads*/, actors::contributors from) {
   passes_.clear();
   const auto gradients = std::exchange(gradients_, {});
@@ -228,7 +228,7 @@ void hosted_module::move_to(const std::string& device) {
       throw error(error_kind::input, fmt::format("{}: to(\"{}\"): {}", module_->type(), device, *fault));
   const std::vector<msg::tensor> all = numbers_->state();
   const auto buffers = nn::count_of(module_->buffers());
-  if (!where.is_host()) {  // a device allocates at once what it has
+  if (!where.is_host()) {  // a device allocates its memory at once
     claim_ = {};
     claim_of_mean_ = {};
   }
@@ -238,7 +238,7 @@ void hosted_module::move_to(const std::string& device) {
   numbers_->restore(all);
 }
 
-/// The parts that checkpoints keep, each [1, columns].
+/// The parts that checkpoints contain, each [1, columns].
 msg::state_entries hosted_module::stored() {
   std::vector<msg::tensor> all = numbers_->state();
   msg::state_entries parts;
@@ -260,7 +260,7 @@ caf::error hosted_module::restore(const model::checkpoint& from) {
   return restore_from(from);
 }
 
-/// Reads all that it has now; the optimizer's state comes once that is chosen.
+/// Reads all parts that exist now; the optimizer's state follows once the optimizer is chosen.
 caf::error hosted_module::restore_from(const model::checkpoint& from) {
   std::vector<msg::tensor> all;
   for (const auto& [name, numbers] : stored()) {

@@ -1,6 +1,6 @@
-// A module of a network on a server: its parameters, buffers and optimizer. Trainers' passes go forward and back here;
-// gradients of an optimizer step are applied once, when all trainers' are complete: their mean, summed in the order of
-// the ranks. So the bits are those of a replica, wherever the server is and whatever the order of the messages.
+// A module of a network on a server: its parameters, buffers and optimizer. Trainers' forward and backward passes run
+// here. An optimizer step's gradients are applied once, when all trainers' are complete: their mean, summed in rank
+// order. So the bits are those of a replica, wherever the server is and whatever the order of the messages.
 
 #pragma once
 
@@ -61,16 +61,16 @@ class hosted_module final : public actors::remote_module, public module_with_sta
   msg::state_entries stored();
   caf::error restore_from(const model::checkpoint& from);
 
-  // For what is not written from the beginning:
+  // Account for memory that is not written at once:
   model::memory_claim claim_;
   model::memory_claim claim_of_mean_;
   std::shared_ptr<const nn::module> module_;
   const nn::module_tensors tensors_;
   hosting how_;
   server_desk& desk_;
-  std::size_t count_;  ///< of parameters
+  std::size_t count_;  ///< number of parameters
   std::optional<model::optimizer_spec> optimizer_;
-  std::optional<model::checkpoint> restored_;  ///< where the numbers come from
+  std::optional<model::checkpoint> restored_;  ///< the checkpoint that the numbers come from
   std::optional<actors::trained_parameters> numbers_;
   /// The trainers' passes, until their optimizer step.
   std::map<step_of, std::map<std::uint64_t, module_pass>> passes_;

@@ -13,7 +13,7 @@
 
 namespace troupe::runtime {
 
-/// The answer to a call that comes later.
+/// The answer to a call, which comes later.
 class hosted_object::open_answer final : public detail::later {
  public:
   open_answer(hosted_object& of, const msg::call& what, const std::function<actors::call_return()>& give_later)
@@ -126,7 +126,7 @@ void hosted_object::join(const detail::method& what, detail::packed& given, deta
       what.how.wait);
 }
 
-/// Calls the method once, and gives every call its rows of the result.
+/// Calls the method once, and returns to every call its rows of the result.
 void hosted_object::call_joined(const detail::method& what, batch& all) {
   const std::vector<waiting_call> calls = std::exchange(all.calls, {});
   const std::size_t count = std::exchange(all.rows, 0);
@@ -173,7 +173,7 @@ caf::expected<actors::remote_module::saved> hosted_object::save(const std::strin
   }
 }
 
-/// Shapes are those that the object has now; of what it has not, columns.
+/// Tensors get the shapes that the object's have now; tensors that it does not have become columns.
 caf::error hosted_object::restore(const model::checkpoint& from) {
   try {
     const auto under_way = entered("load_state_dict");
@@ -187,7 +187,7 @@ caf::error hosted_object::restore(const model::checkpoint& from) {
       if (!done) return actors::make_failure(actors::errc::bad_input, done.error().message);
       state.emplace_back(part.name, std::move(numbers));
     }
-    for (const auto& [name, numbers] : now)  // empty tensors are in no file
+    for (const auto& [name, numbers] : now)  // files contain no empty tensors
       if (numbers.count() == 0 && std::ranges::find(state, name, &named_tensors::value_type::first) == state.end())
         state.emplace_back(name, numbers);
     is_restored_ = !state.empty();
@@ -212,7 +212,7 @@ caf::expected<msg::tensor> hosted_object::row_digests(std::uint64_t /*first*/, s
   }
 }
 
-// Errors of the user's methods name the object, and are of types that are known.
+// Errors of the user's methods name the object, and have known types.
 
 named_tensors hosted_object::state_of() {
   try {

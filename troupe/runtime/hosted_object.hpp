@@ -1,4 +1,4 @@
-// An object of a user's type on a server: its methods as calls, one at a time, and its batched ones joined.
+// An object of a user's type on a server: runs its methods one at a time, and joins batched calls.
 
 #pragma once
 
@@ -27,7 +27,7 @@ class hosted_object final : public actors::remote_module, public module_with_sta
   bool runs_users_code() const override { return true; }
   std::optional<actors::call_result> call(msg::call& what, const std::function<actors::call_return()>& later) override;
 
-  /// A digest of its state, so that runs can be compared.
+  /// Returns a digest of its state, to compare runs.
   caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override;
 
   caf::expected<saved> save(const std::string& folder) override;
@@ -58,7 +58,7 @@ class hosted_object final : public actors::remote_module, public module_with_sta
   };
 
   std::string words(const std::string& method) const;
-  /// This thread is in that method of the object until the result goes. Requires: the name outlives it.
+  /// Marks this thread as inside that method until the result is destroyed. Requires: the name outlives it.
   code_under_way entered(std::string_view method) const;
   void join(const detail::method& what, detail::packed& given, detail::reply give);
   void call_joined(const detail::method& what, batch& all);
@@ -72,7 +72,7 @@ class hosted_object final : public actors::remote_module, public module_with_sta
   server_desk& desk_;
   bool is_restored_ = false;
   std::map<const detail::method*, batch> batches_;
-  std::shared_ptr<hosted_object*> me_;  ///< null once it has gone, for what is posted
+  std::shared_ptr<hosted_object*> me_;  ///< null once the object is gone; for posted callbacks
   std::list<running> tasks_;            ///< destroyed first: they use the object
 };
 

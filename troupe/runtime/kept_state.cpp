@@ -15,7 +15,7 @@ namespace troupe::runtime {
 
 namespace {
 
-/// In checkpoints, stands for the tensors of an object whose state has none.
+/// In checkpoints, marks an object whose state has no tensors.
 constexpr const char* no_tensors = ".none";
 
 }  // namespace
@@ -84,7 +84,7 @@ void kept_state::keep(const std::string& name, std::function<named_tensors()> st
   load(saved);
 }
 
-/// Throws `error` unless checkpoints can keep the tensors of an object, whose names there begin with `prefix`.
+/// Throws `error` unless checkpoints can store the tensors of an object, whose names there begin with `prefix`.
 void kept_state::check_parts(const std::string& name, const std::string& prefix, const named_tensors& parts) {
   for (const auto& [part, numbers] : parts)
     if (!model::is_plain_name(prefix + part))

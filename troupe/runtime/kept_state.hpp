@@ -1,4 +1,4 @@
-// What a trainer's checkpoints hold, as tensors by name, and what a resumed run has of them.
+// A trainer's state in checkpoints, as tensors by name, and what a resumed run restores from it.
 
 #pragma once
 
@@ -18,28 +18,28 @@ namespace troupe::runtime {
 /// Belongs to a trainer.
 class kept_state {
  public:
-  /// Begins where the order says.
+  /// Begins at the position of the order.
   void start(const msg::train& order);
 
-  /// Where the trainer's function is.
+  /// The positions of the trainer function's loops.
   loop_places& loops() { return loops_; }
 
-  /// Whether the run goes on from a checkpoint.
+  /// Whether the run continues from a checkpoint.
   bool is_resumed() const { return !restored_.empty(); }
 
-  /// The trainer takes an optimizer step.
+  /// Notes an optimizer step of the trainer.
   void note_step() { has_stepped_ = true; }
-  /// Whether the trainer has gone beyond the place of the checkpoint: what it makes then begins anew.
+  /// Whether the trainer has passed the position of the checkpoint: objects that it makes then begin anew.
   bool is_beyond() const { return has_stepped_ || std::is_gt(loops_.against_saved()); }
-  /// Whether what the function does now is done again: it was done before the checkpoint.
+  /// Whether the function repeats what it did before the checkpoint.
   bool does_again() const { return is_resumed() && !has_stepped_ && loops_.is_before_saved(); }
-  /// Whether an object that is made now goes on from the checkpoint's tensors, whose names begin with `prefix`. At the
-  /// very place of the checkpoint it does if there are any.
+  /// Whether an object that is made now continues from the checkpoint's tensors with this name prefix. Exactly at the
+  /// position of the checkpoint it does if there are any.
   bool restores(const std::string& prefix) const {
     return is_resumed() && !is_beyond() && (std::is_lt(loops_.against_saved()) || has_any(prefix));
   }
 
-  /// Whether the checkpoint has tensors whose names begin with `prefix`.
+  /// Whether the checkpoint has tensors with this name prefix.
   bool has_any(const std::string& prefix) const;
 
   /// Returns a tensor of the checkpoint. Throws `error` if there is none of this name and type.
@@ -49,19 +49,19 @@ class kept_state {
     return {numbers.begin(), numbers.end()};
   }
 
-  /// Has checkpoints hold an object's state; loads it now if the run is resumed. Throws `error` if the name is taken,
-  /// or checkpoints cannot keep it or, in a run that saves, those of the state's tensors.
+  /// Saves an object's state in checkpoints; loads it now if the run is resumed. Throws `error` if checkpoints cannot
+  /// use the name or, in a run that saves, the names of the state's tensors, or if the name is in use.
   void keep(const std::string& name, std::function<named_tensors()> state,
             const std::function<void(const named_tensors&)>& load);
 
-  /// Notes the objects' state, unless they are gone: that of the last step is saved when the trainer function, which
-  /// owns them, is over.
+  /// Copies the objects' state, unless they are gone: the state of the last step is saved after the trainer function,
+  /// which owns them, has ended.
   void hold();
   void end() { is_over_ = true; }
 
-  /// Adds the state of this trainer alone: of the objects, and `numbers` under their names.
+  /// Adds the state of this trainer alone: the objects', and `numbers` by name.
   void put_own(msg::save_dense& into, const std::map<std::string, std::vector<std::int64_t>>& numbers) const;
-  /// The same, in a resumed run.
+  /// Returns such numbers, in a resumed run.
   std::vector<std::int64_t> restored_own(const std::string& name) const {
     return restored<std::int64_t>(own_name(name));
   }
@@ -80,17 +80,17 @@ class kept_state {
   };
 
   loop_places loops_;
-  bool has_stepped_ = false;  ///< since it began
+  bool has_stepped_ = false;  ///< since the run began
   bool is_over_ = false;      ///< the objects are gone
   bool saves_ = false;        ///< the run saves checkpoints
   std::map<std::string, named_tensors> held_;
   std::uint32_t rank_ = 0;
-  std::vector<saved_tensor> restored_;         ///< in the order in which they were saved
-  std::map<std::string, std::size_t> places_;  ///< in `restored_`, by name
+  std::vector<saved_tensor> restored_;         ///< in the order of saving
+  std::map<std::string, std::size_t> places_;  ///< indices in `restored_`, by name
   std::map<std::string, std::function<named_tensors()>> kept_;
 };
 
-/// Adds the tensors of a flat buffer to what is saved, each under PREFIX.NAME with `suffix`.
+/// Adds the tensors of a flat buffer to the state to save, each as PREFIX.NAME with `suffix`.
 void put_flat(msg::save_dense& into, const std::string& prefix, const std::vector<nn::parameter>& tensors,
               const std::string& suffix, const msg::tensor& flat);
 

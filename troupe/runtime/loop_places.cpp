@@ -59,7 +59,7 @@ void loop_places::leave() {
 
 bool loop_places::mark_step() { return open_.empty() || !std::exchange(open_.back().has_stepped, true); }
 
-/// The place within the current iteration of the innermost loop, as `place` writes it.
+/// The position within the current iteration of the innermost loop, in the format of `place`.
 std::vector<std::uint64_t> loop_places::here() const {
   std::vector<std::uint64_t> all;
   for (const level& one : open_) {
@@ -70,7 +70,7 @@ std::vector<std::uint64_t> loop_places::here() const {
   return all;
 }
 
-/// Places are ordered as their numbers are; one that a longer one begins with is before it.
+/// Positions are ordered lexicographically; a prefix is before a longer one.
 std::strong_ordering loop_places::against_saved() const { return here() <=> saved_; }
 
 bool loop_places::is_before_saved() const {

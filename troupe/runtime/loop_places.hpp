@@ -1,5 +1,5 @@
-// Where the loops of a trainer function are, so that a resumed run can enter them there. Loops are told apart by their
-// depth and by how many loops of the same iteration came before at that depth.
+// The positions of a trainer function's loops, so that a resumed run can enter them there. A loop is identified by its
+// depth and by the number of earlier loops of the same iteration at that depth.
 
 #pragma once
 
@@ -13,41 +13,41 @@ namespace troupe::runtime {
 /// Belongs to a trainer.
 class loop_places {
  public:
-  /// Loops begin where `place` returned this.
+  /// Makes loops begin at this position, which `place` returned.
   void resume(std::vector<std::uint64_t> saved) { saved_ = std::move(saved); }
 
-  /// A loop begins within the innermost open one. Returns the number of its iterations that the saved run has done;
+  /// Begins a loop within the innermost open one. Returns the number of its iterations that the saved run has done;
   /// `done_all`: all of them.
   static constexpr std::uint64_t done_all = UINT64_MAX;
-  /// `iterations`: of the loop, if that is known; a resumed run in which an outermost loop has more does those.
+  /// `iterations`: the loop's, if known; if an outermost loop has more in a resumed run, it does the additional ones.
   std::uint64_t open(std::optional<std::uint64_t> iterations = std::nullopt);
-  /// The innermost loop's first iteration, of those that are left, begins.
+  /// Begins the first remaining iteration of the innermost loop.
   void enter();
-  /// The innermost loop's iteration has ended.
+  /// Ends an iteration of the innermost loop.
   void advance();
-  /// The innermost loop has ended.
+  /// Ends the innermost loop.
   void close();
-  /// An exception has left the innermost loop.
+  /// Leaves the innermost loop by an exception.
   void leave();
 
-  /// Whether no loop has begun.
+  /// Whether no loop has begun yet.
   bool none() const { return open_.empty() && next_ == 0; }
-  /// Marks that the innermost loop's iteration has taken its optimizer step. Returns false if it had before.
+  /// Marks that the innermost loop's iteration has taken its optimizer step. Returns false if it was marked before.
   bool mark_step();
 
-  /// Whether the innermost loop is in an iteration that has not taken its optimizer step, and has had no loop; or was
-  /// there when an exception left it.
+  /// Whether the innermost loop is in an iteration without an optimizer step or an inner loop so far; or was when an
+  /// exception left it.
   bool is_before_step() const {
     return left_before_step_ || (!open_.empty() && !open_.back().has_stepped && next_ == 0);
   }
 
-  /// Where the loops are: before the saved place, at it, or beyond.
+  /// Compares the loops' position with the saved one.
   std::strong_ordering against_saved() const;
-  /// Whether what follows was done before the checkpoint, up to the next optimizer step: the loops have not entered the
-  /// iteration behind the saved place.
+  /// Whether the code up to the next optimizer step ran before the checkpoint: the loops have not entered the iteration
+  /// after the saved position.
   bool is_before_saved() const;
 
-  /// The place behind the current iteration of the innermost loop: for each depth a loop's number and its iterations,
+  /// The position after the current iteration of the innermost loop: for each depth a loop's number and its iterations,
   /// then the number of the next loop.
   std::vector<std::uint64_t> place() const;
 
@@ -67,7 +67,7 @@ class loop_places {
   bool left_before_step_ = false;
   std::uint64_t next_ = 0;  ///< the number of the next loop within the innermost one
   std::vector<std::uint64_t> saved_;
-  std::vector<std::uint64_t> ended_;  ///< the place at the end of the outermost loop that has ended last
+  std::vector<std::uint64_t> ended_;  ///< the position at the end of the outermost loop that ended last
 };
 
 }  // namespace troupe::runtime

@@ -12,7 +12,7 @@ namespace troupe::runtime {
 
 namespace {
 
-/// Copies numbers of the device to the host.
+/// Copies numbers from the device to the host.
 tensor to_host(kernels::stream& on, const tensor& there) {
   if (on.device().is_host()) return there;
   tensor here(there.shape(), there.type(), on.device().allocate_staging(there.bytes().size()));
@@ -21,7 +21,7 @@ tensor to_host(kernels::stream& on, const tensor& there) {
   return here;
 }
 
-/// Returns the shape of the state that the module carries. Throws `error` unless `given` is such a state, or empty.
+/// Returns the shape of the module's state. Throws `error` unless `given` is such a state, or empty.
 shape checked_state(const nn::module& of, const tensor& input, const tensor& given) {
   const shape lengths = of.state(input);
   if (lengths.dimensions() == 0)
@@ -107,7 +107,7 @@ tensor module_pass::to_device(const tensor& numbers) const {
   return there;
 }
 
-/// Both ways back have the same gradient.
+/// Uploads the output's gradient once, for both backward functions.
 view<const float> module_pass::grad_there(const tensor& grad) {
   if (grad_there_.count() == 0) grad_there_ = to_device(grad);
   return view_of(grad_there_);

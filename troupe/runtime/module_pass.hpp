@@ -1,5 +1,5 @@
-// A module applied to an input, and the way back through it. It computes where the module's parameters are: on a CUDA
-// device, inputs and the output's gradient are copied there, outputs and the input's gradient back.
+// A module's forward and backward pass. It runs where the module's parameters are: with a CUDA device, inputs and the
+// output's gradient are copied there, outputs and the input's gradient back.
 
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace troupe::runtime {
 
-/// Runs a function of a user's module. What it throws gets the module and the function before its words; an `error`,
-/// which names its thing, and a failed device stay as they are.
+/// Runs a function of a user's module. Prefixes the text of its exceptions with module and function, except an `error`,
+/// which names its source itself, and failures of devices.
 template <class Function>
 auto in_module(const nn::module& of, const char* function, Function run) {
   try {
@@ -40,30 +40,29 @@ class module_pass {
   struct mode {
     bool training = false;
     std::uint64_t key = 0;
-    /// Averages numbers over the ranks within the pass, and outlives it. Null: the pass uses its own batch alone.
+    /// Averages numbers over the ranks within the pass. Outlives it. Null: the pass uses its own batch alone.
     nn::rank_means* ranks = nullptr;
-    /// Sums numbers over the slices of the network within the pass, and outlives it. Null: it is whole.
+    /// Sums numbers over the slices of the network within the pass. Outlives it. Null: the network is not sliced.
     nn::slice_sums* slices = nullptr;
-    /// The parameters, on the device, both ways. Null: those of `numbers`, which must not change in between.
+    /// The parameters on the device, for both passes. Null: those of `numbers`, which must not change in between.
     std::shared_ptr<const float> weights = nullptr;
   };
 
-  /// Applies the module, whose tensors these are. It carries on from `state`, if that is not null: an empty one is
-  /// zeros. Throws `error` if it cannot take such an input or state.
+  /// Applies the module, whose tensors these are. If `state` is not null, begins with it: an empty one means zeros.
+  /// Throws `error` if the module does not accept the input or state.
   module_pass(const nn::module& of, const nn::module_tensors& tensors, const actors::trained_parameters& numbers,
               const tensor& input, const mode& how, const tensor* state = nullptr);
 
-  /// In the host's memory, as is all that comes from and goes to the caller.
+  /// In the host's memory, as all tensors from and to the caller.
   const tensor& output() const { return output_; }
-  /// After the input; empty if there was none before it.
+  /// The state after the input; empty if none was passed.
   tensor next_state() const { return carried_ ? carried_->next : tensor(); }
-  /// Return where NaN or Inf is, as in `has NaN in sample 3 (number 13 of 32)`; "" if it is nowhere.
+  /// Return where NaN or Inf is, as in `has NaN in sample 3 (number 13 of 32)`; "" if nowhere.
   std::string spoilt_input() const;
   std::string spoilt_output() const;
-  /// Returns the input's gradient, from that of the output.
+  /// Returns the input's gradient, computed from the output's.
   tensor backward_input(const tensor& grad);
-  /// Has the module write the gradients of its parameters, which are on the device; last of all. `ranges`: of the
-  /// module.
+  /// Makes the module write the gradients of its parameters, on the device. Call it last. `ranges`: the module's.
   void backward_parameters(const tensor& grad, std::span<const nn::parameter_range> ranges, nn::gradient_places& to);
 
  private:
@@ -81,21 +80,21 @@ class module_pass {
   mode mode_;
   bool has_gone_back_ = false;
   tensor output_;
-  // On the device; if that is the processor, what the caller has.
+  // On the device; if that is the processor, these are the caller's.
   tensor input_there_;
   tensor output_there_;
   tensor grad_there_;
-  /// A state that the module carries from pass to pass.
+  /// The module's state, which is passed from pass to pass.
   struct carried {
-    tensor given_there;  ///< empty: zeros
+    tensor given_there;  ///< empty for zeros
     tensor next_there;
     tensor next;
   };
-  std::unique_ptr<carried> carried_;  ///< null: none was given
+  std::unique_ptr<carried> carried_;  ///< null if no state was passed
   kernels::device_array<float> saved_;
 };
 
-/// Throws `error` if a module has no code for `where`; `option`: what has put it there.
+/// Throws `error` if a module has no code for `where`; `option`: the option that selects the device.
 void check_runs_on(const nn::module& what, const kernels::device& where, const char* option);
 
 }  // namespace troupe::runtime

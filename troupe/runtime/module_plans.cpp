@@ -31,7 +31,7 @@ void check_name(const std::string& name) {
                             printable(name), name_max));
 }
 
-/// Throws `error` unless an option is one of its kinds, which end with `last`.
+/// Throws `error` unless an option is a valid value of its enum, whose last one is `last`.
 template <class Kind>
 void check_one_of(const char* option, Kind given, Kind last) {
   if (given > last)
@@ -39,7 +39,7 @@ void check_one_of(const char* option, Kind given, Kind last) {
                                                option, static_cast<int>(given), static_cast<int>(last)));
 }
 
-/// Returns the type as servers read it. Throws `error` if rows cannot be of it.
+/// Returns the type's name for servers. Throws `error` if rows cannot have the type.
 std::string row_dtype_text(const char* option, dtype given) {
   constexpr const char* names[] = {"f32", "f16", "bf16"};  // as in kernels::row_dtypes
   const auto* const found = std::ranges::find(kernels::row_dtypes, given);
@@ -49,10 +49,10 @@ std::string row_dtype_text(const char* option, dtype given) {
   return names[found - std::begin(kernels::row_dtypes)];
 }
 
-/// Returns the initialiser as servers read it.
+/// Returns the initializer's text for servers.
 std::string text_of(const nn::row_init& init) {
   check_one_of("row_init::kind", init.is, nn::row_init::kind::uniform);
-  const auto fits = [](double x) { return std::abs(x) <= std::numeric_limits<float>::max(); };  // false of NaN
+  const auto fits = [](double x) { return std::abs(x) <= std::numeric_limits<float>::max(); };  // false for NaN
   if (init.is == nn::row_init::kind::normal) {
     if (!(init.first >= 0 && init.first <= kernels::deviation_max))
       throw error(error_kind::input,

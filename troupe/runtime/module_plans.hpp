@@ -1,4 +1,4 @@
-// What servers are told to make, from what programs ask for.
+// Plans the modules that servers make, from the requests of programs.
 
 #pragma once
 
@@ -13,24 +13,24 @@ namespace troupe::runtime {
 
 struct module_plan {
   msg::module_spec spec;
-  std::string name;        ///< of the type, for people
-  std::string label;       ///< which one, for people: of a table its name, or its place; empty: the type says it
-  std::string details;     ///< what handles have to know: of a table, its shape
-  bool is_trained = true;  ///< gradients of trainers make up its steps
+  std::string name;        ///< the type's, for people
+  std::string label;       ///< names the module for people: a table's name or index; empty if the type is enough
+  std::string details;     ///< for handles: a table's shape
+  bool is_trained = true;  ///< trainers' gradients make up its steps
   std::uint64_t rows = 1;  ///< of a table
   std::uint64_t dim = 1;
 };
 
-/// `table`: its place among those of the run, which decides its initial rows. `otherwise`: its label, if the options
-/// give it no name. Throws `error` if they are invalid.
+/// `table`: its index among the run's tables, which determines its initial rows. `otherwise`: its label, if the options
+/// do not name it. Throws `error` if they are invalid.
 module_plan plan_table(const nn::embedding_bag::options& options, std::uint64_t seed, std::uint64_t table,
                        const std::string& otherwise);
 
-/// A module of a registered type; `key`: of its initial parameters, `place`: among the modules of the run. Throws
-/// `error` if an option is not within its limits, and as the constructor does, by which it makes one here.
+/// Plans a module of a registered type; `key`: for its initial parameters, `place`: its index among the run's modules.
+/// Throws `error` if an option is out of its limits, or if the constructor does, which it calls here once.
 module_plan plan_module(const detail::remote_options& options, std::uint64_t key, std::uint64_t place);
 
-/// The table of such details.
+/// Returns the table with these details.
 nn::embedding_bag::options table_of(const std::string& details);
 
 }  // namespace troupe::runtime

@@ -14,10 +14,10 @@ namespace troupe::runtime {
 
 namespace {
 
-/// Not looked at: so much is there, or its lack is another's fault.
+/// Sizes below this are not checked: the memory is there, or the module is not what lacks it.
 constexpr std::uint64_t little_bytes = std::uint64_t{1} << 20;
 
-/// Tensors' bytes, saturated at the largest number, and the largest tensor.
+/// The size of tensors in bytes, saturated at the largest number, and the largest tensor.
 struct tensors_size {
   std::uint64_t bytes = 0;
   std::uint64_t most = 0;

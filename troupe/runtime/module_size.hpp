@@ -1,5 +1,5 @@
-// What a module's numbers take, checked before anything is allocated for it: on servers and in replicas. In the host's
-// memory it is claimed until it is written, since the system calls available what has not been written yet.
+// Checks a module's memory before anything is allocated for it, on servers and in replicas. Host memory is claimed
+// until it is written, since the system counts memory as available until then.
 
 #pragma once
 
@@ -13,21 +13,21 @@
 
 namespace troupe::runtime {
 
-/// Claims what its parameters, their gradient and its buffers take. Throws `error` if the memory of `where` is too
+/// Claims memory for its parameters, their gradient and its buffers. Throws `error` if the memory of `where` is too
 /// small.
 model::memory_claim claim_numbers(const nn::module& of, const kernels::device& where);
 
-/// Gives up what is written from the beginning: all but the gradient.
+/// Releases the claim on memory that is written at once: all but the gradient.
 void keep_gradient(model::memory_claim& of_numbers, const nn::module& of);
 
-/// Claims what the state of an optimizer takes. Throws `error` if there is too little for it.
+/// Claims memory for an optimizer's state. Throws `error` if there is too little.
 model::memory_claim claim_state(const nn::module& of, const model::optimizer_spec& optimizer,
                                 const kernels::device& where);
 
-/// Claims what the mean of the trainers' gradients takes. Throws `error` if there is too little for it.
+/// Claims memory for the mean of the trainers' gradients. Throws `error` if there is too little.
 model::memory_claim claim_mean(const nn::module& of, const kernels::device& where);
 
-/// Does that once for all trainers of this process. `number`: of the replica among its trainer's.
+/// Claims it once for all trainers of this process. `number`: the replica's number in its trainer.
 std::shared_ptr<const model::memory_claim> claim_shared_mean(const nn::module& of, std::uint64_t number,
                                                              const kernels::device& where);
 

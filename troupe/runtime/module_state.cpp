@@ -25,7 +25,7 @@ void append(named_tensors& to, const std::vector<nn::parameter>& tensors, kernel
   on.synchronize();
 }
 
-/// Reads tensors, and notes what is wrong with them.
+/// Reads tensors, and collects their faults.
 class state_reader {
  public:
   explicit state_reader(const named_tensors& from) {
@@ -50,7 +50,7 @@ class state_reader {
     return flat;
   }
 
-  /// After all reads: throws if anything was wrong or is left.
+  /// Throws after all reads if there was a fault or a tensor is left.
   void check(const nn::module& of) {
     for (const auto& [name, numbers] : by_name_) wrong_.push_back(fmt::format("'{}' is unexpected", name));
     if (!wrong_.empty())

@@ -1,4 +1,4 @@
-// A module's flat parameters or buffers as tensors by name, and back.
+// Converts a module's flat parameters or buffers to tensors by name, and back.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe::runtime {
 
-/// Throws `error` if checkpoints cannot keep the module's parameters and buffers under their names, behind `prefix`.
+/// Throws `error` if checkpoints cannot store the module's parameters and buffers by name, with this prefix.
 void check_names(const nn::module& of, const std::string& prefix);
 
 /// Returns copies of a module's parameters and buffers. Waits for their device.
@@ -22,8 +22,8 @@ struct flat_state {
   tensor buffers;
 };
 
-/// Reads the state of a module. Throws an `error` that names every tensor that is missing, has another shape or type
-/// than float32 or float64, or is not the module's.
+/// Reads the state of a module. Throws an `error` that names every tensor that is missing or unknown, or has another
+/// shape or a type other than float32 or float64.
 flat_state read_state(const nn::module& of, const named_tensors& from);
 
 }  // namespace troupe::runtime

@@ -33,7 +33,7 @@ std::size_t count_of(const model::part_tensors& part) {
   return count;
 }
 
-/// What another part has sent. Throws `error` if it has other numbers than that.
+/// Receives numbers of another part. Throws `error` unless they are `count` numbers of `type`.
 task<tensor> received(group by, std::uint32_t from, std::uint32_t tag, std::size_t count, dtype type) {
   tensor sent = co_await by.recv(from, tag, {});
   if (sent.type() != type || !(sent.shape() == shape(count)))

@@ -1,5 +1,5 @@
-// A trainer's part of a network whose other parts other trainers have: a stage of a pipeline, or a slice. The trainer
-// has the rank replica x parts + part. Gradients are reduced among the trainers with the same part of all replicas.
+// A trainer's part of a network that is partitioned over trainers: a stage of a pipeline, or a slice. The trainer has
+// the rank replica x parts + part. Gradients are reduced over the trainers with the same part of all replicas.
 
 #pragma once
 
@@ -26,21 +26,21 @@ class network_part {
   std::uint32_t part() const { return along_.rank(); }
   std::uint32_t parts() const { return static_cast<std::uint32_t>(layout_.parts.size()); }
   std::uint32_t replica_number() const { return replica_number_; }
-  /// Where this part's numbers are among the whole network's.
+  /// The positions of this part's numbers in the whole network.
   const model::part_tensors& tensors() const { return layout_.parts[part()]; }
   /// The trainers of this replica, by part.
   const group& along() const { return along_; }
-  /// The trainers that have the same part, by replica.
+  /// The trainers with the same part, by replica.
   const group& across() const { return across_; }
 
-  /// What a whole network is in the end.
+  /// The whole network after training.
   struct whole {
     std::uint64_t digest = 0;       ///< of all parameters
-    std::vector<float> parameters;  ///< at the first part only, as all below
+    std::vector<float> parameters;  ///< at the first part only, like `buffers`
     std::vector<float> buffers;
   };
-  /// Gives the first part the numbers of all parts, and all parts their digest. `last`: the group of this replica's
-  /// trainers in which they talk when their functions have returned; `tag`: of this network.
+  /// Sends all parts' numbers to the first part, and their digest to all parts. `last`: the group in which this
+  /// replica's trainers communicate after their functions have returned; `tag`: of this network.
   task<> collect(actors::trained_parameters& mine, group last, std::uint32_t tag);
   const whole& collected() const { return whole_; }
 

@@ -17,11 +17,11 @@ namespace {
 struct outside_state;
 using outside_pointer = caf::stateful_actor<outside_state>*;
 
-/// In recordings of runs that make no such call, the actor is not named.
+/// The actor is named in recordings only from its first call on.
 class outside_caller final : public actor_caller<outside_pointer> {
  public:
   std::function<void()> at_first_call;
-  std::shared_ptr<actor_executor> trainer;  ///< of the trainer that has begun it
+  std::shared_ptr<actor_executor> trainer;  ///< the trainer that has started it
 
   void callback_threw(const std::exception_ptr& thrown) override { trainer->callback_threw(thrown); }
 
@@ -40,7 +40,7 @@ struct outside_state {
 
 constexpr std::uint32_t first_outside_number = 0x4000;
 
-/// The run that has such an actor in this process.
+/// The run that has this actor in this process.
 std::mutex outside_mutex;
 std::uint64_t outside_run = 0;
 

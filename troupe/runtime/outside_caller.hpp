@@ -1,4 +1,4 @@
-// Calls from threads that run no task: an actor of their own makes them, so that they may wait while all others work.
+// Calls from threads that run no task: an extra actor makes them, so that they may wait while all others work.
 
 #pragma once
 
@@ -20,8 +20,8 @@ class outside_caller_handle {
   outside_caller_handle& operator=(const outside_caller_handle&) = delete;
   ~outside_caller_handle();
 
-  /// Starts the actor, unless the process has one for this run. `number`, `trainer`: of the trainer that starts it, and
-  /// fails if a callback of those threads throws.
+  /// Starts the actor, unless the process has one for this run. `number`, `trainer`: of the trainer that starts it; the
+  /// trainer fails if a callback of those threads throws.
   void start(caf::actor_system& system, std::uint64_t run, std::uint32_t number,
              const std::vector<msg::parameter_server_actor>& servers,
              const std::vector<std::vector<msg::module_ref>>& planned, std::shared_ptr<actor_executor> trainer);

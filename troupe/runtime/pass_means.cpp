@@ -15,7 +15,7 @@ namespace troupe::runtime {
 
 std::uint32_t pass_means::ranks() const { return trainer_.trainers(); }
 
-/// As in a job, who stands by counts with zeros.
+/// As in a job, a trainer that joins without data counts as zeros.
 void pass_means::mean(std::span<float> numbers) {
   const std::string words = fmt::format("the {} pass of {}", way_, replica_.words());
   if (!replica_.meets())

@@ -1,7 +1,7 @@
-// What training passes of a module that synchronises, such as batch normalisation over all trainers, ask the other
-// trainers. All trainers exchange numbers equally often. In each exchange the trainers that run a pass run the same
-// one. A trainer without a batch, or with fewer parts of one, takes part from its optimizer step, without numbers
-// (`step_reductions::stand_by`). The step continues when all trainers have come to it.
+// The exchanges between trainers within training passes of a module that synchronizes, such as batch normalization over
+// all trainers. All trainers exchange numbers equally often. In each exchange the trainers that run a pass run the same
+// one. A trainer without a batch, or with fewer parts of one, joins without numbers from its optimizer step
+// (`step_reductions::stand_by`). The step continues when all trainers have reached it.
 
 #pragma once
 
@@ -15,12 +15,12 @@ namespace troupe::runtime {
 class replica;
 class trainer_runtime;
 
-/// Exchanges the means of one replica's passes. The trainer's task waits within the pass until the sums are here.
+/// Averages numbers of one replica's passes over the trainers. The trainer's task waits within the pass for the sums.
 class pass_means final : public nn::rank_means {
  public:
   pass_means(trainer_runtime& of, const replica& where) : trainer_(of), replica_(where) {}
 
-  /// What follows is the way back.
+  /// Marks that the backward pass begins.
   void turn() { way_ = "backward"; }
 
   std::uint32_t ranks() const override;

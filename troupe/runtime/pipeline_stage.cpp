@@ -19,7 +19,7 @@ namespace {
 
 enum pipeline_tag : std::uint32_t { tag_samples, tag_activations, tag_gradients, tag_loss, tag_inference };
 
-/// A tensor that stands for numbers which are not there.
+/// A tensor with a shape and type but without numbers.
 tensor without_numbers(const shape& lengths, dtype type) {
   static std::byte nothing{};
   return {lengths, type, {std::shared_ptr<std::byte>(), &nothing}};
@@ -40,7 +40,7 @@ nn::sequential joined(const std::vector<nn::sequential>& stages) {
   return all;
 }
 
-/// Returns the stages with the numbers of the whole network.
+/// Returns the stages, numbered as in the whole network.
 std::vector<nn::sequential> numbered(const std::vector<nn::sequential>& stages) {
   const nn::sequential all = joined(stages);
   std::vector<nn::sequential> parts;
@@ -79,7 +79,7 @@ model::stage_place place_of(std::uint32_t rank, std::uint32_t trainers, std::siz
   return {rank % count, count, checked(options.schedule)};
 }
 
-/// Returns how many numbers they are; 0 if no memory can have so many: the trainer of that stage refuses it.
+/// Returns the number of elements; 0 if no memory can hold so many: the trainer of that stage refuses it.
 std::size_t possible_count(std::span<const nn::parameter> tensors) {
   try {
     return nn::count_of(tensors);
@@ -88,7 +88,7 @@ std::size_t possible_count(std::span<const nn::parameter> tensors) {
   }
 }
 
-/// Where the stages' numbers are among the whole network's: one after the other.
+/// Returns the layout of the stages' numbers in the whole network: one after the other.
 model::network_parts layout_of(const std::vector<nn::sequential>& stages) {
   model::network_parts all;
   for (const nn::sequential& one : stages) {
@@ -176,7 +176,7 @@ task<double> pipeline_stage::take_step(context& in, tensor input, batch_loss los
   co_return oldest->loss_sum;
 }
 
-/// Throws `error` if steps overlap, and the batch before has no optimizer step. If it has one, that has been awaited.
+/// Throws `error` if steps overlap, and the batch before had no optimizer step. If it had one, that has been awaited.
 void pipeline_stage::begin_step(const tape& on) {
   if (!overlaps()) {
     if (std::exchange(context_, on.number()) != on.number()) passes_ = 0;
@@ -190,7 +190,7 @@ void pipeline_stage::begin_step(const tape& on) {
   if (order_.is_resting()) order_.begin_stream();
 }
 
-/// The last stage tells the others the loss of a batch that has come back.
+/// Passes the loss of a batch that has come back from the last stage to the others.
 task<> pipeline_stage::exchange_loss(passing& batch) {
   if (!place_.is_last()) {
     const tensor told = co_await received(place_.stage + 1, tag_loss, shape(1), dtype::f64);
@@ -200,7 +200,7 @@ task<> pipeline_stage::exchange_loss(passing& batch) {
   if (!place_.is_first()) along().send(one_number(batch.loss_sum), place_.stage - 1, tag_loss, at_);
 }
 
-/// All stages of a replica have as many samples, or throw.
+/// Throws unless all stages of a replica have as many samples.
 task<> pipeline_stage::agree_on_samples(std::size_t samples) {
   const auto mine = static_cast<std::int64_t>(samples);
   if (!place_.is_last()) along().send(one_number(mine), place_.stage + 1, tag_samples, at_);
@@ -214,7 +214,7 @@ task<> pipeline_stage::agree_on_samples(std::size_t samples) {
                     place_.stage, part_.replica_number(), samples, place_.stage - 1, theirs));
 }
 
-/// Finds out what the stages make of each other's activations. Throws `error` unless they fit together.
+/// Computes the shapes of the stages' activations. Throws `error` unless they fit together.
 void pipeline_stage::check_shapes(const tensor& input, std::size_t samples) {
   const shape first = input.shape().with_first(samples);
   if (!checked_.empty() && checked_.front() == first) return;
@@ -234,7 +234,7 @@ void pipeline_stage::check_shapes(const tensor& input, std::size_t samples) {
   checked_ = std::move(all);
 }
 
-/// What another stage has sent. Throws `error` if it is nothing that this pipeline sends.
+/// Receives a tensor of another stage. Throws `error` if its shape or type is unexpected.
 task<tensor> pipeline_stage::received(std::uint32_t from, std::uint32_t tag, shape wanted, dtype type) const {
   tensor sent = co_await along().recv(from, tag, at_);
   if (sent.type() != type || !(sent.shape() == wanted))
@@ -262,7 +262,7 @@ task<> pipeline_stage::pass_forward(executor::entry& one) {
   order_.begin_pass();
   max_in_flight_ = std::max(max_in_flight_, order_.max_in_flight());
   order_.keep_weights(one, [this] { return replica_->numbers().copy_of_weights(); });
-  // A pass and a loss for each micro-batch, as in the context of a whole network.
+  // Each micro-batch has its own pass and loss, as in the context of a whole network.
   const std::uint64_t key = on.key_of(part_.replica_number(), 2 * (passes_ + one.number));
   const replica::pass_options how{.key = key, .weights = one.weights};
   its.output = replica_->apply(on, its.input, how).output;
@@ -275,7 +275,7 @@ task<> pipeline_stage::pass_forward(executor::entry& one) {
   order_.end_pass(one);
 }
 
-/// Passes a micro-batch back; the last one of a batch brings its loss.
+/// Passes a micro-batch back; the last one of a batch also exchanges its loss.
 task<> pipeline_stage::pass_back(executor::entry& one) {
   const kept& its = one.kept;
   const std::shared_ptr<passing> batch = its.batch;
@@ -335,7 +335,7 @@ void pipeline_stage::check_drained(const char* what) const {
   throw error(error_kind::input, fmt::format("pipeline: {} while batches are under way; co_await drain() first", what));
 }
 
-// -- besides ------------------------------------------------------------------------------
+// -- inference ----------------------------------------------------------------------------
 
 task<tensor> pipeline_stage::infer(context& in, tensor input) {
   if (overlaps()) co_await drain();
@@ -349,7 +349,7 @@ task<tensor> pipeline_stage::infer(context& in, tensor input) {
   co_return tensor();
 }
 
-// -- its numbers ------------------------------------------------------------------------
+// -- state --------------------------------------------------------------------------------
 
 named_tensors pipeline_stage::state_dict() const {
   check_drained("state_dict");

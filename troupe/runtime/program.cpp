@@ -33,7 +33,7 @@ using launch::option_set;
 constexpr std::uint32_t servers_max = 1024;
 constexpr std::uint32_t count_max = 1024;
 
-/// Options that are said otherwise of `troupe train`.
+/// Options whose help differs from that of `troupe train`.
 constexpr std::array program_words = {
     launch::option_words{"device", "cpu",
                          "what the trainers' modules compute on; auto is CUDA devices if there are any"},
@@ -42,7 +42,7 @@ constexpr std::array program_words = {
     launch::option_words{"resume", nullptr, "go on with the run of the newest checkpoint in this folder"},
 };
 
-/// Options that a child gets from its leader by other ways.
+/// Options that a child gets from its leader in other ways.
 constexpr std::array for_children = {"role", "rank"};
 
 void add_program_options(CLI::App& app, std::span<const option> own) {
@@ -90,7 +90,7 @@ std::set<std::string> names_of(const CLI::App& app) {
   return names;
 }
 
-/// Refuses names of a program's own options that cannot be options beside those of every cluster.
+/// Refuses names of a program's own options that are invalid, or options of every cluster.
 result<void> check_names(std::span<const option> own) {
   CLI::App of_cluster;
   add_cluster_options(of_cluster);
@@ -111,7 +111,7 @@ result<void> check_names(std::span<const option> own) {
   return {};
 }
 
-/// Returns what is wrong with an argument that the program does not have.
+/// Returns the fault of an argument that the program does not have.
 fault unknown(const CLI::App& app, const std::string& program, const std::string& argument) {
   if (!launch::is_option(argument))
     return {fault_kind::input, fmt::format("{} has no use for '{}'", program, argument)};
@@ -148,7 +148,7 @@ result<void> parse(CLI::App& app, const std::string& program, int argc, char** a
   return {};
 }
 
-/// The text of an option as given; in a replay, as recorded.
+/// Returns the text of an option as given; in a replay, as recorded.
 std::optional<std::string> text_of(const CLI::App& app, const recorded_run* replayed, const std::string& name) {
   const std::string* recorded = replayed == nullptr ? nullptr : model::value_of(replayed->order.settings, name);
   return recorded == nullptr ? given_text(app, name) : *recorded;
@@ -205,7 +205,7 @@ result<std::string> set(const CLI::App& app, const recorded_run* replayed, const
       one.sets());
 }
 
-/// Refuses options of another part than the chosen one.
+/// Refuses options that belong to another role than the chosen one.
 result<void> check_part(const CLI::App& app, const program_order& order) {
   const auto refuse = [&](std::initializer_list<const char*> names, const char* why) -> result<void> {
     for (const char* name : names)
@@ -257,7 +257,7 @@ result<void> read_offer(const CLI::App& app, const std::string& where, program_o
   return {};
 }
 
-/// Reads the recording that is to be replayed.
+/// Reads the recording to replay.
 result<void> read_recorded(const CLI::App& app, const std::string& folder, program_order& order) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();

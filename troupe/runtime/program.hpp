@@ -1,4 +1,4 @@
-// A user's program as its command line has it: what every cluster reads from its arguments.
+// A user's program, configured by its command line: the options of every cluster.
 
 #pragma once
 
@@ -22,14 +22,14 @@
 
 namespace troupe::runtime {
 
-/// The part that a process has in a run.
+/// The role of a process in a run.
 enum class program_part : std::uint8_t {
-  leader,  ///< has the master; and all members, unless they are other processes
+  leader,  ///< has the master, and all members unless they are other processes
   member,  ///< joins a master (--join)
   child    ///< was started by a leader (--processes)
 };
 
-/// A recording, and what of it a replay holds the run to.
+/// A recording, and how a replay checks the run against it.
 struct recorded_run {
   trace::recording recorded;
   replay::replay_order order;
@@ -41,22 +41,22 @@ struct program_order {
   bool quiet = false;
   std::uint32_t servers = 1;
   std::uint64_t seed = 1;
-  /// The seed, and the program's own options: all processes of a run agree on them.
+  /// The seed, and the program's own options: equal in all processes of a run.
   std::vector<model::setting> settings = {};
-  /// The same as words of a command line.
+  /// The same as command-line arguments.
   std::vector<std::string> setting_words = {};
   /// The names of the program's own options.
   std::vector<std::string> own_options = {};
-  /// Names of settings of which a resumed run may have other values.
+  /// Names of settings whose values may differ in a resumed run.
   std::vector<std::string> free_on_resume = {"servers"};
   launch::machine_options machine = {};
   launch::trace_order tracing = {};
   nodes::network_options network = {};
 
-  /// The recorded run that is to be done again; null: none.
+  /// The recorded run to replay; null if there is none.
   std::shared_ptr<const recorded_run> replayed = {};
 
-  // A leader has these.
+  // For a leader.
   bool processes = false;
   bool tls = false;
   std::optional<links::endpoint> listen = {};
@@ -65,10 +65,10 @@ struct program_order {
   /// The given network options, for advice.
   std::string network_words = {};
 
-  // A member has this.
+  // For a member.
   nodes::node_options offer = {};
 
-  /// What the leader has told a child to be.
+  /// What the leader has assigned to a child.
   struct {
     std::string role;
     std::string rank;
@@ -78,23 +78,23 @@ struct program_order {
 /// The file's name, for lines on stderr.
 std::string program_name(int argc, char** argv);
 
-/// Reads a program's arguments, and sets the variables of its own options. Ends the program after --help. Throws
-/// `error`, of kind input.
+/// Parses a program's arguments, and sets the variables of its own options. Ends the program after --help. Throws
+/// `error` of kind input.
 program_order read_program(int argc, char** argv, std::span<const option> own);
 
-/// What the run of a program is to be.
+/// The definition of a program's run.
 struct program_run {
   std::uint32_t trainers = 0;
   actors::planner plan;
   actors::trainer_maker make_trainer;
-  /// As all processes of the run agree on them.
+  /// Equal in all processes of the run.
   std::vector<model::setting> settings;
 };
 
 /// Runs the program's part. Returns for a leader only: other processes end with the run. Throws `error` if it fails.
 actors::run_summary run_program(const program_order& order, const program_run& what);
 
-/// Has an uncaught `error` end the program with its line on stderr and an exit code: 2 for wrong input, else 1.
+/// Makes an uncaught `error` end the program with its line on stderr and an exit code: 2 for wrong input, else 1.
 void end_on_errors(const std::string& program);
 
 }  // namespace troupe::runtime

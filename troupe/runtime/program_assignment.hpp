@@ -1,5 +1,5 @@
-// What a trainer of a user's program knows of the run: what the order to train says of its members, and the rules of
-// its optimizer steps.
+// A program trainer's knowledge of the run: the members that the order to train lists, and the rules of its optimizer
+// steps.
 
 #pragma once
 
@@ -22,13 +22,13 @@ struct program_assignment {
   std::uint32_t trainers = 1;
   std::uint64_t seed = 1;
   std::vector<msg::parameter_server_actor> servers = {};   ///< by rank
-  std::vector<std::vector<msg::module_ref>> modules = {};  ///< the shards of each that was planned
+  std::vector<std::vector<msg::module_ref>> modules = {};  ///< the shards of each planned module
   msg::allreduce_actor group = {};
   std::uint32_t group_number = 0;
   msg::report_actor reports = {};
-  bool remote = false;  ///< servers and master are in other processes
-  /// The deadline of a request to a server or the master. A call in a group has one of its own, whose error
-  /// names the members that are late.
+  bool remote = false;  ///< whether servers and master are in other processes
+  /// The timeout of a request to a server or the master. A call in a group has its own deadline, whose error names the
+  /// late members.
   caf::timespan timeout = caf::infinite;
 
   std::vector<msg::module_ref> shards_of(const reference& module) const;
@@ -38,7 +38,7 @@ struct program_assignment {
     if (!module.planned()) return what(module.server(), servers.at(module.server()));
     for (const msg::module_ref& shard : modules.at(*module.planned())) what(shard.rank, shard.server);
   }
-  /// How long a collective may take.
+  /// The deadline of a collective.
   std::chrono::milliseconds deadline() const;
 };
 

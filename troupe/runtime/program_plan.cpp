@@ -25,14 +25,14 @@ caf::expected<msg::tensor> read(const model::checkpoint& from, const model::tens
   return msg::tensor(what.type, count, 1, msg::blob::own(std::move(bytes)));
 }
 
-/// Returns the rank to which a tensor of a checkpoint belongs, as in `rank1.loops`; null: to all.
+/// Returns the rank that a tensor of a checkpoint belongs to, as in `rank1.loops`; null if it belongs to all.
 std::optional<std::uint32_t> owner_of(const std::string& name, std::uint32_t trainers) {
   for (std::uint32_t rank = 0; rank < trainers; ++rank)
     if (name.starts_with(fmt::format("rank{}.", rank))) return rank;
   return std::nullopt;
 }
 
-/// Returns how the run of the checkpoint differs from this one, and what to do about it; null: it does not.
+/// Describes how the run of the checkpoint differs from this one, and what to do about it; null if it does not.
 std::optional<std::string> difference(std::span<const model::setting> saved, std::span<const model::setting> now,
                                       std::span<const std::string> own, std::span<const std::string> free_on_resume) {
   const std::vector<std::string_view> free(free_on_resume.begin(), free_on_resume.end());
@@ -75,7 +75,7 @@ caf::error resume(actors::run_plan& plan, std::span<const std::string> own,
       plan.starts[rank].position.dense.push_back(*numbers);
     }
   }
-  // As `table_clients::resume` has it.
+  // As in `table_clients::resume`.
   for (const actors::planned_table& table : plan.tables.all) {
     std::uint64_t most = 0;
     for (const std::uint32_t server : table.servers) most = std::max(most, server_steps[server]);

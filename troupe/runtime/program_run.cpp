@@ -1,4 +1,4 @@
-// Runs a user's program: leads its run, or takes part in it.
+// Runs a user's program: leads its run, or joins one.
 
 #include <fmt/format.h>
 
@@ -27,14 +27,14 @@ namespace troupe::runtime {
 
 namespace {
 
-/// A child's command line, before its role: what makes its main do as this one's.
+/// A child's command line, before its role: makes its main act as this one's.
 std::vector<std::string> command_of(const program_order& order) {
   std::vector<std::string> words = {order.name, "--servers", std::to_string(order.servers)};
   words.insert(words.end(), order.setting_words.begin(), order.setting_words.end());
   return words;
 }
 
-/// Returns how to go on after a run that was lost.
+/// Returns advice on how to resume a lost run.
 std::string resume_words(const program_order& order, const std::string& how) {
   std::string command = order.name + " " + how + order.network_words;
   for (const std::string& word : order.setting_words) command += " " + launch::shell_word(word);
@@ -77,7 +77,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   TROUPE_DO(nodes::check_threads(order.machine.threads));
   if (order.processes || order.listen)
     TROUPE_DO(nodes::check_descriptors(order.processes ? order.servers + what.trainers : 2));
-  // A program may do without any: what finds no room is refused by its first product.
+  // Too little room is no error here: a program may need none, and its first product would report it.
   if (!order.processes && !order.listen) (void)nodes::prepare_products(order.machine.threads, 0);
   if (order.processes) TROUPE_DO(launch::give_to_processes(order.machine, what.trainers, out));
   nodes::run_options options;
@@ -87,7 +87,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   options.watch.on_diagnosis = [&out](const std::string& line) { out.tell(line); };
   options.watch.wanted = launch::diagnosis_wanted;
   options.watch.step_timeout = order.tracing.step_timeout;
-  std::optional<std::uint64_t> unsaved;  // the step of the last checkpoint, if that has failed
+  std::optional<std::uint64_t> unsaved;  // the step of the last checkpoint, if that failed
   options.observer.on_checkpoint = [&out, &unsaved](const actors::checkpoint_summary& now) {
     unsaved = now.problem ? std::optional(now.step) : std::nullopt;
     if (now.problem)
@@ -122,7 +122,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   return run;
 }
 
-/// Does a recorded run again.
+/// Replays a recorded run.
 result<actors::run_summary> lead_again(const program_order& order, const program_run& what, launch::console& out) {
   const recorded_run& before = *order.replayed;
   const std::vector<model::setting>& recorded = before.order.settings;

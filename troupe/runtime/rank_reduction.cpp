@@ -18,7 +18,7 @@ T sum_of(T a, T b) {
     return a + b;
 }
 
-/// A number that is not equal to itself is NaN.
+/// A number that differs from itself is NaN.
 template <class T>
 T least_of(T a, T b) {
   return a != a || (b == b && a <= b) ? a : b;
@@ -30,7 +30,7 @@ T greatest_of(T a, T b) {
 
 template <class T, class F>
 void fold(std::span<const std::byte* const> in, std::size_t count, T* out, F with) {
-  constexpr std::size_t block = 4096;  // stays in the first cache from input to input
+  constexpr std::size_t block = 4096;  // stays in the first-level cache from input to input
   for (std::size_t begin = 0; begin < count; begin += block) {
     const std::size_t end = std::min(begin + block, count);
     const T* const first = reinterpret_cast<const T*>(in[0]);

@@ -1,4 +1,4 @@
-// Reductions in the order of the ranks.
+// Reductions in rank order.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace troupe::runtime {
 
-/// out = ((in[0] with in[1]) with in[2]) ..., element by element; `count` numbers each. See `reduce_op`. Requires: at
-/// least one input; `out` is none of them; no mean of int64. Thread: any.
+/// out = ((in[0] op in[1]) op in[2]) ..., element by element; `count` numbers each. See `reduce_op`. Requires: at least
+/// one input; `out` is none of them; no mean of int64. Thread: any.
 void reduce_in_rank_order(reduce_op how, dtype type, std::span<const std::byte* const> in, std::size_t count,
                           std::byte* out);
 

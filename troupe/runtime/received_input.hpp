@@ -1,4 +1,4 @@
-// The input of a pipeline's stage, in its tape.
+// The input of a pipeline stage, as a node of its tape.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace troupe::runtime {
 
-/// An input that another stage has computed: keeps the gradient for it.
+/// An input that another stage has computed: keeps its gradient for that stage.
 class received_input final : public node {
  public:
   explicit received_input(std::uint32_t from) : from_(from) {}

@@ -46,7 +46,7 @@ std::string names_of(const known_types& all) {
   return names;
 }
 
-/// As the user's code names it: `app::counter`.
+/// Returns the type's name in the user's code: `app::counter`.
 std::string words_of(const std::type_index& of) {
   int failed = 0;
   const std::unique_ptr<char, decltype(&std::free)> words(abi::__cxa_demangle(of.name(), nullptr, nullptr, &failed),
@@ -110,7 +110,7 @@ msg::arguments to_text(const std::string& type, const detail::remote_options& op
 
 namespace {
 
-/// Null: it is malformed.
+/// Returns null if it is malformed.
 std::optional<nn::option_value> value_of(const std::string& text) {
   const std::string value = text.size() < 2 ? std::string() : text.substr(2);
   const auto whole = parse_number<std::int64_t>(value);
@@ -139,7 +139,7 @@ void from_text(const std::string& type, const msg::arguments& all, detail::remot
     value = value_of(text);
     if (!value) throw error(error_kind::input, fmt::format("{}: {} is malformed: {}", type, name, printable(text)));
   }
-  // Limits may follow from other options, wherever these stand.
+  // Limits may depend on other options in any position: set all first, then check.
   for (std::size_t i = 0; i < fields.size(); ++i)
     if (given[i]) to.set(i, *given[i]);
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -152,7 +152,7 @@ void from_text(const std::string& type, const msg::arguments& all, detail::remot
 
 namespace {
 
-/// Makes a module that a server hosts. Throws as the user's constructor does.
+/// Makes a module that a server hosts. Throws if the user's constructor does.
 std::unique_ptr<actors::remote_module> make_hosted(const msg::instantiate& order, const detail::registered_type& type,
                                                    actors::module_host& host, server_desk& desk,
                                                    kernels::device& where) {

@@ -1,4 +1,4 @@
-// The types of modules that servers can make: by name, with named options.
+// The types of modules that servers can make, by name, with named options.
 
 #pragma once
 
@@ -9,15 +9,15 @@
 
 namespace troupe::runtime {
 
-/// Makes the servers of this process know the registered types, and what they offer themselves. Thread: any; any number
-/// of times.
+/// Registers the programs' types, and the server's own module, with the servers of this process. Thread: any; may be
+/// called repeatedly.
 void register_modules();
 
-/// Returns options as they travel, each as text after a letter for its type and a colon; without those that need not be
-/// given and have their default. Throws `error` if one is not within its limits, or is not described.
+/// Converts options to text for messages: each as a letter for its type, a colon and its value; optional ones with
+/// their default are left out. Throws `error` if one is out of its limits, or not described.
 msg::arguments to_text(const std::string& type, const detail::remote_options& options);
-/// Sets what `all` gives. Throws `error` if one is unknown, malformed, given twice or not within its limits, or if one
-/// that is required is missing.
+/// Sets the options of `all`. Throws `error` if one is unknown, malformed, given twice or out of its limits, or if a
+/// required one is missing.
 void from_text(const std::string& type, const msg::arguments& all, detail::remote_options& to);
 
 }  // namespace troupe::runtime

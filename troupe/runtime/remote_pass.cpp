@@ -65,7 +65,7 @@ void remote_pass::backward(tape& /*on*/) {
   detail::pack(order.arguments, number_);
   detail::pack(order.arguments, source_ != nullptr);
   detail::pack(order.arguments, grad);
-  // If the context is dropped meanwhile, so is this node, and with it the answer.
+  // If the context is dropped meanwhile, so is this node, and the answer is ignored.
   call(std::move(order), [me = weak_from_this()](detail::packed& result, const std::exception_ptr& thrown) {
     const auto here = me.lock();
     if (!here) return;

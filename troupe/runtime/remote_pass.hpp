@@ -1,4 +1,4 @@
-// A pass through a module on a server, in a tape: the output's gradient goes there, and that of the input comes back.
+// A pass through a module on a server, in a tape: sends the output's gradient there, and receives the input's.
 
 #pragma once
 
@@ -15,12 +15,12 @@ namespace troupe::runtime {
 
 class remote_pass final : public node, public std::enable_shared_from_this<remote_pass> {
  public:
-  /// `step`: the optimizer step of its server, `number`: among the passes of this trainer.
+  /// `step`: the server's optimizer step; `number`: the pass's among this trainer's passes.
   remote_pass(tape& in, reference_ptr whom, node* source, std::uint64_t step, std::uint64_t number,
               std::chrono::milliseconds deadline)
       : in_(in), whom_(std::move(whom)), source_(source), step_(step), number_(number), deadline_(deadline) {}
 
-  /// Asks the server for the output.
+  /// Requests the output from the server.
   static future<tensor> begin(tape& in, const reference_ptr& whom, std::chrono::milliseconds deadline,
                               const tensor& input);
 
@@ -33,9 +33,9 @@ class remote_pass final : public node, public std::enable_shared_from_this<remot
  private:
   tape& in_;
   reference_ptr whom_;
-  node* source_;        ///< what computed the input; null: nothing whose gradient is wanted
-  tensor given_;        ///< the input, if nothing in the context has computed it
-  std::string weight_;  ///< which weight of the module is NaN or Inf, if its output is
+  node* source_;        ///< computed the input; null if no gradient of it is needed
+  tensor given_;        ///< the input, if the context has not computed it
+  std::string weight_;  ///< the module's weight that is NaN or Inf, if its output is
   std::uint64_t step_;
   std::uint64_t number_;
   std::chrono::milliseconds deadline_;

@@ -23,7 +23,7 @@
 
 namespace troupe::runtime {
 
-/// A replica's module applied to an input, in a context that trains.
+/// A replica's module, applied to an input in a training context.
 class application final : public node {
  public:
   application(replica& of, const tape& in, const tensor& input, const replica::pass_options& how, std::uint64_t key)
@@ -85,8 +85,8 @@ class application final : public node {
   }
 
   replica& replica_;
-  node* source_;  ///< what computed the input; null: nothing whose gradient is wanted
-  /// Slices sum the input's gradient together, whichever of them wants it.
+  node* source_;  ///< computed the input; null if no gradient of it is needed
+  /// Slices sum the input's gradient together, even if only some need it.
   bool goes_to_input_;
   pass_means others_;
   std::optional<module_pass> pass_;
@@ -94,7 +94,7 @@ class application final : public node {
 
 namespace {
 
-/// Returns a module's ranges for a plan of buckets. Throws `error` unless they are all of its parameters.
+/// Returns a module's ranges for a plan of buckets. Throws `error` unless they cover all of its parameters.
 std::vector<nn::parameter_range> checked_ranges(const nn::module& of) {
   std::vector<nn::parameter_range> all = of.ranges();
   std::size_t count = 0;
@@ -116,7 +116,7 @@ kernels::device& checked(kernels::device& where, const nn::module& what, const t
   return where;
 }
 
-/// A plan of buckets has one at least.
+/// A plan of buckets has at least one.
 std::vector<nn::parameter_range> or_empty(std::vector<nn::parameter_range> ranges) {
   if (ranges.empty()) ranges.emplace_back();
   return ranges;
@@ -135,7 +135,7 @@ actors::trained_parameters::options options_of(const nn::module& of, const data_
           .normed = slice == nullptr ? std::nullopt : std::optional(slice->counted_once())};
 }
 
-/// Returns the name that a user gives to a replica. Throws `error` if it cannot be one.
+/// Returns the user's name for a replica. Throws `error` if it is invalid.
 std::string checked(const std::string& name) {
   const bool fits =
       std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
@@ -297,7 +297,7 @@ sequence_part replica::apply(tape& on, const tensor& input, const pass_options& 
     return {on.add(pass.output(), nullptr), pass.next_state()};
   }
   if (on.owner().rules().applies_whole()) numbers_.keep_buffers();
-  // The slices of a replica draw the same numbers.
+  // The slices of a replica use the same random numbers.
   const std::uint64_t next = slice_ ? on.next_key_of_slices(slice_->part().replica_number()) : on.next_key();
   auto pass = std::make_shared<application>(*this, on, input, how, how.key.value_or(next));
   auto [output, next_state] = pass->made();
@@ -333,7 +333,7 @@ void replica::backward(tape& of, std::uint64_t step, bool is_last, function_ref<
   if (!of.has_gone_back()) return;
   actors::actor_trace& trace = of.owner().trace;
   const actors::actor_trace::range working(trace, trace::range_name::backward_parameters, step, trace.latest());
-  // The last pass writes to the buckets, so that they leave while it goes on; the others are added up before.
+  // The last pass writes to the buckets, so that they are sent while it runs; earlier passes are summed before.
   application* last = nullptr;
   const float without_pass = of.is_spoilt() ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
   for (node* one : of.passed())

@@ -93,7 +93,7 @@ bool replica_set::waits_in_passes() const {
   return std::ranges::any_of(replicas_, [](const auto& one) { return one->waits_in_passes(); });
 }
 
-// -- the end ----------------------------------------------------------------------------------
+// -- end --------------------------------------------------------------------------------------
 
 replica_set::final_state replica_set::finish() const {
   final_state end;

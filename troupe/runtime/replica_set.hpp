@@ -28,39 +28,39 @@ class replica_set {
  public:
   using failed = std::function<void(const std::exception_ptr& why)>;
 
-  /// `rank`, `kept`: of the trainer. Requires: `kept` outlives this object.
+  /// `rank`, `kept`: the trainer's. Requires: `kept` outlives this object.
   replica_set(std::uint32_t rank, const kept_state& kept) : rank_(rank), kept_(kept) {}
 
-  /// Throws `error` if an option is wrong, or a name is taken. `where`: the trainer's device.
-  /// `slice`: `module` is its; null: it is whole.
+  /// Throws `error` if an option is wrong, or a name is in use. `where`: the trainer's device. `slice`: the slice that
+  /// `module` is; null: the whole module.
   std::shared_ptr<replica> make(std::shared_ptr<const nn::module> module, std::shared_ptr<tensor_slice> slice,
                                 const data_parallel_options& options, const program_assignment& run,
                                 kernels::device& where);
   std::shared_ptr<pipeline_stage> add(std::shared_ptr<pipeline_stage> made);
   const std::vector<std::shared_ptr<replica>>& all() const { return replicas_; }
 
-  /// Whether all trainers take steps of one together.
+  /// Whether all trainers take steps of a replica together.
   bool is_in_step() const;
-  /// Whether one has gradients that all trainers sum up.
+  /// Whether a replica has gradients that all trainers sum.
   bool is_reduced() const;
-  /// Returns the error of the first NaN or Inf that the host knows in the steps up to this one; nothing: it knows none.
+  /// Returns the error of the first NaN or Inf that the host knows in the steps up to this one; empty if it knows none.
   std::optional<error> spoilt(std::uint64_t last_step) const;
-  /// Whether passes of one ask those of other trainers.
+  /// Whether passes of a replica exchange numbers with other trainers.
   bool meets() const;
-  /// Whether passes of one wait for other trainers.
+  /// Whether passes of a replica wait for other trainers.
   bool waits_in_passes() const;
-  /// Throws `error` if a pipeline's step was not awaited; `what`: what cannot be before that.
+  /// Throws `error` if a pipeline's step was not awaited; `what`: the action that needs this.
   void check_steps_awaited(const char* what) const;
 
   /// Calls `then` when all batches of overlapping steps have come back and are applied.
   void drain(std::function<void()> then, failed on_error);
-  /// Calls `then` when the first parts of networks have the weights of all parts. `with`: the other trainers.
+  /// Calls `then` when the first parts of networks have the weights of all parts. `with`: reaches the other trainers.
   void collect_parts(communicator& with, std::function<void()> then, failed on_error);
 
-  /// What a trainer reports of its networks in the end.
+  /// What a trainer reports about its networks at the end.
   struct final_state {
     std::uint64_t digest = 0;    ///< of the digests of the networks
-    std::vector<float> numbers;  ///< of rank 0: parameters, then buffers
+    std::vector<float> numbers;  ///< at rank 0: parameters, then buffers
   };
   /// Requires: parts are collected.
   final_state finish() const;

@@ -1,4 +1,4 @@
-// A trainer's function, from its beginning to its return: its task, and where it is for those who wait for its end.
+// A trainer's function, from start to return: its task, and its current step, for diagnoses.
 
 #pragma once
 
@@ -25,13 +25,13 @@ class running_function {
  public:
   explicit running_function(trainer_function function) : function_(std::move(function)) {}
 
-  /// Runs it until it waits for the first time. `who`: the trainer's name. `on_end`: as of `running_task`. Throws what
-  /// a function throws that is no coroutine.
+  /// Runs it until it waits for the first time. `who`: the trainer's name. `on_end`: as in `running_task`. Passes on
+  /// the exception of a function that is not a coroutine.
   void run(trainer me, const std::string& who, std::shared_ptr<const actor_executor> executor,
            std::function<void(std::exception_ptr)> on_end);
-  /// It has returned.
+  /// Called when it has returned.
   void end() { under_way_.reset(); }
-  /// Whether it has begun, and not returned.
+  /// Whether it has started, and not returned.
   bool is_under_way() const { return under_way_.has_value(); }
 
   void begins_step(std::uint64_t step) { place_.store(2 * step + 1, std::memory_order_relaxed); }
@@ -39,7 +39,7 @@ class running_function {
 
  private:
   trainer_function function_;
-  std::atomic<std::uint64_t> place_ = 0;  ///< twice the step, plus one while it is under way
+  std::atomic<std::uint64_t> place_ = 0;  ///< twice the step, plus one while the step is active
   std::optional<code_under_way> under_way_;
   running_task task_;  ///< destroyed first: it uses the function
 };

@@ -17,7 +17,7 @@ namespace troupe::runtime {
 
 namespace {
 
-/// More than any program makes of one trainer, before another one takes the step.
+/// The limit of reports from a trainer that is ahead. More than any program makes.
 constexpr std::size_t words_max = 1 << 12;
 
 /// `trainer 0 takes optimizer step 3 (train.cpp:14) with WORDS`.
@@ -37,8 +37,8 @@ void add_words(optimizer_words& to, const std::vector<trained>& members, const s
   to.is_told = false;
 }
 
-/// Only the first step with it is told; nothing, if the trainer has told the same of another optimizer, or if all that
-/// it trains is the trainer's own.
+/// Sends only the first step with an optimizer; nothing if the trainer has sent the same text for another one, or if
+/// the optimizer trains nothing that is shared.
 void same_optimizers::tell(optimizer_words& one, std::uint64_t step) {
   one.is_told = true;
   if (one.members.empty()) return;

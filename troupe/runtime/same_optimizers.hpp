@@ -1,5 +1,5 @@
-// Whether all trainers train alike what they share: each sends the others what it takes an optimizer step with, when it
-// does so for the first time, and compares what they send with what it takes that step with itself.
+// Checks that all trainers train their shared replicas alike: each sends the others its optimizer when it first takes a
+// step with it, and compares theirs with its own for that step.
 
 #pragma once
 
@@ -16,10 +16,10 @@ namespace troupe::runtime {
 
 class communicator;
 
-/// What a trainer's optimizer does with the replicas that all trainers share.
+/// Describes what a trainer's optimizer does with the replicas that all trainers share.
 struct optimizer_words {
   std::vector<std::string> members;  ///< "linear replica0 by sgd:momentum=0.9 with lr 0.1"
-  bool is_told = false;              ///< to the other trainers
+  bool is_told = false;              ///< whether it was sent to the other trainers
 };
 
 /// Adds the shared replicas among `members`. `how`: the optimizer and its settings.
@@ -31,13 +31,14 @@ class same_optimizers {
   /// Requires: `with` outlives this object.
   explicit same_optimizers(communicator& with) : communicator_(with) {}
 
-  /// The trainer takes an optimizer step with that. Throws `error` if another one has told otherwise.
+  /// Notes that the trainer takes an optimizer step with `one`. Throws `error` if another trainer has reported
+  /// otherwise.
   void use(optimizer_words& one, std::uint64_t step) {
     if (!one.is_told) tell(one, step);
     step_ = step;
     if (!theirs_.empty()) compare();
   }
-  /// Throws `error` likewise.
+  /// Handles another trainer's report. Throws the same `error`.
   void take(const msg::peer_optimizer& word);
 
  private:
@@ -52,8 +53,8 @@ class same_optimizers {
   communicator& communicator_;
   std::map<std::string, first_use> mine_;    ///< by their text
   std::string last_;                         ///< the text that was sent last
-  std::vector<msg::peer_optimizer> theirs_;  ///< of steps to come
-  std::uint64_t step_ = 0;                   ///< the last one
+  std::vector<msg::peer_optimizer> theirs_;  ///< of future steps
+  std::uint64_t step_ = 0;                   ///< the last step
 };
 
 }  // namespace troupe::runtime

@@ -58,7 +58,7 @@ void server_caller::wake_after(std::chrono::milliseconds delay) {
   host_.post([this] { expire(); }, delay);
 }
 
-/// A server gets references to planned modules in messages, with their numbers.
+/// Servers get references to planned modules in messages, with their numbers.
 std::uint64_t server_caller::planned_module(std::size_t planned, std::size_t /*shard*/) const {
   throw error(error_kind::input, fmt::format("module {} of the plan is not known on {}", planned, host_.name()));
 }
@@ -91,8 +91,8 @@ std::vector<nn::parameter> to_parameters(const std::vector<named_lengths>& all) 
   return made;
 }
 
-/// Before the name of the optimizer whose buffers a table's state has, as the name of an entry. Its number says
-/// nothing.
+/// The prefix of an entry in a table's state; the rest of its name is the optimizer of the buffers. Its number has no
+/// meaning.
 constexpr std::string_view owner_prefix = "optimizer.";
 
 /// Returns a table's state.
@@ -111,7 +111,7 @@ named_tensors to_state(actors::remote_module& of, actors::state_parts which) {
   return state;
 }
 
-/// Returns the entries without that of the optimizer. Throws `error` if `into` has the buffers of another one.
+/// Returns the entries without the optimizer's name. Throws `error` if `into` has the buffers of another optimizer.
 named_tensors without_owner(const named_tensors& state, const actors::remote_module& into, const std::string& words) {
   named_tensors left;
   std::string owner;
@@ -225,7 +225,7 @@ std::optional<actors::call_result> server_desk::call(msg::call& what,
 void server_desk::load_state(actors::remote_module& into, detail::unpacker& from, bool only_checks) {
   const std::string words = from.text();
   const auto place = static_cast<place_in_run>(detail::unpack<std::uint8_t>(from));
-  // It was loaded before the checkpoint: it is checked as it was then.
+  // This call was made before the checkpoint: only check it, as it was then.
   const bool is_over = into.is_restored() && place == place_in_run::before_saved;
   if (into.is_restored() && !is_over && place != place_in_run::new_ground)
     throw error(error_kind::input,
@@ -295,8 +295,8 @@ void server_desk::make(detail::unpacker& from, std::uint32_t asker, detail::pack
   detail::pack(result, module);
 }
 
-/// A reference more or less. One may be given up before the message comes that counts it, so the sums may be negative
-/// for a while.
+/// Counts a reference up or down. A release may arrive before the message that counts the reference, so a sum may be
+/// negative for a while.
 void server_desk::count(detail::unpacker& from) {
   const auto module = detail::unpack<std::uint64_t>(from);
   const auto holder = detail::unpack<std::uint32_t>(from);

@@ -1,5 +1,5 @@
-// What a server offers itself, as its module 0: it makes modules and frees them, tells and takes their state, and lets
-// its modules call others.
+// A server's own functions, as its module 0: makes and frees modules, returns and loads their state, and lets its
+// modules call others.
 
 #pragma once
 
@@ -18,22 +18,22 @@
 
 namespace troupe::runtime {
 
-/// The type of all modules that programs register, as servers know it; its first argument is their name.
+/// The type of all modules that programs register, as servers know it; its first argument is the registered name.
 inline const std::string own_module_type = "Registered";
 
-/// Arguments of "make" that tell the run's rules, unless those are the usual ones.
+/// Arguments of "make" with the run's rules, unless these are the defaults.
 inline const std::string accumulate_of_run = "accumulate:";
 inline const std::string staleness_of_run = "staleness:";
 
-/// Where in a resumed run a call is made: by a trainer that has not come to the place of the checkpoint, so that the
-/// call was made before, or by one that has. Others have no place.
+/// The position of a call in a resumed run: of a trainer before the position of the checkpoint, which made the call
+/// before, or of one past it. Other callers have no position.
 enum class place_in_run : std::uint8_t { unknown, before_saved, new_ground };
 
-/// What a module's own arguments do not say.
+/// Facts that a module's own arguments do not contain.
 struct hosting {
-  std::uint64_t table = 0;  ///< its place among the modules of the run's plan
-  std::uint64_t key = 0;    ///< of its initial parameters
-  /// What it computes on at first.
+  std::uint64_t table = 0;  ///< its index in the run's plan
+  std::uint64_t key = 0;    ///< for its initial parameters
+  /// The device that it starts on.
   kernels::device* where = &kernels::host_device();
 };
 
@@ -42,13 +42,13 @@ class module_with_state {
  public:
   virtual ~module_with_state() = default;
   virtual named_tensors state_of() = 0;
-  /// What optimizers train of it.
+  /// The tensors that optimizers train.
   virtual std::vector<nn::parameter> trained() const = 0;
-  /// Throws `error` if it is another module's.
+  /// Throws `error` if the state is another module's.
   virtual void load(const named_tensors& state) = 0;
-  /// Throws that, as far as it can be known, and loads nothing.
+  /// Checks the state as far as possible, and loads nothing.
   virtual void check(const named_tensors& /*state*/) const {}
-  /// Moves it to another device. Throws `error` if it cannot be there.
+  /// Moves it to another device. Throws `error` if it cannot run there.
   virtual void move_to(const std::string& device) = 0;
 };
 
@@ -78,42 +78,42 @@ class server_desk final : public actors::remote_module {
 
   caller& calls() { return calls_; }
 
-  /// Returns a device of this server: `cpu`, `cuda:0`; `cuda` is its own. Throws `error` if there is no such.
+  /// Returns a device of this server: `cpu`, `cuda:0`; `cuda` is its own. Throws `error` if there is no such device.
   kernels::device& device(const std::string& name) const;
 
  private:
   void make(detail::unpacker& from, std::uint32_t asker, detail::packed& result);
   void count(detail::unpacker& from);
-  /// Makes a call about a module.
+  /// Handles a call about a module.
   void about(const std::string& method, detail::unpacker& from, detail::packed& result);
-  /// `only_checks`: it throws what is wrong with the state, and loads nothing.
+  /// `only_checks`: checks the state, but loads nothing.
   static void load_state(actors::remote_module& into, detail::unpacker& from, bool only_checks);
   actors::remote_module& module(std::uint64_t number, const std::string& method);
 
   actors::module_host& host_;
   server_caller calls_;
-  const code_under_way under_way_;  ///< its tasks: what runs in the executor of its calls
-  /// By module, for those that were made during the run: references by who holds them.
+  const code_under_way under_way_;  ///< its tasks: code that runs in the executor of its calls
+  /// By module, for those made during the run: references by holder.
   std::map<std::uint64_t, std::map<std::uint32_t, std::int64_t>> holders_;
 };
 
-/// Names and shapes of tensors as they travel.
+/// Names and shapes of tensors, as sent in messages.
 using named_lengths = std::pair<std::string, std::vector<std::uint64_t>>;
 std::vector<named_lengths> names_and_lengths(const std::vector<nn::parameter>& tensors);
 /// Throws `error` if a shape has too many dimensions.
 std::vector<nn::parameter> to_parameters(const std::vector<named_lengths>& all);
 
-/// Converts between states and matrices of any type of module.
+/// Converts between states and matrices, for any type of module.
 named_tensors to_state(const msg::state_entries& entries);
-/// Throws `error` if a tensor is no matrix of floating-point numbers.
+/// Throws `error` if a tensor is not a matrix of floating-point numbers.
 msg::state_entries from_state(const named_tensors& state);
 
-/// Writes a module's numbers, each [count, 1], into a checkpoint's folder, without empty ones. `place`: among the
-/// modules of the run.
+/// Writes a module's numbers, each [count, 1], into a checkpoint's folder, without empty ones. `place`: its index among
+/// the run's modules.
 caf::expected<actors::remote_module::saved> save_parts(const std::string& folder, std::uint64_t place,
                                                        const msg::state_entries& parts);
 
-/// The error of an exception that is being handled, of `what`: `counter.add on server 0`.
+/// Returns the error for the current exception, of `what`: `counter.add on server 0`.
 caf::error error_in(const std::string& what);
 
 }  // namespace troupe::runtime

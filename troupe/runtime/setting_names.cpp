@@ -8,7 +8,7 @@ namespace troupe::runtime {
 
 namespace {
 
-/// A setting of a run, as checks of jobs or the checkpoint have it; the option of that meaning; and the field.
+/// A run's setting, by its name in jobs' checks or checkpoints, its option, and its field.
 struct setting_name {
   const char* setting;
   const char* option;

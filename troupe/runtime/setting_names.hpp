@@ -1,5 +1,5 @@
-// The names of a run's settings in errors. Jobs have the fields of `run_options` as options, and so do the errors of
-// what checks them; a program has them in its source.
+// The names of a run's settings in errors. For jobs, the fields of `run_options` are options, which the errors of their
+// checks name; a program sets them in its source.
 
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace troupe::runtime {
 
-/// Returns an error's text in which the fields of `run_options` have their names in the source: `clip_norm 2` in place
-/// of `--clip-norm 2`. A field that is also one of `own`, the options of the program's own, keeps the option's name.
+/// Replaces option names in an error's text by the fields of `run_options` in the source: `--clip-norm 2` by `clip_norm
+/// 2`. A field that is also one of `own`, the program's own options, keeps the option's name.
 std::string with_source_names(std::string text, std::span<const std::string> own);
 
 }  // namespace troupe::runtime

@@ -28,7 +28,7 @@ void step_reductions::send_share(std::uint32_t bucket, std::uint32_t weight, msg
 
 namespace {
 
-/// Returns the mean of a replica's bucket that is reduced with no other: of its batches alone.
+/// Returns the mean of a bucket over this replica's batches alone, if it is not reduced with others.
 msg::tensor mean_alone(actors::trained_parameters& numbers, std::uint32_t bucket) {
   msg::tensor share = numbers.share(bucket, 0);
   const std::uint32_t batches = numbers.weight(bucket, 0);
@@ -40,7 +40,7 @@ msg::tensor mean_alone(actors::trained_parameters& numbers, std::uint32_t bucket
 
 }  // namespace
 
-/// Sends the replica's buckets to the group. The means are parts of `all`.
+/// Sends the replica's buckets to the group. Each mean is a part of `all`.
 void step_reductions::reduce_among_all(tape& with, replica& one, const update_part& as, const unfinished_ptr& all) {
   actors::trained_parameters& numbers = one.numbers();
   if (as.begins) numbers.open(as.update);
@@ -51,7 +51,7 @@ void step_reductions::reduce_among_all(tape& with, replica& one, const update_pa
     msg::tensor share = numbers.share(bucket, requests_.actor().rank);
     send_share(
         one.first_bucket() + bucket, weight, std::move(share),
-        // `all = all`: a capture of a constant would be constant, and copied where the callbacks are moved.
+        // `all = all`: capturing a const object would make a const member, which moves of the callbacks would copy.
         [this, &numbers, bucket, all = all](const msg::reduced& mean) {
           numbers.take(bucket, mean.grad);
           votes_.count({mean.stop, mean.save});
@@ -60,22 +60,22 @@ void step_reductions::reduce_among_all(tape& with, replica& one, const update_pa
         [all = all](const caf::error& why) { all->fail(to_error(why)); });
   };
   one.backward(with, step(), as.ends, [&](std::uint32_t bucket) {
-    if (one.is_synchronized()) send(bucket);  // else its parameters change when the pass is over
+    if (one.is_synchronized()) send(bucket);  // else its parameters would change before the pass is over
   });
   if (!as.ends) return;
-  // Without a pass in this context, or of a module without parameters, the shares are zeros.
+  // Without a pass in this context, or for a module without parameters, the shares are zeros.
   for (std::uint32_t bucket = 0; bucket < numbers.buckets(); ++bucket)
     if (!numbers.is_reducing(bucket)) send(bucket);
 }
 
-/// Reduces a replica with those of some trainers, as a stage with the same one of the other replicas, and applies the
-/// mean. The means are parts of `all`.
+/// Reduces a replica with those of some trainers, such as the same stage of other replicas, and applies the mean. Each
+/// mean is a part of `all`.
 void step_reductions::reduce_among_some(tape& with, replica& one, const update_part& as, const unfinished_ptr& all) {
   actors::trained_parameters& numbers = one.numbers();
   const group& members = *one.group();
   if (as.begins) numbers.open(as.update);
-  // A sum carries its weight, the number of replicas that have a batch. The trainer takes a sum that has come at once
-  // when the pass is over. A trainer that is alone in its group asks for no sum.
+  // A sum carries its weight: the number of replicas with a batch. A sum that has already arrived is used as soon as
+  // the pass is over. A trainer alone in its group needs no sum.
   const bool is_alone = members.size() == 1;
   std::vector<std::pair<std::uint32_t, future<tensor>>> sums;
   const auto send = [&](std::uint32_t bucket) {
@@ -119,7 +119,7 @@ future<> step_reductions::apply_gradient(tape& of, replica& one, std::uint64_t u
   return coming;
 }
 
-/// Asks all trainers for their votes, by the bucket that a replica has for that.
+/// Requests all trainers' votes, by the bucket that a replica has for it.
 future<step_reductions::vote> step_reductions::ask_for_votes(replica& by) {
   promise<vote> answer;
   auto coming = answer.get_future();
@@ -134,7 +134,7 @@ future<step_reductions::vote> step_reductions::ask_for_votes(replica& by) {
   return coming;
 }
 
-/// All trainers agree on what follows the step: a part of `all`.
+/// Makes all trainers agree on what follows the step, as a part of `all`.
 void step_reductions::agree(replica& one, const unfinished_ptr& all) {
   all->begin_part();
   ask_for_votes(one).then([this, all](future<vote> here) {
@@ -148,7 +148,7 @@ void step_reductions::agree(replica& one, const unfinished_ptr& all) {
 }
 
 /// Trainers whose steps overlap are up to P - 1 steps apart, and do not wait for each other: every P steps they follow
-/// what they wished P steps before.
+/// the votes of P steps before.
 void step_reductions::agree_later(replica& one, const unfinished_ptr& all) {
   if (step() % one.stage()->place().stages != 0) return;
   if (!late_votes_) {
@@ -168,7 +168,7 @@ void step_reductions::agree_later(replica& one, const unfinished_ptr& all) {
   });
 }
 
-/// Takes the optimizer step of a stage whose steps overlap, if a batch has come back.
+/// Takes the optimizer step of a stage with overlapping steps, if a batch has come back.
 void step_reductions::reduce_overlapping(tape& with, replica& one, const unfinished_ptr& all) {
   if (const auto update = one.stage()->take_gradient(with)) reduce_among_some(with, one, {*update}, all);
   agree_later(one, all);

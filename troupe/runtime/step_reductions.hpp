@@ -1,5 +1,5 @@
-// How the gradients of a trainer's replicas are reduced with those of other trainers in an optimizer step, and what all
-// trainers agree on in it. The means are parts of what the step awaits.
+// Reduces the gradients of a trainer's replicas with other trainers' in an optimizer step, and votes in it. Each mean
+// is a part of what the step awaits.
 
 #pragma once
 
@@ -23,29 +23,29 @@ namespace troupe::runtime {
 /// Belongs to a trainer.
 class step_reductions {
  public:
-  /// `with`: the other trainers. Requires: the arguments outlive this object.
+  /// `with`: reaches the other trainers. Requires: the arguments outlive this object.
   step_reductions(const task_requests& requests, const program_assignment& assigned, communicator& with,
                   actors::step_votes& votes)
       : requests_(requests), assigned_(assigned), communicator_(with), votes_(votes) {}
 
-  /// Where a context's gradient belongs.
+  /// The position of a context's gradient in an optimizer step.
   struct update_part {
     std::uint64_t update = 0;  ///< the optimizer step
-    bool begins = true;        ///< it is the first of that step
-    bool ends = true;          ///< it is the last one
+    bool begins = true;        ///< whether it is the first of that step
+    bool ends = true;          ///< whether it is the last of that step
   };
 
-  /// Adds a replica's gradient of the context to that of its optimizer step, and reduces that when it is whole.
+  /// Adds a replica's gradient of the context to its optimizer step's, and reduces that when it is complete.
   void reduce(tape& with, replica& one, const update_part& as, const unfinished_ptr& all);
   /// Reduces and applies the gradient of a replica that is not reduced with all trainers, as optimizer step `update`.
   future<> apply_gradient(tape& of, replica& one, std::uint64_t update);
 
   same_optimizers& optimizers() { return optimizers_; }
 
-  /// Exchanges the numbers of a pass with those of the other trainers' passes, and returns the numbers of all, by rank:
-  /// an empty tensor of a trainer that has no pass. `words`: the pass, for errors.
+  /// Exchanges the numbers of a pass with the other trainers' passes. Returns all numbers by rank; trainers without a
+  /// pass give an empty tensor. `words`: names the pass in errors.
   future<std::vector<tensor>> meet(std::string words, tensor numbers);
-  /// Takes part in the passes of other trainers, without numbers, until all trainers are at this step.
+  /// Joins the passes of other trainers, without numbers, until all trainers have reached this step.
   void stand_by(const unfinished_ptr& all);
 
  private:
@@ -65,7 +65,7 @@ class step_reductions {
   communicator& communicator_;
   actors::step_votes& votes_;
   same_optimizers optimizers_{communicator_};
-  std::optional<future<vote>> late_votes_;  ///< where steps overlap, of some steps ago
+  std::optional<future<vote>> late_votes_;  ///< where steps overlap: of some steps ago
 };
 
 }  // namespace troupe::runtime

@@ -9,7 +9,7 @@ namespace troupe::runtime {
 
 namespace {
 
-/// The options as settings of a job, whose checks are the same.
+/// Converts the options to settings of a job, whose checks are the same.
 std::vector<model::setting> all_settings(const run_options& chosen) {
   return {{"clip-norm", fmt::format("{}", chosen.clip_norm)},
           {"accumulate", std::to_string(chosen.accumulate)},

@@ -1,4 +1,4 @@
-// What the options of a run say of its optimizer steps.
+// The rules for a run's optimizer steps, from its options.
 
 #pragma once
 
@@ -19,14 +19,14 @@ struct step_rules {
   nan_policy nan = nan_policy::stop;
   std::uint32_t staleness = 0;  ///< of lookups, in optimizer steps
 
-  /// Throws `error` if an option is out of range, or two do not go together, as `troupe train` does. `own`: the options
-  /// of the program's own, for that error (`with_source_names`).
+  /// Throws `error` if an option is out of range, or two cannot be combined, as `troupe train` does. `own`: the
+  /// program's own options, for that error (`with_source_names`).
   static step_rules of(const run_options& chosen, std::span<const std::string> own);
-  /// Those that are not the defaults: all processes of a run, and one that resumes it, have the same.
+  /// Returns those that differ from the defaults: all processes of a run, and one that resumes it, have the same.
   std::vector<model::setting> settings() const;
 
   bool skips() const { return nan == nan_policy::skip; }
-  /// Whether trainers agree on the whole gradient before it is applied.
+  /// Whether trainers agree on the whole gradient before they apply it.
   bool applies_whole() const { return clip_norm > 0 || skips(); }
   bool is_async() const { return staleness == model::any_staleness; }
 };

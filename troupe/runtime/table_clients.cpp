@@ -156,7 +156,7 @@ std::vector<std::uint64_t> table_clients::steps() const {
 void table_clients::resume(const std::vector<std::uint64_t>& steps) {
   for (std::uint32_t server = 0; server < steps.size(); ++server)
     if (steps[server] > 0) steps_[server] = steps[server];
-  // A run that is resumed with more servers: those with a shard of a table are where the others are.
+  // If the run is resumed with more servers, new ones with a shard of a table begin at the steps of the others.
   for (const auto& shards : assigned_.modules) {
     std::uint64_t most = 0;
     for (const msg::module_ref& shard : shards)

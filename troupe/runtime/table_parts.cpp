@@ -23,12 +23,12 @@ model::shard_of shard_of_table(const reference& table, std::size_t index) {
           table_of(table.what().details).split};
 }
 
-/// Returns the shape of the part of a matrix [num_embeddings, columns].
+/// Returns the shape of a shard's part of a matrix [num_embeddings, columns].
 shape part_shape(const shape& whole, model::shard_of shard) {
   return {rows_on(whole[0], shard), columns_on(whole[1], shard).count};
 }
 
-/// Calls `copy` with each row of the shard's part, as bytes within the whole matrix and within the part.
+/// Calls `copy` for each row of the shard's part, with its bytes in the whole matrix and in the part.
 template <class Copy>
 void for_each_row(const tensor& whole, const tensor& part, model::shard_of shard, const Copy& copy) {
   const std::size_t width = whole.shape()[1];
@@ -55,7 +55,7 @@ named_tensors join_parts(const reference& module, const std::vector<named_tensor
   const bool by_columns = table_of(module.what().details).split == nn::table_split::columns;
   for (std::size_t i = 0; i < joined.size(); ++i) {
     tensor& whole = joined[i].second;
-    if (whole.shape().dimensions() != 2) continue;  // which optimizer the state is of
+    if (whole.shape().dimensions() != 2) continue;  // the entry that names the optimizer
     whole = tensor(by_columns ? table : table.with_last(whole.shape()[1]), whole.type());
     for (std::size_t s = 0; s < parts.size(); ++s) {
       const model::shard_of shard = shard_of_table(module, s);

@@ -1,4 +1,4 @@
-// The state of a table that is spread over servers: joined from the parts of its shards, and cut into them.
+// The state of a table that is spread over servers: joins it from the parts of its shards, and cuts it into them.
 
 #pragma once
 
@@ -12,12 +12,12 @@ namespace troupe::runtime {
 /// Returns [num_embeddings, embedding_dim].
 shape table_shape(const reference& table);
 
-/// Returns the state of which each shard has given its part, as one server would give it; of a module with one shard,
-/// that part. Throws `error` if they are parts of different states.
+/// Joins the parts that all shards have returned, as one server would return them; with one shard, returns that part.
+/// Throws `error` if they are parts of different states.
 named_tensors join_parts(const reference& module, const std::vector<named_tensors>& parts);
 
-/// Returns the part of a state for each shard; of a module with one shard, all of it. What has not two dimensions is in
-/// every part. Throws `error` if a matrix is not of the table's shape; what else is wrong, servers refuse.
+/// Returns the part of a state for each shard; with one shard, all of it. Tensors without two dimensions are in every
+/// part. Throws `error` if a matrix does not have the table's shape; servers refuse other faults.
 std::vector<named_tensors> cut_state(const reference& module, const named_tensors& state);
 
 }  // namespace troupe::runtime

@@ -151,7 +151,7 @@ future<> tape::backward(const tensor& outputs, tensor grad) {
   });
 }
 
-/// Returns the error of a loss that is not finite, with the first of the computations that knows why.
+/// Returns the error of a loss that is not finite, with the first computation that knows why.
 std::string tape::words_of_loss(double value) const {
   std::string why;
   for (const auto& one : nodes_)
@@ -173,7 +173,7 @@ void tape::begin_backward(const tensor& loss, double scale) {
   const double value = loss.item();
   is_spoilt_ = is_spoilt_ || !std::isfinite(value);
   if (is_spoilt_ && !owner_.rules().skips()) throw error(error_kind::run, words_of_loss(value));
-  // What is trained gets NaN, and so does the norm of the gradient, by which the optimizer step is left out.
+  // The trained members get NaN, and so does the gradient's norm, so that the optimizer step is skipped.
   if (is_spoilt_) scale = std::numeric_limits<double>::quiet_NaN();
   owner_.note_loss(value);
   tensor one{shape(1)};

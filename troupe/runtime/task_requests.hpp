@@ -1,4 +1,4 @@
-// What a trainer's tasks ask other actors.
+// Requests of a trainer's tasks to other actors.
 
 #pragma once
 
@@ -20,14 +20,14 @@ class task_requests {
   const actors::trainer_context& actor() const { return actor_; }
   const std::shared_ptr<actor_executor>& executor() const { return executor_; }
 
-  /// Sends a request, and calls `on_answer` or `on_error` as the executor's: tasks that wait for it then go on.
+  /// Sends a request, and calls `on_answer` or `on_error` in the executor: waiting tasks then resume.
   template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
   void ask(const Handle& whom, actors::question what, Message message, OnAnswer on_answer, OnError on_error) const {
     what.survives_error = true;
     actor_.ask<Answer>(whom, what, std::move(message), entering(std::move(on_answer)), entering(std::move(on_error)));
   }
 
-  /// Returns a callback that calls `what` as the executor's.
+  /// Returns a callback that calls `what` in the executor.
   template <class F>
   auto entering(F what) const {
     return [executor = executor_.get(), what = std::move(what)](auto&& one) mutable {

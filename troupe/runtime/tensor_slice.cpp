@@ -15,7 +15,7 @@ namespace troupe::runtime {
 
 namespace {
 
-/// Returns the network. Throws `error` unless it can be cut among so many trainers.
+/// Returns the network. Throws `error` unless it can be sliced over so many trainers.
 const nn::sequential& sliceable(const nn::module& whole, const data_parallel_options& options, std::uint32_t trainers) {
   const std::uint32_t slices = options.tensor_parallel;
   const std::string option = fmt::format("data_parallel: tensor_parallel {}", slices);

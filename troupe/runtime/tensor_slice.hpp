@@ -1,5 +1,5 @@
-// A trainer's slice of a network that tensor parallelism cuts (model/tensor_parallel.hpp). Its passes wait in their
-// midst for the sums of all slices: the slices of a replica run the same passes with the same input.
+// A trainer's slice of a network under tensor parallelism (model/tensor_parallel.hpp). Its passes wait for the sums of
+// all slices: a replica's slices run the same passes with the same input.
 
 #pragma once
 
@@ -20,19 +20,19 @@ namespace troupe::runtime {
 /// Belongs to a trainer, which outlives it.
 class tensor_slice final : public nn::slice_sums {
  public:
-  /// Throws `error` if the trainers or the network cannot be cut so.
+  /// Throws `error` if the trainers or the network cannot be sliced this way.
   tensor_slice(trainer_runtime& of, const nn::module& whole, const data_parallel_options& options);
 
   const nn::module& whole() const { return whole_; }
-  /// What this trainer has of it.
+  /// This trainer's slice of it.
   const std::shared_ptr<const nn::module>& module() const { return mine_; }
   network_part& part() { return part_; }
   const network_part& part() const { return part_; }
   /// Returns this slice's parameters.
   std::vector<float> cut(std::span<const float> whole) const { return model::part_of(whole, part_.tensors()); }
-  /// The ranges of the slice whose numbers no earlier slice has.
+  /// The ranges of the slice whose numbers are not in an earlier slice.
   std::vector<nn::parameter_range> counted_once() const { return model::counted_once(part_.tensors(), part_.part()); }
-  /// Whether a state has the whole network's tensors, and not a slice's.
+  /// Whether a state has the whole network's tensors rather than a slice's.
   bool is_of_whole(const named_tensors& state) const;
 
   float* share(std::size_t rows, std::size_t cols) override;
@@ -44,7 +44,7 @@ class tensor_slice final : public nn::slice_sums {
   nn::sequential whole_;
   std::shared_ptr<const nn::module> mine_;
   network_part part_;
-  tensor share_;  ///< of the next sum
+  tensor share_;  ///< for the next sum
 };
 
 }  // namespace troupe::runtime

@@ -25,7 +25,7 @@ trainer_runtime::trainer_runtime(actors::trainer_context actor, trainer_function
       assigned_(rules),
       function_(std::move(function)) {
   actors::leave_to_workers(actor_.self);
-  executor().use_own_stack(true);  // until the first step, by which most programs have made their replicas
+  executor().use_own_stack(true);  // until the first step: most programs have made their replicas by then
   calls_.start(actor_.self, trace, actors::trainer_number(rank(), actor_.servers), requests_.executor());
   communicator_.stops_when([this] { return stops_alone(); });
 }
@@ -50,7 +50,7 @@ void trainer_runtime::begin(msg::train& order) {
   calls_.reaches(assigned_.servers, assigned_.modules);
   calls_.outside().start(actor_.self->system(), order.head.run, calls_.number(), assigned_.servers, assigned_.modules,
                          requests_.executor());
-  // The function decides when the last step is taken.
+  // The function decides which step is the last.
   schedule_ = {.total_steps = UINT64_MAX,
                .accumulate = assigned_.rules.accumulate,
                .saves = order.saves,
@@ -81,14 +81,14 @@ void trainer_runtime::run_function() {
   }
 }
 
-/// Other trainers end too, so what this one waits for may never come.
+/// Other trainers stop too, so what this one waits for may never arrive.
 void trainer_runtime::stop() {
   votes_.vote_to_stop();
   if (stops_alone()) executor().enter([&] { communicator_.stop_waiting(); });
 }
 
-/// The trainer function has returned, or thrown. What it has printed is written before others hear of that: a process
-/// of a role that does not end soon after the run is killed.
+/// Called when the trainer function has returned or thrown. Flushes its output before others learn of it: a process of
+/// a role that does not end soon after the run is killed.
 void trainer_runtime::ended(const std::exception_ptr& thrown) {
   std::cout.flush();
   std::fflush(stdout);
@@ -100,7 +100,7 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
     check_all_awaited();
     return finish_update([this] { calls_.when_answered([this] { returned(); }); });
   } catch (const fiber::unwinding&) {
-    return;  // with this actor
+    return;  // the actor unwinds the task
   } catch (const run_stopped&) {
     votes_.count({.stop = true});
     return with_all_parts([this] { deliver(); });
@@ -120,7 +120,7 @@ void trainer_runtime::ended(const std::exception_ptr& thrown) {
   fail(step_under_way(), cause);
 }
 
-/// The trainer function has returned, and servers have answered.
+/// Called when the trainer function has returned, and servers have answered.
 void trainer_runtime::returned() {
   try {
     replicas_.drain([this] { communicator_.end(steps_.done, [this] { with_all_parts([this] { finish(); }); }); },
@@ -159,7 +159,7 @@ void trainer_runtime::tell(msg::actor_status& now) const {
   calls_.tell_waits(actor_.name, now.waits);
 }
 
-/// If this trainer takes more steps, the run ends: they would wait for each other for ever.
+/// If this trainer takes more steps, the run ends: they would wait for each other forever.
 void trainer_runtime::take(const msg::trainer_ended& word) {
   if (word.rank != rank()) note_end(word.rank, word.steps);
 }
@@ -167,7 +167,7 @@ void trainer_runtime::take(const msg::trainer_ended& word) {
 void trainer_runtime::take(const msg::peer_ended& word) {
   executor().enter([&] {
     communicator_.take(word);
-    steps_.of_ended[word.rank] = word.steps;  // before the function hears of it
+    steps_.of_ended[word.rank] = word.steps;  // before the function sees it
   });
   note_end(word.rank, word.steps);
 }
@@ -203,7 +203,7 @@ void trainer_runtime::check_peers() const {
                               rank, steps, this->rank(), steps_.done, in_brackets(communicator_.place())));
 }
 
-// -- what the function uses -----------------------------------------------------------
+// -- used by the function -------------------------------------------------------------
 
 std::uint64_t trainer_runtime::begin_context() {
   if (step == steps_.done) {

@@ -56,7 +56,7 @@ namespace troupe::runtime {
 
 class trainer_runtime;
 
-/// The calls of a trainer's function.
+/// Makes the calls of a trainer's function.
 class trainer_caller final : public actor_caller<msg::full_trainer_actor::pointer> {
  public:
   explicit trainer_caller(trainer_runtime& of) : trainer_(of) {}
@@ -76,8 +76,8 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   trainer_runtime(actors::trainer_context actor, trainer_function function, const step_rules& rules);
   ~trainer_runtime() override { executor().end_stack(); }
 
-  actors::actor_trace& trace;  ///< of the actor
-  std::uint64_t& step;         ///< likewise: the current one
+  actors::actor_trace& trace;  ///< the actor's
+  std::uint64_t& step;         ///< the actor's current step
 
   void meet(const actors::trainer_peers& all) override { communicator_.meet(rank(), all); }
   void begin(msg::train& order) override;
@@ -97,7 +97,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   void take(const msg::wait_probe& probe) override;
   void take(const msg::peer_optimizer& word) override;
 
-  /// What a callback threw that its function has given to a future.
+  /// Handles an exception of a callback that the function gave to a future.
   void callback_threw(const std::exception_ptr& thrown);
 
   // -- for the objects that the function uses -------------------------------------------
@@ -110,11 +110,11 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   std::uint64_t begin_context();
 
   loop_places& loops() { return kept_.loops(); }
-  /// Ends the function if it is to stop alone. Between steps.
+  /// Ends the function if this trainer stops alone. Call it between steps.
   void look_for_stop() const {
     if (stops_alone()) throw run_stopped();
   }
-  /// What makes the batches of its loops ahead; null: nothing.
+  /// The threads that make batches of its loops ahead; null if there are none.
   std::shared_ptr<actors::batch_threads> batch_makers() const {
     return actors::batch_threads_of(actor_.self->system());
   }
@@ -126,34 +126,34 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   std::shared_ptr<replica> make_replica(std::shared_ptr<const nn::module> module, const data_parallel_options& options);
   std::shared_ptr<pipeline_stage> make_stage(const std::vector<nn::sequential>& stages,
                                              const pipeline_options& options);
-  /// `text`: the optimizer as messages to servers have it.
+  /// `text`: the optimizer, as in messages to servers.
   void set_optimizer(const model::optimizer_spec& chosen, const std::string& text, const std::vector<trained>& members);
-  /// For reports of progress.
+  /// Adds a loss to reports of progress.
   void note_loss(double value) {
     if (std::isfinite(value)) losses_.add(value, 1);
   }
   future<> take_step(tape& with, const std::vector<trained>& members, optimizer_words& words);
-  /// The optimizer steps left out for NaN or Inf.
+  /// The optimizer steps skipped for NaN or Inf.
   std::uint64_t skipped_steps() const { return whole_.skipped(); }
   /// Whether the last optimizer step was not awaited.
   bool has_open_step() const { return steps_.last && !steps_.last->was_awaited(); }
-  /// Throws `error` if so; `what`: what cannot be before that.
+  /// Throws `error` if so; `what`: the action that needs this.
   void check_step_awaited(std::string_view what) const;
   /// The runtime whose task runs on the calling thread. Throws `error` if there is none.
   static trainer_runtime& current();
 
   runtime::communicator& communicator() { return communicator_; }
-  /// Returns how long a collective may take.
+  /// Returns the deadline of a collective.
   std::chrono::milliseconds deadline() const { return assigned_.deadline(); }
 
  private:
-  /// The optimizer steps that the function has taken, and those of others that have ended.
+  /// The steps that the function has taken, and those of trainers that have ended.
   struct taken_steps {
     std::uint64_t done = 0;
-    std::shared_ptr<const detail::future_state> last = nullptr;  ///< null: there was none yet
-    std::uint64_t contexts = 0;                                  ///< that it has made for training
-    std::vector<trained> members = {};  ///< that the last one has trained, where later ones may need them
-    bool waits_for_all = false;         ///< the last one, for all trainers to take it
+    std::shared_ptr<const detail::future_state> last = nullptr;  ///< null before the first
+    std::uint64_t contexts = 0;                                  ///< made for training
+    std::vector<trained> members = {};                     ///< trained by the last step, where later ones may need them
+    bool waits_for_all = false;                            ///< whether the last step waits for all trainers to take it
     std::map<std::uint32_t, std::uint64_t> of_ended = {};  ///< by rank
   };
   enum class phase : std::uint8_t { waiting, running, ending, over };
@@ -170,7 +170,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   void run_function();
   void ended(const std::exception_ptr& thrown);
   void returned();
-  /// Whether this trainer has waited for one that has stopped, as it should itself.
+  /// Whether this trainer was waiting for one that has stopped, as it should itself.
   bool waited_for_stopped() const { return votes_.own().stop && !steps_.of_ended.empty(); }
   void note_end(std::uint32_t rank, std::uint64_t steps);
   void deliver();
@@ -178,7 +178,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   void check_peers() const;
   /// Whether all trainers take their steps together.
   bool is_synchronous() const { return tables_.any() || replicas_.is_in_step(); }
-  /// Whether the run is to stop, and no step of all trainers will say so.
+  /// Whether the run stops, and no common step of all trainers will show it.
   bool stops_alone() const { return votes_.own().stop && !schedule_.saves && !is_synchronous(); }
   void check_all_awaited() const;
   void check_same_members(const std::vector<trained>& members) const;
@@ -191,7 +191,8 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   void finish();
   void resume();
   void check_loops(bool is_first_step);
-  /// The step that the function is in: from the beginning of an iteration to its optimizer step, the next one.
+  /// The function's current step: from the beginning of an iteration on it is the next one, which its optimizer step
+  /// ends.
   std::uint64_t step_under_way() { return step == steps_.done && loops().is_before_step() ? step + 1 : step; }
   void vote_to_save();
   void look_for_cycles();
@@ -204,9 +205,9 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   void look_after(std::chrono::milliseconds delay) override;
   void waits_for_ever(const std::string& words) override;
   actor_executor& executor() const { return *requests_.executor(); }
-  /// Whether passes of its replicas ask those of the other trainers.
+  /// Whether passes of its replicas exchange numbers with other trainers.
   bool meets() const { return assigned_.trainers > 1 && replicas_.meets(); }
-  /// Its tasks need a stack of their own if passes wait.
+  /// Its tasks need their own stack if passes wait.
   void choose_stack() { executor().use_own_stack(assigned_.trainers > 1 && replicas_.waits_in_passes()); }
   void with_all_parts(std::function<void()> then) {
     replicas_.collect_parts(communicator_, std::move(then), [this](const std::exception_ptr& why) { ended(why); });
@@ -215,7 +216,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   trainer_caller calls_{*this};
   task_requests requests_;
   phase phase_ = phase::waiting;
-  program_assignment assigned_;  ///< all of it once there is an order
+  program_assignment assigned_;  ///< complete once the order is here
   actors::step_schedule schedule_;
 
   // Progress.
@@ -225,17 +226,17 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   actors::progress_losses losses_{std::chrono::milliseconds(200)};
   taken_steps steps_;
 
-  // What it trains, and the other trainers.
+  // The trained modules, and the other trainers.
   table_clients tables_{requests_, assigned_};
   runtime::communicator communicator_{actor_.self, trace, step};
   step_reductions reductions_{requests_, assigned_, communicator_, votes_};
   replica_set replicas_{actor_.rank, kept_};
   whole_gradient whole_{tables_, reductions_, replicas_, assigned_};
-  std::optional<wait_cycles> cycles_;  ///< null: there is no other trainer, or no order yet
+  std::optional<wait_cycles> cycles_;  ///< null if there are no other trainers, or no order yet
   running_function function_;          ///< destroyed first: it uses the others
 };
 
-/// Spawns trainer `rank` of run `run`, which runs `function`. `rules`: of the run's optimizer steps.
+/// Spawns trainer `rank` of run `run`, which runs `function`. `rules`: for the run's optimizer steps.
 actors::made_trainer make_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
                                   std::uint32_t servers, trainer_function function, const step_rules& rules = {});
 

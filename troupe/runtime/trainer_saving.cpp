@@ -1,4 +1,4 @@
-// What a trainer reports to the master while it trains: how far it is, and its part of checkpoints.
+// A trainer's reports to the master during training: its progress, and its part of checkpoints.
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ std::vector<std::int64_t> as_signed(const std::vector<std::uint64_t>& numbers) {
 
 }  // namespace
 
-/// Tells the master how far this trainer is, a few times a second.
+/// Reports this trainer's progress to the master, a few times a second.
 void trainer_runtime::report() {
   auto where = losses_.report(clock::now());
   if (!where) return;
@@ -28,7 +28,7 @@ void trainer_runtime::report() {
   actor_.self->send(assigned_.reports, *where);
 }
 
-/// Throws unless the step is taken where a resumed run can find its place.
+/// Throws unless a resumed run can find the position of this step.
 void trainer_runtime::check_loops(bool is_first_step) {
   if (loops().none())
     throw error(
@@ -42,7 +42,7 @@ void trainer_runtime::check_loops(bool is_first_step) {
         "iteration");
 }
 
-/// Votes for a checkpoint after the step if one is due by time, and throws if the others would not hear of it.
+/// Votes for a checkpoint after the step if one is due by time. Throws if the votes would not reach the others.
 void trainer_runtime::vote_to_save() {
   if (!checkpoint_.is_by_time()) return;
   const bool is_told = replicas_.is_reduced();
@@ -55,7 +55,7 @@ void trainer_runtime::vote_to_save() {
   if (!is_told) votes_.count({.save = votes_.own().save});
 }
 
-/// Gives the master this trainer's part of a checkpoint, and calls `then` when training may go on.
+/// Sends this trainer's part of a checkpoint to the master, and calls `then` when training may continue.
 void trainer_runtime::save(std::function<void()> then, std::function<void(const error&)> on_error) {
   msg::save_dense share{.head = trace.next(steps_.done), .rank = rank()};
   share.server_steps = tables_.steps();
@@ -86,7 +86,7 @@ void trainer_runtime::save(std::function<void()> then, std::function<void(const 
       });
 }
 
-/// Takes the last checkpoint, and answers.
+/// Saves the last checkpoint, and answers.
 void trainer_runtime::finish() {
   if (phase_ == phase::over) return;
   if (!schedule_.saves || checkpoint_.last_step() == steps_.done) return deliver();
@@ -94,7 +94,7 @@ void trainer_runtime::finish() {
   save([this] { deliver(); }, [this](const error& why) { ended(std::make_exception_ptr(why)); });
 }
 
-/// Begins where the checkpoint was taken.
+/// Begins at the checkpoint's position.
 void trainer_runtime::resume() {
   if (!kept_.is_resumed()) return;
   const auto unsigned_of = [this](const char* which) {

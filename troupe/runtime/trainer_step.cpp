@@ -43,7 +43,7 @@ void trainer_runtime::check_step_awaited(std::string_view what) const {
                 fmt::format("{} after an optimizer step that was not awaited; co_await optimizer.step(context)", what));
 }
 
-/// What has been begun by now is awaited before the function ends.
+/// Everything begun so far must be awaited before the function ends.
 void trainer_runtime::check_all_awaited() const {
   check_step_awaited("the trainer function ends");
   replicas_.check_steps_awaited("the trainer function ends");
@@ -74,7 +74,8 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
   return take_part(with, members, schedule_.ends_update(step));
 }
 
-/// Throws `error` unless all parts of an optimizer step train the same: servers count the steps that they take part in.
+/// Throws `error` unless all parts of an optimizer step have the same members: servers count the steps that they take
+/// part in.
 void trainer_runtime::check_same_members(const std::vector<trained>& members) const {
   if (!schedule_.begins_update(step) && members != steps_.members)
     throw error(error_kind::input,
@@ -85,7 +86,7 @@ void trainer_runtime::check_same_members(const std::vector<trained>& members) co
 
 namespace {
 
-/// Whether an optimizer step that trains this ends only when all trainers have taken it.
+/// Whether an optimizer step with this member ends only when all trainers have taken it.
 bool is_stepped_by_all(const trained& member) {
   const auto* local = std::get_if<std::shared_ptr<replica>>(&member);
   if (local == nullptr) return false;
@@ -96,7 +97,7 @@ bool is_stepped_by_all(const trained& member) {
 
 }  // namespace
 
-/// Adds the gradient of a context to its optimizer step. `ends`: it is the last one of that step, which is taken.
+/// Adds the gradient of a context to its optimizer step. `ends`: it is the last one, and the step is taken.
 future<> trainer_runtime::take_part(tape& with, const std::vector<trained>& members, bool ends) {
   const step_rules& rules = assigned_.rules;
   if (rules.accumulate > 1) check_same_members(members);
@@ -127,8 +128,8 @@ future<> trainer_runtime::take_part(tape& with, const std::vector<trained>& memb
   return coming;
 }
 
-/// If the function has returned within an optimizer step, takes that with the gradients that are there, as a job's last
-/// optimizer step may have fewer batches. Its other batches count as steps, so that a run that resumes begins the next
+/// If the function has returned within an optimizer step, takes that with the gradients so far, as a job's last
+/// optimizer step may have fewer batches. Its missing batches count as steps, so that a resumed run begins the next
 /// one. Then calls `then`.
 void trainer_runtime::finish_update(std::function<void()> then) {
   if (steps_.members.empty() || schedule_.ends_update(steps_.done)) return then();
@@ -149,7 +150,7 @@ void trainer_runtime::finish_update(std::function<void()> then) {
       });
 }
 
-/// All means of the step are applied.
+/// Called when all means of the step are applied.
 void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
   if (auto spoilt = replicas_.spoilt(step)) return done->fail(*spoilt);
   const bool is_whole = schedule_.ends_update(steps_.done);
@@ -162,7 +163,7 @@ void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
   replicas_.drain([this, done] { leave_step(done); }, [done](const std::exception_ptr& why) { done->fail(why); });
 }
 
-/// Lets the function continue after a step, or ends it; before that it saves a checkpoint if one is due.
+/// Resumes the function after a step, or ends it; first saves a checkpoint if one is due.
 void trainer_runtime::leave_step(const std::shared_ptr<promise<>>& done) {
   const auto go_on = [this, done] {
     if (votes_.stops()) return done->fail(std::make_exception_ptr(run_stopped()));

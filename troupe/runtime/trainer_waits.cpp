@@ -1,6 +1,6 @@
-// A trainer whose function waits for other trainers, as the search for cycles of waits sees it. What the function waits
-// for counts only while nothing else could make the trainer do something for others: no other task, no callback of the
-// user's, no answer of a server.
+// A trainer whose function waits for other trainers, for the search for wait cycles. The function's wait counts only
+// while nothing else could make the trainer do something for others: no other task, no user's callback, no answer of a
+// server.
 
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ void trainer_runtime::look_after(std::chrono::milliseconds delay) {
   });
 }
 
-/// The optimizer step under way, which ends when all trainers have taken it.
+/// The pending optimizer step, which ends when all trainers have taken it.
 std::optional<trainer_wait> trainer_runtime::waits_for_step() const {
   const bool is_ending = phase_ == phase::ending;
   if (!steps_.waits_for_all || steps_.last->is_ready() || !(is_ending || steps_.last->has_task())) return {};

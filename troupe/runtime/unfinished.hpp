@@ -1,4 +1,4 @@
-// What is awaited before something is over.
+// Counts unfinished parts; calls back when none is left.
 
 #pragma once
 
@@ -15,15 +15,14 @@ class unfinished {
  public:
   using end = std::function<void(const std::shared_ptr<promise<>>& done)>;
 
-  /// One part is there at once, which what begins the others ends. `at_end` is called when all have ended, and none
-  /// failed.
+  /// Begins with one part, which the code that begins the others ends. Calls `at_end` when all parts have ended.
   unfinished(std::shared_ptr<promise<>> done, end at_end) : done_(std::move(done)), at_end_(std::move(at_end)) {}
 
   void begin_part() { ++parts_; }
   void end_part() {
     if (--parts_ == 0) at_end_(done_);
   }
-  /// Fails the promise; the parts that are left do not count any more.
+  /// Fails the promise; the remaining parts are ignored.
   template <class Error>
   void fail(Error&& why) const {
     done_->fail(std::forward<Error>(why));

@@ -7,7 +7,7 @@ namespace troupe::runtime {
 
 namespace {
 
-/// Returns the text of a cycle, the same for all of its members.
+/// Describes a cycle, with the same text for all of its members.
 std::string words_of_cycle(std::vector<msg::peer_wait> cycle) {
   std::rotate(cycle.begin(), std::ranges::min_element(cycle, {}, &msg::peer_wait::rank), cycle.end());
   std::string words = "trainers wait for each other, and none of them can continue: ";
@@ -26,13 +26,13 @@ void wait_cycles::look() {
   trainer_.look_after(delay_);
 }
 
-/// Adds this trainer's wait to a probe, and sends it to those for which the trainer waits.
+/// Adds this trainer's wait to a probe, and sends it to the trainers that it waits for.
 void wait_cycles::send(const trainer_wait& own, std::uint64_t number, std::vector<msg::peer_wait> path) {
   path.push_back(own.what);
   for (const std::uint32_t rank : own.on) trainer_.send_probe(rank, number, path);
 }
 
-/// Whether a path has each trainer once at most, and ends at the sender.
+/// Whether a path contains each trainer at most once, and ends at the sender.
 bool wait_cycles::is_possible(std::uint32_t sender, const std::vector<msg::peer_wait>& path) const {
   if (path.empty() || path.back().rank != sender) return false;
   std::vector<bool> is_there(passed_on_.size());
@@ -52,7 +52,7 @@ bool wait_cycles::take(std::uint32_t sender, const msg::wait_probe& probe) {
     if (first == now->what) trainer_.waits_for_ever(words_of_cycle(probe.path));
     return true;
   }
-  // Another cycle, in which the first trainer is not: its own members find it.
+  // A cycle without the first trainer: its own members find it.
   if (std::ranges::any_of(probe.path, [this](const msg::peer_wait& one) { return one.rank == rank_; })) return true;
   std::uint64_t& passed_on = passed_on_[first.rank];
   if (probe.number <= passed_on) return true;

@@ -1,10 +1,10 @@
 // Finds trainers that wait for each other, without waiting for a deadline: by the probes of Chandy, Misra and Haas
 // ("Distributed deadlock detection", 1983).
 //
-// A trainer that waits for a while sends a probe to those without which its wait cannot end. One that gets a probe adds
-// its own wait and passes it on to those for which it waits itself, if it owes what the sender waits for. A probe that
-// comes back to a trainer that is still in the same wait has passed a cycle. What is on its way between two of them
-// ends no wait: a trainer owes nothing that it has sent.
+// A trainer that has waited for a while sends a probe to the trainers that it waits for. If a receiver owes what the
+// sender waits for, it adds its own wait to the probe and passes it on to the trainers that it waits for itself. A
+// probe that returns to a trainer that is still in the same wait has passed a cycle. Messages in transit make no false
+// cycle: a trainer does not owe what it has sent.
 
 #pragma once
 
@@ -22,23 +22,23 @@ namespace troupe::runtime {
 /// What a trainer's function waits for.
 struct trainer_wait {
   msg::peer_wait what;
-  std::vector<std::uint32_t> on;  ///< the trainers that have not done their part, without which it does not end
+  std::vector<std::uint32_t> on;  ///< the trainers that it waits for
 };
 
-/// A trainer, as the search sees it.
+/// A trainer, for the search.
 class waiting_trainer {
  public:
   virtual ~waiting_trainer() = default;
 
-  /// None unless the trainer does nothing more for others before that wait has ended.
+  /// Returns none if the trainer may still do something for others before the wait ends.
   virtual std::optional<trainer_wait> waits_now() const = 0;
-  /// Whether this trainer has not yet done what that wait of another trainer needs of it.
+  /// Whether this trainer has not yet done what another trainer's wait needs of it.
   virtual bool owes(const msg::peer_wait& theirs) const = 0;
 
   virtual void send_probe(std::uint32_t to, std::uint64_t number, std::vector<msg::peer_wait> path) = 0;
-  /// Has `wait_cycles::look` called.
+  /// Schedules a call of `wait_cycles::look`.
   virtual void look_after(std::chrono::milliseconds delay) = 0;
-  /// This trainer and others wait for each other. Perhaps called more than once.
+  /// Reports that this trainer and others wait for each other. May be called more than once.
   virtual void waits_for_ever(const std::string& words) = 0;
 };
 
@@ -49,10 +49,10 @@ class wait_cycles {
   wait_cycles(waiting_trainer& of, std::uint32_t rank, std::uint32_t trainers)
       : trainer_(of), rank_(rank), passed_on_(trainers) {}
 
-  /// Sends probes if the trainer is in the wait in which it was before. Then waits for the next look: longer while the
+  /// Sends probes if the trainer is in the same wait as at the last look. Then schedules the next look: later while the
   /// wait lasts.
   void look();
-  /// Returns false if no trainer sends such a probe.
+  /// Returns false if no trainer would send this probe.
   bool take(std::uint32_t sender, const msg::wait_probe& probe);
 
  private:

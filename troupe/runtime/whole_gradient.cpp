@@ -23,12 +23,12 @@ void for_replicas(const std::vector<trained>& members, auto what) {
     if (const auto* local = std::get_if<std::shared_ptr<replica>>(&one)) what(**local);
 }
 
-/// Whether this replica's norm is another one on each trainer, or on each that shares it.
+/// Whether this replica's norm differs between trainers, or between those that share it.
 bool is_of_some(const replica& one) { return !one.is_synchronized() || one.group() != nullptr; }
 
 }  // namespace
 
-/// In the first of these optimizer steps the trainers agree on whether they exchange norms.
+/// In the first such optimizer step the trainers agree on whether they exchange norms.
 void whole_gradient::agree(bool has_own, const std::shared_ptr<promise<>>& done, std::function<void()> then) {
   const std::int64_t mine = has_own ? 1 : 0;
   reductions_.meet("the members of the optimizer", tensor::of<std::int64_t>(shape(1), std::span(&mine, 1)))
@@ -86,7 +86,7 @@ void whole_gradient::apply(const std::vector<trained>& members, std::uint64_t st
       });
 }
 
-/// `squared_norm`: of the replicas.
+/// `squared_norm`: the replicas'.
 void whole_gradient::apply_clipped(const std::vector<trained>& members, double squared_norm,
                                    const std::shared_ptr<promise<>>& done, std::function<void()> then) {
   const step_rules& rules = assigned_.rules;

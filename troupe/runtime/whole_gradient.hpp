@@ -1,5 +1,5 @@
-// The end of an optimizer step whose gradient is applied as a whole: all trainers compute the norm of all that is
-// trained, wherever it is, and clip by it, or leave the optimizer step out.
+// Ends an optimizer step whose gradient is applied as a whole: all trainers compute the norm of everything that is
+// trained, wherever it is, and clip by it, or skip the optimizer step.
 //
 //   replica equal on all trainers    every trainer has the mean, and its norm
 //   other replica (stage, slice)     one of the trainers that share it adds its norm, which all exchange
@@ -32,17 +32,17 @@ class whole_gradient {
                  const program_assignment& assigned)
       : tables_(tables), reductions_(reductions), replicas_(replicas), assigned_(assigned) {}
 
-  /// Applies the means of `members` in step `step`, clipped, or leaves them out; then calls `then`. Fails `done` if the
+  /// Applies the means of `members` in step `step`, clipped, or skips them; then calls `then`. Fails `done` if the
   /// gradient is not finite and that ends the run, or if another actor fails. Requires: all means and the servers'
   /// norms are there.
   void apply(const std::vector<trained>& members, std::uint64_t step, std::shared_ptr<promise<>> done,
              std::function<void()> then);
 
-  /// The optimizer steps that have been left out.
+  /// The number of skipped optimizer steps.
   std::uint64_t skipped() const { return skipped_; }
-  /// The same, since the last call.
+  /// The number since the last call.
   std::uint64_t skipped_since_save() { return skipped_ - std::exchange(saved_, skipped_); }
-  /// Begins with so many.
+  /// Begins with this number.
   void resume(std::uint64_t skipped) { skipped_ = saved_ = skipped; }
 
  private:
@@ -54,9 +54,10 @@ class whole_gradient {
   step_reductions& reductions_;
   const replica_set& replicas_;
   const program_assignment& assigned_;
-  std::optional<bool> exchanges_;  ///< whether any trainer's norm is not every trainer's; null: they have not agreed
+  std::optional<bool> exchanges_;  ///< whether trainers must exchange norms that not every one knows; null until they
+                                   ///< have agreed
   std::uint64_t skipped_ = 0;
-  std::uint64_t saved_ = 0;  ///< of these, those that a checkpoint has
+  std::uint64_t saved_ = 0;  ///< how many of these are in a checkpoint
 };
 
 }  // namespace troupe::runtime
