@@ -1,4 +1,4 @@
-// Names that programs add, for job files.
+// Names that programs add, for use in job files.
 
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace troupe::nn {
 
-/// Throws `error` unless `name` has lower-case letters, digits and `separator` only, a letter first. `function`: what
-/// adds it; `noun`: what it is; `owner`: what has it, or empty.
+/// Throws `error` unless `name` consists of lower-case letters, digits and `separator`, beginning with a letter.
+/// `function`: the one that adds it; `noun`: its kind; `owner`: its owner, or empty.
 inline void check_added_name(const char* function, const char* noun, const std::string& name, char separator,
                              const std::string& owner = {}) {
   const auto fits = [=](unsigned char c) {
@@ -30,14 +30,14 @@ inline void check_added_name(const char* function, const char* noun, const std::
                           noun, printable(name), owner.empty() ? "" : " of " + owner, separator));
 }
 
-/// What a program has added under names, in the order of adding. Thread: any.
+/// A program's named additions, in the order of adding. Thread: any.
 template <class T>
 class added_names {
  public:
-  /// `function`: what adds them; `thing`: what each is, with its article. For errors.
+  /// `function`: the one that adds them; `thing`: their kind with its article. For errors.
   added_names(const char* function, const char* thing) : function_(function), thing_(thing) {}
 
-  /// Throws `error` if the name has been added, or `is_usual`: jobs have it without a program's doing.
+  /// Throws `error` if the name is in use, or `is_usual`: a built-in name of jobs.
   void add(const std::string& name, bool is_usual, T what) {
     const std::scoped_lock lock(mutex_);
     if (is_usual || std::ranges::find(names_, name) != names_.end())

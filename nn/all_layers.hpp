@@ -1,5 +1,5 @@
-// The layers that job files may name and the library has, besides those that a program adds (own_layer.hpp). A new
-// layer is a line here, in the order in which errors list them, and its header.
+// The library's layers in job files, besides those that a program adds (own_layer.hpp). To add a layer, add a line
+// here, in the order of the lists in errors, and include its header.
 
 #pragma once
 
@@ -24,7 +24,7 @@ template <class... Layers>
 struct layer_list {
   using options = std::variant<typename Layers::options..., own_layer_options>;
 
-  /// Calls `use.template operator()<Layer>()` for each.
+  /// Calls `use.template operator()<Layer>()` for each layer.
   template <class Use>
   static void for_each(Use use) {
     (use.template operator()<Layers>(), ...);

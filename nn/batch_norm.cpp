@@ -53,8 +53,8 @@ troupe::shape batch_norm::output(const tensor_view& input) const {
   return input.shape();
 }
 
-/// Of each channel the batch's mean and variance, and the sums of the way back, those of this rank's batch and, if it
-/// synchronizes, those of the gradient of the input: [4 or 6, channels].
+/// For each channel: the batch's mean and variance, the backward sums of this rank's batch and, if it synchronizes, the
+/// sums for the input's gradient: [4 or 6, channels].
 std::size_t batch_norm::saved(const tensor_view& /*input*/, const kernels::stream& /*on*/) const {
   return (chosen_.synchronized ? 6 : 4) * chosen_.channels;
 }
@@ -67,7 +67,7 @@ const float* batch_norm::weight(const pass_numbers& numbers) const {
   return chosen_.scale ? numbers.parameters[0].data() : nullptr;
 }
 
-/// Returns a copy of two numbers a channel. Waits for the stream.
+/// Returns a copy of two numbers for each channel. Waits for the stream.
 std::vector<float> batch_norm::on_host(const pass& how, const float* from) const {
   std::vector<float> copy(2 * chosen_.channels);
   how.stream.download(from, copy.data(), copy.size() * sizeof(float));
@@ -79,14 +79,13 @@ namespace {
 
 void to_device(const pass& how, const std::vector<float>& from, float* to) {
   how.stream.upload(from.data(), to, from.size() * sizeof(float));
-  how.stream.synchronize();  // the numbers go
+  how.stream.synchronize();  // `from` may be freed after this
 }
 
 }  // namespace
 
-/// Makes the moments [2, channels] of this rank's `count` numbers a channel those of all ranks' numbers, in two rounds:
-/// the means, and then the squared deviations from them, so that nothing cancels out. Returns how many numbers all
-/// ranks have.
+/// Replaces the moments [2, channels] of this rank's `count` numbers per channel by those of all ranks, in two rounds:
+/// the means, then the squared deviations from them, so that nothing cancels out. Returns the total count of all ranks.
 double batch_norm::join_moments(double count, std::span<float> moments, rank_means& ranks) const {
   const std::size_t channels = chosen_.channels;
   std::vector<float> round(channels + 1);
@@ -94,7 +93,7 @@ double batch_norm::join_moments(double count, std::span<float> moments, rank_mea
   for (std::size_t c = 0; c < channels; ++c) round[c] = own * moments[c];
   round[channels] = own;
   ranks.mean(round);
-  const float share = round[channels];  // of a rank, on average
+  const float share = round[channels];  // the mean count of a rank
   std::vector<float> deviations(channels);
   for (std::size_t c = 0; c < channels; ++c) {
     const float mean = round[c] / share;
@@ -107,8 +106,8 @@ double batch_norm::join_moments(double count, std::span<float> moments, rank_mea
   return static_cast<double>(share) * ranks.ranks();
 }
 
-/// Makes the sums [2, channels] of this rank's `count` numbers a channel what they would be if its share of those of
-/// all ranks had their mean.
+/// Replaces this rank's sums [2, channels] over `count` numbers per channel by the means of all ranks, times this
+/// rank's count relative to the mean count.
 void batch_norm::join_sums(double count, std::span<float> sums, rank_means& ranks) const {
   std::vector<float> round(sums.begin(), sums.end());
   round.push_back(static_cast<float>(count));
@@ -128,7 +127,7 @@ void batch_norm::update_moments(const pass& how, const pass_numbers& numbers) co
     count = join_moments(count, moments, *how.ranks);
     to_device(how, moments, mean);
   }
-  // Of one number there is no unbiased variance.
+  // One number has no unbiased variance.
   const double unbiased = count > 1 ? count / (count - 1) : 1;
   const auto momentum = static_cast<float>(chosen_.momentum);
   how.stream.update_running(channels, momentum, 1, mean, numbers.buffers[0].data());

@@ -1,4 +1,4 @@
-// Batch normalisation, by the batch of one trainer or of all.
+// Batch normalization over the batch of one trainer or of all.
 
 #pragma once
 
@@ -15,10 +15,10 @@ struct channels_shape;
 
 namespace troupe::nn {
 
-/// As the arguments of PyTorch's BatchNorm1d and BatchNorm2d.
+/// Options, as in PyTorch's BatchNorm1d and BatchNorm2d.
 struct batch_norm_options {
   static constexpr const char* kind = "batch_norm";
-  std::size_t channels = 0;  ///< 0 in job files: as many as the input has
+  std::size_t channels = 0;  ///< 0 in job files: the input's number
   double eps = 1e-5;
   double momentum = 0.1;
   bool scale = true;
@@ -29,13 +29,13 @@ struct batch_norm_options {
   bool operator==(const batch_norm_options&) const = default;
 };
 
-/// Normalises each channel of images, or each feature, by the mean and variance of this trainer's batch; in evaluation
+/// Normalizes each channel of images, or each feature, by the mean and variance of this trainer's batch; in evaluation
 /// by running statistics, which are rank 0's on all trainers. `scale` false: there is no `weight`.
 ///
-/// `synchronized`: by those of the batches of all trainers together. For replicas (`trainer::data_parallel`), whose
-/// trainers compute the same passes of the same step in the same order. One without a batch, or with fewer parts of
-/// one, takes part from its optimizer step on. A pass waits for the other trainers, and may go on on another thread.
-/// Refused on a server, and in a replica whose gradients are not synchronised; of a trainer alone it is the usual one.
+/// `synchronized`: by the statistics of all trainers' batches together. For replicas (`trainer::data_parallel`), whose
+/// trainers compute the same passes of a step in the same order. A trainer without a batch, or with fewer parts of one,
+/// joins from its optimizer step on. A pass waits for the other trainers, and may resume on another thread. Refused on
+/// a server, and in a replica whose gradients are not synchronized; with one trainer it is plain batch normalization.
 class batch_norm final : public layer<batch_norm_options> {
  public:
   explicit batch_norm(const options& chosen);

@@ -14,10 +14,10 @@ struct conv2d_shape;
 
 namespace troupe::nn {
 
-/// As the arguments of PyTorch's Conv2d.
+/// Options, as in PyTorch's Conv2d.
 struct conv2d_options {
   static constexpr const char* kind = "conv2d";
-  std::size_t in_channels = 0;  ///< 0 in job files: as many as the input has
+  std::size_t in_channels = 0;  ///< 0 in job files: the input's number
   std::size_t out_channels = 0;
   std::size_t kernel = 0;
   std::size_t stride = 1;
@@ -31,8 +31,8 @@ struct conv2d_options {
   bool operator==(const conv2d_options&) const = default;
 };
 
-/// A convolution of [n, channels, height, width] by square kernels, whose numbers are `dilation` pixels apart; the
-/// padding is of zeros. With `groups`, each convolves its share of the channels by itself.
+/// Convolves [n, channels, height, width] with square kernels, whose numbers are `dilation` pixels apart; pads with
+/// zeros. With `groups`, each group convolves its share of the channels separately.
 class conv2d final : public layer<conv2d_options> {
  public:
   explicit conv2d(const options& chosen);

@@ -34,7 +34,7 @@ void relu::forward(const pass& how, const pass_numbers& numbers) const {
 }
 
 void relu::backward(const pass& how, const pass_numbers& numbers, const gradients& of) const {
-  // Input and output are positive at the same places.
+  // Input and output are positive at the same indices.
   if (of.input)
     how.stream.relu_backward(of.input.size(), numbers.input.as<float>().data(), of.output.data(), of.input.data());
 }

@@ -1,4 +1,4 @@
-// Layers without parameters that look at each number alone. They take numbers of any shape.
+// Layers without parameters that handle each number separately. They accept any shape.
 
 #pragma once
 
@@ -26,7 +26,7 @@ struct gelu_options {
   bool operator==(const gelu_options&) const = default;
 };
 
-/// y = x Phi(x), by the error function.
+/// y = x Phi(x), computed by the error function.
 class gelu final : public layer<gelu_options> {
  public:
   using layer::layer;
@@ -44,7 +44,7 @@ struct dropout_options {
   bool operator==(const dropout_options&) const = default;
 };
 
-/// Drops a share `rate` of the numbers of training passes, at random, and scales the others by 1 / (1 - rate).
+/// In training passes, drops a random share `rate` of the numbers, and scales the others by 1 / (1 - rate).
 class dropout final : public layer<dropout_options> {
  public:
   explicit dropout(const options& chosen);
@@ -65,7 +65,7 @@ struct flatten_options {
   bool operator==(const flatten_options&) const = default;
 };
 
-/// Makes a vector of each sample, such as an image.
+/// Flattens each sample, such as an image, to a vector.
 class flatten final : public layer<flatten_options> {
  public:
   using layer::layer;

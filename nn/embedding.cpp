@@ -10,7 +10,7 @@ namespace troupe::nn {
 
 namespace {
 
-constexpr std::size_t ids_max = std::size_t{1} << 24;  // float32 has all whole numbers up to there
+constexpr std::size_t ids_max = std::size_t{1} << 24;  // float32 represents all whole numbers up to here
 
 std::size_t ids_of_sample(const tensor_view& input) { return input.count() / input.shape()[0]; }
 

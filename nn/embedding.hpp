@@ -1,4 +1,4 @@
-// Vectors of ids, such as those of a text.
+// Vectors for ids, such as those of a text.
 
 #pragma once
 
@@ -15,33 +15,34 @@ struct embedding_options {
   static constexpr const char* kind = "embedding";
   std::size_t rows = 0;
   std::size_t dim = 0;
-  std::size_t positions = 0;  ///< 0: of any number of ids, whose positions have no vectors
-  double scale = 1;           ///< an id is a number times this; 255 for the pixels of jobs, which are value / 255
+  std::size_t positions = 0;  ///< 0: any number of ids, without vectors for positions
+  double scale = 1;           ///< id = number * scale; 255 for the pixels of jobs, which are value / 255
 
   static const option_fields<embedding_options>& fields();
   bool operator==(const embedding_options&) const = default;
 };
 
-/// A trained table [rows, dim], of which each number of a sample names a row: makes [n, ids, dim] of [n, ids], or of
-/// images of one channel row by row. With `positions`, adds row t of a second table to that of a sample's id t. A row's
-/// gradient is the sum over samples, and in each over positions, in this order on every device. Ids have none: zeros.
+/// A trained table [rows, dim]; each number of a sample is a row's index: maps [n, ids], or one-channel images row by
+/// row, to [n, ids, dim]. With `positions`, adds row t of a second table to the vector of a sample's id t. A row's
+/// gradient is summed over samples, and in each over positions, in this order on every device. The ids' gradient is
+/// zero.
 class embedding final : public layer<embedding_options> {
  public:
   explicit embedding(const options& chosen);
 
   std::vector<parameter> parameters() const override;
-  /// As PyTorch's, of N(0, 1).
+  /// Fills in rows from N(0, 1), as PyTorch does.
   void initialize(std::uint64_t key, const tensor_list<float>& parameters,
                   const tensor_list<float>& buffers) const override;
   troupe::shape output(const tensor_view& input) const override;
   std::size_t saved(const tensor_view& input, const kernels::stream& on) const override;
-  /// Of other numbers, `forward` makes NaN.
+  /// For numbers out of range, `forward` gives NaN.
   std::optional<id_range> ids() const override { return id_range{chosen_.rows, static_cast<float>(chosen_.scale)}; }
   void forward(const pass& how, const pass_numbers& numbers) const override;
   void backward(const pass& how, const pass_numbers& numbers, const gradients& of) const override;
 
  private:
-  /// Where the ids of a pass are, of which forward has computed those that are scaled.
+  /// The address of a pass's ids; forward has computed them if they are scaled.
   const float* ids_of(const pass_numbers& numbers) const {
     return chosen_.scale == 1 ? numbers.input.as<float>().data() : numbers.saved.data();
   }

@@ -13,7 +13,7 @@ fused_linear fused_linear::of(const kernels::stream& on, std::size_t batch, std:
           .masks = has_relu && !on.device().is_host()};
 }
 
-/// A factor that is rounded at `first` in `saved`, if it is.
+/// Returns a factor, with its rounded copy at `first` in `saved`, if there is one.
 kernels::product_factor fused_linear::kept(const float* factor, float* saved, std::size_t first) const {
   return {factor, rounds ? reinterpret_cast<std::uint16_t*>(saved + first) : nullptr};
 }

@@ -1,4 +1,4 @@
-// Ids: whole numbers in float32 that name rows of a table.
+// Ids: whole numbers in float32 that index rows of a table.
 
 #pragma once
 
@@ -11,7 +11,7 @@ namespace troupe::nn {
 
 class module;
 
-/// The ids that a module takes: numbers that are whole and in [0, rows) once they are multiplied by `scale`.
+/// The ids that a module accepts: numbers that, times `scale`, are whole and in [0, rows).
 struct id_range {
   std::size_t rows = 0;
   float scale = 1;
@@ -21,11 +21,11 @@ struct id_range {
   std::string text() const;
 };
 
-/// Throws `error` if the module takes ids: behind others, which compute.
+/// Throws `error` if the module needs ids: computed numbers cannot be ids.
 void check_takes_computed(const module& of);
 
-/// Throws `error`, which names row and column, unless `input` has numbers that the module takes (`module::ids`).
-/// Requires: they are in host memory.
+/// Throws `error`, with row and column, unless the module accepts the numbers of `input` (`module::ids`). Requires:
+/// they are in host memory.
 void check_ids(const module& of, const tensor_view& input);
 
 }  // namespace troupe::nn

@@ -1,4 +1,4 @@
-// What Troupe's own layers have in common: options that job files may give, and code for every device.
+// The base of Troupe's own layers: options for job files, and code for every device.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace troupe::nn {
 
-/// `Options` has the layer's name as `kind`.
+/// `Options::kind` is the layer's name.
 template <class Options>
 class layer : public module {
  public:

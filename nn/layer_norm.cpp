@@ -33,7 +33,7 @@ troupe::shape layer_norm::output(const tensor_view& input) const {
   return input.shape();
 }
 
-/// Of each row the mean and 1 / sqrt(variance + eps): [2, rows].
+/// For each row, mean and 1 / sqrt(variance + eps): [2, rows].
 std::size_t layer_norm::saved(const tensor_view& input, const kernels::stream& /*on*/) const {
   return 2 * rows_of(input);
 }

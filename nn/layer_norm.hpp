@@ -1,4 +1,4 @@
-// Layer normalisation.
+// Layer normalization.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace troupe::nn {
 
 struct layer_norm_options {
   static constexpr const char* kind = "layer_norm";
-  std::size_t features = 0;  ///< 0 in job files: as many as the input has
+  std::size_t features = 0;  ///< 0 in job files: the input's number
   double eps = 1e-5;
 
   static const option_fields<layer_norm_options>& fields();
@@ -20,7 +20,7 @@ struct layer_norm_options {
   bool operator==(const layer_norm_options&) const = default;
 };
 
-/// Normalises each row of [n, features], or each step of sequences [n, steps, features].
+/// Normalizes each row of [n, features], or each step of sequences [n, steps, features].
 class layer_norm final : public layer<layer_norm_options> {
  public:
   explicit layer_norm(const options& chosen);

@@ -47,8 +47,8 @@ std::string shown_json(const json::value& value) {
   return printable(text != nullptr ? std::string_view(*text) : std::string_view(json::serialize(value)));
 }
 
-/// Returns what an option is given; null: it is a list, an object or nothing. Boost.JSON reads the last of 17 digits
-/// only about right, so 15 count: these it reads as they are written.
+/// Returns the value of an option; null for a list, an object or null. Boost.JSON may read the last of 17 digits
+/// wrongly, so only 15 digits are used: these it reads exactly.
 std::optional<option_value> value_of(const json::value& value) {
   if (value.is_bool()) return value.get_bool();
   if (const auto* text = value.if_string()) return std::string(*text);
@@ -66,7 +66,7 @@ json::value to_json(const option_value& value) {
   return std::visit([](const auto& one) { return json::value(one); }, value);
 }
 
-/// An error text about a layer, for after "layer 2 (conv2d): "; null: none.
+/// An error text about a layer, to follow "layer 2 (conv2d): "; null if there is no error.
 using layer_fault = std::optional<std::string>;
 
 constexpr std::size_t layer_list_max = 1000;
@@ -103,8 +103,8 @@ layer_fault read_inner_layers(const json::value& from, std::vector<layer_spec>& 
   return read_layer_list(from, to);
 }
 
-/// Calls `set(i, value)` for each option that is given; it returns false if option i cannot be that. `inner`: null, if
-/// the layer has no layers inside.
+/// Calls `set(i, value)` for each given option; it returns false if option i cannot have the value. `inner`: null if
+/// the layer has no inner layers.
 template <class Field, class Set>
 layer_fault read_fields(const json::object& from, const std::string& kind, const std::vector<Field>& fields,
                         std::vector<layer_spec>* inner, const Set& set) {
@@ -146,7 +146,7 @@ layer_fault read_options(const json::object& from, own_layer_options& to) {
   return std::nullopt;
 }
 
-/// Sets `to` to the default options of the kind that `from` names.
+/// Sets `to` to the default options of the kind in `from`.
 layer_fault read_kind(const json::object& from, layer_spec& to) {
   const auto* value = from.if_contains("kind");
   if (value == nullptr) return fmt::format("kind is missing: must be {}", alternatives(layer_names()));
@@ -255,7 +255,7 @@ std::string options_text(const layer_spec& layer) {
 
 std::string to_json(const std::vector<layer_spec>& layers) { return json::serialize(in_json(layers)); }
 
-// -- made -----------------------------------------------------------------------------------
+// -- making layers --------------------------------------------------------------------------
 
 namespace {
 
@@ -265,7 +265,7 @@ Options fitted(Options to, const troupe::shape& in) {
   return to;
 }
 
-/// Throws `error` if the layers inside cannot be.
+/// Throws `error` if the inner layers do not fit.
 residual made_residual(const residual::options& of, const troupe::shape& in) {
   const auto inner = make_layers(of.layers, in);
   if (!inner) throw error(error_kind::input, "residual: " + inner.error().message);
@@ -279,7 +279,7 @@ residual made_residual(const residual::options& of, const troupe::shape& in) {
   return residual::of_layers(std::move(modules));
 }
 
-/// Throws `error` if the layer cannot take samples `in`.
+/// Throws `error` if the layer does not accept samples `in`.
 made_layer made(const layer_spec& spec, const troupe::shape& in) {
   made_layer all{nullptr, in, {}};
   if (const auto* own = std::get_if<own_layer_options>(&spec.options)) all.what = own->chosen->make(in);

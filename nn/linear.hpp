@@ -12,7 +12,7 @@ namespace troupe::nn {
 
 struct linear_options {
   static constexpr const char* kind = "linear";
-  std::size_t in_features = 0;  ///< 0 in job files: as many as the input has
+  std::size_t in_features = 0;  ///< 0 in job files: the input's number
   std::size_t out_features = 0;
   bool bias = true;
 
@@ -22,7 +22,7 @@ struct linear_options {
   bool operator==(const linear_options&) const = default;
 };
 
-/// y = x W^T + b, or without b, of each sample, or of each step of sequences. Initial parameters: uniform in
+/// y = x W^T + b, or without b, for each sample, or each step of sequences. Initial parameters: uniform in
 /// ±1/sqrt(in_features).
 class linear final : public layer<linear_options> {
  public:

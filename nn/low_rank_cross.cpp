@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t cross_layers_max = 64;
 
-// The parameters of layer k, by their places.
+// The indices of layer k's parameters.
 std::size_t v(std::size_t k) { return 3 * k; }
 std::size_t w(std::size_t k) { return 3 * k + 1; }
 std::size_t b(std::size_t k) { return 3 * k + 2; }
@@ -60,9 +60,9 @@ troupe::shape low_rank_cross::output(const tensor_view& input) const {
   return input.shape();
 }
 
-/// What is saved of a layer: the products and their gradients.
+/// The saved numbers of a layer: the products and their gradients.
 struct low_rank_cross::kept_numbers {
-  float* x;           // x_k [size, width]; not used of layer 0, whose x is the input
+  float* x;           // x_k [size, width]; unused in layer 0, whose x is the input
   float* inner;       // V x [size, rank]
   float* outer;       // W V x + b [size, width]
   float* grad_inner;  // their gradients
@@ -99,7 +99,7 @@ void low_rank_cross::forward(const pass& how, const pass_numbers& numbers) const
   }
 }
 
-/// `grad`: of x_{k+1}. The input's gradient first sums up what comes to x_0 as a factor.
+/// `grad`: of x_{k+1}. The input's gradient first accumulates the gradients of x_0 as a factor.
 void low_rank_cross::backward_input(const pass& how, const pass_numbers& numbers, const gradients& of) const {
   const auto [width, rank, layers] = chosen_;
   const std::size_t size = numbers.input.shape()[0];

@@ -12,10 +12,10 @@ namespace troupe::nn {
 
 namespace {
 
-// The parameters, by their places.
+// The indices of the parameters.
 enum : std::size_t { weight_ih, weight_hh, bias_ih, bias_hh };
 
-/// A step's hidden states among the outputs [size, steps or 1, hidden]; null: they are not there.
+/// A step's hidden states in the outputs [size, steps or 1, hidden]; null if they are not in there.
 template <class T>
 kernels::row_matrix<T> step_of(T* outputs, std::size_t steps, std::size_t hidden, bool last, std::size_t t) {
   if (!last) return {outputs + t * hidden, steps * hidden};
@@ -34,7 +34,7 @@ const option_fields<lstm_options>& lstm_options::fields() {
 
 void lstm_options::fit(const troupe::shape& sample) {
   const auto sequence = find_sequence(sample, steps);
-  features = sequence ? (*sequence)[1] : 1;  // `output` says why
+  features = sequence ? (*sequence)[1] : 1;  // `output` reports why
 }
 
 lstm::lstm(const options& chosen) : layer(checked(chosen)) { check_length(options::kind, "features", chosen.features); }
@@ -68,15 +68,15 @@ std::size_t lstm::saved(const tensor_view& input, const kernels::stream& /*on*/)
 
 troupe::shape lstm::state(const tensor_view& input) const { return {2, output(input)[0], chosen_.hidden}; }
 
-/// What is saved, the steps one after the other, of each all samples: so a step's samples are a matrix, and the
-/// products of all steps that need not wait for each other are one.
+/// The saved numbers: step by step, each with all samples. So a step's samples form a matrix, and the products of all
+/// steps that do not depend on each other are one.
 struct lstm::kept_numbers {
   float* x;       // [steps, size, in]
-  float* grad_x;  // likewise
-  float* gates;   // [steps, size, 4 hidden]; after the way back, the gradients of their sums
-  float* h;       // [1 + steps, size, hidden], the state before the first step first
+  float* grad_x;  // [steps, size, in]
+  float* gates;   // [steps, size, 4 hidden]; after the backward pass, the gradients of their sums
+  float* h;       // [1 + steps, size, hidden], beginning with the initial state
   float* c;
-  float* step;  // of one step [size, 4 hidden]: products of h; on the way back, the gradients of h and c
+  float* step;  // of one step [size, 4 hidden]: products of h; in the backward pass, the gradients of h and c
 };
 
 lstm::kept_numbers lstm::kept_of(const pass_numbers& numbers) const {

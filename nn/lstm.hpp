@@ -10,12 +10,12 @@
 
 namespace troupe::nn {
 
-/// As the arguments of PyTorch's LSTM.
+/// Options, as in PyTorch's LSTM.
 struct lstm_options {
   static constexpr const char* kind = "lstm";
-  std::size_t features = 0;  ///< 0 in job files: as many as the input has
+  std::size_t features = 0;  ///< 0 in job files: the input's number
   std::size_t hidden = 0;
-  std::size_t steps = 0;  ///< 0: as many as the input has
+  std::size_t steps = 0;  ///< 0: the input's number
   bool last = false;
 
   static const option_fields<lstm_options>& fields();
@@ -23,10 +23,10 @@ struct lstm_options {
   bool operator==(const lstm_options&) const = default;
 };
 
-/// An LSTM of one layer through sequences [n, steps, features], PyTorch's with batch_first: gives the hidden states of
-/// all steps [n, steps, hidden], or of the last one [n, hidden]. It carries a state [2, n, hidden], h and then c
-/// (data_parallel.hpp). Also takes images of one channel, whose rows are the steps, and, if it is given `steps`, rows
-/// [n, steps x features].
+/// A one-layer LSTM over sequences [n, steps, features], as PyTorch's with batch_first: returns the hidden states of
+/// all steps [n, steps, hidden], or of the last one [n, hidden]. Its state is [2, n, hidden], h and then c
+/// (data_parallel.hpp). Also accepts one-channel images, whose rows are the steps, and, if `steps` is set, rows [n,
+/// steps x features].
 class lstm final : public layer<lstm_options> {
  public:
   explicit lstm(const options& chosen);
@@ -38,7 +38,7 @@ class lstm final : public layer<lstm_options> {
   std::size_t saved(const tensor_view& input, const kernels::stream& on) const override;
   troupe::shape state(const tensor_view& input) const override;
   void forward(const pass& how, const pass_numbers& numbers) const override;
-  /// Leaves the gradients of the gates' sums in place of the gates.
+  /// Replaces the gates by the gradients of their sums.
   void backward(const pass& how, const pass_numbers& numbers, const gradients& of) const override;
   std::uint64_t multiply_adds(const tensor_view& input) const override;
 

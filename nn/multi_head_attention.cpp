@@ -16,7 +16,7 @@ namespace troupe::nn {
 
 namespace {
 
-// The parameters, by their places.
+// The indices of the parameters.
 enum : std::size_t { in_weight, in_bias, out_weight, out_bias };
 
 constexpr auto transposed = kernels::factor_form::transposed;
@@ -40,7 +40,7 @@ const option_fields<multi_head_attention_options>& multi_head_attention_options:
 
 void multi_head_attention_options::fit(const troupe::shape& sample) {
   const auto sequence = find_sequence(sample, steps);
-  features = sequence ? (*sequence)[1] : heads;  // `output` says why
+  features = sequence ? (*sequence)[1] : heads;  // `output` reports why
 }
 
 multi_head_attention::multi_head_attention(const options& chosen) : layer(checked(chosen)) {
@@ -74,17 +74,17 @@ troupe::shape multi_head_attention::output(const tensor_view& input) const {
   return {input.shape()[0], steps, chosen_.features};
 }
 
-/// What is saved. A row is a step of a sample; of each head, the numbers of all rows are one matrix after the other:
-/// so those of a head and a sample are a matrix [steps, width].
+/// The saved numbers. A row is a step of a sample. Each head has a matrix of all rows, head after head: so a head's
+/// numbers of one sample are a matrix [steps, width].
 struct multi_head_attention::kept_numbers {
   std::size_t samples;
   std::size_t steps;
   float* projected;      // [rows, 3 features]; in the backward pass, the gradients of queries, keys and values
-  float* queries;        // and behind them keys and values, [3, heads, rows, width]; after the backward pass, the
-                         // gradient of `projected`
+  float* queries;        // then keys and values, [3, heads, rows, width]; after the backward pass, the gradient of
+                         // `projected`
   float* probabilities;  // [heads, rows, steps]
-  float* grad_scores;    // likewise
-  float* of_heads;       // what the heads make, [heads, rows, width]; in the backward pass, its gradient
+  float* grad_scores;    // [heads, rows, steps]
+  float* of_heads;       // the heads' results, [heads, rows, width]; in the backward pass, their gradient
   float* joined;         // the same as [rows, features]
   std::size_t count;     // of all numbers
 
@@ -116,8 +116,8 @@ std::size_t multi_head_attention::saved(const tensor_view& input, const kernels:
   return kept_of(input, on, nullptr).count;
 }
 
-/// Makes of rows [rows, width] matrices of the columns of each head, which begin at the first and have its width, one
-/// after the other.
+/// Splits rows [rows, width] into one matrix per head, one after the other; the heads begin at column 0 and have equal
+/// widths.
 void multi_head_attention::split(kernels::stream& on, const kept_numbers& kept, const float* rows, std::size_t width,
                                  float* to) const {
   const std::size_t of_head = chosen_.features / chosen_.heads;

@@ -12,32 +12,32 @@ namespace troupe::nn {
 
 struct multi_head_attention_options {
   static constexpr const char* kind = "multi_head_attention";
-  std::size_t features = 0;  ///< 0 in job files: as many as the input has
+  std::size_t features = 0;  ///< 0 in job files: the input's number
   std::size_t heads = 0;
   bool causal = false;
-  std::size_t steps = 0;  ///< 0: as many as the input has
+  std::size_t steps = 0;  ///< 0: the input's number
 
   static const option_fields<multi_head_attention_options>& fields();
   void fit(const troupe::shape& sample);
   bool operator==(const multi_head_attention_options&) const = default;
 };
 
-/// PyTorch's MultiheadAttention of sequences [n, steps, features] to themselves, with batch_first: each head has
-/// features / heads of them as queries, keys and values, and makes softmax(queries keys^T / sqrt(their width)) values.
-/// `causal`: a step attends to itself and those before it. Also takes images of one channel, whose rows are the steps,
-/// and, if it is given `steps`, rows [n, steps x features].
+/// PyTorch's MultiheadAttention of sequences [n, steps, features] to themselves, with batch_first: each head uses
+/// features / heads columns as queries, keys and values, and computes softmax(queries keys^T / sqrt(their width))
+/// values. `causal`: a step attends to itself and earlier ones. Also accepts one-channel images, whose rows are the
+/// steps, and, if `steps` is set, rows [n, steps x features].
 class multi_head_attention final : public layer<multi_head_attention_options> {
  public:
   explicit multi_head_attention(const options& chosen);
 
   std::vector<parameter> parameters() const override;
-  /// As PyTorch's: Xavier's for the projection of the input, zeros for biases.
+  /// As in PyTorch: Xavier initialization for the input projection, zeros for biases.
   void initialize(std::uint64_t key, const tensor_list<float>& parameters,
                   const tensor_list<float>& buffers) const override;
   troupe::shape output(const tensor_view& input) const override;
   std::size_t saved(const tensor_view& input, const kernels::stream& on) const override;
   void forward(const pass& how, const pass_numbers& numbers) const override;
-  /// Leaves the gradient of the projected input in place of queries, keys and values.
+  /// Replaces queries, keys and values by the gradient of the projected input.
   void backward(const pass& how, const pass_numbers& numbers, const gradients& of) const override;
   std::uint64_t multiply_adds(const tensor_view& input) const override;
 

@@ -1,6 +1,6 @@
-// How options are written in job files, and in messages of what servers are to make: each is described once, with its
-// limits. An option of a layer that follows from the input, such as the number of its channels, is not described for
-// files: they do not have it.
+// The options of layers in job files, and of modules in messages to servers: each is described once, with its limits.
+// An option that follows from the layer's input, such as the number of channels, is not described: files do not contain
+// it.
 
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace troupe::nn {
 
-/// What an option is given. A std::int64_t is below 0.
+/// The value given for an option. A std::int64_t is below 0.
 using option_value = std::variant<bool, std::uint64_t, double, std::string, std::int64_t>;
 
 /// For people.
@@ -31,7 +31,7 @@ std::string shown_value(const option_value& value);
 /// Returns the same text, which lasts as long as the program.
 std::string_view lasting_text(const std::string& text);
 
-/// Returns the value of an option of type T; null: it is of another type, or T does not have it.
+/// Returns the value of an option of type T; null if it has another type, or T cannot represent it.
 template <class T>
 std::optional<T> value_as(const option_value& value) {
   return std::visit(
@@ -68,26 +68,27 @@ option_value value_from(T given) {
                                                : option_value(static_cast<std::int64_t>(given));
 }
 
-/// The largest integer that messages have.
+/// The largest integer in messages.
 constexpr std::uint64_t integer_max = std::numeric_limits<std::int64_t>::max();
 
-/// An option of a layer with such options.
+/// An option in a layer's `Options`.
 template <class Options>
 struct option_field {
   std::string name;
   bool is_required;
-  std::string limit;  ///< what it must be
+  std::string limit;  ///< the valid values
   std::function<bool(const Options&)> fits;
-  std::function<bool(const option_value&, Options&)> read;  ///< false: it is of another type, or does not fit
+  std::function<bool(const option_value&, Options&)> read;  ///< false: wrong type, or out of its limit
   std::function<option_value(const Options&)> write;
-  std::function<std::string(const Options&)> others = {};  ///< if the limit depends on other options: their values
+  std::function<std::string(const Options&)> others = {};  ///< if the limit depends on other options: shows their
+                                                           ///< values
 };
 
 template <class Options>
 struct option_fields {
   std::vector<option_field<Options>> all = {};
 
-  /// One that need not be given may also be what it is then.
+  /// An optional one may also have its default.
   template <std::unsigned_integral Whole>
   option_fields&& whole(const char* name, Whole Options::*field, std::uint64_t low, std::uint64_t high = integer_max,
                         bool is_required = true) && {
@@ -97,7 +98,7 @@ struct option_fields {
                [=](Whole x) { return x >= low && x <= high; });
   }
 
-  /// What the last one must be besides, given the other options, which `others` shows; one that is not known yet is 0.
+  /// A further limit of the last option, by the other options, which `others` shows; one that is not yet known is 0.
   option_fields&& that(const char* limit, bool (*is_so)(const Options&), std::string (*others)(const Options&)) && {
     option_field<Options>& last = all.back();
     last.limit += std::string(" that ") + limit;
@@ -128,7 +129,7 @@ struct option_fields {
     return add(name, field, false, "true or false", [](bool) { return true; });
   }
 
-  /// No std::string: gcc 12 would destroy one of a coroutine's temporary options twice.
+  /// Not a std::string: gcc 12 would destroy one in a coroutine's temporary options twice.
   option_fields&& text(const char* name, std::string_view Options::*field, bool is_required = false) && {
     return add(name, field, is_required, "a text", [](std::string_view) { return true; });
   }
@@ -149,7 +150,7 @@ struct option_fields {
   }
 };
 
-/// Returns the fields of such options; of those that have none, an empty list.
+/// Returns the fields of these options; an empty list if they describe none.
 template <class Options>
 const std::vector<option_field<Options>>& fields_of() {
   static const std::vector<option_field<Options>> all = [] {
@@ -161,7 +162,7 @@ const std::vector<option_field<Options>>& fields_of() {
   return all;
 }
 
-/// Returns those that messages to servers have: of options that say it, `remote_fields()`, else the same.
+/// Returns the fields for messages to servers: `remote_fields()` if the options have it, else the same.
 template <class Options>
 const std::vector<option_field<Options>>& remote_fields_of() {
   if constexpr (requires { Options::remote_fields(); }) {
@@ -172,11 +173,11 @@ const std::vector<option_field<Options>>& remote_fields_of() {
   }
 }
 
-/// Throws the `error` of an option that is not within its limit. `others`: of which that depends; may be empty.
+/// Throws the `error` for an option out of its limit. `others`: the options that the limit depends on; may be empty.
 [[noreturn]] void refuse_option(const std::string& kind, const std::string& name, const option_value& given,
                                 const std::string& limit, const std::string& others);
 
-/// Throws `error` if an option is not within its limits.
+/// Throws `error` if an option is out of its limits.
 template <class Options>
 const Options& checked(const Options& given) {
   for (const auto& one : fields_of<Options>())

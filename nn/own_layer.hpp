@@ -1,5 +1,5 @@
-// Layers that a program adds to those that job files can name: `add_layer<my_layer>("my_layer")` before the program
-// reads a job. Every process of a run adds the same ones.
+// Layers that a program adds for job files: `add_layer<my_layer>("my_layer")` before the program reads a job. Every
+// process of a run adds the same ones.
 
 #pragma once
 
@@ -16,7 +16,7 @@ namespace troupe::nn {
 
 namespace detail {
 
-/// What is known of the options of an added layer.
+/// The options of an added layer.
 class own_options : public added_options {
  public:
   virtual std::unique_ptr<own_options> copy() const = 0;
@@ -41,12 +41,12 @@ class options_of final : public options_with_fields<own_options, Layer> {
 };
 
 void add_layer(const std::string& kind, std::shared_ptr<const own_options> with_defaults);
-/// Throws `error` unless the name that a layer is added by is that of its options, which their errors have.
+/// Throws `error` unless the added name is that of its options, which their errors contain.
 void check_same_kind(const std::string& added, const std::string& of_options);
 
 }  // namespace detail
 
-/// The options of an added layer, as a job file gives them.
+/// The options of an added layer in a job file.
 struct own_layer_options {
   std::string kind;
   std::shared_ptr<const detail::own_options> chosen;
@@ -54,12 +54,12 @@ struct own_layer_options {
   bool operator==(const own_layer_options& other) const;
 };
 
-/// Returns the kinds that have been added, in their order.
+/// Returns the added kinds, in the order of adding.
 std::vector<own_layer_options> added_layers();
 
-/// Has job files name `Layer` as `kind`. It is made of its `options`, if it has such a type, whose `fields()` describe
-/// what files may give and whose `fit(sample)` takes what follows from the input; else of nothing. Throws `error` if
-/// the name is taken, or does not fit, or if the options have another `kind`. Thread: any; before the first job
+/// Adds `Layer` for job files as `kind`. It is made from its `options`, if it has such a type, whose `fields()`
+/// describe the options in files and whose `fit(sample)` sets those that follow from the input; else by default. Throws
+/// `error` if the name is in use or invalid, or if the options have another `kind`. Thread: any; before the first job
 /// is read.
 template <std::derived_from<module> Layer>
 void add_layer(const std::string& kind) {

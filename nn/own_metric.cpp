@@ -19,7 +19,7 @@ added_names<std::shared_ptr<const own_metric>>& all_metrics() {
   return all;
 }
 
-/// What tables and files of figures have already, and `none`, which a job says in place of names.
+/// Names in tables and files of figures, and `none`, which a job may give instead of names.
 constexpr std::array<std::string_view, 15> usual_figures = {
     "accuracy", "auc",     "calibration",   "epoch",   "log-loss",  "loss",  "none",     "rmse",
     "step",     "samples", "samples-per-s", "seconds", "staleness", "steps", "test-loss"};

@@ -29,7 +29,7 @@ added_names<added_optimizer>& all_optimizers() {
 constexpr std::array<std::string_view, 6> usual_optimizers = {"sgd",      "adagrad",  "adam", "rowwise-adagrad",
                                                               "lazy-sgd", "lazy-adam"};
 
-/// A function as an optimizer.
+/// An optimizer that calls a function.
 class function_optimizer final : public own_optimizer {
  public:
   function_optimizer(int state_buffers, update_function update)
@@ -57,7 +57,7 @@ class no_options final : public detail::own_optimizer_options {
   std::shared_ptr<const own_optimizer> made_;
 };
 
-/// Calls `what`, which is code of the optimizer's. Throws `error`, with its name, if that throws.
+/// Calls `what`, the optimizer's code. Throws `error` with its name if that throws.
 template <class F>
 auto named(const std::string& name, const F& what) {
   std::string words;
@@ -109,8 +109,8 @@ chosen_optimizer::chosen_optimizer(std::string name, std::unique_ptr<const detai
                     name_));
 }
 
-/// Returns weights and state after a step, of which the first block has so many weights. More than a vector of any
-/// processor has, so that compiled loops end differently in the blocks.
+/// Returns weights and state after a step; the first block has this many weights. The total exceeds any processor's
+/// vectors, so that compiled loops end differently in the blocks.
 std::vector<float> chosen_optimizer::tried(std::size_t first_block) const {
   constexpr std::size_t count = 67;
   constexpr double lr = 0.01;

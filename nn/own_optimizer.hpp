@@ -1,9 +1,10 @@
-// Optimizers that a program adds to those that jobs and programs can name: `add_optimizer<lion>("lion")` before the
-// first one is chosen, then `--dense-optimizer lion:beta1=0.95`, or `optimizer_choice{.name = "lion", .lr = 1e-4}`.
-// Every process of a run adds the same ones. They compute on the processor.
+// Optimizers that a program adds for jobs and programs: `add_optimizer<lion>("lion")` before the first one is chosen,
+// then `--dense-optimizer lion:beta1=0.95`, or `optimizer_choice{.name = "lion", .lr = 1e-4}`. Every process of a run
+// adds the same ones. They compute on the processor.
 //
-// An optimizer takes each weight by itself. Dense weights take a step each time. Of a table, a step takes the rows that
-// the batches had, each once with its whole gradient; the others stand still, with their state, as with `lazy-adam`.
+// An optimizer updates each weight independently. Every step updates all dense weights. In a table, a step updates the
+// rows in the batches, each once with its whole gradient; other rows and their state do not change, as with
+// `lazy-adam`.
 
 #pragma once
 
@@ -20,18 +21,18 @@ namespace troupe::nn {
 
 using troupe::weight_block;
 
-/// An optimizer with its options. It is made when it is chosen, and knows nothing but them: what it has to remember is
-/// its state, which is saved. Thread: any.
+/// An optimizer with its options. Made when it is chosen; everything that it must remember is in its state, which is
+/// saved. Thread: any.
 class own_optimizer {
  public:
   virtual ~own_optimizer() = default;
-  /// The number of its state buffers: 0, 1 or 2, each with a float32 for each weight.
+  /// The number of its state buffers: 0, 1 or 2, each with one float32 for each weight.
   virtual int state_buffers() const { return 0; }
-  /// What the numbers of the first buffer begin with; those of the second begin with 0.
+  /// The initial value of the first buffer; the second begins with 0.
   virtual float initial_state() const { return 0; }
-  /// Takes a step: changes `of.weights`, `of.first` and `of.second` at each place by what is at that place, whatever
-  /// block that is in. Weights stored in 16 bits come as float32, and are rounded when it returns. What it throws ends
-  /// the run.
+  /// Takes a step: updates `of.weights`, `of.first` and `of.second` at each index from the values at that index only,
+  /// independent of the block. Weights stored in 16 bits are passed as float32, and rounded when it returns. Its
+  /// exceptions end the run.
   virtual void update(const weight_block& of) const = 0;
 };
 
@@ -40,7 +41,7 @@ using update_function = std::function<void(const weight_block& of)>;
 
 namespace detail {
 
-/// What is known of the options of an added optimizer.
+/// The options of an added optimizer.
 class own_optimizer_options : public added_options {
  public:
   virtual std::unique_ptr<own_optimizer_options> copy() const = 0;
@@ -65,24 +66,24 @@ void add_optimizer(const std::string& name, std::shared_ptr<const own_optimizer_
 
 }  // namespace detail
 
-/// An optimizer that has been added.
+/// An added optimizer.
 struct added_optimizer {
   std::string name;
   std::shared_ptr<const detail::own_optimizer_options> with_defaults;
 };
 
-/// An added optimizer with the options that somebody has chosen. Thread: any.
+/// An added optimizer with chosen options. Thread: any.
 class chosen_optimizer final : public update_rule {
  public:
-  /// Makes it, and tries it on a few weights, at once and in two blocks. Throws `error` if the results differ, if it
-  /// has another number of buffers than 0, 1 or 2, or if it throws itself.
+  /// Makes it, and tries it on a few weights, in one and in two blocks. Throws `error` if the results differ, if the
+  /// number of buffers is not 0, 1 or 2, or if it throws itself.
   chosen_optimizer(std::string name, std::unique_ptr<const detail::own_optimizer_options> options);
 
   const std::string& name() const { return name_; }
   const detail::own_optimizer_options& options() const { return *options_; }
   int state_buffers() const { return state_buffers_; }
   float initial_state() const { return initial_state_; }
-  /// Throws `error`, which names it, if it throws.
+  /// Throws `error` with its name if it throws.
   void update(const weight_block& of) const override;
 
  private:
@@ -95,16 +96,16 @@ class chosen_optimizer final : public update_rule {
   float initial_state_ = 0;
 };
 
-/// The same as a choice among all optimizers.
+/// The same, as a choice among all optimizers.
 struct own_optimizer_choice {
   std::shared_ptr<const chosen_optimizer> what;
 
   bool operator==(const own_optimizer_choice& other) const;
 };
 
-/// Has jobs and programs name `Optimizer`. It is made of its `options`, if it has such a type, whose `fields()`
-/// describe what may be given (option_fields.hpp); else of nothing. Throws `error` if the name, or that of an option,
-/// is taken or does not fit. Thread: any; before the first optimizer is chosen.
+/// Adds `Optimizer` for jobs and programs. It is made from its `options`, if it has such a type, whose `fields()`
+/// describe them (option_fields.hpp); else by default. Throws `error` if the name, or an option's, is in use or
+/// invalid. Thread: any; before the first optimizer is chosen.
 template <std::derived_from<own_optimizer> Optimizer>
 void add_optimizer(const std::string& name) {
   using options = typename detail::options_of_optimizer<Optimizer>::options;
@@ -116,10 +117,10 @@ void add_optimizer(const std::string& name) {
   detail::add_optimizer(name, std::make_shared<const detail::options_of_optimizer<Optimizer>>());
 }
 
-/// The same for a function with so many state buffers, which begin with 0, and without options.
+/// The same for a function without options; its state buffers begin with 0.
 void add_optimizer(const std::string& name, int state_buffers, update_function update);
 
-/// Returns the optimizers that have been added, in their order; they stay.
+/// Returns the added optimizers, in the order of adding; they are never removed.
 std::vector<added_optimizer> added_optimizers();
 
 }  // namespace troupe::nn

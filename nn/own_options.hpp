@@ -1,5 +1,4 @@
-// The options of what a program adds to jobs, or has on servers, for those that read and write them without knowing
-// their type.
+// The options of a program's additions to jobs or servers, for code that does not know their type.
 
 #pragma once
 
@@ -13,12 +12,12 @@
 
 namespace troupe::nn::detail {
 
-/// What is known of them.
+/// Reads and writes options by index.
 class added_options {
  public:
   virtual ~added_options() = default;
 
-  /// An option as `option_field` has it.
+  /// An option, as in `option_field`.
   struct field {
     std::string name;
     bool is_required = false;
@@ -27,13 +26,13 @@ class added_options {
     option_value value;
   };
   virtual std::vector<field> fields() const = 0;
-  /// Returns false if field `i` cannot be that.
+  /// Returns false if field `i` cannot have the value.
   virtual bool set(std::size_t i, const option_value& value) = 0;
   /// Returns whether field `i` is within its limit.
   virtual bool fits(std::size_t i) const = 0;
 };
 
-/// Returns whether options of one type have the same values.
+/// Returns whether two objects with options of one type have the same values.
 inline bool have_same_values(const added_options& a, const added_options& b) {
   return std::ranges::equal(a.fields(), b.fields(), {}, &added_options::field::value, &added_options::field::value);
 }
@@ -48,8 +47,8 @@ struct options_of_added<Added> {
   using type = typename Added::options;
 };
 
-/// The options of `Added`, or none, as `Described` has them; `Base`, derived from `added_options`, says what else is
-/// known of them.
+/// The options of `Added`, if any, as `Described` describes them; `Base` derives from `added_options` and adds the rest
+/// of the interface.
 template <class Base, class Added, auto* Described = &fields_of<typename options_of_added<Added>::type>>
 class options_with_fields : public Base {
  public:

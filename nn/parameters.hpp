@@ -1,4 +1,4 @@
-// The named tensors of a module's parameters, or of its buffers, and the flat buffer that they are in.
+// The named tensors of a module's parameters or buffers, and their flat buffer.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace troupe::nn {
 struct parameter {
   std::string name;
   troupe::shape shape = {};
-  /// Its offset in the flat buffer. `placed` fills it in: a module need not.
+  /// Its offset in the flat buffer, set by `placed`: a module need not set it.
   std::size_t first = 0;
 
   std::size_t count() const { return shape.count(); }
@@ -29,16 +29,16 @@ struct parameter_range {
   std::size_t count = 0;
 };
 
-/// Returns the number of floats in all tensors. Throws `error` if no memory can have so many.
+/// Returns the number of floats in all tensors. Throws `error` if no memory can hold so many.
 std::size_t count_of(std::span<const parameter> tensors);
 
-/// Returns the tensors one after the other, without gaps.
+/// Returns the tensors with their offsets, one after the other, without gaps.
 std::vector<parameter> placed(std::vector<parameter> tensors);
 
-/// Appends tensors whose names get `prefix` and a dot before them.
+/// Appends tensors, with `prefix` and a dot before their names.
 void append_named(std::vector<parameter>& to, const std::string& prefix, std::vector<parameter> tensors);
 
-/// A flat buffer as views of its tensors, in their order. T is `float` or `const float`. The list outlives it.
+/// A flat buffer as views of its tensors, in order. T is `float` or `const float`. Buffer and tensors outlive it.
 template <class T>
 class tensor_list {
  public:

@@ -15,7 +15,7 @@ namespace {
 template <class Options>
 constexpr bool is_global = std::is_same_v<Options, global_avg_pool2d_options>;
 
-/// A stride that is not given is the kernel's size; a file gives one of 1 at least.
+/// The default stride is the kernel's size; files may set 1 or more.
 template <class Options>
 option_fields<Options> window_fields() {
   return option_fields<Options>()

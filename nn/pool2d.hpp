@@ -1,4 +1,4 @@
-// Pools of images [n, channels, height, width], by windows without padding.
+// Pooling of images [n, channels, height, width], by windows without padding.
 
 #pragma once
 
@@ -32,7 +32,7 @@ struct global_avg_pool2d_options {
   bool operator==(const global_avg_pool2d_options&) const = default;
 };
 
-/// The pool with such options.
+/// The pooling layer with these options.
 template <class Options>
 class pool2d final : public layer<Options> {
  public:

@@ -1,5 +1,4 @@
-// What passes of several ranks tell each other while they are under way, such as the statistics of a batch
-// normalisation over all ranks.
+// Exchanges between the passes of several ranks, such as the statistics of a batch normalization over all ranks.
 
 #pragma once
 
@@ -12,11 +11,11 @@ class rank_means {
  public:
   virtual ~rank_means() = default;
 
-  /// How many ranks there are.
+  /// The number of ranks.
   virtual std::uint32_t ranks() const = 0;
 
   /// Replaces the numbers by their means over all ranks, summed in rank order: the same bits on each. The pass waits
-  /// until all ranks have given as many. Requires: all ranks call it equally often, in the same order.
+  /// until all ranks have given as many numbers. Requires: all ranks call it equally often, in the same order.
   virtual void mean(std::span<float> numbers) = 0;
 };
 

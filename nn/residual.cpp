@@ -12,7 +12,7 @@ namespace troupe::nn {
 
 namespace {
 
-/// The module's own numbers, within those of the sum: its output, and what it keeps.
+/// The inner module's output and saved numbers, within those of the residual.
 pass_numbers inner_numbers(const pass& how, const pass_numbers& whole) {
   pass_numbers inner = whole;
   inner.output = {whole.saved.data(), whole.output.shape()};
@@ -66,7 +66,7 @@ std::size_t residual::saved(const tensor_view& input, const kernels::stream& on)
 }
 
 void residual::forward(const pass& how, const pass_numbers& numbers) const {
-  if (numbers.input.shape()[0] == 0) return module_->forward(how, numbers);  // only takes part
+  if (numbers.input.shape()[0] == 0) return module_->forward(how, numbers);  // only joins other ranks' passes
   const pass_numbers inner = inner_numbers(how, numbers);
   module_->forward(how, inner);
   add_to(how.stream, inner.output.size(), inner.output.data(), numbers.input.as<float>().data(), numbers.output.data());

@@ -1,4 +1,4 @@
-// A module and the way around it.
+// A module with a shortcut around it.
 
 #pragma once
 
@@ -16,7 +16,7 @@ namespace troupe::nn {
 
 struct layer_spec;
 
-/// Of job files.
+/// For job files.
 struct residual_options {
   static constexpr const char* kind = "residual";
   std::vector<layer_spec> layers;
@@ -31,7 +31,7 @@ class residual final : public module {
 
   template <std::derived_from<module> Module>
   explicit residual(Module of) : module_(std::make_shared<const Module>(std::move(of))) {}
-  /// Of layers that a job file has inside: their parameters are named without `module.`, and pass i of them has the
+  /// Makes one from a job file's inner layers: their parameters have names without `module.`, and inner layer i has the
   /// random numbers of number i + 1.
   static residual of_layers(std::vector<std::shared_ptr<const module>> inner);
 

@@ -18,17 +18,16 @@
 
 namespace troupe::nn {
 
-/// Plans for passes on any thread. The first one of each `kept_` place stays, so that reading it takes no lock: of up
-/// to that many batch sizes in a row each has its own. Shapes that find their place taken share a few that are
-/// replaced.
+/// Plans for passes on any thread. The first plan at each index of `kept_` stays, and is read without a lock: that many
+/// consecutive batch sizes each have an index. Shapes whose index is in use share a few plans, which are replaced.
 class sequential::plan_cache {
  public:
-  /// Returns a plan. It stays as long as the result and this object.
+  /// Returns a plan, valid as long as the result and this object.
   template <class Make>
   std::shared_ptr<const plan> find(const tensor_view& input, const kernels::stream& on, Make make) {
     auto& place = kept_[input.shape().empty() ? 0 : input.shape()[0] % kept_.size()];
     if (const plan* const one = place.load(std::memory_order_acquire); one != nullptr && one->is_of(input, on))
-      return {std::shared_ptr<const plan>(), one};  // shares no counter, which all threads would write
+      return {std::shared_ptr<const plan>(), one};  // shares no reference count, which all threads would write
     const std::lock_guard lock(mutex_);
     for (const auto& one : plans_)
       if (one && one->is_of(input, on)) return one;
@@ -50,7 +49,7 @@ class sequential::plan_cache {
 
 namespace {
 
-/// Returns the place of `count` numbers behind the `end` that is moved. Throws `error` if no memory has so many.
+/// Returns the offset of `count` numbers, and advances `end`. Throws `error` if no memory can hold so many.
 std::size_t take_place(const module& of, const kernels::stream& on, std::size_t& end, std::size_t count) {
   const std::size_t place = end;
   if (count > std::size_t{PTRDIFF_MAX} / sizeof(float) || __builtin_add_overflow(end, aligned(on, count), &end))
@@ -82,7 +81,7 @@ sequential sequential::part(std::size_t first, std::size_t count) const {
   return sequential({begin, begin + static_cast<std::ptrdiff_t>(count)}, first_ + first, shift_);
 }
 
-// -- its parts together -------------------------------------------------------------------
+// -- composition --------------------------------------------------------------------------
 
 std::vector<parameter> sequential::parameters() const {
   std::vector<parameter> all;

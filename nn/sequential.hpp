@@ -1,4 +1,4 @@
-// Modules one after the other.
+// Modules in sequence.
 
 #pragma once
 
@@ -15,16 +15,17 @@
 
 namespace troupe::nn {
 
-/// One module after the other. Their parameters are named as PyTorch names them, by the modules' numbers: `0.weight`,
-/// `2.bias`. The gradients of later modules leave while those of earlier ones are computed. A ReLU that follows a
-/// linear layer is part of its product, unless it is the last module.
+/// Applies modules in sequence. Parameters have PyTorch's names, by the modules' numbers: `0.weight`, `2.bias`. The
+/// gradients of later modules are sent while those of earlier ones are computed. A ReLU after a linear layer is fused
+/// with its product, unless it is the last module.
 class sequential final : public module {
  public:
   template <std::derived_from<module>... Modules>
   explicit sequential(Modules... modules) {
     (add(std::move(modules)), ...);
   }
-  /// `first`: the number of the first module, for its name. Random numbers are those of a module's number plus `shift`.
+  /// `first`: the number of the first module, for names. A module's random numbers are those of its number plus
+  /// `shift`.
   explicit sequential(std::vector<std::shared_ptr<const module>> modules, std::size_t first = 0, std::size_t shift = 0)
       : modules_(std::move(modules)), first_(first), shift_(shift) {}
 
@@ -35,19 +36,19 @@ class sequential final : public module {
     plans_ = make_plans();
     return *this;
   }
-  /// Appends the modules of another one, which get the next numbers here.
+  /// Appends the modules of another one, which get the next numbers.
   sequential& extend(const sequential& more);
 
-  /// How many modules it has.
+  /// The number of modules.
   std::size_t size() const { return modules_.size(); }
   const module& at(std::size_t i) const { return *modules_[i]; }
   const std::vector<std::shared_ptr<const module>>& modules() const { return modules_; }
-  /// The same numbers with other modules. Requires: as many.
+  /// Returns a sequence with the same numbering and other modules. Requires: as many.
   sequential with(std::vector<std::shared_ptr<const module>> modules) const {
     return sequential(std::move(modules), first_, shift_);
   }
-  /// The modules [first, first + count), as a stage of a pipeline has them: with the numbers that they have here, and
-  /// so with the same names, initial parameters and random numbers. Throws `error` if there are not so many.
+  /// Returns the modules [first, first + count), for a stage of a pipeline: with their numbers, and so with the same
+  /// names, initial parameters and random numbers. Throws `error` if there are too few.
   sequential part(std::size_t first, std::size_t count) const;
 
   std::string type() const override { return "sequential"; }
@@ -55,11 +56,11 @@ class sequential final : public module {
   std::vector<parameter> buffers() const override;
   void initialize(std::uint64_t key, const tensor_list<float>& parameters,
                   const tensor_list<float>& buffers) const override;
-  /// The same with another key for each module, by its number.
+  /// The same, with a key for each module by its number.
   void initialize(const std::function<std::uint64_t(std::size_t number)>& key, float* parameters, float* buffers) const;
   troupe::shape output(const tensor_view& input) const override;
   std::size_t saved(const tensor_view& input, const kernels::stream& on) const override;
-  /// Those that the first module that computes takes.
+  /// The ids that the first computing module accepts.
   std::optional<id_range> ids() const override;
   void forward(const pass& how, const pass_numbers& numbers) const override;
   void backward(const pass& how, const pass_numbers& numbers, const gradients& of) const override;
@@ -86,7 +87,7 @@ class sequential final : public module {
   void check_any() const;
 
   std::vector<std::shared_ptr<const module>> modules_;
-  std::size_t first_ = 0;  ///< the number of the first one
+  std::size_t first_ = 0;  ///< the number of the first module
   std::size_t shift_ = 0;  ///< from a module's number to that of its random numbers
   std::shared_ptr<plan_cache> plans_ = make_plans();
 };

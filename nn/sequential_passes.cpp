@@ -11,17 +11,17 @@
 namespace troupe::nn {
 
 namespace {
-constexpr std::size_t few_modules = 8;  // of which lists take no memory of their own
+constexpr std::size_t few_modules = 8;  // lists of so many need no allocation
 }
 
-/// With random numbers of its own.
+/// Gives a step its own random numbers.
 pass sequential::pass_of(const step& of, const pass& whole) const {
   pass own = whole;
   own.key = kernels::random_bits(whole.key, of.number + shift_);
   return own;
 }
 
-/// Takes part in the passes of the other ranks.
+/// Joins the passes of the other ranks, without samples.
 void sequential::pass_without_samples(const pass& how, const plan& all, bool is_backward) const {
   for (std::size_t k = 0; k < all.steps.size(); ++k) {
     const step& one = all.steps[is_backward ? all.steps.size() - 1 - k : k];
@@ -56,7 +56,7 @@ void sequential::forward(const pass& how, const pass_numbers& numbers) const {
   }
 }
 
-/// The first way back: the gradients between the modules.
+/// Computes the gradients between the modules: the first part of the backward pass.
 void sequential::backward_inputs(const pass& how, const pass_numbers& numbers, const plan& all,
                                  const gradients& of) const {
   view<const float> grad = of.output;
@@ -72,8 +72,8 @@ void sequential::backward_inputs(const pass& how, const pass_numbers& numbers, c
     else if (of.input || one.is_trained_below)
       below = {numbers.saved.data() + all.steps[i - 1].grad_at, one.input};
     if (one.fused) {
-      // Evaluation writes no mask: that of an earlier pass may be there. Masks have the rows of their layer, which a
-      // `flatten` behind it may have made longer.
+      // Evaluation writes no mask: one of an earlier pass may be there. Masks have the rows of their layer, which a
+      // following `flatten` may have made longer.
       const bool asks = how.training && i > 0 && all.steps[i - 1].has_relu() &&
                         all.steps[i - 1].fused->out == one.fused->in &&
                         all.has_mask[i - 1].load(std::memory_order_relaxed);
@@ -102,7 +102,7 @@ void sequential::backward(const pass& how, const pass_numbers& numbers, const gr
 
 namespace {
 
-/// Places that were asked for before, in the order in which a module asks for them.
+/// Addresses that were requested before, in the module's order of requests.
 class known_places final : public gradient_places {
  public:
   explicit known_places(std::span<float* const> places) : places_(places) {}
@@ -119,7 +119,7 @@ class known_places final : public gradient_places {
 
 namespace {
 
-/// The gradient of no samples.
+/// Writes the gradient of zero samples.
 void write_zeros(const pass& how, const std::vector<parameter_range>& ranges, gradient_places& to) {
   for (std::size_t i = ranges.size(); i-- > 0;) {
     how.stream.fill(ranges[i].count, 0, to.at(ranges[i]));
@@ -129,7 +129,7 @@ void write_zeros(const pass& how, const std::vector<parameter_range>& ranges, gr
 
 }  // namespace
 
-/// The modules side by side, from the last one on.
+/// Computes the modules' parameter gradients in parallel, from the last module on.
 void sequential::backward_parameters(const pass& how, const pass_numbers& numbers, const view<const float>& grad_output,
                                      gradient_places& to) const {
   if (!has_samples(numbers.input)) return write_zeros(how, ranges(), to);

@@ -1,4 +1,4 @@
-// How a `sequential` passes inputs of one shape: its steps, and where they keep their numbers.
+// How a `sequential` handles inputs of one shape: its steps, and the offsets of their numbers.
 
 #pragma once
 
@@ -16,22 +16,22 @@
 
 namespace troupe::nn {
 
-/// What is computed at once: a module, or a linear one with the ReLU after it. Modules that change nothing have none.
+/// One computation: a module, or a linear one with a following ReLU. Identity modules have no step.
 struct sequential::step {
   const module* what = nullptr;
   std::size_t number = 0;
   std::optional<fused_linear> fused = {};
   std::vector<parameter> parameters = {};
   std::vector<parameter> buffers = {};
-  std::vector<parameter_range> ranges = {};  ///< in the buffer of all; empty: it has no parameters
-  std::size_t first_range = 0;               ///< the number of the last one among those of all of `plan::trained`
+  std::vector<parameter_range> ranges = {};  ///< in the whole buffer; empty without parameters
+  std::size_t first_range = 0;               ///< the index of its last range among all ranges of `plan::trained`
   std::size_t first_parameter = 0;
   std::size_t first_buffer = 0;
-  bool is_trained_below = false;  ///< one before it has parameters, so that it needs the gradient of its output
+  bool is_trained_below = false;  ///< an earlier step has parameters, so its output's gradient is needed
   troupe::shape input = {};
   troupe::shape output = {};
   std::uint64_t multiply_adds = 0;
-  // Places in what is saved. The last step's output and its gradient are the caller's.
+  // Offsets in the saved numbers. The last step's output and its gradient are the caller's.
   std::size_t saved = 0;
   std::size_t saved_at = 0;
   std::size_t output_at = 0;
@@ -40,16 +40,16 @@ struct sequential::step {
   bool has_relu() const { return fused && fused->has_relu; }
 };
 
-/// The steps of passes of one shape.
+/// The steps for inputs of one shape.
 struct sequential::plan {
   tensor_view input;  ///< its type and shape
   const kernels::device* where = nullptr;
-  bool is_on_host = false;  ///< whose streams all compute alike
+  bool is_on_host = false;  ///< where all streams compute alike
   std::vector<step> steps = {};
   std::size_t saved = 0;
   std::vector<const step*> trained = {};  ///< the steps with parameters, from the last one on
-  std::size_t operations = 0;             ///< multiplications with an addition of theirs
-  /// By step, whether its last training pass forward wrote the mask of its ReLU, as all of the shape do.
+  std::size_t operations = 0;             ///< their multiply-adds
+  /// By step: whether the last forward training pass wrote the ReLU's mask; all passes of this shape do the same.
   std::unique_ptr<std::atomic<bool>[]> has_mask = {};
 
   bool is_of(const tensor_view& given, const kernels::stream& on) const {

@@ -39,7 +39,7 @@ void shape::check_dimensions(const char* what) const {
     throw error(error_kind::input, fmt::format("{} of a shape without dimensions; it has none to change", what));
 }
 
-/// Throws for a product that is too large, unless some length is 0.
+/// Throws, as the product is too large, unless some length is 0.
 void shape::check_has_none() const {
   const auto end = lengths_.begin() + dimensions_;
   if (std::find(lengths_.begin(), end, std::size_t{0}) == end)
@@ -60,7 +60,7 @@ void tensor::refuse_numbers() const {
 
 void tensor::allocate() {
   if (!is_tensor_type(type_)) refuse_numbers();
-  // Small memory comes sooner from here.
+  // Smaller blocks are allocated faster below.
   const std::size_t bytes = checked_bytes(shape_, type_);
   if (bytes >= worth_huge_pages) {
     try {

@@ -1,5 +1,5 @@
-// Arrays of numbers with a type and a shape: tensors, whose copies share their memory, and views of memory that another
-// object keeps.
+// Arrays of numbers with a type and a shape: tensors, whose copies share their memory, and views of memory that belongs
+// to another object.
 
 #pragma once
 
@@ -28,12 +28,13 @@ class shape {
   static constexpr std::size_t dimensions_max = 6;
 
   shape() = default;
-  /// At most `dimensions_max` lengths. No std::initializer_list: gcc 12 cannot compile one in a `co_await` expression.
+  /// At most `dimensions_max` lengths. Not a std::initializer_list: gcc 12 cannot compile one in a `co_await`
+  /// expression.
   template <std::convertible_to<std::size_t>... Lengths>
   requires(sizeof...(Lengths) > 0 && sizeof...(Lengths) <= dimensions_max) shape(Lengths... lengths)
       : lengths_{static_cast<std::size_t>(lengths)...}, dimensions_(static_cast<std::uint8_t>(sizeof...(Lengths))) {}
 
-  /// Makes a shape of a range of lengths. Throws `error` if there are more than `dimensions_max`.
+  /// Makes a shape from a range of lengths. Throws `error` if there are more than `dimensions_max`.
   template <class Range>
   static shape of(const Range& lengths) {
     shape made;
@@ -47,7 +48,7 @@ class shape {
   std::size_t operator[](std::size_t i) const { return lengths_[i]; }
   const std::size_t* begin() const { return lengths_.data(); }
   const std::size_t* end() const { return lengths_.data() + dimensions_; }
-  /// The number of elements. Throws `error` if no tensor can have so many.
+  /// The number of elements. Throws `error` if no tensor can hold so many.
   std::size_t count() const {
     std::size_t all = 1;
     bool is_too_large = false;
@@ -56,7 +57,7 @@ class shape {
     if (is_too_large) check_has_none();
     return is_too_large ? 0 : all;
   }
-  /// The same with another last dimension. Throws `error` without a dimension.
+  /// Returns the shape with another last dimension. Throws `error` without a dimension.
   shape with_last(std::size_t length) const {
     check_dimensions("with_last");
     shape other = *this;
@@ -64,7 +65,7 @@ class shape {
     return other;
   }
 
-  /// The same with another first dimension. Throws `error` without a dimension.
+  /// Returns the shape with another first dimension. Throws `error` without a dimension.
   shape with_first(std::size_t length) const {
     check_dimensions("with_first");
     shape other = *this;
@@ -72,7 +73,7 @@ class shape {
     return other;
   }
 
-  /// The same without the first dimension. Throws `error` without a dimension.
+  /// Returns the shape without its first dimension. Throws `error` without a dimension.
   shape without_first() const {
     check_dimensions("without_first");
     shape other;
@@ -81,13 +82,13 @@ class shape {
     return other;
   }
 
-  /// Appends a dimension. Throws `error` if there are `dimensions_max`.
+  /// Appends a dimension. Throws `error` beyond `dimensions_max`.
   void append(std::size_t length) {
     if (dimensions_ == dimensions_max) refuse_more();
     lengths_[dimensions_++] = length;
   }
 
-  /// Of all places, since a comparison of a number of them that is not known is a call.
+  /// Compares all lengths: comparing a variable number of them would be a function call.
   bool operator==(const shape& other) const {
     return dimensions_ == other.dimensions_ &&
            std::memcmp(lengths_.data(), other.lengths_.data(), sizeof lengths_) == 0;
@@ -98,33 +99,33 @@ class shape {
   void check_has_none() const;
   void check_dimensions(const char* what) const;
 
-  std::array<std::size_t, dimensions_max> lengths_{};  ///< behind `dimensions_`: zeros
+  std::array<std::size_t, dimensions_max> lengths_{};  ///< zeros beyond `dimensions_`
   std::uint8_t dimensions_ = 0;
 };
 
 /// `[32, 16]`.
 std::string to_string(const shape& x);
 
-/// Returns the bytes of such a tensor. Throws `error` if no memory has so many.
+/// Returns the size of such a tensor in bytes. Throws `error` if no memory can hold so many.
 std::size_t checked_bytes(const shape& lengths, dtype type);
 
-/// In row-major order, in host memory. What a context has computed knows where it comes from, so that the context can
-/// go back through it (context.hpp).
+/// Numbers in row-major order, in host memory. A result of a context refers to its origin, so that the context can pass
+/// back through it (context.hpp).
 class tensor {
  public:
   tensor() = default;
   /// Uninitialized. Throws `error` if there is no memory for it. A template, so that `tensor({4})` can only mean a
-  /// tensor of that shape, and no copy of another one.
+  /// tensor of that shape, not a copy of another one.
   template <class Shape = troupe::shape>
   requires std::same_as<Shape, troupe::shape>
   explicit tensor(const Shape& lengths, dtype type = dtype::f32) : shape_(lengths), type_(type) { allocate(); }
-  /// Of numbers in memory that `owner` keeps.
+  /// With numbers in memory that `owner` keeps alive.
   tensor(const shape& lengths, dtype type, std::shared_ptr<std::byte> owner)
       : shape_(lengths), type_(type), memory_(std::move(owner)) {
     if (!is_tensor_type(type)) refuse_numbers();
   }
 
-  /// Copies `numbers`. Throws `error` if there are not as many as the shape has.
+  /// Copies `numbers`. Throws `error` unless their number fits the shape.
   template <tensor_number T>
   static tensor of(const shape& lengths, std::span<const T> numbers) {
     tensor made(lengths, dtype_of<T>());
@@ -137,8 +138,8 @@ class tensor {
   const troupe::shape& shape() const { return shape_; }
   std::size_t count() const { return memory_ ? shape_.count() : 0; }
 
-  /// The numbers, as long as this tensor or a copy lives: not of one that goes at once. Throws `error` if they are of
-  /// another type.
+  /// The numbers, valid as long as this tensor or a copy lives, so not available on a temporary. Throws `error` if they
+  /// have another type.
   template <class T>
   std::span<T> as() const&& = delete;
   template <class T>
@@ -147,17 +148,17 @@ class tensor {
     return {reinterpret_cast<T*>(memory_.get()), count()};
   }
 
-  /// The same as bytes.
+  /// The numbers as bytes.
   std::span<std::byte> bytes() const&& = delete;
   std::span<std::byte> bytes() const& { return {memory_.get(), count() * size_of(type_)}; }
 
-  /// Returns a copy that shares no memory; of a tensor without numbers, another one.
+  /// Returns a copy with its own memory; without numbers, an empty copy.
   tensor clone() const;
 
-  /// The only number. Throws `error` if there are more, or none.
+  /// The only number. Throws `error` unless there is exactly one.
   double item() const;
 
-  /// What keeps the numbers alive.
+  /// Keeps the numbers alive.
   const std::shared_ptr<std::byte>& owner() const { return memory_; }
 
  private:
@@ -171,17 +172,17 @@ class tensor {
   troupe::shape shape_;
   dtype type_ = dtype::f32;
   std::shared_ptr<std::byte> memory_;
-  // The context that has computed it, and its place there; 0: none.
+  // The context that computed it, and its index there; 0: none.
   std::uint64_t context_ = 0;
   std::uint32_t node_ = 0;
 };
 
-/// The numbers of a tensor, to read, or its type and shape alone. What it views must outlive it.
+/// A read-only view of a tensor's numbers, or its type and shape alone. The viewed memory must outlive it.
 class tensor_view {
  public:
   tensor_view() = default;
   tensor_view(const tensor& of) : shape_(of.shape()), type_(of.type()), numbers_(of.owner().get()) {}
-  /// Of numbers in any device's memory; null: they do not exist yet.
+  /// With numbers in any device's memory; null if they do not exist yet.
   tensor_view(const troupe::shape& lengths, const void* numbers = nullptr, dtype type = dtype::f32)
       : shape_(lengths), type_(type), numbers_(numbers) {}
 
@@ -189,7 +190,7 @@ class tensor_view {
   const troupe::shape& shape() const { return shape_; }
   std::size_t count() const { return shape_.count(); }
   const void* data() const { return numbers_; }
-  /// Throws `error` if they are of another type.
+  /// Throws `error` if the numbers have another type.
   template <class T>
   std::span<const T> as() const requires tensor_number<std::remove_const_t<T>> {
     if (type_ != dtype_of<std::remove_const_t<T>>()) refuse_type(dtype_of<std::remove_const_t<T>>());
@@ -204,8 +205,8 @@ class tensor_view {
   const void* numbers_ = nullptr;
 };
 
-/// Numbers of float32 in row-major order, in memory that another object keeps; T is `float` or `const float`. Without
-/// numbers it is false.
+/// Numbers of float32 in row-major order, in memory that belongs to another object; T is `float` or `const float`.
+/// False without numbers.
 template <class T>
 class view {
  public:
@@ -214,7 +215,7 @@ class view {
   operator view<const T>() const requires(!std::is_const_v<T>) { return of(static_cast<const T*>(numbers_)); }
   explicit operator bool() const { return numbers_ != nullptr; }
 
-  /// Returns the same view of other numbers.
+  /// Returns a view of other numbers with this shape.
   template <class Other>
   view<Other> of(Other* numbers) const {
     view<Other> other;
