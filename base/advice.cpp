@@ -13,7 +13,7 @@ std::function<bool(const std::string&)>& known_options() {
   return of_this_program;
 }
 
-/// Returns the known ones of some options, each with its value, if any: `--rows, --device cpu`.
+/// Returns the known ones among some options, each with its value, if any: `--rows, --device cpu`.
 std::string known_of(std::string_view options) {
   std::string kept;
   while (!options.empty()) {

@@ -42,7 +42,7 @@ constexpr const char* null_path = "/dev/null";
 
 result<child_process> child_process::start(const std::string& path, std::vector<std::string> arguments,
                                            const child_options& options) {
-  // Opened here: of the child's calls the system does not say which one has failed.
+  // Opened here, as the system does not report which of the child's calls has failed.
   const auto null = descriptor::open(null_path, O_RDWR);
   if (!null) return run_fault("{}: {}", null_path, null.error().message);
   posix_spawn_file_actions_t files;
@@ -84,7 +84,7 @@ result<std::optional<child_process>> child_process::fork() {
 
 void end_with_parent(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(EXIT_FAILURE);  // it ended before
+  if (::getppid() != parent) ::_exit(EXIT_FAILURE);  // the parent ended before
 }
 
 void release_signals() {

@@ -30,16 +30,16 @@ struct child_options {
   std::vector<int> default_signals;
 };
 
-/// Has the system kill this process when `parent`, which started it, ends; it ends at once if that has happened.
+/// Makes the system kill this process when its parent process `parent` ends; exits at once if that has happened.
 void end_with_parent(pid_t parent);
 
 /// Lets signals reach the calling thread that were held back by `held_signals`.
 void release_signals();
 
-/// A child process. It starts with no signals blocked but those of `held_signals`. Thread: one at a time.
+/// A child process. It starts with no signals blocked, except those of `held_signals`. Thread: one at a time.
 class child_process {
  public:
-  /// Starts the program at `path`; the first of `arguments` is its name. The fault names the path with the system's
+  /// Starts the program at `path`; the first of `arguments` is its name. The fault contains the path and the system's
   /// reason. Sets SIGCHLD to its default action, because the system discards exit codes while it is ignored.
   static result<child_process> start(const std::string& path, std::vector<std::string> arguments,
                                      const child_options& options);
@@ -78,7 +78,7 @@ class child_process {
 
   pid_t pid_ = -1;
   bool stopped_ = false;
-  std::optional<int> status_;  ///< as wait(2) gives it
+  std::optional<int> status_;  ///< as returned by wait(2)
   rusage used_{};
 };
 

@@ -16,17 +16,17 @@ namespace {
 
 constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
 
-/// Version 1 writes 2^63 less a page for "no limit".
+/// Version 1 uses 2^63 minus a page for "no limit".
 constexpr std::uint64_t unlimited_v1 = std::uint64_t{1} << 62;
 
-/// Returns the number in a file; null if there is no such file, or if it has a word, as "max".
+/// Returns the number in a file; null if there is no such file, or if it contains a word, such as "max".
 std::optional<std::uint64_t> number_in(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-/// Returns the number behind `key` in a file with lines of a key and a number.
+/// Returns the number after `key` in a file with lines of a key and a number.
 std::optional<std::uint64_t> number_in(const std::string& path, std::string_view key) {
   std::ifstream file(path);
   std::string name;
@@ -63,11 +63,11 @@ std::string unescaped(std::string_view text) {
   return plain;
 }
 
-/// A mounted tree of control groups with a controller of memory.
+/// A mounted tree of control groups with a memory controller.
 struct tree {
   int version = 2;
   std::string top;     ///< the group that is mounted, as a path within the whole tree
-  std::string folder;  ///< where
+  std::string folder;  ///< the mount point
 };
 
 /// A line is: id, parent, device, top, folder, options, any number of fields, "-", type, source, options of the tree.
@@ -80,8 +80,8 @@ std::optional<tree> tree_of(const std::string& line) {
   return tree{type == "cgroup2" ? 2 : 1, unescaped(fields[3]), unescaped(fields[4])};
 }
 
-/// Returns the path of this process's group in the tree of a version, from a line "4:memory:/a/b" or "0::/a/b"; null:
-/// it is that of another tree.
+/// Returns the path of this process's group in the tree of a version, from a line "4:memory:/a/b" or "0::/a/b"; null if
+/// the line is of another tree.
 std::optional<std::string> path_in(const std::string& line, int version) {
   const auto first = line.find(':');
   const auto second = line.find(':', first + 1);
@@ -92,8 +92,8 @@ std::optional<std::string> path_in(const std::string& line, int version) {
   return line.substr(second + 1);
 }
 
-/// Returns the part of `path` below `top`; null if it is not below. A group outside a container has a path that begins
-/// with "/.." there.
+/// Returns the part of `path` below `top`; null if it is not below. In a container, the path of a group outside begins
+/// with "/..".
 std::optional<std::string> below(const std::string& top, const std::string& path) {
   if (path == top) return "";
   const std::string begin = top == "/" ? "" : top;
@@ -101,18 +101,18 @@ std::optional<std::string> below(const std::string& top, const std::string& path
   return path.substr(begin.size());
 }
 
-/// Returns the groups in `mounted` from that of `path` up to the one that is mounted.
+/// Returns the groups in `mounted` from the one at `path` up to the mounted one.
 std::vector<control_group> groups_in(const tree& mounted, const std::string& path, const std::string& root) {
   const std::string top = root + mounted.folder;
   std::string folder = top + below(mounted.top, path).value_or("");
-  // A path of another namespace is not there; then the tree that can be seen is all that is known.
+  // A path of another namespace does not exist here: only the visible tree is known then.
   if (!std::filesystem::is_directory(folder)) folder = top;
   std::vector<control_group> groups;
   for (;;) {
     groups.push_back({mounted.version, folder});
     if (folder.size() <= top.size()) return groups;
     folder.resize(folder.rfind('/'));
-    // Groups of version 1 may be without a hierarchy: those above them limit nothing then.
+    // Version 1 may have groups without a hierarchy: the groups above limit nothing then.
     if (mounted.version == 1 && number_in(folder + "/memory.use_hierarchy") == 0) return groups;
   }
 }
@@ -124,16 +124,16 @@ std::uint64_t left_in(const control_group& group) {
   const auto take = [&limit](std::optional<std::uint64_t> one) { limit = std::min(limit, one.value_or(unlimited)); };
   if (group.version == 2) {
     take(number_in(file("max")));
-    take(number_in(file("high")));  // beyond it the kernel takes pages back, and slows the group down
+    take(number_in(file("high")));  // above it the kernel reclaims pages and slows the group down
   } else {
     take(number_in(file("limit_in_bytes")));
-    take(number_in(file("stat"), "hierarchical_memory_limit"));  // of groups above that cannot be seen, too
+    take(number_in(file("stat"), "hierarchical_memory_limit"));  // also includes groups above that are not visible
     if (limit >= unlimited_v1) limit = unlimited;
   }
   const auto used = number_in(file(group.version == 2 ? "current" : "usage_in_bytes"));
   if (limit == unlimited || !used) return unlimited;
   std::uint64_t held = *used;
-  const char* const of_all = group.version == 2 ? "" : "total_";  // those below it count in its usage
+  const char* const of_all = group.version == 2 ? "" : "total_";  // its usage includes the groups below
   for (const char* reclaimable : {"inactive_file", "active_file", "slab_reclaimable"})
     held -= std::min(held, number_in(file("stat"), std::string(of_all) + reclaimable).value_or(0));
   return limit > held ? limit - held : 0;
@@ -150,7 +150,7 @@ std::vector<control_group> memory_groups(const std::string& root) {
   for (const int version : {2, 1}) {
     std::optional<std::string> path;
     for (auto line = own.begin(); line != own.end() && !path; ++line) path = path_in(*line, version);
-    // A tree may be mounted in several places, in some of them without the part that has this process.
+    // A tree may be mounted several times, sometimes without the part with this process.
     const tree* best = nullptr;
     for (const tree& one : trees)
       if (path && one.version == version && (best == nullptr || (!below(best->top, *path) && below(one.top, *path))))
@@ -169,7 +169,7 @@ std::uint64_t memory_left(const std::vector<control_group>& groups) {
 }
 
 std::optional<std::uint64_t> killed_in(const std::vector<control_group>& groups) {
-  std::array<bool, 3> seen{};  // the first of each tree is the process's own
+  std::array<bool, 3> seen{};  // the first of each version is the process's own
   for (const control_group& one : groups) {
     if (std::exchange(seen[one.version], true)) continue;
     if (const auto killed =

@@ -1,4 +1,4 @@
-// The control groups of this process, which may have less memory for it than the machine has.
+// The control groups of this process, which may limit its memory below the machine's.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace troupe {
 
-/// A control group that may limit memory, as a folder of files. A process has one in the tree of each version, and
-/// those above it limit it too.
+/// A control group that may limit memory, as a folder of files. A process has one in the tree of each version; the
+/// groups above limit it too.
 struct control_group {
   int version = 2;
   std::string folder;
@@ -18,16 +18,16 @@ struct control_group {
   bool operator==(const control_group&) const = default;
 };
 
-/// Returns the groups of this process with a controller of memory that can be seen, its own before those above it.
-/// `root`: before all paths, for tests.
+/// Returns this process's visible groups with a memory controller, its own before those above it. `root`: a prefix for
+/// all paths, for tests.
 std::vector<control_group> memory_groups(const std::string& root = {});
 
-/// Returns the bytes that the limits of `groups` leave to this process, the least of all; the largest number without a
-/// limit. What the kernel can reclaim, cached files, counts as free, as in MemAvailable.
+/// Returns how many bytes `groups` leave to this process: the least of all limits; the largest number without a limit.
+/// Memory that the kernel can reclaim, such as cached files, counts as free, as in MemAvailable.
 std::uint64_t memory_left(const std::vector<control_group>& groups);
 
-/// Returns how many processes of this process's own group have been killed for want of memory; null: its group does not
-/// tell.
+/// Returns how many processes of this process's own group have been killed for lack of memory; null if the group does
+/// not report it.
 std::optional<std::uint64_t> killed_in(const std::vector<control_group>& groups);
 
 }  // namespace troupe

@@ -29,7 +29,7 @@ std::size_t descriptors_left(std::size_t most) {
 }
 
 result<descriptor> descriptor::open(const std::string& path, int flags) {
-  // Else open(2) on a FIFO would block until it has a reader, and no signal would end that.
+  // Otherwise open(2) on a FIFO would block until it has a reader, and signals would not interrupt it.
   const int unblocked = (flags & O_ACCMODE) == O_WRONLY ? O_NONBLOCK : 0;
   const int number = ::open(path.c_str(), flags | unblocked | O_CLOEXEC, 0666);
   if (number < 0) return bad_input(errno == ENXIO ? "is a FIFO that nobody reads" : std::strerror(errno));

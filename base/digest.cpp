@@ -16,7 +16,7 @@ void running_digest::release::operator()(hash_state* state) const { delete state
 
 running_digest::running_digest() : state_(new hash_state) { restart(); }
 
-// The states of 64 and 128 bits are the same: their digests differ, not what they add.
+// The 64-bit and 128-bit digests share one state: they differ only in the final step.
 void running_digest::restart() { XXH3_64bits_reset(&state_->of_xxh3); }
 
 void running_digest::add(std::span<const std::byte> bytes) {

@@ -10,21 +10,20 @@
 
 namespace troupe {
 
-/// 64 bits.
+/// A digest of 64 bits.
 std::uint64_t digest_of(const std::byte* data, std::size_t size);
 inline std::uint64_t digest_of(std::span<const std::byte> bytes) { return digest_of(bytes.data(), bytes.size()); }
 
-/// The digest of bytes that are added in pieces; it does not depend on how they are cut.
+/// The digest of bytes that are added in pieces; it does not depend on the pieces.
 class running_digest {
  public:
   running_digest();
 
   void add(std::span<const std::byte> bytes);
 
-  /// Returns `digest_of` all bytes added since the beginning, or since the last `restart`.
+  /// Returns `digest_of` all bytes since the beginning, or since the last `restart`.
   std::uint64_t value() const;
-  /// Returns the digest of 128 bits of the same bytes, which files have: 32 hexadecimal digits, the most significant
-  /// first.
+  /// Returns the 128-bit digest of the same bytes, as used in files: 32 hexadecimal digits, the most significant first.
   std::string hex() const;
   void restart();
 

@@ -11,8 +11,8 @@
 
 namespace troupe {
 
-/// The library's tensors have the first three, messages the first six, by these values; f16 and bf16 are for rows of
-/// tables. The others are only found in files.
+/// The library's tensors use the first three types, messages the first six, with these values; f16 and bf16 are for
+/// rows of tables. The others occur in files only.
 enum class dtype : std::uint8_t {
   f32,
   f64,
@@ -35,7 +35,7 @@ namespace detail {
 
 struct dtype_row {
   std::size_t bytes;
-  std::string_view name;          ///< as PyTorch writes it
+  std::string_view name;          ///< as in PyTorch
   std::string_view name_in_file;  ///< in safetensors files
 };
 
@@ -58,23 +58,23 @@ inline constexpr dtype_row dtypes[] = {{4, "float32", "F32"},
 
 }  // namespace detail
 
-/// Bytes of one number.
+/// The size of one number in bytes.
 constexpr std::size_t size_of(dtype x) { return detail::dtypes[static_cast<std::size_t>(x)].bytes; }
 
-/// As PyTorch writes it: `float32`.
+/// Returns PyTorch's name: `float32`.
 constexpr std::string_view name_of(dtype x) { return detail::dtypes[static_cast<std::size_t>(x)].name; }
 
-/// As safetensors files have it: `F32`.
+/// Returns the name in safetensors files: `F32`.
 constexpr std::string_view name_in_file(dtype x) { return detail::dtypes[static_cast<std::size_t>(x)].name_in_file; }
 
-/// Returns the type that has that name among `names`; null if no type has it.
+/// Returns the type with that name among `names`; null if there is none.
 constexpr std::optional<dtype> dtype_named(std::string_view name, std::string_view (*names)(dtype) = name_of) {
   for (std::size_t i = 0; i < std::size(detail::dtypes); ++i)
     if (names(static_cast<dtype>(i)) == name) return static_cast<dtype>(i);
   return {};
 }
 
-/// Whether the library's tensors, and those of messages, have numbers of this type.
+/// Whether the library's tensors, and those in messages, can have numbers of this type.
 constexpr bool is_tensor_type(dtype x) { return x <= dtype::i64; }
 constexpr bool is_message_type(dtype x) { return x <= dtype::bf16; }
 

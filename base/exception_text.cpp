@@ -10,7 +10,7 @@ std::string text_of(const std::exception& thrown) {
   if (dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr) return "out of memory";
   if (const auto* of_boost = dynamic_cast<const boost::system::system_error*>(&thrown)) {
     std::string_view category = of_boost->code().category().name();  // `boost.json`
-    category.remove_prefix(category.rfind('.') + 1);                 // nothing where there is no point
+    category.remove_prefix(category.rfind('.') + 1);                 // unchanged without a dot
     return std::string(category) + ": " + of_boost->code().message();
   }
   return thrown.what();

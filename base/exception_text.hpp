@@ -1,4 +1,4 @@
-// What an exception says to people.
+// Texts of exceptions for people.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-/// There is no memory of the host for something that has a name.
+/// Reports lack of host memory for a named object.
 class no_memory final : public std::bad_alloc {
  public:
   explicit no_memory(const std::string& what_for) : text_("out of memory for " + what_for) {}
@@ -18,7 +18,7 @@ class no_memory final : public std::bad_alloc {
   std::string text_;
 };
 
-/// Calls `run`. If memory lacks in it, `no_memory` says for what: `what` returns that, as in `table 2 [1000, 16]`.
+/// Calls `run`. If memory runs out in it, throws `no_memory` with the text of `what`, such as `table 2 [1000, 16]`.
 template <class What, class Function>
 decltype(auto) with_memory_for(What what, Function run) {
   try {

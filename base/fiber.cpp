@@ -15,7 +15,7 @@
 
 #include "base/assert.hpp"
 
-// Sanitizers are told of every change of the stack. They come with the program: null in one without them.
+// Sanitizers must know every change of the stack. Programs without them have null here.
 #pragma weak __asan_unpoison_memory_region
 #pragma weak __sanitizer_start_switch_fiber
 #pragma weak __sanitizer_finish_switch_fiber
@@ -28,10 +28,10 @@ namespace troupe {
 
 namespace {
 
-constexpr std::size_t stack_bytes = std::size_t{8} << 20;  // as a thread has; only what is used takes memory
+constexpr std::size_t stack_bytes = std::size_t{8} << 20;  // as a thread has; untouched pages use no memory
 using halves = std::array<unsigned, 2>;                    // of a pointer: makecontext passes ints only
 
-/// A stack with a page below it that nobody may touch.
+/// Returns a stack with a guard page below it.
 std::byte* make_stack() {
   void* const memory = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
@@ -43,10 +43,10 @@ std::byte* make_stack() {
   return static_cast<std::byte*>(memory);
 }
 
-/// The exceptions that the calling thread has caught and not let go yet: a list and a count, by the C++ ABI.
+/// The calling thread's active caught exceptions: a list and a count, by the C++ ABI.
 std::byte* exceptions_in_hand() { return reinterpret_cast<std::byte*>(abi::__cxa_get_globals()); }
 
-/// `keeps`: what the address sanitizer keeps of the stack that is left; null: that one ends.
+/// `keeps`: the address sanitizer's data of the stack that is left; null if that stack ends.
 void tell_start(void** keeps, const void* bottom, std::size_t bytes, void* thread) {
   if (__sanitizer_start_switch_fiber != nullptr) __sanitizer_start_switch_fiber(keeps, bottom, bytes);
   if (__tsan_switch_to_fiber != nullptr) __tsan_switch_to_fiber(thread, 0);
@@ -99,7 +99,7 @@ void fiber::run() {
   go_out(true);
 }
 
-/// Other than in the body, the thread is the same afterwards.
+/// The thread is the same before and after, unlike in the body.
 void fiber::go_in() {
   std::byte* const in_hand = exceptions_in_hand();
   std::ranges::swap_ranges(exceptions_, std::span(in_hand, exceptions_.size()));

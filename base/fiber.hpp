@@ -1,4 +1,4 @@
-// A function that can be left in its midst and gone on with later, on a stack of its own.
+// A function that can be suspended and resumed later, on its own stack.
 
 #pragma once
 
@@ -11,28 +11,28 @@
 
 namespace troupe {
 
-/// Runs on the thread that calls `resume`, which may be another one each time. Not thread-safe. Where it is left,
-/// exceptions may be in hand, but no other thread-local variable in use.
+/// Runs on the thread that calls `resume`, which may differ each time. Not thread-safe. While it is suspended, caught
+/// exceptions may be active, but no other thread-local variable may be in use.
 class fiber {
  public:
-  /// What `leave` throws in a body that is not to go on. Whoever catches everything lets it pass.
+  /// Thrown by `leave` in a body that must not continue. Code that catches all exceptions must rethrow it.
   struct unwinding {};
 
-  /// `body` begins with the first `resume`. Throws std::bad_alloc if there is no memory for the stack, or no room for
-  /// the page below it that nobody may touch.
+  /// The first `resume` begins `body`. Throws std::bad_alloc if there is no memory for the stack, or for the guard page
+  /// below it.
   explicit fiber(std::function<void()> body);
   ~fiber();
   fiber(const fiber&) = delete;
   fiber& operator=(const fiber&) = delete;
 
-  /// Runs the body until it leaves or ends; what it throws is thrown here. Requires: it has not ended.
+  /// Runs the body until it leaves or ends; rethrows its exceptions. Requires: it has not ended.
   void resume();
   bool is_over() const { return is_over_; }
-  /// If the body has begun and not ended, unwinds its stack: `leave` throws `unwinding`, then and always. So does the
-  /// destructor.
+  /// If the body has begun and not ended, unwinds its stack: this and every later `leave` throws `unwinding`. The
+  /// destructor does it too.
   void unwind();
 
-  /// Leaves the body for the caller of `resume`, and returns when `resume` is called again. Requires: the body calls
+  /// Returns from the body to the caller of `resume`; returns when `resume` is called again. Requires: the body calls
   /// it.
   void leave();
 
@@ -47,8 +47,8 @@ class fiber {
   ucontext_t inside_{};
   ucontext_t outside_{};
   std::exception_ptr thrown_;
-  std::array<std::byte, 16> exceptions_{};  ///< in hand inside, while it is left, or outside, while it runs
-  // What sanitizers know of it, if there are any:
+  std::array<std::byte, 16> exceptions_{};  ///< active inside while it is suspended, or outside while it runs
+  // For sanitizers, if there are any:
   const void* outside_bottom_ = nullptr;
   std::size_t outside_bytes_ = 0;
   void* inside_thread_ = nullptr;

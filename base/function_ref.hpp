@@ -1,4 +1,4 @@
-// A function that is called only while it is passed down: no memory is taken for what it captures.
+// A function that is only called while it is passed down: its captures need no allocation.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace troupe {
 template <class Signature>
 class function_ref;
 
-/// Refers to an object that can be called, which outlives it: as the type of a parameter.
+/// Refers to a callable object, which outlives it: for the type of a parameter.
 template <class Result, class... Arguments>
 class function_ref<Result(Arguments...)> {
  public:

@@ -27,7 +27,7 @@ std::string host_name_in_files() {
 std::string boot_id() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id.empty() ? host_name() : id;  // two hosts without /proc are not one
+  return id.empty() ? host_name() : id;  // so that two hosts without /proc differ
 }
 
 bool is_alive(std::uint32_t pid) { return pid != 0 && (::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM); }

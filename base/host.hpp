@@ -10,11 +10,11 @@ namespace troupe {
 /// Returns the host name; "unnamed" if the system has none.
 std::string host_name();
 
-/// Returns the host name as a part of a file's name: the kernel allows any bytes in it, a slash among them, so all but
-/// letters, digits, dots, dashes and underscores become underscores.
+/// Returns the host name for use in a file's name: it may contain any bytes, even a slash, so all except letters,
+/// digits, dots, dashes and underscores become underscores.
 std::string host_name_in_files();
 
-/// Returns the boot id, which differs for each start of this machine.
+/// Returns the boot id, which changes at each start of this machine.
 std::string boot_id();
 
 /// Returns whether process `pid` exists, of any user.

@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t cache_line = 64;
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 
-/// Large blocks. Freed ones are kept for later ones of the same size: the system clears every page of a new one, which
-/// takes longer than to fill it. Not from the allocator, which has a heap for each thread. Thread: any.
+/// Large blocks. Freed ones are kept and reused for the same size: the system clears every page of a new one, which
+/// takes longer than filling it. The allocator would have a heap for each thread. Thread: any.
 class large_blocks {
  public:
   static large_blocks& all() {
@@ -57,7 +57,7 @@ class large_blocks {
   }
 
  private:
-  // May be kept, whatever is in use.
+  // These bytes may be kept, whatever is in use.
   static constexpr std::size_t kept_bytes_min = std::size_t{256} << 20;
   static constexpr std::size_t kept_bytes_max = std::size_t{1} << 30;
 
@@ -69,9 +69,9 @@ class large_blocks {
     }
   }
 
-  /// Returns new memory that begins at a huge page; null: there is none.
+  /// Returns new memory that begins at a huge page; null if there is none.
   static std::byte* map(std::size_t bytes) {
-    const std::size_t more = bytes + huge_page;  // so that such an address is in it
+    const std::size_t more = bytes + huge_page;  // so that it contains such an address
     if (more < bytes) return nullptr;
     void* const room = mmap(nullptr, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED) return nullptr;
@@ -85,7 +85,7 @@ class large_blocks {
   }
 
   std::mutex mutex_;
-  std::deque<std::pair<std::byte*, std::size_t>> kept_;  ///< the last ones given at the end
+  std::deque<std::pair<std::byte*, std::size_t>> kept_;  ///< in the order of freeing
   std::size_t kept_bytes_ = 0;
   std::size_t used_bytes_ = 0;
 };
@@ -106,8 +106,8 @@ std::shared_ptr<std::byte> allocate_on_host(std::size_t size) {
 }
 
 bool has_address_space(std::size_t bytes) {
-  // Without reserve: else the system compares it with all of its memory, which stacks need not have. Where it promises
-  // no more than it has, it reserves it all the same.
+  // Without reserve: otherwise the system compares the size with all of its memory, which stacks do not need. A system
+  // that does not overcommit reserves it all the same.
   constexpr int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   void* const room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, how, -1, 0);
   if (room == MAP_FAILED) return false;

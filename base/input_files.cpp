@@ -43,7 +43,7 @@ std::optional<std::string> find(const std::optional<file_key>& key) {
   const auto found = known.all.find(*key);
   if (found == known.all.end()) return std::nullopt;
   if (key_at(found->second.path) == key) return found->second.what;
-  known.all.erase(found);  // it was removed, and another file has its inode now
+  known.all.erase(found);  // it was removed, and another file now has its inode
   return std::nullopt;
 }
 

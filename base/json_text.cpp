@@ -15,7 +15,7 @@ namespace troupe {
 
 namespace {
 
-// A handler of Boost.JSON's basic_parser that stops at a key that its object has already.
+// A handler for Boost.JSON's basic_parser that stops at a key that its object already has.
 class repeated_key_finder {
  public:
   static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
@@ -26,7 +26,7 @@ class repeated_key_finder {
   using error_code = boost::json::error_code;
   using string_view = boost::json::string_view;
 
-  /// Returns the repeated key with its place, as in "key kind of [1]"; empty: there is no such key.
+  /// Returns the repeated key with its location, as in "key kind of [1]"; empty if there is none.
   const std::string& found() const { return found_; }
 
   bool on_document_begin(error_code&) { return true; }
@@ -88,7 +88,7 @@ class repeated_key_finder {
     return true;
   }
 
-  // As in "[1].layers[0]"; empty for the outermost one.
+  // Such as "[1].layers[0]"; empty for the outermost one.
   std::string place_of_innermost() const {
     std::string place;
     for (std::size_t i = 0; i + 1 < levels_.size(); ++i) {

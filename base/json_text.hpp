@@ -1,4 +1,4 @@
-// JSON text: values, one object on one line, and the parser of what users write.
+// JSON text: values, objects on one line, and a parser for users' text.
 
 #pragma once
 
@@ -19,8 +19,8 @@ std::string json_string(std::string_view text);
 /// Returns `value` with enough digits to read back the same bits; null if it is not finite.
 std::string json_number(double value);
 
-/// Parses JSON that a user has written; a byte order mark before it is skipped. Faults, for within a message: what is
-/// wrong and at which byte; a key that is given twice, of which a parsed tree would silently keep the last.
+/// Parses JSON that a user has written; skips a byte order mark. Faults, for use within a message: what is wrong and at
+/// which byte; also a repeated key, whose last value a parsed tree would silently keep.
 result<boost::json::value> parse_json(std::string_view text);
 
 /// Builds one JSON object on one line, field by field. It is fast because tens of thousands of epochs may end in a
@@ -37,7 +37,7 @@ class json_line {
   json_line& add(std::string_view name, std::uint64_t value) { return add_json(name, std::to_string(value)); }
   json_line& add(std::string_view name, std::string_view text) { return add_json(name, json_string(text)); }
   json_line& add(std::string_view name, const char* text) { return add(name, std::string_view(text)); }
-  /// A template, so that only bool itself is accepted, not what converts to it.
+  /// A template, so that only bool itself is accepted, not types that convert to it.
   template <std::same_as<bool> Bool>
   json_line& add(std::string_view name, Bool value) {
     return add_json(name, value ? "true" : "false");

@@ -1,4 +1,4 @@
-// How long a thread without work looks for more before it sleeps.
+// How long an idle thread polls for work before it sleeps.
 
 #pragma once
 
@@ -7,14 +7,14 @@
 
 namespace troupe {
 
-/// To wake a sleeping core takes some 40 us, and more where a virtual core has to be given back first. So a thread
-/// looks for work for about that long. It yields the core to others meanwhile, and looks only once for a while after
-/// another thread has kept the core for long. Thread: one.
+/// Waking a sleeping core takes some 40 us, and more if a virtual core has to be given back first. So a thread polls
+/// for about that long. It yields the core to others meanwhile; if another thread keeps the core for long, it polls
+/// only once for a while. Thread: one.
 class lingering {
  public:
   explicit lingering(std::chrono::microseconds time) : time_(time) {}
 
-  /// Calls `poll` until it returns true, which means that it has found work; false if it has not in time.
+  /// Calls `poll` until it returns true, which means that it has found work; returns false after the time.
   template <class Poll>
   bool look(Poll poll) {
     constexpr std::chrono::microseconds taken_for_long{300};
@@ -38,7 +38,7 @@ class lingering {
   using clock = std::chrono::steady_clock;
 
   std::chrono::microseconds time_;
-  clock::time_point sleeps_until_;  ///< polls once, and no more, until then
+  clock::time_point sleeps_until_;  ///< polls only once until then
 };
 
 }  // namespace troupe

@@ -18,10 +18,10 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view backslash = R"(\\)";  // as JSON has it within a text
+constexpr std::string_view backslash = R"(\\)";  // the JSON escape within a text
 
-/// Escapes the bytes of serialized JSON that are not UTF-8, which are all within texts; and if `all`, each backslash
-/// of a text that an x follows.
+/// Escapes the bytes of serialized JSON that are not UTF-8, which are all within texts; if `all`, also each backslash
+/// before an x in a text.
 std::string escaped(std::string text, bool all) {
   if (find_non_utf8(text) == text.npos && (!all || text.find(R"(\\x)") == text.npos)) return text;
   std::string out;
@@ -50,7 +50,7 @@ std::string bytes_of_escapes(std::string_view text) {
   return out;
 }
 
-/// Replaces the escapes of all texts within, those of keys too. No deeper than the parser has allowed.
+/// Replaces the escapes of all texts inside, including keys. The parser has limited the depth.
 void unescape(json::value& what) {
   if (json::string* text = what.if_string()) {
     *text = bytes_of_escapes(*text);

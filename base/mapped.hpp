@@ -1,4 +1,4 @@
-// A vector of what a function makes of each element of a range, as std::ranges::to makes of a view in C++23.
+// Maps a range to a vector, as a transformed view with std::ranges::to in C++23.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace troupe {
 
-/// Calls `make`, a function or a pointer to a member, with each element in order. `T`: of the vector's elements; void:
-/// what `make` returns.
+/// Calls `make`, a function or a pointer to a member, for each element in order. `T`: the type of the vector's
+/// elements; void: the return type of `make`.
 template <class T = void, std::ranges::input_range Range, class Make>
 auto mapped(Range&& from, Make make) {
   using made_type = std::remove_cvref_t<std::invoke_result_t<Make&, std::ranges::range_reference_t<Range>>>;

@@ -1,4 +1,4 @@
-// A pair of sockets between a process and its child. Messages keep their borders, and may carry a descriptor.
+// A pair of sockets between a process and its child. Message boundaries are kept; a message may carry a descriptor.
 
 #pragma once
 
@@ -22,14 +22,14 @@ class message_socket {
     std::optional<descriptor> attached;
   };
 
-  /// Returns two connected ends, closed on exec. The fault holds only the system's reason.
+  /// Returns two connected ends, closed on exec. The fault contains only the system's reason.
   static result<std::pair<message_socket, message_socket>> make_pair();
 
-  /// Sends a message of at most `bytes_max` bytes; blocks while the other end's queue is full. Returns whether it was
-  /// sent: it is not if the other end is closed. `attached`: a descriptor of which the receiver gets a duplicate.
+  /// Sends a message of at most `bytes_max` bytes; blocks while the other end's queue is full. Returns false if the
+  /// other end is closed. `attached`: a descriptor; the receiver gets a duplicate.
   bool send(const std::string& text, int attached = -1) const;
 
-  /// Returns the next message; null if none came in time, or the other end is closed and nothing is left.
+  /// Returns the next message; null after the timeout, or if the other end is closed and nothing is left.
   std::optional<message> receive(std::chrono::milliseconds timeout) const;
 
  private:

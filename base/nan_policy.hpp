@@ -1,4 +1,4 @@
-// What happens in an optimizer step in which a trainer has found NaN or Inf.
+// The policy for an optimizer step in which a trainer has found NaN or Inf.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-/// stop: the run ends with an error. skip: all trainers leave the optimizer step out.
+/// stop: the run ends with an error. skip: all trainers skip the optimizer step.
 enum class nan_policy : std::uint8_t { stop, skip };
 
 }  // namespace troupe

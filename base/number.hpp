@@ -10,13 +10,13 @@
 
 namespace troupe {
 
-/// Returns what a real number that no double holds is rounded to: 0, or infinity, with its sign. Requires:
-/// std::from_chars calls `text` out of range.
+/// Rounds a real number out of double's range to 0 or infinity, with its sign. Requires: std::from_chars reports `text`
+/// as out of range.
 double rounded_out_of_range(std::string_view text);
 
-/// Parses all of `text` as a number, without blanks or unit; it may begin with a plus sign. Null if it is no number, or
-/// a whole number that does not fit. For double "nan" and "inf" are numbers, and what is too large is infinite, so that
-/// the caller's limits refuse them; what is too small is 0.
+/// Parses all of `text` as a number, without blanks or unit; a leading plus sign is allowed. Null if it is not a
+/// number, or a whole number that does not fit. For double, "nan" and "inf" are numbers, and too large numbers become
+/// infinite, so that the caller's limits refuse them; too small ones become 0.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);

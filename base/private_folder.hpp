@@ -21,7 +21,7 @@ int make_own_folder(const std::filesystem::path& path);
 class private_folder {
  public:
   /// Opens the folder `path`; makes it first if it does not exist. Removes the rights of group and others. An error if
-  /// it is a link, is no folder, or belongs to another user.
+  /// it is a link, is not a folder, or belongs to another user.
   static result<private_folder> open(const std::filesystem::path& path);
 
   /// Makes the folder `path`, or `path`-2, `path`-3, ... if that name exists.

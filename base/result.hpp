@@ -15,15 +15,15 @@ enum class fault_kind {
   input,           ///< a setting, address or file that the user gave is wrong
   run,             ///< the run itself failed
   device,          ///< a compute device failed, or the connection between devices: a new process may succeed
-  unreachable,     ///< nobody answers (yet): a retry may succeed
-  no_peer,         ///< the other side speaks another protocol, or another version of the handshake
-  refused,         ///< the other side refused, with its reason
+  unreachable,     ///< no answer (yet): a retry may succeed
+  no_peer,         ///< the peer speaks another protocol, or another version of the handshake
+  refused,         ///< the peer refused, with its reason
   not_trusted,     ///< wrong token, or a certificate that is missing, expired or of another authority
   lost,            ///< an established link ended, or what a run needs: processes, links; another attempt may succeed
   address_in_use,  ///< another process listens there
 };
 
-/// `message` is one line for the user: the thing, its value, the limit, what to try.
+/// `message` is one line for the user: the subject, its value, the limit, what to try.
 struct fault {
   fault_kind kind = fault_kind::input;
   std::string message;
@@ -32,7 +32,7 @@ struct fault {
 template <class T>
 using result = tl::expected<T, fault>;
 
-/// Returns a fault for any `result`. All of these take a message, or a format and its arguments.
+/// Returns a fault for any `result`. All of these accept a message, or a format and its arguments.
 inline tl::unexpected<fault> failure(fault_kind kind, std::string message) {
   return tl::unexpected<fault>(fault{kind, std::move(message)});
 }
@@ -53,8 +53,8 @@ tl::unexpected<fault> run_fault(fmt::format_string<First, Rest...> text, First&&
 
 }  // namespace troupe
 
-/// `TROUPE_TRY(name, expression);` declares `name`, a reference to the value of a `result`; if there is none, the
-/// function returns the fault. For functions that return a `result` of any type.
+/// `TROUPE_TRY(name, expression);` declares `name`, a reference to the value of a `result`; if there is a fault, the
+/// function returns it. For functions that return a `result` of any type.
 #define TROUPE_TRY(name, ...)                                                      \
   auto name##_or_fault = __VA_ARGS__;                                              \
   if (!name##_or_fault) return tl::unexpected(std::move(name##_or_fault).error()); \

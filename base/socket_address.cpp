@@ -24,7 +24,7 @@ namespace {
 
 using found_addresses = result<std::vector<socket_address>>;
 
-/// Asks the system's resolver, which may block for long; not with `AI_NUMERICHOST`.
+/// Calls the system's resolver, which may block for long, but not with `AI_NUMERICHOST`.
 found_addresses resolve(const std::string& host, std::uint16_t port, address_use use, int flags = 0) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -131,7 +131,7 @@ found_addresses addresses_of(const std::string& host, std::uint16_t port, addres
 
 namespace {
 
-/// Returns whether an error says that this machine lacks an address, or its whole family.
+/// Returns whether an error means that this machine lacks an address, or its whole family.
 bool lacks_address(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
 
 fault cannot_listen(const socket_address& where, int error) {
@@ -146,13 +146,13 @@ fault cannot_listen(const socket_address& where, int error) {
           fmt::format("{}: cannot listen there: {}{}", to_string(where), std::strerror(error), advice)};
 }
 
-/// Opens a socket that listens; or sets `error`. `alone`: the only one of its port.
+/// Opens a listening socket; or sets `error`. `alone`: it is the only one with its port.
 std::optional<descriptor> listen_at_one(const socket_address& where, bool alone, int& error) {
   error = 0;
   descriptor made = descriptor::adopt(::socket(where.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   const auto set = [&](int level, int name) { return ::setsockopt(made.number(), level, name, &on, sizeof(on)) == 0; };
-  // Else [::] would take the port at IPv4's addresses too.
+  // Otherwise [::] would also use the port at IPv4's addresses.
   if (made.number() >= 0 && set(SOL_SOCKET, SO_REUSEADDR) &&
       (alone || !where.is_ipv6() || set(IPPROTO_IPV6, IPV6_V6ONLY)) &&
       ::bind(made.number(), where.data(), where.size()) == 0 && ::listen(made.number(), SOMAXCONN) == 0)
@@ -161,7 +161,7 @@ std::optional<descriptor> listen_at_one(const socket_address& where, bool alone,
   return std::nullopt;
 }
 
-/// Listens at all; a port that is chosen here may be taken at the next address.
+/// Listens at all addresses; a port chosen at the first may be in use at the next.
 result<listening_sockets> listen_once(const std::vector<socket_address>& addresses) {
   listening_sockets made;
   std::optional<fault> last;

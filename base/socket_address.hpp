@@ -1,4 +1,4 @@
-// Addresses of TCP sockets: looked up by name, without blocking who asks, and listened at.
+// Addresses of TCP sockets: non-blocking lookup of names, and listening.
 
 #pragma once
 
@@ -40,13 +40,13 @@ class socket_address {
 /// "127.0.0.1:7000", "[::1]:7000".
 std::string to_string(const socket_address& address);
 
-/// Returns where a bound socket is.
+/// Returns the address of a bound socket.
 socket_address address_of(const descriptor& socket);
 
 enum class address_use : std::uint8_t { connect, listen };
 
-/// A name's addresses are looked up on a thread of its own, which may take as long as the system's resolver does: it
-/// holds up neither who waits no longer nor the end of the program.
+/// Looks up a name's addresses on an extra thread, which may take as long as the system's resolver: it blocks neither a
+/// caller that stops waiting nor the end of the program.
 class name_lookup {
  public:
   /// Faults: no thread, no pipe.
@@ -55,8 +55,8 @@ class name_lookup {
   /// Readable once `found` has an answer.
   const descriptor& ready() const { return ready_; }
 
-  /// Returns the addresses in the order in which they are to be tried. Requires: `ready` is readable. Faults, of kind
-  /// input, hold only the reason.
+  /// Returns the addresses in the order for trying them. Requires: `ready` is readable. Faults, of kind input, contain
+  /// only the reason.
   result<std::vector<socket_address>> found() const;
 
  private:
@@ -69,20 +69,20 @@ class name_lookup {
   descriptor ready_;
 };
 
-/// Returns the addresses of a name, or the one address that `host` is. Blocks; ends early when `stop_asked`.
+/// Returns the addresses of a name, or `host` itself if it is an address. Blocks; ends early when `stop_asked`.
 result<std::vector<socket_address>> addresses_of(const std::string& host, std::uint16_t port, address_use use);
 
-/// Sockets that listen at all addresses of a name, with one port.
+/// Sockets that listen at all addresses of a name, with the same port.
 struct listening_sockets {
   std::vector<descriptor> sockets;
   std::vector<socket_address> addresses;
-  /// An address of the name that this machine does not have: it, and the system's reason.
+  /// Addresses of the name that this machine does not have, each with the system's reason.
   std::vector<std::string> left_out;
 };
 
-/// Listens at each of `addresses` (at least one); where the first has port 0, at a port that is free at all of them.
-/// Faults name the address: address_in_use, also if only one is taken, since who connects by the name would reach
-/// another process there; input if this machine has none of them.
+/// Listens at each of `addresses` (at least one); if the first has port 0, at a port that is free at all of them.
+/// Faults name the address: address_in_use, even if only one is in use, since a connection by name would reach another
+/// process there; input if this machine has none of them.
 result<listening_sockets> listen_at_all(const std::vector<socket_address>& addresses);
 
 }  // namespace troupe

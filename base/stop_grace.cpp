@@ -17,7 +17,7 @@ struct all_code {
   std::vector<std::pair<std::uint64_t, const code_under_way::describer*>> open;
 };
 
-/// It is never destroyed: a thread may look while the process exits.
+/// Never destroyed: a thread may read it while the process exits.
 all_code& registered() {
   static auto* const all = new all_code;
   return *all;

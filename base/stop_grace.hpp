@@ -1,4 +1,4 @@
-// How long a process may take to end after a wish to stop, and what it is at that may not return.
+// How long a process may take to end after a stop request, and which code may keep it.
 
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace troupe {
 
-/// From the first wish to stop on a process has this time to end by itself.
+/// The time that a process has to end by itself after the first stop request.
 constexpr std::chrono::seconds stop_grace{5};
 
-/// Time does not count towards the grace while one of these lives, as while a checkpoint is written. Thread: any.
+/// Excludes time from the grace during this object's lifetime, such as the writing of a checkpoint. Thread: any.
 class uncounted_time {
  public:
   uncounted_time();
@@ -24,20 +24,20 @@ class uncounted_time {
 };
 bool time_counts();
 
-/// Code that has not returned yet, as it is at one moment.
+/// A snapshot of code that has not returned yet.
 struct open_code {
   std::string who = {};    ///< `trainer 1`; empty: `what` is a whole sentence
   std::string what = {};   ///< `its function (in step 12)`
-  std::uint64_t turn = 0;  ///< another number when it has been left or entered meanwhile
+  std::uint64_t turn = 0;  ///< changes when the code is left or entered
   bool runs = true;        ///< it is on a thread; else it awaits something
-  bool is_awaited = true;  ///< the run does not end before it returns; else only as long as it runs
-  std::uint64_t id = 0;    ///< no other code of this process has it
+  bool is_awaited = true;  ///< the run waits until it returns; else only while it runs
+  std::uint64_t id = 0;    ///< unique among the code of this process
 };
 
-/// Says of code that it has not returned yet, while this object lives. Thread: any.
+/// Reports code as not returned, during this object's lifetime. Thread: any.
 class code_under_way {
  public:
-  /// Returns the code as it is now, nullopt: it is at nothing. It is called on any thread, until this object has gone.
+  /// Returns the code's current state, nullopt if it is doing nothing. Called on any thread, until this object is gone.
   using describer = std::function<std::optional<open_code>()>;
 
   explicit code_under_way(describer describe);
@@ -45,7 +45,7 @@ class code_under_way {
   code_under_way(const code_under_way&) = delete;
   code_under_way& operator=(const code_under_way&) = delete;
 
-  /// All code of this process that has not returned, the first that was entered before the others.
+  /// All code of this process that has not returned, in the order of entering.
   static std::vector<open_code> all();
 
  private:

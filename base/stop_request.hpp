@@ -1,4 +1,4 @@
-// A wish that work ends early, and how long work hears of it: it asks between its pieces.
+// A request to end work early, and how long work notices it: it checks between its pieces.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace troupe {
 /// Lets another thread, or a signal handler, stop work. Thread: any.
 class stop_request {
  public:
-  /// Asks the work to end early: a run after its current step. May be called repeatedly.
+  /// Requests that the work ends early: a run after its current step. May be called repeatedly.
   void request() { requested_.store(true, std::memory_order_relaxed); }
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
 
@@ -20,17 +20,17 @@ class stop_request {
   std::atomic<bool> requested_{false};
 };
 
-/// Has the calling thread's work heed `wish` from now on; null: none. Requires: it outlives that.
+/// Makes the calling thread's work heed `wish` from now on; null: none. Requires: it outlives that work.
 void heed(const stop_request* wish);
 
-/// Returns whether the calling thread's work is to end early. Work that may take more than a second asks between pieces
-/// of at most a part of a second, and ends with `stopped`.
+/// Returns whether the calling thread's work should end early. Work of more than a second checks between pieces of less
+/// than a second, and ends with `stopped`.
 bool stop_asked();
 
-/// The fault of work on `what` that has ended early.
+/// Returns the fault of work on `what` that has ended early.
 tl::unexpected<fault> stopped(std::string_view what);
 
-/// Has this thread heed a wish while it lives.
+/// Makes this thread heed a request during this object's lifetime.
 class stop_scope {
  public:
   explicit stop_scope(const stop_request& wish);

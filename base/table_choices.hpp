@@ -1,4 +1,4 @@
-// What is chosen for a table of rows: by kernels, jobs and programs alike.
+// The choices for a table of rows, for kernels, jobs and programs alike.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-/// How an embedding bag makes one row of several.
+/// How an embedding bag combines several rows to one.
 enum class pooling : std::uint8_t { sum, mean, max };
 
 /// The shape and pooling of an embedding table.
@@ -17,26 +17,26 @@ struct table_spec {
   pooling mode = pooling::sum;
   /// Bags carry per-sample weights (mode sum only).
   bool weighted = false;
-  /// Expected length of a bag, which decides the table's traffic.
+  /// The expected length of a bag, which determines the table's traffic.
   double indices_per_sample = 1;
 
   bool operator==(const table_spec&) const = default;
 };
 
-/// How the trainers' gradients become one.
+/// How the trainers' gradients are combined.
 enum class reduction : std::uint8_t { sum, mean };
 
 /// How a table is split over servers. rows: row r is on shard r % shards, as its row r / shards. columns: each shard
-/// has a run of neighbouring columns of every row, the first (columns % shards) shards one more than the others.
+/// has a range of adjacent columns of every row; the first (columns % shards) shards have one more than the others.
 enum class table_split : std::uint8_t { rows, columns };
 
-/// What the rows begin with: a function of the run's seed, the table and the row, wherever the table is.
+/// The initial values of the rows: a function of the run's seed, the table and the row, wherever the table is.
 struct row_init {
   enum class kind : std::uint8_t { normal, uniform };
 
   kind is = kind::normal;
   double first = 1;   ///< normal: the deviation; uniform: the least number
-  double second = 0;  ///< uniform: the largest number, not less than `first`
+  double second = 0;  ///< uniform: the largest number, at least `first`
 
   bool operator==(const row_init&) const = default;
 };

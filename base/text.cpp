@@ -64,7 +64,7 @@ std::size_t utf8_length(std::string_view text) {
   if (length == 0 || length > text.size()) return 0;
   for (std::size_t at = 1; at < length; ++at)
     if ((byte(at) & 0xc0) != 0x80) return 0;
-  // Overlong forms, surrogates, and numbers beyond U+10FFFF.
+  // Refuses overlong forms, surrogates, and numbers beyond U+10FFFF.
   const auto second = byte(1);
   if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0)) return 0;
   if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90)) return 0;
@@ -82,7 +82,7 @@ std::size_t find_non_utf8(std::string_view text) {
 
 namespace {
 
-// The fewest insertions, deletions, replacements and swaps of neighbours, each place touched once (optimal string
+// The fewest insertions, deletions, replacements and swaps of neighbors; each position is edited once (optimal string
 // alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
@@ -102,7 +102,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates) {
-  // A name is short; a long text is compared by its beginning, to bound the cost.
+  // A name is short; for a long text only its beginning is compared, to bound the cost.
   const std::string_view beginning = std::string_view(name).substr(0, 64);
   const auto best = std::ranges::min_element(
       candidates, {}, [beginning](const std::string& candidate) { return edit_distance(beginning, candidate); });

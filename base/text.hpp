@@ -1,4 +1,4 @@
-// Text: escaping of foreign text (of peers, files, file names) for a terminal, splitting, and parts of error messages.
+// Text: escapes foreign text (from peers, files, file names) for a terminal, splits text, and builds parts of errors.
 
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace troupe {
 
-/// Escapes what could move a cursor, end a line or change the order of letters: control characters (as \x1b; those
-/// beyond ASCII as \u0085), line separators and bidirectional marks (as \u202e), and bytes that are not UTF-8 (as
+/// Escapes characters that could move a cursor, end a line or change the order of letters: control characters (as \x1b;
+/// those beyond ASCII as \u0085), line separators and bidirectional marks (as \u202e), and bytes that are not UTF-8 (as
 /// \xff). Truncates to `limit` bytes of whole characters and "...".
 std::string harmless(std::string_view text, std::size_t limit = std::string_view::npos);
 
-/// The same; line ends and tabs become blanks.
+/// The same, with line ends and tabs as blanks.
 std::string one_line(std::string_view text, std::size_t limit = std::string_view::npos);
 
-/// Returns the bytes of the UTF-8 sequence at the start of `text`; 0 if it is invalid (RFC 3629). Requires: `text` is
-/// not empty.
+/// Returns the length in bytes of the UTF-8 sequence at the start of `text`; 0 if it is invalid (RFC 3629). Requires:
+/// `text` is not empty.
 std::size_t utf8_length(std::string_view text);
 
 /// Returns the position of the first byte that is not UTF-8; npos if there is none.
@@ -38,7 +38,7 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 /// "a, b or c".
 std::string alternatives(const std::vector<std::string>& names);
 
-/// Returns the names in a table, which `name` takes from a row.
+/// Returns the names in a table; `name` reads a row's.
 template <class Table, class Name>
 std::vector<std::string> names_in(const Table& table, Name name) {
   return mapped<std::string>(table, name);

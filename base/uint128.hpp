@@ -1,4 +1,4 @@
-// Integers of 128 bits, a type that gcc and clang add to the language.
+// 128-bit integers, an extension of gcc and clang.
 
 #pragma once
 

@@ -61,7 +61,7 @@ std::string compact(double value) {
   if (!std::isfinite(value)) return "-";
   constexpr std::array<const char*, 6> units = {"", "k", "M", "G", "T", "P"};
   std::size_t unit = 0;
-  // 999.5 and more would round to 1000 of the smaller unit.
+  // 999.5 and more would be rounded to 1000 of the smaller unit.
   for (; std::fabs(value) >= 999.5 && unit + 1 < units.size(); ++unit) value /= 1000;
   const double size = std::fabs(value);
   const int digits = size >= 99.95 || (unit == 0 && value == std::floor(value)) ? 0 : size >= 9.995 ? 1 : 2;

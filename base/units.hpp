@@ -17,10 +17,10 @@ std::string duration_text(double seconds);
 /// Formats seconds as a clock does: 0:07, 12:05, 1:02:05.
 std::string clock_text(double seconds);
 
-/// 950 B, 1.2 KiB, 33.4 MiB.
+/// Formats a size: 950 B, 1.2 KiB, 33.4 MiB.
 std::string size_text(std::uint64_t bytes);
 
-/// 1234567 as 1,234,567.
+/// Formats 1234567 as 1,234,567.
 std::string count_text(std::uint64_t count);
 
 /// Formats about three digits with a unit prefix: 950, 14.2k, 1.85M; "-" if not finite.
