@@ -1,5 +1,5 @@
 // The interface of the module `troupe_cuda`: CUDA devices and communicators between them. The module is loaded when a
-// device is first used, because cuBLASLt alone takes 152 MiB.
+// device is first used, because cuBLASLt alone needs 152 MiB.
 
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace troupe::kernels {
 
-/// Identity of a communicator. One process makes it and sends it to the others in messages.
+/// The identity of a communicator. One process makes it and sends it to the others in messages.
 using communicator_id = std::array<std::byte, 128>;
 
-/// This process's ranks of a group of devices that sum numbers. Thread: one at a time, for `abort` too.
+/// This process's ranks in a group of devices that sum numbers. Thread: one at a time, also for `abort`.
 class communicator {
  public:
   virtual ~communicator() = default;
@@ -25,7 +25,7 @@ class communicator {
 
   /// Returns what failed and what to try; empty unless `poll` returned `failed`.
   virtual std::string error() const = 0;
-  /// Returns what kind of failure that is. Requires: `error` is not empty.
+  /// Returns the kind of that failure. Requires: `error` is not empty.
   virtual device_error::reason why() const = 0;
 
   /// Sums `count` floats over all devices in place; buffers[i] and streams[i] belong to this process's device i.
@@ -48,7 +48,7 @@ class backend {
   virtual communicator_id make_communicator_id() = 0;
 
   /// Starts to connect this process's devices `mine`, which get the ranks first_rank, first_rank + 1, ... of `ranks`.
-  /// Does not block. Requires: no device twice. Throws `device_error`.
+  /// Does not block. Requires: each device occurs once. Throws `device_error`.
   virtual std::unique_ptr<communicator> connect(const communicator_id& id, std::span<device* const> mine,
                                                 int first_rank, int ranks) = 0;
 };

@@ -10,13 +10,13 @@ namespace troupe::kernels {
 
 namespace {
 
-/// A piece of staging memory, and when the device's last copy to or from it is over.
+/// A piece of staging memory, and the event after the device's last copy to or from it.
 struct piece {
   std::shared_ptr<std::byte> memory;
   std::unique_ptr<event> copied;
 };
 
-/// Returns two pieces, as large as `bytes` need; null if there is no memory for them, without which it is only slower.
+/// Returns two pieces of the sizes that `bytes` need; null if there is no memory for them: the copy is slower then.
 std::optional<std::array<piece, 2>> make_pieces(stream& on, std::size_t bytes) try {
   std::array<piece, 2> made;
   std::size_t left = bytes;

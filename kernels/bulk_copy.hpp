@@ -1,5 +1,5 @@
-// Copies of much memory that is not pinned, such as whole tables, between a device and the host: through two pieces of
-// staging memory in turn, so that the device copies at its full rate while the host copies the piece before or after.
+// Copies large memory that is not pinned, such as whole tables, between a device and the host: through two pieces of
+// staging memory in turn, so that the device copies at its full rate while the host copies the previous or next piece.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::kernels {
 
-/// Bytes of a piece.
+/// The size of a piece.
 inline constexpr std::size_t bulk_piece_bytes = std::size_t{32} << 20;
 
 /// Copies `bytes` bytes at `from` on the device of `on` to the host's memory at `to`. Waits for the stream.

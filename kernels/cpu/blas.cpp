@@ -14,7 +14,7 @@
 namespace troupe::kernels {
 namespace {
 
-/// OpenBLAS's name for the kernels of this processor's instruction set; null: OpenBLAS chooses.
+/// OpenBLAS's name for the kernels of this processor's instruction set; null if OpenBLAS chooses.
 const char* kernels_for_this_processor() {
 #if HWY_ARCH_X86
   if ((hwy::SupportedTargets() & HWY_AVX3) != 0) return "SkylakeX";
@@ -57,7 +57,7 @@ struct library {
   }
 };
 
-/// OpenBLAS, loaded when it is first used, since that takes half of a short command's time, and never unloaded.
+/// OpenBLAS, loaded on first use, since that takes half of a short command's time, and never unloaded.
 const library& openblas() {
   static const auto* const one = new library;
   return *one;

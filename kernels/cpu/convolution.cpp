@@ -1,8 +1,8 @@
 // Convolutions by oneDNN, on the calling thread.
 //
-// oneDNN's fast kernels have the channels last, so images are transposed before and after. Which kernel it takes, and
-// so the order of sums, follows from the shape, the batch and the instruction set. It is kept to one thread: its sums
-// over several depend on how many there are, and actors run one per thread.
+// oneDNN's fast kernels need the channels last, so images are transposed before and after. Shape, batch and instruction
+// set determine its kernel, and so the order of sums. It runs on one thread: with several, sums depend on the number of
+// threads, and actors run one per thread.
 
 #include <hwy/aligned_allocator.h>
 
@@ -23,7 +23,7 @@ namespace {
 using dnnl::memory;
 using dnnl::prop_kind;
 
-/// What a primitive is made for: the shape, the batch, the pass, and whether there is a bias.
+/// Identifies a primitive: the shape, the batch, the pass, and whether there is a bias.
 using convolution_key = std::tuple<conv2d_shape, std::size_t, prop_kind, bool>;
 
 /// A primitive, and its arguments, whose data is set before each use.
@@ -32,7 +32,7 @@ struct convolution {
   memory x, weight, bias, y, scratchpad;
 };
 
-/// Memory that grows and is kept. Its numbers are not.
+/// Memory that grows and is reused. Its content is not kept.
 class scratch_numbers {
  public:
   float* room(std::size_t count) {
@@ -54,7 +54,7 @@ const dnnl::engine& engine() {
   return of_processor;
 }
 
-/// What a thread keeps of its convolutions.
+/// A thread's convolutions and their memory.
 struct convolution_state {
   dnnl::stream stream{engine()};
   std::map<convolution_key, convolution> convolutions;
@@ -62,14 +62,14 @@ struct convolution_state {
 };
 
 convolution_state& state() {
-  omp_set_num_threads(1);  // of the regions that this thread begins
+  omp_set_num_threads(1);  // for parallel regions of this thread
   thread_local convolution_state of_thread;
   return of_thread;
 }
 
 memory::dim dim(std::size_t x) { return static_cast<memory::dim>(x); }
 
-/// oneDNN has the groups as a dimension of their own.
+/// oneDNN has the groups as a separate dimension.
 memory::desc plain_weight(const conv2d_shape& s) {
   const auto f32 = memory::data_type::f32;
   const memory::dim kernel = dim(s.kernel);
@@ -116,7 +116,7 @@ convolution make_convolution(const convolution_key& key) {
   return made(forward, forward.weights_desc());
 }
 
-/// Returns the thread's convolution for `key`, made if it is new.
+/// Returns the thread's convolution for `key`; makes it if it is new.
 convolution& find_convolution(convolution_state& with, const convolution_key& key) {
   constexpr std::size_t most = 256;  // batches of many sizes are rare
   if (const auto found = with.convolutions.find(key); found != with.convolutions.end()) return found->second;
@@ -124,7 +124,7 @@ convolution& find_convolution(convolution_state& with, const convolution_key& ke
   return with.convolutions.emplace(key, make_convolution(key)).first->second;
 }
 
-/// Images as they are given and as the primitive has them.
+/// The sizes of images, with the channels first or last.
 struct image_form {
   std::size_t batch, channels, area;
 
@@ -132,16 +132,16 @@ struct image_form {
   bool same() const { return channels == 1 || area == 1; }
 };
 
-/// Returns x with the channels last, in `scratch` if it is not so already.
+/// Returns x with the channels last, in `scratch` if they are not.
 float* channels_last(const image_form& form, const float* x, scratch_numbers& scratch) {
-  if (form.same()) return const_cast<float*>(x);  // oneDNN's handles are not const; it reads only
+  if (form.same()) return const_cast<float*>(x);  // oneDNN's handles are not const; it only reads
   float* const to = scratch.room(form.count());
   const std::size_t step = form.channels * form.area;
   for (std::size_t b = 0; b < form.batch; ++b) transpose(form.channels, form.area, x + b * step, to + b * step);
   return to;
 }
 
-/// Returns where a primitive writes what `store_channels_first` takes to y.
+/// Returns the address for a primitive's result, which `store_channels_first` copies to y.
 float* result_room(const image_form& form, float* y, scratch_numbers& scratch) {
   return form.same() ? y : scratch.room(form.count());
 }
@@ -160,7 +160,7 @@ image_form y_form(const conv2d_shape& s, std::size_t batch) {
 
 std::size_t numbers_of(const memory& m) { return m.get_desc().get_size() / sizeof(float) + 1; }
 
-/// Sets the weight of `to` to the plain `weight`, in the form of the primitive.
+/// Sets the weight of `to` to the plain `weight`, in the primitive's format.
 void set_weight(convolution_state& with, convolution& to, const conv2d_shape& s, const float* weight) {
   memory plain(plain_weight(s), engine(), const_cast<float*>(weight));  // read only
   if (to.weight.get_desc() == plain.get_desc()) {

@@ -1,5 +1,5 @@
-// The processor as a stream: every call has finished when it returns. elementwise.cpp, linear.cpp, ... define the
-// kernels.
+// The processor as a stream: every call has finished when it returns. The kernels are in elementwise.cpp, linear.cpp,
+// ...
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Tables whose rows are named by ids among a network's numbers.
+// Tables whose rows are indexed by ids among a network's numbers.
 
 #include <algorithm>
 #include <cmath>

@@ -31,7 +31,7 @@ struct row_sequence {
   std::span<const std::int64_t> indices;
   prefetch_plan plan;
 
-  /// `first`: the first one to be read.
+  /// `first`: the index of the first row to read.
   row_sequence(const Number* rows, std::size_t columns, std::span<const std::int64_t> wanted, std::size_t first)
       : table(rows), dim(columns), indices(wanted), plan(columns * sizeof(Number)) {
     for (std::size_t i = first; i < std::min(first + plan.rows_ahead, indices.size()); ++i)
@@ -103,7 +103,7 @@ void pool_bags(const Number* table, std::size_t dim, const bags_view& bags, std:
   }
 }
 
-/// Bags [first, last).
+/// Pools bags [first, last).
 void forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags, std::size_t first,
              std::size_t last, float* out, std::size_t out_stride) {
   with_numbers(table, [&](const auto* numbers) HWY_ATTR {
@@ -116,7 +116,7 @@ void forward(pooling mode, const_table_view table, std::size_t dim, const bags_v
   });
 }
 
-/// Rows [first, last).
+/// Gathers rows [first, last).
 void gather(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices, std::size_t first,
             std::size_t last, float* out) {
   with_numbers(table, [&](const auto* numbers) HWY_ATTR {

@@ -1,4 +1,4 @@
-// GELU, exact: by the normal distribution function, to a few roundings.
+// GELU, exact: by the normal distribution function, up to a few roundings.
 
 #include <iterator>
 
@@ -22,7 +22,7 @@ constexpr float tail_polynomial[] = {1.2530080F,    -0.13562115F,    -0.04756233
                                      -0.11927190F,  0.068294771F,    -0.023793271F,  0.0025735907F,
                                      0.0019969374F, -0.00078943849F, -0.00027323960F};
 
-/// The normal distribution at x: its function Phi, and exp(-x^2 / 2).
+/// The normal distribution at x: its distribution function Phi, and exp(-x^2 / 2).
 template <class D>
 struct normal_at {
   hn::Vec<D> function;
@@ -34,7 +34,7 @@ HWY_INLINE normal_at<D> normal(D d, hn::Vec<D> x) {
   constexpr float root_of_2 = 1.41421356F;
   const auto one = hn::Set(d, 1.0F);
   const auto bell = hn::Exp(d, hn::Mul(hn::Mul(x, x), hn::Set(d, -0.5F)));
-  // z sqrt(2), up to where erfc(z) is 0 in float32.
+  // z sqrt(2), limited to where erfc(z) is 0 in float32.
   const auto size = hn::Min(hn::Abs(x), hn::Set(d, 14.0F));
   const auto center = hn::Set(d, 3 * root_of_2);
   const auto s = hn::Div(hn::Sub(size, center), hn::Add(size, center));
@@ -46,7 +46,7 @@ HWY_INLINE normal_at<D> normal(D d, hn::Vec<D> x) {
   return {hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail)), bell};
 }
 
-// A NaN stays one, since both results multiply by x.
+// NaN stays NaN, since both results multiply by x.
 
 void gelu(std::size_t count, const float* x, float* y) {
   for_each_vector(count, [&](auto d, std::size_t i) HWY_ATTR {

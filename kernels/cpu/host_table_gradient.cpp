@@ -12,7 +12,7 @@ namespace troupe::kernels {
 
 namespace {
 
-/// Where the next word goes for each value of a digit of its row. Requires: at most `digit_bits_max` bits.
+/// The next output index for each value of a digit of the row. Requires: at most `digit_bits_max` bits.
 class digit_places {
  public:
   static constexpr int digit_bits_max = 11;
@@ -30,7 +30,7 @@ class digit_places {
 
   int shift_;
   std::uint64_t mask_;
-  std::array<std::uint32_t, (std::size_t{1} << digit_bits_max) + 1> begins_;  // of values 0 .. mask + 1
+  std::array<std::uint32_t, (std::size_t{1} << digit_bits_max) + 1> begins_;  // for values 0 .. mask + 1
 };
 
 /// Calls `use(index, number)` for each index of the bags in order, with the number of its occurrence.
@@ -76,9 +76,8 @@ void host_table_gradient::add(pooling mode, const bags_view& bags, const float* 
   }
 }
 
-/// Sorts words that have an index above the number of its occurrence, of `number_bits`, by index: a radix sort that
-/// leaves indices of one row in order. The number of passes depends on the table's height: one for 2048 rows, two for
-/// four million.
+/// Sorts words by index: an index above its occurrence's number, of `number_bits`. A stable radix sort. The number of
+/// passes depends on the table's height: one for 2048 rows, two for four million.
 template <class Word>
 void host_table_gradient::sort_by_row(int row_bits, int number_bits, sort_words<Word>& words) const {
   words.sorted.resize(std::max(words.sorted.size(), index_count_));
@@ -90,7 +89,7 @@ void host_table_gradient::sort_by_row(int row_bits, int number_bits, sort_words<
     for (const std::int64_t index : one.bags.indices) first.count(static_cast<std::uint64_t>(index));
   first.begin();
   Word* const to = words.sorted.data();
-  // Words are written in no order that the processor foresees.
+  // Words are written in an order that the processor cannot predict.
   constexpr std::size_t prefetch_max = std::size_t{512} << 10;
   const std::size_t prefetched = std::min(index_count_ * sizeof(Word), prefetch_max);
   prefetch_row(to, prefetched);
@@ -119,7 +118,7 @@ row_gradients host_table_gradient::group_sorted(const Word* sorted, int number_b
   to.starts.resize(std::max(to.starts.size(), index_count_ + 1));
   to.occurrences.resize(std::max(to.occurrences.size(), index_count_));
   const Word number_mask = static_cast<Word>((std::uint64_t{1} << number_bits) - 1);
-  // Without a branch: how many indices a row has cannot be foretold.
+  // Branchless: the number of a row's indices is unpredictable.
   std::size_t rows = 0;
   std::int64_t last = -1;
   to.starts[0] = 0;

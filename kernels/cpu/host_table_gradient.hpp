@@ -1,5 +1,5 @@
-// The gradients of tables in one step, on the processor: of one table, grouped by row and then applied; and of several,
-// one after the other.
+// The gradients of tables in one step, on the processor: for one table, grouped by row and then applied; and for
+// several, one after the other.
 
 #pragma once
 
@@ -16,21 +16,21 @@ struct sort_words {
   std::vector<Word> unsorted;
 };
 
-/// Where the indices of a table are sorted, in 32 bits each if they fit. Tables use it one after the other, so that it
-/// stays in the caches.
+/// Memory for sorting a table's indices, in 32 bits each if they fit. Tables use it in turn, so that it stays in the
+/// caches.
 struct sort_memory {
   sort_words<std::uint32_t> narrow;
   sort_words<std::uint64_t> wide;
 };
 
-/// The arrays of a table's grouped gradient.
+/// The arrays of one table's grouped gradient.
 struct group_memory {
   std::vector<std::int64_t> rows;
   std::vector<std::uint32_t> starts;
   std::vector<occurrence> occurrences;
 };
 
-/// What is added to one table in a step. Thread: one at a time.
+/// The gradients added to one table in a step. Thread: one at a time.
 class host_table_gradient {
  public:
   void clear(std::int64_t row_count);
@@ -67,7 +67,7 @@ class host_table_gradients final : public table_gradient {
   void clear() override;
   std::size_t add_table(std::int64_t row_count) override;
   void add(std::size_t table, pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) override;
-  void group() override {}  // table by table, when that is needed
+  void group() override {}  // done table by table, when needed
   std::span<const std::span<const double>> norms_by_table(std::size_t dim, float scale) override;
   void apply(std::size_t dim, row_dtype type, std::span<const table_step> steps, bool every_row) override;
   std::int64_t bad_row() override { return bad_row_; }
@@ -76,8 +76,8 @@ class host_table_gradients final : public table_gradient {
   std::vector<host_table_gradient> tables_;  // those beyond `count_` keep their memory for later steps
   std::size_t count_ = 0;
   sort_memory sort_memory_;
-  group_memory group_memory_;  // of one table after the other, in `apply`
-  // What `norms_by_table` has grouped, and found.
+  group_memory group_memory_;  // for one table after the other, in `apply`
+  // Grouped and computed by `norms_by_table`.
   std::vector<group_memory> kept_memory_;
   std::vector<row_gradients> kept_;
   std::vector<std::vector<double>> norms_;

@@ -1,5 +1,5 @@
-// The fully connected layer. Products use BLAS, tiny ones a loop of our own, because BLAS spends their time on packing
-// and dispatch. Only the shapes decide which, so that a run repeats bit for bit.
+// The fully connected layer. Products use BLAS; tiny ones a loop of our own, because BLAS would spend their time on
+// packing and dispatch. The shapes alone decide which, so that a run repeats bit for bit.
 
 #include <algorithm>
 #include <bit>
@@ -12,9 +12,9 @@
 namespace troupe::kernels {
 namespace {
 
-/// Most weights that are transposed on the stack.
+/// The most weights that are transposed on the stack.
 constexpr std::size_t max_small_weights = 1024;
-/// Up to this many multiplications the loop is at least as fast as BLAS.
+/// Up to this many multiplications, the loop is at least as fast as BLAS.
 constexpr std::size_t max_small_products = 8192;
 
 bool is_small(std::size_t batch, std::size_t in, std::size_t out) {

@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
-/// 1 / (1 + exp(-x)), by exp(-|x|), which is at most 1.
+/// 1 / (1 + exp(-x)), computed by exp(-|x|), which is at most 1.
 template <class D>
 HWY_INLINE hn::Vec<D> sigmoid(D d, hn::Vec<D> x) {
   const auto one = hn::Set(d, 1.0F);
@@ -34,7 +34,7 @@ HWY_INLINE hn::Vec<D> one_less_square(D d, hn::Vec<D> x) {
   return hn::NegMulAdd(x, x, hn::Set(d, 1.0F));
 }
 
-/// The slope of a sigmoid that is x.
+/// The slope of a sigmoid whose value is x.
 template <class D>
 HWY_INLINE hn::Vec<D> sigmoid_slope(D /*d*/, hn::Vec<D> x) {
   return hn::NegMulAdd(x, x, x);

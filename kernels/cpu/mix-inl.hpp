@@ -18,7 +18,7 @@ namespace troupe::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The lower half of x * factor: without AVX-512 there is no such instruction.
+/// The lower half of x * factor: without AVX-512 there is no instruction for it.
 template <class D>
 HWY_INLINE hn::Vec<D> times(D d, hn::Vec<D> x, std::uint64_t factor) {
 #if HWY_TARGET == HWY_SCALAR

@@ -73,7 +73,7 @@ HWY_INLINE hn::Vec<hn::Rebind<double, D>> unit(D d, hn::Vec<D> z) {
   return hn::Mul(hn::ConvertTo(wide, upper), hn::Set(wide, 0x1p-53));
 }
 
-/// Numbers `i` and on, as many as a vector has.
+/// Draws numbers `i` and on, as many as a vector has.
 template <class D>
 HWY_INLINE void draw_normal(D d, std::uint64_t key, std::uint64_t i, float deviation, float* out) {
   const hn::RebindToUnsigned<D> du;
@@ -89,7 +89,7 @@ HWY_INLINE void draw_normal(D d, std::uint64_t key, std::uint64_t i, float devia
   hn::StoreU(hn::Mul(standard, hn::Set(narrow, deviation)), narrow, out + i);
 }
 
-/// The same of uniform numbers.
+/// The same for uniform numbers.
 template <class D>
 HWY_INLINE void draw_uniform(D d, std::uint64_t key, std::uint64_t i, double first, double range, float* out) {
   const hn::RebindToUnsigned<D> du;
@@ -100,7 +100,7 @@ HWY_INLINE void draw_uniform(D d, std::uint64_t key, std::uint64_t i, double fir
   hn::StoreU(hn::DemoteTo(narrow, number), narrow, out + i);
 }
 
-/// Calls `draw` with a tag and the place of its first number, until all are drawn.
+/// Calls `draw` with a tag and the index of its first number, until all are drawn.
 template <class Draw>
 void in_vectors(std::size_t count, Draw draw) {
   constexpr std::size_t lanes = HWY_LANES(double);

@@ -1,7 +1,7 @@
-// Normalisation, by channels and by rows.
+// Normalization, by channels and by rows.
 //
-// Sums are of float32 over short stretches, and in double over these. Statistics take two passes, the second over
-// squared deviations.
+// Numbers are summed in float32 over short ranges, and these sums in double. Statistics need two passes, the second
+// over squared deviations.
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace troupe::kernels {
 namespace {
 
-/// What `batch_norm_backward_input` takes of each channel.
+/// The parameters of each channel for `batch_norm_backward_input`.
 struct channel_gradients {
   const float* mean;
   const float* variance;
@@ -73,7 +73,7 @@ HWY_INLINE void sum_stretch(std::size_t count, const Terms& terms, float (&out)[
 
 // -- by channels ------------------------------------------------------------------------------------------------------
 
-/// Channels whose parameters are computed at a time.
+/// How many channels' parameters are computed at a time.
 constexpr std::size_t channels_of_block = 64;
 
 /// Channels [first, first + count) of x.
@@ -82,7 +82,7 @@ struct channel_block {
   std::size_t first;
   std::size_t count;
 
-  /// The place of the first number of a sample's channel `first + c`.
+  /// The index of the first number of a sample's channel `first + c`.
   std::size_t place(std::size_t sample, std::size_t c) const {
     return (sample * shape.channels + first + c) * shape.area;
   }
@@ -94,8 +94,8 @@ HWY_INLINE void for_each_channel_block(const channels_shape& shape, const Body& 
     body(channel_block{shape, first, std::min(channels_of_block, shape.channels - first)});
 }
 
-/// Calls `body(d, at, of)` for vectors that cover the block: they begin at place `at` of x, and `of(p)` is the vector
-/// of their channels' parameters among p [count].
+/// Calls `body(d, at, of)` for vectors that cover the block: they begin at index `at` of x, and `of(p)` is the vector
+/// of their channels' parameters in p [count].
 template <class Body>
 HWY_INLINE void for_each_vector_of(const channel_block& block, const Body& body) {
   for (std::size_t b = 0; b < block.shape.batch; ++b) {
@@ -114,7 +114,7 @@ HWY_INLINE void for_each_vector_of(const channel_block& block, const Body& body)
   }
 }
 
-/// Adds samples [begin, end) of columns, the numbers of one channel each, to sums[k]: channels without area.
+/// Adds samples [begin, end) of columns, each with one channel's numbers, to sums[k]: for channels without area.
 template <std::size_t Sums, class Terms>
 HWY_INLINE void add_columns_of(const channel_block& block, std::size_t begin, std::size_t end, const Terms& terms,
                                double (&sums)[Sums][channels_of_block]) {

@@ -1,5 +1,5 @@
-// Optimizer updates: dense, and row by row. A row's gradient is summed and applied in one pass, so that it stays in the
-// L1 cache.
+// Optimizer updates: dense, and by row. A row's gradient is summed and applied in one pass, so that it stays in the L1
+// cache.
 
 #include "kernels/optimizer.hpp"
 
@@ -83,7 +83,7 @@ HWY_INLINE void update_span(const Step& step, std::size_t base, std::size_t coun
   for_each_vector(count, [&](auto d, std::size_t i) HWY_ATTR { step(d, base + i, hn::LoadU(d, grad + i)); });
 }
 
-/// Takes a step by a rule. `state`: of these weights.
+/// Takes a step by a rule. `state`: these weights'.
 void update_by_rule(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
                     const float* grad) {
   if (count == 0) return;
@@ -172,7 +172,7 @@ std::size_t update_touched_as(const Step& step, std::size_t dim, const row_gradi
   }
 }
 
-/// Updates rows [first, last); merges their numbers with the touched ones. Returns what `update_touched` returns.
+/// Updates rows [first, last), merged with the touched ones. Returns as `update_touched`.
 template <class Step>
 std::size_t update_every(const Step& step, std::int64_t first, std::int64_t last, std::size_t dim,
                          const row_gradients& gradients) {
@@ -187,8 +187,7 @@ std::size_t update_every(const Step& step, std::int64_t first, std::int64_t last
   return next;
 }
 
-/// Row-wise Adagrad on the touched rows; `sums` has one number per row of the table. Returns what `update_touched`
-/// returns.
+/// Row-wise Adagrad on the touched rows; `sums` has one number per row of the table. Returns as `update_touched`.
 template <class Number>
 std::size_t update_rowwise(const update_constants& c, std::size_t dim, Number* table, float* sums,
                            const row_gradients& gradients) {
@@ -209,12 +208,12 @@ std::size_t update_rowwise(const update_constants& c, std::size_t dim, Number* t
   return count;
 }
 
-/// Takes a step by a rule on the touched rows, one after the other. Returns what `update_touched` returns.
+/// Takes a step by a rule on the touched rows, one after the other. Returns as `update_touched`.
 template <class Number>
 std::size_t update_rows_by_rule(const update_constants& c, std::size_t dim, Number* table, optimizer_state_view state,
                                 const row_gradients& gradients) {
   std::vector<float> grad(dim);
-  std::vector<float> numbers(dim);  // of a row in 16 bits
+  std::vector<float> numbers(dim);  // for a row in 16 bits
   for (std::size_t i = 0; i < gradients.rows.size(); ++i) {
     if (!sum_columns(gradients, run_of(gradients, i), 0, dim, grad.data())) return i;
     const std::size_t base = static_cast<std::size_t>(gradients.rows[i]) * dim;
@@ -275,7 +274,7 @@ void cpu_stream::update_dense(const update_constants& c, std::size_t count, floa
 
 namespace {
 
-/// The part of `whole` that has the touched rows [first, last).
+/// Returns the part of `whole` with the touched rows [first, last).
 row_gradients part_of(const row_gradients& whole, std::size_t first, std::size_t last) {
   row_gradients part = whole;
   part.rows = whole.rows.subspan(first, last - first);
@@ -283,7 +282,7 @@ row_gradients part_of(const row_gradients& whole, std::size_t first, std::size_t
   return part;
 }
 
-/// How many bytes the update of `rows` rows reads and writes, nearly.
+/// About how many bytes the update of `rows` rows reads and writes.
 std::size_t bytes_of(std::size_t rows, std::size_t dim, const row_gradients& gradients) {
   return (3 * rows + gradients.occurrences.size()) * dim * sizeof(float);
 }

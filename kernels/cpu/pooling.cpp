@@ -8,17 +8,17 @@
 namespace troupe::kernels {
 namespace {
 
-/// Whether `value` takes the place of `largest`: a NaN does, and of equal numbers the first stays. Without branches,
-/// which would be taken at random.
+/// Whether `value` replaces `largest`: a NaN does, and among equal numbers the first stays. Branchless, as branches
+/// would be unpredictable.
 bool wins(float value, float largest) {
   return static_cast<int>(value > largest) | static_cast<int>(value != value);  // NaN
 }
 
-/// Whether the only window is the image, without gaps.
+/// Whether the image is the only window, without gaps.
 bool is_whole_image(const pool2d_shape& s) { return s.kernel_height == s.height && s.kernel_width == s.width; }
 
-/// Reduces `count` > 0 numbers: lane j takes x[j], x[j+16], ..., then the lanes are taken in order. Compilers make
-/// vectors of the lanes.
+/// Reduces `count` > 0 numbers: lane j reduces x[j], x[j+16], ..., then the lanes are reduced in order. Compilers
+/// vectorize the lanes.
 template <class Take>
 float reduce(std::size_t count, const float* x, const Take& take) {
   constexpr std::size_t lanes = 16;
@@ -38,7 +38,7 @@ float reduce(std::size_t count, const float* x, const Take& take) {
   return result;
 }
 
-/// Sets each y to its window's numbers, taken in the order of rows and columns.
+/// Sets each y to its window's numbers, reduced in the order of rows and columns.
 template <class Take>
 void pool(const pool2d_shape& s, std::size_t batch, const float* x, float* y, const Take& take) {
   const std::size_t area = s.height * s.width;
@@ -62,12 +62,12 @@ void pool(const pool2d_shape& s, std::size_t batch, const float* x, float* y, co
   }
 }
 
-/// Windows of a row that are searched at a time.
+/// How many windows of a row are searched at a time.
 constexpr std::size_t windows_of_block = 64;
 using largest_places = std::uint32_t[windows_of_block];
 
-/// Sets places[c] to where the largest number of window c is, counted from its upper left number. Window 0 begins at x.
-/// Goes over the windows once for each number of a window: so nothing depends on a branch, and compilers make vectors.
+/// Sets places[c] to the offset of window c's largest number from its upper left number. Window 0 begins at x. Visits
+/// all windows once for each number of a window: branchless, so that compilers vectorize it.
 void find_largest(const pool2d_shape& s, const float* x, std::size_t count, largest_places& places) {
   float largest[windows_of_block];
   for (std::size_t c = 0; c < count; ++c) largest[c] = x[c * s.stride];
@@ -85,7 +85,7 @@ void find_largest(const pool2d_shape& s, const float* x, std::size_t count, larg
   }
 }
 
-/// Calls `window(from, grad)` for each window, in order: the place of its upper left number, and its gradient.
+/// Calls `window(from, grad)` for each window, in order, with the index of its upper left number and its gradient.
 template <class Window>
 void for_each_window(const pool2d_shape& s, std::size_t batch, const float* grad_y, const Window& window) {
   std::size_t plane_at = 0;

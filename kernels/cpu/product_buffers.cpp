@@ -8,7 +8,7 @@ namespace troupe::kernels {
 
 namespace {
 
-/// OpenBLAS as distributions build it has places for some hundreds.
+/// OpenBLAS, as distributions build it, supports some hundreds.
 constexpr std::size_t buffers_max = 128;
 
 }  // namespace
@@ -26,7 +26,7 @@ std::size_t product_buffers::reserve(std::size_t wanted, std::size_t room) {
 
 void product_buffers::begin() {
   std::unique_lock lock(mutex_);
-  // So much stays for what other threads take at the same time.
+  // That much stays free for what other threads allocate meanwhile.
   if (free_ == 0 && count_ < buffers_max && has_room_(2 * bytes)) grow(lock, count_ + 1, bytes);
   if (count_ == 0) throw no_product_memory();
   changed_.wait(lock, [this] { return free_ > 0 && !grows_; });
@@ -39,8 +39,8 @@ void product_buffers::end() {
   changed_.notify_all();
 }
 
-/// OpenBLAS hands out any buffer that is not in use, and makes one only if all are in use. So it makes new ones for
-/// certain only while no product is under way.
+/// OpenBLAS hands out any unused buffer, and makes a new one only if all are in use. So it certainly makes new ones
+/// only while no product runs.
 void product_buffers::grow(std::unique_lock<std::mutex>& lock, std::size_t wanted, std::size_t room) {
   changed_.wait(lock, [this] { return !grows_; });
   grows_ = true;

@@ -1,6 +1,6 @@
-// The buffers of OpenBLAS. Each product that is under way has one, of 128 MiB of address space, and OpenBLAS asks the
-// system for a new one for ever if there is no room. So they are taken here, after a look whether there is room, and
-// there are never more products under way than buffers: further ones wait.
+// The buffers of OpenBLAS. Each running product has one, of 128 MiB of address space; without room OpenBLAS would
+// request one from the system forever. So buffers are made here, after a check for room, and no more products run than
+// there are buffers: further ones wait.
 
 #pragma once
 
@@ -21,15 +21,15 @@ class product_buffers {
  public:
   static constexpr std::size_t bytes = std::size_t{128} << 20;
 
-  /// `take` and `give` are OpenBLAS's; `has_room` returns whether the system gives so many bytes.
+  /// `take` and `give` are OpenBLAS's; `has_room` returns whether the system can provide that many bytes.
   product_buffers(void* (*take)(int), void (*give)(void*), bool (*has_room)(std::size_t))
       : take_(take), give_(give), has_room_(has_room) {}
 
-  /// Makes buffers for up to `wanted` products at once, as long as `room` bytes stay besides. Returns how many there
-  /// are.
+  /// Makes buffers for up to `wanted` concurrent products, as long as `room` bytes stay free. Returns the number of
+  /// buffers.
   std::size_t reserve(std::size_t wanted, std::size_t room);
 
-  /// A product that is under way.
+  /// A running product.
   class use {
    public:
     /// Waits for a buffer. Throws no_product_memory.

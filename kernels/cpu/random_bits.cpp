@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t lanes = HWY_LANES(std::uint64_t);
 using numbers = hn::CappedTag<std::uint64_t, lanes>;
 
-/// Stores `count` numbers, a vector `of(i)` at a time.
+/// Stores `count` numbers, one vector `of(i)` at a time.
 template <class Of>
 HWY_INLINE void store_all(std::size_t count, std::uint64_t* out, Of of) {
   const numbers d;

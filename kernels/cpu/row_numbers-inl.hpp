@@ -33,11 +33,11 @@ HWY_INLINE auto with_numbers(View table, const Body& body) {
   return body(as(float()));
 }
 
-// From AVX2 on, x86 converts by an instruction. Elsewhere Highway's f16 loses Inf and truncates.
+// From AVX2 on, x86 has an instruction for it. Elsewhere Highway's f16 loses Inf and truncates.
 #define TROUPE_HAS_F16C (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
 
-/// Moves the bits of `half` up by 13 and multiplies by 2^112, which shifts the exponent exactly, of subnormal numbers
-/// too.
+/// Shifts the bits of `half` left by 13 and multiplies by 2^112, which adjusts the exponent exactly, even for subnormal
+/// numbers.
 template <class D>
 HWY_INLINE hn::Vec<D> half_to_float(D d, hn::Vec<hn::Rebind<std::uint16_t, D>> half) {
   const hn::RebindToUnsigned<D> du;

@@ -76,7 +76,7 @@ void transpose_square(const float* in, std::size_t in_stride, float* out, std::s
 
 #endif
 
-/// Transposes squares of 4 x 4, and the rest number by number.
+/// Transposes squares of 4 x 4, and the rest element by element.
 void transpose_matrix(std::size_t rows, std::size_t columns, const float* in, float* out) {
   const std::size_t squared_rows = square_size ? rows / 4 * 4 : 0;
   const std::size_t squared_columns = square_size ? columns / 4 * 4 : 0;

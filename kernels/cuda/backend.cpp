@@ -1,5 +1,5 @@
-// The backend of the module `troupe_cuda`: CUDA devices, and communicators that never block. NCCL's own threads do what
-// takes time; `poll` asks for the outcome.
+// The backend of the module `troupe_cuda`: CUDA devices, and communicators that never block. NCCL's own threads do the
+// slow work; `poll` checks the outcome.
 
 #include "kernels/backend.hpp"
 
@@ -20,8 +20,8 @@ namespace {
 /// How long the destructor waits for a healthy communicator before it aborts it.
 constexpr auto timeout = std::chrono::seconds(5);
 
-/// Throws unless the call has succeeded or is in progress; `poll` returns how that ends. Adds NCCL's text on the last
-/// error of the process.
+/// Throws unless the call has succeeded or is in progress; `poll` returns the outcome later. Adds NCCL's text for the
+/// last error of the process.
 void check_begun(ncclResult_t code, const char* call, int device = current_device()) {
   try {
     check(code, call, device);
@@ -94,7 +94,7 @@ class nccl_communicator final : public communicator {
   device_error::reason why() const override { return why_; }
 
   void all_reduce(std::span<float* const> buffers, std::size_t count, std::span<stream* const> streams) override {
-    for (device* const one : devices_) one->graphs()->end();  // NCCL goes to the stream when it is polled
+    for (device* const one : devices_) one->graphs()->end();  // NCCL uses the stream when it is polled
     in_group([&] {
       for (std::size_t i = 0; i < parts_.size(); ++i) {
         make_current(devices_[i]->number());

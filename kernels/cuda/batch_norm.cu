@@ -1,4 +1,4 @@
-// Normalisation by channels.
+// Normalization by channels.
 
 #include "kernels/cuda/channels.hpp"
 #include "kernels/cuda/cuda_stream.hpp"
@@ -6,7 +6,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Sums of a channel's numbers and their squares, both less its first number: so large means cost no digits.
+/// Sums a channel's numbers and their squares, minus its first number: so large means lose no digits.
 struct moment_terms {
   std::size_t area;
   const float* x;

@@ -1,11 +1,11 @@
-// Numbers [batch, channels, area] by their channel: sums over each channel, and operations on each number.
+// Kernels for numbers [batch, channels, area] by channel: sums over each channel, and operations on each number.
 //
-// A sum has two stages, so that a few channels keep the device busy too. First, blocks sum parts of a channel:
+// A sum has two stages, so that a few channels also keep the device busy. First, blocks sum parts of a channel:
 //
-//   area > 1    a block has one channel, and its threads go over the areas one after the other
-//   area 1      a block has 32 neighbouring channels, and its warps go over the samples
+//   area > 1    a block has one channel, and its threads process the areas one after the other
+//   area 1      a block has 32 adjacent channels, and its warps process the samples
 //
-// then a warp adds the parts of a channel. All is summed in double, in an order that depends on the shape only.
+// Then a warp adds the parts of a channel. All sums are in double, in an order that depends on the shape only.
 
 #pragma once
 
@@ -28,11 +28,11 @@ struct pair_of_sums {
   __device__ value operator()(value a, value b) const { return {a.first + b.first, a.second + b.second}; }
 };
 
-/// Channels of a block where the area is 1, and the warps that share them.
+/// The channels of a block if the area is 1, and the warps that share them.
 inline constexpr std::size_t block_channels = warp_lanes;
 inline constexpr std::size_t block_warps = block_threads / warp_lanes;
 
-/// Returns the parts of each channel's sum.
+/// Returns the number of parts of each channel's sum.
 constexpr std::size_t channel_parts(const channels_shape& shape) {
   constexpr std::size_t numbers_per_thread = 16;
   const bool has_area = shape.area > 1;
@@ -42,7 +42,7 @@ constexpr std::size_t channel_parts(const channels_shape& shape) {
   return std::clamp<std::size_t>(worth, 1, (reduce_blocks_max + blocks - 1) / blocks);
 }
 
-/// Returns the bytes of memory that `sum_channels` takes for the parts.
+/// Returns the size of the parts for `sum_channels`, in bytes.
 constexpr std::size_t channel_parts_bytes(const channels_shape& shape) {
   return channel_parts(shape) * shape.channels * sizeof(two_sums);
 }
@@ -74,7 +74,7 @@ __global__ void area_parts_kernel(channels_shape shape, std::size_t parts, Terms
   if (threadIdx.x == 0) sums[part * shape.channels + channel] = mine;
 }
 
-/// The same where the area is 1.
+/// The same for area 1.
 template <class Terms>
 __global__ void sample_parts_kernel(channels_shape shape, std::size_t parts, Terms terms, two_sums* sums) {
   const std::size_t chunks = (shape.channels + block_channels - 1) / block_channels;
@@ -97,7 +97,7 @@ __global__ void sample_parts_kernel(channels_shape shape, std::size_t parts, Ter
   sums[part * shape.channels + channel] = mine;
 }
 
-/// Calls finish(channel, sums) for the sums of all parts; a warp has a channel.
+/// Calls finish(channel, sums) with the sums of all parts; one warp for each channel.
 template <class Finish>
 __global__ void finish_channels_kernel(std::size_t channels, std::size_t parts, const two_sums* sums, Finish finish) {
   const std::size_t channel = global_thread() / warp_lanes;
@@ -110,8 +110,8 @@ __global__ void finish_channels_kernel(std::size_t channels, std::size_t parts, 
   if (lane == 0) finish(channel, mine);
 }
 
-/// Calls finish(channel, sums) on the device, with the sums of `terms(sample, channel, at)`, which are `two_sums`, over
-/// each channel; `at` is the number's place. `parts` is memory of `channel_parts_bytes`.
+/// Calls finish(channel, sums) on the device, with the sums of `terms(sample, channel, at)`, of type `two_sums`, over
+/// each channel; `at`: the number's index. `memory`: `channel_parts_bytes` bytes.
 template <class Terms, class Finish>
 void sum_channels(const cuda_stream& stream, const channels_shape& shape, std::byte* memory, const Terms& terms,
                   const Finish& finish) {
@@ -126,7 +126,7 @@ void sum_channels(const cuda_stream& stream, const channels_shape& shape, std::b
          finish);
 }
 
-/// operation(width, channel, at) for all numbers, some of a channel at a time.
+/// Calls operation(width, channel, at) for all numbers, some of a channel at a time.
 template <int Width, class Operation>
 __global__ void by_channel_kernel(channels_shape shape, Operation operation) {
   for_each_pack<Width>(shape.batch * shape.channels * shape.area, [&]<int Count>(width<Count> some, std::size_t at) {
@@ -135,8 +135,8 @@ __global__ void by_channel_kernel(channels_shape shape, Operation operation) {
   });
 }
 
-/// Calls operation(width, channel, at) on the device for numbers at .. at + width of a channel, until it has been
-/// called for all. `fit_packs` says whether all that it loads and stores is aligned for packs of four.
+/// Calls operation(width, channel, at) on the device for numbers at .. at + width of a channel, until all are done.
+/// `fit_packs`: whether all loads and stores are aligned for packs of four.
 template <class Operation>
 void by_channel(const cuda_stream& stream, const channels_shape& shape, bool fit_packs, const Operation& operation) {
   launch(fit_packs && shape.area % 4 == 0 ? by_channel_kernel<4, Operation> : by_channel_kernel<1, Operation>,

@@ -23,7 +23,7 @@ constexpr const char* no_support =
     "the device does not support the product; try products in f32 (--matmul-precision f32)";
 constexpr const char* of_program = "this is an error of the program; please report it";
 
-/// What an error means. One that no table has is the device's.
+/// What an error means. An error in no table means that the device is lost.
 template <class Code>
 struct meaning {
   Code code;

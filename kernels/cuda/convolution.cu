@@ -16,7 +16,7 @@ float* only_read(const float* numbers) { return const_cast<float*>(numbers); }
 
 }  // namespace
 
-/// Operands that cuDNN would not take as they lie, such as weights among others, are copied.
+/// Copies operands with an alignment that cuDNN does not accept, such as weights among others.
 void cuda_stream::convolve(const convolution_key& key, convolution_operands operands) {
   device_.make_current();
   if (!convolutions_) convolutions_ = std::make_unique<convolutions>(handle_, precision_);

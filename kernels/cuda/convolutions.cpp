@@ -29,23 +29,24 @@ using convolution_descriptor =
     owned_descriptor<cudnnConvolutionDescriptor_t, &cudnn_library::cudnnCreateConvolutionDescriptor,
                      &cudnn_library::cudnnDestroyConvolutionDescriptor>;
 
-/// Most workspace of an algorithm for which there is another one.
+/// The largest workspace of an algorithm, if there is another one.
 constexpr std::size_t usual_workspace_bytes = std::size_t{256} << 20;
 
-/// More than cuDNN has of any kind.
+/// More than cuDNN has for any pass.
 constexpr int algorithms_max = 32;
 
 bool is_plain(cudnnMathType_t math) { return math == CUDNN_DEFAULT_MATH || math == CUDNN_FMA_MATH; }
 
-/// An algorithm, and what it takes.
+/// An algorithm, and the memory that it needs.
 struct chosen_algorithm {
-  int number = -1;  ///< none
+  int number = -1;  ///< none chosen
   cudnnMathType_t math = CUDNN_DEFAULT_MATH;
   std::size_t workspace = 0;
 };
 
-/// Chooses among what `get(count, &found, list)` lists, the fastest first: the first one with a usual workspace, or
-/// else the one with the smallest, of those whose sums have a fixed order. For float32 none that rounds factors.
+/// Chooses from the list that `get(count, &found, list)` fills, the fastest first, among algorithms whose sums have a
+/// fixed order: the first with a usual workspace, or else the one with the smallest. For float32, none that rounds
+/// factors.
 template <class Performance, class Get>
 chosen_algorithm choose(bool in_f32, const char* call, const Get& get) {
   Performance listed[algorithms_max];
@@ -57,7 +58,7 @@ chosen_algorithm choose(bool in_f32, const char* call, const Get& get) {
     const bool is_usable = one.status == CUDNN_STATUS_SUCCESS && one.determinism == CUDNN_DETERMINISTIC &&
                            (in_f32 ? is_plain(one.mathType) : one.mathType != CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION);
     if (!is_usable || (best.number >= 0 && one.memory >= best.workspace)) continue;
-    // For float32, cuDNN may list its default, which would round.
+    // For float32, cuDNN may list its default mode, which would round.
     best = {static_cast<int>(one.algo), in_f32 ? CUDNN_FMA_MATH : one.mathType, one.memory};
     if (best.workspace <= usual_workspace_bytes) break;
   }
@@ -105,8 +106,8 @@ convolutions::~convolutions() {
   cudnn().cudnnDestroy(handle_);
 }
 
-/// bf16 has no convolutions of its own: they round to tf32. The conversion that cuDNN offers is to half precision,
-/// which overflows.
+/// There are no convolutions in bf16: they round to tf32. The conversion that cuDNN offers is to half precision, which
+/// overflows.
 std::unique_ptr<convolutions::plan> convolutions::make_plan(const convolution_key& key) const {
   const conv2d_shape& s = key.shape;
   const bool in_f32 = precision_ == matmul_precision::f32;

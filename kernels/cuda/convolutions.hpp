@@ -21,7 +21,7 @@ namespace troupe::kernels::cuda {
 /// What a convolution computes: y from x and weight, x's gradient from y's and weight, or weight's from x and y's.
 enum class convolution_pass : std::uint8_t { forward, backward_input, backward_weight };
 
-/// What an algorithm is chosen for.
+/// The key for the choice of an algorithm.
 struct convolution_key {
   conv2d_shape shape;
   std::size_t batch = 0;
@@ -37,7 +37,7 @@ struct convolution_operands {
   float* y = nullptr;
 };
 
-/// Bytes to which cuDNN wants operands aligned.
+/// The alignment in bytes that cuDNN's operands need.
 inline constexpr std::size_t convolution_alignment = 16;
 
 /// Thread: one at a time. Requires: the stream's device is current in each call.
@@ -49,8 +49,8 @@ class convolutions {
   convolutions(const convolutions&) = delete;
   convolutions& operator=(const convolutions&) = delete;
 
-  /// Returns the bytes of memory that `run` needs besides the operands. Chooses the algorithm at the first call for a
-  /// key; throws if cuDNN has none whose sums have a fixed order. Requires: no numbers are empty.
+  /// Returns how many bytes of memory `run` needs besides the operands. Chooses the algorithm at the first call for a
+  /// key; throws if cuDNN has none whose sums have a fixed order. Requires: no operand is empty.
   std::size_t workspace_bytes(const convolution_key& key);
 
   /// Enqueues a convolution. Requires: `workspace_bytes` has been called for the key. The order of sums depends on the

@@ -27,7 +27,7 @@ std::string missing_text(int number, int count) {
   return text + (count == 1 ? " (0)" : " (0 to " + std::to_string(count - 1) + ")");
 }
 
-/// Formats it as nvidia-smi does.
+/// Formats it like nvidia-smi.
 std::string text_of(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
   for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
@@ -89,7 +89,7 @@ std::size_t memory_pool::idle_bytes() const {
 }
 
 void memory_pool::give_back(std::byte* memory, std::size_t bytes) {
-#ifdef TROUPE_SPOILS_FREED_MEMORY  // streams that still use it show that by what they compute
+#ifdef TROUPE_SPOILS_FREED_MEMORY  // so that a stream that still uses it computes visibly wrong numbers
   std::memset(memory, 0xff, bytes);
 #endif
   const std::lock_guard lock(mutex_);

@@ -38,7 +38,7 @@ class memory_pool {
   /// Returns at least `bytes`, or null with the error in `code`. Requires: the pool outlives the memory.
   std::shared_ptr<std::byte> allocate(std::size_t bytes, cudaError_t& code);
 
-  /// Returns the bytes of freed memory that the pool keeps.
+  /// Returns how many bytes of freed memory the pool keeps.
   std::size_t idle_bytes() const;
 
  private:
