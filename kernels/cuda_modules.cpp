@@ -1,6 +1,6 @@
-// Where the modules are: beside the program or libtroupe.so, whichever this code is in, as the build leaves them (also
-// in the folders of tests and benchmarks); or where they are installed: PREFIX/LIB/troupe for PREFIX/bin/troupe and for
-// PREFIX/LIB/libtroupe.so. Nowhere else: who can replace the program may replace its modules, and nobody besides. For
+// Finds the modules: beside the program or libtroupe.so, whichever contains this code, where the build leaves them
+// (also in the folders of tests and benchmarks); or where they are installed: PREFIX/LIB/troupe for PREFIX/bin/troupe
+// and for PREFIX/LIB/libtroupe.so. Nowhere else: only users who can replace the program can replace its modules. For
 // tests, the environment variable TROUPE_CUDA_MODULE names one file that replaces all modules, even in a build without
 // them.
 
@@ -26,7 +26,7 @@ constexpr const char* built_with = "";
 constexpr const char* module_folder = "troupe";  // among the installed libraries
 constexpr const char* variable = "TROUPE_CUDA_MODULE";
 
-/// The file that this code is in.
+/// The file that contains this code.
 struct own_file {
   std::filesystem::path path;
   bool is_library = false;
@@ -43,15 +43,15 @@ own_file find_own_file() {
   return {std::filesystem::read_symlink("/proc/self/exe", error), false};
 }
 
-/// Returns the installed module, whether or not it is there.
+/// Returns the path of the installed module, whether or not it exists.
 std::filesystem::path installed(const own_file& own, const char* file) {
   const std::filesystem::path folder = own.path.parent_path();
   if (own.is_library) return folder / module_folder / file;
   return folder.parent_path() / TROUPE_LIBRARY_FOLDER / module_folder / file;
 }
 
-/// Whether the module belongs to root, or to the owner of the program: a program somewhere below /tmp, say, has
-/// neighbours that others could have made.
+/// Whether the module belongs to root, or to the program's owner: around a program below /tmp, for example, other users
+/// could have made files.
 bool is_trusted(const std::filesystem::path& module, const own_file& own) {
   struct stat of_module {};
   struct stat of_own {};
@@ -59,7 +59,7 @@ bool is_trusted(const std::filesystem::path& module, const own_file& own) {
   return of_module.st_uid == 0 || of_module.st_uid == of_own.st_uid;
 }
 
-/// Returns the module's path; empty: `error` says where it is not.
+/// Returns the module's path; if empty, `error` says where it was searched.
 std::filesystem::path find_module(const char* file, std::string& error) {
   if (const char* named = std::getenv(variable)) return named;
   const own_file own = find_own_file();

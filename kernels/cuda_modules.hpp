@@ -1,5 +1,4 @@
-// The modules of the CUDA backend, which are files of their own: a machine without them, or without CUDA, runs the same
-// program.
+// The modules of the CUDA backend, in separate files: the same program runs on machines without them, or without CUDA.
 
 #pragma once
 
@@ -7,13 +6,13 @@
 
 namespace troupe::kernels {
 
-/// Returns what the modules of this build were compiled with, such as "CUDA 12.4, NCCL 2.18"; empty: it has none.
+/// Returns what this build's modules were compiled with, such as "CUDA 12.4, NCCL 2.18"; empty if it has none.
 const char* cuda_modules_version();
 
 /// Returns whether this build has the modules, or a test names one.
 bool has_cuda_modules();
 
-/// A function of a module; if null, `error` says why and what to try.
+/// A function of a module; if null, `error` contains the reason and what to try.
 struct module_symbol {
   void* address = nullptr;
   bool is_missing = false;  ///< there is no such module

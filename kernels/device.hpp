@@ -2,7 +2,7 @@
 // order.
 //
 // The processor is a device whose memory is the host's and whose stream finishes each call before it returns, so code
-// written for a device runs on both. stream_kernels.inc declares and defines the meaning of the kernels. A CUDA device
+// written for a device runs on both. stream_kernels.inc declares the kernels and defines their meaning. A CUDA device
 // sums matrix products, norms and losses in its own order, and its exp and log differ in the last bits; sums of bags,
 // rows and ranks have the same order on every device.
 //
@@ -28,14 +28,14 @@
 
 namespace troupe::kernels {
 
-/// A device call failed. The text has the device, the call, its error and what to try.
+/// A device call failed. The text contains the device, the call, its error and what to try.
 class device_error : public std::runtime_error {
  public:
   enum class reason : std::uint8_t {
-    refused,   ///< the device or its libraries cannot do what was asked for, and would refuse it again
+    refused,   ///< the device or its libraries do not support the request, and would refuse it again
     memory,    ///< its memory, or the host's for copies to it, is full
     failed,    ///< the device, its driver or its connection to others failed; a new process may well succeed
-    given_up,  ///< others failed, so that what the caller waits for does not come
+    given_up,  ///< others failed, so that the caller would wait in vain
   };
 
   explicit device_error(const std::string& text, reason why = reason::refused) : std::runtime_error(text), why_(why) {}
@@ -46,7 +46,7 @@ class device_error : public std::runtime_error {
   reason why_;
 };
 
-/// Type to which a matrix product rounds its factors. Sums are always float32.
+/// The type that a matrix product rounds its factors to. Sums are always float32.
 enum class matmul_precision : std::uint8_t { f32, tf32, bf16 };
 
 /// Scheduling priority among a device's streams. The processor ignores it.
@@ -61,13 +61,13 @@ struct product_factor {
       : numbers(its_numbers), in_bf16(rounded) {}
 
   const float* numbers;
-  const std::uint16_t* in_bf16;  ///< null: a product that needs it rounds by itself
+  const std::uint16_t* in_bf16;  ///< null: a product that needs it rounds itself
 };
 
 /// Whether a factor is stored as it is or transposed.
 enum class factor_form : bool { plain, transposed };
 
-/// `count` products of matrices [m, k] and [k, n]. Each factor has its matrices one after the other, in its form:
+/// `count` products of matrices [m, k] and [k, n]. Each factor's matrices are consecutive, in the factor's form:
 /// transposed ones are stored as [k, m], and [n, k].
 struct batched_product_shape {
   std::size_t count = 0;
@@ -78,8 +78,8 @@ struct batched_product_shape {
   factor_form b = factor_form::plain;
 };
 
-/// Bits of a row of the mask of a layer's outputs that a ReLU lets through: `linear_forward`. cuBLASLt takes multiples
-/// of 128.
+/// The bits of a row of a ReLU's mask, which marks the outputs that pass: `linear_forward`. cuBLASLt needs multiples of
+/// 128.
 constexpr std::size_t relu_mask_bits(std::size_t out) { return (out + 127) / 128 * 128; }
 
 /// A point in a stream's order that other streams and the host can wait for. Thread: any.
@@ -94,24 +94,24 @@ class event {
   virtual void wait() const = 0;
 };
 
-/// A point in a stream's order whose time the device notes by its own clock; it may be recorded again. Thread: the
+/// A point in a stream's order whose time the device records by its own clock; it may be recorded again. Thread: the
 /// stream's.
 class time_mark {
  public:
   virtual ~time_mark() = default;
 
-  /// Puts it behind all earlier calls of its stream. Requires: it is not called within `stream::capture_or_launch`.
+  /// Records it after all earlier calls of its stream. Requires: not called within `stream::capture_or_launch`.
   virtual void record() = 0;
 
   /// Returns whether the stream has reached it.
   virtual bool is_over() const = 0;
 
-  /// Returns the nanoseconds from `earlier`, of the same stream, to this one, to about a microsecond. Requires: both
-  /// are over.
+  /// Returns the nanoseconds from `earlier`, of the same stream, to this one, with a precision of about a microsecond.
+  /// Requires: both are over.
   virtual std::int64_t ns_since(const time_mark& earlier) const = 0;
 };
 
-/// The first NaN or Inf, as `stream::find_non_finite` returns it.
+/// The first NaN or Inf, as returned by `stream::find_non_finite`.
 struct non_finite {
   std::uint64_t place = 0;  ///< its index; the count of all numbers if there is none
   float number = 0;
@@ -142,22 +142,21 @@ class stream {
   /// Returns an event after all earlier calls.
   virtual std::unique_ptr<event> record() = 0;
 
-  /// Returns a mark for this stream, not recorded yet. Null on the processor, whose work its callers can time.
+  /// Returns a mark for this stream, not recorded yet. Null on the processor, whose work the callers can time.
   virtual std::unique_ptr<time_mark> make_time_mark() { return nullptr; }
 
   /// Makes later calls wait for `before`, recorded by any stream of any device of this backend. Does not block the
   /// host.
   virtual void wait(const event& before) = 0;
 
-  /// Runs the calls that `enqueue` makes on this stream. The first time `enqueue` is called; the second time its calls
-  /// are captured as a graph, which is launched from then on without calling `enqueue`. While the device's steps are
-  /// captured (`step_graphs`), always calls it. Requires: `enqueue` calls only kernels and copies of this stream,
-  /// always with the same arguments.
+  /// Runs the calls that `enqueue` makes on this stream. The first call runs `enqueue`; the second captures its calls
+  /// as a graph; from then on that is launched without calling `enqueue`. During step capture (`step_graphs`), always
+  /// calls it. Requires: `enqueue` calls only kernels and copies of this stream, always with the same arguments.
   virtual void capture_or_launch(std::unique_ptr<graph>& captured, const std::function<void()>& enqueue) = 0;
 
   /// Calls `part(i)` for each i below `count`; the parts enqueue kernels that write to disjoint memory. Calls
-  /// `done(i)`, in order, when parts 0 to i are enqueued. On the processor idle threads do some of the parts, if they
-  /// are worth it: `operations` are the multiplications of all.
+  /// `done(i)`, in order, when parts 0 to i are enqueued. On the processor idle threads run some of the parts, if it
+  /// pays: `operations` is the number of multiplications in all.
   virtual void side_by_side(std::size_t count, std::size_t operations, const std::function<void(std::size_t)>& part,
                             const std::function<void(std::size_t)>& done) {
     (void)operations;
@@ -177,33 +176,33 @@ class stream {
 #include "kernels/stream_kernels.inc"
 };
 
-/// Bytes of device memory that a CUDA stream takes as workspace for matrix products.
+/// The size of a CUDA stream's workspace for matrix products, in bytes of device memory.
 inline constexpr std::size_t matmul_workspace_bytes = std::size_t{32} << 20;
 
-/// Most vectors that `pairwise_dots` takes on a CUDA device.
+/// The most vectors that `pairwise_dots` accepts on a CUDA device.
 inline constexpr std::size_t interaction_vectors_max = 256;
 
-/// Most indices of one table in one optimizer step, and of all tables of a `table_gradient`; they are counted in 32
+/// The most indices of one table in one optimizer step, and of all tables of a `table_gradient`; they are counted in 32
 /// bits.
 inline constexpr std::uint64_t step_indices_max = (std::uint64_t{1} << 31) - 1;
 
-/// Most tables of a `table_gradient`.
+/// The most tables of a `table_gradient`.
 inline constexpr std::size_t gradient_tables_max = 32;
 
-/// Most steps of a `table_gradient` whose bad row has not been asked for.
+/// The most steps of a `table_gradient` whose bad row has not been requested.
 inline constexpr std::size_t applies_max = 4;
 
 /// One table's part of an optimizer step.
 struct table_step {
   update_constants constants;
-  void* weights = nullptr;  ///< null: the table stays as it is
+  void* weights = nullptr;  ///< null: the table does not change
   optimizer_state_view state;
   float scale = 1;
 };
 
 /// The gradients of tables with rows of one width in one optimizer step: collects bags, groups them by row, updates the
-/// touched rows. The rows are numbered on from table to table, so that a device handles them like those of one table.
-/// Uses no atomics: a row is summed in the order of `update_rows` (optimizer.hpp). Thread: one at a time.
+/// touched rows. Rows are numbered consecutively over all tables, so that a device handles them like those of one
+/// table. Uses no atomics: a row is summed in the order of `update_rows` (optimizer.hpp). Thread: one at a time.
 class table_gradient {
  public:
   virtual ~table_gradient() = default;
@@ -232,9 +231,9 @@ class table_gradient {
   /// Calls `update_rows` for each table with its grouped gradient; `steps` by table.
   virtual void apply(std::size_t dim, row_dtype type, std::span<const table_step> steps, bool every_row) = 0;
 
-  /// Returns the first row, counted over all tables, whose gradient was NaN or Inf in the first `apply` that has not
-  /// been asked for; or -1. Requires: one call after each `apply`, once the stream has passed it, and before
-  /// `applies_max` more (on the processor, before the next); then what was added may be freed.
+  /// Returns the first row, counted over all tables, whose gradient was NaN or Inf in the first `apply` not yet
+  /// queried; or -1. Requires: one call after each `apply`, once the stream has passed it, and before `applies_max`
+  /// more (on the processor, before the next); then the added memory may be freed.
   virtual std::int64_t bad_row() = 0;
 
   // The same for a single table.
@@ -253,24 +252,24 @@ class table_gradient {
   }
 };
 
-/// Captures what all streams of a device are given in a step as one graph, which is launched at once: the host enqueues
-/// a launch in place of all calls. The calls of the next step may have other arguments, and be others.
+/// Captures a step's calls on all streams of a device as one graph, which is launched at once: the host enqueues one
+/// launch instead of all calls. The next step may have other calls and arguments.
 ///
-/// Calls mean what they mean otherwise, only later. What cannot be part of a graph, such as waiting for a stream, or
-/// for an event of the step under way, launches what has been captured so far; from then on calls go to the device one
-/// by one, until the next `begin`. Thread: any.
+/// Calls have their usual effect, only later. A call that cannot be part of a graph, such as waiting for a stream, or
+/// for an event of the current step, launches what has been captured so far; from then on calls run directly, until the
+/// next `begin`. Thread: any.
 class step_graphs {
  public:
   virtual ~step_graphs() = default;
 
-  /// From now on threads that call the device take turns, which capturing needs. Requires: no other thread calls the
-  /// device's streams meanwhile.
+  /// Makes threads that call the device take turns from now on, which capturing needs. Requires: no other thread calls
+  /// the device's streams meanwhile.
   virtual void turn_on() = 0;
 
-  /// Launches the graph of the step under way, if there is one, and begins that of the next. Requires: `turn_on`.
+  /// Launches the graph of the current step, if there is one, and begins the next. Requires: `turn_on`.
   virtual void begin() = 0;
 
-  /// Launches the graph of the step under way. Later calls go to the device one by one.
+  /// Launches the graph of the current step. Later calls run directly.
   virtual void end() = 0;
 
   /// Returns whether a step is being captured.
@@ -295,23 +294,23 @@ class device {
   /// Returns the card's UUID, unique over all hosts; empty for the processor.
   virtual std::string uuid() const = 0;
 
-  /// Returns free and total memory. For the processor: unused pages of the whole host; model/memory.hpp says how much a
-  /// process may take.
+  /// Returns free and total memory. For the processor: unused pages of the whole host; model/memory.hpp computes how
+  /// much a process may use.
   virtual memory_use memory() const = 0;
 
-  /// Returns uninitialized device memory, from a pool that keeps freed memory for later calls of similar size. The
-  /// error of too little memory says how much is free. Requires: it is released after every stream that used it has
+  /// Returns uninitialized device memory, from a pool that keeps freed memory for later calls of similar size. If there
+  /// is too little, the error reports how much is free. Requires: it is released after every stream that used it has
   /// passed.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
 
   /// Returns host memory for fast copies to and from the device (pinned); on the processor, any memory.
   virtual std::shared_ptr<std::byte> allocate_staging(std::size_t bytes) = 0;
 
-  /// Returns a new stream whose matrix products round to `precision`; the processor takes f32 only.
+  /// Returns a new stream whose matrix products round to `precision`; the processor only supports f32.
   virtual std::unique_ptr<stream> make_stream(matmul_precision precision = matmul_precision::f32,
                                               stream_priority priority = stream_priority::usual) = 0;
 
-  /// Returns what captures its steps; null on the processor, whose calls are done at once.
+  /// Returns the object that captures its steps; null on the processor, whose calls run at once.
   virtual step_graphs* graphs() { return nullptr; }
 };
 

@@ -1,5 +1,5 @@
 // Arrays in device memory, alone or mirrored in host memory. They grow as needed and never shrink, so that addresses
-// used in a loop stop changing. An array waits for the named stream before it grows. It may be destroyed when all
+// used in a loop stop changing. An array waits for the given stream before it grows. It may be destroyed when all
 // streams that use it have passed; other users keep its memory alive by `owner`. Thread: one at a time.
 
 #pragma once
@@ -27,13 +27,13 @@ class growing_array {
   static_assert(std::is_trivially_copyable_v<T>);
 
   /// Sets the size to `count`. If the array has to grow, waits for `on`, and the numbers are uninitialized. Requires:
-  /// no other stream uses the array after `on` has passed. Throws std::bad_alloc for more numbers than any memory has.
+  /// no other stream uses the array after `on` has passed. Throws std::bad_alloc if no memory can hold so many.
   void resize(stream& on, std::size_t count) {
     if (count > capacity_) grow(on, count);
     size_ = count;
   }
 
-  /// Like `resize`, for sizes that vary a little: grows by a quarter more than asked. Returns the data.
+  /// Like `resize`, for sizes that vary a little: grows to a quarter more than requested. Returns the data.
   T* make(stream& on, std::size_t count) {
     if (count > capacity_) grow(on, count > count_max ? count : count + count / 4);
     size_ = count;
@@ -51,7 +51,7 @@ class growing_array {
 
   void grow(stream& on, std::size_t count) {
     if (count > count_max) throw std::bad_alloc();
-    if (memory_) on.synchronize();  // the pool gives the old memory to others
+    if (memory_) on.synchronize();  // the pool gives the old memory to other users
     memory_.reset();
     capacity_ = 0;
     device& where = on.device();
@@ -80,7 +80,7 @@ class mirrored_array {
     if (!on.device().is_host()) staging_.resize(on, count);
   }
 
-  /// Drops the device's memory, which other owners may keep; the next `resize` allocates new memory.
+  /// Releases the device's memory, which other owners may keep; the next `resize` allocates new memory.
   void release() { numbers_ = {}; }
 
   std::size_t size() const { return numbers_.size(); }
@@ -94,7 +94,7 @@ class mirrored_array {
     if (staging_.data()) on.upload(host(), data(), size() * sizeof(T));
   }
   void download(stream& on) const { download(on, 0, size()); }
-  /// `count` of them from `first` on.
+  /// Copies `count` of them from `first` on.
   void download(stream& on, std::size_t first, std::size_t count) const {
     if (staging_.data()) on.download(data() + first, host() + first, count * sizeof(T));
   }
@@ -104,8 +104,7 @@ class mirrored_array {
   staging_array<T> staging_;
 };
 
-/// The numbers at `from` for the host to read: where they are if the device is the processor, else in `copy`. Waits for
-/// the stream.
+/// Returns the numbers at `from` for the host to read: in place on the processor, else in `copy`. Waits for the stream.
 template <class T>
 std::span<const T> on_host(stream& on, const T* from, std::size_t count, std::vector<T>& copy) {
   if (on.device().is_host()) return {from, count};
@@ -127,10 +126,10 @@ void assign(stream& on, std::span<const T> numbers, device_array<T>& to) {
 template <class T>
 class uploaded_array {
  public:
-  /// Returns where `numbers` are on the device once the stream has passed. Overwrites the numbers of the last call in
-  /// the stream's order. `staging`: the owner of the staging memory in which `numbers` are; it is kept until they are
-  /// uploaded, or longer. Null: they are in other memory, and copied to staging memory first. Waits only if many calls'
-  /// uploads are not over. Requires: on the processor, `numbers` stay valid as long as they are used.
+  /// Returns the device address of `numbers`, valid once the stream has passed. Overwrites the numbers of the previous
+  /// call in the stream's order. `staging`: the owner of the staging memory that contains `numbers`; kept at least
+  /// until they are uploaded. Null: they are in other memory, and are copied to staging memory first. Waits only if
+  /// many calls' uploads are not over. Requires: on the processor, `numbers` stay valid as long as they are used.
   const T* put(stream& on, std::span<const T> numbers, const std::shared_ptr<const std::byte>& staging = nullptr) {
     if (on.device().is_host() || numbers.empty()) return numbers.data();
     numbers_.make(on, numbers.size());
@@ -152,11 +151,11 @@ class uploaded_array {
   struct upload {
     staging_array<T> copy;
     std::shared_ptr<const std::byte> staging;
-    std::unique_ptr<event> over;  ///< when the staging memory is free again; null: it is
+    std::unique_ptr<event> over;  ///< the event after which the staging memory is free; null: it is free
   };
   static constexpr std::size_t uploads_max = 4;
 
-  /// Frees the staging memory of all uploads that are over, and takes one of them, or a new one.
+  /// Frees the staging memory of all finished uploads, and returns one of them, or a new one.
   upload free_upload() {
     if (uploads_.size() == uploads_max && uploads_.front().over && !uploads_.front().over->is_over())
       uploads_.front().over->wait();
@@ -173,10 +172,10 @@ class uploaded_array {
   }
 
   device_array<T> numbers_;
-  std::vector<upload> uploads_;  ///< in their order; those at the front may be over
+  std::vector<upload> uploads_;  ///< in order; those at the front may be over
 };
 
-/// The owners of the staging memory in which bags are; null: other memory.
+/// The owners of the staging memory that contains the bags; null for other memory.
 struct bags_in_staging {
   std::shared_ptr<const std::byte> indices, offsets, weights;
 };

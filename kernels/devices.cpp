@@ -19,14 +19,14 @@
 namespace troupe::kernels {
 namespace {
 
-/// Whether a driver of NVIDIA's is installed, of Linux itself or of Windows below it.
+/// Whether an NVIDIA driver is installed, in Linux itself or in Windows below it.
 bool has_driver() {
   std::error_code ignored;
   return std::filesystem::exists("/proc/driver/nvidia/version", ignored) ||
          std::filesystem::exists("/dev/dxg", ignored);
 }
 
-/// Fills in the CUDA devices, or why there are none.
+/// Fills in the CUDA devices, or the reason why there are none.
 void ask_cuda_probe(device_report& report) {
   if (!has_cuda_modules()) {
     report.reason = "this program was built without the CUDA backend";
@@ -36,7 +36,7 @@ void ask_cuda_probe(device_report& report) {
   const module_symbol symbol = find_in_module(cuda::probe_file, cuda::find_devices_symbol);
   if (symbol.address == nullptr) {
     report.reason = symbol.error;
-    // Packages come without the modules: that is no fault where there is no device either.
+    // Packages come without the modules: that is no fault if there is no device either.
     report.cuda_refused = !symbol.is_missing || has_driver();
     return;
   }
@@ -70,7 +70,7 @@ std::size_t count_cores() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-/// Asks the probe first: it is cheaper, and its errors are clearer than those of the backend's libraries.
+/// Runs the probe first: it is cheaper, and its errors are clearer than those of the backend's libraries.
 backend& load_cuda_backend() {
   if (const device_report report = find_devices(); !report.cuda_usable)
     throw device_error("no CUDA device can be used: " + report.reason + "; 'troupe devices' tells what there is");

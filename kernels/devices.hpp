@@ -21,10 +21,10 @@ struct cuda_device {
 inline constexpr int compute_major_min = 8;
 
 struct device_report {
-  bool cuda_built = false;   ///< this build has the CUDA backend, or a test names a module
-  bool cuda_usable = false;  ///< at least one device is new enough
+  bool cuda_built = false;   ///< whether this build has the CUDA backend, or a test names a module
+  bool cuda_usable = false;  ///< whether at least one device is new enough
   /// Not usable because the driver, the device or the module's file is faulty or too old, or because a module is
-  /// missing where there is a driver.
+  /// missing although there is a driver.
   bool cuda_refused = false;
   std::string reason;  ///< why CUDA is not usable; empty if it is
   std::vector<cuda_device> devices;
@@ -35,7 +35,7 @@ struct device_report {
   std::vector<std::string> instruction_sets;  ///< see `instruction_sets`
 };
 
-/// Returns the instruction sets that both this build and this processor have, best first. Kernels use the first.
+/// Returns the instruction sets that both this build and this processor support, best first. Kernels use the first.
 std::vector<std::string> instruction_sets();
 
 /// Inspects the machine. Loads the CUDA probe and driver, so call it only when needed. Allocates no device memory and

@@ -1,7 +1,7 @@
 // Embedding bag: gathers rows of a table by index and pools them bag by bag (`stream::embedding_bag_forward`).
 //
-// A table is a row-major matrix [rows, dim], stored as `row_dtype` says. A batch of bags has the form of PyTorch's
-// nn.EmbeddingBag: the indices of all bags in a row, and the offset at which each bag starts.
+// A table is a row-major matrix [rows, dim], stored as its `row_dtype`. A batch of bags has the form of PyTorch's
+// nn.EmbeddingBag: the indices of all bags, consecutively, and the offset at which each bag starts.
 // Requires, for all but `check_bags`: bags that `check_bags` has accepted. Thread: any, on disjoint outputs.
 
 #pragma once
@@ -23,7 +23,7 @@ using row_dtype = dtype;
 inline constexpr row_dtype row_dtypes[] = {dtype::f32, dtype::f16, dtype::bf16};
 constexpr bool is_row_dtype(dtype x) { return x == dtype::f32 || x == dtype::f16 || x == dtype::bf16; }
 
-/// The numbers of a table, rows without gaps, and their type. From a float pointer: an f32 table.
+/// The numbers of a table, rows without gaps, and their type. A float pointer makes an f32 table.
 struct table_view {
   void* data = nullptr;
   row_dtype type = row_dtype::f32;
@@ -51,7 +51,7 @@ using troupe::pooling;
 
 /// The bags of one table in one batch, as views.
 struct bags_view {
-  /// Row numbers of all bags in order.
+  /// Row indices of all bags in order.
   std::span<const std::int64_t> indices;
   /// Index in `indices` at which each bag starts: begins with 0, never descends. A bag may be empty.
   std::span<const std::int64_t> offsets;
@@ -66,7 +66,7 @@ struct bags_view {
 };
 
 /// One table's part of a lookup in several: `out` is [bags, dim] with `out_stride` floats from row to row. Bags without
-/// offsets hold one index each, and give its row; then `out` has no gaps.
+/// offsets have one index each, and return its row; then `out` has no gaps.
 struct bag_pass {
   pooling mode = pooling::sum;
   const void* table = nullptr;
@@ -79,7 +79,7 @@ struct bag_pass {
 struct bags_fault {
   enum class kind : std::uint8_t { none, index, offset, weights };
   kind what = kind::none;
-  /// Bag (sample) that has the fault.
+  /// The bag (sample) with the fault.
   std::size_t bag = 0;
   /// The wrong index or offset, or the number of weights.
   std::int64_t value = 0;
@@ -91,9 +91,9 @@ struct bags_fault {
 bags_fault check_bags(const bags_view& bags, std::int64_t rows);
 
 /// Adds the gradient of each row to `row_grads` [rows, dim], in index order. `grad` is [bags.size(), dim] with
-/// `grad_stride` floats from row to row. `mean` multiplies by 1/length, rounded to float32. `max` gives each
-/// dimension's gradient to the first maximal entry of the bag; it reads the float32 `table`, which the other modes
-/// ignore (may be null). Requires: the caller has zeroed `row_grads`.
+/// `grad_stride` floats from row to row. `mean` multiplies by 1/length, rounded to float32. `max` adds each dimension's
+/// gradient to the first maximal entry of the bag; it reads the float32 `table`, which the other modes ignore (may be
+/// null). Requires: the caller has zeroed `row_grads`.
 void embedding_bag_backward(pooling mode, const float* table, std::size_t dim, const bags_view& bags, const float* grad,
                             std::size_t grad_stride, float* row_grads);
 

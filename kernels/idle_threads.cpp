@@ -29,24 +29,24 @@ std::shared_ptr<idle_threads> threads_now() {
   return users().empty() ? nullptr : users().back();
 }
 
-// Outlives `in_parts` in the hands of threads that come when nothing is left.
+// May outlive `in_parts`, held by threads that come when nothing is left.
 class shared_work {
  public:
   shared_work(std::size_t count, const std::function<void(std::size_t)>& part)
       : part_(&part), left_(count), over_(count) {}
 
-  // Takes the last unclaimed part and does it, until no part is unclaimed.
+  // Claims and runs the last unclaimed part, until all are claimed.
   void help() {
     while (const auto taken = take(false)) run(*taken);
   }
 
   void run_all(const std::function<void(std::size_t)>& done) {
     for (std::size_t next = 0; next < over_.size(); ++next) {
-      if (const auto mine = take(true)) run(*mine);  // else another thread has taken it
+      if (const auto mine = take(true)) run(*mine);  // else another thread has claimed it
       over_[next].wait(0, std::memory_order_acquire);
       if (done && !failed_.load(std::memory_order_acquire)) attempt([&] { done(next); });
     }
-    // Not left to the last helper that holds this.
+    // Moved out here, so that the last helper that holds this does not destroy it.
     if (auto failure = std::exchange(failure_, nullptr)) std::rethrow_exception(std::move(failure));
   }
 
@@ -125,7 +125,7 @@ void in_parts(std::size_t count, const std::function<void(std::size_t)>& part,
   const auto work = std::make_shared<shared_work>(count, part);
   try {
     for (std::size_t i = std::min(count - 1, threads->count()); i > 0; --i) threads->offer([work] { work->help(); });
-  } catch (const std::bad_alloc&) {  // then fewer help
+  } catch (const std::bad_alloc&) {  // fewer threads help then
   }
   work->run_all(done);
 }

@@ -1,4 +1,4 @@
-// Parts of a work, done side by side by the thread that needs it and by threads that have nothing else to do.
+// Parallel work: its parts are run by the thread that needs it and by idle threads.
 
 #pragma once
 
@@ -9,17 +9,17 @@
 
 namespace troupe::kernels {
 
-/// Threads that may have nothing to do, as the workers of an actor system. Thread: any.
+/// Threads that may be idle, such as the workers of an actor system. Thread: any.
 class idle_threads {
  public:
   virtual ~idle_threads() = default;
   /// Returns how many may be idle while another one works.
   virtual std::size_t count() const = 0;
-  /// Has one call `help` once it has nothing else to do; perhaps none ever does.
+  /// Makes one thread call `help` once it is idle; maybe none ever does.
   virtual void offer(std::function<void()> help) = 0;
 };
 
-/// While this lives, `in_parts` offers work to `threads`; of several, to the latest ones.
+/// During this object's lifetime, `in_parts` offers work to `threads`; of several, to the latest ones.
 class idle_threads_in_use {
  public:
   explicit idle_threads_in_use(std::shared_ptr<idle_threads> threads);
@@ -31,17 +31,16 @@ class idle_threads_in_use {
   std::shared_ptr<idle_threads> threads_;
 };
 
-/// Has an idle thread call `what`; perhaps none ever does.
+/// Makes an idle thread call `what`; maybe none ever does.
 void offer_to_idle(std::function<void()> what);
 
-/// Calls `part(i)` once for each i below `count`: this thread takes the first ones, idle threads the last ones. Returns
+/// Calls `part(i)` once for each i below `count`: this thread runs the first ones, idle threads the last ones. Returns
 /// when all are done. Calls `done(i)` on this thread, in order, when parts 0 to i are done. Requires: parts write to
-/// disjoint memory. If a part or `done` throws, throws the first such exception, once no part runs any more. Thread:
-/// any.
+/// disjoint memory. If a part or `done` throws, throws the first such exception, once no part is running. Thread: any.
 void in_parts(std::size_t count, const std::function<void(std::size_t)>& part,
               const std::function<void(std::size_t)>& done = {});
 
-/// Calls `range(begin, end)` for parts of [0, count), side by side, each worth a thread's while: `bytes` is how many
+/// Calls `range(begin, end)` for parts of [0, count), in parallel, each worth a thread's while: `bytes` is how many
 /// bytes of memory all of it reads and writes.
 template <class F>
 void in_ranges(std::size_t count, std::size_t bytes, const F& range) {

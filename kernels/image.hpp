@@ -1,4 +1,4 @@
-// Shapes of the kernels for images and for normalisation. Images are [batch, channels, height, width], without gaps.
+// Shapes for the kernels for images and for normalization. Images are [batch, channels, height, width], without gaps.
 
 #pragma once
 
@@ -8,16 +8,15 @@
 
 namespace troupe::kernels {
 
-/// Returns how many places a window of `extent` takes along `length`, with `padding` at both ends; 0 if it is larger.
+/// Returns how many positions a window of `extent` has along `length`, with `padding` at both ends; 0 if it is larger.
 constexpr std::size_t window_places(std::size_t length, std::size_t extent, std::size_t stride, std::size_t padding) {
   const std::size_t padded = length + 2 * padding;
   return padded < extent ? 0 : (padded - extent) / stride + 1;
 }
 
 /// A convolution of images with square kernels, as PyTorch's conv2d: weight [out_channels, in_channels / groups,
-/// kernel, kernel], bias [out_channels]; the padding is of zeros. Each of the groups convolves its share of the input's
-/// channels into its share of the output's; a kernel's numbers are `dilation` pixels apart. Requires: `groups` divides
-/// both.
+/// kernel, kernel], bias [out_channels]; pads with zeros. Each group convolves its share of the input's channels into
+/// its share of the output's; a kernel's numbers are `dilation` pixels apart. Requires: `groups` divides both.
 struct conv2d_shape {
   std::size_t in_channels = 0;
   std::size_t height = 0;
@@ -54,7 +53,7 @@ struct pool2d_shape {
   std::size_t outputs() const { return channels * out_height() * out_width(); }  ///< of a sample
 };
 
-/// Numbers x [batch, channels, area], for normalisation by channels.
+/// Numbers x [batch, channels, area], for normalization by channels.
 struct channels_shape {
   std::size_t batch = 0;
   std::size_t channels = 0;
@@ -64,13 +63,13 @@ struct channels_shape {
   std::size_t of_channel() const { return batch * area; }
 };
 
-/// Which numbers dropout keeps, of a matrix [rows, width]: the number at (row, column) is dropped if the upper 32 bits
-/// of random_bits(random_bits(key, first_row + row), column) (random_bits.hpp) are below `threshold`.
+/// Selects the numbers that dropout keeps in a matrix [rows, width]: the number at (row, column) is dropped if the
+/// upper 32 bits of random_bits(random_bits(key, first_row + row), column) (random_bits.hpp) are below `threshold`.
 struct dropout_mask {
   std::uint64_t key = 0;
   std::uint64_t first_row = 0;
   std::uint32_t threshold = 0;
-  float scale = 1;  ///< of the numbers that are kept
+  float scale = 1;  ///< for the kept numbers
 };
 
 }  // namespace troupe::kernels

@@ -3,7 +3,7 @@
 //
 // A sample has n vectors of `dim` floats. Vector i of all samples is a separate matrix [batch, dim], so that vectors
 // from different buffers need no copy. Pairs (i, j), i > j, are ordered by rows of the lower triangle: (1,0), (2,0),
-// (2,1), (3,0), ... The dot product of a vector with itself is left out.
+// (2,1), (3,0), ... A vector's dot product with itself is not included.
 //
 // A dot product is summed in index order from +0, a gradient in the order of the vectors from +0, by fused multiply-add
 // where the machine has it. The bits do not depend on the width of a vector register.

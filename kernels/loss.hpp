@@ -1,4 +1,4 @@
-// What losses are computed of.
+// The samples that losses are computed from.
 
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace troupe::kernels {
 
-/// Samples of a batch: all of it, or one of the parts that it is cut into. Means are over the whole batch.
+/// Samples of a batch: all of it, or one of its parts. Means are over the whole batch.
 struct batch_part {
   std::size_t size;
-  std::size_t whole;  ///< samples of the batch
+  std::size_t whole;  ///< the batch's samples
 
   /// All of a batch.
   constexpr batch_part(std::size_t batch) : size(batch), whole(batch) {}  // NOLINT(google-explicit-constructor)

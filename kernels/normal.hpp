@@ -1,4 +1,4 @@
-// Random numbers of a table's rows, normal or uniform. `stream::draw_rows` draws them. Thread: any, on disjoint
+// Random numbers for a table's rows, normal or uniform. `stream::draw_rows` draws them. Thread: any, on disjoint
 // outputs.
 
 #pragma once
@@ -18,7 +18,8 @@ namespace troupe::kernels {
 /// mathematics library's differs between machines.
 void draw_normals(std::uint64_t key, std::size_t count, float* out);
 
-/// The largest deviation times which all numbers of `draw_normals` are finite: none is above 8.6, as u1 has 53 bits.
+/// The largest deviation that keeps all numbers of `draw_normals` times it finite: none is above 8.6, as u1 has 53
+/// bits.
 constexpr double deviation_max = static_cast<double>(std::numeric_limits<float>::max()) / 10;
 
 /// Normal: the numbers of `draw_normals` times the deviation, in float. Uniform: out[i] = first + u * (second - first),
@@ -26,7 +27,7 @@ constexpr double deviation_max = static_cast<double>(std::numeric_limits<float>:
 /// on every machine.
 void draw_numbers(const row_init& from, std::uint64_t key, std::size_t count, float* out);
 
-/// The streams of a table's rows, by their keys.
+/// The keys of the random streams of a table's rows.
 struct row_keys {
   std::uint64_t first = 0;
   std::uint64_t step = 1;

@@ -13,7 +13,7 @@
 //
 // where |g|^2 is `stream::squared_norm`, in double, and lr / (sqrt(s) + eps) is rounded to float32 once.
 //
-// `own` is a rule that a program has added (update_rule.hpp), on the processor only; of a table, for the touched rows.
+// `own` is a rule that a program has added (update_rule.hpp), on the processor only; in tables, for the touched rows.
 //
 // Results do not depend on the width of vectors, nor on how a buffer is split into blocks or rows: each element has the
 // same operations, and a row's squares are summed in one order.
@@ -32,7 +32,7 @@ namespace troupe::kernels {
 
 enum class optimizer_kind : std::uint8_t { sgd, adagrad, adam, rowwise_adagrad, own };
 
-/// What a step by a rule takes.
+/// The arguments of a step by a rule.
 struct rule_constants {
   const update_rule* rule = nullptr;  ///< outlives the step
   double lr = 0;
@@ -52,11 +52,12 @@ struct update_constants {
   float one_minus_beta1 = 0;        ///< adam, rounded from the double 1-b1
   float one_minus_beta2 = 0;        ///< adam, rounded from the double 1-b2
   float bias_correction2_sqrt = 1;  ///< adam: sqrt(1-b2^t)
-  rule_constants own = {};          ///< own, which has no others
+  rule_constants own = {};          ///< own, which uses no others
 };
 
 /// Optimizer state, of the same shape as the weights: sgd with momentum and adagrad use `first`, adam uses both, plain
-/// sgd neither. rowwise_adagrad has one number per row in `first`. Unused pointers may be null; those of `own` are.
+/// sgd neither. rowwise_adagrad has one number per row in `first`. Unused pointers may be null; with `own` they must
+/// be.
 struct optimizer_state_view {
   float* first = nullptr;
   float* second = nullptr;
@@ -89,9 +90,9 @@ struct row_gradients {
 ///   scale * (((0 + g_0) + g_1) + g_2 + ...),   g_r = ((0 + o_1) + o_2) + ... over rank r's occurrences in order
 /// (fused multiply-add of scale and source), without the ranks that have no occurrence.
 /// With `every_row`, rows 0 .. row_count-1 are all updated, untouched ones with a zero gradient (the dense definition
-/// of momentum, weight decay and Adam); otherwise, and with rowwise_adagrad, only the touched ones, as with own, which
-/// has no `every_row`. Returns false if the gradient of a row is NaN or Inf: `bad_row` is the first such row; others
-/// before and after it may be updated. Throws what a rule throws.
+/// of momentum, weight decay and Adam); otherwise, and always with rowwise_adagrad and own, only the touched ones.
+/// Returns false if the gradient of a row is NaN or Inf: `bad_row` is the first such row; others before and after it
+/// may be updated. Throws what a rule throws.
 bool update_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, table_view table,
                  optimizer_state_view state, const row_gradients& gradients, bool every_row, std::int64_t* bad_row);
 

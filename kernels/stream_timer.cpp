@@ -49,7 +49,7 @@ void stream_timer::end() noexcept {
   }
 }
 
-/// The time of the next mark in the stream's order, which is over.
+/// Returns the time of the next mark in the stream's order, which is over.
 std::int64_t stream_timer::time_of(placed_mark& mark) {
   const std::int64_t seen = now_ns();
   const std::int64_t earliest = std::min(std::max(mark.placed, last_time_), seen);
@@ -68,7 +68,7 @@ std::span<const stream_timer::timed_span> stream_timer::collect() {
       over_.push_back(next->what);
     }
   } catch (const device_error&) {
-    ended_.clear();  // the times of some may be half known
+    ended_.clear();  // the times of some may be incomplete
     throw;
   }
   ended_.erase(ended_.begin(), next);

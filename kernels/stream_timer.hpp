@@ -1,10 +1,10 @@
-// When a stream of a CUDA device does what, by the device's clock, told in the host's: what a profiler would show, from
-// inside the program.
+// Times the work of a CUDA device's stream by the device's clock, converted to the host's: like a profiler, from inside
+// the program.
 //
-// A span lies between two marks of the stream. It is asked for later, when it is over, so that the host never waits for
-// it. The times of a stream's marks follow each other by what the device measures between them; the host's clock
-// corrects them at every mark, which is not reached before the host has put it there, nor after the host sees that it
-// has been. So clocks that run apart do not add up.
+// A span lies between two marks of the stream. It is read later, when it is over, so that the host never waits for it.
+// The time of a mark is the previous mark's plus the device's measurement between the two; the host's clock corrects it
+// at every mark, which is reached after the host has recorded it, and before the host sees that. So drift between the
+// clocks does not accumulate.
 
 #pragma once
 
@@ -17,11 +17,11 @@
 
 namespace troupe::kernels {
 
-/// Does nothing before `start`, and nothing for the processor. Owned by whoever uses the stream. Thread: the stream's.
+/// Does nothing before `start`, and nothing for the processor. Belongs to the stream's user. Thread: the stream's.
 /// Functions throw `device_error` unless they say otherwise.
 class stream_timer {
  public:
-  /// A stretch of the stream's work; times in ns of std::chrono::steady_clock.
+  /// A range of the stream's work; times in ns of std::chrono::steady_clock.
   struct timed_span {
     std::uint16_t what = 0;
     std::uint64_t step = 0;
@@ -31,23 +31,23 @@ class stream_timer {
     bool operator==(const timed_span&) const = default;
   };
 
-  /// Begins to time what `of` does. Waits for it, once: that says what its device's time is on the host's clock.
+  /// Begins to time the work of `of`. Waits for it once, to relate its device's clock to the host's.
   void start(stream& of);
   bool is_on() const { return stream_ != nullptr; }
   /// The device's number. Requires: it is on.
   int device() const { return stream_->device().number(); }
 
-  /// The spans that begin from now on are of this step.
+  /// Sets the step of the spans that begin from now on.
   void set_step(std::uint64_t step) { step_ = step; }
   std::uint64_t step() const { return step_; }
 
-  /// Begins a span behind all earlier calls of the stream; its meaning, `what`, is the caller's.
+  /// Begins a span after all earlier calls of the stream; the caller defines the meaning of `what`.
   void begin(std::uint16_t what);
-  /// Ends it behind all that was called since. Without one, or if the device fails, does nothing: the next call of the
-  /// stream tells the failure.
+  /// Ends it after all calls since. Without a span, or if the device fails, does nothing: the stream's next call
+  /// reports the failure.
   void end() noexcept;
 
-  /// A span of what is called during its lifetime.
+  /// A span of the calls during its lifetime.
   class scope {
    public:
     scope(stream_timer& of, std::uint16_t what) : of_(of) { of.begin(what); }
@@ -59,9 +59,9 @@ class stream_timer {
     stream_timer& of_;
   };
 
-  /// Returns the spans that are over and have not been returned before, in order; they stay until the next call. Does
-  /// not wait. Call it about once a step, best when the host has just waited for the stream. If the device fails, the
-  /// spans are lost.
+  /// Returns the finished spans that have not been returned before, in order; valid until the next call. Does not wait.
+  /// Call it about once a step, best when the host has just waited for the stream. If the device fails, the spans are
+  /// lost.
   std::span<const timed_span> collect();
 
  private:
@@ -80,11 +80,11 @@ class stream_timer {
 
   stream* stream_ = nullptr;
   std::uint64_t step_ = 0;
-  open_span open_;                                  ///< begun, not ended; without a mark: none
+  open_span open_;                                  ///< begun, not ended; none without a mark
   std::vector<open_span> ended_;                    ///< enqueued, not collected
-  std::vector<timed_span> over_;                    ///< as last returned
+  std::vector<timed_span> over_;                    ///< as returned last
   std::vector<std::unique_ptr<time_mark>> spares_;  ///< to be recorded again
-  std::unique_ptr<time_mark> last_;                 ///< the last one whose time is known
+  std::unique_ptr<time_mark> last_;                 ///< the last mark whose time is known
   std::int64_t last_time_ = 0;                      ///< its time
 };
 

@@ -30,7 +30,7 @@ bool is_pinned(const void* address) {
   return found.type == cudaMemoryTypeHost;
 }
 
-/// Where it is recorded while a step is captured, CUDA knows it as a place in the graph only.
+/// CUDA only knows an event that is recorded during a capture as a node of the graph.
 class cuda_event : public event {
  public:
   explicit cuda_event(const cuda_stream& stream) : device_(stream.device()) {
@@ -49,11 +49,11 @@ class cuda_event : public event {
   cuda_event& operator=(const cuda_event&) = delete;
 
   cuda_device& device() const { return device_; }
-  /// The step in which it was captured; null: none.
+  /// The step that captured it; null if none did.
   const captured_step* step() const { return step_.get(); }
-  /// CUDA's event of this place; of a captured one, for those that are captured in the same step.
+  /// CUDA's event; if it was captured, valid only for calls captured in the same step.
   cudaEvent_t handle() const { return handle_; }
-  /// CUDA's event for all others. Requires: its step is launched.
+  /// CUDA's event for all other uses. Requires: its step is launched.
   cudaEvent_t launched() const { return step_ ? step_->end() : handle_; }
 
   bool is_over() const override { return !is_open() && cuda::is_over(device_, launched()); }
@@ -64,7 +64,7 @@ class cuda_event : public event {
     check(cudaEventSynchronize(launched()), "cudaEventSynchronize");
   }
 
-  /// Has its step launched.
+  /// Launches its step, if that is open.
   void leave_step() const {
     if (is_open()) device_.graphs()->end();
   }
@@ -82,7 +82,7 @@ class cuda_time_mark : public time_mark {
   explicit cuda_time_mark(const cuda_stream& stream) : stream_(stream.handle()), device_(stream.device()) {
     check(cudaEventCreateWithFlags(&handle_, cudaEventDefault), "cudaEventCreateWithFlags");
   }
-  /// A graph that records the mark needs it until it has run.
+  /// A graph that records the mark needs it until the graph has run.
   ~cuda_time_mark() override {
     try {
       if (is_open()) device_.graphs()->end();
@@ -96,7 +96,7 @@ class cuda_time_mark : public time_mark {
   cuda_time_mark(const cuda_time_mark&) = delete;
   cuda_time_mark& operator=(const cuda_time_mark&) = delete;
 
-  /// A step's graph records it each time that it runs; until the step is over, it has the time of the record before.
+  /// A step's graph records it each time it runs; until the step is over, the previous time is valid.
   void record() override {
     device_.make_current();
     const auto turn = device_.graphs()->take_turn();
@@ -123,7 +123,7 @@ class cuda_time_mark : public time_mark {
   const cudaStream_t stream_;
   cuda_device& device_;
   cudaEvent_t handle_ = nullptr;
-  std::shared_ptr<const captured_step> step_;  ///< in which it was recorded last; null: none
+  std::shared_ptr<const captured_step> step_;  ///< the step that recorded it last; null if none did
 };
 
 /// A graph. Without a handle: `enqueue` has run once, and is not captured yet.
@@ -152,7 +152,7 @@ cudaGraphExec_t capture(cudaStream_t stream, const std::function<void()>& enqueu
   } catch (...) {
     cudaStreamEndCapture(stream, &captured);
     if (captured) cudaGraphDestroy(captured);
-    cudaGetLastError();  // the exception says more than the capture's own error
+    cudaGetLastError();  // the exception is more informative than the capture's own error
     throw;
   }
   check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
@@ -178,12 +178,12 @@ cuda_stream::cuda_stream(cuda_device& device, matmul_precision precision, stream
 cuda_stream::~cuda_stream() {
   make_current_if_possible(device_);
   device_.graphs()->remove(handle_);
-  cudaStreamSynchronize(handle_);  // the pool gives its memory to others
+  cudaStreamSynchronize(handle_);  // the pool gives its memory to other users
   cudaStreamDestroy(handle_);
 }
 
-/// Where steps are captured it waits for an event: another thread may begin the next step meanwhile, and CUDA waits for
-/// no stream that captures.
+/// With step capture it waits for an event instead: another thread may begin the next step meanwhile, and CUDA cannot
+/// wait for a stream that captures.
 void cuda_stream::synchronize() {
   device_.make_current();
   auto turn = device_.graphs()->take_turn();
@@ -212,7 +212,7 @@ std::unique_ptr<time_mark> cuda_stream::make_time_mark() {
   return std::make_unique<cuda_time_mark>(*this);
 }
 
-/// While a step is captured, events of earlier ones are waited for already, and so are others of this device.
+/// While a step is captured, its graph already waits for this device's earlier events.
 void cuda_stream::wait(const event& before) {
   const auto& one = static_cast<const cuda_event&>(before);
   const bool is_of_this_device = &one.device() == &device_;
@@ -246,7 +246,7 @@ void cuda_stream::copy_as(const void* from, void* to, std::size_t bytes, cudaMem
   const auto turn = device_.graphs()->take_turn();
   if (kind != cudaMemcpyDeviceToDevice && device_.graphs()->are_captured() &&
       !is_pinned(kind == cudaMemcpyHostToDevice ? from : to))
-    device_.graphs()->end();  // the memory is the caller's, who may free it
+    device_.graphs()->end();  // the memory belongs to the caller, who may free it
   check(cudaMemcpyAsync(to, from, bytes, kind, handle_), "cudaMemcpyAsync");
 }
 

@@ -1,4 +1,4 @@
-// A CUDA stream with its kernels. elementwise.cu, linear.cu, ... define the methods.
+// A CUDA stream with its kernels. The methods are in elementwise.cu, linear.cu, ...
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// A stream's memory that is reused from call to call.
+/// A stream's memory that is reused in every call.
 using scratch = device_array<std::byte>;
 
 class cuda_stream : public stream {
@@ -59,16 +59,16 @@ class cuda_stream : public stream {
   void copy_as(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind);
   /// Returns `bytes` of scratch memory. Keeps outgrown blocks, because captured graphs still use them.
   std::byte* grow(scratch& memory, std::size_t bytes);
-  /// Returns what a matrix product takes of a factor: its numbers, or those in bf16, rounded into `rounded` unless they
-  /// have been rounded already.
+  /// Returns the address of a matrix product's factor: its numbers, or those in bf16, rounded into `rounded` unless
+  /// they have been rounded already.
   const void* as_factor(bool in_bf16, std::size_t count, product_factor x, scratch& rounded);
   void column_sums(std::size_t rows, std::size_t cols, const float* x, float* sums);
   /// Multiplies without an epilogue; throws if cuBLASLt has no algorithm.
   void multiply_plainly(const product_shape& shape, const product_operands& operands);
   matrix_products& products();
-  /// Requires: no numbers are empty.
+  /// Requires: no operand is empty.
   void convolve(const convolution_key& key, convolution_operands operands);
-  /// Adds bias [channels] to y; and sums x over each channel.
+  /// Adds bias [channels] to y; sums x over each channel.
   void add_channel_bias(const channels_shape& shape, const float* bias, float* y);
   void channel_sums(const channels_shape& shape, const float* x, float* sums);
 
@@ -79,7 +79,7 @@ class cuda_stream : public stream {
   scratch first_factor_, second_factor_, partial_sums_, convolution_workspace_;
   std::vector<std::shared_ptr<std::byte>> outgrown_;
   std::unique_ptr<matrix_products> products_;
-  std::unique_ptr<convolutions> convolutions_;  // null: none has been used
+  std::unique_ptr<convolutions> convolutions_;  // null until one is used
 };
 
 }  // namespace troupe::kernels::cuda

@@ -1,6 +1,6 @@
 // The gradients of tables on a CUDA device: lists the contributions, sorts them by row (stable), and sums them where
-// the sums are used. The rows of all tables are numbered one after the other, so that each of these steps is one
-// launch, for any number of tables. The number of distinct rows stays on the device until the host asks for it.
+// the sums are used. The rows of all tables are numbered consecutively, so that each of these steps is one launch, for
+// any number of tables. The number of distinct rows stays on the device until the host needs it.
 
 #pragma once
 
@@ -65,7 +65,7 @@ class cuda_table_gradient : public table_gradient {
   }
 
   cuda_stream& stream_;
-  std::vector<std::int64_t> first_rows_;  // each table's number of its first row
+  std::vector<std::int64_t> first_rows_;  // the number of each table's first row
   std::int64_t row_count_ = 0;            // of all tables
   std::vector<source> sources_;
   std::size_t contribution_count_ = 0;
@@ -83,19 +83,19 @@ class cuda_table_gradient : public table_gradient {
   device_array<float> long_sums_;
   bool long_rows_summed_ = false;
   device_array<double> norms_;
-  device_array<std::uint32_t> table_ends_;  // by table: the end of its rows among the distinct ones
+  device_array<std::uint32_t> table_ends_;  // by table: the end of its rows in the distinct ones
   std::vector<std::span<const double>> norms_by_table_;
   device_array<std::uint64_t> bad_rows_;
-  // Call n of `apply` has place n modulo `applies_max` here: whether it writes a bad row, and which row that is.
+  // Call n of `apply` has index n modulo `applies_max` here: whether it writes a bad row, and which row that is.
   std::array<bool, applies_max> has_bad_row_{};
   staging_array<std::int64_t> bad_rows_on_host_;
   std::uint64_t applies_ = 0;  // calls of `apply`
-  std::uint64_t asked_ = 0;    // those whose bad row has been asked for
+  std::uint64_t asked_ = 0;    // calls whose bad row was requested
   staging_array<std::byte> staging_;
 };
 
 /// Calls body(width, packs): how many columns a lane loads at once, and how often, for rows of `dim` numbers.
-/// `fit_packs`: the rows are aligned for packs of four.
+/// `fit_packs`: whether the rows are aligned for packs of four.
 template <class Body>
 void with_shape(bool fit_packs, std::size_t dim, const Body& body) {
   const auto by_width = [&](auto columns) {

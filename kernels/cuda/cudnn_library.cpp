@@ -22,7 +22,8 @@ constexpr const char* library_file = "libcudnn.so.9";
 }
 
 cudnn_library load() {
-  void* const file = dlopen(library_file, RTLD_NOW | RTLD_LOCAL);  // stays: its functions may be in use until the end
+  void* const file = dlopen(library_file, RTLD_NOW | RTLD_LOCAL);  // never unloaded: its functions may be in use until
+                                                                   // the end
   if (file == nullptr) fail_to_load();
   cudnn_library loaded;
 #define TROUPE_FIND(name)                                                    \
@@ -41,7 +42,7 @@ struct meaning_of_status {
 meaning_of_status meaning_of(cudnnStatus_t code) {
   using enum device_error::reason;
   constexpr int category = 1000;                   // CUDNN_STATUS_FULL_ERROR_CODE
-  constexpr int sublibrary_loading_failed = 1008;  // the first versions' headers have no name for it
+  constexpr int sublibrary_loading_failed = 1008;  // the first versions' headers do not name it
   switch (static_cast<int>(code)) {
     case CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED:
     case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:

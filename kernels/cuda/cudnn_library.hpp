@@ -1,5 +1,5 @@
-// cuDNN, which is loaded when a convolution is first used: programs without one need neither the library nor its
-// memory.
+// cuDNN, which is loaded when a convolution is first used: programs without convolutions need neither the library nor
+// its memory.
 
 #pragma once
 
@@ -19,15 +19,15 @@ namespace troupe::kernels::cuda {
                               with(cudnnConvolutionBackwardData) with(cudnnGetConvolutionBackwardFilterAlgorithm_v7) \
                                   with(cudnnConvolutionBackwardFilter)
 
-/// The functions by their names.
+/// The functions by name.
 struct cudnn_library {
 #define TROUPE_MEMBER(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a declarator
   TROUPE_CUDNN_FUNCTIONS(TROUPE_MEMBER)
 #undef TROUPE_MEMBER
 };
 
-/// Returns the library, loaded at the first call. Throws `device_error` with the loader's words if that fails. Thread:
-/// any.
+/// Returns the library, loaded at the first call. Throws `device_error` with the loader's message if that fails.
+/// Thread: any.
 const cudnn_library& cudnn();
 
 /// Throws `device_error` with the name of `call`, the error and what to try, unless `code` means success. Requires: the

@@ -48,7 +48,7 @@ __global__ void relu_backward_kernel(std::size_t count, const float* y, const fl
   });
 }
 
-/// The distribution function of the normal distribution. By erfc, so that small values have all digits.
+/// The normal distribution function. By erfc, so that small values keep all digits.
 __device__ float normal_below(float x) { return 0.5F * erfcf(x * -(std::numbers::sqrt2_v<float> / 2)); }
 
 template <int Width>
@@ -238,7 +238,7 @@ void cuda_stream::sum_in_rank_order(std::span<const float* const> in, std::size_
     for (const float* const input : in.first(taken)) some.at[some.count++] = input;
     in = in.subspan(taken);
     const bool last = in.empty();
-    // Writes `out` last, because `out` may be an input that is not read yet.
+    // Writes `out` last, because `out` may be an input that has not been read yet.
     float* const to = last ? out : reinterpret_cast<float*>(grow(partial_sums_, count * sizeof(float)));
     const bool packs = fits_packs<4>(to) && std::all_of(some.at, some.at + some.count,
                                                         [](const float* input) { return fits_packs<4>(input); });

@@ -1,5 +1,6 @@
-// Tables whose rows are named by ids among a network's numbers. A group of lanes has a row of the output, or of the
-// table, whose gradient it sums: it looks through all ids, as others do at the same time, in the same order.
+// Tables whose rows are indexed by ids among a network's numbers. A group of lanes handles a row of the output, or sums
+// the gradient of a row of the table: for that it scans all ids, as other groups do at the same time, in the same
+// order.
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/packs.hpp"

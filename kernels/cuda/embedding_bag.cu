@@ -1,7 +1,7 @@
 // Embedding bag, forward. A group of lanes of a warp shares a bag; each lane has its own columns and loads up to 16
 // bytes of a row at a time. Rows of several indices are loaded at once and added in index order. The output may be
-// columns of an unaligned matrix; then the sums are stored number by number. Tables of one width share a launch, in
-// which each has blocks of its own.
+// columns of an unaligned matrix; then the sums are stored number by number. Tables of one width share a launch, each
+// with its own blocks.
 
 #include <algorithm>
 #include <vector>
@@ -45,7 +45,7 @@ __device__ pack<float, Width> pool_columns(const Number* table, std::size_t dim,
   return sum;
 }
 
-/// A pass as kernels use it.
+/// A pass, for kernels.
 template <class Number>
 struct device_pass {
   const Number* table = nullptr;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(block_threads, 4)
   }
 }
 
-/// What decides on a pass's kernel.
+/// Selects a pass's kernel.
 struct variant {
   pool how;
   bool loads_packs;

@@ -27,9 +27,9 @@ vectors<T> as_parameter(std::span<const row_matrix<T>> x) {
 /// Index of pair (i, j), i > j.
 __device__ unsigned pair_of(unsigned i, unsigned j) { return i * (i - 1) / 2 + j; }
 
-/// Floats of a sample's vectors in shared memory at once.
+/// How many floats of a sample's vectors are in shared memory at once.
 constexpr unsigned shared_floats = 1536;
-/// Vectors on each side of the tile of pairs that a lane sums.
+/// The vectors on each side of the tile of pairs that a lane sums.
 constexpr int pair_tile = 4;
 
 /// Loads columns first .. first + columns of the sample's vectors, `pitch` floats per vector.
@@ -56,7 +56,7 @@ __device__ void add_products(const float* loaded, unsigned n, unsigned columns, 
   }
 }
 
-/// The tiles of the lower triangle are numbered by rows; lane l takes tiles l, l + `warp_lanes`, ...
+/// The tiles of the lower triangle are numbered by rows; lane l handles tiles l, l + `warp_lanes`, ...
 __global__ void __launch_bounds__(block_threads)
     dots_kernel(std::size_t batch, std::size_t dim, const __grid_constant__ vectors<const float> x, unsigned n,
                 row_matrix<float> dots) {
@@ -91,10 +91,11 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-/// Vectors whose gradients a lane sums for one column.
+/// How many vectors' gradients a lane sums for one column.
 constexpr int gradient_rows = 4;
 
-/// grads[j][k] = the gradient of the dot of vectors j and first + k; 0 if they are the same vector or there is none.
+/// grads[j][k] = the gradient of the dot of vectors j and first + k; 0 if they are the same vector or one does not
+/// exist.
 __device__ void load_gradients(const float* grad_dots, unsigned n, unsigned first, float (*grads)[gradient_rows]) {
   for (unsigned at = threadIdx.x % warp_lanes; at < n * gradient_rows; at += warp_lanes) {
     const unsigned j = at / gradient_rows;

@@ -1,4 +1,4 @@
-// Kernel launches, and how threads share the work.
+// Kernel launches, and the division of work over threads.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// Threads per block, of every kernel.
+/// Threads per block, in every kernel.
 inline constexpr unsigned block_threads = 256;
 /// Threads per warp.
 inline constexpr unsigned warp_lanes = 32;
@@ -28,12 +28,12 @@ void launch(void (*kernel)(Parameters...), std::size_t blocks, const cuda_stream
   config.stream = stream.handle();
 #ifdef __CUDACC__
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "cudaLaunchKernelEx");
-#else  // the emulated one
+#else  // the emulated launch
   check(emulated_cuda::launch_kernel(config, kernel, static_cast<Parameters>(arguments)...), "launch_kernel");
 #endif
 }
 
-/// Returns the blocks for `threads` threads, at most `most`.
+/// Returns the number of blocks for `threads` threads, at most `most`.
 constexpr std::size_t blocks_for(std::size_t threads, std::size_t most = 0x7fffffff) {
   const std::size_t blocks = (threads + block_threads - 1) / block_threads;
   return blocks < most ? blocks : most;
@@ -43,7 +43,7 @@ constexpr std::size_t blocks_for(std::size_t threads, std::size_t most = 0x7ffff
 inline __device__ std::size_t global_thread() { return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 inline __device__ std::size_t thread_count() { return std::size_t{gridDim.x} * blockDim.x; }
 
-/// Returns a / b, by a division of 32 bits where both fit: a device has no other, and takes many for one of 64.
+/// Returns a / b, by a 32-bit division if both fit: devices have no other, and a 64-bit one takes many instructions.
 inline __device__ std::size_t quotient(std::size_t a, std::size_t b) {
   return (a | b) >> 32 == 0 ? static_cast<unsigned>(a) / static_cast<unsigned>(b) : a / b;
 }

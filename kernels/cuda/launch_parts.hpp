@@ -1,5 +1,5 @@
-// Several tables' work in one launch. Its parts are passed by value, so that nothing is uploaded before the launch and
-// a graph keeps them: `launch_parts` of 32 take less than the 4 KiB that a kernel's parameters may have.
+// The work of several tables in one launch. Its parts are passed by value, so that nothing is uploaded before the
+// launch and a graph keeps them: `launch_parts` of 32 need less than the 4 KiB limit of a kernel's parameters.
 
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace troupe::kernels::cuda {
 
-/// Most parts of one launch; more take several launches.
+/// The most parts of one launch; more need several launches.
 inline constexpr unsigned parts_max = 32;
 
-/// Returns the last of `count` ascending numbers that is at most `value`. Requires: the first one is.
+/// Returns the index of the last of `count` ascending numbers that is at most `value`. Requires: the first one is.
 template <class Number>
 __device__ unsigned last_at_most(const Number* numbers, unsigned count, Number value) {
   unsigned found = 0;
@@ -24,7 +24,7 @@ __device__ unsigned last_at_most(const Number* numbers, unsigned count, Number v
   return found;
 }
 
-/// Parts with blocks of their own:
+/// Parts, each with its own blocks:
 ///
 ///   block      0  1  2  3  4  5  6
 ///   part       0  0  0  1  2  2  2      firsts 0, 3, 4
@@ -35,7 +35,7 @@ struct launch_parts {
   unsigned count = 0;
   unsigned blocks = 0;
 
-  /// Adds a part. Requires: it is not full, and `of_part` is not 0.
+  /// Adds a part with `of_part` blocks. Requires: it is not full, and `of_part` is not 0.
   void add(const Part& part, std::size_t of_part) {
     parts[count] = part;
     firsts[count++] = blocks;
@@ -43,7 +43,7 @@ struct launch_parts {
   }
   bool is_full() const { return count == parts_max; }
 
-  /// The part of this block, and this thread's number among the part's threads.
+  /// This block's part, and this thread's index among the part's threads.
   struct place {
     unsigned part;
     std::size_t thread;

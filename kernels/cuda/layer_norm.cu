@@ -1,4 +1,4 @@
-// Normalisation by rows. A warp has a row.
+// Normalization by rows. One warp handles a row.
 
 #include "kernels/cuda/channels.hpp"
 #include "kernels/cuda/cuda_stream.hpp"
@@ -6,7 +6,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// The sums of terms(column), which are `two_sums`, over a row. Every lane gets the same result.
+/// Sums terms(column), of type `two_sums`, over a row. Every lane gets the same result.
 template <class Terms>
 __device__ two_sums sum_row(std::size_t columns, const Terms& terms) {
   two_sums mine{};
@@ -21,7 +21,7 @@ __global__ void layer_norm_forward_kernel(std::size_t rows, std::size_t columns,
   if (row >= rows) return;
   const float* const from = x + row * columns;
   const auto count = static_cast<double>(columns);
-  // Less the row's first number: so a large mean costs no digits.
+  // Minus the row's first number: so a large mean loses no digits.
   const auto first = static_cast<double>(from[0]);
   const two_sums sums = sum_row(columns, [&](std::size_t c) {
     const double apart = static_cast<double>(from[c]) - first;

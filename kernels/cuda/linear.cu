@@ -1,5 +1,5 @@
-// Fully connected layers. A row-major matrix is the transpose of cuBLASLt's column-major one, so products exchange
-// their factors.
+// Fully connected layers. A row-major matrix is the transpose of cuBLASLt's column-major one, so products swap their
+// factors.
 
 #include <algorithm>
 #include <string>
@@ -66,9 +66,9 @@ matrix_products& cuda_stream::products() {
   return *products_;
 }
 
-/// Layers of other widths have their factors in tf32: cuBLASLt would leave them to a kernel that is many times as slow.
+/// Layers of other widths use factors in tf32: for bf16, cuBLASLt would use a kernel that is many times slower.
 bool cuda_stream::multiplies_in_bf16(std::size_t in, std::size_t out) const {
-  constexpr std::size_t columns = 16 / sizeof(__nv_bfloat16);  // rows must begin at 16 bytes
+  constexpr std::size_t columns = 16 / sizeof(__nv_bfloat16);  // rows must begin at multiples of 16 bytes
   return precision_ == matmul_precision::bf16 && in % columns == 0 && out % columns == 0;
 }
 
@@ -105,7 +105,7 @@ void cuda_stream::multiply_plainly(const product_shape& shape, const product_ope
                      "] on this device; try --matmul-precision f32");
 }
 
-/// What a mask says of NaN and of an exact 0 is cuBLASLt's.
+/// cuBLASLt decides the mask of NaN and of an exact 0.
 bool cuda_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t out, product_factor x,
                                  product_factor weight, const float* bias, activation then, float* y, std::byte* mask) {
   device_.make_current();
@@ -150,7 +150,7 @@ bool cuda_stream::linear_backward_input(std::size_t batch, std::size_t in, std::
   const void* const b = as_factor(in_bf16, batch * out, grad_y, second_factor_);
   product_shape shape{false, false, in, batch, out, in_bf16, CUBLASLT_EPILOGUE_DRELU};
   auto* const only_read = const_cast<std::byte*>(mask);
-  // cuBLASLt has no such epilogue for products of a column and a row, as a layer of one output has.
+  // cuBLASLt lacks this epilogue for products of a column and a row, as in a layer with one output.
   if (mask && out > 1 && products().multiply(shape, {a, b, grad_x, nullptr, only_read}, handle_)) return true;
   shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   multiply_plainly(shape, {a, b, grad_x});

@@ -1,8 +1,8 @@
 // Sums rows with very many contributions by whole blocks, before the other rows are summed, because a few lanes would
-// wait for memory on every contribution. Afterwards such a row has one contribution: its sum.
+// wait for memory at every contribution. Afterwards such a row has one contribution: its sum.
 //
-// The order is that of `sum_contributions`: one warp adds, a column per lane, what the other warps fetch. A block has 8
-// warps, takes 32 columns, and has two tiles of 112 contributions by 32 columns in shared memory:
+// The order is that of `sum_contributions`: one warp adds, one column per lane, what the other warps fetch. A block has
+// 8 warps, handles 32 columns, and has two tiles of 112 contributions by 32 columns in shared memory:
 //
 //                 | first tile  | turn 0         | turn 1         | turn 2         |
 //   warp 0        |             | adds tiles[0]  | adds tiles[1]  | adds tiles[0]  |
@@ -12,7 +12,8 @@
 // w, from 0 to 6, loads the tile's contributions w, w + 7, w + 14, ..., 16 of them at once.
 //
 // Long rows are found without a search. Every 256th of the sorted contributions is a place. A row of 256 or more
-// contains a place, and its first place names it: the blocks at this place, one per 32 columns, sum that row.
+// contributions contains a place, and its first place names it: the blocks of this place, one per 32 columns, sum that
+// row.
 //
 //   contribution   0               256             512             768
 //   place          0               1               2               3
@@ -24,7 +25,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Fewest contributions of a long row. Then each long row contains a multiple of this number, and the first one names
+/// The fewest contributions of a long row: each long row contains a multiple of this number, and the first one names
 /// the row.
 constexpr std::uint32_t long_row = 256;
 
@@ -40,7 +41,7 @@ struct tile {
   std::uint32_t ranks[tile_rows];
 };
 
-/// Fetches a tile; for all warps but the first. `column` is the lane's.
+/// Fetches a tile; called by all warps except the first. `column`: the lane's.
 __device__ void fetch(const contribution* from, std::uint32_t count, std::size_t column, std::size_t dim, tile& to) {
   const unsigned warp = threadIdx.x / 32 - 1;
   const unsigned lane = threadIdx.x % 32;
@@ -79,11 +80,11 @@ struct column_sum {
   }
 };
 
-/// The contributions, and where to store the sums.
+/// The contributions, and the addresses for the sums.
 struct long_rows {
   const std::uint32_t* numbers;  ///< row numbers from 1, by contribution
   const std::uint32_t* starts;
-  std::size_t count;  ///< of contributions
+  std::size_t count;  ///< number of contributions
   std::size_t dim;
   std::uint32_t* begins;
   std::uint32_t* ends;
@@ -131,10 +132,10 @@ __device__ void sum_row(const long_rows& all, std::size_t place, std::size_t chu
   all.ends[number - 1] = static_cast<std::uint32_t>(all.count + place + 1);
 }
 
-/// Places that a block checks; most name no long row.
+/// How many places a block checks; most name no long row.
 constexpr std::size_t places_each = 8;
 
-/// `chunks` blocks for each group of `places_each` places.
+/// Runs `chunks` blocks for each group of `places_each` places.
 __global__ void long_rows_kernel(long_rows all, std::size_t chunks) {
   __shared__ tile tiles[2];
   __shared__ bool is_named[places_each];

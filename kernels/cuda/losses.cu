@@ -6,14 +6,13 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Returns the loss of one sample on the lane that has its target, 0 on the others.
+/// Returns the loss of one sample on the lane that handles its target, 0 on the others.
 __device__ double cross_entropy(std::size_t classes, const float* logits, std::size_t target, double whole,
                                 float* grad) {
   const unsigned lane = threadIdx.x % warp_lanes;
   float peak = -INFINITY;
   for (std::size_t c = lane; c < classes; c += warp_lanes) peak = fmaxf(peak, logits[c]);
-  peak = combine_warp(peak,
-                      [](float a, float b) { return fmaxf(a, b); });  // fmaxf passes over NaN; the sum below does not
+  peak = combine_warp(peak, [](float a, float b) { return fmaxf(a, b); });  // fmaxf ignores NaN; the sum below does not
   double sum = 0;
   float target_logit = 0;
   for (std::size_t c = lane; c < classes; c += warp_lanes) {

@@ -1,4 +1,4 @@
-// The gates of an LSTM. A thread has the four gates of some columns of a row.
+// The gates of an LSTM. A thread handles the four gates of some columns of a row.
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/packs.hpp"
@@ -10,7 +10,7 @@ __device__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
 __device__ float sigmoid_slope(float x) { return fmaf(-x, x, x); }
 __device__ float tanh_slope(float x) { return fmaf(-x, x, 1.0F); }
 
-/// The first gate's place in [rows, 4 hidden] of place `at` in [rows, hidden].
+/// Returns the first gate's index in [rows, 4 hidden] for index `at` in [rows, hidden].
 __device__ std::size_t first_gate(std::size_t at, std::size_t hidden) { return at + 3 * hidden * quotient(at, hidden); }
 
 /// Requires: rows begin at packs.

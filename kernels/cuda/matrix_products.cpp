@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t alignment_max = 256;
 
-/// Returns the alignment of an array, and of those that begin every `bytes` behind it.
+/// Returns the alignment of an array, and of those that follow every `bytes` bytes.
 std::uint32_t alignment_of(const void* address, std::size_t bytes = 0) {
   const auto bits = reinterpret_cast<std::uintptr_t>(address) | bytes | alignment_max;
   return static_cast<std::uint32_t>(bits & ~(bits - 1));
@@ -110,7 +110,7 @@ std::unique_ptr<matrix_products::plan> matrix_products::make_plan(const plan_key
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle_, product, made->a.handle, made->b.handle, made->d.handle, made->d.handle,
                                      wanted.handle, 1, &best, &found);
-  // Some versions call this epilogue an invalid value where they lack it.
+  // Some versions that lack this epilogue report an invalid value.
   const bool lacks_epilogue = status == CUBLAS_STATUS_INVALID_VALUE && shape.epilogue == CUBLASLT_EPILOGUE_DRELU;
   if (status != CUBLAS_STATUS_NOT_SUPPORTED && !lacks_epilogue) check(status, "cublasLtMatmulAlgoGetHeuristic");
   made->found = status == CUBLAS_STATUS_SUCCESS && found > 0 && best.state == CUBLAS_STATUS_SUCCESS;

@@ -22,15 +22,15 @@ struct product_shape {
   std::size_t m = 0;
   std::size_t n = 0;
   std::size_t k = 0;
-  bool in_bf16 = false;  ///< the factors; else they are float32, rounded within the product if to tf32
+  bool in_bf16 = false;  ///< the type of the factors; else they are float32, rounded within the product if to tf32
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  std::size_t count = 1;  ///< of such products, whose matrices lie one after the other
+  std::size_t count = 1;  ///< the number of such products, whose matrices are consecutive
 
   auto operator<=>(const product_shape&) const = default;
   bool is_empty() const { return m * n * k * count == 0; }
 };
 
-/// Device pointers. All but the factors and the mask is float32.
+/// Device pointers. Everything except the factors and the mask is float32.
 struct product_operands {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -47,7 +47,7 @@ class matrix_products {
   matrix_products(const matrix_products&) = delete;
   matrix_products& operator=(const matrix_products&) = delete;
 
-  /// Enqueues a product. Returns false, with nothing done, if the shape is empty or cuBLASLt has no algorithm for it
+  /// Enqueues a product. Returns false, and does nothing, if the shape is empty or cuBLASLt has no algorithm for it
   /// with this epilogue. The order of sums depends on the shape and the alignment of the operands only.
   bool multiply(const product_shape& shape, const product_operands& operands, cudaStream_t stream);
 

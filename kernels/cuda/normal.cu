@@ -1,5 +1,5 @@
 // Normal and uniform numbers on the device: the operations of cpu/normal.cpp in the same order, so that the bits are
-// equal. No multiply-add is fused (cmake/cuda.cmake).
+// equal. Multiply-adds are not fused (cmake/cuda.cmake).
 
 #include "kernels/normal.hpp"
 
@@ -22,7 +22,8 @@ __device__ std::uint64_t mixed(std::uint64_t z) {
 /// `unit_from(mix(z))`.
 __device__ double unit_of(std::uint64_t z) { return static_cast<double>(mixed(z) >> 11) * 0x1p-53; }
 
-/// The polynomial of z with the coefficients `sum` and `next`, that of the highest power first; two roundings a term.
+/// Evaluates the polynomial in z with the coefficients `sum` and `next`, from the highest power on; two roundings a
+/// term.
 template <class... Coefficients>
 __device__ double horner(double z, double sum, Coefficients... next) {
   ((sum = sum * z + next), ...);

@@ -1,4 +1,4 @@
-// Update of dense weights.
+// Updates dense weights.
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/optimizer_steps.hpp"

@@ -1,4 +1,4 @@
-// One optimizer step on a pack of weights. The only place in this folder with the formulas of optimizer.hpp; its
+// One optimizer step on a pack of weights. The only file in this folder with the formulas of optimizer.hpp; its
 // operations are those of the processor, in the same order, so that the bits agree.
 
 #pragma once
@@ -15,7 +15,7 @@ inline __device__ float decayed(const update_constants& c, float grad, float wei
   return c.weight_decay == 0.0F ? grad : fmaf(c.weight_decay, weight, grad);
 }
 
-/// A pack of weights and the state of their optimizer, in registers. State that the optimizer has not is 0.
+/// A pack of weights and their optimizer state, in registers. Unused state is 0.
 template <class Number, int Width>
 struct weight_pack {
   pack<Number, Width> weight;
@@ -23,7 +23,7 @@ struct weight_pack {
   pack<float, Width> second = {};
 };
 
-/// Whether an optimizer other than rowwise_adagrad has the first or the second number of state for each weight.
+/// Whether an optimizer other than rowwise_adagrad uses the first or the second state number of each weight.
 inline __device__ bool has_first(const update_constants& c) {
   return c.kind == optimizer_kind::adagrad || c.kind == optimizer_kind::adam ||
          (c.kind == optimizer_kind::sgd && c.momentum != 0.0F);

@@ -41,7 +41,7 @@ __device__ void store_pack(const pack<Number, Count>& x, Number* to) {
   *reinterpret_cast<pack<Number, Count>*>(to) = x;
 }
 
-/// Has the line of memory at `from` fetched into the L2 cache, without waiting for it.
+/// Prefetches the memory line at `from` into the L2 cache, without waiting for it.
 inline __device__ void prefetch(const void* from) {
 #ifdef __CUDA_ARCH__
   asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(from)));
@@ -56,7 +56,7 @@ bool fits_packs(const Number* numbers) {
   return reinterpret_cast<std::uintptr_t>(numbers) % (sizeof(Number) * Count) == 0;
 }
 
-/// The number of elements of a call of a body, as a type.
+/// The number of elements in a call of a body, as a type.
 template <int Count>
 using width = std::integral_constant<int, Count>;
 
@@ -73,7 +73,7 @@ __device__ void for_each_pack(std::size_t count, const Body& body) {
 }
 
 /// Calls body(width, i) for i .. i + width, until [begin, end) is covered in order: groups of `Count`, then ever
-/// fewer. The body handles a group without branches, so that its loads are issued together.
+/// smaller ones. The body handles a group without branches, so that its loads are issued together.
 template <int Count, class Index, class Body>
 __device__ void for_each_group(Index begin, Index end, const Body& body) {
 #ifdef __CUDACC__
@@ -83,7 +83,7 @@ __device__ void for_each_group(Index begin, Index end, const Body& body) {
   if constexpr (Count > 1) for_each_group<Count / 2>(begin, end, body);
 }
 
-/// Returns the blocks for `for_each_pack`, for any width.
+/// Returns the number of blocks for `for_each_pack`, for any width.
 constexpr std::size_t blocks_for_packs(std::size_t count) {
   constexpr std::size_t most = 1 << 14;
   return blocks_for(count / 4 + (count > 0 ? 1 : 0), most);
@@ -104,7 +104,7 @@ struct lane_share {
   __device__ std::size_t items_at_once() const { return thread_count() >> shift; }
 };
 
-/// Returns the share for items of `count` numbers, of which a thread loads `pack_width` at a time.
+/// Returns the share for items of `count` numbers; a thread loads `pack_width` at a time.
 constexpr lane_share share_for(std::size_t count, int pack_width) {
   lane_share share;
   while (share.shift < 5 && (std::size_t{1} << share.shift) * static_cast<std::size_t>(pack_width) < count)

@@ -1,5 +1,4 @@
-// Pooling of images. A thread has a number of the result, which sums what belongs to it in the order of rows and
-// columns.
+// Pooling of images. A thread computes one number of the result, and sums its inputs in the order of rows and columns.
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/launch.hpp"
@@ -28,21 +27,21 @@ struct pooled_planes {
     return (out_height > 1 && stride < kernel_height) || (out_width > 1 && stride < kernel_width);
   }
 
-  /// The place of the upper left number of window `i`.
+  /// The index of the upper left number of window `i`.
   __device__ std::size_t window(std::size_t i) const {
     const std::size_t rows = quotient(i, out_width);
     const std::size_t plane = quotient(rows, out_height);
     return (plane * height + (rows - plane * out_height) * stride) * width + (i - rows * out_width) * stride;
   }
 
-  /// Calls body(at) for the places of the window that begins at `from`, in order.
+  /// Calls body(at) for the indices of the window that begins at `from`, in order.
   template <class Body>
   __device__ void for_window(std::size_t from, const Body& body) const {
     for (std::size_t row = 0; row < kernel_height; ++row)
       for (std::size_t column = 0; column < kernel_width; ++column) body(from + row * width + column);
   }
 
-  /// Calls body(i) for the windows that have the number at `at`, in order.
+  /// Calls body(i) for the windows that contain the number at `at`, in order.
   template <class Body>
   __device__ void for_windows_of(std::size_t at, const Body& body) const {
     const std::size_t rows = quotient(at, width);
@@ -56,7 +55,7 @@ struct pooled_planes {
         body((plane * out_height + r) * out_width + c);
   }
 
-  /// The first and the last window along a side that have the place; the first one is beyond the last if none has it.
+  /// The first and the last window along a side that contain the position; the first is after the last if none does.
   __device__ std::size_t first_window(std::size_t place, std::size_t kernel) const {
     return place < kernel ? 0 : quotient(place - kernel, stride) + 1;
   }
@@ -66,7 +65,7 @@ struct pooled_planes {
   }
 };
 
-/// The largest number so far and its place: the first NaN, or the first of the largest.
+/// The largest number so far and its index: the first NaN, or the first of the largest.
 struct largest_number {
   float number;
   std::size_t place;
@@ -93,7 +92,7 @@ __global__ void max_pool_scatter_kernel(pooled_planes p, std::size_t count, cons
     grad_x[largest_of(p, x, p.window(i)).place] = grad_y[i];
 }
 
-/// For others: sums the gradients of the windows whose largest number is this thread's.
+/// For overlapping windows: sums the gradients of the windows whose largest number is this thread's.
 __global__ void max_pool_gather_kernel(pooled_planes p, std::size_t count, const float* x, const float* grad_y,
                                        float* grad_x) {
   for (std::size_t at = global_thread(); at < count; at += thread_count()) {

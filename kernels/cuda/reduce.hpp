@@ -7,16 +7,16 @@
 
 namespace troupe::kernels::cuda {
 
-/// Most blocks of a reduction.
+/// The most blocks of a reduction.
 inline constexpr std::size_t reduce_blocks_max = 1024;
 
-/// Returns the blocks for a reduction of `count` numbers.
+/// Returns the number of blocks for a reduction of `count` numbers.
 constexpr std::size_t reduce_blocks(std::size_t count) {
   constexpr std::size_t numbers_per_thread = 16;
   return blocks_for(count / numbers_per_thread + 1, reduce_blocks_max);
 }
 
-/// The sum; finally divided by `parameter`.
+/// The sum; `finish` divides it by `parameter`.
 struct sum_of {
   using value = double;
   static constexpr value neutral = 0;
@@ -24,7 +24,7 @@ struct sum_of {
   __device__ value operator()(value a, value b) const { return a + b; }
 };
 
-/// The least value; finally at most `parameter`.
+/// The least value; `finish` limits it to `parameter`.
 struct least_of {
   using value = std::uint64_t;
   static constexpr value neutral = ~value{0};
@@ -76,8 +76,8 @@ __global__ void finish_reduction(const typename Combine::value* parts, std::size
   if (threadIdx.x == 0) *result = Combine::finish(all, parameter);
 }
 
-/// *result = the sum of the parts that the blocks of `kernel` store, divided by `divisor`. The parts are its last
-/// argument.
+/// *result = the sum of the parts that the blocks of `kernel` store, divided by `divisor`. The parts are the kernel's
+/// last argument.
 template <class... Parameters, class... Arguments>
 void sum_parts(void (*kernel)(Parameters...), std::size_t blocks, const cuda_stream& stream, double divisor,
                double* result, const Arguments&... arguments) {

@@ -1,4 +1,4 @@
-// The gradient of a table, grouped by row, as kernels use it, and the sum of one row.
+// The gradient of a table, grouped by row, for kernels, and the sum of one row.
 //
 // A group of lanes of a warp (a power of two) shares a row; each lane loads `Width` columns at a time, `Packs` times.
 // A chunk is the columns that the group loads together. A warp with rows of 16 numbers (Width 4, Packs 1: 4 lanes a
@@ -16,8 +16,8 @@
 //   pack 2    256-259  260-263   ...   380-383
 //   pack 3    384-387  388-391   ...   508-511
 //
-// Each lane sums the row's contributions by itself and in order. Lanes communicate only to vote on the row and to add
-// its squares.
+// Each lane sums the row's contributions alone and in order. Lanes communicate only to vote on the row and to add its
+// squares.
 //
 // A row is summed in the order of `update_rows`, for any number of contributions. Long rows have been summed before
 // (long_rows.cu).
@@ -47,11 +47,11 @@ struct grouped_rows {
   const std::uint32_t* count = nullptr;  // number of distinct rows
   const contribution* contributions = nullptr;
   /// Whether every contribution is aligned for packs of four. Lanes have the same columns in any case, so that sums do
-  /// not depend on where gradients lie.
+  /// not depend on the gradients' addresses.
   bool fit_packs = false;
 };
 
-/// This thread's place in the group that shares a row.
+/// This thread's position in the group that shares a row.
 struct row_lanes {
   unsigned count;  ///< lanes of the group
   unsigned lane;   ///< this lane's index in the group
@@ -86,7 +86,7 @@ struct lane_columns {
   pack<float, Width> at[Packs];
 };
 
-/// Calls body(p, column) for the lane's packs that lie in the row, in the chunk that starts at `begin`.
+/// Calls body(p, column) for the lane's packs within the row, in the chunk that starts at column `begin`.
 template <int Width, int Packs, class Body>
 __device__ void for_columns(row_lanes lanes, std::size_t begin, std::size_t dim, const Body& body) {
   unrolled<Packs>([&](int p) {
@@ -138,8 +138,8 @@ __device__ lane_columns<Width, Packs> sum_contributions(const grouped_rows& from
   return total;
 }
 
-/// Returns `scale` times the gradient of the row that has contributions begin .. end, in the chunk that starts at
-/// `column`; 0 if it has none.
+/// Returns `scale` times the gradient of the row with contributions begin .. end, in the chunk that starts at `column`;
+/// 0 without contributions.
 template <int Width, int Packs>
 __device__ lane_columns<Width, Packs> row_gradient(const grouped_rows& from, std::uint32_t begin, std::uint32_t end,
                                                    float scale, row_lanes lanes, std::size_t column, std::size_t dim) {

@@ -1,4 +1,4 @@
-// Softmax of rows. A warp has a row.
+// Softmax of rows. One warp handles a row.
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/reduce.hpp"
@@ -16,8 +16,7 @@ __global__ void softmax_forward_kernel(std::size_t rows, std::size_t width, floa
   float* const to = y + row * width;
   float peak = -INFINITY;
   for (std::size_t c = lane; c < taken; c += warp_lanes) peak = fmaxf(peak, from[c]);
-  peak = combine_warp(peak,
-                      [](float a, float b) { return fmaxf(a, b); });  // fmaxf passes over NaN; the sum below does not
+  peak = combine_warp(peak, [](float a, float b) { return fmaxf(a, b); });  // fmaxf ignores NaN; the sum below does not
   double sum = 0;
   for (std::size_t c = lane; c < width; c += warp_lanes) {
     to[c] = c < taken ? expf((from[c] - peak) * scale) : 0.0F;

@@ -9,7 +9,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// Returns the bytes of device memory that the functions below need as `scratch` for `count` elements.
+/// Returns how many bytes of device memory the functions below need as `scratch` for `count` elements.
 template <class Key>
 std::size_t sort_scratch_bytes(std::size_t count);
 

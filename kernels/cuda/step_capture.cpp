@@ -16,7 +16,7 @@ struct owned_graph {
   owned_graph(const owned_graph&) = delete;
   owned_graph& operator=(const owned_graph&) = delete;
 
-  /// A step may end before it has begun to do anything.
+  /// A step may end before its first call.
   bool is_empty() const {
     std::size_t count = 0;
     check(cudaGraphGetNodes(handle, nullptr, &count), "cudaGraphGetNodes");
@@ -94,12 +94,12 @@ void step_capture::remove(cudaStream_t stream) noexcept {
   try {
     end();
   } catch (const device_error&) {
-    // The device has failed, which its next call tells.
+    // The device has failed; its next call reports it.
   }
   std::erase(streams_, stream);
 }
 
-/// Relaxed, since the calls of a step may allocate memory, and others ask for events of earlier steps meanwhile.
+/// Relaxed, since the step's calls may allocate memory, and other threads query events of earlier steps meanwhile.
 void step_capture::capture() {
   auto next = std::make_shared<captured_step>(device_);
   check(cudaStreamBeginCapture(origin_, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
@@ -128,7 +128,7 @@ void step_capture::launch() {
   done->close();
 }
 
-/// Whatever fails, no stream captures afterwards.
+/// Whatever fails, no stream is capturing afterwards.
 cudaGraph_t step_capture::end_capture() {
   cudaError_t joined = cudaSuccess;
   for (const cudaStream_t stream : streams_) {
@@ -145,7 +145,7 @@ cudaGraph_t step_capture::end_capture() {
   return nullptr;
 }
 
-/// Requires: what it was launched for before is over, or the host may wait for it.
+/// Waits on the host if the graph's previous launch is not over.
 void step_capture::make_executable(executable& to, cudaGraph_t graph) const {
   if (to.used && cudaEventQuery(to.used->end()) != cudaSuccess) {
     cudaGetLastError();  // not an error
@@ -155,13 +155,13 @@ void step_capture::make_executable(executable& to, cudaGraph_t graph) const {
   if (to.graph != nullptr) {
     cudaGraphExecUpdateResultInfo outcome{};
     if (cudaGraphExecUpdate(to.graph, graph, &outcome) == cudaSuccess) return;
-    cudaGetLastError();  // the step has other calls than the one before
+    cudaGetLastError();  // the step's calls differ from those of the previous one
     cudaGraphExecDestroy(std::exchange(to.graph, nullptr));
   }
   check(cudaGraphInstantiate(&to.graph, graph, 0), "cudaGraphInstantiate");
 }
 
-/// Has the next graph wait for all that the streams have been given.
+/// Makes the next graph wait for all calls of the streams so far.
 void step_capture::follow_streams() {
   for (const cudaStream_t stream : streams_) {
     check(cudaEventRecord(joint_, stream), "cudaEventRecord");
@@ -169,29 +169,29 @@ void step_capture::follow_streams() {
   }
 }
 
-/// Has all streams wait for the graphs so far.
+/// Makes all streams wait for the graphs so far.
 void step_capture::hold_streams() {
   if (!last_) return;
   for (const cudaStream_t stream : streams_) check(cudaStreamWaitEvent(stream, last_->end(), 0), "cudaStreamWaitEvent");
 }
 
-/// After a failure, which says more than those that follow from it.
+/// Cleans up after a failure, and ignores further failures, which follow from it.
 void step_capture::recover() noexcept {
   drop();
   try {
     hold_streams();
   } catch (const device_error&) {
-    // The device's next call tells.
+    // The device's next call reports it.
   }
 }
 
-/// Leaves out what has been captured.
+/// Drops the captured calls.
 void step_capture::drop() noexcept {
   if (state_ != state::capturing) return;
   cudaGraph_t graph = nullptr;
   cudaStreamEndCapture(origin_, &graph);
   if (graph != nullptr) cudaGraphDestroy(graph);
-  cudaGetLastError();  // the failure says more
+  cudaGetLastError();  // the first failure is more informative
   enter(state::direct);
   std::exchange(step_, nullptr)->close();
 }

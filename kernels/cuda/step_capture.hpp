@@ -1,9 +1,9 @@
-// What all streams of a CUDA device are given in a step, captured as one graph.
+// Captures a step's calls on all streams of a CUDA device as one graph.
 //
-// The graph has an origin, a stream of its own. As a capture begins, every other stream joins it by waiting for an
-// event of the origin; as it ends, the origin waits for an event of each. In between they wait for each other's events
-// as always, which become the graph's edges. Each step is captured anew, so calls need not have the same arguments: an
-// executable graph is updated by the new one, or made anew if its calls are others.
+// The graph has an origin, an extra stream. When a capture begins, every other stream joins it by waiting for an event
+// of the origin; when it ends, the origin waits for an event of each. In between they wait for each other's events as
+// usual; these waits become the graph's edges. Each step is captured anew, so the arguments of calls may change: the
+// executable graph is updated from the new one, or rebuilt if the calls differ.
 //
 //   origin    ┬─────────────────────────────────────┬  launched: step 1, step 2, ...
 //   stream a  └── copy ── record ── ... ────────────┤
@@ -41,7 +41,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// A step that is, or was, captured. CUDA knows nothing of when a captured event is over: its step's end is.
+/// A step that is or was captured. CUDA does not know when a captured event is over: the step's end stands for it.
 class captured_step {
  public:
   /// Requires: `device` is current in this thread.
@@ -53,7 +53,7 @@ class captured_step {
   /// Returns whether its graph has not been launched. Thread: any.
   bool is_open() const { return is_open_.load(std::memory_order_acquire); }
   void close() { is_open_.store(false, std::memory_order_release); }
-  /// The event after its graph; never recorded if the step has been dropped. Requires: not open.
+  /// The event after its graph; never recorded if the step was dropped. Requires: it is not open.
   cudaEvent_t end() const { return end_; }
 
  private:
@@ -79,14 +79,14 @@ class step_capture final : public step_graphs {
   void end() override;
   bool are_captured() const override { return state_.load(std::memory_order_relaxed) == state::capturing; }
 
-  /// What a thread holds while it gives something to a stream of the device; nothing if it is off. Several at a time
-  /// may be the same thread's.
+  /// Held by a thread while it calls a stream of the device; empty if capture is off. One thread may hold several at a
+  /// time.
   using turn = std::unique_lock<std::recursive_mutex>;
   turn take_turn() const { return state_.load(std::memory_order_relaxed) == state::off ? turn() : turn(turns_); }
-  /// Returns the step that is being captured; null: none. Requires: the turn, unless it is off.
+  /// Returns the step that is being captured; null if none is. Requires: the turn, unless capture is off.
   const std::shared_ptr<captured_step>& open_step() const { return step_; }
 
-  /// All streams of the device, from their first call to their last.
+  /// Register and remove the device's streams, before their first call and after their last.
   void add(cudaStream_t stream);
   void remove(cudaStream_t stream) noexcept;
 
@@ -113,9 +113,9 @@ class step_capture final : public step_graphs {
   std::vector<cudaStream_t> streams_;
   cudaStream_t origin_ = nullptr;
   cudaEvent_t joint_ = nullptr;            ///< where streams fork from the origin and join it
-  std::shared_ptr<captured_step> step_;    ///< that is being captured
-  std::shared_ptr<captured_step> last_;    ///< that was launched last
-  std::array<executable, 2> executables_;  ///< used in turn, since one may still be under way
+  std::shared_ptr<captured_step> step_;    ///< being captured
+  std::shared_ptr<captured_step> last_;    ///< launched last
+  std::array<executable, 2> executables_;  ///< used alternately, since one may still be running
   std::size_t launches_ = 0;
 };
 

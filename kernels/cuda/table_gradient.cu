@@ -12,7 +12,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// A source as `list_kernel` uses it.
+/// A source, for `list_kernel`.
 struct listed_source {
   device_bags bags;
   const float* grad = nullptr;
@@ -49,8 +49,7 @@ __global__ void mark_kernel(const Key* keys, std::size_t count, std::uint32_t* m
   if (i < count) marks[i] = i == 0 || keys[i] != keys[i - 1] ? 1 : 0;
 }
 
-/// Puts the contributions in order, and finds the distinct rows and their starts. `numbers` is the prefix sum of the
-/// marks.
+/// Orders the contributions, and finds the distinct rows and their starts. `numbers`: the prefix sum of the marks.
 template <class Key>
 __global__ void rows_kernel(const Key* keys, const std::uint32_t* order, const std::uint32_t* numbers,
                             std::size_t count, const contribution* listed, contribution* contributions,
@@ -78,7 +77,7 @@ std::unique_ptr<table_gradient> cuda_stream::make_table_gradient() {
 }
 
 cuda_table_gradient::~cuda_table_gradient() {
-  stream_.synchronize_if_possible();  // the pool gives its memory to others
+  stream_.synchronize_if_possible();  // the pool gives its memory to other users
 }
 
 void cuda_table_gradient::clear() {
@@ -102,7 +101,7 @@ void cuda_table_gradient::add(std::size_t table, pooling mode, const bags_view& 
   sources_.push_back({table, mode, as_device_bags(bags), grad, grad_stride});
 }
 
-/// A source's rank is its number among all: sources of other tables make no difference to the order within a row.
+/// A source's rank is its number among all sources: those of other tables do not affect the order within a row.
 template <class Key>
 void cuda_table_gradient::list_contributions(Key* keys) {
   std::size_t bags = 0;

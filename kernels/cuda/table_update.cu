@@ -21,11 +21,11 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Most blocks that update a table; each updates many rows.
+/// The most blocks that update a table; each updates many rows.
 constexpr std::size_t update_blocks_max = 4096;
 
-/// An optimizer as a type, for kernels that are compiled for it: they have few registers then, so that many rows are
-/// under way. Tables of one width with several optimizers take a launch for each.
+/// An optimizer as a type, for kernels compiled for it: they need fewer registers, so that more rows are processed at
+/// once. Tables of one width with several optimizers need one launch for each.
 template <optimizer_kind Kind>
 using kind_of = std::integral_constant<optimizer_kind, Kind>;
 constexpr std::size_t optimizer_kinds = 4;
@@ -75,7 +75,7 @@ __global__ void table_ends_kernel(const __grid_constant__ table_rows tables, uns
   if (threadIdx.x < count) ends[threadIdx.x] = rows_below(from, tables.firsts[threadIdx.x + 1]);
 }
 
-/// A row to update, and where its contributions are. Without any, nothing has touched it.
+/// A row to update, and the range of its contributions. An empty range means that the row is untouched.
 struct row_place {
   std::int64_t row = 0;
   std::uint32_t begin = 0;
@@ -111,7 +111,7 @@ struct row_update {
   row_place place;
   row_lanes lanes;
   std::size_t dim;
-  std::size_t number;  ///< of the row in its table
+  std::size_t number;  ///< the row's number in its table
 
   __device__ update_constants constants() const {
     update_constants c = how.constants;
@@ -121,7 +121,7 @@ struct row_update {
   __device__ Number* weights() const { return static_cast<Number*>(how.weights); }
   __device__ std::size_t base() const { return number * dim; }
 
-  /// Has the memory fetched that `step` reads first.
+  /// Prefetches the memory that `step` reads first.
   __device__ void prefetch_row() const {
     if (place.is_touched()) prefetch(from.contributions + place.begin);
     for_columns<Width, Packs>(lanes, 0, dim, [&](int, std::size_t at) {
@@ -140,7 +140,7 @@ struct row_update {
   }
 
  private:
-  /// For a row of one chunk. Loads what is updated before the gradient, which takes longer to come.
+  /// For a row of one chunk. Loads the weights and state before the gradient, which takes longer to arrive.
   __device__ bool step_at_once() const {
     weight_pack<Number, Width> own[Packs];
     for_columns<Width, Packs>(lanes, 0, dim, [&](int p, std::size_t at) {
@@ -217,7 +217,7 @@ struct row_update {
     });
   }
 
-  /// Adds `squares` to the row's accumulator, which lane 0 knows as `sum`, and returns the row's learning rate.
+  /// Adds `squares` to the row's accumulator, which lane 0 passes as `sum`, and returns the row's learning rate.
   __device__ float row_rate(float sum, double squares) const {
     float rate = 0;
     if (lanes.lane == 0) {
@@ -232,8 +232,8 @@ struct row_update {
 
 /// Updates the touched rows or, if `every` is not 0, rows 0 .. every-1. Each block stores its first bad row.
 ///
-/// A row's place, its contributions, and their gradients are read one after the other, each from where the one before
-/// says. So while one row is updated, the next one's memory is fetched, and the place of the one after that is read.
+/// A row's number, its contributions and their gradients are read in turn, each address depending on the previous read.
+/// So while one row is updated, the next one's memory is prefetched, and the number of the one after that is read.
 template <int Width, int Packs, class Number, optimizer_kind Kind>
 __global__ void __launch_bounds__(block_threads, Packs == 1 && Kind != optimizer_kind::adam ? 3 : 2)
     update_kernel(const __grid_constant__ step_tables tables, grouped_rows from, std::size_t every, lane_share share,

@@ -9,7 +9,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Writes why there is no count to `error`; returns 0 if there is no device, -1 if it cannot be told.
+/// Writes to `error` why there is no count; returns 0 if there is no device, -1 if that is unknown.
 int failure(cudaError_t code, char* error, std::size_t error_size) {
   int driver = 0;
   int runtime = 0;

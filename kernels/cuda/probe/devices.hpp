@@ -1,5 +1,5 @@
-// Interface of the module `troupe_cuda_probe`, which lists the CUDA devices of this machine. A C interface: the module
-// is loaded at run time and shares only this header with the program.
+// Interface of the module `troupe_cuda_probe`, which lists this machine's CUDA devices. A C interface: the module is
+// loaded at run time and shares only this header with the program.
 
 #pragma once
 
@@ -16,8 +16,8 @@ struct device_facts {
 };
 
 /// Fills `devices` with at most `capacity` devices and returns how many the machine has, which may be more. Returns 0
-/// if there are none, -1 if it cannot tell; then `error` has the reason, cut to `error_size` bytes with the closing
-/// zero. Creates no context and allocates no device memory. Thread: any.
+/// if there are none, -1 if that is unknown; then `error` contains the reason, cut to `error_size` bytes including the
+/// final zero. Creates no context and allocates no device memory. Thread: any.
 using find_devices_function = int(device_facts* devices, int capacity, char* error, std::size_t error_size);
 
 /// Name of the function, and of the module's file.
