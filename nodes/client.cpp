@@ -27,7 +27,7 @@ std::chrono::milliseconds left_until(clock::time_point end) {
   return std::max(left, std::chrono::milliseconds(1));
 }
 
-/// Returns in words why there is no answer.
+/// Describes why there is no answer.
 std::string reason(const caf::error& error, const client_options& options) {
   if (error == caf::sec::request_timeout || error == protocol::errc::timeout)
     return fmt::format("did not answer within {} s; --timeout allows more",

@@ -1,5 +1,5 @@
-// A client of a run: asks its master for the status, to stop, or to go on with another number of trainers. It is no
-// member of the run.
+// A client of a run: asks its master for the status, to stop, or to continue with another number of trainers. It is not
+// a member of the run.
 
 #pragma once
 
@@ -27,8 +27,8 @@ result<msg::run_status> ask_status(const client_options& options);
 /// Stops the run after the current step, or before the first; returns when the master has accepted. Faults as above.
 result<void> ask_stop(const client_options& options);
 
-/// Has the run go on with so many trainers after the current step; returns when the master has accepted. Faults as
-/// above, or why it cannot.
+/// Has the run continue with `trainers` trainers after the current step; returns when the master has accepted. Faults
+/// as above, or the reason why it cannot.
 result<void> ask_scale(const client_options& options, std::uint32_t trainers);
 
 }  // namespace troupe::nodes

@@ -41,7 +41,7 @@ class basp_guard {
  public:
   explicit basp_guard(std::uint64_t payload_bytes_max) : payload_bytes_max_(payload_bytes_max) {}
 
-  /// Takes the next bytes. Returns the length of a payload over the limit if a header announces one; then these bytes
+  /// Checks the next bytes. Returns the length of a payload over the limit if a header announces one; then these bytes
   /// must not reach CAF, and the guard must not be used again.
   std::optional<std::uint64_t> excess(std::span<const std::byte> bytes);
 
@@ -58,7 +58,7 @@ class basp_guard {
 
 class control_tunnel : public std::enable_shared_from_this<control_tunnel> {
  public:
-  /// Most bytes of a frame.
+  /// Maximum bytes of a frame.
   static constexpr std::size_t portion = std::size_t{64} << 10;
 
   /// Limits of a tunnel's link.

@@ -115,7 +115,7 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
       });
     auto parts = *protocol::to_frame(head, content, frames_);
     if (auto error = check_length(about->first, about->second.step, parts); error && sender) {
-      // Nobody waits for an answer: end the sender, which cannot continue.
+      // No actor waits for an answer: end the sender, which cannot continue.
       caf::exit_msg end{sender->address(), std::move(error)};
       sender->enqueue(nullptr, caf::make_message_id(), caf::make_message(std::move(end)), nullptr);
       return;
@@ -214,7 +214,7 @@ void data_link::received(links::received_frame&& frame) {
   lost(fmt::format("it sent {}", protocol::describe(problem)));
 }
 
-/// Runs the actors that a frame has woken. Who takes long is left to the workers from now on.
+/// Runs the actors that a frame has woken. Slow actors move to worker threads from now on.
 void data_link::run_woken() {
   constexpr std::chrono::milliseconds long_for_others{200};
   const auto begin = clock::now();
@@ -223,7 +223,7 @@ void data_link::run_woken() {
   woken_.reset();
 }
 
-/// Returns where to run the receiver of a message of so many bytes: the link's thread, or null for the workers.
+/// Returns where to run the receiver of a message of `bytes` bytes: the link's thread, or null for the workers.
 caf::execution_unit* data_link::context_for(std::uint64_t bytes) {
   constexpr std::uint64_t small = std::uint64_t{1} << 20;  // handling takes no longer than arriving
   return bytes <= small ? unit_.get() : nullptr;

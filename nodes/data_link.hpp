@@ -106,7 +106,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
 
   /// Fails the requests whose deadline has passed. Thread: any.
   void expire(clock::time_point now);
-  /// Gives waiting requests so much more time: this process was stopped.
+  /// Extends the deadlines of waiting requests by `time`: this process was stopped.
   void postpone(clock::duration time);
 
   /// Sends a sign of life if it is time for one. Thread: any.
@@ -115,9 +115,9 @@ class data_link : public std::enable_shared_from_this<data_link> {
   const std::string& peer() const { return how_.peer; }
   /// Returns the sender of all messages from the peer. Requires: started. Thread: any.
   caf::actor_addr sender() const { return caf::actor_cast<caf::actor_addr>(replies_); }
-  /// Returns the newest step of which a message was sent. Thread: any.
+  /// Returns the newest step for which a message was sent. Thread: any.
   std::uint64_t newest_step() const { return newest_step_.load(std::memory_order_relaxed); }
-  /// For status reports: bytes that the socket has not taken, and messages that wait for credit.
+  /// For status reports: bytes that the socket has not accepted, and messages that wait for credit.
   std::uint64_t queued_bytes() const { return wire_->queued_bytes(); }
   std::size_t waiting_for_credit() const;
 

@@ -28,10 +28,10 @@ class data_links {
                       std::function<void(std::uint32_t node, const std::string& why)> on_lost) = 0;
 
   /// Makes the links that this process dials. Calls `done` once, on the links' thread: with an empty text when all
-  /// links exist, those that others dial too, else with the error.
+  /// links exist, including those that others dial, or else with the error.
   virtual void connect(std::function<void(const std::string& problem)> done) = 0;
 
-  /// Returns the newest step of which this process has sent a message. Thread: any.
+  /// Returns the newest step for which this process has sent a message. Thread: any.
   virtual std::uint64_t newest_step() const = 0;
 
   /// Returns null if there is none. Thread: any.

@@ -17,7 +17,7 @@ namespace {
 /// The messages of a step follow each other within this time; a longer computation gets the core.
 constexpr std::chrono::microseconds linger{30};
 
-/// Removes `name: ` from the front, where the text has named it already.
+/// Removes a leading `name: `, which would repeat the name.
 std::string without_name(const std::string& words, const std::string& name) {
   return words.starts_with(name + ": ") ? words.substr(name.size() + 2) : words;
 }
@@ -163,7 +163,7 @@ void data_plane::keep_alive() {
   for (const auto& [node, one] : links_) one->keep_alive();
 }
 
-/// Expires requests now and again while the thread runs.
+/// Expires late requests periodically while the thread runs.
 void data_plane::expire_later() {
   constexpr int looks_per_timeout = 20;
   constexpr std::chrono::milliseconds longest{1000};

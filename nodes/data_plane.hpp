@@ -37,8 +37,8 @@ class data_plane final : public data_links {
   data_plane(const data_plane&) = delete;
   data_plane& operator=(const data_plane&) = delete;
 
-  /// Sends signs of life over the links that it is time for, in place of their thread, should an actor keep that for
-  /// long. Thread: any; often.
+  /// Sends the signs of life that are due, in case an actor blocks the links' thread for long. Thread: any; call it
+  /// often.
   void keep_alive();
 
   /// Accepts links at `where` until all needed links exist. Requires: called once. Thread: any.

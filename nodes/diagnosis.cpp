@@ -37,7 +37,7 @@ std::string read_bytes(const path& file) {
   return {std::istreambuf_iterator<char>(from), {}};
 }
 
-/// Copies the rings of this run from a folder of this machine, those of dead processes too.
+/// Copies this run's rings from a folder of this machine, including those of dead processes.
 void copy_rings(const path& from, std::uint64_t run, const private_folder& to) {
   std::error_code failed;
   for (std::filesystem::directory_iterator i(from, failed), end; !failed && i != end; i.increment(failed)) {
@@ -73,7 +73,7 @@ std::optional<std::string> watchdog::look() {
   constexpr double times = 20;
   constexpr double ms_per_s = 1000;
   const double rate = trace::ticks_per_second();
-  // After a stop of this process, as by a terminal, its steps have as much time again.
+  // After this process was stopped, for example by a terminal, its steps get the full time again.
   const std::uint64_t looks_at = trace::ticks_now();
   if (static_cast<double>(looks_at - std::exchange(last_look_, looks_at)) > rate) awake_since_ = looks_at;
   for (const trace::board_entry* actor : recorder_->actors()) {
@@ -126,7 +126,7 @@ msg::evidence evidence_of(const trace::recorder* recorder, const std::string& bo
   return mine;
 }
 
-// -- what is known again ------------------------------------------------------------------
+// -- known hangs --------------------------------------------------------------------------
 
 namespace {
 
@@ -156,7 +156,7 @@ bool known_hang::is_still_there(const known_hang& now) const {
 
 namespace {
 
-/// The processes of that recorder's run on this host, as they are now. Errors: as of trace::read_recording.
+/// Reads the current state of the run's processes on this host. Errors: as for trace::read_recording.
 result<trace::recording> look_at_rings(const trace::recorder& recorder) {
   std::vector<path> rings;
   std::error_code failed;
@@ -203,7 +203,7 @@ void diagnosis::collect(caf::actor_system& system, const msg::master_actor& boss
     else if (!folder_->has(name))
       (void)folder_->write(name, {reinterpret_cast<const char*>(part.ring.data()), part.ring.size()});
   }
-  (void)folder_->write("stacks.txt", stacks);  // where that fails, the verdict has been told
+  (void)folder_->write("stacks.txt", stacks);  // if that fails, the verdict is still reported
 }
 
 result<std::string> diagnosis::judge(bool has_all) {
@@ -243,8 +243,8 @@ void diagnoses::write(const std::string& why) {
   if (const auto done = write_new(why); !done) tell(fmt::format("{}: no diagnosis: {}", why, done.error().message));
 }
 
-/// Whether a hang has been told is known when it has been judged as the first was: by all rings, wherever they are. If
-/// all are of this host, that needs no folder.
+/// Compares a hang with the last one on the same evidence: the rings of all hosts. If all rings are of this host, that
+/// needs no folder.
 result<void> diagnoses::write_new(const std::string& why) {
   const bool is_wanted = why == signal_here || why == signal_to_member;
   if (!is_wanted && last_ && last_was_of_this_host_)
@@ -264,7 +264,7 @@ result<void> diagnoses::write_new(const std::string& why) {
   caf::anon_send(boss_, msg::verdict_found{msg::header_source(0, actors::client_number).next(0, 0),
                                            fmt::format("{} ({})", verdict, made.folder().string())});
   if (!has_all) return {};
-  // Beside the run's further course: a stopped process does not answer.
+  // Runs beside the training: a stopped process does not answer.
   collecting_.push_back(std::async(std::launch::async, [this, made] { made.collect(system_, boss_); }));
   return {};
 }

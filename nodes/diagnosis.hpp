@@ -1,6 +1,6 @@
 // The diagnosis written when a step takes too long or a user asks: the recordings of all processes of the run, the
-// stacks of their threads, and what follows from them. What needs no answer of another process comes first: one that is
-// stopped would not give any.
+// stacks of their threads, and the conclusions. Evidence that needs no other process's answer comes first, since a
+// stopped process does not answer.
 
 #pragma once
 
@@ -30,8 +30,8 @@ namespace troupe::nodes {
 /// Watchdog of the steps of this process's trainers, and of their calls to others outside of steps.
 class watchdog {
  public:
-  /// `timeout`: null: 20 times the longest earlier step, at least 10 s, and 60 s for the first step. `recorder`: null:
-  /// finds nothing.
+  /// `timeout`: null means 20 times the longest earlier step, at least 10 s, and 60 s for the first step. A null
+  /// `recorder` finds nothing.
   watchdog(const trace::recorder* recorder, std::optional<std::chrono::milliseconds> timeout)
       : recorder_(recorder), timeout_(timeout) {}
 
@@ -50,7 +50,7 @@ class watchdog {
   std::uint64_t awake_since_ = 0;
 };
 
-/// Why a diagnosis is written that a user wants, whatever was written before.
+/// Reasons that a user gives: the diagnosis is written even if the same hang was reported before.
 constexpr std::string_view signal_here = "a signal asked for it";
 constexpr std::string_view signal_to_member = "a signal to a member asked for it";
 
@@ -75,40 +75,40 @@ class alert_slot {
 /// copied.
 msg::evidence evidence_of(const trace::recorder* recorder, const std::string& boot);
 
-/// Where trainers were when a hang was found, by which the same hang is known again.
+/// Identifies a hang by the trainers' positions, so that the same hang is recognized again.
 class known_hang {
  public:
   known_hang() = default;
   known_hang(const trace::recording& run, const analysis::blocked_report& found);
 
-  /// Whether what was found later, `now`, is the same: the same root, and a trainer that has not come further since.
+  /// Whether `now`, found later, is the same hang: it has the same root, and a trainer that has not advanced.
   bool is_still_there(const known_hang& now) const;
 
  private:
   std::optional<std::uint16_t> root_;
-  std::map<std::uint16_t, std::vector<std::uint64_t>> places_;  ///< of trainers: step and open calls
+  std::map<std::uint16_t, std::vector<std::uint64_t>> places_;  ///< by trainer: step and open calls
 };
 
 /// A diagnosis: a folder inside the recorder's with rings, `stacks.txt`, `blocked.json`, and `summary.txt`, which
-/// begins with the verdict. Nothing here is for an actor's thread: it blocks.
+/// begins with the verdict. It blocks: never use it on an actor's thread.
 class diagnosis {
  public:
-  /// Copies the rings of the run's processes on this host. `why`: what it is written for.
+  /// Copies the rings of the run's processes on this host. `why`: the reason for the diagnosis.
   static result<diagnosis> begin(const trace::recorder& recorder, std::string why);
 
-  /// Whether these are the rings of so many servers and trainers: else others are on other hosts.
+  /// Whether the rings cover `members` servers and trainers; if not, the others are on other hosts.
   bool has_all(std::size_t members) const;
-  /// Adds the stacks of all threads, and the rings of processes on other hosts, of all that answer within seconds.
+  /// Adds the stacks of all threads and the rings of processes on other hosts, from all that answer within 15 s.
   void collect(caf::actor_system& system, const msg::master_actor& boss) const;
-  /// Judges what has been copied, and writes it down. If all rings are of this host, it looks at these processes again:
-  /// what has moved meanwhile is not blocked. Returns the verdict.
+  /// Analyzes the copied rings and writes the results. If all rings are of this host, it reads these processes again:
+  /// an actor that has moved meanwhile is not blocked. Returns the verdict.
   result<std::string> judge(bool has_all);
 
   /// Removes the folder.
   void drop() const;
 
   const std::filesystem::path& folder() const { return folder_->path(); }
-  /// Requires: it was judged.
+  /// Requires: `judge` was called.
   const known_hang& found() const { return found_; }
 
  private:
@@ -121,10 +121,10 @@ class diagnosis {
   known_hang found_;
 };
 
-/// Writes diagnoses, if there is a recording, and reports them: of a hang that many trainers notice, once.
+/// Writes and reports diagnoses if there is a recording. A hang that many trainers notice is reported once.
 class diagnoses {
  public:
-  /// `recorder`: may be null. `members`: servers and trainers. `tell` takes a line for people; may be null.
+  /// `recorder`: may be null. `members`: servers and trainers. `tell` shows a line to the user; may be null.
   diagnoses(caf::actor_system& system, const msg::master_actor& boss, const trace::recorder* recorder,
             std::size_t members, std::function<void(const std::string&)> tell)
       : system_(system), boss_(boss), recorder_(recorder), members_(members), tell_(std::move(tell)) {}
@@ -140,7 +140,7 @@ class diagnoses {
   const trace::recorder* recorder_;
   const std::size_t members_;
   const std::function<void(const std::string&)> tell_;
-  std::optional<known_hang> last_;  ///< the one that was told last
+  std::optional<known_hang> last_;  ///< the hang reported last
   bool last_was_of_this_host_ = false;
   std::vector<std::future<void>> collecting_;
 };

@@ -36,7 +36,7 @@ void end_deadline::wait() {
 
 void end_deadline::end(const std::string& line) const {
   if (tell_) tell_(line);
-  ::_exit(EXIT_FAILURE);  // anything more would wait for what does not end
+  ::_exit(EXIT_FAILURE);  // a regular exit would wait for the handler that does not end
 }
 
 }  // namespace troupe::nodes

@@ -1,5 +1,5 @@
-// Ends this process where the end of its part in a run does not come: a handler that never returns keeps an actor
-// system, and with it the process, for ever.
+// Ends this process if its part in a run does not end in time: a handler that never returns would keep the actor
+// system, and with it the process, alive forever.
 
 #pragma once
 
@@ -17,16 +17,16 @@ namespace troupe::nodes {
 class end_deadline {
  public:
   /// `tell` is called on another thread with the error line, right before the process ends. Throws `std::system_error`
-  /// if the system grants no thread: later would be too late.
+  /// if no thread can be created: later would be too late.
   explicit end_deadline(std::function<void(const std::string&)> tell);
-  /// What was awaited has come.
+  /// Cancels the deadline.
   ~end_deadline();
   end_deadline(const end_deadline&) = delete;
   end_deadline& operator=(const end_deadline&) = delete;
 
   /// Ends the process with exit code 1 after `time`, unless this object is destroyed before. Requires: called once.
   void set(std::chrono::milliseconds time, std::string line);
-  /// Ends the process so at once.
+  /// Ends the process in the same way at once.
   [[noreturn]] void end(const std::string& line) const;
 
  private:

@@ -9,7 +9,7 @@ namespace troupe::nodes {
 
 namespace {
 
-/// Which side connects: trainers connect to servers, and of two of the same role the later to the earlier.
+/// Decides which side connects: trainers connect to servers; of two nodes of the same role, the later one connects.
 bool dials(const msg::peer_node& from, const msg::peer_node& to) {
   return from.trains == to.trains ? from.node > to.node : from.trains;
 }

@@ -1,4 +1,5 @@
-// Which data links a process needs, which of them it makes, and whom it lets in. It makes no connection itself.
+// Decides which data links a process needs, which of them it dials, and which peers it accepts. Makes no connections
+// itself.
 
 #pragma once
 
@@ -25,7 +26,7 @@ struct link_identity {
 /// Thread: one.
 class link_rules {
  public:
-  /// Needs a link to each of `peers` that this process works with.
+  /// Needs a link to each of `peers` with which this process exchanges messages.
   void expect(const link_identity& me, std::vector<msg::peer_node> peers);
 
   /// Returns null if that node is not in the run.
@@ -34,12 +35,12 @@ class link_rules {
   /// Returns the nodes to which this process connects; the others connect to it.
   std::vector<std::uint32_t> to_dial() const;
 
-  /// What this process says of itself when it connects.
+  /// Returns what this process sends about itself when it connects.
   links::hello about_me() const;
   /// Accepts a peer by its hello if a link to it is needed.
   links::hello_reply judge(const links::hello& theirs, const std::string& certificate) const;
 
-  /// There is a link to that node now.
+  /// Notes that the link to that node exists.
   void made(std::uint32_t node) { missing_.erase(node); }
   /// Returns whether no link is missing.
   bool complete() const { return missing_.empty(); }
@@ -52,7 +53,7 @@ class link_rules {
   std::set<std::uint32_t> missing_;  ///< nodes without a link yet
 };
 
-/// Returns the number of the node that says this of itself; UINT64_MAX: none.
+/// Returns the node number in a hello; UINT64_MAX if there is none.
 std::uint64_t node_in(const links::hello& items);
 
 }  // namespace troupe::nodes

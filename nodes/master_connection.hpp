@@ -1,4 +1,5 @@
-// Connects a process to the master of a run: the control link, the master's actor, and notice when the connection ends.
+// Connects a process to the master of a run: makes the control link, finds the master's actor, and reports the end of
+// the connection.
 
 #pragma once
 
@@ -22,7 +23,7 @@
 namespace troupe::nodes {
 
 /// Returns a control link to the master, which must be the same build. `time` limits connecting and the handshake;
-/// `purpose` and `session` as in `handshake_info`. Returns null if `stop_wish` (may be null) asks for a stop before.
+/// `purpose` and `session` as in `handshake_info`. Returns null if `stop_wish` (may be null) requests a stop first.
 /// Requires: another thread runs `io`. Blocks. Faults name the master: it cannot be reached (`unreachable`: try again),
 /// refuses, or is another build.
 result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const links::endpoint& master,
@@ -36,12 +37,13 @@ caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_
                                              std::chrono::milliseconds timeout,
                                              std::function<void(const std::string& why)> on_lost);
 
-/// Tells a node's actor that the control connection has ended, even if it ended before the actor existed. Thread: any.
+/// Notifies a node's actor that the control connection has ended, even if it ended before the actor existed. Thread:
+/// any.
 class master_watch {
  public:
   struct loss {
     std::string why;
-    /// For how long this process was stopped just before, if it was: then it is not the master that failed.
+    /// How long this process was stopped just before, if it was; then the master has not failed.
     std::optional<std::chrono::milliseconds> own_stop = {};
   };
 
@@ -52,7 +54,7 @@ class master_watch {
     tell();
   }
 
-  /// Returns for how long it has been lost; null: it has not been.
+  /// Returns how long ago the connection was lost; null if it was not.
   std::optional<std::chrono::steady_clock::duration> lost_for() const {
     const std::lock_guard lock(mutex_);
     if (!loss_) return std::nullopt;

@@ -34,11 +34,11 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_interval{
-    50};  // of polls for a wish to stop; well below what a link takes for silence
+    50};  // between polls for a stop request; well below a link's silence timeout
 
 bool wants_stop(const stop_request* wish) { return wish != nullptr && wish->requested(); }
 
-/// Retries, because nodes may start before the master. Returns null if a stop was asked for before.
+/// Retries, because nodes may start before the master. Returns null if a stop is requested first.
 result<links::link_ptr> wait_for_master(boost::asio::io_context& io, const node_options& options,
                                         const std::string& session, const stop_request* stop_wish) {
   const auto give_up = clock::now() + options.join_timeout;
@@ -73,7 +73,7 @@ links::endpoint advertised(const node_options& options, const links::endpoint& l
   return {options.advertise->host, options.advertise->port != 0 ? options.advertise->port : listening.port};
 }
 
-/// The time from the master's end to that of this process: a part of `dead_after`, but what a busy machine may take.
+/// Limits the time from the master's end to this process's end: part of `dead_after`, but enough for a busy machine.
 std::chrono::milliseconds time_to_end(const network_options& network) {
   constexpr std::chrono::milliseconds least{2000};
   return std::max(network.dead_after * 4 / 5, least);
@@ -117,7 +117,7 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
   while (outcome.wait_for(look_interval) != std::future_status::ready) {
     stops->look();
     data.keep_alive();
-    // Its actor needs a worker thread to hear of that, and may get none.
+    // The node's actor needs a worker thread to notice that, and may get none.
     const auto time = time_to_end(options.network);
     if (const auto gone = watch->lost_for(); gone && *gone > time) deadline.end(overdue("the master is gone", time));
     auto why = steps.look();
@@ -128,7 +128,7 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
     caf::anon_send(*master, msg::stop{});
   }
   node_end ended = outcome.get();
-  if (!ended.how && wants_stop(stop_wish) && data.newest_step() == 0) ended.how = {};  // it was to end before it began
+  if (!ended.how && wants_stop(stop_wish) && data.newest_step() == 0) ended.how = {};  // stopped before it began
   const auto gone = watch->lost_for();
   const auto time = gone ? time_to_end(network) : std::max(network.dead_after, ended.rejoin_within);
   deadline.set(time, overdue(gone ? "the master is gone" : "the run is over", time));
@@ -147,7 +147,7 @@ node_end run_node(const node_options& options, const stop_request* stop_wish) tr
   const links::link_ptr& link = *connected;
   if (link == nullptr) return {};
 
-  // A job without large products does without buffers; the first product of another one is refused.
+  // A failure is ignored: a job without large products needs no buffers; any other is refused at its first product.
   if (options.trains && !options.devices.trainers) (void)prepare_products(options.threads, 0);
   end_deadline deadline(options.on_overdue);
   if (auto enough = check_threads(options.threads); !enough) return {tl::unexpected(enough.error())};

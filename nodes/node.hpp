@@ -33,7 +33,7 @@ struct node_options : machine_options {
   std::optional<std::vector<model::setting>> expected_job;
   /// How long to try to reach the master.
   std::chrono::milliseconds join_timeout{30'000};
-  /// The process that leads the run tells the same user why it failed: a fault of the whole run has no words here.
+  /// The process that leads the run reports the failure to the same user, so a fault of the whole run has no text here.
   bool leader_tells = false;
   actors::trainer_maker make_trainer = actors::program_trainer;
   /// Null: nothing is recorded. Requires: it outlives the run.
@@ -50,15 +50,15 @@ struct node_options : machine_options {
 struct node_end {
   /// Faults: why it could not join, or why the attempt failed.
   result<void> how;
-  /// For so long the node should try to come back, since another attempt may follow; 0: the run is over for it.
+  /// How long the node should try to rejoin, since another attempt may follow; 0: the run is over for this node.
   std::chrono::milliseconds rejoin_within{0};
-  /// The attempt was given up although nothing was lost: the run goes on with other trainers.
+  /// The attempt was ended on purpose, with nothing lost: the run continues with another number of trainers.
   bool as_wished = false;
 };
 
-/// Joins the run and returns when this attempt has ended. A wish to stop goes to the master and stops the whole run.
-/// If an actor's handler never returns, the process ends itself: within `dead_after` of the master's end, and after a
-/// run that the master has ended, within the time in which it should come back.
+/// Joins the run and returns when this attempt has ended. A stop request goes to the master and stops the whole run. If
+/// an actor's handler never returns, the process ends itself: within `dead_after` of the master's end, or, after a run
+/// that the master has ended, within the time in which the node should rejoin.
 node_end run_node(const node_options& options, const stop_request* stop_wish);
 
 }  // namespace troupe::nodes

@@ -51,7 +51,7 @@ void node_state::start(dependencies all) {
       .then([this](const msg::admitted& place) { admitted_as(place); },
             [this](const caf::error& error) {
               const bool input = error == protocol::errc::bad_input;
-              // The attempt before is not over, or its master has just gone.
+              // The previous attempt is not over, or its master has just ended.
               const bool early = error == protocol::errc::wrong_context || protocol::is_transient(error);
               end(failure(input   ? fault_kind::input
                           : early ? fault_kind::unreachable
@@ -60,7 +60,7 @@ void node_state::start(dependencies all) {
             });
 }
 
-/// Returns in words why the master has not answered.
+/// Describes why the master has not answered.
 std::string node_state::reason(const caf::error& error, std::string_view question) const {
   if (!(error == caf::sec::request_timeout)) return protocol::describe(error);
   return fmt::format("the master ({}) did not answer {} within {} s; --request-timeout allows more",
@@ -78,7 +78,7 @@ void node_state::offer(Offer what) {
             });
 }
 
-/// Takes the place that the master gives to this process.
+/// Adopts the ranks and devices that the master assigns to this process.
 void node_state::admitted_as(const msg::admitted& place) {
   place_ = place;
   is_admitted_ = true;
@@ -201,8 +201,8 @@ msg::connected node_state::links_to_peers(const msg::header& asked) {
   return made;
 }
 
-/// Returns the ranks of a part in this process and the others; none if it has none here. With part s, the group of
-/// the n-th of p processes with trainers has the number of group s x p + n.
+/// Returns how a part's ranks are spread over the processes; null if this process has none of them. For part s, the
+/// n-th of p processes with trainers has group number s x p + n.
 std::optional<actors::group_layout> node_state::group_layout_of(std::uint32_t part) {
   actors::group_layout layout;
   layout.timeout = all_.options.network.request_timeout;
@@ -235,7 +235,7 @@ std::optional<actors::group_layout> node_state::group_layout_of(std::uint32_t pa
   return layout;
 }
 
-/// Tells this process's trainers how to reach all others.
+/// Gives this process's trainers the handles of all others.
 void node_state::introduce_trainers() {
   actors::trainer_peers all;
   for (const msg::peer_node& peer : peers_) {
@@ -251,8 +251,8 @@ void node_state::introduce_trainers() {
   actors::introduce(trainers_, std::move(all));
 }
 
-/// Makes each server accept a trainer's messages only from the link to that trainer's process, and tells it how it
-/// reaches the other servers.
+/// Makes each server accept a trainer's messages only from the link to that trainer's process, and gives it the handles
+/// of the other servers.
 void node_state::tell_servers_their_peers() {
   actors::trainer_origins origins{place_.servers, {}, parts_};
   std::vector<msg::parameter_server_actor> servers(place_.servers);
@@ -260,7 +260,7 @@ void node_state::tell_servers_their_peers() {
     const data_link_ptr wire = all_.data->link_to(peer.node);
     for (std::size_t i = 0; i < peer.ranks.size(); ++i) {
       const std::uint32_t rank = peer.ranks[i];
-      if (peer.trains && rank % parts_ == 0)  // the first part of each replica has the rows
+      if (peer.trains && rank % parts_ == 0)  // only the first part of a replica uses rows
         entry_of(rank / parts_, origins.of_rank) = wire->sender();
       else if (peer.trains)
         continue;

@@ -77,11 +77,11 @@ class node_state {
   dependencies all_;
   msg::admitted place_;
   std::vector<msg::peer_node> peers_;
-  std::uint32_t parts_ = 1;  // of each replica of the network
+  std::uint32_t parts_ = 1;  // per replica of the network
   caf::typed_response_promise<msg::connected> connected_;
   std::vector<caf::actor> actors_;
-  std::vector<msg::parameter_server_actor> servers_;        // of actors_
-  std::map<std::uint32_t, actors::made_trainer> trainers_;  // of actors_, by rank
+  std::vector<msg::parameter_server_actor> servers_;        // subset of actors_
+  std::map<std::uint32_t, actors::made_trainer> trainers_;  // subset of actors_, by rank
   bool is_admitted_ = false;
   bool ended_ = false;
 };

@@ -15,9 +15,9 @@
 
 namespace troupe::nodes {
 
-/// Keeps the actors to run in one queue, at which workers without an actor linger before they sleep. CAF's own shared
-/// queue has each message wake a worker that has nothing to do: where cores sleep deeply, small steps then take more
-/// than twice as long. It also allocates memory for each message, and workers that look for work lock it.
+/// Keeps runnable actors in one queue, which idle workers poll briefly before they sleep. CAF's own shared queue wakes
+/// an idle worker for each message: where cores sleep deeply, small steps then take more than twice as long. It also
+/// allocates memory for each message, and workers that look for work lock it.
 class one_queue : public caf::policy::unprofiled {
  public:
   /// The queue. Thread: any.
@@ -57,7 +57,7 @@ class one_queue : public caf::policy::unprofiled {
     std::mutex mutex_;
     std::condition_variable arrived_;
     std::deque<caf::resumable*> jobs_;
-    std::atomic<std::size_t> count_ = 0;  ///< of `jobs_`
+    std::atomic<std::size_t> count_ = 0;  ///< size of `jobs_`
   };
 
   struct worker_data {
@@ -77,7 +77,7 @@ class one_queue : public caf::policy::unprofiled {
   void internal_enqueue(Worker* self, caf::resumable* job) {
     d(self->parent()).push(job);
   }
-  /// The job lets others run first.
+  /// Requeues the job, so that others run first.
   template <class Worker>
   void resume_job_later(Worker* self, caf::resumable* job) {
     d(self->parent()).push(job);
@@ -91,7 +91,7 @@ class one_queue : public caf::policy::unprofiled {
     return job != nullptr ? job : queue.pop();
   }
 
-  /// Workers keep none.
+  /// Workers hold no jobs of their own.
   template <class Worker, class Use>
   void foreach_resumable(Worker*, Use) {}
   template <class Coordinator, class Use>

@@ -8,7 +8,7 @@ std::chrono::milliseconds own_stops::gap_at(clock::time_point now) const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now - last_look_.load());
 }
 
-/// Others wait for four fifths of `dead_after`, and may have heard of this process a fifth before it was stopped.
+/// Peers wait four fifths of `dead_after`, and the last sign of life may be a fifth older than the stop.
 std::chrono::milliseconds own_stops::least() const { return dead_after_ * 3 / 5; }
 
 void own_stops::look() {

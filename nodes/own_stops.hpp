@@ -1,5 +1,5 @@
-// Notices that this process was stopped for a while, as by a signal: others take its silence for its death, and what
-// they do then must not be told as theirs.
+// Detects that this process was stopped for a while, for example by a signal: peers then take its silence for death,
+// and error texts must not blame the peers.
 
 #pragma once
 
@@ -11,19 +11,19 @@
 
 namespace troupe::nodes {
 
-/// What is known of the last stop. Thread: any.
+/// Records the last stop. Thread: any.
 class own_stops {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// Others take a silence of `dead_after` for a death, and may do so somewhat earlier.
+  /// Peers take a silence of `dead_after` for death, and may do so somewhat earlier.
   explicit own_stops(std::chrono::milliseconds dead_after) : dead_after_(dead_after) {}
 
-  /// How often `look` is to be called.
+  /// The interval at which to call `look`.
   std::chrono::milliseconds interval() const { return dead_after_ / 20; }
   void look();
 
-  /// Returns for how long this process was stopped, if that may have cost it members just now.
+  /// Returns how long this process was stopped, if it may have just lost members for that reason.
   std::optional<std::chrono::milliseconds> lately() const;
 
  private:

@@ -1,4 +1,4 @@
-// Log lines about rejected connections. Anybody who reaches a port can cause them, so only a few are logged one by one.
+// Log lines about rejected connections. Anyone who reaches a port can cause them, so only a few are logged one by one.
 
 #pragma once
 
@@ -40,7 +40,7 @@ class rejection_log {
     return suppressed_ == 0 ? std::nullopt : std::optional(begin_ + interval);
   }
 
-  /// Returns a line about the counted ones; null: there are none.
+  /// Returns a line about the suppressed lines; null if there are none.
   std::optional<std::string> summary() {
     if (suppressed_ == 0) return std::nullopt;
     told_ = 0;

@@ -97,9 +97,10 @@ class control_plane {
     return boost::asio::post(thread_.io(), boost::asio::use_future(open)).get();
   }
 
-  /// Lets nobody in any more, and waits a limited time until all nodes have left; then closes the other connections.
+  /// Accepts no more connections and waits a limited time for all nodes to leave; then closes the remaining
+  /// connections.
   void see_off() {
-    // Members that come back already are for the next attempt: they wait at its port.
+    // Members that already come back belong to the next attempt: they wait at its port.
     boost::asio::post(thread_.io(), boost::asio::use_future([this] { listener_.reset(); })).get();
     std::unique_lock lock(mutex_);
     constexpr std::chrono::milliseconds longest{2000};

@@ -91,7 +91,7 @@ struct run_members {
     std::vector<msg::parameter_server_actor> servers;
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
     for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
-      // Where trainers have threads of their own, these run the servers too.
+      // If trainers have threads of their own, these also run the servers.
       const bool has_thread = options.devices.servers && !options.devices.trainers;
       auto server = actors::spawn_computing(system, has_thread, actors::parameter_server, run_number, rank);
       servers.push_back(server);
@@ -124,7 +124,7 @@ struct run_members {
   std::vector<caf::actor> everyone;
 };
 
-/// Has the master run `order` and returns the outcome; passes on a wish to stop. `members`: servers and trainers.
+/// Has the master run `order` and returns the outcome; passes on a stop request. `members`: servers and trainers.
 result<actors::run_summary> await(caf::actor_system& system, const msg::master_actor& boss, msg::run order,
                                   double seconds_before, const stop_request* stop_wish, const run_options& options,
                                   std::size_t members, alert_slot& troubles) {
@@ -144,7 +144,7 @@ result<actors::run_summary> await(caf::actor_system& system, const msg::master_a
     if (!due) due = troubles.take();
     if (!due && options.watch.wanted && options.watch.wanted()) due = signal_here;
     if (due) written.write(*due);
-    // Until it is heard: a master that has not begun has no run to give up.
+    // Repeated until it has effect: a master that has not begun has no run to give up.
     if (options.gather && options.gather->hopeless)
       if (auto why = options.gather->hopeless()) caf::anon_send(boss, msg::give_up{{}, std::move(*why)});
     if (passed_on || stop_wish == nullptr || !stop_wish->requested()) continue;
@@ -172,9 +172,9 @@ void describe_run(const run_options& options, std::uint64_t run_number, const ru
   recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
 }
 
-/// Has so many workers run the actors of this process. Those of a shared queue begin at once with each message, which
-/// pays where they are few, or where messages are rare and long work follows, as between parts of a network. Those that
-/// steal poll for work, with sleeps, and leave an actor to the worker that has woken it.
+/// Has `workers` workers run the actors of this process. Workers at a shared queue start on each message at once, which
+/// pays if they are few, or if messages are rare and long work follows, as between parts of a network. Work-stealing
+/// workers poll with sleeps, and leave an actor to the worker that has woken it.
 void share_work(caf::actor_system_config& config, std::size_t workers, bool has_parts) {
   constexpr std::size_t few = 2;
   config.set("caf.scheduler.max-threads", workers);
@@ -199,8 +199,8 @@ actors::run_summary unbegun(const run_options& options) {
 }
 
 result<void> check_descriptors(std::size_t processes) {
-  // Of the leading process: its threads' polls, its port and files, then a connection and a pair of sockets for each. A
-  // member has polls of its own, and to each of the others a connection with memory that they share.
+  // The leading process needs its threads' polls, its port and files, and for each member a connection and a socket
+  // pair. A member needs its own polls, and for each other process a connection with shared memory.
   const std::size_t leads = 14 + 3 * processes;
   const std::size_t takes_part = 15 + 2 * processes;
   const std::size_t needed = std::max(leads, takes_part);
@@ -238,7 +238,7 @@ result<actors::run_summary> run(const run_request& what, const run_options& give
   const msg::run order{msg::header_source(run_number, actors::client_number).next(0, 0), what.settings,
                        options.return_weights};
   const auto run_by = [&](const msg::master_actor& boss) {
-    std::optional<led_run> leads;  // a replay takes no message that was not recorded
+    std::optional<led_run> leads;  // a replay accepts only recorded messages
     if (options.replayed == nullptr) leads.emplace(system, boss, !what.program.empty());
     const std::chrono::duration<double> before = clock::now() - begin;
     auto outcome =

@@ -31,7 +31,7 @@ namespace troupe::nodes {
 struct machine_options {
   std::size_t threads = 0;  ///< workers of the actor system; 0: as many as cores
   actors::compute_devices devices;
-  actors::batch_threads_wish batch_threads;  ///< what makes batches ahead, if trainers are here
+  actors::batch_threads_wish batch_threads;  ///< what prepares batches ahead, if trainers are here
 };
 
 /// Connections between the processes of a run, and their timeouts.
@@ -43,13 +43,13 @@ struct network_options {
   std::chrono::milliseconds request_timeout{300'000};
 };
 
-/// Members of a run that join from other processes. If they are the run's own, all share this machine's memory. The
-/// rules take the timeout of requests from `network`, and `run` adds what it knows of connections.
+/// Members of a run that join from other processes. If they are the run's own, all share this machine's memory. `run`
+/// sets the rules' request timeout, from `network`, and their callbacks about connections.
 struct gather_options : actors::node_rules {
   /// Where the master listens; port 0: any free one.
   links::endpoint listen;
   network_options network;
-  /// Sockets that listen already, in place of `listen`, and outlive the run; null: none.
+  /// Listening sockets to use instead of `listen`; they outlive the run. May be null.
   std::shared_ptr<const listening_sockets> sockets = {};
   /// Called with the addresses, at least one, when members may join.
   std::function<void(const std::vector<links::endpoint>&)> on_listening;
@@ -81,14 +81,14 @@ struct run_options : machine_options {
   std::optional<gather_options> gather;
 };
 
-/// What runs, besides how.
+/// What to run; `run_options` says how.
 struct run_request {
   std::uint32_t servers = 0;
   std::uint32_t trainers = 0;  ///< all ranks
-  std::uint32_t parts = 1;     ///< of each replica of the network: each is a rank
-  /// The name of a program of its own; empty: it is `troupe`.
+  std::uint32_t parts = 1;     ///< parts per replica of the network; each is a rank
+  /// The name of a user's program; empty: `troupe` itself.
   std::string program = {};
-  /// As recordings and messages tell them.
+  /// As recordings and messages contain them.
   msg::arguments settings = {};
   std::string data_digest = {};
   actors::planner plan = actors::plan_job;
@@ -98,8 +98,8 @@ struct run_request {
 /// Returns the result of a run that was asked to stop before it began.
 actors::run_summary unbegun(const run_options& options);
 
-/// Refuses a run of so many processes, besides this one, for which the system lets each open too few descriptors: some
-/// libraries would end the process.
+/// Refuses a run of `processes` further processes if each may open too few descriptors: some libraries would end the
+/// process.
 result<void> check_descriptors(std::size_t processes);
 
 /// Runs `what` to its end; blocks until all actors have ended. `stop_wish` may be null. Faults: kind input, of the

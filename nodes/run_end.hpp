@@ -1,4 +1,4 @@
-// The end of a run, as the threads of its actor system hear of it.
+// Announces the end of a run to the threads of its actor system.
 
 #pragma once
 
@@ -9,15 +9,15 @@
 
 namespace troupe::nodes {
 
-/// Has an actor system's threads end what takes long, such as drawing the rows of a table, when the run is over: its
-/// result is of no use then, and the system waits for them. Requires: it outlives the system.
+/// Stops long computations on an actor system's threads, such as drawing the rows of a table, when the run is over:
+/// their result is useless then, and the system waits for the threads. Requires: it outlives the system.
 class run_end {
  public:
   explicit run_end(caf::actor_system_config& config) { config.add_thread_hook<heeding>(over_); }
   run_end(const run_end&) = delete;
   run_end& operator=(const run_end&) = delete;
 
-  /// Declared behind the system: the run is over when this goes.
+  /// Its destructor announces the end; declare it after the system.
   class announcer {
    public:
     explicit announcer(run_end& end) : end_(end) {}

@@ -18,14 +18,14 @@ namespace troupe::nodes {
 
 namespace {
 
-/// What a user changes to have fewer dense weights.
+/// The option by which a user reduces the dense weights.
 const char* network_option(const model::job& what) { return what.layers.empty() ? "--hidden" : "--layers"; }
 
-/// Takes what matrix products need, where trainers multiply on the processor; of trainers in processes of their own,
-/// which have this one's limits, it only looks whether they can. `room`: bytes of what the run keeps in this process.
+/// Reserves buffers for matrix products if trainers multiply on the processor. If the trainers have processes of their
+/// own, with this one's limits, it only checks that they can. `room`: bytes that the run keeps in this process.
 result<void> check_products_of(const model::job& what, const model::network& model, std::uint64_t room,
                                const run_options& options) {
-  constexpr double small = 8192;  // such products do without (kernels/cpu/linear.cpp)
+  constexpr double small = 8192;  // such products need no buffers (kernels/cpu/linear.cpp)
   if (options.devices.trainers || static_cast<double>(model.multiply_adds()) * model::samples_per_step(what) <= small)
     return {};
   const bool elsewhere = options.gather || options.devices.elsewhere;
@@ -56,8 +56,7 @@ result<void> check_memory(const model::job& what, const model::dataset& data, co
   return check_products_of(what, model, all, options);
 }
 
-/// Refuses dense weights, for a checkpoint with the optimizer's state, that are too long for a message between
-/// processes.
+/// Refuses dense weights, with the optimizer's state if checkpoints are saved, that exceed a message between processes.
 result<void> check_messages(const model::job& what, const model::dataset& data, bool saves) {
   const int buffers = saves ? model::state_buffers(what.dense_optimizer) : 0;
   const std::uint64_t bytes = model::bounded_product(nn::count_of(model::hybrid_model(data.spec(), what).parameters()),
@@ -109,7 +108,7 @@ result<actors::run_summary> run_job(const model::job& what, const run_options& o
   if (!checked && stop_wish != nullptr && stop_wish->requested()) return unbegun(options);
   TROUPE_TRY(data, std::move(checked));
   model::job planned = what;
-  // Decided once, for all: measured times differ from process to process.
+  // Decided once for all processes: measured times differ between them.
   if (what.pipeline > 1 && what.stages.empty()) planned.stages = model::measured_stages(what, data->spec());
   if (planned.stages != what.stages && options.observer.on_note)
     options.observer.on_note(

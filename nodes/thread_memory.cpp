@@ -20,15 +20,15 @@ namespace {
 
 constexpr std::size_t further_threads = 8;  // for the actor system's clock and the like
 
-/// What a run takes for messages, batches and the like.
+/// Memory that a run needs for messages, batches and the like.
 constexpr std::uint64_t least_room = std::uint64_t{64} << 20;
 
 /// The GNU allocator makes one heap for each thread.
 constexpr std::uint64_t bytes_of_heap = std::uint64_t{64} << 20;
 
-/// Returns how many heaps the process may have: without a limit of address space, none that counts.
+/// Returns how many heaps the process may have; 0: address space is not limited.
 std::uint64_t heaps_here() {
-  constexpr std::uint64_t part = 8;  // of the limit
+  constexpr std::uint64_t part = 8;  // heaps get an eighth of the limit
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
   return std::clamp<std::uint64_t>(limit.rlim_cur / part / bytes_of_heap, 1, 1024);
@@ -38,7 +38,7 @@ void share_heaps() {
   if (const std::uint64_t heaps = heaps_here(); heaps > 0) mallopt(M_ARENA_MAX, static_cast<int>(heaps));
 }
 
-/// What must stay for stacks, heaps, and for `room` bytes.
+/// Returns the bytes to keep free for stacks, heaps, and `room`.
 std::uint64_t room_besides(std::size_t wanted, std::uint64_t room) {
   pthread_attr_t usual;
   std::size_t stack = 0;
@@ -47,13 +47,13 @@ std::uint64_t room_besides(std::size_t wanted, std::uint64_t room) {
     pthread_attr_destroy(&usual);
   }
   const std::uint64_t threads = worker_threads(wanted) + further_threads;
-  // One heap more: the allocator takes two for a moment, to have one that is aligned.
+  // One heap more: the allocator briefly maps two, to get an aligned one.
   const std::uint64_t heaps = heaps_here() > 0 ? std::min(heaps_here(), threads) + 1 : 0;
   std::uint64_t all = threads * std::uint64_t{stack} + heaps * bytes_of_heap + least_room;
   return __builtin_add_overflow(all, room, &all) ? ~std::uint64_t{0} / 2 : all;
 }
 
-/// What is of use besides higher limits.
+/// Advice besides higher limits.
 const char* or_fewer(std::size_t threads) { return threads > 1 ? ", or use fewer --threads" : ""; }
 
 result<void> refuse(std::size_t wanted) {

@@ -1,5 +1,5 @@
-// What the worker threads of an actor system take besides the numbers of a run, and whether it is there: threads,
-// stacks, heaps, and buffers of matrix products.
+// Checks and reserves what the worker threads of an actor system need besides the numbers of a run: threads, stacks,
+// heaps, and buffers of matrix products.
 
 #pragma once
 
@@ -13,16 +13,16 @@ namespace troupe::nodes {
 /// Returns the number of worker threads; `wanted`: 0: one per core.
 std::size_t worker_threads(std::size_t wanted);
 
-/// Refuses more worker threads than the system lets the process start: the actor system would crash. Where address
-/// space is limited, it has the allocator share heaps among threads: each takes 64 MiB of it. Requires: no threads of
-/// an actor system run yet.
+/// Refuses more worker threads than the system lets the process start: the actor system would crash. If address space
+/// is limited, it makes threads share allocator heaps, which use 64 MiB each. Requires: no threads of an actor system
+/// run yet.
 result<void> check_threads(std::size_t wanted);
 
-/// Takes buffers for matrix products on so many threads, as long as `room` bytes and the threads' stacks stay besides.
-/// With fewer buffers products wait for each other. Refuses threads for which there is no buffer at all.
+/// Reserves buffers for matrix products on `wanted` threads, as far as `room` bytes and the threads' stacks remain
+/// free. With fewer buffers, products wait for each other. Fails if there is no room for any buffer.
 result<void> prepare_products(std::size_t wanted, std::uint64_t room);
 
-/// Refuses what `prepare_products` would refuse in a process like this one, and takes nothing.
+/// Refuses what `prepare_products` would refuse in a process like this one, and reserves nothing.
 result<void> check_products(std::size_t wanted, std::uint64_t room);
 
 }  // namespace troupe::nodes

@@ -23,7 +23,7 @@ namespace troupe::nodes {
 namespace {
 
 constexpr std::size_t depth_max = 64;
-/// Timeouts: of one thread, which answers as soon as it runs, and of all together, because some block all signals. The
+/// Timeouts for one thread, which answers as soon as it runs, and for all together, because some block all signals. The
 /// master waits 10 s for a process's ring and stacks (see master_status.cpp).
 constexpr std::chrono::milliseconds thread_timeout{500};
 constexpr std::chrono::milliseconds all_timeouts{1500};

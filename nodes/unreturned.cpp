@@ -51,7 +51,7 @@ bool has_led_run() {
 }
 
 std::optional<told_run> ask_led_run(std::chrono::milliseconds timeout) {
-  const std::lock_guard lock(the_led_run().mutex);  // so that the system stays
+  const std::lock_guard lock(the_led_run().mutex);  // keeps the system alive
   if (the_led_run().owner == nullptr) return std::nullopt;
   std::optional<told_run> told;
   const caf::scoped_actor self(*the_led_run().system);
@@ -108,7 +108,7 @@ class unreturned_words {
         before_, [&](const open_code& other) { return other.id == one.id && other.turn == one.turn; });
     if (!one.is_awaited && !is_same) return;  // it has been called since
     const bool is_new = here_.insert(one.who).second;
-    if (!one.is_awaited && !is_new) return;  // it has entered the one that is named
+    if (!one.is_awaited && !is_new) return;  // it called the code already named
     if (is_same && one.runs)
       add(blame::stuck, fmt::format("{} has not come back from {}", one.who, one.what));
     else if (is_same)
@@ -117,7 +117,7 @@ class unreturned_words {
       add(blame::continues, fmt::format("{} continues with {}", one.who, one.what));
   }
 
-  /// Adds an actor of which this process has no code: one of another process, or of a job.
+  /// Adds an actor without code in this process: it is in another process, or runs a job.
   void add_actor(const msg::actor_status& one) {
     const std::string who = one.name + process_of(one.name);
     const std::string waits = waits_of(one.name);
@@ -150,7 +150,7 @@ class unreturned_words {
     return first == waits.end() || first->who.empty() ? "" : fmt::format(" ({} waits for {})", first->who, first->what);
   }
 
-  /// ` (pid 17)`, or with a host that is named.
+  /// ` (pid 17)`, with the host if it is named.
   std::string process_of(const std::string& name) const {
     for (const msg::node_status& one : run_->status.nodes)
       for (const std::uint32_t rank : one.ranks)
@@ -162,8 +162,8 @@ class unreturned_words {
 
   const std::vector<open_code>& before_;
   const std::optional<told_run>& run_;
-  std::set<std::string> here_;  ///< who has code in this process
-  bool has_own_code_ = false;   ///< it is a program's
+  std::set<std::string> here_;  ///< actors with code in this process
+  bool has_own_code_ = false;   ///< code of the user's program
   std::vector<std::pair<blame, std::string>> found_;
 };
 

@@ -1,4 +1,4 @@
-// What keeps a process from its end after a wish to stop, as text.
+// Describes what keeps a process from ending after a stop request.
 
 #pragma once
 
@@ -13,13 +13,14 @@
 
 namespace troupe::nodes {
 
-/// A run as its master has told it.
+/// A run as its master reports it.
 struct told_run {
   msg::run_status status;
-  bool has_functions = false;  ///< its trainers run a program's function, no job
+  bool has_functions = false;  ///< its trainers run a program's function, not a job
 };
 
-/// The run that this process leads, which `ask_led_run` asks while this object lives. At most one at a time counts.
+/// Registers the run that this process leads, which `ask_led_run` asks, while this object lives. Only one at a time
+/// counts.
 class led_run {
  public:
   /// Requires: both outlive it.
@@ -32,11 +33,11 @@ class led_run {
 /// Whether there is such a run. Thread: any.
 bool has_led_run();
 
-/// Asks how it is. Null: there is no such run, or no answer within `timeout`. Thread: any.
+/// Asks for its status. Null: there is no such run, or no answer within `timeout`. Thread: any.
 std::optional<told_run> ask_led_run(std::chrono::milliseconds timeout);
 
-/// Says what has not returned, the code first that other actors wait for: the code of this process that is open `now`
-/// and was so some time `before`, and actors of other processes. Empty: nothing is known.
+/// Describes what has not returned, first the code for which other actors wait: code of this process that is open `now`
+/// and was some time `before`, and actors of other processes. Empty: nothing is known.
 std::string words_of_unreturned(const std::vector<open_code>& before, const std::vector<open_code>& now,
                                 const std::optional<told_run>& run);
 
