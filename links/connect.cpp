@@ -26,7 +26,7 @@ using connected = std::function<void(result<link_ptr>)>;
 using tcp_endpoint = asio::ip::tcp::endpoint;
 using pipe_end = asio::posix::basic_stream_descriptor<asio::io_context::executor_type>;
 
-/// The next address is tried after so long, while the ones before may still answer (RFC 8305, 5).
+/// Delay before the next address is tried, while earlier ones may still answer (RFC 8305, 5).
 constexpr std::chrono::milliseconds attempt_delay{250};
 
 /// Ends a connection that is not needed. A plain close would reset it, which looks like a fault at the other side.
@@ -78,7 +78,7 @@ class connecting : public std::enable_shared_from_this<connecting> {
   struct attempt {
     tcp_endpoint where;
     tcp_socket socket;
-    std::string why = {};  ///< it failed; empty: it has not
+    std::string why = {};  ///< why it failed; empty: it has not
   };
 
   void begin() {
@@ -147,7 +147,7 @@ class connecting : public std::enable_shared_from_this<connecting> {
                                : fmt::format("{} within {}", words_of_all(), time));
   }
 
-  /// Which addresses were tried, and what each answered.
+  /// Lists the addresses and the result of each.
   std::string words_of_all() const {
     std::vector<std::string> words;
     for (std::size_t i = 0; i < attempts_.size(); ++i)

@@ -6,7 +6,7 @@
 //   connector  proof [32] = HMAC(token, "connector", its nonce, the other's, channel)
 //   acceptor   u8 1, proof [32] = HMAC(token, "acceptor", its nonce, the other's, channel); or u8 0: wrong token
 //   connector  u32 length, hello
-//   acceptor   u8 1, u32 length, hello; or u8 0, u32 length, the reason for its refusal in words
+//   acceptor   u8 1, u32 length, hello; or u8 0, u32 length, the reason for its refusal as text
 // `channel` is 32 bytes exported from TLS (RFC 9266, tls-exporter), zeros without TLS. It binds the proofs to the TLS
 // connection, so that a man in the middle cannot forward them. Until the handshake is over nothing longer than a hello
 // is read or allocated.
@@ -64,7 +64,7 @@ class listener {
                                                 const credentials& mine, const link_limits& links,
                                                 const handshake_limits& handshakes, const callbacks& what);
 
-  /// The same with the sockets of `listen_at`, of which it takes duplicates.
+  /// The same with the sockets of `listen_at`, which it duplicates.
   static result<std::unique_ptr<listener>> adopt(boost::asio::io_context& io, const listening_sockets& at,
                                                  const credentials& mine, const link_limits& links,
                                                  const handshake_limits& handshakes, const callbacks& what);
@@ -79,10 +79,9 @@ class listener {
 };
 
 /// Connects to `where`, at the first of its addresses that answers, and performs the handshake, without retries; fails
-/// after `handshakes.time`. With certificates
-/// the other side's must be valid for `where.host`, unless `mine` names another host or a certificate. Calls `done`
-/// once, on the thread that runs `io`, with a link that is not started, or the fault; after `unreachable` a retry may
-/// succeed.
+/// after `handshakes.time`. With certificates, the other side's must be valid for `where.host`, unless `mine` names
+/// another host or a certificate. Calls `done` once, on the thread that runs `io`, with a link that is not started, or
+/// the fault; after `unreachable` a retry may succeed.
 void connect(boost::asio::io_context& io, const endpoint& where, const credentials& mine, const hello& about_me,
              const link_limits& links, const handshake_limits& handshakes, std::function<void(result<link_ptr>)> done);
 

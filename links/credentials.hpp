@@ -32,7 +32,7 @@ struct credentials {
 /// without white space at both ends. Refuses a file that users other than its owner may read.
 result<std::string> read_token(const std::optional<std::string>& file);
 
-/// Returns why the token is weak, in words that do not show it; null if it is strong.
+/// Returns why the token is weak, without showing it; null if it is strong.
 std::optional<std::string> weakness_of(const std::string& token);
 
 /// Returns a new token: 32 random bytes in hexadecimal.
@@ -48,7 +48,7 @@ token_key stretched_key(const std::string& token);
 /// Derives the key by HKDF-SHA256, which is fast: for tokens of `random_token`, which cannot be guessed.
 token_key expanded_key(const std::string& token);
 
-/// Converts a key to hexadecimal and back; null if the text is none.
+/// Converts a key to hexadecimal and back; null if the text is not a key.
 std::string to_text(const token_key& key);
 std::optional<token_key> to_token_key(const std::string& text);
 

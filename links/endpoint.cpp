@@ -13,7 +13,7 @@ namespace troupe::links {
 
 namespace {
 
-constexpr std::size_t host_length_max = 255;  // of a name in the DNS
+constexpr std::size_t host_length_max = 255;  // the DNS's limit for a name
 
 bool is_letter_or_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -23,7 +23,7 @@ bool is_name(std::string_view host) {
                      [](char c) { return is_letter_or_digit(c) || c == '-' || c == '.' || c == '_'; });
 }
 
-/// Parses an IPv6 address with or without a scope, as in fe80::1%eth0.
+/// Returns whether `host` is an IPv6 address, with or without a scope, as in fe80::1%eth0.
 bool is_ipv6(std::string_view host) {
   if (host.size() > host_length_max) return false;
   in6_addr address{};

@@ -84,7 +84,7 @@ result<std::optional<received_frame>> frame_reader::finish(const frame_header& h
                                                            std::shared_ptr<std::byte> memory, std::uint64_t digest) {
   large_.reset();
   if (!memory) return bad_input("there is no memory for a frame of {} bytes", header.length);
-  // No digest: for the sender the connection needs none, as for a forwarder on its own machine.
+  // Digest 0: the sender's connection needs none, for example to a forwarder on its own machine.
   if (limits_.digests == digest_use::always && header.digest != 0 && header.length > 0 && digest != header.digest)
     return bad_input("a frame of {} bytes came damaged: its bytes do not match their digest", header.length);
   return received_frame{header.kind, std::move(memory), static_cast<std::size_t>(header.length)};

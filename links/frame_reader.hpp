@@ -25,7 +25,7 @@ class frame_reader {
   /// Returns the memory for the next bytes; not empty if `next` has returned null.
   std::span<std::byte> space();
 
-  /// Call it after `bytes` bytes have been written there.
+  /// Call it after `count` bytes have been written there.
   void commit(std::size_t count);
 
   /// Returns the next complete frame, null if it needs more bytes, or a fault, after which nothing can be read.
@@ -40,7 +40,7 @@ class frame_reader {
 
   link_limits limits_;
   std::vector<std::byte> buffer_;
-  std::size_t begin_ = 0;  // of the bytes that are not parsed yet
+  std::size_t begin_ = 0;  // start of the unparsed bytes
   std::size_t end_ = 0;
 
   // A partly read frame that is too large for the buffer.

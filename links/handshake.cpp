@@ -134,7 +134,7 @@ void handshake::wait(tcp_socket::wait_type what) {
 void handshake::on_socket_ended(io_outcome outcome) {
   if (outcome.state == io_state::ended) {
     const bool silent = wire_->bytes_in() == 0;
-    // It wanted nothing: it tried this address and another one, or only looks whether somebody listens.
+    // The peer wanted nothing: it tried several addresses, or only probed whether the port is open.
     if (silent && task_.side == link_side::acceptor) return cancel();
     const bool may_use_tls = silent && task_.side == link_side::connector;
     outcome.why = {fault_kind::lost, silent ? "closed the connection without a word"

@@ -20,7 +20,7 @@ namespace troupe::links {
 
 constexpr std::size_t prologue_bytes = 6 + 2 + std::tuple_size_v<nonce>;
 
-/// The next actions: send `send`, then either end with `outcome`, or read `wanted` bytes.
+/// The next actions: send `send`, then either end with `outcome`, or read `want` bytes.
 struct handshake_step {
   std::vector<std::byte> send;
   /// The end of the handshake: the other side's hello, or the fault. No text names the other side.

@@ -10,10 +10,10 @@
 //   16  u64  digest of the body (XXH3, 64 bits); 0: none
 // A length beyond the limit ends the link before anything is allocated.
 //
-// Each side sends a ping when it has sent nothing for a fifth of `dead_after`, its own or the other side's, which the
-// hello tells, whichever is shorter (80 ms at most if the other side does not tell it). It considers the other side
-// dead when no byte has arrived for four fifths of `dead_after`: a large frame that arrives slowly is a sign of life,
-// and a death is detected within `dead_after`.
+// Each side sends a ping when it has sent nothing for a fifth of `dead_after`, the shorter of its own and the other
+// side's, which the hello contains (80 ms at most if it does not). It considers the other side dead when no byte has
+// arrived for four fifths of `dead_after`: a large frame that arrives slowly is a sign of life, and a death is detected
+// within `dead_after`.
 
 #pragma once
 
@@ -77,16 +77,16 @@ class link {
   /// Starts to read. Requires: called once. Thread: any.
   virtual void start(callbacks what) = 0;
 
-  /// Sends a frame; does not block. Thread: any. Bytes that the socket does not take at once are queued and sent in the
-  /// order of the calls. With `more_follows` it may wait for the next call or `flush`, to make one system call for
+  /// Sends a frame; does not block. Thread: any. Bytes that the socket does not accept at once are queued and sent in
+  /// the order of the calls. With `more_follows` it may wait for the next call or `flush`, to make one system call for
   /// both. No effect after the link has ended. A frame over `frame_bytes_max` ends the link instead.
   virtual void send(std::uint8_t kind, std::vector<piece> body, bool more_follows = false) = 0;
 
   /// Sends waiting frames.
   virtual void flush() = 0;
 
-  /// Sends what waits for `flush`, or a sign of life if it is time for one. The link's thread does so itself, unless it
-  /// is busy with something else for long. Thread: any.
+  /// Sends what waits for `flush`, or a sign of life if one is due. The link's thread does so itself, unless it is busy
+  /// with something else for long. Thread: any.
   virtual void keep_alive() {}
 
   /// Pauses reading with true, and resumes with false, for a slow receiver. Frames that have been read may still be
@@ -97,7 +97,7 @@ class link {
   /// the io_context runs, if frames are queued.
   virtual void close() = 0;
 
-  /// Returns the bytes that the socket has not taken yet. Thread: any.
+  /// Returns the bytes that the socket has not accepted yet. Thread: any.
   virtual std::uint64_t queued_bytes() const = 0;
 
   /// Returns the other side's hello.

@@ -30,8 +30,8 @@ std::atomic_ref<std::uint32_t> slot_at(std::byte* all, std::uint32_t slot) {
   return std::atomic_ref(reinterpret_cast<std::uint32_t*>(all + slots_offset)[slot]);
 }
 
-/// Returns null also where address space is so scarce that tables, stacks and buffers would lack it: a link does
-/// without shared memory, they do not.
+/// Also returns null if address space is scarce: a link works without shared memory, but tables, stacks and buffers
+/// need the space.
 std::byte* map(int file, std::size_t size) {
   constexpr std::size_t rest = 3;  // times the size
   if (!has_address_space((1 + rest) * size)) return nullptr;

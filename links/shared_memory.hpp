@@ -86,7 +86,7 @@ class shared_memory_reader : public std::enable_shared_from_this<shared_memory_r
   shared_memory_reader() = default;
 
   std::byte* all_ = nullptr;
-  std::size_t bytes_ = 0;  ///< of chunks
+  std::size_t bytes_ = 0;  ///< of all chunks together
 };
 
 }  // namespace troupe::links

@@ -111,7 +111,7 @@ void stream_link::flush() {
 void stream_link::keep_alive() {
   const std::scoped_lock lock(mutex_);
   if (phase_ != phase::running || cannot_write_) return;
-  held_ = false;  // what is to follow may take long: its sender may be in a user's own code
+  held_ = false;  // the next frame may take long: its sender may run a user's code
   queue_.empty() ? ping_if_due(clock::now()) : write_queue();
 }
 
@@ -369,7 +369,7 @@ void stream_link::tick() {
   if (phase_ == phase::closing) return end(nullptr);
   if (is_paused_) last_heard_ = now;
   const auto fifth = std::chrono::duration_cast<clock::duration>(limits_.dead_after) / 5;
-  // A late tick means that this process was stopped, as perhaps the other side by the same cause: the timeout restarts.
+  // A late tick means that this process was stopped, and perhaps the other side too: the timeout restarts.
   if (now - planned_tick_ > fifth) last_heard_ = now;
   if (now - last_heard_ >= 4 * fifth) {
     if (!something_to_read()) {  // bytes that have arrived are read first

@@ -103,7 +103,7 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
 
   asio::io_context& io_;
   const link_limits limits_;
-  const std::chrono::milliseconds rest_;  ///< without frames, before a ping
+  const std::chrono::milliseconds rest_;  ///< idle time before a ping
   const hello peer_;
   const std::string peer_certificate_;
   const endpoint local_;

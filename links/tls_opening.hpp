@@ -25,7 +25,7 @@ class tls_opening {
     std::array<std::byte, Size> bytes{};
     std::size_t filled = 0;
 
-    /// Takes missing bytes from the front; true once it is complete.
+    /// Moves missing bytes from the front of `from`; true once it is complete.
     bool fill(std::span<const std::byte>& from);
   };
 

@@ -223,7 +223,7 @@ class tls final : public transport {
     return {staged_.data(), filled};
   }
 
-  /// Checks the first bytes before OpenSSL, to tell apart peers that speak another protocol. Null: continue.
+  /// Checks the first bytes before OpenSSL, to recognise peers that speak another protocol. Null: continue.
   std::optional<io_outcome> recognise() {
     std::array<std::byte, prologue_bytes> first;
     const ssize_t got = ::recv(end_.socket, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
