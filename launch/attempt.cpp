@@ -18,7 +18,7 @@ namespace json = boost::json;
 std::unique_ptr<attempt> current;
 bool is_over = false;
 
-/// A message with text for stdout as it is: JSON would have to quote it.
+/// A message with text for stdout, unchanged: JSON would have to quote it.
 std::string printed(std::string_view text, std::uint64_t told) {
   return std::string(1, attempt::print_mark) + std::to_string(told) + '\n' + std::string(text);
 }

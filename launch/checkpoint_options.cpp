@@ -28,7 +28,7 @@ result<double> read_seconds(std::string_view name, const std::string& text, std:
                    else_words);
 }
 
-/// Reads by what time checkpoints are taken.
+/// Reads the options for saving checkpoints by time.
 result<void> read_times(const std::vector<model::setting>& given, checkpoint_order& order) {
   if (const auto text = option_text(given, "checkpoint-seconds")) {
     order.how.automatic = *text == "auto";
@@ -43,7 +43,7 @@ result<void> read_times(const std::vector<model::setting>& given, checkpoint_ord
   return {};
 }
 
-/// A later attempt goes on from what earlier ones have saved.
+/// A later attempt resumes from what earlier ones have saved.
 std::optional<std::string> folder_to_resume(const std::vector<model::setting>& given, const checkpoint_order& order) {
   const attempt* mine = attempt::mine();
   if (mine != nullptr && mine->before().number > 1 && order.save)

@@ -1,4 +1,4 @@
-// Options for saving checkpoints and going on from one.
+// Options for saving checkpoints and resuming from one.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace troupe::launch {
 
 struct checkpoint_order {
   std::optional<std::string> save;  ///< the folder for checkpoints
-  /// When they are taken, and what they may take; without the opened folder.
+  /// When checkpoints are saved, and with how much memory; without the opened folder.
   actors::run_checkpoints how;
   /// The checkpoint to resume from.
   std::optional<model::resume_point> resume;
@@ -28,7 +28,7 @@ result<checkpoint_order> read_checkpoint_options(const std::vector<model::settin
 /// Opens the folder for checkpoints, if the order has one.
 result<actors::run_checkpoints> open_checkpoints(const checkpoint_order& order);
 
-/// Returns how to go on after a run that was lost: by `command`, which begins it, with these options.
+/// Returns advice on how to continue a lost run: with `command`, which starts it, and these options.
 std::string resume_advice(const checkpoint_order& order, const std::string& command);
 
 }  // namespace troupe::launch

@@ -19,7 +19,7 @@ namespace {
 constexpr auto hold_time = std::chrono::milliseconds(50);
 constexpr std::size_t hold_bytes_max = 64 * 1024;
 
-/// Any call of any library may find that the process has no descriptor left.
+/// Any library call may fail because the process has no descriptor left.
 std::string with_advice(const std::string& message) {
   const bool lacks_descriptors =
       message.find(std::strerror(EMFILE)) != std::string::npos && message.find("ulimit -n") == std::string::npos;

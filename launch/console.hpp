@@ -18,7 +18,7 @@ enum exit_code : int { exit_done = 0, exit_failed = 1, exit_wrong_input = 2, exi
 /// Writes results, errors and notes. Thread: one at a time.
 ///
 /// Guarantees not to throw or end the program if a stream fails. If results were lost, for example to a closed pipe
-/// (`| head`), `exit_code` reports it at the end.
+/// (`| head`), `finish` reports it at the end.
 class console {
  public:
   /// `json`: results are JSON lines. `quiet`: no progress and no notes. `program`: its name in lines on stderr.
@@ -53,11 +53,11 @@ class console {
   void event(std::string_view line);
   void flush();
 
-  /// Writes the fault as a line to stderr, and as an error event to stdout if results are JSON; nothing if it has no
-  /// words, because another process tells them. Returns its exit code.
+  /// Writes the fault as a line to stderr, and as an error event to stdout if results are JSON; nothing if its text is
+  /// empty, because another process reports it. Returns its exit code.
   int error(const fault& what);
 
-  /// The same for an event of that name that does not end the program.
+  /// The same for a warning, which does not end the program.
   void warning(const std::string& message);
 
   /// Writes text to stderr unchanged, for `progress_display`.

@@ -16,7 +16,7 @@ std::array<char, 4096> last_line = {};
 std::atomic<std::size_t> last_line_bytes = 0;
 static_assert(std::atomic<std::size_t>::is_always_lock_free);
 
-/// Runs on any thread at any point, once: the signal's action is the default again, and comes when this returns.
+/// Runs on any thread at any point, once: the signal's action is the default again, and follows when this returns.
 void on_crash(int number) {
   (void)!::write(STDERR_FILENO, last_line.data(), last_line_bytes.load());
   ::raise(number);

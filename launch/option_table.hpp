@@ -54,15 +54,15 @@ struct option_info {
 /// Returns the table, in the order of a printed job file.
 std::span<const option_info> option_table();
 
-/// An option's words in the help of a program that means another thing by it.
+/// An option's help text in a program that gives it another meaning.
 struct option_words {
   std::string_view name;
   const char* default_text;  ///< null: none
   const char* meaning;
 };
 
-/// Adds a set to a subcommand. `default_text` replaces the table's, for a subcommand with another default; `instead`,
-/// all words of the options that it names.
+/// Adds a set to a subcommand. `default_text` replaces the table's, for a subcommand with another default; `instead`
+/// replaces the texts of the options that it names.
 void add_options(CLI::App& app, option_set set, const std::optional<std::string>& default_text = std::nullopt,
                  std::span<const option_words> instead = {});
 
@@ -75,7 +75,7 @@ const std::vector<model::setting_info>& run_settings();
 /// Returns an option's text from `given` (of command line and job file), else from its variable, if it has one.
 std::optional<std::string> option_text(const std::vector<model::setting>& given, std::string_view name);
 
-// -- options that are no part of the table --------------------------------------------
+// -- options outside the table --------------------------------------------------------
 
 /// Adds an option with a text value. `name` has no dashes. `output` has the short name -o in every subcommand.
 CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::string& value_name,

@@ -39,7 +39,8 @@ constexpr const char* server_device_variable = "TROUPE_SERVER_DEVICE";
 constexpr const char* devices_variable = "TROUPE_DEVICES";
 constexpr const char* parent_variable = "TROUPE_PARENT";
 
-/// The children's name in the system's tools. Without /proc it is the path by which this process was started.
+/// Returns this program's path, which is the children's name in system tools. Without /proc: the path by which it was
+/// started.
 std::string own_path() {
   std::error_code unknown;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", unknown);
@@ -104,7 +105,7 @@ void role_processes::start(const role_orders& orders) {
     all = runs(fmt::format("trainer {}", rank)) || start_one(orders, "trainer", rank);
 }
 
-/// A process that is not needed any more has been told so, and removes its records before it ends.
+/// Waits for a surplus process, which knows that it is one and removes its recording before it ends; then kills it.
 void role_processes::end_surplus(child_process& child) {
   constexpr std::chrono::milliseconds interval{2};
   const auto give_up = std::chrono::steady_clock::now() + seen_off_after;
@@ -130,8 +131,8 @@ bool role_processes::start_one(const role_orders& orders, const char* role, std:
   child_options options;
   options.variables = orders.variables;
   options.out = STDOUT_FILENO;  // what a user's trainer functions print
-  // All are of one process group: so a terminal stops and continues them together (Ctrl-Z, fg). Ctrl-C reaches all,
-  // too. Until a role can act upon it, as a wish to stop the run, it is held back.
+  // All are in one process group, so that a terminal stops and continues them together (Ctrl-Z, fg). Ctrl-C also
+  // reaches all; it is blocked until a role can handle it as a stop request.
   options.held_signals = {SIGINT, SIGTERM};
   std::vector<std::string> command = orders.command;
   for (const std::string& word :
@@ -275,7 +276,7 @@ result<nodes::gather_options> gather_children(role_processes& children, children
 
 namespace {
 
-/// Credentials of a process that --processes has started: those of its parent, whose key is in its environment.
+/// Reads the credentials of a process that --processes has started: its parent's, with the key from its environment.
 result<links::credentials> read_role_credentials() {
   const char* key_text = std::getenv(tls_key_variable);
   auto token = links::read_token(std::nullopt);
@@ -290,7 +291,7 @@ result<links::credentials> read_role_credentials() {
   return mine;
 }
 
-/// The order to a process that `role_processes` has started, from its environment.
+/// Reads the order to a process that `role_processes` has started, from its environment.
 result<nodes::node_options> read_role_order() {
   const char* master = std::getenv(master_variable);
   const auto where = master == nullptr ? std::nullopt : links::parse_endpoint(master);
@@ -341,7 +342,7 @@ result<void> play_role(const std::string& role, const std::string& rank, actors:
   options.join_timeout = options.network.dead_after / 2;  // the master listens already
   options.make_trainer = std::move(make_trainer);
   TROUPE_TRY(wanted, read_trace_options(std::vector<model::setting>()));
-  return take_part(std::move(options), wanted, true, out);  // the master's process tells of recordings
+  return take_part(std::move(options), wanted, true, out);  // the master's process reports recordings
 }
 
 }  // namespace troupe::launch

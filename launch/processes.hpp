@@ -18,7 +18,7 @@
 
 namespace troupe::launch {
 
-/// The timeout of `finish` after a run that has ended, which the processes know.
+/// Timeout of `finish` after a run whose end the processes know.
 constexpr std::chrono::milliseconds seen_off_after{700};
 /// The timeout of `finish` after a failed run: some processes may never end by themselves.
 constexpr std::chrono::milliseconds let_go_after{200};
@@ -36,11 +36,11 @@ struct children_options {
   machine_options machine = {};
   /// Additional environment variables of the processes.
   std::vector<std::string> variables = {};
-  /// The command that resumes from the last checkpoint, in words.
+  /// The command that resumes from the last checkpoint, as text.
   std::string resume = {};
 };
 
-/// Returns what the processes of a run are, which join the master at `where`.
+/// Returns the order to start a run's processes, which join the master at `where`.
 role_orders orders_of(const children_options& options, const links::endpoint& where);
 
 /// The processes of a run with --processes. Thread: one at a time.
@@ -56,12 +56,12 @@ class role_processes {
   /// system cannot start them, `missing` returns the reason.
   void start(const role_orders& orders);
 
-  /// Starts those again that have ended or could not be started; kills stopped ones before.
+  /// Restarts processes that have ended or could not be started; first kills stopped ones.
   void start_missing(const role_orders& orders);
-  /// Returns a line for each process that has ended since the last call, unless with success, and for one that the
-  /// system could not start.
+  /// Returns a line for each process that has ended without success since the last call, and for one that the system
+  /// could not start.
   std::vector<std::string> take_lost();
-  /// Whether any has ended, also with success, as of `take_lost`.
+  /// Whether any had ended, even with success, at the last `take_lost`.
   bool some_ended() const;
 
   /// Returns why a process is missing, as in `server 0 (pid 17) ended with exit code 1`; null while all run.
@@ -79,7 +79,7 @@ class role_processes {
   struct process {
     std::string name;
     child_process child;
-    bool is_told = false;  ///< that it has ended
+    bool is_told = false;  ///< its end was reported
     bool trains = false;
     std::uint32_t rank = 0;
     std::optional<std::chrono::steady_clock::time_point> stopped_since = {};
@@ -105,8 +105,8 @@ result<void> give_to_processes(machine_options& machine, std::uint32_t trainers,
 /// Requires: `children` outlives the run. Fault: TLS is not available.
 result<nodes::gather_options> gather_children(role_processes& children, children_options options);
 
-/// Takes part in a run as `role` with `rank`, in a process that `role_processes` has started. `make_trainer`: what is
-/// spawned for the role `trainer`. `expected`: what the run must be, as in `node_options`.
+/// Takes part in a run as `role` with `rank`, in a process that `role_processes` has started. `make_trainer` makes the
+/// actor of the role `trainer`. `expected`: the job that the run must have, as in `node_options`.
 result<void> play_role(const std::string& role, const std::string& rank, actors::trainer_maker make_trainer,
                        console& out, std::optional<std::vector<model::setting>> expected = std::nullopt);
 

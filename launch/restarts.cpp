@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t restarts_by_default = 3;
 
-/// Restarts are the default where little is lost by an attempt, and where attempts are how trainers join and leave.
+/// Restarts are the default if an attempt loses little, and if trainers join and leave by attempts.
 result<std::uint64_t> read_restarts(const std::vector<model::setting>& given) {
   constexpr std::uint64_t restarts_max = 1'000'000;
   const auto text = option_text(given, "restarts");
@@ -37,7 +37,7 @@ result<std::uint64_t> read_restarts(const std::vector<model::setting>& given) {
 
 std::string port_name(std::size_t number) { return fmt::format("port {}", number); }
 
-/// The sockets that an earlier attempt has left to this one.
+/// Returns the sockets that an earlier attempt has passed on.
 listening_sockets kept_sockets(const attempt& mine) {
   listening_sockets all;
   for (int kept = mine.kept(port_name(0)); kept >= 0; kept = mine.kept(port_name(all.sockets.size()))) {

@@ -16,9 +16,9 @@ namespace troupe::launch {
 namespace {
 
 stop_request request;
-std::atomic<int> signals_seen = 0;          ///< of anybody, but
-std::atomic<int> signals_passed = 0;        ///< of the supervisor, which passes its own on
-std::atomic<pid_t> supervisor_process = 0;  ///< 0: nobody supervises this process
+std::atomic<int> signals_seen = 0;          ///< from anyone but the supervisor
+std::atomic<int> signals_passed = 0;        ///< from the supervisor, which passes on its own
+std::atomic<pid_t> supervisor_process = 0;  ///< 0: this process is not supervised
 std::atomic<bool> diagnosis_asked = false;
 std::atomic<bool> on_terminal = false;
 
@@ -33,7 +33,7 @@ class prepared_line {
   }
   bool is_set() const { return size_.load() > 0; }
   void write() const {
-    // What a terminal shows in this line, the progress or ^C, must not continue.
+    // Ends the line that a terminal shows, such as the progress or ^C.
     if (on_terminal.load()) (void)!::write(STDERR_FILENO, "\n", 1);
     (void)!::write(STDERR_FILENO, text_.data(), size_.load());
   }
@@ -45,7 +45,7 @@ class prepared_line {
 
 prepared_line heard_line;  ///< what the first signal writes to stderr
 std::atomic<bool> heard_told = false;
-prepared_line late_line;  ///< what is written when the program ends some time after that
+prepared_line late_line;  ///< written when the program ends some time later
 std::atomic<unsigned> seconds_to_end = 0;
 constexpr std::size_t children_max = 4096;
 std::array<std::atomic<pid_t>, children_max> child_pids = {};
@@ -54,13 +54,13 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::size_t>:
                   std::atomic<bool>::is_always_lock_free,
               "a signal handler may use lock-free atomics only");
 
-/// Notes once that a stop was heard. It runs in signal handlers.
+/// Reports once that the stop request was received. Runs in signal handlers.
 void tell_heard() {
   if (heard_line.is_set() && !heard_told.exchange(true)) heard_line.write();
 }
 
-/// Runs on any thread at any point: it uses only lock-free atomics, write, alarm, kill and _exit. A signal to the whole
-/// process group comes twice under a supervisor: as it is, and passed on.
+/// Runs on any thread at any point: it uses only lock-free atomics, write, alarm, kill and _exit. Under a supervisor, a
+/// signal to the whole process group arrives twice: directly, and passed on.
 void on_signal(int, siginfo_t* info, void*) {
   const bool is_passed = info->si_code == SI_USER && info->si_pid == supervisor_process.load();
   const int before = errno;

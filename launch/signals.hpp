@@ -19,7 +19,7 @@ namespace troupe::launch {
 /// unblocked, and the system may deliver a signal to any of them.
 const stop_request& stop_on_signals();
 
-/// The same, and the first signal is told at once, as a note of `out`.
+/// The same; the first signal is also reported at once, as a note of `out`.
 const stop_request& stop_on_signals(const console& out);
 
 /// Returns whether SIGUSR1 has arrived since the last call. Thread: any.
@@ -28,9 +28,9 @@ bool diagnosis_wanted();
 /// Makes the same request without a signal.
 void stop_now();
 
-/// From now on the first signal ends the program with exit code 1 after that time, unless it has ended by then, and
-/// writes `line`; empty: it does not. For programs that go on after their run: nothing but the signal is needed. It
-/// does nothing where SIGALRM is handled by others.
+/// From now on the first signal makes the program write `line` and end with exit code 1 after `time`, unless it has
+/// ended by then; an empty `line` turns that off. For programs that continue after their run: it needs no thread. No
+/// effect if others handle SIGALRM.
 void end_by_next_signal(std::chrono::seconds time, const std::string& line);
 
 /// Ends the program at once, and the children of `kill_when_interrupted`, as the second signal does. Thread: any.

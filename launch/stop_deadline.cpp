@@ -27,7 +27,7 @@ namespace {
 using deadline_clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_interval{50};
-/// What the run's master may take to say how its members are, which is part of the grace: it gives each of them 1 s.
+/// Timeout for the master's report on its members, which is part of the grace: it gives each of them 1 s.
 constexpr std::chrono::milliseconds answer_timeout{2500};
 constexpr std::chrono::milliseconds naming_time{2700};
 
@@ -42,7 +42,7 @@ overdue_line& added_line() {
   return *line;
 }
 
-/// Writes what the program has printed, if that does not block.
+/// Flushes what the program has printed, if that does not block.
 void flush_output() {
   pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
   if (::poll(&out, 1, 0) != 1 || ::ftrylockfile(stdout) != 0) return;
@@ -71,8 +71,8 @@ bool is_stuck(const std::vector<open_code>& before, const std::vector<open_code>
   });
 }
 
-/// Time since `last`, which becomes now, as far as it counts. A stop of the process, as by a terminal (Ctrl-Z), counts
-/// little.
+/// Returns the time since `last` that counts, and sets `last` to now. A stop of the process, as by a terminal (Ctrl-Z),
+/// counts 2 s at most.
 std::chrono::milliseconds counted_since(deadline_clock::time_point& last) {
   constexpr std::chrono::milliseconds most{2000};
   const auto now = deadline_clock::now();
@@ -82,7 +82,7 @@ std::chrono::milliseconds counted_since(deadline_clock::time_point& last) {
 
 }  // namespace
 
-/// What the thread does.
+/// The work of the thread.
 class stop_deadline::watch {
  public:
   watch(const console& out, const stop_request& wish)
@@ -91,7 +91,7 @@ class stop_deadline::watch {
   bool is_wished() const { return wish_.requested(); }
   const std::string& name() const { return name_; }
 
-  /// Has the thread end that waits for a wish.
+  /// Ends the thread if it waits for a stop request.
   void end_waiting() {
     {
       const std::lock_guard lock(mutex_);
@@ -131,7 +131,7 @@ class stop_deadline::watch {
     end(nodes::has_led_run() ? "no actor of the run answers: all threads of this process are at work" : main_words);
   }
 
-  /// The leader ends the run before: this is for a member that has lost it.
+  /// A leader ends the run earlier: this is for a member that has lost it.
   [[noreturn]] void of_member() const {
     std::chrono::milliseconds counted{0};
     std::chrono::milliseconds stuck{0};
@@ -176,7 +176,7 @@ stop_deadline::stop_deadline(const console& out, stopping_part part) {
   try {
     thread_ = std::thread([mine = watch_, part] { mine->run(part); });
   } catch (const std::system_error&) {
-    // The system grants no thread: the run says so when it needs its own.
+    // The system allows no thread: the run reports that when it needs its own.
   }
 }
 

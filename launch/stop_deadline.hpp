@@ -1,4 +1,4 @@
-// Ends a process that was asked to stop and does not come to its end.
+// Ends a process that was asked to stop and does not end.
 
 #pragma once
 
@@ -12,30 +12,30 @@
 namespace troupe::launch {
 
 enum class stopping_part : std::uint8_t {
-  leader,  ///< it ends whatever has not returned
-  member   ///< its leader decides; it ends itself if its own code does not come back
+  leader,  ///< it ends, whatever has not returned
+  member   ///< its leader decides; it ends itself if its own code does not return
 };
 
-/// After the first wish to stop, ends the process with exit code 1 and an error that names what has not returned, once
-/// `stop_grace` is over: with its children, and without any further wait. The first object of a process counts, as long
-/// as it lives.
+/// Once `stop_grace` has passed after the first stop request, ends the process and its children, without further
+/// waiting, with exit code 1 and an error that names what has not returned. Only the first object of a process has an
+/// effect, while it lives.
 class stop_deadline {
  public:
-  /// `out`: whose name and form the error has.
+  /// `out` gives the error's name and form.
   stop_deadline(const console& out, stopping_part part);
-  /// Once there is a wish, the deadline stays: it is the process that has to end. Without one, main may continue, and a
-  /// later signal ends it.
+  /// After a stop request the deadline stays: the process must end. Without one, main may continue, and a later signal
+  /// ends it.
   ~stop_deadline();
   stop_deadline(const stop_deadline&) = delete;
   stop_deadline& operator=(const stop_deadline&) = delete;
 
  private:
   class watch;
-  std::shared_ptr<watch> watch_;  ///< null: another one counts
+  std::shared_ptr<watch> watch_;  ///< null: another object has the effect
   std::thread thread_;
 };
 
-/// Adds a line for people to that error; empty: none. Thread: any.
+/// Adds a line for the user to that error; empty: none. Thread: any.
 void say_if_overdue(const std::string& line);
 
 }  // namespace troupe::launch

@@ -39,8 +39,8 @@ constexpr std::size_t sigterm_place = 1;
 std::array<std::atomic<int>, forwarded.size()> signals_to_pass = {};
 std::atomic<int> stops_asked = 0;
 
-/// Counts signals. Those to the process group, as a terminal's, reach the leading process too, which knows which of
-/// them are passed on.
+/// Counts signals. Those to the process group, as from a terminal, also reach the leading process directly; it
+/// recognizes those that are passed on.
 void on_supervisor_signal(int number) {
   if (number != SIGUSR1) stops_asked.fetch_add(1);
   for (std::size_t i = 0; i < forwarded.size(); ++i)
@@ -61,7 +61,7 @@ void handle_signals() {
 }
 
 /// Returns how many processes the system has killed for want of memory, in this process's control group if that is
-/// known; 0 if it does not tell.
+/// known; 0 if the system does not report it.
 std::uint64_t killed_for_memory() {
   if (const auto of_group = killed_in(memory_groups())) return *of_group;
   std::ifstream counters("/proc/vmstat");
@@ -72,8 +72,8 @@ std::uint64_t killed_for_memory() {
   return 0;
 }
 
-/// Without that of the thread sanitizer, which begins with the first other one and is there in copies of the process,
-/// too. Null where they cannot be counted.
+/// Counts this process's threads without the thread sanitizer's, which starts with the first other one and also exists
+/// in copies of the process. Null if they cannot be counted.
 std::optional<std::size_t> threads_of_this_process() {
   std::error_code unknown;
   const std::filesystem::directory_iterator tasks("/proc/self/task", unknown);
@@ -118,7 +118,7 @@ class supervisor {
   bool failed_by_device_ = false;
   std::uint32_t changed_to_ = 0;  ///< trainers that the next attempt is to have; 0: it follows a loss
   std::vector<std::string> ended_roles_;
-  bool loss_is_counted_ = false;  ///< the attempt's, though it has not ended yet
+  bool loss_is_counted_ = false;  ///< the attempt's loss, though it has not ended yet
   std::optional<supervisor_clock::time_point> lost_at_;
   supervisor_clock::time_point last_look_;
   std::optional<supervisor_clock::time_point> stopped_since_;
@@ -139,8 +139,8 @@ result<void> supervisor::run() {
     if (!*leader) {
       attempt::begin(std::move(history_), std::move(ends->second));
       stop_on_signals(out_);  // in place of the supervisor's handlers: no signal is lost in between
-      static const stop_deadline overdue(out_, stopping_part::leader);  // as long as this copy
-      if (stops_asked.load() > 0) stop_now();  // the attempt before has ended before it heard of it
+      static const stop_deadline overdue(out_, stopping_part::leader);  // lives as long as this copy
+      if (stops_asked.load() > 0) stop_now();  // the previous attempt ended before it received the stop
       return {};
     }
     { const message_socket closed = std::move(ends->second); }
@@ -206,8 +206,8 @@ void supervisor::handle(message_socket::message&& got, const message_socket& cha
     roles_.start(*history_.roles);
   } else if (name == "over") {
     const auto lines = roles_.finish(number() != 0 ? seen_off_after : let_go_after);
-    // A later run of the program may want the port, or the folder. If the leading process is lost yet, the next attempt
-    // has another port, and starts its processes with that.
+    // A later run of the program may want the port, or the folder. If the leading process is still lost, the next
+    // attempt has another port, and starts its processes with that.
     history_.kept.clear();
     history_.roles.reset();
     kept_.clear();
@@ -226,7 +226,7 @@ void supervisor::print(const std::string& message) {
   if (out_.output_lost() && !was_lost) signals_to_pass[sigterm_place].fetch_add(1);
 }
 
-/// The first stop is the leading process's to act upon. After a further one it has a second.
+/// The leading process handles the first stop. After another one it has one second to end.
 void supervisor::pass_signals(child_process& leader) {
   for (std::size_t i = 0; i < forwarded.size(); ++i)
     for (int count = signals_to_pass[i].exchange(0); count > 0; --count) ::kill(leader.pid(), forwarded[i]);
@@ -238,8 +238,8 @@ void supervisor::pass_signals(child_process& leader) {
   end(exit_interrupted);
 }
 
-/// A process that leads a run and has been stopped for long is taken for dead, as its members take it. Time in which
-/// this process was stopped itself does not count: a terminal stops both (Ctrl-Z).
+/// Kills a leading process that has been stopped for long: its members take it for dead. Time in which this process
+/// itself was stopped does not count: a terminal stops both (Ctrl-Z).
 void supervisor::look_after_stopped(child_process& leader) {
   const auto now = supervisor_clock::now();
   const auto look = std::exchange(last_look_, now);
@@ -252,8 +252,9 @@ void supervisor::look_after_stopped(child_process& leader) {
   leader.kill();
 }
 
-/// Starts processes again that were lost before the attempt has begun. Later losses end it. Where the leading process
-/// was lost amid the end of the run, some have heard of that, and ended with success: the attempt lacks them, too.
+/// Restarts processes that were lost before the attempt has begun. Later losses end the attempt. If the leading process
+/// was lost during the end of the run, some processes know the end and have ended with success: the attempt lacks these
+/// as well.
 void supervisor::look_after_roles(const message_socket& channel) {
   const auto lost = roles_.take_lost();
   const bool is_next = history_.number > 1 && history_.roles && !begun_;
@@ -275,7 +276,7 @@ void supervisor::note_loss() {
 
 /// Ends this process unless the environment has ended the attempt.
 void supervisor::finish_if_over(const child_process& leader) {
-  constexpr int by_signal = 128;  // as shells have it
+  constexpr int by_signal = 128;  // as in shells
   if (const auto code = leader.exit_code(); code && *code != exit_again) end(*code);
   const auto signal = leader.signal();
   if (signal == SIGINT || signal == SIGTERM) end(by_signal + *signal);  // before it handled them
@@ -319,8 +320,8 @@ void supervisor::end(int code) {
   std::_Exit(out_.finish(code));
 }
 
-/// Lives in copies too, whose end must not end the processes of the original. Used: else the compiler leaves it out,
-/// and whoever looks for leaks finds one.
+/// Also exists in copies, whose end must not end the processes of the original. `used` keeps the compiler from removing
+/// it, after which leak checkers would report a leak.
 [[gnu::used]] supervisor* the_supervisor = nullptr;
 
 }  // namespace

@@ -150,7 +150,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
   attempt* const mine = attempt::mine();
   if (order.own_folder && mine != nullptr) order.how.folder = mine->remembered(folder_name);
   if (order.own_folder && !order.how.folder.empty()) {
-    trace::remove_old_rings(order.how.folder);  // if the attempt before has left it
+    trace::remove_old_rings(order.how.folder);  // left by the previous attempt
   } else if (order.own_folder) {
     auto folder = trace::make_run_folder(temporary_place());
     if (!folder) return refused(folder.error().message);

@@ -51,9 +51,8 @@ class run_trace {
   /// If this process crashes from now on, or ends because a stop is overdue, it says where the recording is.
   void tell_if_crashed(const console& out) const;
 
-  /// Notes why the run has failed, for readers of the recording. Returns whether this counts as a clean end: a wrong
-  /// input does, unless a program's functions were given it in training (`has_begun`) and the trace has a folder of the
-  /// user's.
+  /// Records why the run has failed. Returns whether this counts as a clean end: a wrong input does, unless a program's
+  /// functions got it in training (`has_begun`) and the trace has a folder of the user's.
   bool note_failure(const fault& why, bool has_begun);
 
   /// Ends the recording and prints where it is. After a clean end in mode `ring` it is removed.
@@ -72,11 +71,11 @@ class run_trace {
   bool is_wanted_ = false;
 };
 
-/// Notes in the recording of an attempt's leading process which one it is, from which step training goes on once it
-/// has begun, and how many steps had to be done again. `recorder` may be null.
+/// Records, in an attempt's leading process, the attempt's number, the step from which training continues once it has
+/// begun, and the number of repeated steps. `recorder` may be null.
 void describe_attempt(trace::recorder* recorder);
 
-// The token of a live page, from places that other users of the machine cannot read.
+// The token of a live page, from sources that other users of the machine cannot read.
 
 /// Reads the token from `file`, else from the variable TROUPE_PAGE_TOKEN; empty without either. Refuses a file that
 /// users other than its owner may read. Faults, of kind input, do not contain the token.
