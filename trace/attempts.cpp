@@ -15,7 +15,7 @@ namespace troupe::trace {
 
 namespace {
 
-/// What one file tells of its attempt.
+/// An attempt as one file describes it.
 struct told_attempt {
   std::string supervised;
   std::uint64_t number = 0;
@@ -71,10 +71,10 @@ boost::json::object describe_attempt(const std::string& supervised, std::uint64_
 
 std::vector<attempt_info> attempts_in(const std::vector<trace_file>& files) {
   std::map<std::uint64_t, attempt_info> by_run;
-  std::map<std::uint64_t, std::string> lost;  // by number: why the one before has ended
+  std::map<std::uint64_t, std::string> lost;  // by number: why the previous one ended
   std::optional<std::string> supervised;
   for (const trace_file& file : files) {
-    if (file.run == 0) continue;  // of a process that had not joined yet
+    if (file.run == 0) continue;  // its process had not joined yet
     attempt_info& one = by_run[file.run];
     one.run = file.run;
     for (const board_row& row : file.board) one.last_step = std::max(one.last_step, row.step);

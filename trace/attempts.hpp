@@ -20,26 +20,26 @@ struct attempt_info {
   std::uint64_t number = 0;  ///< from 1
   std::uint64_t run = 0;
   std::optional<std::uint64_t> from_step = {};  ///< after which training began; null: it had not begun
-  std::uint64_t last_step = 0;                  ///< that one of its actors was in
-  std::uint64_t redone = 0;                     ///< steps that had to be done again, in this attempt and before
-  std::string ended = {};                       ///< why, as the next one tells; empty: it has not, or has ended well
+  std::uint64_t last_step = 0;                  ///< newest step of its actors
+  std::uint64_t redone = 0;                     ///< steps that had to be repeated, in this attempt and before
+  std::string ended = {};                       ///< why, as the next one reports; empty: it has not, or has succeeded
 };
 
-/// Returns the share of the steps of this attempt and those before that did not have to be done again.
+/// Returns the share of the steps of this attempt and those before that did not have to be repeated.
 double goodput(const attempt_info& one);
 
-/// Where a file's metadata have this.
+/// The metadata key of an attempt's description.
 constexpr std::string_view attempt_key = "attempt";
 
-/// Returns what the files of the process that leads an attempt tell of it. `supervised`: the same for all attempts at a
-/// run. `lost`: why the attempt before has ended. `redone` and `from_step` as in `attempt_info`.
+/// Returns the description of an attempt for the files of its leading process. `supervised`: the same for all attempts
+/// at a run. `lost`: why the previous attempt ended. `redone` and `from_step` as in `attempt_info`.
 boost::json::object describe_attempt(const std::string& supervised, std::uint64_t number, const std::string& lost,
                                      std::uint64_t redone, std::optional<std::uint64_t> from_step = {});
 
-/// Returns the attempts that the files are of, by number; empty if they are of anything else as well.
+/// Returns the attempts in the files, by number; empty if the files also contain anything else.
 std::vector<attempt_info> attempts_in(const std::vector<trace_file>& files);
 
-/// Returns the run to read: the one that `from` names, the only one, or that of an attempt at the only one.
+/// Returns the run to read: the one that `from` names, the only one, or an attempt at the only supervised one.
 result<std::uint64_t> choose_run(const std::vector<trace_file>& files, const std::vector<attempt_info>& attempts,
                                  const sources& from);
 

@@ -50,7 +50,7 @@ std::string trainers_text(const std::vector<std::uint32_t>& ranks) {
   std::string list;
   for (std::size_t first = 0, last = 0; first < ranks.size(); first = last + 1) {
     for (last = first; last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1;) ++last;
-    if (last == first + 1) last = first;  // two are told one by one
+    if (last == first + 1) last = first;  // two are listed one by one
     list += list.empty() ? "" : ", ";
     list += last == first ? std::to_string(ranks[first]) : fmt::format("{}..{}", ranks[first], ranks[last]);
   }

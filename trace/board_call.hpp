@@ -1,5 +1,5 @@
-// A trainer's open call to other trainers, a collective or the receipt of a tensor, as the board shows it: in an entry
-// of the board for itself, which its trainer uses again for later calls.
+// An open call of a trainer to other trainers, a collective or the receipt of a tensor, on the board. It has an entry
+// of its own there, which its trainer reuses for later calls.
 
 #pragma once
 
@@ -17,8 +17,8 @@ namespace troupe::trace {
 
 enum class call_kind : std::uint16_t {
   collective,  ///< `text` begins with its name
-  meeting,     ///< a collective by which passes of several trainers meet; `text` says which pass
-  receipt,     ///< of a tensor
+  meeting,     ///< a collective that synchronizes passes of several trainers; `text` names the pass
+  receipt,     ///< the receipt of a tensor
 };
 
 /// A set of trainers, by rank; those from `ranks_max` on are left out.
@@ -40,14 +40,14 @@ struct rank_set {
 /// The layout in the file: little-endian numbers of 64 bits.
 struct call_state {
   std::uint64_t since = 0;   ///< ticks; 0: there is no call
-  std::uint64_t number = 0;  ///< of a collective in its group, from 1; of a receipt, the tag
+  std::uint64_t number = 0;  ///< collective: its number in its group, from 1; receipt: the tag
   std::uint64_t step = 0;
   std::uint64_t group = 0;     ///< a digest of the group's members in their order
   std::uint32_t instance = 0;  ///< distinguishes groups of the same members
   call_kind kind = call_kind::collective;
   std::uint16_t lacks_sums = 0;    ///< 1: all shares have come, and `missing` are those whose sums have not
   std::array<char, 80> text = {};  ///< the call; ends with a zero
-  rank_set members = {};           ///< of a receipt: the receiver and the sender
+  rank_set members = {};           ///< receipt: the receiver and the sender
   rank_set missing = {};           ///< trainers whose share, sum or tensor has not come
 
   void set_text(const std::string& value) { value.copy(text.data(), text.size() - 1); }
@@ -59,7 +59,7 @@ struct call_state {
 };
 static_assert(sizeof(call_state) % sizeof(std::uint64_t) == 0);
 
-/// Thread: written by its actor, read by any thread or process at any time. What a reader finds is whole if both
+/// Thread: written by its actor, read by any thread or process at any time. A reader's copy is consistent if both
 /// versions are equal: a change is written from the last field to the first, and read from the first to the last.
 struct board_call {
   shared<std::uint32_t> state;  ///< `state_of_calls`
@@ -77,7 +77,7 @@ struct board_call {
 };
 static_assert(sizeof(board_call) <= board_entry_bytes);
 
-/// The actor and its call, of the bytes of such an entry; nullopt: it has none, or it is being changed.
+/// Reads the actor and its call from the bytes of such an entry; nullopt: there is no call, or it is being changed.
 std::optional<std::pair<std::uint16_t, call_state>> read_call(const char* entry);
 
 /// `all_reduce #26 of trainers 0..2`, `barrier #1 of trainers 0..2 in their group 2`, `recv with tag 0 of trainer 2

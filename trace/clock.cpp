@@ -68,7 +68,7 @@ clock_sample true_sample() {
   return best;
 }
 
-/// What a clock shows that should show `now`, and showed `begin` when the fault began.
+/// Returns what a faulty clock shows at the true time `now`; the fault began at `begin`.
 std::int64_t with_fault(std::int64_t now, std::int64_t begin, double offset) {
   constexpr double million = 1e6;
   return now + static_cast<std::int64_t>(offset + static_cast<double>(now - begin) * fault.drift_ppm / million);

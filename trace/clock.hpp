@@ -37,7 +37,7 @@ std::uint64_t faulty_now();
 
 }  // namespace detail
 
-/// The current time in ticks; never 0. Thread: any. Takes about 10 ns where there is a steady counter.
+/// The current time in ticks; never 0. Thread: any. Costs about 10 ns with a steady counter.
 inline std::uint64_t ticks_now() {
   if (detail::is_faulty) [[unlikely]]
     return detail::faulty_now();

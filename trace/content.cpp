@@ -60,7 +60,7 @@ bool read_content(std::string_view& from, content& to, memory_budget& budget) {
   // Each part has at least its three lengths and three numbers.
   constexpr std::size_t part_bytes_min = 6 * sizeof(std::uint64_t);
   if (parts > from.size() / part_bytes_min) return false;
-  // Three times: a growing list reserves room for as many again, and the recording has a list of its own.
+  // Three times: a growing list reserves twice its size, and the recording has a list of its own.
   if (!budget.take(3 * sizeof(content) + parts * sizeof(content_part))) return false;
   to.parts.clear();
   to.parts.reserve(parts);

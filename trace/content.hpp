@@ -21,10 +21,10 @@ struct content_part {
 };
 
 struct content {
-  std::uint64_t id = 0;     ///< of the message
+  std::uint64_t id = 0;     ///< the message's
   std::uint16_t actor = 0;  ///< the actor that handled it
   std::uint16_t type = 0;
-  std::uint64_t fields_digest = 0;  ///< of everything except parts and header
+  std::uint64_t fields_digest = 0;  ///< over everything except parts and header
   std::vector<content_part> parts;
   std::string fields;  ///< mode payload: everything except header and parts, in schema order; else empty
 };

@@ -45,21 +45,21 @@ struct file_head {
   std::uint32_t chunk_size;   ///< chunk_bytes
   std::uint32_t record_size;  ///< sizeof(record)
   std::uint64_t chunks;       ///< room for chunks; 0 in a log
-  std::uint64_t process;      ///< random id: tells the files of one process from others
+  std::uint64_t process;      ///< random id that the files of one process share
   clock_sample begin;
   shared<std::uint64_t> run;          ///< 0: not known yet
-  shared<std::uint32_t> pid;          ///< of the process
+  shared<std::uint32_t> pid;          ///< the process's
   shared<std::uint32_t> node;         ///< within its run; 0: the master's process
-  shared<std::uint32_t> incarnation;  ///< of the node
+  shared<std::uint32_t> incarnation;  ///< the node's
   shared<ending> end;
-  shared<std::uint64_t> next_chunk;     ///< chunks ever begun
-  shared<std::uint64_t> dropped;        ///< as `board_entry::dropped`, for actors that are not on the board
-  shared<std::uint64_t> contents_lost;  ///< log: messages whose contents did not fit
-  shared<std::uint64_t> chunks_lost;    ///< log: chunks overwritten before they were saved
-  shared<std::uint64_t> board_full;     ///< actors without an entry on the board
-  clock_sample seen;                    ///< a copy: from when on it was made, of a ring that was being written; else 0
+  shared<std::uint64_t> next_chunk;       ///< chunks ever begun
+  shared<std::uint64_t> dropped;          ///< as `board_entry::dropped`, for actors that are not on the board
+  shared<std::uint64_t> contents_lost;    ///< log: messages whose contents did not fit
+  shared<std::uint64_t> chunks_lost;      ///< log: chunks overwritten before they were saved
+  shared<std::uint64_t> board_full;       ///< actors without an entry on the board
+  clock_sample seen;                      ///< in a copy of a ring that was being written: when copying began; else 0
   shared<std::uint32_t> metadata_length;  ///< bytes of metadata, written before this
-  shared<std::uint64_t> metadata_digest;  ///< 64-bit XXH3 of them; 0: of a version that wrote none
+  shared<std::uint64_t> metadata_digest;  ///< 64-bit XXH3 of the metadata; 0: from a version that wrote none
 };
 static_assert(sizeof(file_head) <= head_bytes);
 
@@ -95,7 +95,7 @@ static_assert(sizeof(board_entry) <= board_entry_bytes);
 
 /// A chunk belongs to one thread until that thread is done with it.
 struct chunk_head {
-  shared<std::uint64_t> number;  ///< 1 + the number of chunks begun before; 0: being taken
+  shared<std::uint64_t> number;  ///< 1 + the number of chunks begun before; 0: being claimed
   shared<std::uint32_t> thread;  ///< the OS thread id
   shared<std::uint32_t> closed;  ///< 1: no more records will come
   clock_sample begin;
@@ -106,7 +106,7 @@ static_assert(sizeof(chunk_head) == sizeof(record));
 /// A record of chunk `number` is complete if its stamp has this value.
 constexpr std::uint16_t stamp_of(std::uint64_t number) { return static_cast<std::uint16_t>(number % UINT16_MAX + 1); }
 
-/// Marks the bytes of a ring as a copy, made on this machine from `when` on: all that was recorded before is in it.
+/// Marks the bytes of a ring as a copy that this machine began to make at `when`: it has all that was recorded before.
 void mark_as_copy(std::string& bytes, const clock_sample& when);
 
 /// The kinds of block in a log, after head and metadata.

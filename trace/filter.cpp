@@ -31,8 +31,8 @@ bool read_steps(std::string_view text, filter& to) {
 
 }  // namespace
 
-/// A star that took too little is retried with one more character; earlier stars never need a retry, so the time is at
-/// most the product of both lengths.
+/// A star that matched too little is retried with one more character; earlier stars never need a retry, so the time is
+/// at most the product of both lengths.
 bool matches(std::string_view pattern, std::string_view text) {
   std::size_t p = 0, t = 0;
   std::size_t star = pattern.npos, taken = 0;  // the last star, and the end of the text it covers

@@ -49,7 +49,7 @@ class ring_follower {
   std::vector<open_chunk> open_;
   std::uint64_t lost_ = 0;
   bool is_live_ = true;
-  boost::json::object metadata_;  ///< as last read whole: the process may be changing them
+  boost::json::object metadata_;  ///< as last read completely: the process may be changing them
 };
 
 /// Follows the files of one run, including those that appear later, and of a supervised run from attempt to attempt.
@@ -59,8 +59,8 @@ class follower {
   static result<follower> open(sources from);
 
   /// Returns what was recorded since the last call; the first call returns all, including logs of ended processes.
-  /// Sorted by begin; a long message may come one call later than a message that began after it. What is of a newer
-  /// attempt comes alone, one call later than the last of the attempt before; unless `from` names a run or an attempt.
+  /// Sorted by begin; a long message may come one call later than a message that began after it. Records of a newer
+  /// attempt come alone, one call after the last of the previous attempt, unless `from` names a run or an attempt.
   result<recording> take();
 
   /// About how many records were overwritten before they could be read.
@@ -82,7 +82,7 @@ class follower {
   memory_budget budget_;  ///< for the next `take`
   std::set<std::filesystem::path> known_;
   std::vector<trace_file> logs_;   ///< not returned yet
-  std::vector<trace_file> newer_;  ///< of a newer attempt than the one returned: for the next `take`
+  std::vector<trace_file> newer_;  ///< files of a newer attempt than the one returned, for the next `take`
   std::vector<ring_follower> rings_;
 };
 

@@ -1,4 +1,4 @@
-// Which files a recording is made of.
+// Finds and reads the files of a recording.
 
 #include <algorithm>
 #include <system_error>
@@ -41,7 +41,7 @@ result<std::vector<std::filesystem::path>> find_trace_files(const sources& from)
 
 namespace {
 
-/// Reads the files that are of `run`; 0: all. Of the others only the heads stay, if `heads`.
+/// Reads the files of `run`; 0: all. If `heads`, keeps only their heads, metadata and boards.
 result<std::vector<trace_file>> read_files(const std::vector<std::filesystem::path>& paths, const sources& from,
                                            std::uint64_t run, bool heads) {
   std::vector<trace_file> files;
@@ -49,7 +49,7 @@ result<std::vector<trace_file>> read_files(const std::vector<std::filesystem::pa
   for (const std::filesystem::path& path : paths) {
     memory_budget alone(from.memory_bytes_max);
     auto read = read_trace_file(path, heads ? alone : together);
-    // A run that lives removes files of its own.
+    // A live run may remove its own files.
     std::error_code unknown;
     const bool is_named = std::ranges::find(from.paths, path) != from.paths.end();
     if (!read && !is_named && !std::filesystem::exists(path, unknown)) continue;
@@ -70,7 +70,7 @@ result<recording> read_recording(const sources& from) {
   TROUPE_TRY(paths, find_trace_files(from));
   auto files = read_files(paths, from, from.run, false);
   if (files && !files->empty()) return make_recording(std::move(*files), from);
-  // Together they are too many, or none is of the run: looks for those that are.
+  // Together the files need too much memory, or none is of the run: the heads show which files to read.
   TROUPE_TRY(heads, read_files(paths, from, 0, true));
   const auto attempts = attempts_in(heads);
   TROUPE_TRY(chosen, choose_run(heads, attempts, from));

@@ -111,7 +111,7 @@ bool log_writer::take_contents(std::uint64_t bytes_max) {
   return true;
 }
 
-/// Copies the complete chunks, and those of the others that their threads have abandoned (see `ring`).
+/// Copies the chunks that are complete, or abandoned by their threads (see `ring`).
 void log_writer::take_chunks(bool all) {
   const std::uint64_t end = ring_.head().next_chunk.load(std::memory_order_acquire);
   for (; first_not_seen_ < end; ++first_not_seen_) open_.push_back(first_not_seen_);

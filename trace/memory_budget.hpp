@@ -1,4 +1,4 @@
-// Limits the memory that the files of a recording take: a few KiB of a compressed file can claim gigabytes.
+// Limits the memory that the files of a recording use: a few KiB of a compressed file can claim gigabytes.
 
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace troupe::trace {
 
-/// Counts bytes as they are taken, where possible before they are allocated. Thread: one.
+/// Counts bytes as they are used, where possible before they are allocated. Thread: one.
 class memory_budget {
  public:
   static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
   explicit memory_budget(std::uint64_t limit = unlimited) : limit_(limit) {}
 
-  /// Returns false if the bytes do not fit; after that, every call does.
+  /// Returns false if the bytes do not fit; after that, every call returns false.
   bool take(std::uint64_t bytes) {
     if (!fits(bytes)) return false;
     taken_ += bytes;

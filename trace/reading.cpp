@@ -87,7 +87,7 @@ class reader {
     one.newest->metadata_fault.clear();
   }
 
-  /// Reserves memory for all contents and events at once: growing the lists would take up to three times as much.
+  /// Reserves memory for all contents and events at once: growing the lists would use up to three times as much.
   void make_room() {
     std::size_t contents = 0, records = 0;
     for (const one_process& one : processes_) {
@@ -202,7 +202,7 @@ class reader {
   }
 
   /// Finds how many records are missing, and until when some may be: a thread abandons a chunk once half of the ring
-  /// has been taken since, so any later record is in another chunk.
+  /// has been claimed since, so any later record is in another chunk.
   void find_gaps(const one_process& one, process_info& to, std::size_t host) const {
     const std::uint64_t taken = std::max(one.newest->next_chunk, one.chunks.empty() ? 0 : one.chunks.rbegin()->first);
     std::uint64_t room = 0;
@@ -210,7 +210,7 @@ class reader {
     const bool has_ring = room > 0;
     if (const auto* chunks = one.newest->metadata.if_contains("ring_chunks"); chunks != nullptr && chunks->is_int64())
       room = std::max<std::uint64_t>(room, static_cast<std::uint64_t>(std::max<std::int64_t>(0, chunks->get_int64())));
-    // Of the last chunks that fit in a ring, a missing one was taken but not begun.
+    // Of the last chunks that fit in a ring, a missing one was claimed but not begun.
     const std::uint64_t last = has_ring ? taken - std::min(taken, room) : taken;
     const auto beyond = one.chunks.upper_bound(last);
     const auto there = static_cast<std::uint64_t>(std::distance(one.chunks.begin(), beyond));

@@ -60,7 +60,8 @@ enum class range_name : std::uint16_t {
   count
 };
 
-/// Numbers from here on, of ranges, metrics and messages' types, are names that a program gives: `recorder::number_of`.
+/// Numbers in this range, of ranges, metrics and message types, stand for names that a program gives:
+/// `recorder::number_of`.
 constexpr std::uint16_t given_names_begin = 0x4000;
 constexpr std::uint16_t given_names_end = 0x8000;
 

@@ -26,7 +26,7 @@ boost::json::object first_metadata(const recorder::options& how) {
   all["host"] = host_name();
   all["boot"] = this_boot();
   all["ticks_per_second"] = ticks_per_second();
-  constexpr std::size_t command_bytes_max = 4096;  // it is for people, and jobs need the room
+  constexpr std::size_t command_bytes_max = 4096;  // it is for the reader only, and jobs need the room
   all["command"] = how.command.substr(0, command_bytes_max);
   all["mode"] = name_of(how.what);
   all["filtered"] = !how.wanted.takes_all();
@@ -36,7 +36,7 @@ boost::json::object first_metadata(const recorder::options& how) {
   return all;
 }
 
-/// Removes the longest entry, of a job its longest setting, and returns its name.
+/// Removes the longest entry, or, if that is a job, its longest setting, and returns the name.
 std::string remove_longest(boost::json::object& from) {
   const auto longest = std::ranges::max_element(from, {}, [](const auto& one) {
     return one.key() == "types" || one.key() == left_out_key ? 0 : lossless_json(one.value()).size();
@@ -104,7 +104,7 @@ void recorder::describe(std::string_view key, boost::json::value what) {
   write_metadata();
 }
 
-/// What there is no room for is left out and named: readers must not take it for what was not.
+/// Entries without room are left out and named, so that readers do not take them for absent.
 void recorder::write_metadata() {
   std::string text = lossless_json(metadata_);
   boost::json::object shorter;

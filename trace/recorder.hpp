@@ -57,12 +57,12 @@ class recorder {
 
   /// The run that this process takes part in; 0: not known yet. Thread: any.
   std::uint64_t run() const { return std::as_const(*ring_).head().run.load(std::memory_order_acquire); }
-  /// Sets the run that this process takes part in, and its place in it.
+  /// Sets the run that this process takes part in, and its node and incarnation there.
   void set_run(std::uint64_t run, std::uint32_t node, std::uint32_t incarnation);
   /// Adds to the metadata of the run for readers. Thread: any.
   void describe(std::string_view key, boost::json::value what);
-  /// Returns the number by which records tell a name that a program gives to its work: in all processes the same one,
-  /// if no other name has taken it. The first 1,000 have names of their own. Thread: any.
+  /// Returns the number that stands in records for a name that a program gives to its work. All processes get the same
+  /// number, unless another name has it already. The first 1,000 names are kept; later ones become `more`. Thread: any.
   std::uint16_t number_of(std::string_view name);
   /// Ends the recording. If `clean`, mode `ring` keeps no file; otherwise the files stay, marked as failed. Requires:
   /// no thread records any more.

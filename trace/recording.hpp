@@ -76,7 +76,7 @@ struct process_info : recorded_process {
   nanoseconds complete_from = std::numeric_limits<nanoseconds>::min();
   bool filtered = false;   ///< recording was filtered: actors that were excluded are not even counted
   std::uint64_t torn = 0;  ///< records that were being written when the process ended
-  /// The last known moment: of its last record or, if it was seen alive, of when its files were read, if that is later.
+  /// The last known moment: its last record, or, if it was seen alive and that is later, when its files were read.
   nanoseconds last = 0;
   bool stopped = false;                ///< alive, but stopped by a signal or a debugger when its files were read
   bool is_copy = false;                ///< its files are copies: no more records will come
@@ -106,7 +106,7 @@ struct recording {
 
   std::string actor_name(std::uint16_t actor) const;
   std::string type_name(std::uint16_t type) const;
-  /// The name of the work that a record of kind range or checkpoint tells of.
+  /// The name of the work in a record of kind range or checkpoint.
   std::string range_text(range_name what) const;
   /// The name of the metric in a record of kind metric.
   std::string metric_text(metric_name what) const;
@@ -117,7 +117,8 @@ struct recording {
   /// The actor's board entry; null if there is none.
   const actor_state* find_actor(std::uint16_t actor) const;
   nanoseconds end() const;
-  /// Returns whose metadata cannot be read, and why: then verdicts about the run would rest on guesses. Null: all can.
+  /// Returns a file whose metadata cannot be read, and why: verdicts about the run would then be guesses. Null: all can
+  /// be read.
   std::optional<std::string> unreadable_metadata() const;
   /// The time from which no process lacks records; the minimum: nothing is missing at all.
   nanoseconds complete_from() const;
@@ -127,22 +128,22 @@ struct recording {
 struct sources {
   std::vector<std::filesystem::path> paths;
   std::uint64_t run = 0;
-  std::uint64_t attempt = 0;  ///< of a supervised run; 0: the newest
-  bool newest = false;        ///< take the run that began last
-  bool only_rings = false;    ///< leave out logs of which there is a ring too: for what is now, which takes no history
+  std::uint64_t attempt = 0;  ///< at a supervised run; 0: the newest
+  bool newest = false;        ///< read the run that began last
+  bool only_rings = false;    ///< leave out logs that have a ring: for the present state, which needs no history
   std::uint64_t memory_bytes_max = std::uint64_t{1}
                                    << 30;  ///< limit for all files and for the recording made from them
 };
 
-/// Reads a recording. Errors (one line for the user): nothing there, a foreign or damaged file, a newer version,
-/// several runs that are no attempts at one, more memory than `memory_bytes_max`.
+/// Reads a recording. Errors (one line for the user): nothing there, a foreign or damaged file, another version,
+/// several runs that are not attempts at one, more memory than `memory_bytes_max`.
 result<recording> read_recording(const sources& from);
 
 /// Returns the files that `from` names and those in its folders, sorted by name. Errors: nothing there.
 result<std::vector<std::filesystem::path>> find_trace_files(const sources& from);
 
 /// Makes a recording from one or more files already read. Errors: as read_recording.
-/// Of several attempts at one supervised run it has the one that `from` names, else the newest.
+/// Of several attempts at one supervised run, uses the one that `from` names, else the newest.
 result<recording> make_recording(std::vector<trace_file> files, const sources& from = {});
 
 }  // namespace troupe::trace

@@ -34,7 +34,7 @@ std::atomic_ref<std::uint64_t> word_at(std::byte* where) {
   return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(where));
 }
 
-/// Word by word, the last one filled up with zeros, because others may be reading: memcpy would be a race.
+/// Writes word by word, the last one padded with zeros, because others may be reading: memcpy would be a race.
 void write(const void* bytes, std::size_t size, std::byte* to) {
   for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
     std::uint64_t word = 0;
@@ -43,9 +43,9 @@ void write(const void* bytes, std::size_t size, std::byte* to) {
   }
 }
 
-/// A page that is touched for the first time costs as much as a hundred records, and a ring goes on to new pages for
-/// long. So they are filled before, by one call, for which file systems may take large pages, and mapped. Of a large
-/// ring only so many; what fails here costs time later, no more.
+/// The first touch of a page costs as much as a hundred records, and a ring reaches new pages for long. So pages are
+/// filled in advance by one call, for which file systems may use large pages, and mapped; of a large ring only this
+/// many bytes. A failure here only costs time later.
 constexpr std::uint64_t early_bytes_max = std::uint64_t{32} << 20;
 
 void fill_pages(int file, std::uint64_t size) {
@@ -67,7 +67,7 @@ void map_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::uint64_t siz
 result<std::unique_ptr<ring>> ring::create(const options& how) {
   std::unique_ptr<ring> made(new ring);
   made->chunks_begin_ = round_up(head_bytes + metadata_bytes + how.board_entries * board_entry_bytes, chunk_bytes);
-  // A thread gives up its chunk when half of the others have been taken since: that has to take a while.
+  // A thread abandons its chunk when half of the ring has been claimed since: that must take a while.
   constexpr std::uint64_t fewest_chunks = 16;
   made->chunks_ = std::max(fewest_chunks, how.bytes / chunk_bytes);
   made->size_ = made->chunks_begin_ + made->chunks_ * chunk_bytes;
@@ -75,7 +75,7 @@ result<std::unique_ptr<ring>> ring::create(const options& how) {
   const int file = opened.number();
   if (!opened.is_open()) return failed(how.file, "cannot be made", errno);
   made->file_ = how.file;
-  // Without its room, writing to it would be a deadly signal once the disk is full.
+  // Without reserved room, writing to it would raise a deadly signal once the disk is full.
   if (const int code = ::posix_fallocate(file, 0, static_cast<off_t>(made->size_)); code != 0) {
     ::unlink(how.file.c_str());
     return failed(how.file, fmt::format("there is no room for a trace of {} bytes", made->size_), code);
@@ -118,7 +118,7 @@ void ring::take_chunk(place& mine) noexcept {
   }
   const std::uint64_t before = head().next_chunk.fetch_add(1, std::memory_order_relaxed);
   chunk_head& taken = chunk(before);
-  for (std::size_t i = 0; i <= lines_ahead; ++i) __builtin_prefetch(&taken + i, 1);  // `append` goes on with it
+  for (std::size_t i = 0; i <= lines_ahead; ++i) __builtin_prefetch(&taken + i, 1);  // `append` writes there next
   taken.number.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);  // readers see that it changes before it does
   thread_local const auto thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
@@ -173,7 +173,7 @@ void ring::set_metadata(const std::string& json) {
 }
 
 std::byte* ring::take_entry() {
-  constexpr std::uint32_t taken = 3;  // by somebody who is about to fill it
+  constexpr std::uint32_t taken = 3;  // by a thread that is about to fill it
   std::byte* entry = memory_ + head_bytes + metadata_bytes;
   for (std::uint32_t i = 0; i < head().board_entries; ++i, entry += board_entry_bytes) {
     std::uint32_t free = 0;

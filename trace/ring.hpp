@@ -1,7 +1,7 @@
 // The ring: the last records of a process, in memory that it shares with a file.
 //
-// Each thread fills a chunk of its own, so that threads never wait for each other; taking the next chunk is one atomic
-// addition. When all have been used, the oldest is taken again.
+// Each thread fills a chunk of its own, so that threads never wait for each other; claiming the next chunk is one
+// atomic addition. When all have been used, the oldest is reused.
 
 #pragma once
 
@@ -33,7 +33,7 @@ class ring {
   ring(const ring&) = delete;
   ring& operator=(const ring&) = delete;
 
-  /// Writes a record. From any thread; waits for nothing.
+  /// Writes a record without waiting. Thread: any.
   void append(const record& what) noexcept {
     place& mine = my_place();
     if (mine.owner != serial_ || mine.next == mine.end ||
@@ -59,18 +59,18 @@ class ring {
   file_head& head() { return *reinterpret_cast<file_head*>(memory_); }
   const file_head& head() const { return *reinterpret_cast<const file_head*>(memory_); }
 
-  /// Text by which readers know what numbers mean. Requires: it has at most `metadata_bytes`. Not by two threads at a
+  /// Sets the text with which readers interpret numbers. Requires: it has at most `metadata_bytes`. Thread: one at a
   /// time.
   void set_metadata(const std::string& json);
 
-  /// An entry for a new actor; null if there is none left. From any thread.
+  /// Makes an entry for a new actor; null if there is none left. Thread: any.
   board_entry* add_actor(std::uint16_t actor, std::uint16_t incarnation, const std::string& name);
-  /// Likewise for an actor's calls.
+  /// The same for an actor's calls.
   board_call* add_call(std::uint16_t actor);
 
-  /// Those that there are. From any thread.
+  /// Returns the entries of live actors. Thread: any.
   std::vector<const board_entry*> actors() const;
-  /// The actors' open calls. From any thread.
+  /// Returns the actors' open calls. Thread: any.
   std::vector<std::pair<std::uint16_t, call_state>> calls() const;
 
   std::uint64_t chunks() const { return chunks_; }
@@ -106,13 +106,12 @@ class ring {
 
   ring() = default;
   place& my_place() const {
-    constexpr std::size_t places =
-        4;  // a thread may write to several rings, where a test has several nodes in a process
+    constexpr std::size_t places = 4;  // a test may have several nodes, and so rings, in a process
     thread_local std::array<place, places> mine;
     return mine[serial_ % places];
   }
   void take_chunk(place& mine) noexcept;
-  /// A free entry of the board, which the caller fills and then gives its state; null: the board is full.
+  /// Claims a free entry of the board; the caller fills it and then sets its state. Null: the board is full.
   std::byte* take_entry();
   std::string copy(std::uint64_t first, std::uint64_t size) const;
 
@@ -121,7 +120,7 @@ class ring {
   std::uint64_t size_ = 0;
   std::uint64_t chunks_begin_ = 0;
   std::uint64_t chunks_ = 0;
-  std::uint64_t serial_ = 0;  ///< tells the rings of one process apart
+  std::uint64_t serial_ = 0;  ///< distinguishes the rings of one process
 };
 
 }  // namespace troupe::trace

@@ -52,7 +52,7 @@ bool is_name_of_run(std::string_view name) {
          std::ranges::find(lengths, 0U) == lengths.end();
 }
 
-/// Reads what a ring's file begins with.
+/// Reads the head and the metadata of a ring's file.
 result<trace_file> read_head(const fs::path& ring) {
   std::string head(head_bytes + metadata_bytes, '\0');
   std::ifstream from(ring, std::ios::binary);
@@ -65,8 +65,8 @@ result<trace_file> read_head(const fs::path& ring) {
 /// does not depend on a time zone, and is never set.
 using moment = std::int64_t;
 
-/// Returns when a ring began whose process ran on this host since it was started, and is gone. Null: it does not, or
-/// it cannot be told.
+/// Returns when a ring began if its process ran on this host since the host was started, and has ended; else null, also
+/// if that is unknown.
 std::optional<moment> begin_of_gone_process(const trace_file& ring) {
   const auto says = [&](const char* key, const std::string& value) {
     const auto* found = ring.metadata.if_contains(key);
@@ -78,10 +78,10 @@ std::optional<moment> begin_of_gone_process(const trace_file& ring) {
   return ring.begin.monotonic_ns;
 }
 
-/// Rings of one run or attempt, which go together.
+/// Rings of one run or attempt, which are removed together.
 struct left_rings {
   moment newest = 0;
-  bool may_go = true;  ///< all of their processes are gone
+  bool may_go = true;  ///< all of their processes have ended
   std::vector<fs::path> rings;
 
   void add(const fs::path& ring, const result<trace_file>& file) {
@@ -92,7 +92,7 @@ struct left_rings {
   }
 };
 
-/// Returns when the run began whose folder `path` is; null unless a run of this user has left it, and nobody writes
+/// Returns when the run of the folder `path` began; null unless a run of this user has left it, and no process writes
 /// there any more.
 std::optional<moment> begin_of_left_over(const fs::path& path) {
   struct stat found {};
@@ -108,7 +108,7 @@ std::optional<moment> begin_of_left_over(const fs::path& path) {
   return all.may_go && !all.rings.empty() && !failed ? std::optional(all.newest) : std::nullopt;
 }
 
-/// Nobody else can put anything into `folder`, so what was found to be a folder stays one.
+/// Other users cannot put anything into `folder`, so what was found to be a folder stays one.
 void remove_left_over(const private_folder& folder) {
   constexpr std::size_t kept = 16;
   std::vector<std::pair<moment, fs::path>> found;
@@ -146,7 +146,7 @@ void remove_old_rings(const fs::path& folder) {
   for (fs::directory_iterator i(folder, failed), end; !failed && i != end; i.increment(failed)) {
     if (i->path().extension() != ".ring" || !fs::is_regular_file(i->symlink_status(failed))) continue;
     const auto file = read_head(i->path());
-    if (!file || file->run == 0) continue;  // it has not joined
+    if (!file || file->run == 0) continue;  // its process has not joined
     by_run[file->run].add(i->path(), file);
     ++count;
   }

@@ -1,5 +1,5 @@
-// Tells when this process did not run for a while: stopped by a signal or a debugger, frozen with its container, or
-// without a core. Without that, what it did late looks like a slow wire.
+// Detects when this process did not run for a while: stopped by a signal or a debugger, frozen with its container, or
+// without a core. Otherwise, what it did late looks like a slow wire.
 
 #pragma once
 
@@ -33,10 +33,10 @@ struct stall {
   bool operator==(const stall&) const = default;
 };
 
-/// Finds the stall between the last two of three wake-ups of a thread that slept for `stall_look_interval`: from when
-/// it should have woken up, so that up to the interval is left out. None if it woke up in time, or if threads of the
-/// process computed for more than half of the delay, besides what they had in an interval before: then only that thread
-/// was kept.
+/// Finds the stall between the last two of three wake-ups of a thread that sleeps for `stall_look_interval`. It begins
+/// when the thread should have woken up, so up to an interval is left out. None if the thread woke up in time, or if
+/// threads of the process computed for more than half of the delay beyond their share in the previous interval: then
+/// only that thread was delayed.
 std::optional<stall> find_stall(const wake_up& before, const wake_up& last, const wake_up& now,
                                 double ticks_per_second);
 
@@ -44,8 +44,7 @@ std::optional<stall> find_stall(const wake_up& before, const wake_up& last, cons
 /// second.
 class stall_watch {
  public:
-  /// If the system grants no thread, nothing is watched. Requires: `to` outlives the watch, which ends before
-  /// `to.finish`.
+  /// If no thread can be created, nothing is watched. Requires: `to` outlives the watch, which ends before `to.finish`.
   explicit stall_watch(recorder& to);
   ~stall_watch();
   stall_watch(const stall_watch&) = delete;

@@ -7,8 +7,8 @@ namespace troupe::trace {
 namespace {
 
 constexpr double ns_per_second = 1e9;
-/// 4.5 years: no machine has run for longer. What a damaged file claims beyond is not believed, so that no difference
-/// of two times overflows.
+/// 4.5 years: no machine has run for longer. Larger values, from damaged files, are not used, so that no difference of
+/// two times overflows.
 constexpr std::int64_t most_ns = std::int64_t{1} << 57;
 
 bool is_plausible(const clock_sample& sample) {
@@ -25,8 +25,8 @@ std::int64_t after(std::int64_t ns, std::uint64_t from, std::uint64_t to, double
 
 }  // namespace
 
-/// A thread may lose its core between two clocks that it reads for a sample; then the nanoseconds are too late. So of
-/// all samples within a tenth of a second the one counts whose nanoseconds are the earliest for its ticks.
+/// A thread may lose its core between the clock reads of a sample; then the nanoseconds are too late. So of all samples
+/// within a tenth of a second, the one with the earliest nanoseconds for its ticks is used.
 tick_clock::tick_clock(std::vector<clock_sample> samples, double ticks_per_second) {
   std::erase_if(samples, [](const clock_sample& s) { return !is_plausible(s); });
   std::ranges::sort(samples, {}, &clock_sample::ticks);

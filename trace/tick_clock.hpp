@@ -1,4 +1,4 @@
-// The clock of one host, from the samples that lie in its processes' records: ticks to nanoseconds.
+// The clock of one host, from the samples in its processes' files: ticks to nanoseconds.
 
 #pragma once
 
@@ -11,12 +11,12 @@ namespace troupe::trace {
 
 class tick_clock {
  public:
-  /// Of all processes of one boot, in any order. `ticks_per_second` serves where there are too few samples.
+  /// `samples`: of all processes of one boot, in any order. `ticks_per_second` is used if there are too few of them.
   tick_clock(std::vector<clock_sample> samples, double ticks_per_second);
 
   /// CLOCK_MONOTONIC of the host at that tick. Never runs backwards.
   std::int64_t monotonic_ns(std::uint64_t ticks) const;
-  /// CLOCK_REALTIME less CLOCK_MONOTONIC, as the first sample had it.
+  /// CLOCK_REALTIME minus CLOCK_MONOTONIC in the first sample.
   std::int64_t realtime_offset_ns() const { return realtime_offset_ns_; }
 
  private:

@@ -22,10 +22,10 @@ namespace troupe::trace {
 
 namespace {
 
-/// More than a log's writer ever gathers for one: contents of 256 MiB, and their names.
+/// More than a log's writer ever collects for one block: contents of 256 MiB, and their names.
 constexpr std::uint64_t block_bytes_max = std::uint64_t{512} << 20;
 
-/// What of a shared structure lies at an offset; the caller has checked that it is there.
+/// Reads a number at an offset of a shared structure. Requires: it is there.
 template <class T>
 T number_at(const char* base, std::size_t offset) {
   T value;
@@ -76,7 +76,7 @@ board_row board_row_at(const char* from) {
 void read_board(std::string_view bytes, trace_file& to, memory_budget& budget) {
   to.board.clear();
   to.calls.clear();
-  // Entries as they lie in the file, as numbers and as a recording's actors.
+  // Entries exist as bytes of the file, as numbers and as a recording's actors.
   if (!budget.take(3 * bytes.size())) return;
   for (std::size_t at = 0; at + board_entry_bytes <= bytes.size(); at += board_entry_bytes) {
     board_row row = board_row_at(bytes.data() + at);
@@ -105,7 +105,7 @@ void read_contents(std::string_view bytes, trace_file& to, memory_budget& budget
   }
 }
 
-/// Blocks up to the first that is not whole, as while it is being written, or exceeds the budget.
+/// Reads blocks up to the first that is incomplete, as while it is being written, or exceeds the budget.
 void read_blocks(std::string_view bytes, trace_file& to, memory_budget& budget) {
   const bool is_written = is_alive(to).value_or(false);
   std::uint64_t at = head_bytes + metadata_bytes;
@@ -120,7 +120,7 @@ void read_blocks(std::string_view bytes, trace_file& to, memory_budget& budget) 
     if (head.magic != block_magic) return stop("damaged");
     if (bytes.size() - at - sizeof head < head.stored) return is_written ? void() : stop("cut off");
     const char* packed = bytes.data() + at + sizeof head;
-    // What a frame says of its size counts before memory is taken for it.
+    // The frame's own size is checked before memory is allocated for it.
     if (digest_of(std::as_bytes(std::span(packed, head.stored))) != head.digest || head.size > block_bytes_max ||
         ZSTD_getFrameContentSize(packed, head.stored) != head.size)
       return stop("damaged");
@@ -183,7 +183,7 @@ void read_chunk(const char* from, trace_file& to, memory_budget& budget) {
     std::memcpy(&one, from + i * sizeof one, sizeof one);
     if (one.stamp() == stamp_of(number) && one.what() != kind::none) made.records.push_back(one);
   }
-  // Its places in maps and lists; then each record becomes an event, and only then goes.
+  // Its entries in maps and lists; each record stays until it has become an event.
   constexpr std::uint64_t chunk_overhead = 256;
   if (!budget.take(chunk_overhead + made.records.capacity() * sizeof(record) + made.records.size() * sizeof(event)))
     return;
@@ -237,7 +237,7 @@ result<trace_file> parse_trace_file(std::string_view bytes, const std::filesyste
 
 namespace {
 
-/// Reads metadata again that could not be read: the process that still writes may have been changing them.
+/// Rereads metadata that could not be read: the process that still writes may have been changing them.
 void read_changed_metadata(std::ifstream& file, trace_file& to, memory_budget& budget) {
   constexpr int attempts = 3;
   std::string bytes(head_bytes + metadata_bytes, '\0');
@@ -255,7 +255,7 @@ bool is_trace_file(const std::filesystem::path& path) {
   if (path.extension() != ".ring" && path.extension() != ".log") return false;
   std::array<char, 8> magic{};
   std::ifstream file(path, std::ios::binary);
-  if (!file) return true;  // who reads it will say why it cannot be
+  if (!file) return true;  // the reader reports why it cannot be read
   file.read(magic.data(), magic.size());
   return magic == ring_magic || magic == log_magic;
 }

@@ -1,4 +1,4 @@
-// One file of a trace as it lies on disk, checked and taken apart, not interpreted.
+// One file of a trace from disk: checked and parsed, not interpreted.
 
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace troupe::trace {
 
-/// What a file says of its process, and a recording too.
+/// Data of a process, in a file and in a recording.
 struct recorded_process {
   std::uint32_t pid = 0;
   std::uint32_t node = 0;
@@ -30,10 +30,10 @@ struct recorded_process {
   std::uint64_t dropped = 0;  ///< by the filter
   std::uint64_t contents_lost = 0;
   boost::json::object metadata;
-  std::string metadata_fault;  ///< why what numbers mean cannot be told, as in "are damaged"; empty: it can be
+  std::string metadata_fault;  ///< why the metadata cannot be used, as in "are damaged"; empty: they can
 };
 
-/// What the board says of an actor.
+/// Data of an actor on the board.
 struct recorded_actor {
   std::uint16_t actor = 0;
   std::uint16_t incarnation = 0;
@@ -72,46 +72,47 @@ struct trace_file : recorded_process {
   std::uint64_t chunks_begin = 0;  ///< ring: the first byte of its chunks
   std::uint64_t chunk_room = 0;    ///< ring: how many chunks it has room for
   clock_sample begin;
-  clock_sample seen;            ///< of a copy of a ring that was being written; else zeros
-  std::uint64_t read_from = 0;  ///< ticks, when reading it began: all that was recorded before is in it; 0: unknown
+  clock_sample seen;            ///< in a copy of a ring that was being written: when copying began; else zeros
+  std::uint64_t read_from = 0;  ///< ticks, when reading it began: it has all that was recorded before; 0: unknown
   std::vector<board_row> board;
-  std::vector<std::pair<std::uint16_t, call_state>> calls;  ///< of the board, by actor
+  std::vector<std::pair<std::uint16_t, call_state>> calls;  ///< on the board, by actor
   struct chunk {
     clock_sample begin;
     std::vector<record> records;
   };
   std::map<std::uint64_t, chunk> chunks;  ///< by number
   std::vector<content> contents;
-  std::vector<std::string> warnings;  ///< what of the rest could not be read
+  std::vector<std::string> warnings;  ///< other parts that could not be read
 };
 
-/// Where metadata have why the run has failed.
+/// The metadata key of the run's failure.
 constexpr std::string_view error_key = "error";
 
-/// Where metadata name what there was no room for, as in `names`, `job.columns`.
+/// The metadata key of the list of entries without room, such as `names`, `job.columns`.
 constexpr std::string_view left_out_key = "left_out";
 
-/// Whether a file is named and begins like one.
+/// Whether a file has the name and the first bytes of a trace file.
 bool is_trace_file(const std::filesystem::path& path);
 
-/// Reads a file, which takes what it becomes in a recording from `budget`. Errors: it cannot be read, is no trace, is
-/// of a newer version, ends within its head, or exceeds the budget. What of the rest is cut off or damaged becomes a
-/// warning.
+/// Reads a file and counts the memory that it needs in a recording against `budget`. Errors: it cannot be read, is not
+/// a trace, is of another version, ends within its head, or exceeds the budget. Other parts that are cut off or damaged
+/// become warnings.
 result<trace_file> read_trace_file(const std::filesystem::path& path, memory_budget& budget);
 
-/// Takes what records of a chunk, of `chunk_bytes`, are whole; nothing once the budget is exceeded.
+/// Reads the complete records of a chunk of `chunk_bytes`; nothing once the budget is exceeded.
 void read_chunk(const char* from, trace_file& to, memory_budget& budget);
 
-/// Whether its process still runs, as far as this machine can tell; null: it is of another, or has said that it ended.
+/// Whether its process still runs, as far as this machine knows; null: it is another machine's, or has recorded its
+/// end.
 std::optional<bool> is_alive(const trace_file& file);
 
-/// Whether it is one of this machine that is stopped by a signal or a debugger.
+/// Whether its process is on this machine and stopped by a signal or a debugger.
 bool is_stopped(const trace_file& file);
 
 /// The same from bytes in memory, `name` for errors.
 result<trace_file> parse_trace_file(std::string_view bytes, const std::filesystem::path& name, memory_budget& budget);
 
-/// Without a limit: for files of which one knows who wrote them.
+/// Without a limit: for files from a known source.
 result<trace_file> read_trace_file(const std::filesystem::path& path);
 result<trace_file> parse_trace_file(std::string_view bytes, const std::filesystem::path& name);
 
