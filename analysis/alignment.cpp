@@ -63,8 +63,8 @@ struct side {
   }
 };
 
-/// The first step whose messages are all in the ring: a trainer sends them no earlier than the step that is `lookahead`
-/// steps before began. 0: nothing has been overwritten; nullopt: no such step.
+/// The first step whose messages are all in the ring: a trainer sends them no earlier than the begin of the step
+/// `lookahead` steps before. 0: nothing has been overwritten; nullopt: no such step.
 std::optional<std::uint64_t> first_whole_step(const side& of) {
   const trace::nanoseconds since = of.run.complete_from();
   if (of.has_gaps || since == std::numeric_limits<trace::nanoseconds>::min()) return 0;
@@ -144,7 +144,7 @@ class aligner {
     return numbers_.try_emplace(name, static_cast<std::uint32_t>(numbers_.size())).first->second;
   }
 
-  /// The number of an actor's name; nothing if its messages are not compared.
+  /// The number of an actor's name; nullopt if its messages are not compared.
   std::optional<std::uint32_t> actor_number(const std::string& name) {
     if (joins_groups_ && is_group(name)) return number_of("allreduce");
     return common_.contains(name) ? std::optional(number_of(name)) : std::nullopt;
@@ -190,7 +190,7 @@ class aligner {
     }
   }
 
-  /// Removes the messages that only one recording has where that does not count as a difference.
+  /// Removes the messages that only one recording has if that does not count as a difference.
   void leave_out() {
     const bool both_broke_off = !a_.ended && !b_.ended;
     // By receiver and sender: the last message that both have, as A and as B numbers it.
@@ -230,7 +230,7 @@ class aligner {
   std::uint64_t first_step_ = 0;
   std::set<std::string> common_;
   std::map<std::string, std::uint32_t> numbers_;
-  std::vector<message_key> keys_;  ///< of the pairs
+  std::vector<message_key> keys_;  ///< by pair
   alignment made_;
 };
 
@@ -274,7 +274,7 @@ class sorter {
       for (std::size_t e = first[i]; e < first[i + 1]; ++e)
         if (--before[edges_[e].second] == 0) ready.push(ranks_[edges_[e].second]);
     }
-    // What is left is on a cycle, as only damaged recordings have.
+    // The remaining moments are on cycles, which only damaged recordings have.
     for (const node i : by_rank_)
       if (!done[i]) add(i);
     return order;
@@ -283,7 +283,7 @@ class sorter {
  private:
   using recorded_in = const trace::event* message_pair::*;
 
-  /// Of A the edges between all of its messages, of B those to messages that only B has.
+  /// Adds all edges of A, but only those edges of B that lead to messages that A lacks.
   void add_edges(const causality& of, recorded_in in) {
     std::vector<std::uint32_t> there;
     std::unordered_map<std::uint64_t, std::uint32_t> by_id;

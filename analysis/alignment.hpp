@@ -36,10 +36,10 @@ struct alignment {
 /// - messages whose number depends on the time that a run takes, or on how it is spread over processes
 ///   (comparable::no);
 /// - messages to and from actors that only one of the recordings has. The allreduce group counts as one actor, without
-///   what its parts tell each other, if the runs were spread differently;
-/// - steps that are not whole in a ring of which the beginning has been overwritten;
+///   the messages between its parts, if the runs were spread differently;
+/// - steps that are incomplete because the beginning of a ring has been overwritten;
 /// - if neither run ended cleanly, what comes after the end of one of them;
-/// - messages that only one has, if the other's recorder was told to filter, or could not keep up.
+/// - messages that only one has, if the other's recorder filtered, or could not keep up.
 alignment align(const trace::recording& a, const trace::recording& b);
 
 /// The sending of a message, which fixes its contents, or its handling, which fixes its position in the receiver's

@@ -21,7 +21,7 @@ struct row_gradient {
   std::uint64_t message = 0;
   std::uint64_t step = 0;
   std::uint32_t trainer = 0;      ///< rank
-  std::uint64_t occurrences = 0;  ///< of the row in the batch; 1 if the trainer has summed them
+  std::uint64_t occurrences = 0;  ///< how often the batch has the row; 1 if the trainer has summed them
   double norm = 0;                ///< Euclidean
   double largest = 0;             ///< largest absolute value; NaN if any is NaN
   bool refused = false;           ///< the server refused it, and it changed nothing
@@ -30,7 +30,7 @@ struct row_gradient {
 /// A server's shard of an embedding table.
 struct table_shard {
   std::uint64_t table = 0;
-  std::uint64_t rows = 0;  ///< of the whole table
+  std::uint64_t rows = 0;  ///< in the whole table
   std::uint64_t dim = 0;
   bool is_mean = false;  ///< pooling: mean, not sum
   std::uint32_t shard = 0;
@@ -44,7 +44,7 @@ struct table_shard {
 
 struct summed_row {
   std::uint64_t occurrences = 0;
-  std::vector<double> sum;  ///< of the contributions of all occurrences, [dim]; empty if there is none
+  std::vector<double> sum;  ///< over all occurrences, [dim]; empty if there is none
 };
 
 /// The gradient of `row` in `one`. With offsets, `grad` is [bags, dim], and each occurrence adds its bag's row times

@@ -61,7 +61,7 @@ class blockage_finder {
     return !state->alive && run_.processes[state->process].end == trace::ending::none;
   }
 
-  /// Why the chain of waits ends with `one`; none: it goes on with the waits of `one.on`.
+  /// Why the chain of waits ends with `one`; none: it continues with the waits of `one.on`.
   blockage end_at(const wait_edge& one) const {
     if (one.state == wait_state::never_arrived) return blockage::never_arrived;
     if (one.state == wait_state::out_of_credit) return blockage::credits_exhausted;
@@ -178,23 +178,23 @@ class blockage_finder {
     return order_of(*end.last);
   }
 
-  /// Smaller: more likely what all should have called, as most trainers have, or as it is of an earlier step.
+  /// Smaller: more likely the call that all should have made, as more trainers have made it, or as its step is earlier.
   static std::pair<std::int64_t, std::uint64_t> doubt_of(const wait_edge& one) {
     const std::size_t callers =
         one.call != nullptr ? one.call->members.count() - one.call->missing.count() : one.collective->launched;
     return {-static_cast<std::int64_t>(callers), order_of(one).first};
   }
 
-  /// Whether `call` is more likely the reason than `other`. A receiver takes no part in a bucket before the tensor
-  /// comes, and nothing else would hold up a bucket of that step or of a later one.
+  /// Whether `call` is more likely the reason than `other`. A receiver joins no bucket before its tensor arrives, and
+  /// nothing else would hold up a bucket of that step or of a later one.
   static bool comes_before(const wait_edge& call, const wait_edge& other) {
     if (call.call->kind == trace::call_kind::receipt && other.call == nullptr)
       return order_of(call).first <= order_of(other).first;
     return doubt_of(call) < doubt_of(other);
   }
 
-  /// Of the collectives and calls that hold each other up in a cycle, the one that all others wait for; null: nothing
-  /// says which. Of collectives of optimizer steps the first, of others the one with the least doubt.
+  /// Returns which of the collectives and calls of a cycle all others wait for: the first collective of an optimizer
+  /// step, or else the call with the least doubt; null if that is not certain.
   static const wait_edge* first_of(const std::vector<const wait_edge*>& cycle) {
     const wait_edge* first = nullptr;
     for (const wait_edge* one : cycle)
@@ -235,7 +235,7 @@ class blockage_finder {
     return {};
   }
 
-  /// An actor that ends by an error may be the one that has found the fault of another.
+  /// An actor that has ended with an error may only have found another one's fault.
   void say_dead(const death& first) {
     made_.what = blockage::dead;
     constexpr std::size_t longest = 4000;
@@ -327,7 +327,7 @@ class blockage_finder {
   const causality index_;
   const lost_messages lost_;
   std::vector<death> deaths_;
-  std::map<std::uint16_t, std::vector<const wait_edge*>> from_;  ///< by who waits
+  std::map<std::uint16_t, std::vector<const wait_edge*>> from_;  ///< by the actor that waits
   std::vector<end_of_chain> ends_;
   blocked_report made_;
   const blocked_sentences text_;

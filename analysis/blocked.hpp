@@ -1,4 +1,5 @@
-// Whether a run is blocked at the end of a recording, or now: which actor waits for which, and what all wait for.
+// Finds out whether a run is blocked at the end of a recording, or now: which actor waits for which, and what all wait
+// for.
 
 #pragma once
 
@@ -25,7 +26,7 @@ enum class blockage : std::uint8_t {
   incomplete,         ///< launched by all ranks, completed by none
   queued,             ///< a message has arrived behind many others
   handler_running,    ///< an actor is working
-  idle,               ///< an actor owes a message, waits for nobody and does nothing
+  idle,               ///< an actor has yet to send a message, waits for nothing and does nothing
 };
 std::string_view name_of(blockage what);
 
@@ -36,19 +37,19 @@ struct blocked_report {
   std::vector<wait_edge> waits;
   std::vector<std::uint16_t> cycle;  ///< each waits for the next, the last for the first
   std::vector<std::string> details;
-  std::uint64_t handled = 0;  ///< messages, while the run was looked at
+  std::uint64_t handled = 0;  ///< messages handled between two readings of the run
 
   bool is_moving() const { return what == blockage::none && handled > 0; }
 };
 
-/// Follows each wait to an actor that waits for nobody, or to a cycle, and takes the end to which most actors lead. A
-/// message counts as lost if a later one of its sender has arrived, or if it was sent more than `longest_transit_ns`
+/// Follows each wait to an actor that waits for no other, or to a cycle, and chooses the end to which most actors lead.
+/// A message counts as lost if a later one of its sender has arrived, or if it was sent more than `longest_transit_ns`
 /// ago. Gives no reason if metadata cannot be read.
 blocked_report find_blocked(const trace::recording& run);
-/// Of a run that is under way, `run` read some time after `before`: the same of the waits that have lasted meanwhile.
+/// The same for a live run, where `run` was read some time after `before`: only waits that lasted meanwhile count.
 blocked_report find_blocked(const trace::recording& before, const trace::recording& run);
 
-/// For how long the reason has lasted: some actor is always working while others wait for it.
+/// How long the reason has lasted: in any run, some actor works while others wait for it.
 trace::nanoseconds blocked_for(const trace::recording& run, const blocked_report& report);
 
 /// The verdict, then a table of the waits, then details; ends with a newline.

@@ -77,7 +77,7 @@ std::string blocked_sentences::of_call(const wait_edge& one) const {
                      fmt::join(places, "; "), late.size() > places_max ? "; ..." : "");
 }
 
-/// What that trainer is at; `name` begins the sentence.
+/// Describes what that trainer is doing; the sentence begins with `name`.
 std::string blocked_sentences::place_of(std::uint16_t actor, const std::string& name) const {
   const trace::actor_state* const state = run_.find_actor(actor);
   if (state == nullptr) return fmt::format("{} is not in this recording", name);

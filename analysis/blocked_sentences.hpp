@@ -1,4 +1,4 @@
-// What is said of the end of a chain of waits, in one line.
+// Describes the end of a chain of waits in one line.
 
 #pragma once
 
@@ -24,8 +24,8 @@ class blocked_sentences {
       : run_(run), waits_(waits), now_(run.end()) {}
 
   std::string of(const end_of_chain& end) const;
-  /// `handler running for 3.2 s (gradient, step 12)`; of a trainer of a user's program `in its own function or loop for
-  /// 3.2 s (after reduced, step 12)`. Requires: the actor is at work.
+  /// `handler running for 3.2 s (gradient, step 12)`; for a trainer of a user's program `in its own function or loop
+  /// for 3.2 s (after reduced, step 12)`. Requires: the actor is at work.
   std::string work_of(std::uint16_t actor) const;
 
  private:

@@ -22,7 +22,7 @@ namespace troupe::analysis {
 /// any handled message.
 class causality {
  public:
-  /// What one stream of a device does for an actor; streams that copy are told apart by what they do.
+  /// The work of one stream of a device for an actor; streams that copy have a lane of their own.
   struct device_lane {
     std::uint16_t actor = 0;
     std::uint16_t device = 0;

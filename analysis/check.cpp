@@ -99,7 +99,7 @@ class checker {
   /// no record is missing.
   bool has_all_before(std::uint16_t server, std::uint64_t step) const {
     if (lost_.complete_from() == trace::nanoseconds{0}) return true;
-    constexpr std::uint64_t margin = 2;  // gradients of one step come while the one before is under way
+    constexpr std::uint64_t margin = 2;  // gradients of one step come while the previous one is under way
     return std::ranges::any_of(applies_.at(server), [&](const trace::event* one) {
       return one->step + margin + order_.lookahead() <= step && is_complete_from(one->begin);
     });
@@ -167,8 +167,7 @@ class checker {
     return made;
   }
 
-  /// Whether the records of a live server had been read when it sent a message: those of processes are read one after
-  /// the other.
+  /// Whether the records of a live server had been read when it sent a message: processes are read one after the other.
   bool was_read_before(std::uint16_t server, trace::nanoseconds sent) const {
     const auto found = applies_.find(server);
     if (found == applies_.end()) return false;

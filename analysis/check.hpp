@@ -1,4 +1,4 @@
-// Whether a recorded run kept the rules that its results depend on.
+// Checks whether a recorded run kept the rules that its results depend on.
 
 #pragma once
 
@@ -14,10 +14,10 @@ namespace troupe::analysis {
 /// A rule, and how often the recording kept and broke it.
 struct invariant {
   std::string name;
-  std::string rule;         ///< in words
+  std::string rule;         ///< as text
   std::uint64_t cases = 0;  ///< checked
   std::uint64_t violations = 0;
-  std::vector<std::string> first = {};  ///< the first violations in words
+  std::vector<std::string> first = {};  ///< the first violations, as text
   std::string note = {};                ///< why it was not checked, or only in part; empty: it was checked
 };
 
@@ -28,7 +28,7 @@ struct check_report {
   bool holds() const;
 };
 
-/// How many violations of an invariant are kept in words.
+/// How many violations of an invariant are kept as text.
 constexpr std::size_t violations_listed = 5;
 
 /// Checks what is recorded. Records that a ring has overwritten or a filter has left out count neither as kept nor as
@@ -38,17 +38,14 @@ constexpr std::size_t violations_listed = 5;
 /// - `gradient_once`: a server handles one gradient of each trainer for each step, without gaps, before it applies the
 ///   step.
 /// - `apply_once`: a server applies each optimizer step once, in order. Not checked for `async` runs, which apply a
-/// step
-///   in parts.
+///   step in parts.
 /// - `committed_rows`: rows for step s that lack n optimizer steps were sent after the server had applied step s - 1 -
-/// n.
-///   Not checked for `async` runs.
+///   n. Not checked for `async` runs.
 /// - `staleness_bound`: rows lack at most as many optimizer steps as the job allows.
 /// - `credit_not_negative`: no more credit comes back than was given.
 /// - `requests_answered`: in a process that ended cleanly, every request was answered, unless its sender ended first.
 /// - `begin_after_arrival`: no message arrives before it was sent or is begun before it arrived, within the error of
-/// the
-///   clocks.
+///   the clocks.
 check_report check(const trace::recording& run);
 
 /// First whether all invariants hold, then a line for each, followed by its first violations.

@@ -1,4 +1,4 @@
-// What a recording holds of the contents of messages: their numbers, and how two contents differ.
+// Reads the recorded contents of messages: their numbers, and how two contents differ.
 
 #pragma once
 
@@ -20,7 +20,7 @@ double number_at(dtype type, const void* numbers, std::size_t i);
 boost::json::object peek(const trace::content_part& part);
 
 /// The first part that differs, and how many others do; empty: none. A part that only one of them has differs. `in_a`,
-/// `in_b`: what the text calls the two, as in "in A".
+/// `in_b`: names of the two for the text, as in "in A".
 std::string compare_parts(const trace::content& a, const trace::content& b, std::string_view in_a,
                           std::string_view in_b);
 

@@ -19,7 +19,7 @@ namespace troupe::analysis {
 struct contribution {
   stretch what;
   trace::nanoseconds time = 0;
-  trace::nanoseconds queued = 0;  ///< of `time`, while a message that the path needs was in that actor's queue
+  trace::nanoseconds queued = 0;  ///< part of `time` while a message that the path needs was in that actor's queue
 };
 
 /// The critical path of one step.
@@ -56,11 +56,11 @@ struct path_statistics {
     trace::nanoseconds p50 = 0;  ///< over all steps; 0 for a step whose path lacks it
     trace::nanoseconds p95 = 0;
     trace::nanoseconds sum = 0;
-    std::uint64_t steps = 0;    ///< on whose path it is
+    std::uint64_t steps = 0;    ///< whose path contains it
     std::uint64_t largest = 0;  ///< in which it takes longest
   };
   std::uint64_t steps = 0;
-  trace::nanoseconds p50 = 0;  ///< of a step's time
+  trace::nanoseconds p50 = 0;  ///< a step's time
   trace::nanoseconds p95 = 0;
   trace::nanoseconds sum = 0;
   std::vector<part> parts;  ///< largest sum first
@@ -73,8 +73,8 @@ struct path_report {
   bool common = true;  ///< see step_windows
   std::uint64_t incomplete = 0;
   std::vector<step_study> studies;
-  std::vector<step_path> paths;               ///< of all whole steps, without chains; empty if a step was asked for
-  std::optional<path_statistics> statistics;  ///< of `paths`
+  std::vector<step_path> paths;               ///< all whole steps, without chains; empty if a step was requested
+  std::optional<path_statistics> statistics;  ///< over `paths`
 };
 
 /// Errors: no such step, no whole step at all.

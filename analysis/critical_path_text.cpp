@@ -14,7 +14,7 @@ namespace troupe::analysis {
 
 namespace {
 
-/// A part that takes less of a step is counted as other in its line.
+/// A part with a smaller share of a step counts as other in its line.
 constexpr double least_share = 0.01;
 
 /// All times of a line have the unit of its first.

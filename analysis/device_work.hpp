@@ -1,4 +1,4 @@
-// What the devices of a run did, by their own clocks: for whom, how often, how long, and how long they did nothing.
+// The work of a run's devices, by their own clocks: for which actors, how often, how long, and how long they were idle.
 
 #pragma once
 

@@ -155,8 +155,8 @@ class comparison {
   /// The same among messages whose order counts; `reads_commute`: except between those that only read.
   void find_reordered(std::vector<std::uint32_t>& all, bool reads_commute) {
     std::ranges::sort(all, {}, [&](std::uint32_t i) { return pairs_[i].a; });
-    const trace::event* first_write = nullptr;  // the first in B's order of the writes that A handles later
-    const trace::event* first = nullptr;        // and of all messages
+    const trace::event* first_write = nullptr;  // of the writes that A handles later, the first in B's order
+    const trace::event* first = nullptr;        // the same of all messages
     std::uint32_t write_pair = 0, pair = 0;
     for (std::size_t place = all.size(); place-- > 0;) {
       const std::uint32_t i = all[place];
@@ -267,7 +267,7 @@ class comparison {
   std::vector<message_pair> pairs_;
   bool other_forms_ = false;
   std::unordered_map<std::uint32_t, finding> at_sending_;   ///< by pair
-  std::unordered_map<std::uint32_t, finding> at_handling_;  ///< likewise
+  std::unordered_map<std::uint32_t, finding> at_handling_;  ///< by pair
   std::uint64_t without_contents_ = 0;
   diff made_;
 };

@@ -1,4 +1,4 @@
-// Where two recorded runs begin to differ.
+// Finds where two recorded runs begin to differ.
 
 #pragma once
 
@@ -28,7 +28,7 @@ struct type_differences {
   std::string type;
   std::uint64_t compared = 0;
   std::array<std::uint64_t, static_cast<std::size_t>(difference::count)> found{};
-  std::optional<std::uint64_t> first_step;  ///< of the messages that differ
+  std::optional<std::uint64_t> first_step;  ///< the first step with a difference
 };
 
 /// Messages of a type at a receiver whose handling took longer, or less long, in B.
@@ -36,7 +36,7 @@ struct time_difference {
   std::uint16_t receiver = 0;  ///< A's number
   std::uint16_t type = 0;      ///< A's number
   std::uint64_t messages = 0;
-  trace::nanoseconds median_a = 0;  ///< of the time to handle one
+  trace::nanoseconds median_a = 0;  ///< time to handle one
   trace::nanoseconds median_b = 0;
   message_pair worst;  ///< the one with the largest change in the direction of the medians' change
 };

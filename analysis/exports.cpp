@@ -38,8 +38,8 @@ std::string column_type_of(const trace::recording& run, const trace::event& one)
   return one.what == trace::kind::drop ? run.type_name(one.type) : type_of(run, one);
 }
 
-/// A text as a cell, quoted where RFC 4180 asks for it. A recording may be anybody's, so what a spreadsheet would take
-/// for a formula gets an apostrophe before it.
+/// Returns a text as a cell, quoted as RFC 4180 requires. A recording may come from anyone, so text that a spreadsheet
+/// would read as a formula gets an apostrophe before it.
 std::string field(std::string_view text) {
   const bool is_formula = !text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos;
   const bool is_quoted = text.find_first_of(",\"\r\n") != std::string_view::npos;
@@ -76,7 +76,7 @@ std::uint64_t write_shiviz(const trace::recording& run, std::ostream& to) {
   }
   std::ranges::stable_sort(activities, {}, &trace::event::begin);
 
-  using clock = std::vector<std::uint32_t>;  // by place
+  using clock = std::vector<std::uint32_t>;  // by index of the actor
   std::unordered_map<const trace::event*, std::uint32_t> number;
   std::vector<clock> written;
   std::vector<clock> now(actors.size(), clock(actors.size()));

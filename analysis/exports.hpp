@@ -24,7 +24,7 @@ std::uint64_t write_csv(const trace::recording& run, std::ostream& to);
 /// The numbers of events written.
 struct timeline_counts {
   std::uint64_t slices = 0;    ///< handled messages and ranges of work
-  std::uint64_t messages = 0;  ///< of the slices
+  std::uint64_t messages = 0;  ///< slices that are messages
   std::uint64_t flows = 0;
   std::uint64_t unbound = 0;  ///< messages without an arrow, as the sender's activity is not recorded
   std::uint64_t asyncs = 0;   ///< steps and collectives

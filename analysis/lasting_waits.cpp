@@ -18,7 +18,7 @@ bool is_question(std::string_view type) {
                    msg::verdict_found>(type);
 }
 
-/// What a wait is for, wherever that is by now.
+/// Identifies what a wait is for, whatever its state is by now.
 auto key_of(const wait_edge& one) {
   const auto call = one.call == nullptr ? std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>()
                                         : std::tuple(one.call->number, one.call->group, one.call->instance);
@@ -27,7 +27,7 @@ auto key_of(const wait_edge& one) {
                     call);
 }
 
-/// Whether it is at the same work in both. The same moment may differ by the clocks' readings.
+/// Whether the actor is at the same work in both. The same moment may differ by the clocks' readings.
 bool is_at_same_work(const trace::actor_state& a, const trace::actor_state& b) {
   constexpr trace::nanoseconds tolerance = 1'000'000;
   return a.message == b.message && (a.message_begin < 0) == (b.message_begin < 0) &&

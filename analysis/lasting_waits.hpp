@@ -1,5 +1,5 @@
-// What two readings of a run that is under way have in common. Its files are read one after the other while their
-// processes write, so one reading alone may show a wait that never was, or one that is over by now.
+// Finds what two readings of a live run have in common. Its files are read one after the other while their processes
+// write, so one reading alone may show a wait that never was, or one that is over by now.
 
 #pragma once
 
@@ -17,9 +17,9 @@ class progress {
  public:
   progress(const trace::recording& before, const trace::recording& now);
 
-  /// Whether that actor has handled a message, begun or ended work, or come to another step.
+  /// Whether that actor has handled a message, begun or ended work, or reached another step.
   bool has_moved(std::uint16_t actor) const { return moved_.contains(actor); }
-  /// How many messages were handled, but for questions of how the run is.
+  /// How many messages were handled, except queries of the run's status.
   std::uint64_t handled() const { return handled_; }
 
  private:
@@ -27,8 +27,8 @@ class progress {
   std::uint64_t handled_ = 0;
 };
 
-/// Decides how often a run under way is looked at again: until it moves, for half a second at most, and not at all if a
-/// process has died or is stopped, which needs no second look.
+/// Decides how often a live run is read again: until it moves, for half a second at most, and not at all if a process
+/// has died or is stopped, which needs no second look.
 class second_look {
  public:
   /// Whether to look again, after a wait.
@@ -38,8 +38,8 @@ class second_look {
   int looks_ = 0;
 };
 
-/// The waits of `now` that were there `before`, on actors that have not moved since. One that has parked a request and
-/// waits for others may move: it is not what the request waits for.
+/// Returns the waits of `now` that existed `before`, on actors that have not moved since. An actor that has parked a
+/// request and waits for others may move: the request does not wait for its work.
 std::vector<wait_edge> lasting_waits(std::vector<wait_edge> now, const std::vector<wait_edge>& before,
                                      const progress& since);
 

@@ -1,4 +1,4 @@
-// Values by key: the one that a map has, and those of actors or types, which are made once.
+// Values by key: in a map, or by the number of an actor or type, made once.
 
 #pragma once
 

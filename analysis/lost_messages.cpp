@@ -97,7 +97,7 @@ bool lost_messages::is_overdue(std::uint16_t receiver, trace::nanoseconds sent) 
   const trace::recording& run = index_.run();
   const trace::actor_state* state = run.find_actor(receiver);
   if (state == nullptr) return false;  // its files are not here
-  // The thread that takes messages from links runs some actors: what was sent since one began may lie before it.
+  // The thread that reads links also runs some actors: messages sent since one began may still wait for that thread.
   const bool is_busy = std::ranges::any_of(run.actors, [&](const trace::actor_state& one) {
     return one.process == state->process && one.alive && one.message_begin >= 0 && one.message_begin <= sent;
   });
@@ -175,7 +175,7 @@ std::optional<open_collective> open_collectives::of(std::uint64_t launch) const 
   made.launched = known.size();
   for (const std::uint16_t rank : ranks_)
     if (is_of_part(launched, rank) && !known.contains(rank)) made.missing.insert(rank);
-  // Groups number their collectives by themselves, so only the one that lacks the share can tell.
+  // Each group numbers its own collectives, so only the one that lacks the share can decide.
   made.skipped = asked == made.group && std::ranges::any_of(made.missing, [&](std::uint16_t rank) {
                    const position* last = find_in(last_, {made.group, rank});
                    return last != nullptr && *last > position{made.step, made.sequence};
@@ -183,7 +183,7 @@ std::optional<open_collective> open_collectives::of(std::uint64_t launch) const 
   return made;
 }
 
-/// Whether a rank has the part of a collective's ranks, and takes part in it.
+/// Whether a rank takes part in a collective: it has the same part of the network as the collective's ranks.
 bool open_collectives::is_of_part(const state& what, std::uint16_t rank) const {
   return what.ranks.empty() || *what.ranks.begin() % parts_ == rank % parts_;
 }

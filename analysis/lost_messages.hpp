@@ -35,13 +35,13 @@ class lost_messages {
   /// The answer to `request` that was sent to another process; null: none.
   const trace::event* answer_sent(std::uint64_t request) const;
 
-  /// The sequence numbers of `sender` that no record, board or open request mentions, ascending. Empty where a filter
+  /// The sequence numbers of `sender` that no record, board or open request mentions, ascending. Empty if a filter
   /// or an overwritten ring may be the reason.
   std::vector<std::uint64_t> unaccounted(std::uint16_t sender) const;
 
-  /// Whether the message to `receiver`, which has not arrived, should have: by what is known of the receiver's process,
-  /// whose files may have been read before others'. Of one that was not seen alive, the end of the recording counts.
-  /// Not while an actor of that process has been at work since before `sent`.
+  /// Whether the message to `receiver`, which has not arrived, should have arrived by the last known moment of the
+  /// receiver's process, whose files may have been read before others'. For a process not seen alive, the end of the
+  /// recording counts. False while an actor of that process has been at work since before `sent`.
   bool is_overdue(std::uint16_t receiver, trace::nanoseconds sent) const;
 
   /// The time from which the recording lacks nothing; nullopt: a filter left records out.
@@ -56,7 +56,7 @@ class lost_messages {
   std::vector<const trace::event*> never_arrived_;
   std::map<std::uint64_t, const trace::event*> answers_;           ///< by request
   std::map<std::uint16_t, std::vector<std::uint64_t>> accounted_;  ///< by sender: sequence numbers
-  std::map<std::uint16_t, std::uint64_t> first_complete_;          ///< by sender: the first sequence number to look at
+  std::map<std::uint16_t, std::uint64_t> first_complete_;          ///< by sender: the first sequence number to check
 };
 
 /// An allreduce that has not been completed.
@@ -66,7 +66,7 @@ struct open_collective {
   std::uint64_t step = 0;
   std::optional<std::uint16_t> bucket;  ///< nullopt: not recorded
   std::set<std::uint16_t> missing;      ///< ranks
-  std::size_t launched = 0;             ///< by how many ranks
+  std::size_t launched = 0;             ///< number of ranks that have launched it
   std::uint16_t summed_by = 0;          ///< the group that gathers their shares; 0: each group does
   bool skipped = false;                 ///< a missing rank has launched a later one
 

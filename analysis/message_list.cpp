@@ -51,7 +51,7 @@ bool has_message(const trace::event& e) {
          e.what == trace::kind::credit_wait || e.what == trace::kind::collective_launch;
 }
 
-/// The value that the order goes by, the largest first. A record that is not a message's has only its duration.
+/// The sort key, the largest first. A record that is not a message's has only its duration.
 std::int64_t rank(const trace::event& e, message_order by) {
   switch (by) {
     case message_order::slowest:

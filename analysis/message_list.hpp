@@ -43,8 +43,7 @@ struct message_page {
 /// Reads all events once: some 10 ms for a million.
 message_page find_messages(const trace::recording& in, const message_query& what);
 
-/// A row of the list: as event_json, with id, message and from where there is a message, and the flags of a handled
-/// one.
+/// A row of the list: as event_json, with id, message and from if there is a message, and with flags if it was handled.
 boost::json::object row_of(const trace::recording& in, const trace::event& what);
 
 /// One message: `{id, message, handled: row, causes: [rows, nearest first], effects: [rows], ranges: [...], content:

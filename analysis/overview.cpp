@@ -49,7 +49,7 @@ boost::json::object figures_json(const trace::recording& of) {
   return figures;
 }
 
-/// The types of messages that were handled, of all that the protocol has.
+/// The types of the messages that were handled.
 boost::json::array types_json(const trace::recording& of) {
   std::vector<bool> occurs(std::size_t{1} << 16);
   for (const trace::event& e : of.events | of_kind(trace::kind::handled)) occurs[e.type] = true;
@@ -157,7 +157,7 @@ boost::json::object bar_of(const trace::recording& of, const trace::event& e) {
 using point = std::pair<std::uint64_t, double>;
 using curve = std::vector<point>;
 
-/// Halves of pairs would hide a spike of one step: of each stretch its least and largest are kept, in order.
+/// Keeps the minimum and the maximum of each range, in order, so that a spike of one step stays visible.
 curve thinned(const curve& all, std::size_t points_most) {
   if (all.size() <= points_most) return all;
   curve fewer;
@@ -282,7 +282,8 @@ boost::json::object steps_json(const trace::recording& of, const step_windows& a
 }
 
 boost::json::object waterfall_json(const trace::recording& of, const step_window& step, std::size_t bars_most) {
-  // What began long before and still went on is rare: looked for among the events of twice the step's length before.
+  // Events that began long before and still last are rare: only those within twice the step's length before are
+  // searched.
   const trace::nanoseconds early = step.begin - 2 * (step.duration());
   std::vector<const trace::event*> bars;
   for (auto e = std::ranges::lower_bound(of.events, early, {}, &trace::event::begin);

@@ -1,4 +1,5 @@
-// What a page shows of a run: its figures, its actors and the messages between them, and its steps as bars and curves.
+// What a page shows about a run: its figures, its actors and the messages between them, and its steps as bars and
+// curves.
 
 #pragma once
 
@@ -24,7 +25,7 @@ boost::json::object topology_json(const trace::recording& of, trace::nanoseconds
 /// Messages, bytes and times by sender, receiver and type, summed up over the whole recording.
 boost::json::object traffic_json(const trace::recording& of);
 
-/// The newest `last` steps with their times, and p50 and p95 over all. Where trainers do not commit together, each step
+/// The newest `last` steps with their times, and p50 and p95 over all. If trainers do not commit together, each step
 /// names its trainer.
 boost::json::object steps_json(const trace::recording& of, const step_windows& all, std::size_t last);
 
@@ -32,7 +33,7 @@ boost::json::object steps_json(const trace::recording& of, const step_windows& a
 boost::json::object waterfall_json(const trace::recording& of, const step_window& step, std::size_t bars_most = 4000);
 
 /// Loss, AUC, samples a second and so on by step, and the time of each step. Each is `{name, unit, points: [[step,
-/// value], ...]}` with at most about `points_most` points: of points that are left out, the least and largest stay.
+/// value], ...]}` with at most about `points_most` points; thinning keeps local minima and maxima.
 boost::json::array curves_of(const trace::recording& of, const step_windows& steps, std::size_t points_most = 1000);
 
 }  // namespace troupe::analysis

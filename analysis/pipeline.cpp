@@ -30,8 +30,8 @@ bool is_wait(const trace::event& one) {
   return one.what == trace::kind::range && range_of(one) == trace::range_name::wait_for_slices;
 }
 
-/// From each step's first pass to its last one, by begin; of steps that overlap, one for all. `steps`: how many there
-/// are.
+/// Returns the times from each step's first pass to its last one, by begin; steps that overlap share one. Sets `steps`
+/// to the number of steps.
 std::vector<window> windows_of(const trace::recording& run, std::uint64_t& steps) {
   std::map<std::uint64_t, window> by_step;
   for (const trace::event& one : run.events) {
@@ -75,7 +75,7 @@ pipeline_use find_pipeline_use(const trace::recording& run) {
   const std::vector<window> windows = windows_of(run, found.steps);
   for (const window& one : windows) found.length += one.end - one.begin;
   std::map<std::uint16_t, pipeline_use::stage> stages;
-  std::map<std::uint16_t, std::vector<window>> passes;  // of each actor, one after another
+  std::map<std::uint16_t, std::vector<window>> passes;  // by actor, one after another
   for (const trace::event& one : run.events) {
     if (!is_pass(one)) continue;
     pipeline_use::stage& its = stages[one.actor];
@@ -85,7 +85,7 @@ pipeline_use find_pipeline_use(const trace::recording& run) {
     passes[one.actor].push_back({one.begin, one.end});
   }
   for (auto& [actor, all] : passes) std::ranges::sort(all, {}, &window::begin);
-  // Evaluations wait for slices, too.
+  // Evaluations also wait for slices; these waits do not count.
   for (const trace::event& one : run.events)
     if (const auto its = stages.find(one.actor); its != stages.end() && is_wait(one))
       its->second.for_slices += within(passes[one.actor], one.begin, one.end);

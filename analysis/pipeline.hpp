@@ -1,5 +1,5 @@
-// What the parts of a network, stages of a pipeline and their slices, did between each step's first pass of a
-// micro-batch and its last one: passes, waits for other slices, other work, nothing.
+// How the parts of a network, stages of a pipeline and their slices, spent the time between each step's first pass of a
+// micro-batch and its last one: on passes, waits for other slices, other work, nothing.
 
 #pragma once
 
@@ -19,15 +19,15 @@ struct pipeline_use {
     std::uint64_t forward = 0;  ///< micro-batches
     std::uint64_t backward = 0;
     trace::nanoseconds passes = 0;      ///< without waiting
-    trace::nanoseconds for_slices = 0;  ///< waiting for other slices amid passes
+    trace::nanoseconds for_slices = 0;  ///< waiting for other slices during passes
     trace::nanoseconds other = 0;       ///< other work
   };
 
   std::vector<stage> stages;      ///< by actor; empty: there was no pipeline
   std::uint64_t steps = 0;        ///< with passes
-  trace::nanoseconds length = 0;  ///< of all steps, from the first pass to the last one
+  trace::nanoseconds length = 0;  ///< sum over all steps, from the first pass to the last one
 
-  /// The share of the stages' time in which they passed nothing.
+  /// The share of the stages' time without passes.
   double bubble() const;
 };
 

@@ -88,8 +88,8 @@ std::vector<step_graph::cut> step_graph::cuts_in(const stretch& what, trace::nan
   return all;
 }
 
-/// Adds what the devices of the waiting actor did meanwhile, in the time that is not told yet: first what they did for
-/// it, then what they did for others of its process, which its own work may have waited for.
+/// Adds the work of the waiting actor's devices in the time that is not covered yet: first their work for this actor,
+/// then their work for others of its process, for which its own work may have waited.
 void step_graph::add_device_work(std::uint16_t waiting, trace::nanoseconds begin, trace::nanoseconds end,
                                  std::vector<cut>& to) const {
   std::set<std::pair<std::uint32_t, std::uint16_t>> mine;  // process and device
@@ -125,7 +125,7 @@ void step_graph::add_device_work(std::uint16_t waiting, trace::nanoseconds begin
   }
 }
 
-/// By begin, without overlaps: what both ends of a wire stalled for is the receiver's if its process stalled first.
+/// By begin, without overlaps: time in which both ends of a wire stalled belongs to the one that stalled first.
 std::vector<step_graph::cut> step_graph::stalls_in(const stretch& what, trace::nanoseconds begin,
                                                    trace::nanoseconds end) const {
   std::vector<cut> all;
@@ -172,7 +172,7 @@ void step_graph::add_activities(std::uint16_t actor) {
   if (!part.activities.empty()) actors_.push_back(std::move(part));
 }
 
-/// An activity begins when its message has arrived and the activity before has ended, plus the recorded delay.
+/// An activity begins when its message has arrived and the previous activity has ended, plus the recorded delay.
 void step_graph::add_order(actor_part& part) {
   node last = origin;
   for (activity& one : part.activities) {
@@ -182,7 +182,7 @@ void step_graph::add_order(actor_part& part) {
       const trace::nanoseconds waited = std::max<trace::nanoseconds>(begin - possible, 0);
       connect(last, one.begin, waited, wait_of(part.actor, one.what->type), one.what->id);
       add_message(*one.what, one.begin, waited);
-    } else {  // work that no message requested: possible since the activity before, if there is one
+    } else {  // work that no message requested: possible since the previous activity, if there is one
       connect(last, one.begin, of_.before(*one.what) != nullptr ? wait_of(part.actor, 0) : idle(part.actor));
     }
     last = one.end;
@@ -310,7 +310,7 @@ std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>&
     const edge* binding = nullptr;
     for (std::uint32_t i = into_[here]; i < into_[here + 1]; ++i) {
       const edge& one = edges_[i];
-      // The last of several: a message rather than the activity before.
+      // Of several, the last: a message rather than the previous activity.
       if (at[one.from] + scaled_time(one.time, scaled == one.what, factor) == at[here]) binding = &one;
     }
     if (binding == nullptr) break;  // never: the maximum in `earliest` is from one of them

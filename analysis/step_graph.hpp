@@ -22,16 +22,16 @@ enum class path_category : std::uint8_t {
   wire,         ///< a message under way from `peer`
   wait,         ///< the actor was free and could have begun the message or its own work, but had not
   idle,         ///< no record says what the actor did
-  not_running,  ///< the actor's process did not run, whatever the actor was at
+  not_running,  ///< the actor's process did not run, whatever the actor was doing
   on_device,    ///< a device did the actor's `range`, and its host waited for it
 };
 
-/// What the time of a part of a path is spent on.
+/// What a part of a path spends its time on.
 struct stretch {
   path_category what = path_category::idle;
   std::uint16_t actor = 0;
   std::uint16_t peer = 0;  ///< wire: the sender
-  std::uint16_t type = 0;  ///< of the message, 0 if `range` is set; on_device: the device's number
+  std::uint16_t type = 0;  ///< the message's type, 0 if `range` is set; on_device: the device's number
   trace::range_name range = trace::range_name::none;
 
   auto operator<=>(const stretch&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
@@ -69,7 +69,7 @@ class step_graph {
     trace::nanoseconds working = 0;
     stretch longest;  ///< its longest work
     trace::nanoseconds longest_time = 0;
-    std::optional<trace::nanoseconds> slack;  ///< of its longest work; nullopt: the commit does not depend on it
+    std::optional<trace::nanoseconds> slack;  ///< for its longest work; nullopt: the commit does not depend on it
   };
   std::map<std::uint16_t, slack_of_actor> slack() const;
 
@@ -80,7 +80,7 @@ class step_graph {
   struct moment {
     trace::nanoseconds when = 0;  ///< not before the window's begin
     std::uint64_t begins = 0;     ///< the message whose handling begins here; 0: none
-    node arrival = origin;        ///< of that message
+    node arrival = origin;        ///< that message's arrival
   };
   struct edge {
     node from = origin;
@@ -90,7 +90,7 @@ class step_graph {
     std::uint64_t id = 0;
     node source = origin;  ///< `from`, or the moment before it if borders of cuts lie between
   };
-  /// A part of an edge's time that is told by itself.
+  /// A part of an edge's time that is reported by itself.
   struct cut {
     trace::nanoseconds begin = 0;
     trace::nanoseconds end = 0;
@@ -112,8 +112,8 @@ class step_graph {
   trace::nanoseconds clip(trace::nanoseconds when) const { return when < window_.begin ? window_.begin : when; }
   node add_moment(trace::nanoseconds when);
   void connect(node from, node to, const stretch& what, std::uint64_t id = 0);
-  /// `time`: the last before `to`. The parts of it in which a process that it depends on stalled, or in which the host
-  /// waited for a device that worked, get edges of their own.
+  /// `time`: the edge's length, up to `to`. The parts of it in which a process that it depends on stalled, or in which
+  /// the host waited for a device that worked, get edges of their own.
   void connect(node from, node to, trace::nanoseconds time, const stretch& what, std::uint64_t id);
   std::vector<cut> cuts_in(const stretch& what, trace::nanoseconds begin, trace::nanoseconds end) const;
   std::vector<cut> stalls_in(const stretch& what, trace::nanoseconds begin, trace::nanoseconds end) const;

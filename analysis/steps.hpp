@@ -49,8 +49,8 @@ trace::nanoseconds step_time(const step_windows& all, std::size_t percent);
 /// exist.
 result<std::vector<const step_window*>> find_step(const step_windows& all, std::uint64_t step);
 
-/// The percentile by nearest rank, as all analyses take it: the smallest value that at least `percent` % of all values
-/// do not exceed; 0 if there are none. Counts `zeros` zeros besides `values`, which are 0 or more. Reorders `values`.
+/// The percentile by nearest rank, as in all analyses: the smallest value that at least `percent` % of all values do
+/// not exceed; 0 if there are none. Counts `zeros` zeros besides `values`, which are 0 or more. Reorders `values`.
 template <class T>
 T percentile(std::vector<T>& values, std::size_t percent, std::size_t zeros = 0) {
   const std::size_t count = values.size() + zeros;

@@ -51,7 +51,7 @@ std::vector<trace::actor_state::request> find_unanswered(const trace::recording&
   for (const trace::event& one : run.events | of_kind(trace::kind::handled)) {
     if (!one.has(flag::parked) || answered.contains(one.id) || run.find_actor(trace::sender_of(one.id)) != nullptr)
       continue;
-    // That a client has got its answer is not recorded.
+    // It is not recorded whether a client has received its answer.
     if (trace::sender_of(one.id) == trace::client_actor && run.processes[one.process].end == trace::ending::clean)
       continue;
     open.push_back({one.id, one.type, one.actor, one.step, one.sent});

@@ -58,7 +58,7 @@ class timeline {
   /// Events of links belong to no actor and are shown on a thread of their own.
   static track links_of(const trace::event& one) { return {one.process + 1, std::uint32_t{UINT16_MAX} + 2}; }
 
-  /// So are the times when the process did not run.
+  /// So are times when the process did not run.
   static track stalls_of(std::uint32_t process) { return {process + 1, std::uint32_t{UINT16_MAX} + 3}; }
 
   std::optional<track> track_of(std::uint16_t actor) const {
@@ -303,7 +303,7 @@ class timeline {
   const causality index_;
   trace_events out_;
   timeline_counts counts_;
-  const std::optional<std::uint16_t> rows_ = type_number<msg::rows>(run_);  ///< the type
+  const std::optional<std::uint16_t> rows_ = type_number<msg::rows>(run_);  ///< the type's number
   std::unordered_map<std::uint16_t, std::uint32_t> process_of_;
   by_number<std::string> names_{[this](std::uint16_t actor) { return json_string(run_.actor_name(actor)); }};
   by_number<std::string> types_{[this](std::uint16_t type) { return json_string(run_.type_name(type)); }};

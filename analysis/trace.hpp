@@ -22,19 +22,19 @@ namespace troupe::analysis {
 
 using namespace trace;
 
-/// The view of the events of these kinds, as in `run.events | of_kind(trace::kind::sent)`. Of Boost, because clang 14,
-/// which builds the fuzz targets, cannot read libstdc++'s views.
+/// The view of the events of these kinds, as in `run.events | of_kind(trace::kind::sent)`. Uses Boost, because clang
+/// 14, which builds the fuzz targets, cannot compile libstdc++'s views.
 auto of_kind(std::same_as<trace::kind> auto... kinds) {
   return boost::adaptors::filtered([=](const trace::event& one) { return ((one.what == kinds) || ...); });
 }
 
-/// The events that overlap the time from `begin` to `end`, and all else of the recording but the contents.
+/// The events that overlap the time from `begin` to `end`, with the recording's processes, actors and types.
 trace::recording part_of(const trace::recording& of, trace::nanoseconds begin, trace::nanoseconds end);
 
-/// The last `most` events by begin, and all else of the recording but the contents.
+/// The last `most` events by begin, with the recording's processes, actors and types.
 trace::recording newest_of(const trace::recording& of, std::size_t most);
 
-/// The text that `from`, the metadata of a process, has for `key`; empty if it has none.
+/// Returns the text for `key` in `from`, a process's metadata; empty if there is none.
 std::string text_at(const boost::json::object& from, std::string_view key);
 
 /// Adds a line to the findings of an analysis.
@@ -46,7 +46,7 @@ void add_line(std::vector<std::string>& to, fmt::format_string<T...> form, T&&..
 /// Whether the record is of a message that was handled, sent or arrived.
 bool is_of_message(const trace::event& one);
 
-/// The name of the work that a record of kind range or checkpoint tells of.
+/// The work in a record of kind range or checkpoint.
 inline trace::range_name range_of(const trace::event& one) { return static_cast<trace::range_name>(one.type); }
 
 /// Whether it is a server's record of an optimizer step that it applied.

@@ -1,4 +1,4 @@
-// What analyses know of training: message types, the trainers, and the steps whose gradients a lookup waits for. A
+// What analyses know about training: message types, the trainers, and the steps whose gradients a lookup waits for. A
 // message type that is renamed in the protocol is a compile error here.
 
 #pragma once
@@ -21,8 +21,8 @@ class training_order {
  public:
   explicit training_order(const trace::recording& run);
 
-  /// The actor numbers of the trainers that have rows, as servers rank them: of replicas in parts, those of the first
-  /// one.
+  /// The actor numbers of the trainers that use rows, in the order of their ranks at servers: in replicas with parts,
+  /// the first part's.
   const std::vector<std::uint16_t>& trainers() const { return trainers_; }
   /// The actor number of any trainer.
   std::optional<std::uint16_t> trainer(std::uint16_t rank) const;

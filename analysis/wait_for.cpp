@@ -52,7 +52,7 @@ class wait_finder {
         next.since = call.since;
         next.call = &call.what;
         next.type = type_of_part(call.what.kind);
-        // Only a pass waits within its handler; of others it is not known whether their results are awaited.
+        // Only a pass waits within its handler; for others it is not known whether their results are awaited.
         next.in_handler = call.what.kind == trace::call_kind::meeting && is_at_work(run_, who.actor) &&
                           call.since >= who.message_begin;
         locate_part(next);
@@ -212,7 +212,7 @@ class wait_finder {
     next.is_answer = false;
   }
 
-  /// Finds out where the share, the sum or the tensor is that `next.on` owes for the call, if it was sent.
+  /// Locates the share, sum or tensor that `next.on` has to send for the call, if it was sent.
   void locate_part(wait_edge& next) const {
     const bool is_receipt = next.call->kind == trace::call_kind::receipt;
     for (const trace::event* one : lost_.never_arrived())
@@ -278,7 +278,7 @@ class wait_finder {
       *same = next;
   }
 
-  /// Finds out where the message is that `next.who` waits for, if it was sent.
+  /// Locates the message that `next.who` waits for, if it was sent.
   void locate(wait_edge& next) const {
     if (const auto* queue = find_in(queues_, next.who))
       for (const trace::event* one : *queue)
@@ -305,7 +305,7 @@ class wait_finder {
     }
   }
 
-  /// The id of a message that its sender must have sent, because it has gone on to later steps.
+  /// The id of a message that its sender must have sent, because it is at later steps by now.
   std::optional<std::uint64_t> lost_number(const wait_edge& next) const {
     if (next.type != gradient_ || is_at_work(run_, next.on) || !is_further(next)) return {};
     std::uint64_t low = 0;

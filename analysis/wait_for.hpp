@@ -25,7 +25,7 @@ enum class wait_state : std::uint8_t {
 };
 std::string_view name_of(wait_state what);
 
-/// `who` cannot go on until `on` acts.
+/// `who` cannot continue until `on` acts.
 struct wait_edge {
   std::uint16_t who = 0;
   std::uint16_t on = 0;
@@ -38,10 +38,10 @@ struct wait_edge {
   std::uint64_t behind = 0;                ///< queued: how many messages are before it in the queue
   std::optional<trace::nanoseconds> sent;  ///< under way or never arrived: when it was sent, if recorded
   std::uint16_t sender = 0;                ///< under way, never arrived, out of credit: the message's sender
-  std::uint16_t receiver = 0;              ///< likewise its receiver
+  std::uint16_t receiver = 0;              ///< in the same states: the message's receiver
   std::optional<open_collective> collective;
-  const trace::call_state* call = nullptr;  ///< of the recording: a trainer's call to others, which `on` has not made
-  bool in_handler = false;                  ///< `who` cannot end the message that it is handling before
+  const trace::call_state* call = nullptr;  ///< in the recording: a trainer's call to others, which `on` has not made
+  bool in_handler = false;                  ///< `who` cannot finish the message that it is handling before
 };
 
 /// Whether `actor` was handling a message or other work when the recording ended.
