@@ -15,7 +15,7 @@ namespace troupe::apps {
 
 namespace {
 
-/// A line of two columns, as the help of an option has them.
+/// A line of two columns, as in the help of an option.
 void append_line(std::string& to, const std::string& name, std::string_view meaning) {
   fmt::format_to(std::back_inserter(to), "  {:<27} {}\n", name, meaning);
 }

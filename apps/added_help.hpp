@@ -1,4 +1,4 @@
-// The section of the help about what a program has added to jobs.
+// The section of the help on what a program adds to jobs.
 
 #pragma once
 

@@ -12,8 +12,8 @@
 
 namespace troupe::apps {
 
-/// Makes each column as wide as its widest text, with two spaces between them. From column `first_number` on, texts
-/// stand to the right.
+/// Makes each column as wide as its widest text, with two spaces between them. From column `first_number` on, texts are
+/// right-aligned.
 template <std::size_t Columns>
 std::string aligned(const std::vector<std::array<std::string, Columns>>& rows, std::size_t first_number = Columns) {
   std::array<std::size_t, Columns> widths{};

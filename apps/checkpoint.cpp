@@ -42,7 +42,7 @@ result<std::vector<model::inspection>> inspect_all(const std::string& directory,
   return all;
 }
 
-/// The state for people. A run begins with a checkpoint of step 0 without files, so that it is known from then on.
+/// Describes the state. A run begins with a checkpoint of step 0 without files, so that the run is known from then on.
 const char* state_text(const model::inspection& seen) {
   const bool is_beginning = seen.what && seen.step == 0 && files_of(seen) == 0;
   return is_beginning ? "whole: the run's beginning, of which there is nothing to keep"

@@ -35,7 +35,7 @@ fault unknown_to(const subcommand& chosen, const std::string& argument) {
                              nearest_option(name, *chosen.app), path));
 }
 
-/// Returns the error for an argument that is no subcommand, and no option of the program itself.
+/// Returns the error for an argument that is neither a subcommand nor an option of the program itself.
 fault unknown_to_program(const std::vector<subcommand>& all, const CLI::App& program, const std::string& argument) {
   if (is_option(argument)) {
     const std::string name = option_name(argument);
@@ -83,7 +83,7 @@ result<int> run_subcommand(const subcommand& chosen, const program_context& cont
   return run_fault(std::move(message));
 }
 
-/// Returns the error for a subcommand that does not exist, though help or version is asked for beside it.
+/// Returns the error for a subcommand that does not exist, even if help or version is requested beside it.
 std::optional<fault> unknown_subcommand(const std::vector<subcommand>& all, const CLI::App& program) {
   const std::vector<std::string> extras = program.remaining();
   const auto name = std::ranges::find_if_not(extras, [](const std::string& one) { return one.starts_with('-'); });

@@ -52,7 +52,7 @@ class worst_error {
 struct comparison {
   worst_error loss;
   worst_error weight;
-  std::optional<worst_error> eval;  ///< of runs with layers: the outputs in evaluation mode
+  std::optional<worst_error> eval;  ///< runs with layers: the outputs in evaluation mode
   bool ok() const { return loss.ok() && weight.ok() && (!eval || eval->ok()); }
 };
 
@@ -84,7 +84,7 @@ result<worst_error> compare_losses(const loss_table& ours, const loss_table& ref
   return worst;
 }
 
-/// Moves the network's buffers, which a run's result has behind its dense weights, to their place.
+/// Moves the network's buffers, which follow the dense weights in a run's result, to `buffers`.
 model::initial_weights with_buffers(model::initial_weights of, std::size_t dense) {
   if (of.dense.size() <= dense) return of;
   const auto first = of.dense.begin() + static_cast<std::ptrdiff_t>(dense);
@@ -178,7 +178,7 @@ std::string parity_text(const comparison& found) {
          fmt::format("{:<13} {} {:g}\n", found.ok() ? "ok" : "not ok", found.ok() ? "within" : "beyond", error_max);
 }
 
-/// Settings that say on how many actors a reference run is trained, and not what.
+/// Settings that change over how many actors a reference run is split, but not what it trains.
 constexpr std::array splitting{"servers", "table-split", "pipeline", "schedule", "stages", "tensor-parallel"};
 
 result<int> parity(const CLI::App& app, const program_context& context) {

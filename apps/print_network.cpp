@@ -22,7 +22,7 @@ struct totals {
   std::uint64_t multiply_adds = 0;
 };
 
-/// The stage that has a layer, of those that begin at `begins`.
+/// Returns the stage of a layer; `begins`: the layers at which stages begin.
 std::size_t stage_of(const model::network_row& row, const std::vector<std::size_t>& begins) {
   if (row.part == "bottom") return 0;
   return static_cast<std::size_t>(std::ranges::upper_bound(begins, row.number) - begins.begin()) - 1;

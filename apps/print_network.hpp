@@ -8,8 +8,8 @@
 
 namespace troupe::apps {
 
-/// Prints tables and layers with their shapes, parameters and multiplications with an addition of a sample's forward
-/// pass: as a table, or with --json an event each. Requires: the job fits `spec` (`check_network`).
+/// Prints tables and layers with their shapes, parameters and multiply-adds of a sample's forward pass: as a table, or
+/// with --json as one event each. Requires: the job fits `spec` (`check_network`).
 void print_network(const model::job& what, const model::data_spec& spec, launch::console& out);
 
 }  // namespace troupe::apps

@@ -44,7 +44,7 @@ struct piece {
   std::string text;
 };
 
-/// Returns the metrics that the program has added, each with its value behind its name.
+/// Returns the metrics that the program has added, each name followed by its value.
 std::string own_text(const model::own_figures& own, std::string_view between) {
   std::string text;
   for (const auto& one : own)

@@ -24,7 +24,7 @@ struct progress_state {
   model::own_figures own = {};
 };
 
-/// Returns the live line, at most `width` columns wide: the bar takes the remaining room, and less important pieces are
+/// Returns the live line, at most `width` columns wide: the bar uses the remaining room, and less important pieces are
 /// left out if there is too little. `color`: the bar is coloured.
 std::string progress_line(const progress_state& state, std::size_t width, bool color);
 

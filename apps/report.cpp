@@ -35,8 +35,8 @@ struct test_column {
 
 std::string with_four_digits(std::optional<double> value) { return fixed(value, 4); }
 
-/// The metrics that have a value in some epoch, as the loss and the targets have them: mse has no log loss, targets
-/// that are no classes have errors only. With these the table has at most 80 columns; those that the program has added
+/// Returns the metrics that have a value in some epoch, which depends on loss and targets: mse has no log loss, targets
+/// that are not classes have errors only. With these the table has at most 80 columns; those that the program has added
 /// follow.
 std::vector<test_column> test_columns(const std::vector<model::epoch_figures>& epochs) {
   using figures = model::epoch_figures;
@@ -179,7 +179,7 @@ double peak_rss_mib() {
     double kib = 0;
     if (fields >> kib) return kib / 1024;
   }
-  rusage used{};  // without /proc: with what a shell had that became this process
+  rusage used{};  // without /proc: includes the peak of a shell that became this process
   return getrusage(RUSAGE_SELF, &used) == 0 ? static_cast<double>(used.ru_maxrss) / 1024 : 0;
 }
 

@@ -14,29 +14,29 @@
 
 namespace troupe::apps {
 
-/// The summary of a finished run, with figures of the program.
+/// The summary of a finished run, with the program's figures.
 struct run_report {
   actors::run_summary run;
   /// Time from the program's start to the first step.
   double setup_seconds = 0;
   /// VmHWM of the largest process of the run.
   double peak_rss_mib = 0;
-  /// Attempts at the run, and the steps that were done again after losses.
+  /// Attempts at the run, and the steps that were repeated after losses.
   std::uint64_t attempts = 1;
   std::uint64_t steps_redone = 0;
-  std::string memberships = {};  ///< of an elastic run, as its job has them
+  std::string memberships = {};  ///< an elastic run's, as in its job
 
   double steps_per_s() const;
   double samples_per_s() const;
-  /// The share of the steps of all attempts that did not have to be done again.
+  /// The share of the steps of all attempts that did not have to be repeated.
   double goodput() const;
 };
 
-/// Rows of the epoch table: all epochs of a short run; of a long one the first, the last, and evenly spaced ones. Its
+/// Rows of the epoch table: all epochs of a short run; for a long one the first, the last, and evenly spaced ones. Its
 /// memory does not grow with the number of epochs, and is kept in a file between the attempts at a run.
 class epoch_history {
  public:
-  /// Reads what `file` has, and keeps it there from now on; -1: no file.
+  /// Reads the rows in `file`, and keeps them there from now on; -1: no file.
   explicit epoch_history(int file = -1);
 
   void add(const actors::epoch_summary& epoch);

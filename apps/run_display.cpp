@@ -69,11 +69,11 @@ void run_display::step(const actors::run_progress& now) {
 void run_display::epoch(const actors::epoch_summary& now) {
   const std::lock_guard lock(mutex_);
   if (now.epoch > history_.last()) history_.add(now);
-  if (now.epoch <= told_) return;  // by an earlier attempt
+  if (now.epoch <= told_) return;  // an earlier attempt has reported it
   told_ = now.epoch;
   if (out_.json()) out_.event(epoch_event(now));
-  // Where people read, stdout has nothing that would tell the supervisor, which has to know before they do: else an
-  // attempt after a death in between would tell them again.
+  // Without JSON, stdout gets nothing that informs the supervisor, which must know of the epoch before the user does:
+  // otherwise an attempt after a crash in between would report it again.
   if (attempt* mine = attempt::mine(); mine != nullptr && !out_.json()) mine->print({}, told_);
   progress_.epoch(now);
   look_after_output();

@@ -1,5 +1,4 @@
-// What a run shows while it is under way: a live line or lines of progress, the events of epochs and checkpoints,
-// notes.
+// What a run shows while it runs: a live line or lines of progress, the events of epochs and checkpoints, notes.
 
 #pragma once
 
@@ -47,7 +46,7 @@ class run_display {
   console& out_;
   progress_display progress_;
   epoch_history history_;
-  std::uint64_t told_ = 0;  ///< the last epoch of which stdout has an event, or soon has
+  std::uint64_t told_ = 0;  ///< the last epoch whose event is on stdout, or about to be
   std::mutex mutex_;
 };
 

@@ -44,7 +44,8 @@ subcommand add_scale(CLI::App& program);
 subcommand add_checkpoint(CLI::App& program);
 subcommand add_trace(CLI::App& program);
 
-/// Returns the answer to --version: of the program, of the libraries in it, and of those that it has loaded.
+/// Returns the text for --version: the versions of the program, of the libraries in it, and of those that it has
+/// loaded.
 std::string version_text();
 /// The same as a JSON object on one line.
 std::string version_event();

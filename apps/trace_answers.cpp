@@ -60,7 +60,7 @@ result<trace::recording> read_silently(const question& asked, std::span<const st
 
 result<trace::recording> with_warnings(const question& asked, result<trace::recording> read) {
   if (read)
-    for (const std::string& warning : read->warnings)  // on stderr: it is no result
+    for (const std::string& warning : read->warnings)  // on stderr: it is not a result
       asked.out.tell("warning: " + one_line(warning));
   return read;
 }
@@ -170,7 +170,7 @@ int show_blocked(const question& asked, const trace::recording& run, const analy
 
 }  // namespace
 
-/// Rings tell what is now; logs, which are long, are read for what happened before only if the run does not move.
+/// Rings show the present state; logs, which are long, are read for the history only if the run does not move.
 result<int> blocked(const question& asked) {
   TROUPE_TRY(from, sources_of(asked, asked.words));
   from.only_rings = true;

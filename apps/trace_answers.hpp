@@ -19,26 +19,25 @@ namespace troupe::apps {
 struct question {
   const CLI::App& app;
   console& out;
-  std::string name;                ///< of the analysis
+  std::string name;                ///< the analysis
   std::vector<std::string> words;  ///< positional arguments; FILE or DIR is the last
 };
 
 /// Reads --NAME as a whole number of at least `least`; null if it was not given.
 result<std::optional<std::uint64_t>> read_number(const question& asked, const std::string& name, std::uint64_t least);
 
-/// Returns the files and folders, and which run or attempt of them --run or --attempt names. `share` as in
-/// `trace_sources`.
+/// Returns the files and folders, with the run or attempt that --run or --attempt names. `share` as in `trace_sources`.
 result<trace::sources> sources_of(const question& asked, std::span<const std::string> paths,
                                   std::uint64_t share = nodes::share_of_one_recording);
 
-/// Says which of several attempts `read` is of, unless `from` has named it.
+/// Reports which of several attempts `read` contains, unless `from` names it.
 void tell_attempt(const question& asked, const trace::sources& from, const trace::recording& read);
 
-/// Reads the recording in files and folders; warns of unreadable parts, and says which of several attempts it is.
+/// Reads the recording in files and folders; warns of unreadable parts, and reports which of several attempts it is.
 result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths);
 
-/// The same for an answer that says what went wrong, and so must not rest on guesses. Faults also: what its numbers
-/// mean cannot be read.
+/// The same for a verdict, which must not rest on guesses. Further faults: the metadata, which explain the numbers,
+/// cannot be read.
 result<trace::recording> read_for_verdict(const question& asked, std::span<const std::string> paths);
 
 // Each prints its answer and returns the exit code; a fault for wrong input.

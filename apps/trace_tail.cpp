@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::chrono::milliseconds look_interval{200};
 
-/// Returns the lines of the terminal; null if stdout is none.
+/// Returns the lines of the terminal; 0 if stdout is not one.
 std::size_t screen_lines() {
   winsize size{};
   if (!console::to_terminal() || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;

@@ -38,7 +38,7 @@ std::string resume_words(const train_order& order, const std::string& command) {
 
 namespace {
 
-/// Tells how much memory a large run takes on this machine.
+/// Reports how much memory a large run needs on this machine.
 void tell_memory(const train_order& order, const model::dataset& data, console& out) {
   const std::size_t ahead = actors::batches_made_ahead(order.machine.batch_threads, order.what.trainers);
   const auto need = actors::need_on_host(order.what, data.spec(), order.machine.devices, ahead);
@@ -46,7 +46,7 @@ void tell_memory(const train_order& order, const model::dataset& data, console& 
   if (const auto much = actors::describe(need, order.what, available)) out.note(*much);
 }
 
-/// Tells how long the stages of a pipeline with few micro-batches have nothing to do.
+/// Reports how long the stages of a pipeline with few micro-batches are idle.
 void tell_bubble(const model::job& what, console& out) {
   if (what.micro_batches >= what.pipeline || what.streams()) return;
   out.note(fmt::format(
@@ -55,15 +55,15 @@ void tell_bubble(const model::job& what, console& out) {
       what.micro_batches, what.pipeline, 100 * model::bubble_of(what.pipeline, what.micro_batches)));
 }
 
-/// Tells what a user should know of the data's files.
+/// Reports notes on the data's files.
 void tell_of_files(const model::dataset& data, console& out) {
   const attempt* mine = attempt::mine();
-  if (mine != nullptr && mine->before().number > 1) return;  // the first attempt has told it
+  if (mine != nullptr && mine->before().number > 1) return;  // the first attempt has reported them
   for (const std::string& line : data.notes()) out.note(line);
 }
 
-/// Has `display` show what happens in the run, and the logs take its epochs. `all_saved` becomes false when a
-/// checkpoint cannot be saved. Requires: all of them outlive the run.
+/// Sends the run's events to `display`, and its epochs to the logs. `all_saved` becomes false when a checkpoint cannot
+/// be saved. Requires: all of them outlive the run.
 void observe(nodes::run_options& options, const train_order& order, run_display& display, epoch_logs& logs,
              bool& all_saved) {
   options.observer.on_checkpoint = [&](const actors::checkpoint_summary& now) {
@@ -83,7 +83,7 @@ void observe(nodes::run_options& options, const train_order& order, run_display&
   options.observer.on_stop = stop_now;
 }
 
-/// Notes what a person should know before the run begins: devices, what losses change, what `troupe scale` reaches.
+/// Notes conditions before the run begins: devices, effects of losses, and what `troupe scale` reaches.
 void note_conditions(const train_order& order, const nodes::run_options& options, run_display& display) {
   if (const std::string on = actors::describe(options.devices, order.what.ranks(), order.what.servers); !on.empty())
     display.note(on);
@@ -118,7 +118,7 @@ result<void> use_processes(role_processes& children, const train_order& order, c
 }
 
 /// Whether another attempt follows the one that has ended: after a loss, or with another number of trainers. Then the
-/// supervisor has been told, and the process is to end with `exit_again`.
+/// supervisor has been notified, and the process must end with `exit_again`.
 bool another_attempt_follows(const train_order& order, const result<actors::run_summary>& run) {
   if (!run) return fails_attempt(run.error());
   if (run->goes_on_with == 0) return false;
@@ -129,7 +129,7 @@ bool another_attempt_follows(const train_order& order, const result<actors::run_
   return true;
 }
 
-/// Prints the result of a run that has ended well.
+/// Prints the result of a successful run.
 void print_result(const run_report& report, const train_order& order, const epoch_history& history, console& out) {
   if (out.json()) return out.result(done_event(report, order.what).take());
   const std::string epochs = history.table();
@@ -179,7 +179,7 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
   return all_written ? exit_done : exit_failed;
 }
 
-/// Attempts must read the same rows: a file may have been replaced meanwhile. Checkpoints compare them too.
+/// Attempts must read the same rows: a file may have been replaced meanwhile. Checkpoints also compare them.
 result<void> compare_with_attempt_before(const model::job& what, const model::dataset& data) {
   attempt* mine = attempt::mine();
   if (mine == nullptr) return {};
@@ -265,7 +265,7 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
   TROUPE_DO(supervise_if_wanted(app, context.out));
   const stop_scope heeds(stop_on_signals(context.out));
   const stop_deadline overdue(context.out, stopping_part::leader);
-  const model::dataset_holder rows;  // which the advice may have to open, and the run opens again
+  const model::dataset_holder rows;  // keeps data that the advice on devices may open, until the run opens it
   auto read = read_train_order(app);
   if (stop_asked()) return report_unbegun({}, context);
   TROUPE_TRY(order, std::move(read));

@@ -45,8 +45,8 @@ std::vector<model::setting> given_settings(const CLI::App& app, const model::job
   return given;
 }
 
-/// Whether a setting of a job file or checkpoint belongs to the splitting that it has, in place of which another one is
-/// given. `text_of(name)`: a given setting's text, if it is given.
+/// Whether a setting of a job file or checkpoint belongs to a splitting that given settings replace. `text_of(name)`: a
+/// given setting's text, if it is given.
 template <class Given>
 bool is_of_other_splitting(std::string_view name, Given text_of) {
   if (name == "schedule") return text_of("pipeline") == "1";
@@ -82,8 +82,7 @@ std::optional<std::string> difference_in(const char* name, const std::vector<mod
   return model::first_difference(those_named(saved), those_named(given), {});
 }
 
-/// Where steps overlap, the weights are those of one splitting: no other one may be given, or take its place. Returns
-/// what differs.
+/// If steps overlap, the weights depend on the splitting: no other one may be given. Returns what differs.
 std::optional<std::string> other_overlap(const model::job& saved, const std::vector<model::setting>& given) {
   const std::string* asked = model::value_of(given, "schedule");
   if (!saved.streams() && (asked == nullptr || *asked != "pipedream")) return std::nullopt;
@@ -107,7 +106,7 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
   // Saved steps would override the given epochs.
   if (is_given("epochs") && !is_given("steps"))
     std::erase_if(all, [](const model::setting& one) { return one.first == "steps"; });
-  // These are in each other's place, so the saved one would be refused beside the given one.
+  // These exclude each other, so the saved one would be refused beside the given one.
   for (const auto& [chosen, other] : {std::pair("layers", "hidden"), std::pair("hidden", "layers")})
     if (is_given(chosen) && !is_given(other))
       std::erase_if(all, [name = other](const model::setting& one) { return one.first == name; });
@@ -122,14 +121,14 @@ void put(std::vector<model::setting>& settings, const char* name, std::string te
   settings.emplace_back(name, std::move(text));
 }
 
-/// Returns the memberships that the attempt before has left; empty: there was none, or it is no elastic run.
+/// Returns the memberships that the previous attempt has left; empty: there was none, or the run is not elastic.
 std::string remembered_memberships() {
   const attempt* mine = attempt::mine();
   return mine == nullptr ? std::string() : mine->remembered(memberships_name);
 }
 
-/// Returns the memberships of an elastic run that goes on after `step` steps of the job `before`. Attempts have told
-/// them to those that follow.
+/// Returns the memberships of an elastic run that continues after `step` steps of the job `before`. Later attempts use
+/// those that the previous one has left.
 result<std::vector<model::membership>> resumed_memberships(const model::job& before, std::uint64_t step,
                                                            const std::vector<model::setting>& given) {
   using all = std::vector<model::membership>;
@@ -159,7 +158,8 @@ result<std::vector<model::membership>> resumed_memberships(const model::job& bef
   return model::changed(std::move(wanted), step, *number);
 }
 
-/// Reads the job of a new run. Later attempts at an elastic one begin as the one before was to go on.
+/// Reads the job of a new run. Later attempts at an elastic one begin with the memberships that the previous one has
+/// left.
 result<model::job> new_job(std::vector<model::setting> given) {
   if (std::string text = remembered_memberships(); !text.empty()) {
     std::erase_if(given, [](const model::setting& one) { return one.first == "trainers"; });
@@ -198,7 +198,7 @@ result<void> fill_job(train_order& order, const std::vector<model::setting>& giv
   return {};
 }
 
-/// Puts a number in the place of `trainers all`: the CUDA devices where trainers compute on such, else the cores.
+/// Replaces `trainers all` by a number: of CUDA devices if trainers compute on them, else of cores.
 result<void> count_trainers(std::vector<model::setting>& given, actors::compute_devices devices, computing where) {
   const auto all = std::ranges::find(given, model::setting("trainers", model::all_trainers));
   if (all == given.end()) return {};
@@ -251,8 +251,8 @@ void add_train_options(CLI::App& app) {
 
 namespace {
 
-/// Returns whether the run of the newest checkpoint in a folder was elastic. What is wrong there is told when it is
-/// read as a whole.
+/// Returns whether the run of the newest checkpoint in a folder was elastic. Faults there are reported when the whole
+/// checkpoint is read.
 bool was_elastic(const std::string& folder) {
   const auto steps = model::checkpoint_steps(folder);
   if (!steps || steps->empty()) return false;

@@ -25,7 +25,7 @@ struct train_order {
   bool processes = false;
   bool tls = false;  ///< with `processes`: links are encrypted
   nodes::network_options network;
-  /// The given network and device options, for the advice how to resume the run.
+  /// The given network and device options, for the advice on how to resume the run.
   std::string network_words;
   std::string device_words;
   std::optional<std::string> metrics_csv;
@@ -40,7 +40,7 @@ struct train_order {
   std::vector<model::setting> run_settings;
 };
 
-/// By this name attempts at an elastic run remember its memberships.
+/// The name under which attempts at an elastic run remember its memberships.
 constexpr const char* memberships_name = "memberships";
 
 /// Adds all options of `read_train_order`, and --print-job.

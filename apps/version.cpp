@@ -1,5 +1,5 @@
-// What `troupe --version` answers. Of a library that is loaded at run time, its own word for its version counts; of one
-// that is compiled into the program, its header's.
+// The text for `troupe --version`. A library that is loaded at run time reports its own version; for one that is
+// compiled into the program, the header's is used.
 
 #include <dnnl.h>
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ std::string joined(unsigned major, unsigned minor, unsigned patch) {
   return fmt::format("{}.{}.{}", major, minor, patch);
 }
 
-/// Returns "0.3.21" of "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH"; "not found" if there is no OpenBLAS.
+/// Returns "0.3.21" for "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH"; "not found" if there is no OpenBLAS.
 std::string openblas_version() {
   const std::string text = kernels::blas_version();
   const std::size_t begin = text.find(' ') + 1;
