@@ -30,8 +30,8 @@ namespace troupe::replay {
 
 namespace {
 
-/// Key by which a sent message is found among the recorded ones. Its sequence number would do if actors did not also
-/// answer status queries, which come at any time.
+/// Key that finds a sent message among the recorded ones. The sequence number would do if actors did not also answer
+/// status queries, which come at any time.
 struct sent_key {
   std::uint16_t receiver = 0;
   std::string type;
@@ -135,7 +135,7 @@ class stage {
     });
   }
 
-  /// Which part's allreduce group the actor is; none if it is none, or one of several processes.
+  /// Returns the part whose allreduce group the actor is; nullopt if it is not a group, or one of several processes.
   std::optional<std::uint32_t> part_of_group() const {
     if (actor_ == actors::group_number) return 0;
     std::set<std::uint32_t> with_trainers;
@@ -150,7 +150,7 @@ class stage {
         recorded_.actors, [role](const trace::actor_state& one) { return one.name.starts_with(role); }));
   }
 
-  // -- what it gets -----------------------------------------------------------------------
+  // -- its input -------------------------------------------------------------------------
 
   /// Gives the actor its next recorded message.
   std::optional<std::string> give(const trace::event& input) {
@@ -260,7 +260,7 @@ class stage {
     order.reports = caf::actor_cast<msg::report_actor>(stand_in(actors::master_number));
   }
 
-  /// A trainer in a pipeline knows the other ones.
+  /// Gives the trainer the handles of the others, which it needs in a pipeline.
   void tell_peers() {
     actors::trainer_peers peers;
     const std::uint32_t first = actors::trainer_number(0, count_of("server "));
@@ -273,7 +273,7 @@ class stage {
     actors::run_in(whom, [self, peers] { self->state.meet(peers); });
   }
 
-  // -- what it sends ----------------------------------------------------------------------
+  // -- its output ------------------------------------------------------------------------
 
   template <class Message>
   auto takes(caf::event_based_actor* self, std::uint16_t number) {
@@ -308,7 +308,7 @@ class stage {
     return one;
   }
 
-  /// Compares a message with the recorded one and returns that one's id; nothing if there is none.
+  /// Compares a message with the recorded one and returns that one's id; nullopt if there is none.
   template <class Message>
   std::optional<std::uint64_t> compare(std::uint16_t receiver, const Message& message) {
     ++made_.sent;
@@ -331,7 +331,7 @@ class stage {
     return id;
   }
 
-  /// Whether what is recorded is this message without the fields that are new since.
+  /// Whether the recorded message is this one without the fields that were added since.
   template <class Message>
   static bool lacks_new_fields(const trace::content& held, const Message& message) {
     if constexpr (protocol::traits_v<Message>.added == 0) return false;

@@ -1,4 +1,4 @@
-// A whole run's replay as it goes, and how it went.
+// Watches the replay of a whole run, and describes its outcome.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace troupe::replay {
 
-/// While it exists, a replay that reaches no further message is stopped.
+/// While it exists, it stops a replay that handles no further message for 60 s.
 class stall_watch {
  public:
   explicit stall_watch(replay& of);

@@ -94,7 +94,7 @@ void replayed_actor::compare(const msg::header& head, std::uint16_t type, std::u
   }
   const expected_message& recorded = (*expected_)[found->second.places[found->second.next++]];
   if (recorded.held != nullptr) {
-    // Buckets also carry wishes to stop and to save, which a replay does not have.
+    // Buckets also carry requests to stop and to save, which a replay does not have.
     const protocol::message_traits& traits = protocol::traits_by_id(type);
     const bool with_fields = !traits.by_bucket || (all_.order_.is_whole && traits.diff == protocol::comparable::whole);
     const std::uint64_t digest = recorded.held->fields_digest;

@@ -74,7 +74,7 @@ class replay final : public actors::replay_control {
   /// Ends the run because no message has come for too long. Called by a watching thread.
   void give_up();
 
-  // -- how it went; from any thread ----------------------------------------------------
+  // -- the outcome; from any thread -----------------------------------------------------
 
   std::uint64_t expected() const { return expected_; }
   /// Returns whether training messages have come, so that more should follow.

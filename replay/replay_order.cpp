@@ -19,8 +19,7 @@ namespace troupe::replay {
 
 namespace {
 
-/// The numbers that actors have in one process: there a group is one actor, and there is one for each
-/// part of the network.
+/// The numbers of actors in one process, where a group is one actor, and each part of the network has one.
 class numbers_in_one_process {
  public:
   explicit numbers_in_one_process(const trace::recording& of) : of_(of), parts_(analysis::training_order(of).parts()) {

@@ -26,7 +26,7 @@ struct replay_order {
   /// The settings of the job, or of the user's program that ran.
   std::vector<model::setting> settings;
   std::string program;      ///< the program's name; empty: the run was a job of `troupe`
-  std::string data_digest;  ///< of the data's rows; empty: not recorded
+  std::string data_digest;  ///< the data's rows; empty: not recorded
   /// Trainers and servers were in different processes, where tables travel in other formats.
   bool is_remote = false;
   /// Devices of the run.
@@ -39,11 +39,11 @@ struct replay_order {
   std::map<std::uint16_t, std::vector<expected_message>> by_receiver;
 };
 
-/// Returns the devices of the recorded run; the processor where the recording says nothing.
+/// Returns the devices of the recorded run; the processor if the recording names none.
 actors::device_request devices_in(const trace::recording& of);
 
-/// Whether an actor is a client of a program. Clients look on and call while it suits them, for as long as the run
-/// takes: a replay neither holds their calls to an order nor compares them.
+/// Whether an actor is a client of a program. Clients observe and call at any time during the run: a replay neither
+/// orders their calls nor compares them.
 bool is_client(const trace::recording& from, std::uint16_t actor);
 
 /// Faults, a line for the user: the job or messages are not recorded, the run resumed from a checkpoint, or it ended
