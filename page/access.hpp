@@ -24,8 +24,8 @@ class access {
   /// `host`: the address or name that the server listens on.
   access(std::string token, std::string host);
 
-  /// Returns whether the Host field `host` names this machine. This stops DNS rebinding: another site that points its
-  /// own name at this machine could else read the page with the browser's rights.
+  /// Returns whether the Host field `host` names this machine. This stops DNS rebinding: otherwise another site that
+  /// points its own name at this machine could read the page with the browser's rights.
   bool is_for_us(std::string_view host) const;
 
   /// Compares with the token in constant time.

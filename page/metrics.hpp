@@ -43,7 +43,8 @@ class totals {
   std::map<std::uint16_t, sum> steps_;
 };
 
-/// Returns the whole answer to `/metrics`. Of a run that cannot be read it has only `troupe_up 0`.
+/// Returns the whole answer to `/metrics`. If no recording could be read, it has only `troupe_up` and
+/// `troupe_trace_readable`.
 std::string metrics_text(const reading& of, const totals& sums);
 
 }  // namespace troupe::page

@@ -193,8 +193,8 @@ http_response run_page::blocked(const http_request&) {
   return blocked_;
 }
 
-/// Returns whether a run under way makes progress: nothing has blocked it for a second, or for three slow steps if that
-/// is longer. What has moved since the reading before is not blocked.
+/// A live run makes progress if nothing has blocked it for a second, or for three slow steps if that is longer. An
+/// actor that has moved since the previous reading is not blocked.
 boost::json::object run_page::verdict() {
   constexpr trace::nanoseconds second = 1'000'000'000;
   const bool has_before = now_.live && before_ != nullptr && silence_of(*now_.what) < second;
@@ -204,7 +204,7 @@ boost::json::object run_page::verdict() {
   const trace::nanoseconds slow_step = analysis::step_time(windows(), 95);
   const bool is_fact = report.what == analysis::blockage::dead || report.what == analysis::blockage::stopped;
   const bool moving = now_.live && !is_fact && (report.is_moving() || stuck < std::max(second, 3 * slow_step));
-  if (moving && !report.is_moving()) {  // not long enough to say so
+  if (moving && !report.is_moving()) {  // not blocked for long enough to say so
     report.what = analysis::blockage::none;
     report.verdict = "the run continues";
   }
@@ -245,7 +245,7 @@ http_response run_page::exported(const http_request& request) {
   if (!request.text("step").empty()) {
     const analysis::step_window* window = find_window(request);
     if (window == nullptr) return unknown_step(request);
-    // The step before starts what this one waits for.
+    // The previous step starts what this one waits for.
     part = analysis::part_of(*now_.what, window->begin - window->duration(), window->end);
   } else {
     part = analysis::newest_of(*now_.what, exported_most);

@@ -51,7 +51,7 @@ class run_page {
 
   std::unique_ptr<source> source_;
   reading now_;
-  std::shared_ptr<const trace::recording> before_;  ///< the reading before; null: there was none
+  std::shared_ptr<const trace::recording> before_;  ///< the previous reading; null: there was none
   totals totals_;
   bool scraped_ = false;  ///< the totals are computed only if `/metrics` is used
   // Computed from the recording at the first request.

@@ -1,4 +1,4 @@
-// The files that a browser runs, as page/web has them.
+// The files of page/web, which a browser runs.
 
 #pragma once
 
