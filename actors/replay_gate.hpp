@@ -23,7 +23,7 @@ struct replay_key {
   std::uint16_t bucket = 0;  ///< for messages that are sent once for each bucket
   std::uint64_t step = 0;
 
-  auto operator<=>(const replay_key&) const = default;
+  auto operator<=>(const replay_key&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
 };
 
 /// Returns the key of a message that `receiver` handles.

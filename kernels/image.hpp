@@ -35,7 +35,7 @@ struct conv2d_shape {
   std::size_t outputs() const { return out_channels * out_height() * out_width(); }  ///< of a sample
   std::size_t weights() const { return out_channels * (in_channels / groups) * kernel * kernel; }
 
-  auto operator<=>(const conv2d_shape&) const = default;
+  auto operator<=>(const conv2d_shape&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
 };
 
 /// Pooling of images by windows of height `kernel_height` and width `kernel_width`, without padding.

@@ -36,7 +36,7 @@ struct sent_key {
   std::uint16_t receiver = 0;
   std::string type;
   std::uint64_t step = 0;
-  auto operator<=>(const sent_key&) const = default;
+  auto operator<=>(const sent_key&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
 };
 
 /// Runs all actors in turn on the caller's thread.

@@ -27,7 +27,7 @@ struct convolution_key {
   std::size_t batch = 0;
   convolution_pass pass = convolution_pass::forward;
 
-  auto operator<=>(const convolution_key&) const = default;
+  auto operator<=>(const convolution_key&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
 };
 
 /// Device pointers to numbers or their gradients, aligned to `convolution_alignment`. The pass writes one of them.

@@ -26,7 +26,7 @@ struct product_shape {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   std::size_t count = 1;  ///< the number of such products, whose matrices are consecutive
 
-  auto operator<=>(const product_shape&) const = default;
+  auto operator<=>(const product_shape&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
   bool is_empty() const { return m * n * k * count == 0; }
 };
 
@@ -57,7 +57,7 @@ class matrix_products {
     product_shape shape;
     std::uint32_t alignments[5];
 
-    auto operator<=>(const plan_key&) const = default;
+    auto operator<=>(const plan_key&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
   };
 
   std::unique_ptr<plan> make_plan(const plan_key& key, const product_operands& operands) const;
