@@ -83,7 +83,7 @@ void checkpointing::tried() {
 caf::error checkpointing::add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on) {
   const std::uint32_t rank = share.rank;
   if (plan_ == nullptr || rank >= waiting_.size() || !plan_->checkpoints.store)
-    return make_failure(errc::wrong_context, "rank {} wants a checkpoint, there is none to take", rank);
+    return make_failure(errc::wrong_context, "rank {} wants a checkpoint, this run saves none", rank);
   if (has(rank) || state_ == state::trying)
     return make_failure(errc::wrong_context, "rank {} wants a checkpoint while one is taken", rank);
   if (state_ == state::idle) enter(state::gathering);

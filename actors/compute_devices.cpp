@@ -61,7 +61,7 @@ result<compute_devices> choose_devices(const device_request& wish) {
   const kernels::device_report found = kernels::find_devices();
   if (!found.cuda_usable) {
     if (wants_cuda)
-      return bad_input("--{0}device cuda: {1}; 'troupe devices' tells what there is, --{0}device cpu does without",
+      return bad_input("--{0}device cuda: {1}; 'troupe devices' lists the devices, --{0}device cpu does without",
                        wish.trainers == kind::cuda ? "" : "server-", found.reason);
     if (!wish.numbers.empty()) return bad_input("--devices: {}; leave it out", found.reason);
     if (found.cuda_refused) chosen.reason = found.reason;

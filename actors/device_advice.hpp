@@ -25,8 +25,8 @@ constexpr double device_multiplications = 1 << 25;
 /// for each dense weight, and one for each number of the rows in its bags. Requires: `check_network` accepts the job.
 double step_multiplications(const model::job& what, const model::data_spec& spec);
 
-/// Returns a program's addition to the network, the losses or the dense optimizers that computes only on the processor;
-/// nothing if there is none.
+/// Returns a program's addition to the network, the losses or the dense optimizers that computes only on the processor,
+/// or nothing.
 std::optional<std::string> only_on_processor(const model::job& what, const nn::module& network);
 
 /// Returns where a job on data of these shapes computes best: on devices from `device_multiplications` on, or if only

@@ -232,7 +232,7 @@ void device_collective::look_for_late() {
       make_failure(
           errc::device_failed,
           "the all-reduce of bucket {} has not ended on CUDA device{} {} within {} s, though all trainers are "
-          "in it{}: a device or NCCL's connection hangs; NCCL_DEBUG=INFO tells more, nvidia-smi may tell why{}",
+          "in it{}: a device or NCCL's connection hangs; NCCL_DEBUG=INFO shows more, nvidia-smi may show why{}",
           id.bucket, reduction_.numbers().size() == 1 ? "" : "s", fmt::join(reduction_.numbers(), ", "),
           static_cast<double>(group_.timeout().count()) / 1000,
           others.empty() ? "" : fmt::format(" (the others are trainers {})", fmt::join(others, ", ")),

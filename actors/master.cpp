@@ -259,7 +259,7 @@ void master_state::end(msg::run_result&& result) {
   if (trainers == 0) return end_members(true, {}, false);
   for (const std::uint32_t number : members_.surplus(trainers))
     self_->send(members_.nodes().at(number).handle, msg::run_over{trace.next(step, plan_.cause), true, {}});
-  end_members(true, fmt::format("the run goes on with {} trainer{}", trainers, trainers == 1 ? "" : "s"), true);
+  end_members(true, fmt::format("the run continues with {} trainer{}", trainers, trainers == 1 ? "" : "s"), true);
 }
 
 void master_state::fail(const caf::error& error) {

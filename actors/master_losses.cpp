@@ -87,7 +87,7 @@ std::string master_state::words_of_late(const status_round& round, const std::st
     const bool has_function = !plan_.epochs && one.name.starts_with("trainer");
     const std::string what = fmt::format(
         "; {} {}", members_.full_name(one.name),
-        has_function ? "has not come back from its own function or loop" : "is at work and handles no message");
+        has_function ? "has not returned from its own function or loop" : "is at work and handles no message");
     const auto step_awaited = awaited_step(round, one.name);
     const std::string since = step_awaited ? fmt::format("{} since step {}", what, *step_awaited - 1) : what;
     (is_named(said, one.name) ? named : step_awaited ? awaited : others) += since;

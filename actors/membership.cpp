@@ -115,7 +115,7 @@ caf::error membership::check(std::uint32_t servers, std::uint32_t trainers) cons
 caf::expected<msg::peer_node> membership::join(const msg::join_node& offer, std::uint64_t step) {
   auto ranks = check_offer(offer, step);
   if (!ranks) {
-    note_(fmt::format("a {} (host {}, pid {}) was not let in: {}", role_name(offer.trains), offer.host, offer.pid,
+    note_(fmt::format("a {} (host {}, pid {}) was not accepted: {}", role_name(offer.trains), offer.host, offer.pid,
                       protocol::describe(ranks.error())));
     return ranks.error();
   }
@@ -141,10 +141,10 @@ caf::expected<std::vector<std::uint32_t>> membership::check_offer(const msg::joi
   if (!rules_) return refused("this master takes no members from other processes");
   TROUPE_ASSERT(state_ != state::early);
   if (state_ == state::closed)
-    return make_failure(errc::wrong_context, "the run has begun (step {}): nobody can join any more", step);
+    return make_failure(errc::wrong_context, "the run has begun (step {}): no process can join any more", step);
   if (!offer.node) return refused("it is gone already");
   if (rules_->own_members && offer.rank == msg::any_rank)
-    return refused("this run starts its members itself; one that others may join is begun by 'troupe master'");
+    return refused("this run starts its members itself; use 'troupe master' for one that others may join");
   const auto same_name =
       std::ranges::find_if(nodes_, [&](const auto& one) { return one.second.user_name == offer.name; });
   if (!offer.name.empty() && same_name != nodes_.end())
@@ -172,8 +172,8 @@ caf::error membership::linked(std::uint32_t number, msg::connected links) {
   const bool has_groups =
       std::ranges::all_of(one.what.ranks, [&](std::uint32_t rank) { return group_of(rank).group != nullptr; });
   if (has_all && has_groups) return {};
-  return make_failure(errc::malformed, "{} tells of links to {} servers{}, the run has {}", one.what.name, count,
-                      has_groups ? "" : " and of no group", wanted_servers_);
+  return make_failure(errc::malformed, "{} reports links to {} servers{}, the run has {}", one.what.name, count,
+                      has_groups ? "" : " and no group", wanted_servers_);
 }
 
 // -- members ----------------------------------------------------------------------
@@ -215,7 +215,7 @@ std::vector<msg::part_group> membership::groups_of(const node& which) {
   return all;
 }
 
-/// The group of a trainer's part, in its process; null if there is none.
+/// The group of a trainer's part, in its process, or null.
 msg::part_group membership::group_of(std::uint32_t trainer) const {
   const node* home = node_of(true, trainer);
   for (const msg::part_group& one : home == nullptr ? groups() : groups_of(*home))

@@ -38,7 +38,8 @@ caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join
   ranks.resize(std::min<std::size_t>(ranks.size(), offer.count));
   std::ranges::sort(ranks);
   if (offer.rank != msg::any_rank && (ranks.empty() || ranks.front() != offer.rank))
-    return make_failure(errc::bad_input, "{} {} is taken, or the job has none", role_name(offer.trains), offer.rank);
+    return make_failure(errc::bad_input, "{} {} is taken, or the job has no such rank", role_name(offer.trains),
+                        offer.rank);
   const bool may_be_fewer = is_elastic() && rules_->attempt > 1 && !ranks.empty();  // back for the remaining ranks
   if ((ranks.size() < offer.count && !may_be_fewer) || offer.count == 0)
     return make_failure(errc::bad_input, "{} {}{} offered: the job asks for {}, {} have joined", offer.count,

@@ -118,7 +118,7 @@ std::optional<refusal> ordered_sum::add_sum(std::optional<std::uint32_t> from, c
     return {};
   }
   return refusal{refusal::cause::misfit,
-                 fmt::format("a sum, {} numbers from {} on, that no other process owes", which.size, which.first)};
+                 fmt::format("an unexpected sum of {} numbers from {} on", which.size, which.first)};
 }
 
 void ordered_sum::summed_elsewhere() {

@@ -43,7 +43,7 @@ caf::error parameter_server_state::check_origin(const msg::header& head, const c
   const std::uint32_t trainer = head.sender - first;
   const std::uint32_t rank = trainer / origins_.parts;
   if (head.sender < first || trainer % origins_.parts > 0 || rank >= origins_.of_rank.size())
-    return refusal(errc::wrong_context, "{} of actor {}, which is no trainer with rows", what, head.sender);
+    return refusal(errc::wrong_context, "{} of actor {}, which is not a trainer with rows", what, head.sender);
   if (origins_.of_rank[rank] == self_->current_sender()) return {};
   return refusal(errc::wrong_context, "{} of trainer {} from a process that does not have that trainer", what, trainer);
 }

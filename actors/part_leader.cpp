@@ -171,7 +171,7 @@ void part_leader::ask_parts_for_norms() {
         [this, part](const msg::squared_norm& share) {
           const auto sum = model::exact_sum::from(share.limbs.as<std::int64_t>());
           if (!sum)
-            return work_.fail(work_.step, make_failure(errc::shape_mismatch, "a norm of trainer {} that is no sum",
+            return work_.fail(work_.step, make_failure(errc::shape_mismatch, "a norm of trainer {} that is not a sum",
                                                        work_.assigned.rank + part));
           squared_norm_.merge(*sum);
           work_.arrived();

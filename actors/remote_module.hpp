@@ -48,7 +48,7 @@ class module_host {
   virtual caf::expected<std::unique_ptr<remote_module>> make(const msg::instantiate& order) = 0;
   /// Hosts another module, and returns its number.
   virtual std::uint64_t add(std::unique_ptr<remote_module> made) = 0;
-  /// Returns a module; null: there is none.
+  /// Returns a module, or null.
   virtual remote_module* find(std::uint64_t module) = 0;
   /// Frees a module, after the current message.
   virtual void remove(std::uint64_t module) = 0;
@@ -177,7 +177,9 @@ class remote_module {
   }
 
  private:
-  static caf::error no_table() { return protocol::make_failure(protocol::errc::bad_input, "this module is no table"); }
+  static caf::error no_table() {
+    return protocol::make_failure(protocol::errc::bad_input, "this module is not a table");
+  }
 };
 
 /// Writes the file of a module, or of a shard of it, into a checkpoint's folder. `place`: its index among the run's

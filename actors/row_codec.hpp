@@ -19,7 +19,7 @@ msg::tensor encode_rows(const float* numbers, std::uint64_t rows, std::uint64_t 
 /// Writes a tensor's numbers as float32. Requires: the tensor is consistent and of a type of rows.
 void decode_rows(const msg::tensor& from, float* to);
 
-/// Returns the position of the first NaN or Inf; the number of elements if there is none. Requires: as `decode_rows`.
+/// Returns the position of the first NaN or Inf; the number of elements without one. Requires: as `decode_rows`.
 std::size_t find_non_finite(const msg::tensor& numbers);
 
 /// Returns the answer to `row_digests`: XXH3 of the bits of rows [first, first + count), or these rows if the shard has

@@ -68,7 +68,7 @@ caf::expected<run_plan> plan_job(const troupe::msg::run& order, const run_checkp
   if (what->servers == 0 && !(*data)->spec().tables.empty())
     return make_failure(errc::bad_input, "--servers 0: the model has tables, so it needs at least 1");
   if (what->pipeline > 1 && what->stages.empty())
-    return make_failure(errc::bad_input, "--pipeline {}: the order does not tell where stages begin", what->pipeline);
+    return make_failure(errc::bad_input, "--pipeline {}: the order does not say where stages begin", what->pipeline);
   run_plan plan = parts_of(*what, *data);
   plan.checkpoints = checkpoints;
   plan.devices = advice_for(*what);

@@ -37,7 +37,7 @@ caf::error sliced_passes::take(msg::partial_sum&& share) {
     return make_failure(errc::wrong_context, "a share of sum {} of slice {}, the next one is {}", share.number, slice,
                         number_ + queue.size());
   if (share.numbers.type != dtype::f32 || !share.numbers.consistent())
-    return make_failure(errc::shape_mismatch, "a share of sum {} that is no matrix of f32", share.number);
+    return make_failure(errc::shape_mismatch, "a share of sum {} that is not a matrix of f32", share.number);
   queue.push_back(std::move(share.numbers));
   if (is_waiting() && is_complete()) resume();
   return {};

@@ -372,7 +372,7 @@ caf::error sparse_client::take_norm(std::size_t i, const msg::squared_norm& shar
   TROUPE_ASSERT(owes_norm(i));
   norm_owed_[i] = false;
   const auto sum = model::exact_sum::from(share.limbs.as<std::int64_t>());
-  if (!sum) return make_failure(errc::shape_mismatch, "a norm that is no sum");
+  if (!sum) return make_failure(errc::shape_mismatch, "a norm that is not a sum");
   norm_.merge(*sum);
   return {};
 }

@@ -85,7 +85,7 @@ struct step_work {
   // -- set-up and lookups ----------------------------------------------------------------
 
   /// Makes the replica of this trainer's part of the network, which starts after `from`. `slices`: the other slices of
-  /// the part's stage; null: there are none.
+  /// the part's stage, or null.
   caf::error make_replica(const msg::trainer_position& from, kernels::device& device, nn::slice_sums* slices);
   /// Plans the lookups of a batch, once it has been checked. Thread: any.
   caf::expected<context> prepare(std::uint64_t of_step, result<model::batch>&& samples) const;

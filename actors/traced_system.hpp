@@ -45,7 +45,7 @@ inline compute_devices devices_of(const caf::actor_system& system) {
   return config != nullptr ? config->devices : compute_devices();
 }
 
-/// Returns the threads that make batches for the trainers of `system`; null: there are none.
+/// Returns the threads that make batches for the trainers of `system`, or null.
 inline std::shared_ptr<batch_threads> batch_threads_of(const caf::actor_system& system) {
   const auto* config = dynamic_cast<const traced_config*>(&system.config());
   return config != nullptr ? config->batch_makers : nullptr;

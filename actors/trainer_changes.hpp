@@ -42,7 +42,7 @@ class trainer_changes {
     if (phase != run_phase::training)
       return wrong.value_or(fmt::format("the run is not training (it is {}); ask again when it is", words_of(phase)));
     if (stops_) return "the run is being stopped";
-    if (asked_ > 0) return fmt::format("it is about to go on with {}", asked_);
+    if (asked_ > 0) return fmt::format("it is about to continue with {}", asked_);
     if (!wrong) asked_ = trainers;
     return wrong;
   }

@@ -114,7 +114,7 @@ TEST_F(Checkpointing, OneThatCannotBeWrittenIsToldAndTheNextOneIsTaken) {
   const auto last = stand_still(1);
   run();
   EXPECT_EQ(now(), state::idle);
-  EXPECT_TRUE(first->value && last->value) << "training goes on";
+  EXPECT_TRUE(first->value && last->value) << "training continues";
   ASSERT_EQ(reports_.size(), 1u);
   ASSERT_TRUE(reports_[0].problem);
   EXPECT_EQ(reports_[0].problem->kind, fault_kind::run);
@@ -134,7 +134,7 @@ TEST_F(Checkpointing, WhoHasNoPartInItDoesNoHarm) {
   const auto stranger = stand_still(2);
   const auto twice = stand_still(0);
   run();
-  EXPECT_EQ(protocol::describe(stranger->error), "rank 2 wants a checkpoint, there is none to take");
+  EXPECT_EQ(protocol::describe(stranger->error), "rank 2 wants a checkpoint, this run saves none");
   EXPECT_EQ(protocol::describe(twice->error), "rank 0 wants a checkpoint while one is taken");
   EXPECT_EQ(now(), state::gathering);
 }

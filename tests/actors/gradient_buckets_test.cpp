@@ -56,7 +56,7 @@ TEST(GradientBuckets, OneIsFullWhenTheLastOfItsLayersIsWritten) {
   EXPECT_EQ(buckets.state_of(0), full);
   EXPECT_EQ(numbers_of(buckets.share(0)), (std::vector<float>{2, 2, 2, 3}));
   EXPECT_EQ(buckets.state_of(0), reducing);
-  EXPECT_EQ(write(buckets, first, 1, true), 1U) << "the pass goes on while the first bucket is away";
+  EXPECT_EQ(write(buckets, first, 1, true), 1U) << "the pass continues while the first bucket is away";
   EXPECT_EQ(numbers_of(buckets.share(1)), (std::vector<float>{1, 1}));
   EXPECT_EQ(buckets.batches(), 1U);
 }

@@ -146,7 +146,7 @@ TEST_F(Members, ARunThatStartsItsMembersTakesNobodyElse) {
   const fake_node stranger = join(true);
   EXPECT_EQ(stranger.place->error, protocol::errc::bad_input);
   EXPECT_EQ(protocol::describe(stranger.place->error),
-            "this run starts its members itself; one that others may join is begun by 'troupe master'");
+            "this run starts its members itself; use 'troupe master' for one that others may join");
   EXPECT_TRUE(join(true, {}, 1, 0).place->value);
 }
 
@@ -173,7 +173,8 @@ TEST_F(Members, AProcessThatGoesBeforeTheRunLeavesItsPlace) {
   const fake_node first = join(true, offer_trainer());
   ASSERT_TRUE(first.filled->value);
   EXPECT_EQ(join(true).place->error, protocol::errc::bad_input);
-  EXPECT_TRUE(noted("a trainer (host a, pid 2) was not let in: 1 trainer offered: the job asks for 1, 1 have joined"));
+  EXPECT_TRUE(
+      noted("a trainer (host a, pid 2) was not accepted: 1 trainer offered: the job asks for 1, 1 have joined"));
   end(first);
   EXPECT_TRUE(noted("trainer 0 (host a, pid 1) has left: "));
   const fake_node second = join(true, offer_trainer());
@@ -268,7 +269,7 @@ TEST_F(Members, AProcessWithFewerLinksThanServersEndsTheRunWithTheReason) {
   join(true, offer_trainer());
   EXPECT_EQ(answer_->error, protocol::errc::malformed);
   EXPECT_EQ(protocol::describe(answer_->error),
-            "trainer 0 (host a, pid 2) tells of links to 0 servers and of no group, the run has 1");
+            "trainer 0 (host a, pid 2) reports links to 0 servers and no group, the run has 1");
 }
 
 TEST_F(Members, TheLossOfSomebodyBeforeTheRunIsToldWithWhatToDo) {

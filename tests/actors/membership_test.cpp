@@ -115,7 +115,7 @@ TEST_F(Membership, LostSlicesAreHostedBesideTheOthers) {
   ASSERT_TRUE(given);
   const std::map<std::uint32_t, std::vector<std::uint32_t>> expected = {
       {numbers[0], {3}}, {numbers[1], {1, 6}}, {numbers[2], {4, 5}}};
-  EXPECT_EQ(*given, expected) << "4 and 5, whom nobody is beside, stay together";
+  EXPECT_EQ(*given, expected) << "4 and 5, without neighbors, stay together";
 }
 
 TEST_F(Membership, MembersInThisProcessGetTheRanksInTheOrderOfTheirComing) {
@@ -210,7 +210,7 @@ TEST_F(Membership, AnActorThatEndsInTheRunIsFatalWithItsOwnWordsAndDoubtfulWitho
       ends(trainers_[1], protocol::make_failure(protocol::errc::peer_failed, "trainer 1: server 0 is gone"));
   EXPECT_EQ(of_another.what, kind::doubtful);
   EXPECT_EQ(protocol::describe(of_another.why), "trainer 1: server 0 is gone");
-  EXPECT_EQ(ends(nodes_[1], caf::exit_reason::kill).what, kind::harmless) << "its connection tells more";
+  EXPECT_EQ(ends(nodes_[1], caf::exit_reason::kill).what, kind::harmless) << "its connection says more";
 }
 
 /// A group that looks after its sums, or a server, may meet what a trainer's work has done to a device.
@@ -252,7 +252,7 @@ TEST_F(Membership, AQuestionWithoutAnswerIsJudgedByWhatCameInstead) {
   EXPECT_EQ(judged(protocol::make_failure(protocol::errc::out_of_memory, "server 0")).what, kind::fatal);
   EXPECT_EQ(judged(protocol::make_failure(protocol::errc::peer_failed, "server 0: another is gone")).what,
             kind::doubtful);
-  EXPECT_EQ(judged(caf::sec::request_receiver_down).what, kind::harmless) << "its death tells more";
+  EXPECT_EQ(judged(caf::sec::request_receiver_down).what, kind::harmless) << "its death says more";
 }
 
 TEST_F(Membership, ATrainerTakesWhatStandsForTheServersInItsProcess) {
@@ -270,7 +270,7 @@ TEST_F(Membership, ATrainerTakesWhatStandsForTheServersInItsProcess) {
   EXPECT_EQ(all_.who_is(links.group.address()), "allreduce of trainer 0 (host a, pid 2)");
   links.servers.clear();
   EXPECT_EQ(protocol::describe(all_.linked(2, links)),
-            "trainer 1 (host a, pid 3) tells of links to 0 servers, the run has 1");
+            "trainer 1 (host a, pid 3) reports links to 0 servers, the run has 1");
 }
 
 TEST(MembershipState, ARunThatIsNotKnownCannotBeginAndOneBeginsOnce) {

@@ -148,8 +148,7 @@ TEST_F(Modes, StepsWithNanAreLeftOutOnAllRanks) {
     EXPECT_EQ(skipped.weights_digest, digest) << servers << " servers";
   }
   settings none = adult({{"nan", "skip"}});
-  EXPECT_EQ(result_of(none).weights_digest, result_of(adult({})).weights_digest)
-      << "where there is none, nothing changes";
+  EXPECT_EQ(result_of(none).weights_digest, result_of(adult({})).weights_digest) << "without one, nothing changes";
   EXPECT_EQ(result_of(none).skipped_steps, 0u);
 }
 

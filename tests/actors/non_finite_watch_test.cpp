@@ -36,7 +36,7 @@ TEST(NonFiniteWatch, TheFirstOfTheFirstStepIsNamed) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->step, 3U);
   EXPECT_EQ(found->words(), "that is NaN (number 7 of 10); try a smaller learning rate (--dense-lr, --sparse-lr)");
-  EXPECT_FALSE(watch.judge(3)) << "it is told once, and the next step's is not judged yet";
+  EXPECT_FALSE(watch.judge(3)) << "it is reported once, and the next step's is not checked yet";
   const auto next = watch.judge(4);
   ASSERT_TRUE(next);
   EXPECT_EQ(next->words(), "another is Inf (number 0 of 10); try a smaller learning rate (--dense-lr, --sparse-lr)");

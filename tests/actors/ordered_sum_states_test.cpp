@@ -102,8 +102,7 @@ TEST_F(OfThreeProcesses, WhatAnotherProcessClaimsHasALimit) {
 TEST_F(OfThreeProcesses, ASumThatItsSenderDoesNotOweIsRefused) {
   const auto expect_refused = [&](std::optional<std::uint32_t> from, std::uint64_t first, std::uint64_t size) {
     expect(sum_.add_sum(from, {first, size}), cause::misfit,
-           "a sum, " + std::to_string(size) + " numbers from " + std::to_string(first) +
-               " on, that no other process owes");
+           "an unexpected sum of " + std::to_string(size) + " numbers from " + std::to_string(first) + " on");
   };
   begin(4);
   expect_refused(1, 0, 4);

@@ -119,7 +119,7 @@ TEST_F(TrainersElsewhere, AreBelievedFromTheirOwnProcessOnly) {
   EXPECT_EQ(refusal_of<msg::committed>(1, msg::optimizer_step{head_of(1), 0}),
             "server 0, step 1: an optimizer step of rank 0 from trainer 1");
   EXPECT_EQ(refusal_of<msg::committed>(1, msg::optimizer_step{head(1, server_number(0)), 1}),
-            "server 0, step 1: an optimizer step of actor 2, which is no trainer with rows");
+            "server 0, step 1: an optimizer step of actor 2, which is not a trainer with rows");
 
   // None of that has counted.
   for (std::uint32_t rank : {0U, 1U}) link_to_[rank]->send(server_, grad_as(rank));
@@ -356,7 +356,7 @@ TEST_F(ParameterServer, LookupsThatCannotBeAnsweredAreRefusedWithTheReason) {
     EXPECT_EQ(protocol::describe(refused->error).rfind("server 0, step 1: ", 0), 0u)
         << protocol::describe(refused->error);
   }
-  EXPECT_EQ(value_at(1, 0), 0.0F) << "the server goes on";
+  EXPECT_EQ(value_at(1, 0), 0.0F) << "the server continues";
 }
 
 TEST_F(ParameterServer, AGradientThatCannotBeAppliedEndsTheServerWithTheReason) {

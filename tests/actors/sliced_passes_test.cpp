@@ -149,7 +149,7 @@ TEST(SlicedPasses, RefuseSharesThatAreNotToCome) {
   EXPECT_EQ(error_of(made(first_rank, 2)), "a share of sum 2 of slice 0, the next one is 2") << "and not two";
   msg::partial_sum whole_numbers = made(first_rank + 2, 0);
   whole_numbers.numbers = msg::tensor::own(1, 1, std::vector<std::int64_t>(1));
-  EXPECT_EQ(error_of(std::move(whole_numbers)), "a share of sum 0 that is no matrix of f32");
+  EXPECT_EQ(error_of(std::move(whole_numbers)), "a share of sum 0 that is not a matrix of f32");
 }
 
 TEST(SlicedPasses, FailWhereASliceHasAnotherShape) {

@@ -78,7 +78,7 @@ TEST_F(StatusOfGathering, TellsWhoIsMissing) {
   EXPECT_EQ(now.trainers, 0u) << "its trainer has not come yet";
 
   // Rank 1 before rank 0: there is a gap.
-  caf::anon_send(master_, msg::node_lost{{}, "nobody's session", "a client has gone"});
+  caf::anon_send(master_, msg::node_lost{{}, "an unknown session", "a client has gone"});
   ASSERT_TRUE(come(true, "slow")->value);
   offer(msg::join_trainer{{}, spawn(trainer, std::uint64_t{1}, 1U, 1U), 1});
   now = told();

@@ -36,7 +36,7 @@ TEST(TrainerChanges, WhatIsAskedForComesFirst) {
   EXPECT_EQ(changes.ask(2, rules, run_phase::training, 8), std::nullopt);
   EXPECT_EQ(changes.after(8, rules, total_steps), 2U);
   EXPECT_EQ(changes.after(20, rules, total_steps), 2U);
-  EXPECT_EQ(changes.ask(4, rules, run_phase::training, 8), "it is about to go on with 2");
+  EXPECT_EQ(changes.ask(4, rules, run_phase::training, 8), "it is about to continue with 2");
 }
 
 TEST(TrainerChanges, ARunThatStopsGoesOnWithNone) {
