@@ -33,7 +33,7 @@ std::string reason(const caf::error& error, const client_options& options) {
     return fmt::format("did not answer within {} s; --timeout allows more",
                        static_cast<double>(options.timeout.count()) / 1000);
   if (protocol::is_secondary(error))
-    return "the run, or its attempt under way, has just ended; if it goes on, ask again";
+    return "the run, or its attempt under way, has just ended; if it continues, ask again";
   return protocol::describe(error);
 }
 

@@ -234,7 +234,7 @@ caf::error data_link::take_message(const msg::blob& body) {
   if (!read) return read.error();
   auto& [head, content] = *read;
   const auto target = actors_->find(head.actor);
-  if (!target) return malformed(fmt::format("a message for actor {}, who is not here", head.actor));
+  if (!target) return malformed(fmt::format("a message for actor {}, which is not here", head.actor));
   // CAF uses the higher bits of a message's id.
   if (head.request >= handling_flag) return malformed(fmt::format("a request of number {}", head.request));
   const auto about = protocol::head_of(content);

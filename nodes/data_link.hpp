@@ -44,7 +44,7 @@ class actor_directory {
     actors_[number] = std::move(actor);
   }
 
-  /// Returns null if there is none.
+  /// Returns the actor, or null.
   caf::strong_actor_ptr find(std::uint32_t number) const {
     const std::lock_guard lock(mutex_);
     const auto known = actors_.find(number);

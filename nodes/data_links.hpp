@@ -34,7 +34,7 @@ class data_links {
   /// Returns the newest step for which this process has sent a message. Thread: any.
   virtual std::uint64_t newest_step() const = 0;
 
-  /// Returns null if there is none. Thread: any.
+  /// Returns the link, or null. Thread: any.
   virtual data_link_ptr link_to(std::uint32_t node) const = 0;
 };
 

@@ -109,7 +109,7 @@ void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_poi
         "{} cannot be reached at {} by {}: {}; let it name an address that others reach by --advertise HOST",
         peer->name, peer->address, rules_.myself()->name, without_name(made.error().message, peer->address)));
   }
-  if (node_in((*made)->peer()) != node) return settle(fmt::format("{} is somebody else", peer->name));
+  if (node_in((*made)->peer()) != node) return settle(fmt::format("{} is another process", peer->name));
   add(node, std::move(*made));
 }
 

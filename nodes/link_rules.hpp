@@ -53,7 +53,7 @@ class link_rules {
   std::set<std::uint32_t> missing_;  ///< nodes without a link yet
 };
 
-/// Returns the node number in a hello; UINT64_MAX if there is none.
+/// Returns the node number in a hello, or UINT64_MAX.
 std::uint64_t node_in(const links::hello& items);
 
 }  // namespace troupe::nodes

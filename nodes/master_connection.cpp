@@ -46,7 +46,7 @@ caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_
          std::chrono::steady_clock::now() < give_up) {
   }
   if (outcome.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
-    return protocol::make_failure(protocol::errc::timeout, "it lets nobody in within {} s",
+    return protocol::make_failure(protocol::errc::timeout, "it did not answer within {} s",
                                   static_cast<double>(timeout.count()) / 1000);
   auto answer = outcome.get();
   if (!answer) return answer.error();

@@ -128,7 +128,7 @@ void node_state::handle(const msg::host_ranks& order) {
   place_.ranks.insert(place_.ranks.end(), order.ranks.begin(), order.ranks.end());
   host(order.ranks, msg::id_of(order.head));
   if (all_.options.on_note)
-    all_.options.on_note(fmt::format("hosts {}{} {} too, for whom nobody came",
+    all_.options.on_note(fmt::format("also hosts {}{} {}, which no process offered",
                                      all_.options.trains ? "trainer" : "server", order.ranks.size() > 1 ? "s" : "",
                                      fmt::join(order.ranks, ", ")));
 }

@@ -40,7 +40,7 @@ class rejection_log {
     return suppressed_ == 0 ? std::nullopt : std::optional(begin_ + interval);
   }
 
-  /// Returns a line about the suppressed lines; null if there are none.
+  /// Returns a line about the suppressed lines, or null.
   std::optional<std::string> summary() {
     if (suppressed_ == 0) return std::nullopt;
     told_ = 0;

@@ -136,7 +136,7 @@ class control_plane {
     const auto socket = tunnel->open();
     if (!socket) {
       // The system has no descriptor left: members that are still missing would find none either.
-      if (!is_client) caf::anon_send(boss_, msg::give_up{{}, "a member cannot be let in: " + socket.error().message});
+      if (!is_client) caf::anon_send(boss_, msg::give_up{{}, "a member cannot be accepted: " + socket.error().message});
       left(session, &socket.error());
       return tunnel->close();
     }
@@ -155,7 +155,7 @@ class control_plane {
 
   void turn_away(const fault& why) {
     const bool was_due = rejection_log_.due().has_value();
-    note(rejection_log_.add("somebody was not let in: " + why.message, rejection_log::clock::now()));
+    note(rejection_log_.add("a connection was not accepted: " + why.message, rejection_log::clock::now()));
     const auto due = rejection_log_.due();
     if (!due || was_due) return;
     summary_.expires_at(*due);

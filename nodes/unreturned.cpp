@@ -93,8 +93,7 @@ class unreturned_words {
     if (found_.size() > most) told.push_back(fmt::format("and {} more", found_.size() - most));
     if (has_own_code_)
       told.emplace_back(
-          "a wish to stop is heard where a function awaits something: co_await in what takes long, and return when "
-          "that throws");
+          "a function notices a stop request where it awaits: co_await in long work, and return when that throws");
     return fmt::format("{}", fmt::join(told, "; "));
   }
 
@@ -110,7 +109,7 @@ class unreturned_words {
     const bool is_new = here_.insert(one.who).second;
     if (!one.is_awaited && !is_new) return;  // it called the code already named
     if (is_same && one.runs)
-      add(blame::stuck, fmt::format("{} has not come back from {}", one.who, one.what));
+      add(blame::stuck, fmt::format("{} has not returned from {}", one.who, one.what));
     else if (is_same)
       add(blame::waits, fmt::format("{} waits{} in {}", one.who, waits_of(one.who), one.what));
     else
@@ -124,7 +123,7 @@ class unreturned_words {
     const bool has_function = run_->has_functions && one.name.starts_with("trainer");
     has_own_code_ = has_own_code_ || run_->has_functions;
     if (one.phase == "computing" && has_function)
-      add(blame::stuck, fmt::format("{} has not come back from its own function or loop{}", who, asked_of(one.name)));
+      add(blame::stuck, fmt::format("{} has not returned from its own function or loop{}", who, asked_of(one.name)));
     else if (one.phase == "computing")
       add(blame::stuck, fmt::format("{} is at work and handles no message{}", who, asked_of(one.name)));
     else if (!waits.empty())

@@ -12,12 +12,12 @@ TEST_F(DataLink, WhatIsNoMessageEndsTheLinkWithTheReason) {
     return text.find(part) != std::string::npos;
   };
   const std::string word = word_about(links::link::first_user_kind, {msg::blob::own(std::string("no message at all"))});
-  EXPECT_TRUE(has(word, "it sent ") && has(word, "a frame that is no message")) << word;
+  EXPECT_TRUE(has(word, "it sent ") && has(word, "a frame that is not a message")) << word;
 }
 
 TEST_F(DataLink, AMessageForNobodyEndsTheLinkWithTheReason) {
   const auto parts = protocol::to_frame({1, 99}, caf::make_message(msg::committed{}));
-  EXPECT_EQ(word_about(links::link::first_user_kind, *parts), "it sent a message for actor 99, who is not here");
+  EXPECT_EQ(word_about(links::link::first_user_kind, *parts), "it sent a message for actor 99, which is not here");
 }
 
 // CAF uses the higher bits of a message's id, and so does the link.

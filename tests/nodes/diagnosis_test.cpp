@@ -70,8 +70,8 @@ TEST(Diagnosis, NamesAStoppedProcessWithoutAskingAnybody) {
   EXPECT_FALSE(made.has_all(3)) << "one is on another host";
   const auto verdict = value_of(made.judge(true));
   const std::string pid = std::to_string(server.pid());
-  EXPECT_EQ(verdict,
-            "server 0 (pid " + pid + ") is stopped by a signal or a debugger; 'kill -CONT " + pid + "' lets it go on");
+  EXPECT_EQ(verdict, "server 0 (pid " + pid + ") is stopped by a signal or a debugger; 'kill -CONT " + pid +
+                         "' lets it continue");
   EXPECT_TRUE(std::filesystem::exists(made.folder() / "summary.txt"));
   EXPECT_FALSE(std::filesystem::exists(made.folder() / "stacks.txt"));
 }

@@ -201,12 +201,12 @@ TEST_F(TwoNodesMembers, ANodeThatIsRefusedIsToldWhyWordForWord) {
   };
   EXPECT_EQ(why([](node_options& offer) { offer.name = "taken"; }),
             "--name taken: is taken by trainer 0 (host b, pid 18); choose another");
-  EXPECT_EQ(why([](node_options& offer) { offer.rank = 1; }), "server 1 is taken, or the job has none");
+  EXPECT_EQ(why([](node_options& offer) { offer.rank = 1; }), "server 1 is taken, or the job has no such rank");
   EXPECT_EQ(why([](node_options& offer) { offer.count = 3; }), "3 servers offered: the job asks for 1, 0 have joined");
   EXPECT_EQ(why([](node_options& offer) { offer.count = 0; }), "0 servers offered: the job asks for 1, 0 have joined");
   EXPECT_EQ(why([](node_options& offer) { offer.expected_job = std::vector{model::setting("seed", "77")}; }),
             "the job differs from the master's: --seed is 77 there and 1 at the master");
-  EXPECT_TRUE(answer_->pending()) << "nobody who was refused does harm";
+  EXPECT_TRUE(answer_->pending()) << "no refused process does harm";
 }
 
 TEST_F(TwoNodesMembers, NobodyFillsAPlaceOfAnotherNodeFromAfar) {

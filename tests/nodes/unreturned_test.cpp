@@ -12,8 +12,7 @@ namespace troupe::nodes::unreturned_test {
 namespace {
 
 const std::string advice =
-    "; a wish to stop is heard where a function awaits something: co_await in what takes long, and return when that "
-    "throws";
+    "; a function notices a stop request where it awaits: co_await in long work, and return when that throws";
 
 open_code function_of(const std::string& who, std::uint64_t id, std::uint64_t turn, const std::string& where) {
   return {.who = who, .what = "its function, " + where, .turn = turn, .runs = turn % 2 != 0, .id = id};
@@ -31,7 +30,7 @@ TEST(Unreturned, NamesFirstWhoDoesNotComeBack) {
   now[2].turn = 11;
   EXPECT_EQ(
       words_of_unreturned(before, now, std::nullopt),
-      "trainer 1 has not come back from its function, after step 2; trainer 2 continues with its function, in step "
+      "trainer 1 has not returned from its function, after step 2; trainer 2 continues with its function, in step "
       "9; trainer 0 waits in its function, in step 3" +
           advice);
 }
@@ -40,7 +39,7 @@ TEST(Unreturned, NamesTheMethodThatWasEnteredLastOfThoseThatDoNotComeBack) {
   const std::vector<open_code> before = {method_of("server 0", 1, "a task of its objects"),
                                          method_of("server 0", 2, "spinner.spin"), method_of("server 1", 3, "a.b")};
   const std::vector<open_code> now = {before[0], before[1], method_of("server 1", 4, "a.b")};
-  EXPECT_EQ(words_of_unreturned(before, now, std::nullopt), "server 0 has not come back from spinner.spin" + advice);
+  EXPECT_EQ(words_of_unreturned(before, now, std::nullopt), "server 0 has not returned from spinner.spin" + advice);
 }
 
 TEST(Unreturned, NamesActorsOfOtherProcessesAndWhatTheOthersWaitFor) {
@@ -56,7 +55,7 @@ TEST(Unreturned, NamesActorsOfOtherProcessesAndWhatTheOthersWaitFor) {
   run.status.waits = {{"trainer 0", "counter.add", 0, "server 0"}, {"trainer 4", "rows", 3, ""}};
   EXPECT_EQ(words_of_unreturned({}, {function_of("trainer 4", 1, 2, "in step 3")}, run),
             "server 0 (host there, pid 18) is at work and handles no message (trainer 0 waits for counter.add); "
-            "trainer 1 (pid 17) has not come back from its own function or loop; "
+            "trainer 1 (pid 17) has not returned from its own function or loop; "
             "trainer 4 continues with its function, in step 3; "
             "trainer 0 waits for counter.add from server 0; trainer 3 has not ended its function" +
                 advice);
@@ -79,7 +78,7 @@ TEST(Unreturned, NamesAtMostSix) {
   for (std::uint64_t rank = 0; rank < 9; ++rank)
     all.push_back(function_of("trainer " + std::to_string(rank), rank, 1, "in step 1"));
   const std::string words = words_of_unreturned(all, all, std::nullopt);
-  EXPECT_NE(words.find("trainer 5 has not come back"), std::string::npos) << words;
+  EXPECT_NE(words.find("trainer 5 has not returned"), std::string::npos) << words;
   EXPECT_EQ(words.find("trainer 6"), std::string::npos) << words;
   EXPECT_NE(words.find("; and 3 more; "), std::string::npos) << words;
 }
