@@ -25,7 +25,7 @@ std::string plain(std::string name) {
 std::string meaning_of(const caf::error& error) {
   if (!error) return "no error";
   if (error == caf::sec::request_timeout) return "no answer came in time";
-  if (error == caf::sec::unexpected_message) return "the receiver has no use for such a message";
+  if (error == caf::sec::unexpected_message) return "the receiver does not handle this message";
   if (error == caf::sec::runtime_error && error.context().match_elements<std::string>())
     return error.context().get_as<std::string>(0);  // an exception's text
   if (error.category() == caf::type_id_v<caf::exit_reason>)

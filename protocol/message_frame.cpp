@@ -145,7 +145,7 @@ void narrow(std::vector<blob_entry>& how, std::span<const msg::blob> blobs) {
 }
 
 caf::error malformed(const char* what) {
-  return make_failure(errc::malformed, std::string("a frame that is no message: ") + what);
+  return make_failure(errc::malformed, std::string("a frame that is not a message: ") + what);
 }
 
 struct disassembled {
@@ -168,9 +168,9 @@ class blob_reader {
       const auto how = static_cast<kind>(word >> kind_shift);
       const std::size_t width = word >> width_shift & width_mask;
       const std::uint64_t value = word & value_mask;
-      if (how != kind::bytes && kept_ == nullptr) return malformed("it tells of blobs that are kept");
+      if (how != kind::bytes && kept_ == nullptr) return malformed("it refers to blobs that are kept");
       if (width != 0 && !(is_narrow(width) && (how == kind::bytes || how == kind::kept_bytes)))
-        return malformed("words of a width that there is not");
+        return malformed("words of an unknown width");
       if (how == kind::forgotten) {
         if (!kept_->forget(value)) return malformed("it drops a blob that is not kept");
         continue;
@@ -181,7 +181,7 @@ class blob_reader {
         continue;
       }
       if (width == 0 ? !take_bytes(value, to) : !take_words(value, width, to))
-        return malformed(width == 0 ? "shorter than its blobs" : "shorter than its words, or of a part of one");
+        return malformed(width == 0 ? "shorter than its blobs" : "shorter than its words, or ends within one");
       if (how == kind::bytes) continue;
       if (next_ == entries_) return malformed("a blob to be kept without a number");
       if (!kept_->keep(next_word(), to)) return malformed("it has a blob kept twice, or too many");
@@ -295,7 +295,7 @@ caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const msg::blo
   errc code = errc::none;
   if (parts->fixed.type != caf::type_id_v<errc> || !reader.value(number) || !reader.value(words) || !reader.is_done() ||
       !from_integer(number, code) || code == errc::none)
-    return malformed("a failure that is none");
+    return malformed("an invalid failure");
   return std::pair(envelope{parts->fixed.request, parts->fixed.actor}, make_failure(code, std::move(words)));
 }
 

@@ -9,13 +9,13 @@ namespace troupe::protocol {
 namespace {
 
 constexpr auto all_types = []<class... T>(boost::mp11::mp_list<T...>) {
-  static_assert(((traits_v<T>.replayed || !traits_v<T>.ordered) && ...), "what has its turn is compared too");
+  static_assert(((traits_v<T>.replayed || !traits_v<T>.ordered) && ...), "ordered messages are compared too");
   return std::array{message_type{caf::type_id_v<T>, message_name_v<T>, traits_v<T>}...};
 }(message_types());
 
 constexpr message_traits unknown;
 
-/// The entry with that number; null if there is none.
+/// The entry with that number, or null.
 const message_type* find(caf::type_id_t number) {
   const std::size_t place = std::size_t{number} - caf::id_block::troupe::begin;
   return place < all_types.size() ? &all_types[place] : nullptr;

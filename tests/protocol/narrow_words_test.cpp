@@ -124,9 +124,9 @@ TEST(NarrowWords, OfAnotherWidthOrNotWholeAreRefused) {
   const auto entry = [](std::uint64_t width, std::uint64_t size) { return width << 58 | size; };
   ASSERT_EQ(fault_with(entry(3, many * 8)), "it was taken");
   for (const std::uint64_t width : {1, 5, 6, 7, 8, 15})
-    EXPECT_NE(fault_with(entry(width, many * 8)).find("a width that there is not"), std::string::npos) << width;
+    EXPECT_NE(fault_with(entry(width, many * 8)).find("an unknown width"), std::string::npos) << width;
   for (const std::uint64_t wrong : {entry(3, many * 8 + 1), entry(4, many * 8), entry(3, msg::blob::max_bytes * 4)})
-    EXPECT_NE(fault_with(wrong).find("shorter than its words, or of a part of one"), std::string::npos);
+    EXPECT_NE(fault_with(wrong).find("shorter than its words, or ends within one"), std::string::npos);
   EXPECT_NE(fault_with(entry(2, many * 8)).find("longer than its parts"), std::string::npos);
 }
 
