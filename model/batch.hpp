@@ -79,13 +79,12 @@ struct batch {
 };
 
 /// Checks one table's bags: their number, indices, offsets, per-sample weights. Returns the first problem, which names
-/// index, rows and sample; null if there is none. Thread: any.
+/// index, rows and sample, or null. Thread: any.
 std::optional<std::string> check_bags(const table_spec& spec, const bags& what, std::size_t samples);
 
 /// Checks `what` as input of a model for `spec`: the numbers of tables, bags, dense values and targets; indices;
 /// offsets; per-sample weights; class numbers. The targets are in either `classes` or `values`. Returns the first
-/// problem, which names table, index, rows and sample; null if there is none. Allocates only for a problem. Thread:
-/// any.
+/// problem, which names table, index, rows and sample, or null. Allocates only for a problem. Thread: any.
 std::optional<std::string> check_batch(const data_spec& spec, const batch& what);
 
 }  // namespace troupe::model

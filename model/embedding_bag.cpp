@@ -51,7 +51,7 @@ namespace {
 
 /// Throws if a stop was requested while the table is made.
 void check_not_stopped() {
-  if (stop_asked()) throw std::runtime_error("a stop was asked for while its rows are drawn");
+  if (stop_asked()) throw std::runtime_error("a stop was requested while its rows were drawn");
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ std::optional<data_spec> spec_of(const job& what);
 double samples_per_step(const job& what);
 
 /// Checks the network of the job `what` on data of `spec`: settings that do not apply to the data, vectors of different
-/// widths, sizes beyond any machine. Returns the first problem as a message; null if there is none.
+/// widths, sizes beyond any machine. Returns the first problem as a message, or null.
 std::optional<std::string> check_network(const job& what, const data_spec& spec);
 
 /// Returns the ids that the dense features must be, if the network looks them up first.

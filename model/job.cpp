@@ -153,7 +153,7 @@ result<job> parse_job(const std::vector<setting>& given) {
     if (!kind) kind = data_kind_of(made.data);
   }
   if (const std::string* hidden = last_given(given, "hidden"); hidden != nullptr && !made.layers.empty())
-    return bad_input("{}: the job has --layers, which are in its place; leave one of them out",
+    return bad_input("{}: the job has --layers, which replace it; leave one of them out",
                      with_value("hidden", *hidden));
   if (auto wrong = complete_elastic(made, given)) return bad_input(std::move(*wrong));
   if (auto wrong = complete_pipeline(made, given)) return bad_input(std::move(*wrong));

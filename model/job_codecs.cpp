@@ -153,9 +153,9 @@ result<std::shared_ptr<const nn::own_metric>> metric_named(std::string_view name
   const nn::own_metrics added = nn::added_metrics();
   const auto found = std::ranges::find(added, name, [](const auto& one) { return std::string_view(one->name); });
   if (found != added.end()) return *found;
-  if (added.empty()) return bad_input("{} is no metric of this program, which has none; {}", printable(name), advice);
+  if (added.empty()) return bad_input("unknown metric {}; this program has none; {}", printable(name), advice);
   const auto names = names_in(added, [](const auto& one) { return one->name; });
-  return bad_input("{} is no metric of this program; {}; {}", printable(name), suggestions(name, names), advice);
+  return bad_input("unknown metric {}; {}; {}", printable(name), suggestions(name, names), advice);
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ text_form<nn::own_metrics> metric_names() {
             if (text == "none") return all;
             for (const std::string_view name : split(text, ',')) {
               TROUPE_TRY(one, metric_named(name));
-              if (std::ranges::find(all, one) != all.end()) return bad_input("'{}' stands there twice", one->name);
+              if (std::ranges::find(all, one) != all.end()) return bad_input("'{}' is given twice", one->name);
               all.push_back(std::move(one));
             }
             if (all.size() > nn::metrics_max)

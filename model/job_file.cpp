@@ -315,10 +315,10 @@ or_mistake<std::vector<job_file::entry>> read_entries(const std::string& text, c
     const std::size_t line = value.location().line();
     if (value.is_table())
       return wrong_line(
-          line, fmt::format(
-                    "{}: a job file has no such section; its settings stand by themselves, columns as [[columns]] and "
-                    "layers as [[layers]]",
-                    printable(name)));
+          line,
+          fmt::format("{}: a job file has no such section; its settings need no section, columns as [[columns]] and "
+                      "layers as [[layers]]",
+                      printable(name)));
     return wrong_line(line,
                       fmt::format("{}: unknown setting; the nearest is {}", printable(name), nearest(name, names)));
   }

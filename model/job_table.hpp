@@ -50,7 +50,7 @@ std::string widths_text(const std::vector<std::size_t>& widths);
 /// Fills in defaults that depend on several settings.
 void complete_job(job& what, data_kind kind);
 
-/// Checks combinations of settings; returns the first problem as a message, null if there is none.
+/// Checks combinations of settings; returns the first problem as a message, or null.
 std::optional<std::string> check_job(const job& what, data_kind kind);
 
 /// Returns the current spelling of a setting's text: f32 and f16 for the former fp32 and fp16; any other text

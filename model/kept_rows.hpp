@@ -65,7 +65,7 @@ class kept_rows {
     std::unique_ptr<std::byte[]> bytes;
     struct place {
       std::uint32_t row;   ///< within its block
-      std::uint32_t next;  ///< the slot of another row of this block; `none`: there is none
+      std::uint32_t next;  ///< the slot of another row of this block, or `none`
     };
     std::unique_ptr<place[]> places;
   };
@@ -94,7 +94,7 @@ class kept_rows {
   std::vector<std::uint32_t> newest_;    ///< by block: the slot of the row that was last copied alone
   std::vector<chunk> chunks_;            ///< they contain the slots
   std::uint32_t slots_ = 0;              ///< the number of used slots
-  std::vector<const std::byte*> whole_;  ///< by block: the copy of the whole block; null: there is none
+  std::vector<const std::byte*> whole_;  ///< by block: the copy of the whole block, or null
   std::vector<std::shared_ptr<std::byte>> whole_owners_;
   std::shared_ptr<memory_allowance> memory_;
   std::uint64_t taken_ = 0;  ///< bytes taken from `memory_`

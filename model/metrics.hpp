@@ -39,7 +39,7 @@ class own_figures {
   const figure* begin() const { return all_.data(); }
   const figure* end() const { return all_.data() + count_; }
   bool empty() const { return count_ == 0; }
-  /// Returns the value of a metric; null: there is none.
+  /// Returns the value of a metric, or null.
   std::optional<double> value_of(std::string_view name) const {
     const figure* found = std::ranges::find(begin(), end(), name, &figure::name);
     return found == end() ? std::nullopt : found->value;

@@ -99,7 +99,7 @@ std::string to_string(const optimizer_spec& spec);
 /// Returns the text for a program's messages: with all options, those of Adagrad in reverse order.
 std::string full_text(const optimizer_spec& spec);
 
-/// Returns the option that is out of range, and its limits, as `parse_optimizer` does; null if there is none.
+/// Returns the option that is out of range, and its limits, as `parse_optimizer` does, or null.
 std::optional<std::string> check_options(const optimizer_spec& spec);
 
 /// Returns the optimizer's name without options and without `lazy`: optimizers with the same name have the same state.

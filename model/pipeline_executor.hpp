@@ -129,7 +129,7 @@ class pipeline_executor {
 
   // -- inputs and gradients -----------------------------------------------------------------
 
-  /// Returns the micro-batch whose input is expected. Fails if there is none.
+  /// Returns the micro-batch whose input is expected. Fails without one.
   result<entry*> awaiting_input(std::uint64_t step, std::uint32_t number) {
     return find(step, number, pass_state::awaited, "the input");
   }

@@ -88,7 +88,7 @@ std::optional<std::string> check_resumed(const checkpoint_manifest& from, const 
   if (saved < total_steps && saved % what.accumulate != 0)
     return fmt::format(
         "--resume: the checkpoint of step {} is of a run that ended within --accumulate {}: its last optimizer step "
-        "had fewer batches, so it cannot go on; to go on from the checkpoint before it, remove {}",
+        "had fewer batches, so it cannot continue; to continue from the checkpoint before it, remove {}",
         saved, what.accumulate, manifest_name(saved));
   return std::nullopt;
 }
@@ -141,7 +141,7 @@ std::optional<std::string> first_difference(std::span<const setting> saved, std:
   const std::string* after = value_of(now, *name);
   std::pair difference{shown(*name, after), shown(*name, before)};
   if (*name == "layers" && before != nullptr && after != nullptr) difference = layers_that_differ(*before, *after);
-  return fmt::format("{}: the run of the checkpoint has {}; go on with the same job, or start anew without --resume",
+  return fmt::format("{}: the run of the checkpoint has {}; continue with the same job, or start anew without --resume",
                      difference.first, difference.second);
 }
 

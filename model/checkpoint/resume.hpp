@@ -44,13 +44,13 @@ std::vector<rank_position> positions_of(const run_position& saved, std::uint32_t
 /// Settings that may change on resume: they do not affect the result of a step, except perhaps its rounding.
 extern const std::vector<std::string_view> settings_free_on_resume;
 
-/// Returns the name of the first setting, except those in `free`, in which the job `now` differs from the saved one;
-/// null if there is none.
+/// Returns the name of the first setting, except those in `free`, in which the job `now` differs from the saved one, or
+/// null.
 std::optional<std::string> first_differing(std::span<const setting> saved, std::span<const setting> now,
                                            std::span<const std::string_view> free = settings_free_on_resume);
 
 /// Returns the first difference between the job `now` and the saved one, except for the settings `free`: "--seed 2: the
-/// checkpoint's run has --seed 1; …"; null if there is none.
+/// checkpoint's run has --seed 1; …", or null.
 std::optional<std::string> first_difference(std::span<const setting> saved, std::span<const setting> now,
                                             std::span<const std::string_view> free = settings_free_on_resume);
 

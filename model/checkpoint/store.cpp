@@ -165,7 +165,7 @@ result<void> checkpoint_store::check_vacant(const resume_point* resumed) {
     return refuse(
         directory_,
         fmt::format(
-            "holds checkpoints of a run already (newest step {}): go on with it by --resume {}, or name another folder",
+            "holds checkpoints of a run already (newest step {}): continue it by --resume {}, or name another folder",
             steps.front(), printable_path(directory_)));
   }
   torn_.insert(resumed->torn.begin(), resumed->torn.end());

@@ -18,8 +18,8 @@ class checkpoint_store {
  public:
   /// Makes `directory` with its parents if it does not exist, and locks it until the store's destruction. `resumed`:
   /// the checkpoint to resume from, in this folder or another; null for a new run. `lock`: the lock of an earlier
-  /// attempt at the same run, which this store keeps; -1: there is none. Faults, kind input: not a folder, not
-  /// writable, another run saves there, or it has checkpoints that this run does not resume from.
+  /// attempt at the same run, which this store keeps; -1: no lock. Faults, kind input: not a folder, not writable,
+  /// another run saves there, or it has checkpoints that this run does not resume from.
   static result<checkpoint_store> open(const std::string& directory, const resume_point* resumed, int lock = -1);
 
   checkpoint_store(checkpoint_store&& other) noexcept;
@@ -60,7 +60,7 @@ class checkpoint_store {
   /// Torn checkpoints of the folder, which will be removed.
   std::set<std::uint64_t> torn_;
   std::uint64_t step_ = 0;
-  /// The folder's name of the current save; empty if there is none.
+  /// The folder's name of the current save; empty without one.
   std::string begun_;
 };
 

@@ -71,7 +71,7 @@ struct row_copy {
   row_side to;
 };
 
-/// Returns the copy of the columns that two shards have in common; it has no bytes if there are none.
+/// Returns the copy of the columns that two shards have in common; no bytes without common columns.
 row_copy columns_in_common(const safetensors_file& file, const tensor_entry& entry, std::uint64_t rows,
                            const table_part& part, shard_of from, shard_of to) {
   const column_range there = columns_on(part.columns, from);

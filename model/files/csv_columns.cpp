@@ -73,7 +73,7 @@ column_fault read_vocabulary(const json::value& value, csv_column& to) {
     const auto* text = one.if_string();
     if (text == nullptr || text->empty())
       return refuse("vocabulary", one, "a text that is not empty; an empty field is a missing value, which has row 0");
-    if (!seen.insert(*text).second) return fmt::format("vocabulary: {} stands there twice", shown(one));
+    if (!seen.insert(*text).second) return fmt::format("vocabulary: {} is given twice", shown(one));
     to.vocabulary.emplace_back(*text);
   }
   return std::nullopt;

@@ -64,7 +64,7 @@ std::vector<std::uint64_t> row_index_of(const file_rows& found) {
 result<file_rows> rows_by_index(std::shared_ptr<const input_file> file, std::shared_ptr<const row_format> format,
                                 row_cut cut, std::span<const std::uint64_t> index) {
   const std::string& name = file->name();
-  const auto damaged = [&name] { return bad_input("{}: what the master has told of its rows is damaged", name); };
+  const auto damaged = [&name] { return bad_input("{}: the master's index of its rows is damaged", name); };
   if (index.size() <= words_of_file || (index.size() - words_of_file) % words_of_piece != 0) return damaged();
   TROUPE_TRY(how, compression_of(*file));
   if (index[length] != file->length() || index[compressed_as] != static_cast<std::uint64_t>(how))

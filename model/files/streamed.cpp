@@ -85,8 +85,8 @@ class streamed final : public dataset {
     return test_ && test_->source().file != train_.source().file ? of_train + test_->source().digest : of_train;
   }
 
-  /// The number of words in the training file's index, these words, then those of the test file. Empty if there are too
-  /// many pieces.
+  /// The number of words in the training file's index, that index, then the test file's. Empty if there are too many
+  /// pieces.
   std::vector<std::uint64_t> row_index() const override {
     const auto pieces = train_.source().pieces.size() + (test_ ? test_->source().pieces.size() : 0);
     if (pieces > indexed_pieces_max) return {};
@@ -229,7 +229,7 @@ result<std::unique_ptr<const streamed>> open_streamed(const job& job, std::span<
   if (!row_index.empty()) {
     const std::uint64_t words = row_index[0];
     if (words == 0 || words >= row_index.size() || (words + 1 < row_index.size()) != !job.test_file.empty())
-      return bad_input("--data {}: what the master has told of its rows is damaged", job.data);
+      return bad_input("--data {}: the master's index of its rows is damaged", job.data);
     of_train = row_index.subspan(1, words);
     of_test = row_index.subspan(1 + words);
   }

@@ -61,7 +61,7 @@ TEST(ByteSource, EndsEarlyWhenAStopIsAskedForWithinItsText) {
     wish.request();
     const auto ended = source->read(piece.data(), piece.size());
     ASSERT_FALSE(ended);
-    EXPECT_EQ(ended.error().message, bytes_of.path() + ": a stop was asked for");
+    EXPECT_EQ(ended.error().message, bytes_of.path() + ": a stop was requested");
   }
 }
 

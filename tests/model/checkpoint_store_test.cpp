@@ -282,7 +282,7 @@ TEST(CheckpointStore, ANewRunDoesNotTouchThoseOfAnother) {
   const checkpoint_folder folder;
   make_checkpoints(folder / "a", {20, 40});
   make_checkpoints(folder / "b", {20});
-  const std::string line = folder / "a" + ": holds checkpoints of a run already (newest step 40): go on with it by " +
+  const std::string line = folder / "a" + ": holds checkpoints of a run already (newest step 40): continue it by " +
                            "--resume " + folder / "a" + ", or name another folder";
   EXPECT_EQ(refusal(folder / "a"), line);
   const auto other = newest_whole_checkpoint(folder / "b");

@@ -257,7 +257,7 @@ TEST(ResumeFrom, ARunThatIsOverOrEndedWithinAnOptimizerStepIsRefused) {
             "--resume: the checkpoint is of step 40, and the job ends after 39; use more --epochs or --steps");
   EXPECT_EQ(resumed(40, 60, "3"),
             "--resume: the checkpoint of step 40 is of a run that ended within --accumulate 3: its last optimizer step "
-            "had fewer batches, so it cannot go on; to go on from the checkpoint before it, remove "
+            "had fewer batches, so it cannot continue; to continue from the checkpoint before it, remove "
             "step-000000000040.json");
 }
 
@@ -291,7 +291,7 @@ TEST(ResumeFrom, AnotherJobIsToldByItsFirstDifference) {
   now[3].second = "16";
   now[2].second = "2";
   EXPECT_EQ(first_difference(saved, now),
-            "--seed 2: the run of the checkpoint has --seed 1; go on with the same job, or start anew without "
+            "--seed 2: the run of the checkpoint has --seed 1; continue with the same job, or start anew without "
             "--resume");
   EXPECT_EQ(first_difference(saved, std::span(saved).first(3))
                 .value()

@@ -112,7 +112,7 @@ TEST(CsvColumns, MalformedValuesAreRefused) {
             "column 2 (a): vocabulary 3: must be a text that is not empty; an empty field is a missing value, which "
             "has row 0");
   EXPECT_EQ(fault_with(R"({"name": "a", "kind": "multi", "vocabulary": ["b", "c", "b"]})"),
-            "column 2 (a): vocabulary: b stands there twice");
+            "column 2 (a): vocabulary: b is given twice");
   EXPECT_EQ(fault_with("7"), "column 2: 7: must be an object");
 }
 

@@ -140,7 +140,7 @@ void expect_differences(doubles& numbers, const std::vector<float>& grads, const
   constexpr double h = 1e-6;
   for (std::size_t i = 0; i < numbers.size(); i += numbers.size() / 150 + 1) {
     if (!is_needed(i)) {
-      ASSERT_EQ(grads[i], 0) << "nobody needs number " << i;
+      ASSERT_EQ(grads[i], 0) << "unneeded number " << i;
       continue;
     }
     const double kept = numbers[i];

@@ -137,7 +137,7 @@ TEST(Dlrm, ForwardAndBackwardAreThoseOfThePaper) {
         ASSERT_NEAR(grads.parameters[i], derivative(p[i]), 1e-4) << "parameter " << i;
       for (std::size_t i = 0; i < x.size(); i += x.size() / 100 + 1) {
         if (i % width < s.dense)
-          ASSERT_EQ(grads.x[i], 0) << "nobody needs that of the dense features";
+          ASSERT_EQ(grads.x[i], 0) << "unneeded: of the dense features";
         else
           ASSERT_NEAR(grads.x[i], derivative(x[i]), 1e-4) << "input " << i;
       }

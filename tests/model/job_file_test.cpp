@@ -148,7 +148,7 @@ TEST(JobFile, UnknownSettingsAreRefusedWithLineAndNearest) {
 
 TEST(JobFile, SectionsAreRefused) {
   EXPECT_EQ(refusal("seed = 1\n[optimizer]\nname = 'sgd'\n"),
-            ":2: optimizer: a job file has no such section; its settings stand by themselves, columns as "
+            ":2: optimizer: a job file has no such section; its settings need no section, columns as "
             "[[columns]] and layers as [[layers]]");
   EXPECT_EQ(refusal("a.b.c = 1\n").substr(0, 37), ":1: a: a job file has no such section");
   EXPECT_EQ(refusal("\n[seed]\n"), ":2: seed = [seed]: must be a whole number");
