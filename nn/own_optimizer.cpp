@@ -102,11 +102,9 @@ chosen_optimizer::chosen_optimizer(std::string name, std::unique_ptr<const detai
                 fmt::format("the optimizer {}: initial_state {}: must be finite", name_, initial_state_));
   constexpr auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
   if (!std::ranges::equal(tried(0), tried(1), {}, bits, bits))
-    throw error(
-        error_kind::input,
-        fmt::format("the optimizer {}: weights in two blocks come out otherwise than in one; update each weight "
-                    "by what is at its place only",
-                    name_));
+    throw error(error_kind::input, fmt::format("the optimizer {}: weights in two blocks come out otherwise than in "
+                                               "one; update each weight by what is at its index only",
+                                               name_));
 }
 
 /// Returns weights and state after a step; the first block has this many weights. The total exceeds any processor's
