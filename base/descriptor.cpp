@@ -32,7 +32,7 @@ result<descriptor> descriptor::open(const std::string& path, int flags) {
   // Otherwise open(2) on a FIFO would block until it has a reader, and signals would not interrupt it.
   const int unblocked = (flags & O_ACCMODE) == O_WRONLY ? O_NONBLOCK : 0;
   const int number = ::open(path.c_str(), flags | unblocked | O_CLOEXEC, 0666);
-  if (number < 0) return bad_input(errno == ENXIO ? "is a FIFO that nobody reads" : std::strerror(errno));
+  if (number < 0) return bad_input(errno == ENXIO ? "is a FIFO without a reader" : std::strerror(errno));
   if (unblocked != 0) ::fcntl(number, F_SETFL, ::fcntl(number, F_GETFL) & ~O_NONBLOCK);
   return descriptor(number);
 }

@@ -67,7 +67,7 @@ constexpr std::string_view name_of(dtype x) { return detail::dtypes[static_cast<
 /// Returns the name in safetensors files: `F32`.
 constexpr std::string_view name_in_file(dtype x) { return detail::dtypes[static_cast<std::size_t>(x)].name_in_file; }
 
-/// Returns the type with that name among `names`; null if there is none.
+/// Returns the type with that name among `names`, or null.
 constexpr std::optional<dtype> dtype_named(std::string_view name, std::string_view (*names)(dtype) = name_of) {
   for (std::size_t i = 0; i < std::size(detail::dtypes); ++i)
     if (names(static_cast<dtype>(i)) == name) return static_cast<dtype>(i);

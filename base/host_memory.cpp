@@ -69,7 +69,7 @@ class large_blocks {
     }
   }
 
-  /// Returns new memory that begins at a huge page; null if there is none.
+  /// Returns new memory that begins at a huge page, or null.
   static std::byte* map(std::size_t bytes) {
     const std::size_t more = bytes + huge_page;  // so that it contains such an address
     if (more < bytes) return nullptr;

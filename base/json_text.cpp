@@ -26,7 +26,7 @@ class repeated_key_finder {
   using error_code = boost::json::error_code;
   using string_view = boost::json::string_view;
 
-  /// Returns the repeated key with its location, as in "key kind of [1]"; empty if there is none.
+  /// Returns the repeated key with its location, as in "key kind of [1]"; empty without one.
   const std::string& found() const { return found_; }
 
   bool on_document_begin(error_code&) { return true; }

@@ -136,9 +136,8 @@ bool lacks_address(int error) { return error == EADDRNOTAVAIL || error == EAFNOS
 
 fault cannot_listen(const socket_address& where, int error) {
   if (error == EADDRINUSE)
-    return {
-        fault_kind::address_in_use,
-        fmt::format("{}: somebody else listens there; choose another port, or 0 for any free one", to_string(where))};
+    return {fault_kind::address_in_use,
+            fmt::format("{}: the port is in use; choose another, or 0 for any free one", to_string(where))};
   const char* advice = lacks_address(error) ? "; give an address of this machine, such as 127.0.0.1 or 0.0.0.0"
                        : error == EMFILE || error == ENFILE ? "; see `ulimit -n`"
                                                             : "";

@@ -12,7 +12,7 @@ void heed(const stop_request* wish) { heeded = wish; }
 
 bool stop_asked() { return heeded != nullptr && heeded->requested(); }
 
-tl::unexpected<fault> stopped(std::string_view what) { return run_fault("{}: a stop was asked for", what); }
+tl::unexpected<fault> stopped(std::string_view what) { return run_fault("{}: a stop was requested", what); }
 
 stop_scope::stop_scope(const stop_request& wish) : before_(heeded) { heed(&wish); }
 

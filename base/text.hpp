@@ -23,7 +23,7 @@ std::string one_line(std::string_view text, std::size_t limit = std::string_view
 /// `text` is not empty.
 std::size_t utf8_length(std::string_view text);
 
-/// Returns the position of the first byte that is not UTF-8; npos if there is none.
+/// Returns the position of the first byte that is not UTF-8, or npos.
 std::size_t find_non_utf8(std::string_view text);
 
 /// Returns `text` for a one-line message: escaped, at most about `limit` bytes, '' if it is empty.
@@ -32,7 +32,7 @@ std::string printable(std::string_view text, std::size_t limit = 80);
 /// Returns a path for a one-line message, never truncated, since the ends of paths differ.
 std::string printable_path(std::string_view path);
 
-/// Splits `text` at the separators; one part, `text` itself, if there is none.
+/// Splits `text` at the separators; one part, `text` itself, without any.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// "a, b or c".

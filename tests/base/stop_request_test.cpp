@@ -33,7 +33,7 @@ TEST(StopRequest, IsAFaultOfWorkThatEndsEarly) {
   const result<int> ended = stopped("rows.csv");
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().kind, fault_kind::run);
-  EXPECT_EQ(ended.error().message, "rows.csv: a stop was asked for");
+  EXPECT_EQ(ended.error().message, "rows.csv: a stop was requested");
 }
 
 }  // namespace
