@@ -26,7 +26,7 @@ bool has_driver() {
          std::filesystem::exists("/dev/dxg", ignored);
 }
 
-/// Fills in the CUDA devices, or the reason why there are none.
+/// Fills in the CUDA devices, or the reason for none.
 void ask_cuda_probe(device_report& report) {
   if (!has_cuda_modules()) {
     report.reason = "this program was built without the CUDA backend";
@@ -73,7 +73,7 @@ std::size_t count_cores() {
 /// Runs the probe first: it is cheaper, and its errors are clearer than those of the backend's libraries.
 backend& load_cuda_backend() {
   if (const device_report report = find_devices(); !report.cuda_usable)
-    throw device_error("no CUDA device can be used: " + report.reason + "; 'troupe devices' tells what there is");
+    throw device_error("no CUDA device can be used: " + report.reason + "; 'troupe devices' lists the devices");
   const module_symbol symbol = find_in_module("libtroupe_cuda.so", backend_symbol);
   if (symbol.address == nullptr) throw device_error(symbol.error);
   return reinterpret_cast<backend_function*>(symbol.address)();

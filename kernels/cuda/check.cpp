@@ -17,7 +17,7 @@ constexpr const char* kernel_failed =
 constexpr const char* device_taken =
     "the device is faulty or taken by another process; look at nvidia-smi, or choose another one";
 constexpr const char* device_lost =
-    "the device or its driver has failed; nvidia-smi and the kernel's log (dmesg, Xid) may tell why; start again, or "
+    "the device or its driver has failed; nvidia-smi and the kernel's log (dmesg, Xid) may show why; start again, or "
     "choose another one";
 constexpr const char* no_support =
     "the device does not support the product; try products in f32 (--matmul-precision f32)";
@@ -68,13 +68,13 @@ constexpr meaning<cublasStatus_t> cublas_errors[] = {
 };
 
 constexpr meaning<ncclResult_t> nccl_errors[] = {
-    {ncclUnhandledCudaError, reason::failed, "a device failed, or its memory is full; NCCL_DEBUG=INFO tells more"},
+    {ncclUnhandledCudaError, reason::failed, "a device failed, or its memory is full; NCCL_DEBUG=INFO shows more"},
     {ncclSystemError, reason::failed,
-     "the network or shared memory failed; NCCL_DEBUG=INFO tells more, NCCL_SOCKET_IFNAME chooses the network"},
+     "the network or shared memory failed; NCCL_DEBUG=INFO shows more, NCCL_SOCKET_IFNAME chooses the network"},
     {ncclRemoteError, reason::given_up, "another process ended or cannot be reached"},
     {ncclInvalidArgument, reason::refused, of_program},
     {ncclInvalidUsage, reason::refused, "are two ranks on one device? Each needs its own"},
-    {ncclInternalError, reason::failed, "NCCL_DEBUG=INFO tells more"},
+    {ncclInternalError, reason::failed, "NCCL_DEBUG=INFO shows more"},
 };
 
 template <class Errors, class Code>

@@ -10,7 +10,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// Returns the device that this thread has made current; -1 if there is none yet.
+/// Returns the device that this thread has made current, or -1.
 int current_device();
 
 /// Throws `device_error` with the device's number, the name of `call`, the error and what to try, unless `code` means
@@ -19,8 +19,7 @@ void check(cudaError_t code, const char* call, int device = current_device());
 void check(cublasStatus_t code, const char* call);
 void check(ncclResult_t code, const char* call, int device = current_device());
 
-/// Returns the CUDA error behind a failed call of another library, as in " (CUDA: unknown error)"; empty if there is
-/// none.
+/// Returns the CUDA error behind a failed call of another library, as in " (CUDA: unknown error)"; empty without one.
 std::string cuda_words();
 
 /// Returns "CUDA device 1: ", or nothing for a number below 0.

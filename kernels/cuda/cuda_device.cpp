@@ -69,8 +69,7 @@ std::shared_ptr<std::byte> memory_pool::allocate(std::size_t bytes, cudaError_t&
   return {static_cast<std::byte*>(memory), [this, size](std::byte* old) { give_back(old, size); }};
 }
 
-/// Returns an idle block of at least `size` bytes, and not much more, and sets `size` to its size; null if there is
-/// none.
+/// Returns an idle block of at least `size` bytes, and not much more, and sets `size` to its size; null without one.
 std::byte* memory_pool::take_idle(std::size_t& size) {
   const std::lock_guard lock(mutex_);
   const auto found = idle_.lower_bound(size);

@@ -75,7 +75,7 @@ class cuda_device : public device {
   memory_pool staging_;
 };
 
-/// Opens device `number`. Throws `device_error` if there is none, if its compute capability is below 8.0, or if the
+/// Opens device `number`. Throws `device_error` if it does not exist, if its compute capability is below 8.0, or if the
 /// driver is missing or too old. Thread: any.
 std::unique_ptr<device> open_cuda_device(int number);
 

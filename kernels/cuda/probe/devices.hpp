@@ -16,7 +16,7 @@ struct device_facts {
 };
 
 /// Fills `devices` with at most `capacity` devices and returns how many the machine has, which may be more. Returns 0
-/// if there are none, -1 if that is unknown; then `error` contains the reason, cut to `error_size` bytes including the
+/// without devices, -1 if that is unknown; then `error` contains the reason, cut to `error_size` bytes including the
 /// final zero. Creates no context and allocates no device memory. Thread: any.
 using find_devices_function = int(device_facts* devices, int capacity, char* error, std::size_t error_size);
 
