@@ -143,8 +143,7 @@ class connecting : public std::enable_shared_from_this<connecting> {
   void give_up() {
     const std::string time = seconds_text(handshakes_.time);
     if (attempts_.empty()) return fail("its address was not found within " + time);
-    fail(attempts_.size() == 1 ? "nobody answers there within " + time
-                               : fmt::format("{} within {}", words_of_all(), time));
+    fail(attempts_.size() == 1 ? "no answer within " + time : fmt::format("{} within {}", words_of_all(), time));
   }
 
   /// Lists the addresses and the result of each.

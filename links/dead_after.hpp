@@ -13,7 +13,7 @@ namespace troupe::links {
 /// Adds the item.
 hello with_dead_after(hello about_me, std::chrono::milliseconds dead_after);
 
-/// Removes the item; null if there is none, or it is not a number of milliseconds above 0.
+/// Removes the item; null without it, or if it is not a number of milliseconds above 0.
 std::optional<std::chrono::milliseconds> take_dead_after(hello& theirs);
 
 /// Returns how long a link may send nothing before it pings: a fifth of the shorter timeout. `theirs`: null if unknown;

@@ -119,7 +119,7 @@ class connector final : public handshake_role {
     }
     if (!welcome_) return failed(fault_kind::refused, "refused: " + shown(bytes));
     auto theirs = decode_hello(bytes);
-    return theirs ? handshake_step{.send = {}, .outcome = std::move(*theirs)} : not_of_ours("its hello is none");
+    return theirs ? handshake_step{.send = {}, .outcome = std::move(*theirs)} : not_of_ours("its hello is malformed");
   }
 
  private:
@@ -173,7 +173,7 @@ class acceptor final : public handshake_role {
         break;
     }
     auto theirs = decode_hello(bytes);
-    return theirs ? answer_to(std::move(*theirs)) : not_of_ours("its hello is none");
+    return theirs ? answer_to(std::move(*theirs)) : not_of_ours("its hello is malformed");
   }
 
  private:
@@ -225,7 +225,7 @@ std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_au
 }
 
 fault other_token_fault(const channel& over) {
-  const char* or_else = over.binding == channel_binding{} ? "" : ", or somebody between the two ends TLS";
+  const char* or_else = over.binding == channel_binding{} ? "" : ", or a proxy between the two ends TLS";
   return {fault_kind::not_trusted,
           fmt::format("has another token{}: give both sides the same one, with --token-file or TROUPE_TOKEN", or_else)};
 }

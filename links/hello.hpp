@@ -23,7 +23,7 @@ std::vector<std::byte> encode(const hello& items);
 /// Decodes a hello; null if `bytes` are not one.
 std::optional<hello> decode_hello(std::span<const std::byte> bytes);
 
-/// Returns the value of the first item of that name; null if there is none.
+/// Returns the value of the first item of that name, or null.
 std::optional<std::string_view> find_item(const hello& items, std::string_view name);
 
 /// Items from this one on must match on both sides.

@@ -78,7 +78,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
     what.role = acceptor_role(
         mine_.token,
         [self = shared_from_this(), from](const hello& theirs, const std::string& certificate) -> hello_reply {
-          if (!self->callbacks_.on_hello) return bad_input("nobody listens any more");
+          if (!self->callbacks_.on_hello) return bad_input("the port is closed");
           hello about_them = theirs;
           take_dead_after(about_them);
           hello_reply mine = self->callbacks_.on_hello(about_them, from, certificate);

@@ -73,7 +73,7 @@ class shared_memory_writer {
 /// The reader's side. It checks everything that the peer says.
 class shared_memory_reader : public std::enable_shared_from_this<shared_memory_reader> {
  public:
-  /// Opens the memory; null if there is none here, as on another host.
+  /// Opens the memory, or null if it is not here, as on another host.
   static std::shared_ptr<shared_memory_reader> open(const shared_memory_name& name);
   ~shared_memory_reader();
   shared_memory_reader(const shared_memory_reader&) = delete;

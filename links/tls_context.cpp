@@ -148,7 +148,7 @@ constexpr std::string_view key_name = "troupe";
 const auto* const key_name_bytes = reinterpret_cast<const unsigned char*>(key_name.data());
 constexpr const char* key_suite = "TLS_AES_128_GCM_SHA256";
 
-/// Returns the token's key in the form of a session to resume; null, for OpenSSL: there is none.
+/// Returns the token's key in the form of a session to resume, or null, for OpenSSL: no session.
 SSL_SESSION* session_by_token(SSL* ssl) {
   constexpr std::array<unsigned char, 2> suite = {0x13, 0x01};  // key_suite
   const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, suite.data());

@@ -344,7 +344,7 @@ class tls final : public transport {
       case X509_V_ERR_HOSTNAME_MISMATCH:
       case X509_V_ERR_IP_ADDRESS_MISMATCH:
         return fmt::format(
-            "its certificate is not for {}: that must stand in its subjectAltName, or --tls-name say what does",
+            "its certificate is not for {}: its subjectAltName must have that, or --tls-name say what it has",
             shown(std::as_bytes(std::span(peer_name_))));
       case X509_V_ERR_CERT_REJECTED:
         return "its certificate is not the one that it had when it joined";

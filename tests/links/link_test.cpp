@@ -222,7 +222,7 @@ TEST_P(LinkTest, LinksOutliveTheirIoContextWithoutHarm) {
   owned_io.reset();
   done = true;
   sender.join();
-  here->wire->send(2, {to_piece("nobody")});
+  here->wire->send(2, {to_piece("no one")});
   EXPECT_EQ(here->wire->queued_bytes(), 0U);
   here->wire->close();
   there->wire->start({});

@@ -277,7 +277,7 @@ TEST_F(TlsTest, ARelayWithACertificateOfTheSameAuthorityAndNoTokenIsRefusedOnBot
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
   for (const fault& why : {result.error(), rejected[0]}) {
     EXPECT_EQ(why.kind, fault_kind::not_trusted);
-    EXPECT_TRUE(has(why.message, "has another token, or somebody between the two ends TLS")) << why.message;
+    EXPECT_TRUE(has(why.message, "has another token, or a proxy between the two ends TLS")) << why.message;
   }
   EXPECT_TRUE(accepted.empty());
   EXPECT_TRUE(hellos.empty());
@@ -302,9 +302,9 @@ TEST_F(TlsTest, ProofsAreBoundToTheConnectionWhereTheTokenEncryptsToo) {
   const tls_relay between(where, by_token(), by_token());
   const auto result = connected(between.address(), by_token());
   ASSERT_FALSE(result);
-  EXPECT_TRUE(has(result.error().message, "somebody between the two ends TLS")) << result.error().message;
+  EXPECT_TRUE(has(result.error().message, "a proxy between the two ends TLS")) << result.error().message;
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
-  EXPECT_TRUE(has(rejected[0].message, "somebody between the two ends TLS")) << rejected[0].message;
+  EXPECT_TRUE(has(rejected[0].message, "a proxy between the two ends TLS")) << rejected[0].message;
 }
 
 }  // namespace
