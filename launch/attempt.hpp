@@ -75,12 +75,12 @@ class attempt {
   /// Returns whether another attempt would follow if this one failed now.
   bool may_fail() const;
 
-  /// Returns the descriptor that an earlier attempt has kept under this name; -1 if there is none.
+  /// Returns the descriptor that an earlier attempt has kept under this name, or -1.
   int kept(const std::string& name) const;
   /// Passes a duplicate of a descriptor on to later attempts.
   void keep(const std::string& name, int descriptor);
 
-  /// Returns the text that an earlier attempt has left under this name; empty if there is none.
+  /// Returns the text that an earlier attempt has left under this name; empty without one.
   std::string remembered(const std::string& name) const;
   /// Passes a text on to later attempts.
   void remember(const std::string& name, const std::string& text);

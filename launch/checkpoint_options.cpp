@@ -108,7 +108,7 @@ std::string resume_advice(const checkpoint_order& order, const std::string& comm
   if (order.how.automatic) when += " --checkpoint-seconds auto";
   if (order.how.memory != msg::any_memory) when += fmt::format(" --checkpoint-memory {}", order.how.memory);
   if (order.how.mtbf > 0) when += fmt::format(" --mtbf {}", order.how.mtbf);
-  return fmt::format("go on from the last checkpoint: {} --resume {} --save {}{}", command, folder, folder, when);
+  return fmt::format("continue from the last checkpoint: {} --resume {} --save {}{}", command, folder, folder, when);
 }
 
 }  // namespace troupe::launch

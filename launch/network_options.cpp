@@ -42,7 +42,7 @@ result<void> check_combination(const CLI::App& app, bool insecure) {
     if (insecure && given_text(app, name))
       return bad_input("--insecure: does without TLS, for which --{} is; leave out one of them", name);
   if (given_text(app, "tls-name") && !given_text(app, "tls-cert"))
-    return bad_input("--tls-name: is the name in a certificate, and there is none; {}", files_together);
+    return bad_input("--tls-name: is the name in a certificate, which is missing; {}", files_together);
   return {};
 }
 

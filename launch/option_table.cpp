@@ -23,7 +23,7 @@ constexpr std::array all_options = {
     option_info{"device", "auto|cpu|cuda", "auto", "what trainers compute on; auto is CUDA devices if there "
                 "are any and a step is worth it",
                 option_set::machine, "This machine", file},
-    option_info{"devices", "N,...", "all", "numbers of the CUDA devices to use: a rank has the one at its place, counted round",
+    option_info{"devices", "N,...", "all", "numbers of the CUDA devices to use: ranks use them in turn",
                 option_set::machine, "This machine", file},
     option_info{"server-device", "auto|cpu|cuda", "auto", "where servers keep their tables; auto is where trainers compute",
                 option_set::machine, "This machine", file},
@@ -48,14 +48,14 @@ constexpr std::array all_options = {
     option_info{"checkpoint-memory", "BYTES", "a quarter of what is available", "what each server may take to keep rows "
                 "that change while a checkpoint is written; when it is used up, steps wait",
                 option_set::checkpoints, "Checkpoints", file, setting_type::whole},
-    option_info{"resume", "DIR", nullptr, "go on with the run of the newest checkpoint in this folder; --epochs and --steps "
+    option_info{"resume", "DIR", nullptr, "continue the run of the newest checkpoint in this folder; --epochs and --steps "
                 "still count from its beginning",
                 option_set::checkpoints, "Checkpoints", file},
     option_info{"restarts", "N", "3 with checkpoints every N steps or S seconds, else 0", "attempts without a new "
                 "checkpoint that may follow when processes are lost; 0: the run ends",
                 option_set::restarts, "Checkpoints", file, setting_type::whole},
-    option_info{"rejoin-timeout", "SECONDS", "60", "how long lost members may take to come back; then those who are here do "
-                "their part too",
+    option_info{"rejoin-timeout", "SECONDS", "60", "how long lost members may take to come back; then the "
+                "others do their part too",
                 option_set::restarts, "Checkpoints", file, setting_type::real},
     option_info{"metrics-csv", "FILE", nullptr, "a line of metrics for each epoch, as CSV",
                 option_set::outputs, "Output", file},
@@ -74,8 +74,8 @@ constexpr std::array all_options = {
                 option_set::trace, "Trace", file_or_environment, setting_type::whole},
     option_info{"page", "[PORT]", nullptr, "show the run in a browser, on a port of this machine (default port: any that is free)",
                 option_set::trace, "Trace", file_or_environment, setting_type::whole},
-    option_info{"step-timeout", "SECONDS", nullptr, "how long a step may take before what is recorded is looked at and the "
-                "verdict told; learned from earlier steps unless given",
+    option_info{"step-timeout", "SECONDS", nullptr, "how long a step may take before its recording is checked and "
+                "the verdict reported; learned from earlier steps unless given",
                 option_set::trace, "Trace", file_or_environment},
     option_info{"token-file", "FILE", "the variable TROUPE_TOKEN", "the run's token, which every process has to know",
                 option_set::token, "Network"},
@@ -83,15 +83,15 @@ constexpr std::array all_options = {
                 option_set::certificates, "Network"},
     option_info{"tls-key", "FILE", nullptr, "its key, which only its owner may read",
                 option_set::certificates, "Network"},
-    option_info{"tls-ca", "FILE", nullptr, "the authority that everybody's certificate must be of",
+    option_info{"tls-ca", "FILE", nullptr, "the authority that signs all certificates",
                 option_set::certificates, "Network"},
     option_info{"tls-name", "NAME", "HOST", "the name or address in the master's certificate",
                 option_set::certificate_name, "Network"},
-    option_info{"dead-after", "SECONDS", "5", "notice within so long that a process is silent, and take it for dead",
+    option_info{"dead-after", "SECONDS", "5", "how long a process may be silent before it counts as dead",
                 option_set::timeouts, "Network"},
     option_info{"request-timeout", "SECONDS", "300", "how long any one message may stay unanswered",
                 option_set::timeouts, "Network"},
-    option_info{"insecure", nullptr, nullptr, "do without TLS: everybody on the way can read and change everything",
+    option_info{"insecure", nullptr, nullptr, "do without TLS: anyone on the way can read and change everything",
                 option_set::insecure, "Network"},
     option_info{"tls", nullptr, nullptr, "with --processes: encrypt their links, which stay on this machine anyway",
                 option_set::process_tls, "Network"},

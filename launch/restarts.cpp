@@ -31,7 +31,7 @@ result<std::uint64_t> read_restarts(const std::vector<model::setting>& given) {
   if (!number || *number > restarts_max)
     return bad_input("--restarts {}: must be a whole number between 0 and {}", printable(*text), restarts_max);
   if (*number == 0 && has("supervised"))
-    return bad_input("--restarts 0: --supervised has a run go on after losses; leave one of them out");
+    return bad_input("--restarts 0: --supervised lets a run continue after losses; leave one of them out");
   return *number;
 }
 
@@ -129,7 +129,7 @@ void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers
 }
 
 std::string words_of(const attempt_news& news) {
-  return fmt::format("attempt {} goes on from step {} after {:.2g} s, {}{} step{} lost: {}", news.number,
+  return fmt::format("attempt {} continues from step {} after {:.2g} s, {}{} step{} lost: {}", news.number,
                      news.from_step, news.seconds, news.may_be_more ? "at least " : "", news.lost_steps,
                      news.lost_steps == 1 ? "" : "s", news.lost);
 }

@@ -53,7 +53,7 @@ void flush_output() {
 std::atomic<bool> is_watched = false;
 
 std::string overdue_words(const std::string& who) {
-  return fmt::format("not ended within {} s after the wish to stop: {}", stop_grace.count(), who);
+  return fmt::format("not ended within {} s after the stop request: {}", stop_grace.count(), who);
 }
 
 constexpr const char* main_words = "the program's main has not returned";

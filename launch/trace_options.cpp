@@ -44,7 +44,7 @@ constexpr const char* folder_name = "trace folder";
 std::string words(const std::filesystem::path& folder) { return shell_word(folder.string()); }
 
 std::string kept_at(const std::filesystem::path& folder) {
-  return fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder));
+  return fmt::format("the trace is kept: 'troupe trace blocked {}' shows what waited for what", words(folder));
 }
 
 constexpr const char* turned_off = "which --trace off turns off";
