@@ -81,7 +81,7 @@ class recorder {
 
   /// The numbers of records and contents that came faster than the log could save them; zeros if there is no log.
   std::pair<std::uint64_t, std::uint64_t> lost() const;
-  /// Why the log is incomplete; empty: it is complete, or there is none.
+  /// Why the log is incomplete; empty: complete, or no log.
   std::string problem() const { return log_ ? log_->problem() : ""; }
 
   // -- for actors, on the hot path --------------------------------------------------

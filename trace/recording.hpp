@@ -114,7 +114,7 @@ struct recording {
   std::string message_name(std::uint64_t id) const;
   /// Returns the attempt that this recording shows; null if the run was not supervised.
   const attempt_info* attempt() const;
-  /// The actor's board entry; null if there is none.
+  /// The actor's board entry, or null.
   const actor_state* find_actor(std::uint16_t actor) const;
   nanoseconds end() const;
   /// Returns a file whose metadata cannot be read, and why: verdicts about the run would then be guesses. Null: all can

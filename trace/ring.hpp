@@ -63,7 +63,7 @@ class ring {
   /// time.
   void set_metadata(const std::string& json);
 
-  /// Makes an entry for a new actor; null if there is none left. Thread: any.
+  /// Makes an entry for a new actor, or null if all are used. Thread: any.
   board_entry* add_actor(std::uint16_t actor, std::uint16_t incarnation, const std::string& name);
   /// The same for an actor's calls.
   board_call* add_call(std::uint16_t actor);

@@ -16,8 +16,8 @@ struct run_folder {
 
 /// Makes the folder of a run that begins now, for this user alone: `place`/troupe-UID/YYYYMMDD-HHMMSS-PID, where
 /// `place` is the system's folder for temporary files. Another user may have made troupe-UID; if it is a link, not a
-/// folder, or not this user's, the folder is a new one beside it instead, troupe-UID-XXXXXX, whose name nobody can
-/// predict.
+/// folder, or not this user's, the folder is a new one beside it instead, troupe-UID-XXXXXX, with an unpredictable
+/// name.
 ///
 /// Removes all but the newest 16 folders that earlier runs have left in troupe-UID: only folders of this user that are
 /// named as above and hold rings, all from processes that ran on this host since it was started and have ended.

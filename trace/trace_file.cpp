@@ -197,7 +197,7 @@ result<trace_file> parse_trace_file(std::string_view bytes, const std::filesyste
   std::array<char, 8> magic{};
   if (bytes.size() >= magic.size()) std::memcpy(magic.data(), base, magic.size());
   made.is_log = magic == log_magic;
-  if (!made.is_log && magic != ring_magic) return wrong(name, "is no trace of troupe");
+  if (!made.is_log && magic != ring_magic) return wrong(name, "is not a trace of troupe");
   if (bytes.size() < head_bytes) return wrong(name, fmt::format("is cut off after {} bytes", bytes.size()));
   const auto version = TROUPE_FIELD(base, file_head, std::uint32_t, version);
   if (version != format_version)
@@ -209,7 +209,7 @@ result<trace_file> parse_trace_file(std::string_view bytes, const std::filesyste
       TROUPE_FIELD(base, file_head, std::uint32_t, metadata_size) != metadata_bytes ||
       TROUPE_FIELD(base, file_head, std::uint32_t, chunk_size) != chunk_bytes ||
       TROUPE_FIELD(base, file_head, std::uint32_t, record_size) != sizeof(record) || entries > entries_max)
-    return wrong(name, "is damaged: its head is no head of this version");
+    return wrong(name, "is damaged: its head is not of this version");
   if (bytes.size() < head_bytes + metadata_bytes)
     return wrong(name, fmt::format("is cut off after {} bytes", bytes.size()));
   made.process = TROUPE_FIELD(base, file_head, std::uint64_t, process);

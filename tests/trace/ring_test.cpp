@@ -366,8 +366,8 @@ TEST_F(DamagedTrace, NewerVersionsAndForeignFilesAreRefused) {
   std::string newer = bytes_;
   newer[8] = 2;
   EXPECT_EQ(parse_trace_file(newer, "n").error().message, "n: is of version 2, this troupe reads version 1");
-  EXPECT_EQ(parse_trace_file("hello", "f").error().message, "f: is no trace of troupe");
-  EXPECT_EQ(parse_trace_file("", "f").error().message, "f: is no trace of troupe");
+  EXPECT_EQ(parse_trace_file("hello", "f").error().message, "f: is not a trace of troupe");
+  EXPECT_EQ(parse_trace_file("", "f").error().message, "f: is not a trace of troupe");
   EXPECT_EQ(parse_trace_file(std::string_view(bytes_).substr(0, 100), "s").error().message,
             "s: is cut off after 100 bytes");
 }
